@@ -1,0 +1,20 @@
+"""One module per analysis; dropping a file here is all it takes to add one."""
+
+from typing import TypeGuard
+
+from profkit import registry
+from profkit.analyze.base import Analysis
+
+
+def analyses() -> dict[str, Analysis]:
+    """Return every analysis, by name."""
+    return registry.discover(__name__, "analyze", _is_analysis)
+
+
+def analysis(name: str) -> Analysis:
+    """Import the one analysis `name`; raises `ConfigError` if there is none."""
+    return registry.load("analysis", __name__, name, "analyze", _is_analysis)
+
+
+def _is_analysis(plugin: object) -> TypeGuard[Analysis]:
+    return isinstance(plugin, Analysis)

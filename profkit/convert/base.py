@@ -1,0 +1,73 @@
+"""The contract of a converter: raw files of one tool in, tables of `profkit.schema` out."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from profkit.errors import PluginError
+from profkit.schema import TABLES
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Raw:
+    """One raw file of a capture, and where it belongs."""
+
+    path: Path
+    """The file."""
+
+    label: str
+    """Name of the rank, which the file's name begins with: ``rank0_dp0_tp0_pp0``."""
+
+    rank: int
+    """Global rank."""
+
+    repeat: int
+    """Repeat of the capture, from 0."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Converted:
+    """What one raw file became."""
+
+    tables: Mapping[str, pa.Table]
+    """Tables by name, each with the schema that `profkit.schema.TABLES` says."""
+
+    notes: tuple[str, ...] = ()
+    """What was repaired or lost, one sentence each; shown in the report beside the numbers."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Converter:
+    """A registered converter: which files it reads, and the tables it always produces."""
+
+    produces: tuple[str, ...]
+    """Names of tables."""
+
+    pattern: str
+    """Glob of the raw files, in the folder of one repeat."""
+
+    run: Callable[[Raw, Path], Converted] = field(repr=False)
+    """Reads one file; may leave files that people open in the folder it is given."""
+
+
+def converter(
+    *produces: str, pattern: str
+) -> Callable[[Callable[[Raw, Path], Converted]], Converter]:
+    """Register a function that turns one raw file into the tables `produces`.
+
+    The function is called as ``function(raw, out)`` for each file that matches `pattern`, each
+    in a process of its own; `out` is the folder ``convert/<tool>/`` for files that people open.
+    """
+
+    def register(function: Callable[[Raw, Path], Converted]) -> Converter:
+        if unknown := set(produces) - set(TABLES):
+            code = function.__code__
+            raise PluginError(
+                f"{code.co_filename}:{code.co_firstlineno}: unknown tables {sorted(unknown)}",
+                hint=f"known: {', '.join(TABLES)}",
+            )
+        return Converter(produces=produces, pattern=pattern, run=function)
+
+    return register

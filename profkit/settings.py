@@ -1,0 +1,54 @@
+"""Settings dataclasses, and how plain data from ``conf/`` becomes one or a readable error."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import ClassVar, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from profkit.errors import ConfigError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """Inherit, add typed fields with defaults, and put a docstring under each."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", use_attribute_docstrings=True
+    )
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str:
+    """Return a hint that names the candidates most like `name`, or all of them."""
+    choices = sorted(candidates)
+    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else f"choose from: {', '.join(choices)}"
+
+
+def known(what: str, name: str, plugins: Mapping[str, T]) -> T:
+    """Return ``plugins[name]``, or raise a `ConfigError` that names the nearest one there is."""
+    if name not in plugins:
+        raise ConfigError(f"no {what} named {name!r}", hint=nearest(name, plugins))
+    return plugins[name]
+
+
+def checked(where: str, kind: type[T], settings: object) -> T:
+    """Build a `kind` from plain data, or raise a `ConfigError` that names each bad key."""
+    try:
+        return TypeAdapter(kind).validate_python(settings)
+    except ValidationError as error:
+        problems = [
+            _problem(where, kind, [str(key) for key in problem["loc"]], problem)
+            for problem in error.errors(include_url=False)
+        ]
+        raise ConfigError("\n  ".join(["invalid configuration", *problems])) from None
+
+
+def _problem(where: str, kind: type, keys: list[str], problem: Mapping[str, object]) -> str:
+    path = ".".join([where, *keys] if where else keys)
+    if problem["type"] == "unexpected_keyword_argument" and is_dataclass(kind) and len(keys) == 1:
+        return f"{path}: no such key; {nearest(keys[0], [each.name for each in fields(kind)])}"
+    return f"{path}: {problem['msg']}, got {problem['input']!r}"
