@@ -1,0 +1,193 @@
+"""From ``conf/`` and overrides to plain configurations: Hydra composes, its grammar sweeps."""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import TypeAdapter
+
+from profkit import registry
+from profkit.analyze import analyses
+from profkit.capture import tools
+from profkit.errors import ConfigError
+from profkit.settings import nearest
+
+# Groups that are not in the defaults list and are switched on with "+": accepted without it too.
+_OPTIONAL_GROUPS = ("experiment", "toolset")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Composed:
+    """One configuration of a selection."""
+
+    values: dict[str, Any]
+    """Plain data, everything resolved."""
+
+    overrides: tuple[str, ...]
+    """The overrides that make this one alone, sweeps replaced by their value here."""
+
+
+def compose_all(conf: Path, overrides: Sequence[str]) -> list[Composed]:
+    """Return every configuration that `overrides` select, in the order of Hydra's multirun.
+
+    Raises `ConfigError` for what is misspelt, missing or not resolvable.
+    """
+    with _hydra(conf) as loader:
+        parser = OverridesParser.create(config_loader=loader)
+        given = [_normalised(each) for each in overrides]
+        parsed = _parse(parser, given)
+        parsed += _parse(parser, _sweeps_of_experiment(parsed))
+        return list(_expanded(loader, parser, parsed))
+
+
+@contextmanager
+def _hydra(conf: Path) -> Iterator[ConfigLoader]:
+    """Open `conf` and turn Hydra's and OmegaConf's errors into ours."""
+    if not conf.is_dir():
+        raise ConfigError(f"{conf}: no such folder of configurations")
+    _store_defaults()
+    try:
+        with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
+            yield GlobalHydra.instance().config_loader()
+    except (HydraException, OmegaConfBaseException) as error:
+        raise _readable(error) from None
+
+
+def _store_defaults() -> None:
+    """Make known to Hydra what no YAML says: all analyses, and plugins of other packages."""
+    store = ConfigStore.instance()
+    found = {"tool": tools(), "analysis": {k: each.config for k, each in analyses().items()}}
+    store.store(name="all", group="analysis", node={"defaults": list(found["analysis"])})
+    packages = {"tool": ("profkit.capture", "tools"), "analysis": ("profkit.analyze", "analyses")}
+    for group, (package, section) in packages.items():
+        for point in registry.external(package):
+            kind = found[group][point.name]
+            node = TypeAdapter(kind).dump_python(kind(), mode="json")
+            store.store(name=point.name, group=group, node=node, package=f"{section}.{point.name}")
+
+
+def _normalised(override: str) -> str:
+    key = override.partition("=")[0]
+    return f"+{override}" if key in _OPTIONAL_GROUPS else override
+
+
+def _parse(parser: OverridesParser, overrides: Sequence[str]) -> list[Override]:
+    return list(parser.parse_overrides(list(overrides)))
+
+
+def _sweeps_of_experiment(parsed: Sequence[Override]) -> list[str]:
+    """Return the sweeps that the chosen experiments declare and the command line leaves alone."""
+    chosen = [each for each in parsed if each.key_or_group in _OPTIONAL_GROUPS]
+    if not chosen:
+        return []
+    plain = [str(each.input_line) for each in chosen if not each.is_sweep_override()]
+    composed = compose("config", overrides=plain, return_hydra_config=True)
+    params = OmegaConf.select(composed, "hydra.sweeper.params") or {}
+    taken = {each.key_or_group for each in parsed}
+    return [f"{key}={value}" for key, value in params.items() if key.lstrip("+") not in taken]
+
+
+def _expanded(
+    loader: ConfigLoader, parser: OverridesParser, parsed: Sequence[Override]
+) -> Iterator[Composed]:
+    """Yield the product of all sweeps; compose once for each distinct choice of groups.
+
+    A compose takes 41 ms and setting a value in the result 1 ms, which is what makes a sweep of
+    a thousand batch sizes bearable.
+    """
+    fixed = [str(each.input_line) for each in parsed if not each.is_sweep_override()]
+    axes = [_axis(each) for each in parsed if each.is_sweep_override()]
+    values = {text: _parse(parser, [text])[0] for axis in axes for text in axis}
+    groups = {each for each in values if _is_group(loader, values[each])}
+    composed: dict[tuple[str, ...], DictConfig] = {}
+    for choice in itertools.product(*axes):
+        key = tuple(text for text in choice if text in groups)
+        if key not in composed:
+            composed[key] = compose("config", overrides=[*fixed, *key])
+            _check_appended(composed[key], parsed)
+        for text in choice:
+            if text not in groups:
+                _set(composed[key], values[text])
+        plain = OmegaConf.to_container(composed[key], resolve=True, throw_on_missing=True)
+        assert isinstance(plain, dict)  # noqa: S101 - a DictConfig always becomes a dict
+        yield Composed(values={str(k): v for k, v in plain.items()}, overrides=(*fixed, *choice))
+
+
+def _axis(override: Override) -> list[str]:
+    if not override.is_discrete_sweep():
+        raise ConfigError(
+            f"{override.input_line}: a continuous interval is not a list of runs",
+            hint="write range(start,stop,step) or a list of values",
+        )
+    key = override.get_key_element()
+    return [f"{key}={value}" for value in override.sweep_string_iterator()]
+
+
+def _is_group(loader: ConfigLoader, override: Override) -> bool:
+    return bool(loader.get_group_options(override.key_or_group))
+
+
+def _set(config: DictConfig, override: Override) -> None:
+    if override.is_add():
+        OmegaConf.update(config, override.key_or_group, override.value(), force_add=True)
+    elif OmegaConf.is_missing(config, override.key_or_group) or _has(config, override):
+        OmegaConf.update(config, override.key_or_group, override.value())
+    else:
+        raise _unknown_key(override.key_or_group)
+
+
+def _has(config: DictConfig, override: Override) -> bool:
+    absent = object()
+    return OmegaConf.select(config, override.key_or_group, default=absent) is not absent
+
+
+def _check_appended(config: DictConfig, parsed: Sequence[Override]) -> None:
+    """Refuse ``tool=[a] +tool=b``, of which Hydra silently drops the second."""
+    for section, group in (("tools", "tool"), ("analyses", "analysis")):
+        for override in parsed:
+            if override.key_or_group != group or not override.is_add():
+                continue
+            value = override.value()
+            names = value if isinstance(value, list) else [value]
+            if missing := [str(name) for name in names if str(name) not in config[section]]:
+                raise ConfigError(
+                    f"{override.input_line}: has no effect beside {group}=[...]",
+                    hint=f"name all of them: {group}=[...,{','.join(missing)}]",
+                )
+
+
+def _unknown_key(key: str) -> ConfigError:
+    composed = compose("config")
+    keys = _flat(OmegaConf.to_container(composed, resolve=False))
+    return ConfigError(f"no such key: {key}", hint=nearest(key, keys))
+
+
+def _flat(values: Any, prefix: str = "") -> Iterator[str]:
+    if isinstance(values, dict):
+        for key, value in values.items():
+            yield f"{prefix}{key}"
+            yield from _flat(value, f"{prefix}{key}.")
+
+
+def _readable(error: Exception) -> ConfigError:
+    text = str(error)
+    if match := re.search(r"Could not (?:override|delete|append to config\. )'?([^'\n]+)'", text):
+        return _unknown_key(match[1])
+    if match := re.search(r"Could not find '([^']+)/([^'/]+)'", text):
+        group, name = match.groups()
+        options = re.findall(r"^\t(\S+)$", text, flags=re.MULTILINE)
+        return ConfigError(f"no {group} named {name!r}", hint=nearest(name, options))
+    return ConfigError(text.strip().partition("\n")[0], hint="the overrides follow Hydra's grammar")

@@ -1,0 +1,162 @@
+"""Fingerprints of code: what a result was made by, whatever its comments and formatting.
+
+The hash of a module is that of its syntax tree without docstrings, comments and layout. The
+fingerprint of a plugin covers the modules that it imports, directly or not, as far as they belong
+to profkit or to the plugin's own package, and the versions of the other packages that these use.
+The ``__init__`` of a package counts only when a name is taken from it: importing a package's
+module runs it, but does not use it.
+"""
+
+import ast
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from profkit.result import Provenance
+
+
+def provenance(module: str, settings: Mapping[str, Any], inputs: Sequence[Path]) -> Provenance:
+    """Return what a result made now by `module` from `inputs` is made of."""
+    modules, packages = closure(module)
+    return Provenance(
+        settings=dict(settings),
+        modules=modules,
+        packages=packages,
+        inputs={str(path): sha256(path) for path in inputs},
+    )
+
+
+def fingerprint(module: str) -> str:
+    """Return one hash over the closure of `module`, for Snakemake to compare."""
+    text = json.dumps(closure(module), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def sha256(path: Path) -> str:
+    """Return the hexadecimal SHA-256 of the file at `path`."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def closure(module: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the hash of each module behind `module`, and the version of each package.
+
+    The edge of the stage (its ``__main__``) belongs to it, but not what the edge imports: that
+    reads and writes files, and would make every result depend on every module.
+    """
+    own = {"profkit", module.partition(".")[0]}
+    stage = ".".join(module.split(".")[:2])
+    edge = f"{stage}.__main__"
+    pending = [module]
+    modules = {edge: _hash(_path(edge))} if edge != module and _exists(edge) else {}
+    packages: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name in modules:
+            continue
+        path = _path(name)
+        modules[name] = _hash(path)
+        for imported in _imports(path, name, own):
+            if imported.partition(".")[0] in own:
+                pending.append(imported)
+            else:
+                packages.add(imported.partition(".")[0])
+        modules.update(_assets(path))
+    return dict(sorted(modules.items())), _versions(packages)
+
+
+def _assets(path: Path) -> dict[str, str]:
+    """Hash what lies beside the ``__main__`` of the report: templates, styles and scripts."""
+    folder = path.parent / "assets"
+    if path.name != "__main__.py" or not folder.is_dir():
+        return {}
+    files = sorted(each for each in folder.rglob("*") if each.is_file())
+    return {str(each.relative_to(path.parent)): sha256(each)[:16] for each in files}
+
+
+def _versions(packages: set[str]) -> dict[str, str]:
+    third_party = sorted(packages - sys.stdlib_module_names)
+    return {name: version for name in third_party if (version := _version(name))}
+
+
+@cache
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        # Reading every distribution takes 0.1 s: only for names like yaml (PyYAML).
+        found = importlib.metadata.packages_distributions().get(package, [])
+        return importlib.metadata.version(found[0]) if found else ""
+
+
+@cache
+def _root(top: str) -> Path:
+    spec = importlib.util.find_spec(top)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(top)
+    return Path(spec.origin)
+
+
+def _path(module: str) -> Path:
+    """Return the source file of `module`; looked up by path, because importing it costs time."""
+    top, *rest = module.split(".")
+    origin = _root(top)
+    if not rest:
+        return origin
+    base = origin.parent.joinpath(*rest)
+    package = base / "__init__.py"
+    return package if package.is_file() else base.with_suffix(".py")
+
+
+def _exists(module: str) -> bool:
+    try:
+        return _path(module).is_file()
+    except ModuleNotFoundError:
+        return False
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes(), filename=str(path))
+
+
+@cache
+def _hash(path: Path) -> str:
+    """Return the hash of the syntax tree at `path` without its bare strings."""
+    tree = _Undocumented().visit(ast.parse(path.read_bytes(), filename=str(path)))
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+
+
+class _Undocumented(ast.NodeTransformer):
+    """Removes docstrings, of attributes too: strings that stand alone do nothing."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return None if is_text else node
+
+
+def _imports(path: Path, module: str, own: set[str]) -> Iterator[str]:
+    """Yield the modules that the file at `path` imports, anywhere in it."""
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            source = _absolute(node, path, module)
+            for each in node.names:
+                inner = f"{source}.{each.name}"
+                is_file = source.partition(".")[0] in own and _exists(inner)
+                yield inner if is_file else source
+
+
+def _absolute(node: ast.ImportFrom, path: Path, module: str) -> str:
+    if not node.level:
+        return node.module or ""
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    kept = package[: len(package) - node.level + 1]
+    return ".".join([*kept, *([node.module] if node.module else [])])

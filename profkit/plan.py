@@ -1,0 +1,199 @@
+"""The plan: what was asked for, typed and frozen; it exists while Snakemake parses.
+
+Reading a plan must be cheap: Snakemake parses the workflow again for every invocation and, on a
+cluster, for every job. So a plan is cached by the content of what it was made from, and this
+module imports neither Hydra nor a plugin.
+"""
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import itertools
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from profkit import __version__, resources
+
+CACHE = Path("results/.profkit/plans")
+"""Plans that were made before, by the hash of what they were made from."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """One configuration of the selection, and what is captured of it."""
+
+    name: str
+    """Folder under ``results/runs``: a readable slug and 8 hex digits of `behaviour`."""
+
+    behaviour: dict[str, Any]
+    """What changes how the workload behaves: its identity."""
+
+    hardware: dict[str, Any]
+    """Peaks that measured numbers are compared with."""
+
+    tools: dict[str, dict[str, Any]]
+    """Settings of each tool."""
+
+    analyses: dict[str, dict[str, Any]]
+    """Settings of each analysis."""
+
+    overrides: tuple[str, ...]
+    """Overrides that make this run alone."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolPlan:
+    """What the workflow must know of a tool's conversion."""
+
+    tables: tuple[str, ...]
+    """Tables that converting leaves."""
+
+    code: str
+    """Fingerprint of the converter."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnalysisPlan:
+    """What the workflow must know of an analysis."""
+
+    tables: tuple[str, ...]
+    tables_by_tool: tuple[str, ...]
+    results: tuple[str, ...]
+    code: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """A selection of runs, and what is made of them."""
+
+    overrides: tuple[str, ...]
+    runs: tuple[Run, ...]
+    repeats: int
+    exclusive: bool
+    timeout_s: float
+    tools: dict[str, ToolPlan]
+    analyses: dict[str, AnalysisPlan]
+    report: dict[str, Any]
+    report_code: str
+    notes: tuple[str, ...] = ()
+
+    def run(self, name: str) -> Run:
+        """Return the run `name`."""
+        return next(run for run in self.runs if run.name == name)
+
+    def makers(self, run: Run, table: str) -> list[str]:
+        """Return the tools of `run` that make `table`."""
+        return [name for name in run.tools if table in self.tools[name].tables]
+
+    def tables(self, run: Run, analysis: str) -> list[str]:
+        """Return the Parquet files that `analysis` reads of `run`."""
+        needs = self.analyses[analysis]
+        made = {name: self.tools[name].tables for name in run.tools}
+        pairs = [(source(made, needs.tables), table) for table in needs.tables]
+        pairs += [
+            (tool, table) for table in needs.tables_by_tool for tool in self.makers(run, table)
+        ]
+        return [
+            f"results/runs/{run.name}/tables/{tool}/{table}.parquet"
+            for tool, table in dict.fromkeys(pairs)
+        ]
+
+
+def source(made: Mapping[str, Sequence[str]], tables: Sequence[str]) -> str:
+    """Return the first tool that makes all of `tables`, or "".
+
+    They come from one tool, because each has a clock of its own.
+    """
+    return next((name for name, has in made.items() if set(tables) <= set(has)), "")
+
+
+def load(overrides: Sequence[str], conf: Path = resources.CONF) -> Plan:
+    """Return the plan for `overrides`, made anew only if something behind it has changed."""
+    path = CACHE / f"{_key(overrides, conf)}.json"
+    if path.is_file():
+        return msgspec.json.decode(path.read_bytes(), type=Plan)
+    # Late: Hydra and all plugins take most of a second, and a cached plan needs neither.
+    from profkit.planning import make  # noqa: PLC0415
+
+    plan = make(conf, overrides)
+    write_atomically(path, msgspec.json.encode(plan))
+    return plan
+
+
+def _key(overrides: Sequence[str], conf: Path) -> str:
+    """Hash the overrides, the configuration, the sources, and the versions installed."""
+    digest = hashlib.sha256(repr((tuple(overrides), sys.version, __version__)).encode())
+    for path in sorted(conf.rglob("*.yaml")):
+        digest.update(f"{path}\0".encode() + path.read_bytes())
+    for name, version, location in _installed():
+        digest.update(f"{name} {version}\0".encode())
+        for path in _sources(location):
+            facts = path.stat()
+            digest.update(f"{path} {facts.st_mtime_ns} {facts.st_size}\0".encode())
+    return digest.hexdigest()[:24]
+
+
+def _installed() -> Iterator[tuple[str, str, Path | None]]:
+    """Yield the packages that fingerprints depend on; with their folder, those with plugins."""
+    for line in importlib.metadata.requires("profkit") or []:
+        name = "".join(itertools.takewhile(lambda char: char.isalnum() or char in "-_.", line))
+        if "extra ==" not in line:
+            yield name, importlib.metadata.version(name), None
+    yield "profkit", __version__, Path(__file__).parent
+    for package in ("profkit.capture", "profkit.convert", "profkit.analyze"):
+        for point in importlib.metadata.entry_points(group=package):
+            version = point.dist.version if point.dist else ""
+            yield point.value, version, _folder(point.module)
+
+
+def _folder(module: str) -> Path | None:
+    spec = importlib.util.find_spec(module.partition(".")[0])
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def _sources(folder: Path | None) -> list[Path]:
+    if folder is None:
+        return []
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix != ".pyc" and "_shipped" not in path.parts and path.is_file()
+    )
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write `content` so that nobody ever sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(content)
+    temporary.replace(path)
+
+
+def differing(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
+    """Return for each run the keys of its behaviour that are not the same in all of them."""
+    flat = {run.name: _scalars(run.behaviour) for run in runs}
+    keys = dict.fromkeys(itertools.chain.from_iterable(flat.values()))
+    varying = [key for key in keys if len({str(each.get(key)) for each in flat.values()}) > 1]
+    # The fields of a group follow from its name.
+    named = {key.removesuffix(".name") for key in varying if key.endswith(".name")}
+    shown = [key for key in varying if key.endswith(".name") or key.split(".")[0] not in named]
+    return {
+        name: {key.removesuffix(".name"): each.get(key) for key in shown}
+        for name, each in flat.items()
+    }
+
+
+def _scalars(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _scalars(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found

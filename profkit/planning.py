@@ -1,0 +1,274 @@
+"""Make a plan: check every section of the configurations against the plugins that read them."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from pydantic import NonNegativeInt, PositiveInt, TypeAdapter
+
+from profkit import registry
+from profkit.analyze import analyses
+from profkit.analyze.base import Analysis
+from profkit.capture import tools
+from profkit.config import Composed, compose_all
+from profkit.convert import produced
+from profkit.errors import ConfigError
+from profkit.fingerprint import fingerprint
+from profkit.hardware import Hardware
+from profkit.plan import AnalysisPlan, Plan, Run, ToolPlan, source
+from profkit.report.settings import Settings as ReportSettings
+from profkit.settings import checked, known
+from profkit.workloads.runtime.request import Request, without_choices
+from profkit.workloads.zero import Zero
+
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Top(Request):
+    """The keys of ``conf/config.yaml``: what a workload is told, and what is done with it."""
+
+    warmup_steps: NonNegativeInt = 3
+    """First steps that are not counted in times."""
+
+    repeats: PositiveInt = 3
+    """How often each tool captures the same run."""
+
+    exclusive: bool = True
+    """Whether a capture has the machine to itself."""
+
+    timeout_s: PositiveInt = 1800
+    """Seconds after which a capture is ended and counted as failed."""
+
+    hardware: dict[str, Any] = field(default_factory=dict)
+    """Peaks of the device."""
+
+    tools: dict[str, Any] = field(default_factory=dict)
+    """Settings of each tool."""
+
+    analyses: dict[str, Any] = field(default_factory=dict)
+    """Settings of each analysis."""
+
+    report: dict[str, Any] = field(default_factory=dict)
+    """Settings of the report."""
+
+    def check(self) -> None:
+        """Raise `ConfigError` if the numbers do not fit one another."""
+        if self.warmup_steps >= self.steps:
+            raise ConfigError(
+                f"warmup_steps: {self.warmup_steps} of {self.steps} steps leave none to measure",
+                hint="raise steps or lower warmup_steps",
+            )
+
+
+# What changes the behaviour of the workload, and so is another run.
+_GROUPS = ("workload", "model", "zero", "launcher")
+_IDENTITY = tuple(each.name for each in fields(Request) if each.name not in _GROUPS)
+
+
+def make(conf: Path, overrides: Sequence[str]) -> Plan:
+    """Return the plan for `overrides`; raises `ConfigError` with all there is to say about one."""
+    composed = compose_all(conf, overrides)
+    checker = _Checker(explicit=_chosen(overrides, "analysis"))
+    runs: dict[str, Run] = {}
+    tops = [checker.top(each.values) for each in composed]
+    for each, top in zip(composed, tops, strict=True):
+        run = checker.run(each, top)
+        runs[run.name] = _merged(runs[run.name], run) if run.name in runs else run
+    if len({(top.repeats, top.exclusive, top.timeout_s) for top in tops}) > 1:
+        raise ConfigError(
+            "repeats, exclusive and timeout_s cannot be swept: they do not make another run"
+        )
+    names = {name for run in runs.values() for name in run.tools}
+    wanted = {name for run in runs.values() for name in run.analyses}
+    return Plan(
+        overrides=tuple(overrides),
+        runs=tuple(runs.values()),
+        repeats=tops[0].repeats,
+        exclusive=tops[0].exclusive,
+        timeout_s=tops[0].timeout_s,
+        tools={name: _tool_plan(name) for name in sorted(names)},
+        analyses={
+            name: _analysis_plan(name, each) for name, each in analyses().items() if name in wanted
+        },
+        report=checker.section("report", ReportSettings, tops[0].report),
+        report_code=fingerprint("profkit.report.__main__"),
+        notes=tuple(checker.notes),
+    )
+
+
+def _chosen(overrides: Sequence[str], group: str) -> bool:
+    return any(each.lstrip("+").startswith(f"{group}=") for each in overrides)
+
+
+def _tool_plan(name: str) -> ToolPlan:
+    return ToolPlan(tables=produced(name), code=fingerprint(_converter_module(name)))
+
+
+def _converter_module(name: str) -> str:
+    return registry.module_names("profkit.convert").get(name, "profkit.convert.__main__")
+
+
+def _analysis_plan(name: str, analysis: Analysis) -> AnalysisPlan:
+    return AnalysisPlan(
+        tables=analysis.tables,
+        tables_by_tool=analysis.tables_by_tool,
+        results=analysis.results,
+        code=fingerprint(registry.module_names("profkit.analyze")[name]),
+    )
+
+
+def _merged(one: Run, other: Run) -> Run:
+    """Return two captures of the same run as one, with the tools of both."""
+    for kind in ("tools", "analyses"):
+        mine, theirs = getattr(one, kind), getattr(other, kind)
+        for name in sorted(set(mine) & set(theirs)):
+            if mine[name] != theirs[name]:
+                raise ConfigError(
+                    f"{kind}.{name}: two settings for the same run {one.name}",
+                    hint="settings of tools and analyses do not make another run: do not sweep",
+                )
+    return Run(
+        name=one.name,
+        behaviour=one.behaviour,
+        hardware=one.hardware,
+        tools=one.tools | other.tools,
+        analyses=one.analyses | other.analyses,
+        overrides=one.overrides,
+    )
+
+
+@dataclass(kw_only=True)
+class _Checker:
+    """Checks the sections of many configurations, each distinct one once."""
+
+    explicit: bool
+    """Whether the user named the analyses, so that one that cannot run is an error."""
+
+    notes: list[str] = field(default_factory=list)
+    seen: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+
+    def section(self, where: str, kind: type[Any], values: object) -> dict[str, Any]:
+        """Return `values` as `kind` spells them out."""
+        key = (where, json.dumps(values, sort_keys=True, default=str))
+        if key not in self.seen:
+            settings = checked(where, kind, values)
+            self.seen[key] = TypeAdapter(kind).dump_python(settings, mode="json")
+        return self.seen[key]
+
+    def top(self, values: Mapping[str, Any]) -> Top:
+        """Check the keys of ``conf/config.yaml``, and that there is no other."""
+        top = checked("", Top, dict(values))
+        top.check()
+        return top
+
+    def run(self, composed: Composed, top: Top) -> Run:
+        """Return the run that one configuration describes."""
+        behaviour = {name: self.group(name, getattr(top, name)) for name in _GROUPS}
+        behaviour |= {name: getattr(top, name) for name in _IDENTITY}
+        self.launchable(behaviour)
+        chosen = {name: self.tool(name, each, top) for name, each in top.tools.items()}
+        return Run(
+            name=_name(behaviour),
+            behaviour=behaviour,
+            hardware=self.section("hardware", Hardware, top.hardware),
+            tools=chosen,
+            analyses=self.analyses(top.analyses, tuple(chosen)),
+            overrides=tuple(each for each in composed.overrides if not _later(each)),
+        )
+
+    def group(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Check one group against the dataclass of the plugin that reads it."""
+        labels = {key: values[key] for key in values if key not in without_choices(values)}
+        if not _SAFE.fullmatch(str(labels.get("name", ""))):
+            raise ConfigError(f"{name}.name: must be a word that can name a folder")
+        kind = _kind(name, str(labels.get("family", labels["name"])))
+        return {**labels, **self.section(name, kind, without_choices(values))}
+
+    def launchable(self, behaviour: Mapping[str, Any]) -> None:
+        """Raise `ConfigError` if the launcher cannot start so many processes."""
+        section = dict(behaviour["launcher"])
+        launcher = checked("launcher", _kind("launcher", section.pop("name")), section)
+        if reason := launcher.check(behaviour["world_size"]):
+            raise ConfigError(f"launcher: {reason}")
+
+    def tool(self, name: str, values: object, top: Top) -> dict[str, Any]:
+        """Check a tool's settings, and that they fit the number of steps."""
+        kind = known("tool", name, tools())
+        settings = self.section(f"tools.{name}", kind, values)
+        if reason := checked(f"tools.{name}", kind, settings).check(top.steps):
+            raise ConfigError(f"tools.{name}: {reason}")
+        return settings
+
+    def analyses(
+        self, sections: Mapping[str, Any], enabled: tuple[str, ...]
+    ) -> dict[str, dict[str, Any]]:
+        """Check the analyses' settings, and leave out those that no enabled tool feeds."""
+        known_ones = analyses()
+        settings = {
+            name: self.section(f"analyses.{name}", known("analysis", name, known_ones).config, each)
+            for name, each in sections.items()
+        }
+        missing = {name: lack for name in settings if (lack := _lacks(name, enabled, settings))}
+        for name, lack in missing.items():
+            if self.explicit:
+                raise ConfigError(f"analysis {name}: {lack}")
+            note = f"analysis {name} is left out: {lack}"
+            if note not in self.notes:
+                self.notes.append(note)
+        return {name: each for name, each in settings.items() if name not in missing}
+
+
+def _kind(group: str, name: str) -> type[Any]:
+    """Return the settings class behind one choice of a group."""
+    if group == "zero":
+        return Zero
+    package, attribute = {
+        "workload": ("profkit.workloads", "Workload"),
+        "model": ("profkit.workloads.models", "Model"),
+        "launcher": ("profkit.capture.launchers", "Launcher"),
+    }[group]
+    return registry.load(group, package, name, attribute, lambda each: isinstance(each, type))
+
+
+def _lacks(name: str, enabled: tuple[str, ...], chosen: Mapping[str, Any]) -> str:
+    """Return what is missing for analysis `name` to run, or ""."""
+    analysis = analyses()[name]
+    groups = [analysis.tables, *((table,) for table in analysis.tables_by_tool)]
+    for tables in groups:
+        if tables and not source({tool: produced(tool) for tool in enabled}, tables):
+            makers = [tool for tool in tools() if set(tables) <= set(produced(tool))]
+            wanted = " and ".join(tables)
+            if not makers:
+                return f"no tool makes {wanted}"
+            return f"no enabled tool makes {wanted}; add +tool={' or +tool='.join(makers)}"
+    for other in analysis.results:
+        if other not in chosen:
+            return f"it reads the result of analysis {other!r}, which is not chosen"
+        if lack := _lacks(other, enabled, chosen):
+            return lack
+    return ""
+
+
+def _later(override: str) -> bool:
+    """Say whether an override concerns only what comes after the capture."""
+    key = override.lstrip("+~").partition("=")[0]
+    return key in ("analysis", "repeats", "exclusive") or key.startswith(("analyses.", "report"))
+
+
+def _name(behaviour: Mapping[str, Any]) -> str:
+    """Return a readable name, unique by the content of `behaviour`."""
+    digest = hashlib.sha256(json.dumps(behaviour, sort_keys=True).encode()).hexdigest()[:8]
+    words = (
+        behaviour["model"]["name"],
+        behaviour["workload"]["name"],
+        f"b{behaviour['batch']}",
+        f"w{behaviour['world_size']}",
+        behaviour["zero"]["name"],
+        behaviour["precision"],
+    )
+    return "-".join([*map(str, words), digest])

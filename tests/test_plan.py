@@ -1,0 +1,112 @@
+"""From configurations to a checked selection of runs."""
+
+import pytest
+
+from profkit import plan as plans
+from profkit import resources
+from profkit.errors import ConfigError
+from profkit.planning import make
+
+
+def planned(*overrides):
+    return make(resources.CONF, overrides)
+
+
+def test_the_name_of_a_run_says_what_it_is_and_ends_in_its_identity():
+    (run,) = planned().runs
+    assert run.name.startswith("gpt_tiny-train-b2-w2-none-fp32-")
+    assert len(run.name.rpartition("-")[2]) == 8
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "+tool=py_spy",
+        "tools.torch_profiler.with_stack=true",
+        "repeats=1",
+        "warmup_steps=2",
+        "exclusive=false",
+        "timeout_s=9",
+        "hardware=h100_sxm",
+        "analyses.bottlenecks.idle_share=0.9",
+    ],
+)
+def test_what_leaves_the_workload_alone_is_the_same_run(override):
+    assert planned(override).runs[0].name == planned().runs[0].name
+
+
+@pytest.mark.parametrize(
+    "override", ["batch=3", "seed=1", "steps=13", "model.layers=1", "workload=infer", "device=cpu"]
+)
+def test_what_changes_the_workload_is_another_run(override):
+    assert planned(override).runs[0].name != planned().runs[0].name
+
+
+def test_six_runs_and_what_tells_them_apart():
+    plan = planned("batch=1,2,4", "model=gpt_tiny,cnn_small")
+    differs = plans.differing(plan.runs)
+    assert [differs[run.name] for run in plan.runs] == [
+        {"model": model, "batch": batch} for batch in (1, 2, 4) for model in ("gpt_tiny", "cnn_small")
+    ]
+
+
+def test_the_same_run_twice_has_the_tools_of_both():
+    (run,) = planned("toolset=minimal,sampling").runs
+    assert list(run.tools) == ["baseline", "py_spy"]
+
+
+def test_analyses_without_a_table_are_left_out_with_a_note():
+    plan = planned("tool=[py_spy]")
+    assert "operators" not in plan.runs[0].analyses
+    assert any("operators is left out: no enabled tool makes" in note for note in plan.notes)
+
+
+def test_an_analysis_reads_tables_of_one_tool_so_that_clocks_agree():
+    plan = planned("tool=[py_spy,torch_profiler]")
+    run = plan.runs[0]
+    folders = {path.split("/")[-2] for path in plan.tables(run, "breakdown")}
+    assert folders == {"torch_profiler"}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["+nonsense=1"], "nonsense: no such key"),
+        (["batch=zero"], "batch: Input should be a valid integer"),
+        (["batch=0"], "batch: Input should be greater than 0"),
+        (["precision=fp8"], "precision: Input should be 'fp32' or 'bf16'"),
+        (["tools.torch_profiler.schedule=sometimes"], "tools.torch_profiler.schedule: Input should"),
+        (["+tools.torch_profiler.nope=1"], "tools.torch_profiler.nope: no such key"),
+        (["+tools.nsis={}"], "no tool named 'nsis'"),
+        (["+analyses.idel={}"], "no analysis named 'idel'"),
+        (["+model.lyers=2"], "model.lyers: no such key; did you mean 'layers'"),
+        (["steps=2", "warmup_steps=1"], "tools.torch_profiler: "),
+        (["warmup_steps=12"], "leave none to measure"),
+        (["launcher=python"], "launcher: "),
+        (["tool=[py_spy]", "analysis=[operators]"], "analysis operators: no enabled tool makes"),
+        (["tools.torch_profiler.with_stack=true,false"], "two settings for the same run"),
+        (["repeats=1,2"], "cannot be swept"),
+    ],
+)
+def test_mistakes_are_named_before_anything_runs(overrides, message):
+    with pytest.raises(ConfigError) as caught:
+        planned(*overrides)
+    assert message in str(caught.value)
+
+
+def test_a_cached_plan_is_the_same_plan(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first = plans.load(["batch=1,2"])
+    assert len(list(plans.CACHE.iterdir())) == 1
+    assert plans.load(["batch=1,2"]) == first
+
+
+def test_a_changed_configuration_is_planned_anew(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = plans._key((), resources.CONF)
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "config.yaml").write_text("batch: 3\n")
+    first = plans._key((), conf)
+    (conf / "config.yaml").write_text("batch: 4\n")
+    assert len({before, first, plans._key((), conf)}) == 3
