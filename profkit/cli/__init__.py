@@ -1,0 +1,49 @@
+"""``profkit``: one command for people (run, plan, list, why) and one for each job of the DAG."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from profkit import __version__
+from profkit.errors import ProfkitError
+
+# Module of each command; its ``main(argv)`` returns an exit status, or None for success. Imported
+# late: a capture must not load pandas, and nothing should load Hydra without need.
+COMMANDS = {
+    "run": ("profkit.cli.run", "capture, convert, analyze and report what overrides select"),
+    "plan": ("profkit.cli.plan", "print the runs that overrides select, and what is stale"),
+    "list": ("profkit.cli.listing", "print what there is: tools, analyses, models, ..."),
+    "why": ("profkit.cli.why", "say why a result is stale, or that it is fresh"),
+    "capture": ("profkit.capture.__main__", "job: run a workload under one tool"),
+    "manifest": ("profkit.cli.manifest", "job: write what makes a run reproducible"),
+    "convert": ("profkit.convert.__main__", "job: raw files of one tool to tables"),
+    "analyze": ("profkit.analyze.__main__", "job: tables to a result"),
+    "report": ("profkit.report.__main__", "job: results to one HTML file"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    command, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    if command in ("-h", "--help"):
+        sys.stdout.write(_usage())
+        return 0
+    if command == "--version":
+        sys.stdout.write(f"profkit {__version__}\n")
+        return 0
+    if command not in COMMANDS:
+        sys.stderr.write(f"profkit: no command named {command!r}\n{_usage()}")
+        return 2
+    try:
+        return importlib.import_module(COMMANDS[command][0]).main(rest) or 0
+    except ProfkitError as error:
+        sys.stderr.write(f"profkit: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("profkit: interrupted\n")
+        return 130
+
+
+def _usage() -> str:
+    lines = [f"  {name:10} {about}" for name, (_, about) in COMMANDS.items()]
+    return "\n".join(["usage: profkit COMMAND ...", "", *lines, ""])

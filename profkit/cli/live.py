@@ -1,0 +1,109 @@
+"""The live view of a run: what is going on now, in place on a terminal, line by line elsewhere."""
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+_PERIOD_S = 0.2
+
+_Key = tuple[str, str, str, int]
+
+
+@dataclass
+class _Job:
+    """One job that has started and not ended."""
+
+    started_s: float
+    step: int = 0
+    total: int = 0
+
+
+class View:
+    """Shows the jobs that the events tell of; use as a context."""
+
+    def __init__(self, *, verbose: bool) -> None:
+        self._console = Console(stderr=True, highlight=False)
+        self._jobs: dict[_Key, _Job] = {}
+        self._read = 0
+        self._start_s = time.time()
+        self._done = 0
+        is_live = self._console.is_terminal and not verbose
+        self._live = (
+            Live(console=self._console, transient=True, auto_refresh=False) if is_live else None
+        )
+
+    def __enter__(self) -> Self:
+        """Take over the lower part of the terminal."""
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give the terminal back."""
+        if self._live:
+            self._live.stop()
+
+    def show(self, events: Path, done: int, total: int) -> None:
+        """Take in what was added to the file `events`, and draw it."""
+        with events.open("rb") as file:
+            file.seek(self._read)
+            content = file.read()
+        # A line may be half written: it is read next time.
+        whole = content[: content.rfind(b"\n") + 1]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            self._take(json.loads(line), done, total)
+        if self._live:
+            self._live.update(self._drawing(done, total), refresh=True)
+        time.sleep(_PERIOD_S)
+
+    def _take(self, event: dict[str, Any], done: int, total: int) -> None:
+        kind = event["event"]
+        if kind == "step":
+            job = self._jobs.get(("capture", event["run"], event["tool"], event["repeat"]))
+            if job:
+                job.step, job.total = event["step"], event["total"]
+            return
+        key = (event["stage"], event["run"], event["name"], event.get("repeat", -1))
+        if kind == "started":
+            self._jobs[key] = _Job(started_s=event["time_s"])
+            return
+        job = self._jobs.pop(key, _Job(started_s=event["time_s"]))
+        elapsed = event["time_s"] - job.started_s
+        self._done = max(done, self._done + 1)
+        line = f"[{self._done}/{total}] {_words(key)}  {elapsed:.1f} s"
+        self._console.print(line if kind == "finished" else f"{line}  FAILED", markup=False)
+
+    def _drawing(self, done: int, total: int) -> Group:
+        elapsed = time.time() - self._start_s
+        head = Table.grid(padding=(0, 2))
+        head.add_row(
+            Text(f"{done} of {total or '?'} jobs"),
+            ProgressBar(total=total or 1, completed=done, width=30),
+            Text(f"{elapsed:.0f} s"),
+        )
+        body = Table.grid(padding=(0, 2))
+        for key, job in self._jobs.items():
+            step = f"step {job.step} of {job.total}" if job.total else ""
+            body.add_row(f"  {_words(key)}", step, f"{time.time() - job.started_s:.0f} s")
+        return Group(head, body)
+
+
+def _words(key: _Key) -> str:
+    stage, run, name, repeat = key
+    what = name if repeat < 0 else f"{name} rep{repeat}"
+    return f"{stage} {what}  {run}".rstrip()

@@ -1,0 +1,39 @@
+"""``profkit plan [OVERRIDES]``: the runs that overrides select, their tools, and what is stale."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from profkit.dag import Dag
+from profkit.freshness import Freshness
+from profkit.plan import load
+
+
+def main(argv: Sequence[str]) -> None:
+    """Print one line a run, with the jobs that would run again."""
+    parser = argparse.ArgumentParser(prog="profkit plan", description=__doc__)
+    parser.add_argument("overrides", nargs="*", help="Hydra overrides and sweeps")
+    args = parser.parse_args(argv)
+    plan = load(args.overrides)
+    freshness = Freshness(Dag(plan))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("run", "tools", "analyses", "stale"):
+        table.add_column(heading, overflow="fold")
+    for run in plan.runs:
+        stale = freshness.run(run)
+        table.add_row(run.name, " ".join(run.tools), str(len(run.analyses)), _summary(stale))
+    console = Console(file=sys.stdout, highlight=False)
+    console.print(table)
+    console.print(f"{len(plan.runs)} runs, {plan.repeats} repeats", markup=False)
+    for note in plan.notes:
+        console.print(f"note: {note}", markup=False)
+
+
+def _summary(stale: dict[str, list[str]]) -> str:
+    """Count the stale jobs by stage."""
+    stages = [job.split()[0] for job in stale]
+    counts = [f"{stages.count(stage)} {stage}" for stage in dict.fromkeys(stages)]
+    return ", ".join(counts) or "nothing"

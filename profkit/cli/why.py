@@ -1,0 +1,30 @@
+"""``profkit why PATH``: say why a result is stale, or that it is fresh."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from profkit.dag import Dag, last_overrides
+from profkit.errors import InputError
+from profkit.freshness import Freshness
+from profkit.plan import load
+
+
+def main(argv: Sequence[str]) -> None:
+    """Print one reason a line; raises `InputError` for what is no result."""
+    parser = argparse.ArgumentParser(prog="profkit why", description=__doc__)
+    parser.add_argument("path", type=Path, help="a file of the result tree")
+    parser.add_argument("overrides", nargs="*", help="selection; the last one if left out")
+    args = parser.parse_intermixed_args(argv)
+    path = Path(args.path)
+    if path.is_absolute():
+        if not path.is_relative_to(Path.cwd()):
+            raise InputError(f"{path}: not below this folder", hint="run it where results/ lies")
+        path = path.relative_to(Path.cwd())
+    reasons = Freshness(Dag(load(args.overrides or last_overrides()))).why(path)
+    if not reasons:
+        sys.stdout.write(f"{path} is fresh\n")
+        return
+    sys.stdout.write(f"{path} is stale:\n")
+    sys.stdout.writelines(f"  {reason}\n" for reason in reasons)

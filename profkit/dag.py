@@ -1,0 +1,207 @@
+"""What depends on what: the functions that the rules call, kept here so that tests can too."""
+
+import hashlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from profkit import plan as plans
+from profkit.plan import Plan, Run
+
+SELECTIONS = Path("results/.profkit/selections")
+"""What the report is about, by content."""
+
+_LAST = Path("results/.profkit/last.json")
+
+PlanFunction = Callable[[Any], Any]
+"""Input and params functions get Snakemake's wildcards, with ``run`` among them."""
+
+
+def load(overrides: str) -> "Dag":
+    """Return the DAG of what `overrides`, one string as on a command line, select."""
+    words = tuple(shlex.split(overrides))
+    dag = Dag(plan=plans.load(words))
+    content = json.dumps(words).encode()
+    if not _LAST.is_file() or _LAST.read_bytes() != content:
+        plans.write_atomically(_LAST, content)
+    return dag
+
+
+def last_overrides() -> tuple[str, ...]:
+    """Return the overrides of the last selection; none if there was none."""
+    return tuple(json.loads(_LAST.read_bytes())) if _LAST.is_file() else ()
+
+
+def shell_prefix() -> str:
+    """Return what makes ``profkit`` in a job the one that belongs to this interpreter."""
+    folder = shlex.quote(os.path.dirname(sys.executable))  # noqa: PTH120 - no resolving of links
+    return f"set -euo pipefail; export PATH={folder}:$PATH; "
+
+
+def as_json(values: object) -> str:
+    """Return `values` as one line of JSON, the same for the same content."""
+    return json.dumps(values, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Dag:
+    """The questions that rules ask of a plan."""
+
+    plan: Plan
+
+    def run(self, wildcards: Any) -> Run:
+        """Return the run that a job belongs to."""
+        return self.plan.run(wildcards.run)
+
+    def capture_threads(self, cores: int | None) -> int:
+        """Return all cores, so that nothing runs beside a capture, unless that is configured."""
+        return cores or 1 if self.plan.exclusive else 1
+
+    def tool_settings(self, tool: str) -> PlanFunction:
+        """Return the params function for the settings of `tool`."""
+        return lambda wildcards: as_json(self.run(wildcards).tools[tool])
+
+    def workload(self, wildcards: Any) -> str:
+        """Return the run's behaviour, all that a capture knows of the configuration."""
+        return as_json(self.run(wildcards).behaviour)
+
+    def attempt(self, tool: str, repeat: int) -> PlanFunction:
+        """Return the params function that makes Snakemake try a failed capture again."""
+        return lambda wildcards: attempt(
+            Path(f"results/runs/{wildcards.run}/capture/{tool}/rep{repeat}/capture.json"), tool
+        )
+
+    def captures(self, tool: str) -> list[str]:
+        """Return the pattern of the capture.json of each repeat of `tool`."""
+        return [
+            f"results/runs/{{run}}/capture/{tool}/rep{repeat}/capture.json"
+            for repeat in range(self.plan.repeats)
+        ]
+
+    def all_captures(self, wildcards: Any) -> list[str]:
+        """Return the capture.json of every tool and repeat of a run."""
+        tools = self.run(wildcards).tools
+        return [each.format(run=wildcards.run) for tool in tools for each in self.captures(tool)]
+
+    def about(self, wildcards: Any) -> str:
+        """Return what the manifest says of the run beyond what its captures say."""
+        run = self.run(wildcards)
+        return as_json(
+            {
+                "run": run.name,
+                "command": command(run.overrides),
+                "behaviour": run.behaviour,
+                "hardware": run.hardware,
+                "tools": run.tools,
+            }
+        )
+
+    def tables(self, analysis: str) -> PlanFunction:
+        """Return the input function for the tables that `analysis` reads."""
+        return lambda wildcards: self.plan.tables(self.run(wildcards), analysis)
+
+    def results(self, analysis: str) -> PlanFunction:
+        """Return the input function for the other results that `analysis` reads."""
+        needs = self.plan.analyses[analysis].results
+        return lambda wildcards: [
+            f"results/runs/{wildcards.run}/analyze/{name}.json" for name in needs
+        ]
+
+    def analysis_settings(self, analysis: str) -> PlanFunction:
+        """Return the params function for the settings of `analysis`."""
+        return lambda wildcards: as_json(self.run(wildcards).analyses[analysis])
+
+    def selection(self) -> str:
+        """Write what the report is about to a file named by its content, and return its path."""
+        content = msgspec.json.format(msgspec.json.encode(self._selection()), indent=1)
+        path = SELECTIONS / f"{digest(content)}.json"
+        if not path.is_file():
+            plans.write_atomically(path, content)
+        return str(path)
+
+    def _selection(self) -> dict[str, Any]:
+        differs = plans.differing(self.plan.runs)
+        return {
+            "title": self.plan.report["title"],
+            "overrides": self.plan.overrides,
+            "command": command(self.plan.overrides),
+            "notes": self.plan.notes,
+            "runs": [
+                {
+                    "run": run.name,
+                    "folder": f"results/runs/{run.name}",
+                    "tools": run.tools,
+                    "analyses": list(run.analyses),
+                    "behaviour": run.behaviour,
+                    "command": command(run.overrides),
+                    "differs": differs[run.name],
+                }
+                for run in self.plan.runs
+            ],
+        }
+
+    def report_inputs(self) -> list[str]:
+        """Return every file that the report shows."""
+        return [path for run in self.plan.runs for path in self.run_files(run)]
+
+    def run_files(self, run: Run) -> list[str]:
+        """Return the files of one run that the report shows."""
+        folder = f"results/runs/{run.name}"
+        captures = [each.format(run=run.name) for tool in run.tools for each in self.captures(tool)]
+        return [
+            f"{folder}/manifest.json",
+            *captures,
+            *(f"{folder}/tables/{tool}/convert.json" for tool in run.tools),
+            *(f"{folder}/analyze/{name}.json" for name in run.analyses),
+        ]
+
+
+def folders(wildcards: Any, input: Any) -> list[str]:  # noqa: A002 - Snakemake's name
+    """Return the folder of each capture that a conversion reads."""
+    del wildcards
+    return [os.path.dirname(path) for path in input.captures]  # noqa: PTH120 - text in, text out
+
+
+def result_flags(wildcards: Any, input: Any) -> list[str]:  # noqa: A002 - Snakemake's name
+    """Return the flag that hands other analyses' results to one, if it reads any."""
+    del wildcards
+    return ["--results", *input.results] if input.results else []
+
+
+def digest(content: bytes) -> str:
+    """Return a short name for `content`."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def command(overrides: tuple[str, ...]) -> str:
+    """Return the command line that selects what `overrides` select."""
+    return shlex.join(["profkit", "run", *overrides])
+
+
+def attempt(capture: Path, tool: str) -> int:
+    """Return the number of the attempt that the capture at `capture` is, or has to be.
+
+    It is part of the capture's params: a capture that went well keeps its number, a failed one
+    gets the next, and so is stale. One whose tool was not available is tried again once it is.
+    """
+    if not capture.is_file():
+        return 1
+    record = msgspec.json.decode(capture.read_bytes())
+    number, status = int(record["attempt"]), record["status"]
+    if status == "ok" or (status == "unavailable" and _unavailable(tool)):
+        return number
+    return number + 1
+
+
+def _unavailable(tool: str) -> str:
+    # Late: only here does reading a plan need a plugin.
+    from profkit.capture import tool as load_tool  # noqa: PLC0415
+
+    return load_tool(tool).unavailable()

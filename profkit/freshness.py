@@ -1,0 +1,191 @@
+"""Which results are stale and why: what made them, against what would make them now."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from profkit import registry, result
+from profkit.dag import Dag
+from profkit.errors import InputError
+from profkit.fingerprint import closure, sha256
+from profkit.plan import Run
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """Asks of each file of a plan why it would be made again; no reason means that it is fresh."""
+
+    dag: Dag
+
+    def why(self, path: Path) -> list[str]:
+        """Return the reasons for which `path` is stale; raises `InputError` if it is no result."""
+        parts = path.parts
+        if path.name.startswith("report."):
+            return self.report()
+        if "runs" not in parts or len(parts) < parts.index("runs") + 3:
+            raise InputError(
+                f"{path}: not a result of profkit",
+                hint="name results/report.html or a file below results/runs/<run>/",
+            )
+        where = parts.index("runs")
+        name, stage, *rest = parts[where + 1 :]
+        names = [run.name for run in self.dag.plan.runs]
+        if name not in names:
+            raise InputError(
+                f"{path}: the run {name} is not in the selection",
+                hint=f"add the overrides that select it, which results/runs/{name}/config.yaml "
+                "begins with",
+            )
+        return self._of_run(self.dag.plan.run(name), stage, rest, path)
+
+    def _of_run(self, run: Run, stage: str, rest: list[str], path: Path) -> list[str]:
+        if stage == "analyze" and rest and (name := Path(rest[0]).stem) in run.analyses:
+            return self.analysis(run, name)
+        if stage in ("capture", "tables", "convert") and rest and rest[0] in run.tools:
+            tool = rest[0]
+            if stage != "capture":
+                return self.tables(run, tool)
+            repeats = [int(each.removeprefix("rep")) for each in rest[1:2]]
+            return [
+                reason
+                for repeat in repeats or range(self.dag.plan.repeats)
+                for reason in self.capture(run, tool, repeat)
+            ]
+        if stage in ("manifest.json", "config.yaml"):
+            return [] if path.is_file() else ["it was never made"]
+        raise InputError(f"{path}: nothing that this selection makes")
+
+    def capture(self, run: Run, tool: str, repeat: int) -> list[str]:
+        """Say why a capture would be made again."""
+        path = Path(self.dag.captures(tool)[repeat].format(run=run.name))
+        if not path.is_file():
+            return [f"{path}: was never captured"]
+        record = json.loads(path.read_bytes())
+        reasons = _differences(f"tools.{tool}", record["settings"], run.tools[tool])
+        reasons += _differences("run", record["workload"], run.behaviour)
+        if self.dag.attempt(tool, repeat)(Wildcards(run.name)) != record["attempt"]:
+            reasons.append(f"{path}: failed ({record['status']}: {record['reason']})")
+        return reasons
+
+    def tables(self, run: Run, tool: str) -> list[str]:
+        """Say why the conversion of `tool` would be made again."""
+        repeats = range(self.dag.plan.repeats)
+        upstream = [each for repeat in repeats for each in self.capture(run, tool, repeat)]
+        record = Path(f"results/runs/{run.name}/tables/{tool}/convert.json")
+        if not record.is_file():
+            return [*upstream, f"{record}: was never made"]
+        made = msgspec.convert(json.loads(record.read_bytes())["provenance"], result.Provenance)
+        modules = registry.module_names("profkit.convert")
+        module = modules.get(tool, "profkit.convert.__main__")
+        return [*upstream, *_changes(record, made, module, self.dag.captures(tool))]
+
+    def analysis(self, run: Run, name: str) -> list[str]:
+        """Say why an analysis would be made again."""
+        path = Path(f"results/runs/{run.name}/analyze/{name}.json")
+        wildcards = Wildcards(run.name)
+        tables = self.dag.tables(name)(wildcards)
+        others = self.dag.plan.analyses[name].results
+        upstream = [
+            reason
+            for tool in dict.fromkeys(Path(each).parent.name for each in tables)
+            for reason in self.tables(run, tool)
+        ]
+        upstream += [reason for other in others for reason in self.analysis(run, other)]
+        upstream = list(dict.fromkeys(upstream))
+        if not path.is_file():
+            return [*upstream, f"{path}: was never made"]
+        made = result.read(path).provenance
+        module = registry.module_names("profkit.analyze")[name]
+        inputs = [*tables, *self.dag.results(name)(wildcards)]
+        reasons = _differences(f"analyses.{name}", made.settings, run.analyses[name])
+        return [*upstream, *reasons, *_changes(path, made, module, inputs)]
+
+    def report(self) -> list[str]:
+        """Say why the report would be made again."""
+        reasons = [
+            reason
+            for run in self.dag.plan.runs
+            for stale in self.run(run).values()
+            for reason in stale
+        ]
+        path = Path("results/report.json")
+        if not path.is_file():
+            return [*dict.fromkeys(reasons), "results/report.html: was never made"]
+        made = msgspec.json.decode(path.read_bytes(), type=result.Provenance)
+        inputs = [self.dag.selection(), *self.dag.report_inputs()]
+        reasons += _differences("report", made.settings, self.dag.plan.report)
+        reasons += _changes(path, made, "profkit.report.__main__", inputs)
+        return list(dict.fromkeys(reasons))
+
+    def run(self, run: Run) -> dict[str, list[str]]:
+        """Return the reasons for each capture, conversion and analysis of `run` that is stale."""
+        found = {
+            f"capture {tool} rep{repeat}": self.capture(run, tool, repeat)
+            for tool in run.tools
+            for repeat in range(self.dag.plan.repeats)
+        }
+        found |= {f"convert {tool}": self.tables(run, tool) for tool in run.tools}
+        found |= {f"analyze {name}": self.analysis(run, name) for name in run.analyses}
+        return {job: reasons for job, reasons in found.items() if reasons}
+
+
+@dataclass(frozen=True)
+class Wildcards:
+    """What the DAG's functions expect of Snakemake's object of this name."""
+
+    run: str
+    """Name of the run."""
+
+
+_closure = cache(closure)
+
+
+def _changes(
+    path: Path,
+    made: result.Provenance,
+    module: str,
+    inputs: Iterable[str],
+) -> list[str]:
+    """Return what has changed in the code, the packages and the inputs since `made`."""
+    modules, packages = _closure(module)
+    reasons = [f"module {each}" for each in _changed(made.modules, modules)]
+    reasons += [
+        f"package {each} {made.packages.get(each, 'absent')} -> {packages.get(each, 'absent')}"
+        for each in _changed(made.packages, packages)
+    ]
+    wanted = [each.format(run=_run_of(path)) for each in inputs]
+    reasons += [f"input {each} was added" for each in wanted if each not in made.inputs]
+    reasons += [f"input {each} was removed" for each in made.inputs if each not in wanted]
+    age = path.stat().st_mtime_ns
+    for each in wanted:
+        file = Path(each)
+        # Hashing gigabytes is for files that may have changed.
+        is_newer = file.is_file() and file.stat().st_mtime_ns > age
+        if each in made.inputs and is_newer and sha256(file) != made.inputs[each]:
+            reasons.append(f"input {each} changed")
+    return [f"{path}: {each}" for each in reasons]
+
+
+def _run_of(path: Path) -> str:
+    return path.parts[path.parts.index("runs") + 1] if "runs" in path.parts else ""
+
+
+def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    return [each for each in sorted({*before, *now}) if before.get(each) != now.get(each)]
+
+
+def _differences(where: str, before: Any, now: Any) -> list[str]:
+    """Return each value that is not the same, by its path."""
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        keys = dict.fromkeys([*before, *now])
+        return [
+            reason
+            for key in keys
+            for reason in _differences(f"{where}.{key}", before.get(key), now.get(key))
+        ]
+    return [] if before == now else [f"setting {where}: {before!r} -> {now!r}"]

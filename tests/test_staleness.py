@@ -1,0 +1,203 @@
+"""Exactly what has changed is made again: each set of jobs, on a real tree."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SMALL = "world_size=1 launcher=python model.layers=1 steps=8 warmup_steps=1 repeats=1"
+SMALL += " tools.torch_profiler.schedule=early"
+ANALYSES = {"steps", "operators", "kernels", "breakdown", "bottlenecks", "observer_tax"}
+
+
+class Tree:
+    """A copy of the project with results of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        for name in ("profkit", "conf", "workflow", "envs"):
+            skipped = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, folder / name, ignore=skipped)
+
+    def run(self, *command):
+        environment = os.environ | {"PYTHONPATH": str(self.folder)}
+        return subprocess.run(
+            [sys.executable, "-m", *command],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def snakemake(self, overrides, *options):
+        config = f"overrides={SMALL} {overrides}".rstrip()
+        command = ("--cores", "2", "results/report.html", "--config", config, *options)
+        done = self.run("snakemake", *command)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def jobs(self, overrides=""):
+        """Return the rules that Snakemake would run now."""
+        said = self.snakemake(overrides, "--dry-run")
+        return sorted(set(re.findall(r"^(?:local)?rule (\w+):", said, flags=re.MULTILINE)))
+
+    def why(self, path, *overrides):
+        done = self.run("profkit", "why", path, *SMALL.split(), *overrides)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def edited(self, path, old, new):
+        """Replace `old`, which must be there, in the file at `path`."""
+        file = self.folder / path
+        text = file.read_text()
+        assert old in text, f"{old!r} is not in {path}"
+        file.write_text(text.replace(old, new, 1))
+        return text
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    tree = Tree(tmp_path_factory.mktemp("tree"))
+    tree.snakemake("")
+    return tree
+
+
+@pytest.fixture
+def edit(tree):
+    """Return a function that edits a file of the tree; the edits are undone afterwards."""
+    kept = {}
+
+    def edit(path, old, new):
+        kept.setdefault(path, tree.edited(path, old, new))
+
+    yield edit
+    for path, text in kept.items():
+        (tree.folder / path).write_text(text)
+
+
+def test_a_second_run_has_nothing_to_do(tree):
+    assert tree.jobs() == []
+    assert tree.why("results/report.html") == "results/report.html is fresh\n"
+
+
+def test_touching_everything_reruns_nothing(tree):
+    for path in sorted(tree.folder.rglob("*"), reverse=True):
+        if path.is_file() and ".snakemake" not in path.parts:
+            path.touch()
+    assert tree.jobs() == []
+
+
+def test_a_setting_of_an_analysis_reruns_it_and_what_reads_it(tree):
+    override = "analyses.bottlenecks.idle_share=0.77"
+    assert tree.jobs(override) == ["analyze_bottlenecks", "report"]
+    said = tree.why(f"results/runs/{run_name(tree)}/analyze/bottlenecks.json", override)
+    assert "setting analyses.bottlenecks.idle_share" in said
+    assert "-> 0.77" in said
+
+
+def test_a_function_of_one_analysis_reruns_it_and_what_reads_it(tree, edit):
+    edit("profkit/analyze/kernels.py", "\ndef analyze(", "\n_EXTRA = 1\n\n\ndef analyze(")
+    assert tree.jobs() == readers_of("kernels")
+    said = tree.why(f"results/runs/{run_name(tree)}/analyze/kernels.json")
+    assert "module profkit.analyze.kernels" in said
+
+
+def test_interval_arithmetic_reruns_the_analyses_that_use_it(tree, edit):
+    edit("profkit/intervals.py", '"""', '_EXTRA = 1\n"""')
+    users = {name for name in ANALYSES if "intervals" in closure_text(name)}
+    assert users
+    assert users != ANALYSES
+    affected = set().union(*(set(readers_of(name)) for name in users))
+    assert tree.jobs() == sorted(affected)
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new"),
+    [
+        ("profkit/intervals.py", "\n\n\ndef ", "\n\n\n# A comment.\ndef "),
+        ("profkit/convert/torch_profiler.py", '"""', '"""Changed: '),
+        ("profkit/analyze/steps.py", "\n\n\ndef ", "\n\n\n\n\n\ndef "),
+        ("profkit/schema.py", '"""', '"""Changed: '),
+    ],
+    ids=["comment", "docstring of a converter", "blank lines", "docstring of the schema"],
+)
+def test_comments_docstrings_and_blank_lines_rerun_nothing(tree, edit, path, old, new):
+    edit(path, old, new)
+    assert tree.jobs() == []
+
+
+def test_a_capture_setting_reruns_that_capture_and_what_follows(tree):
+    expected = {"capture_torch_profiler_rep0", "convert_torch_profiler", "manifest", "report"}
+    jobs = tree.jobs("tools.torch_profiler.with_stack=true")
+    assert jobs == sorted(expected | ANALYSES_OF_BOTH)
+
+
+def test_a_converter_reruns_its_conversion_and_what_reads_its_tables(tree, edit):
+    edit("profkit/convert/torch_profiler.py", '"""', '_EXTRA = 1\n"""')
+    assert tree.jobs() == sorted({"convert_torch_profiler", "report"} | ANALYSES_OF_BOTH)
+
+
+def test_capture_code_reruns_nothing(tree, edit):
+    for path in ("torch_profiler.py", "baseline.py", "base.py", "__main__.py"):
+        edit(f"profkit/capture/{path}", '"""', '_EXTRA = 1\n"""')
+    edit("profkit/marks.py", '"""', '_EXTRA = 1\n"""')
+    edit("profkit/workloads/train.py", '"""', '_EXTRA = 1\n"""')
+    assert tree.jobs() == []
+
+
+def test_another_tool_is_captured_beside_what_is_there(tree):
+    jobs = tree.jobs("+tool=py_spy")
+    assert {"capture_py_spy_rep0", "convert_py_spy", "manifest", "report"} <= set(jobs)
+    assert not {"capture_baseline_rep0", "capture_torch_profiler_rep0"} & set(jobs)
+    assert "convert_torch_profiler" not in jobs
+
+
+def test_a_failed_capture_is_tried_again(tree):
+    path = next((tree.folder / "results/runs").glob("*/capture/baseline/rep0/capture.json"))
+    text = path.read_text()
+    path.write_text(text.replace('"status": "ok"', '"status": "error"', 1))
+    assert text != path.read_text()
+    try:
+        assert "capture_baseline_rep0" in tree.jobs()
+        assert "capture_torch_profiler_rep0" not in tree.jobs()
+    finally:
+        path.write_text(text)
+
+
+def test_a_really_rerun_analysis_is_fresh_again(tree, edit):
+    edit("profkit/analyze/kernels.py", "\ndef analyze(", "\n_EXTRA = 1\n\n\ndef analyze(")
+    tree.snakemake("")
+    assert tree.jobs() == []
+    assert "is fresh" in tree.why(f"results/runs/{run_name(tree)}/analyze/kernels.json")
+
+
+# Analyses that read tables of torch_profiler, or results of those that do.
+ANALYSES_OF_BOTH = {f"analyze_{name}" for name in ANALYSES}
+
+
+def run_name(tree):
+    (folder,) = (tree.folder / "results/runs").iterdir()
+    return folder.name
+
+
+def closure_text(name):
+    from profkit.fingerprint import closure
+
+    return " ".join(closure(f"profkit.analyze.{name}")[0])
+
+
+def readers_of(name):
+    """Return the jobs that follow from a change of the analysis `name`."""
+    from profkit.analyze import analyses
+
+    found = {name}
+    for other, analysis in analyses().items():
+        if found & set(analysis.results):
+            found.add(other)
+    return sorted({"report", *(f"analyze_{each}" for each in found)})

@@ -1,0 +1,24 @@
+for analysis, needs in dag.plan.analyses.items():
+
+    rule:
+        name:
+            f"analyze_{analysis}"
+        input:
+            tables=dag.tables(analysis),
+            results=dag.results(analysis),
+        output:
+            f"results/runs/{{run}}/analyze/{analysis}.json",
+        log:
+            f"results/runs/{{run}}/logs/analyze/{analysis}.log",
+        benchmark:
+            f"results/runs/{{run}}/benchmarks/analyze/{analysis}.tsv"
+        conda:
+            "../../envs/analyze.yaml"
+        params:
+            analysis=analysis,
+            code=needs.code,
+            settings=dag.analysis_settings(analysis),
+            results=workflow_dag.result_flags,
+        shell:
+            "profkit analyze {params.analysis} --settings {params.settings:q}"
+            " --tables {input.tables} {params.results} --out {output} > {log} 2>&1"

@@ -1,0 +1,46 @@
+# One rule for each tool and repeat, so that the priority puts all first repeats before all second
+# ones: what drifts over time then spreads over the runs instead of telling them apart.
+for tool in dag.plan.tools:
+    for repeat in range(dag.plan.repeats):
+
+        rule:
+            name:
+                f"capture_{tool}_rep{repeat}"
+            output:
+                f"results/runs/{{run}}/capture/{tool}/rep{repeat}/capture.json",
+            log:
+                f"results/runs/{{run}}/logs/capture/{tool}.rep{repeat}.log",
+            priority: 1000 - repeat
+            threads: dag.capture_threads(workflow.cores)
+            resources:
+                timeout_s=int(dag.plan.timeout_s),
+            conda:
+                "../../envs/capture.yaml"
+            params:
+                tool=tool,
+                repeat=repeat,
+                settings=dag.tool_settings(tool),
+                workload=dag.workload,
+                attempt=dag.attempt(tool, repeat),
+                out=subpath(output[0], parent=True),
+            shell:
+                "profkit capture {params.tool} --out {params.out} --repeat {params.repeat}"
+                " --attempt {params.attempt} --timeout {resources.timeout_s}"
+                " --settings {params.settings:q} --workload {params.workload:q} > {log} 2>&1"
+
+
+rule manifest:
+    input:
+        captures=dag.all_captures,
+    output:
+        manifest="results/runs/{run}/manifest.json",
+        config="results/runs/{run}/config.yaml",
+    log:
+        "results/runs/{run}/logs/manifest.log",
+    conda:
+        "../../envs/capture.yaml"
+    params:
+        about=dag.about,
+    shell:
+        "profkit manifest --about {params.about:q} --captures {input.captures}"
+        " --out {output.manifest} --config {output.config} > {log} 2>&1"

@@ -1,0 +1,30 @@
+for tool, made in dag.plan.tools.items():
+
+    rule:
+        name:
+            f"convert_{tool}"
+        input:
+            captures=dag.captures(tool),
+        output:
+            tables=expand(
+                "results/runs/{{run}}/tables/{tool}/{table}.parquet",
+                tool=tool,
+                table=made.tables,
+            ),
+            record=f"results/runs/{{run}}/tables/{tool}/convert.json",
+            files=directory(f"results/runs/{{run}}/convert/{tool}"),
+        log:
+            f"results/runs/{{run}}/logs/convert/{tool}.log",
+        benchmark:
+            f"results/runs/{{run}}/benchmarks/convert/{tool}.tsv"
+        threads: 2
+        conda:
+            "../../envs/analyze.yaml"
+        params:
+            tool=tool,
+            code=made.code,
+            captures=workflow_dag.folders,
+            tables=subpath(output.record, parent=True),
+        shell:
+            "profkit convert {params.tool} --captures {params.captures}"
+            " --tables {params.tables} --files {output.files} --cores {threads} > {log} 2>&1"
