@@ -1,0 +1,31 @@
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: report test environment lint lock
+
+report: environment  ## the default experiment, to results/report.html
+	$(BIN)/profkit run
+
+test: environment lint  ## everything that can be checked on this machine
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest
+
+lint: environment
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/snakefmt --check workflow
+	$(BIN)/snakemake --lint
+
+environment: $(VENV)/.ready
+
+# The lock pins every package; the build tools are among them, so nothing else is fetched.
+$(VENV)/.ready: envs/requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r envs/requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+lock:  ## pin what is installed now
+	$(BIN)/python -m pip freeze --exclude-editable --exclude pip | sed 's/+cpu$$//' > envs/requirements.lock
