@@ -1,5 +1,6 @@
 """From ``conf/`` and overrides to plain configurations: Hydra composes, its grammar sweeps."""
 
+import difflib
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -59,18 +60,19 @@ def _hydra(conf: Path) -> Iterator[ConfigLoader]:
     if not conf.is_dir():
         raise ConfigError(f"{conf}: no such folder of configurations")
     _store_defaults()
-    try:
-        with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
+    with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
+        try:
             yield GlobalHydra.instance().config_loader()
-    except (HydraException, OmegaConfBaseException) as error:
-        raise _readable(error) from None
+        except (HydraException, OmegaConfBaseException) as error:
+            raise _readable(error) from None
 
 
 def _store_defaults() -> None:
     """Make known to Hydra what no YAML says: all analyses, and plugins of other packages."""
     store = ConfigStore.instance()
     found = {"tool": tools(), "analysis": {k: each.config for k, each in analyses().items()}}
-    store.store(name="all", group="analysis", node={"defaults": list(found["analysis"])})
+    everything = {"defaults": list(found["analysis"])}
+    store.store(name="all", group="analysis", node=everything, package="_global_")
     packages = {"tool": ("profkit.capture", "tools"), "analysis": ("profkit.analyze", "analyses")}
     for group, (package, section) in packages.items():
         for point in registry.external(package):
@@ -170,9 +172,15 @@ def _check_appended(config: DictConfig, parsed: Sequence[Override]) -> None:
 
 
 def _unknown_key(key: str) -> ConfigError:
-    composed = compose("config")
-    keys = _flat(OmegaConf.to_container(composed, resolve=False))
-    return ConfigError(f"no such key: {key}", hint=nearest(key, keys))
+    """Return the error for a key that is not in the configuration, with the nearest that is."""
+    keys = list(_flat(OmegaConf.to_container(compose("config"), resolve=False)))
+    siblings = [each for each in keys if each.rpartition(".")[0] == key.rpartition(".")[0]]
+    close = difflib.get_close_matches(key, keys, n=1)
+    return ConfigError(f"no such key: {key}", hint=nearest(key, close or siblings or _tops(keys)))
+
+
+def _tops(keys: Sequence[str]) -> list[str]:
+    return [each for each in keys if "." not in each]
 
 
 def _flat(values: Any, prefix: str = "") -> Iterator[str]:
@@ -184,9 +192,11 @@ def _flat(values: Any, prefix: str = "") -> Iterator[str]:
 
 def _readable(error: Exception) -> ConfigError:
     text = str(error)
-    if match := re.search(r"Could not (?:override|delete|append to config\. )'?([^'\n]+)'", text):
+    if match := re.search(r"Could not (?:override|delete) '([^']+)'", text):
         return _unknown_key(match[1])
-    if match := re.search(r"Could not find '([^']+)/([^'/]+)'", text):
+    if match := re.search(r"An item is already at '([^']+)'", text):
+        return ConfigError(f"+{match[1]}: the key is there already", hint="leave out the +")
+    if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]+)'", text):
         group, name = match.groups()
         options = re.findall(r"^\t(\S+)$", text, flags=re.MULTILINE)
         return ConfigError(f"no {group} named {name!r}", hint=nearest(name, options))

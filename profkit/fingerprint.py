@@ -21,9 +21,11 @@ from typing import Any
 from profkit.result import Provenance
 
 
-def provenance(module: str, settings: Mapping[str, Any], inputs: Sequence[Path]) -> Provenance:
-    """Return what a result made now by `module` from `inputs` is made of."""
-    modules, packages = closure(module)
+def provenance(
+    stage: str, module: str, settings: Mapping[str, Any], inputs: Sequence[Path]
+) -> Provenance:
+    """Return what a result made now by `module` of `stage` from `inputs` is made of."""
+    modules, packages = closure(stage, module)
     return Provenance(
         settings=dict(settings),
         modules=modules,
@@ -32,9 +34,9 @@ def provenance(module: str, settings: Mapping[str, Any], inputs: Sequence[Path])
     )
 
 
-def fingerprint(module: str) -> str:
+def fingerprint(stage: str, module: str) -> str:
     """Return one hash over the closure of `module`, for Snakemake to compare."""
-    text = json.dumps(closure(module), sort_keys=True)
+    text = json.dumps(closure(stage, module), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -44,17 +46,17 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def closure(module: str) -> tuple[dict[str, str], dict[str, str]]:
+def closure(stage: str, module: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return the hash of each module behind `module`, and the version of each package.
 
-    The edge of the stage (its ``__main__``) belongs to it, but not what the edge imports: that
-    reads and writes files, and would make every result depend on every module.
+    The edge of `stage` (``profkit.analyze.__main__`` for ``profkit.analyze``) belongs to it, but
+    not what the edge imports: that reads and writes files, and would make every result depend on
+    every module.
     """
     own = {"profkit", module.partition(".")[0]}
-    stage = ".".join(module.split(".")[:2])
     edge = f"{stage}.__main__"
     pending = [module]
-    modules = {edge: _hash(_path(edge))} if edge != module and _exists(edge) else {}
+    modules = {edge: _hash(_path(edge))} if edge != module else {}
     packages: set[str] = set()
     while pending:
         name = pending.pop()

@@ -14,6 +14,7 @@ from profkit.dag import Dag
 from profkit.errors import InputError
 from profkit.fingerprint import closure, sha256
 from profkit.plan import Run
+from profkit.planning import converter_module
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,8 @@ class Freshness:
         if not record.is_file():
             return [*upstream, f"{record}: was never made"]
         made = msgspec.convert(json.loads(record.read_bytes())["provenance"], result.Provenance)
-        modules = registry.module_names("profkit.convert")
-        module = modules.get(tool, "profkit.convert.__main__")
-        return [*upstream, *_changes(record, made, module, self.dag.captures(tool))]
+        code = ("profkit.convert", converter_module(tool))
+        return [*upstream, *_changes(record, made, code, self.dag.captures(tool))]
 
     def analysis(self, run: Run, name: str) -> list[str]:
         """Say why an analysis would be made again."""
@@ -100,10 +100,10 @@ class Freshness:
         if not path.is_file():
             return [*upstream, f"{path}: was never made"]
         made = result.read(path).provenance
-        module = registry.module_names("profkit.analyze")[name]
+        code = ("profkit.analyze", registry.module_names("profkit.analyze")[name])
         inputs = [*tables, *self.dag.results(name)(wildcards)]
         reasons = _differences(f"analyses.{name}", made.settings, run.analyses[name])
-        return [*upstream, *reasons, *_changes(path, made, module, inputs)]
+        return [*upstream, *reasons, *_changes(path, made, code, inputs)]
 
     def report(self) -> list[str]:
         """Say why the report would be made again."""
@@ -119,7 +119,7 @@ class Freshness:
         made = msgspec.json.decode(path.read_bytes(), type=result.Provenance)
         inputs = [self.dag.selection(), *self.dag.report_inputs()]
         reasons += _differences("report", made.settings, self.dag.plan.report)
-        reasons += _changes(path, made, "profkit.report.__main__", inputs)
+        reasons += _changes(path, made, ("profkit.report", "profkit.report.__main__"), inputs)
         return list(dict.fromkeys(reasons))
 
     def run(self, run: Run) -> dict[str, list[str]]:
@@ -148,11 +148,11 @@ _closure = cache(closure)
 def _changes(
     path: Path,
     made: result.Provenance,
-    module: str,
+    code: tuple[str, str],
     inputs: Iterable[str],
 ) -> list[str]:
     """Return what has changed in the code, the packages and the inputs since `made`."""
-    modules, packages = _closure(module)
+    modules, packages = _closure(*code)
     reasons = [f"module {each}" for each in _changed(made.modules, modules)]
     reasons += [
         f"package {each} {made.packages.get(each, 'absent')} -> {packages.get(each, 'absent')}"

@@ -96,7 +96,7 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
             name: _analysis_plan(name, each) for name, each in analyses().items() if name in wanted
         },
         report=checker.section("report", ReportSettings, tops[0].report),
-        report_code=fingerprint("profkit.report.__main__"),
+        report_code=fingerprint("profkit.report", "profkit.report.__main__"),
         notes=tuple(checker.notes),
     )
 
@@ -106,10 +106,12 @@ def _chosen(overrides: Sequence[str], group: str) -> bool:
 
 
 def _tool_plan(name: str) -> ToolPlan:
-    return ToolPlan(tables=produced(name), code=fingerprint(_converter_module(name)))
+    return ToolPlan(
+        tables=produced(name), code=fingerprint("profkit.convert", converter_module(name))
+    )
 
 
-def _converter_module(name: str) -> str:
+def converter_module(name: str) -> str:
     return registry.module_names("profkit.convert").get(name, "profkit.convert.__main__")
 
 
@@ -118,7 +120,7 @@ def _analysis_plan(name: str, analysis: Analysis) -> AnalysisPlan:
         tables=analysis.tables,
         tables_by_tool=analysis.tables_by_tool,
         results=analysis.results,
-        code=fingerprint(registry.module_names("profkit.analyze")[name]),
+        code=fingerprint("profkit.analyze", registry.module_names("profkit.analyze")[name]),
     )
 
 

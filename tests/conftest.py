@@ -1,11 +1,17 @@
 """Fixtures that several tests share."""
 
 import os
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+SMALL = "world_size=1 launcher=python model.layers=1 steps=8 warmup_steps=1 repeats=1"
+SMALL += " tools.torch_profiler.schedule=early"
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +21,57 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real captures at {folder}; set PROFKIT_REAL_DATA to have them")
     return folder
+
+
+class Tree:
+    """A copy of the project with results of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        for name in ("profkit", "conf", "workflow", "envs"):
+            skipped = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, folder / name, ignore=skipped)
+
+    def run(self, *command):
+        environment = os.environ | {"PYTHONPATH": str(self.folder)}
+        return subprocess.run(
+            [sys.executable, "-m", *command],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def snakemake(self, overrides, *options):
+        config = f"overrides={SMALL} {overrides}".rstrip()
+        command = ("--cores", "2", "results/report.html", "--config", config, *options)
+        done = self.run("snakemake", *command)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def jobs(self, overrides=""):
+        """Return the rules that Snakemake would run now."""
+        said = self.snakemake(overrides, "--dry-run")
+        return sorted(set(re.findall(r"^(?:local)?rule (\w+):", said, flags=re.MULTILINE)))
+
+    def why(self, path, *overrides):
+        done = self.run("profkit", "why", path, *SMALL.split(), *overrides)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def edited(self, path, old, new):
+        """Replace `old`, which must be there, in the file at `path`."""
+        file = self.folder / path
+        text = file.read_text()
+        assert old in text, f"{old!r} is not in {path}"
+        file.write_text(text.replace(old, new, 1))
+        return text
+
+
+@pytest.fixture(scope="session")
+def tree(tmp_path_factory):
+    """Return a copy of the project in which the smallest experiment was run."""
+    tree = Tree(tmp_path_factory.mktemp("tree"))
+    tree.snakemake("")
+    return tree

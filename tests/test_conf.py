@@ -1,5 +1,7 @@
 """``conf/`` and the dataclasses that read it say the same thing."""
 
+from dataclasses import fields
+
 import pytest
 from omegaconf import OmegaConf
 from pydantic import TypeAdapter
@@ -9,7 +11,7 @@ from profkit.capture import tools
 from profkit.capture.launchers import launchers
 from profkit.hardware import Hardware
 from profkit.planning import Top, _kind
-from profkit.workloads.runtime.request import without_choices
+from profkit.workloads.runtime.request import Request, without_choices
 
 GROUPS = ("workload", "model", "zero", "launcher")
 FILES = {
@@ -60,11 +62,12 @@ def test_the_top_spells_out_every_field_and_default():
     assert set(defaults(Top)) - set(values) == {*GROUPS, "hardware", "report"}
 
 
-@pytest.mark.parametrize("kind", [Top, Hardware, *tools().values(), *launchers().values()], ids=str)
+@pytest.mark.parametrize("kind", [Request, Top, Hardware, *tools().values(), *launchers().values()], ids=str)
 def test_every_setting_has_a_default_and_a_description(kind):
     schema = TypeAdapter(kind).json_schema()
     assert schema.get("required", []) == []
-    properties = schema.get("properties", {})
+    own = [each.name for each in fields(kind) if each.name in kind.__annotations__]
+    properties = {key: schema["properties"][key] for key in own}
     assert [key for key, value in properties.items() if "description" not in value] == []
 
 

@@ -44,7 +44,9 @@ def test_a_field_of_a_tool_is_set():
 
 def test_a_sweep_is_the_product_of_its_axes_in_order():
     runs = composed("batch=1,2", "model=gpt_tiny,cnn_small", "seed=range(0,2)")
-    found = [(each.values["batch"], each.values["model"]["name"], each.values["seed"]) for each in runs]
+    found = [
+        (each.values["batch"], each.values["model"]["name"], each.values["seed"]) for each in runs
+    ]
     assert found == [
         (batch, model, seed)
         for batch in (1, 2)

@@ -35,7 +35,7 @@ def package(tmp_path, monkeypatch):
         for each in (fingerprint._tree, fingerprint._hash):
             each.cache_clear()
         sys.modules.pop(name, None)
-        modules, packages = closure(f"{name}.plugin")
+        modules, packages = closure("profkit.analyze", f"{name}.plugin")
         return {key.removeprefix(f"{name}."): value for key, value in modules.items()}, packages
 
     return hashes
@@ -75,7 +75,7 @@ def test_a_changed_import_is_seen_where_it_is(package):
 
 
 def test_an_analysis_depends_on_the_edge_but_not_on_what_the_edge_imports():
-    modules, packages = closure("profkit.analyze.steps")
+    modules, packages = closure("profkit.analyze", "profkit.analyze.steps")
     assert "profkit.analyze.__main__" in modules
     assert "profkit.events" not in modules
     assert "pandas" in packages
@@ -83,6 +83,6 @@ def test_an_analysis_depends_on_the_edge_but_not_on_what_the_edge_imports():
 
 def test_captures_are_in_no_closure_of_later_stages():
     for module in ("profkit.convert.torch_profiler", "profkit.analyze.operators"):
-        modules, _ = closure(module)
+        modules, _ = closure(module.rpartition(".")[0], module)
         assert not [name for name in modules if name.startswith("profkit.capture")]
         assert "profkit.marks" not in modules

@@ -28,7 +28,7 @@ def test_the_name_of_a_run_says_what_it_is_and_ends_in_its_identity():
         "exclusive=false",
         "timeout_s=9",
         "hardware=h100_sxm",
-        "analyses.bottlenecks.idle_share=0.9",
+        "analyses.bottlenecks.idle=0.9",
     ],
 )
 def test_what_leaves_the_workload_alone_is_the_same_run(override):
@@ -46,7 +46,9 @@ def test_six_runs_and_what_tells_them_apart():
     plan = planned("batch=1,2,4", "model=gpt_tiny,cnn_small")
     differs = plans.differing(plan.runs)
     assert [differs[run.name] for run in plan.runs] == [
-        {"model": model, "batch": batch} for batch in (1, 2, 4) for model in ("gpt_tiny", "cnn_small")
+        {"model": model, "batch": batch}
+        for batch in (1, 2, 4)
+        for model in ("gpt_tiny", "cnn_small")
     ]
 
 
@@ -75,7 +77,10 @@ def test_an_analysis_reads_tables_of_one_tool_so_that_clocks_agree():
         (["batch=zero"], "batch: Input should be a valid integer"),
         (["batch=0"], "batch: Input should be greater than 0"),
         (["precision=fp8"], "precision: Input should be 'fp32' or 'bf16'"),
-        (["tools.torch_profiler.schedule=sometimes"], "tools.torch_profiler.schedule: Input should"),
+        (
+            ["tools.torch_profiler.schedule=sometimes"],
+            "tools.torch_profiler.schedule: Input should",
+        ),
         (["+tools.torch_profiler.nope=1"], "tools.torch_profiler.nope: no such key"),
         (["+tools.nsis={}"], "no tool named 'nsis'"),
         (["+analyses.idel={}"], "no analysis named 'idel'"),

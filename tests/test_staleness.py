@@ -1,71 +1,11 @@
 """Exactly what has changed is made again: each set of jobs, on a real tree."""
 
-import os
-import re
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parent.parent
-SMALL = "world_size=1 launcher=python model.layers=1 steps=8 warmup_steps=1 repeats=1"
-SMALL += " tools.torch_profiler.schedule=early"
+from profkit.analyze import analyses
+from profkit.fingerprint import closure
+
 ANALYSES = {"steps", "operators", "kernels", "breakdown", "bottlenecks", "observer_tax"}
-
-
-class Tree:
-    """A copy of the project with results of its own."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        for name in ("profkit", "conf", "workflow", "envs"):
-            skipped = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(ROOT / name, folder / name, ignore=skipped)
-
-    def run(self, *command):
-        environment = os.environ | {"PYTHONPATH": str(self.folder)}
-        return subprocess.run(
-            [sys.executable, "-m", *command],
-            cwd=self.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def snakemake(self, overrides, *options):
-        config = f"overrides={SMALL} {overrides}".rstrip()
-        command = ("--cores", "2", "results/report.html", "--config", config, *options)
-        done = self.run("snakemake", *command)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
-    def jobs(self, overrides=""):
-        """Return the rules that Snakemake would run now."""
-        said = self.snakemake(overrides, "--dry-run")
-        return sorted(set(re.findall(r"^(?:local)?rule (\w+):", said, flags=re.MULTILINE)))
-
-    def why(self, path, *overrides):
-        done = self.run("profkit", "why", path, *SMALL.split(), *overrides)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def edited(self, path, old, new):
-        """Replace `old`, which must be there, in the file at `path`."""
-        file = self.folder / path
-        text = file.read_text()
-        assert old in text, f"{old!r} is not in {path}"
-        file.write_text(text.replace(old, new, 1))
-        return text
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory):
-    tree = Tree(tmp_path_factory.mktemp("tree"))
-    tree.snakemake("")
-    return tree
 
 
 @pytest.fixture
@@ -94,10 +34,10 @@ def test_touching_everything_reruns_nothing(tree):
 
 
 def test_a_setting_of_an_analysis_reruns_it_and_what_reads_it(tree):
-    override = "analyses.bottlenecks.idle_share=0.77"
+    override = "analyses.bottlenecks.idle=0.77"
     assert tree.jobs(override) == ["analyze_bottlenecks", "report"]
     said = tree.why(f"results/runs/{run_name(tree)}/analyze/bottlenecks.json", override)
-    assert "setting analyses.bottlenecks.idle_share" in said
+    assert "setting analyses.bottlenecks.idle" in said
     assert "-> 0.77" in said
 
 
@@ -187,15 +127,11 @@ def run_name(tree):
 
 
 def closure_text(name):
-    from profkit.fingerprint import closure
-
-    return " ".join(closure(f"profkit.analyze.{name}")[0])
+    return " ".join(closure("profkit.analyze", f"profkit.analyze.{name}")[0])
 
 
 def readers_of(name):
     """Return the jobs that follow from a change of the analysis `name`."""
-    from profkit.analyze import analyses
-
     found = {name}
     for other, analysis in analyses().items():
         if found & set(analysis.results):

@@ -1,0 +1,59 @@
+"""The tree of operators as arrays: who encloses whom, and sums over what is enclosed.
+
+A *row* is a position in the table `cpu_ops`; -1 stands for none. Loops run over levels of the
+tree, never over rows.
+"""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int64]
+"""Positions in `cpu_ops`, -1 for none."""
+
+
+def rows_of(cpu_ops: pd.DataFrame, table: pd.DataFrame, column: str = "op") -> Rows:
+    """Return for each row of `table` the row of `cpu_ops` that `column` names, shape (len(table),).
+
+    `column` holds an `op`, which counts anew in each rank and repeat.
+    """
+    if cpu_ops.empty:
+        return np.full(len(table), -1, dtype=np.int64)
+    sizes = [int(cpu_ops[name].max()) + 1 for name in ("repeat", "op")]
+    known, wanted = _keys(cpu_ops, "op", sizes), _keys(table, column, sizes)
+    order = np.argsort(known, kind="stable")
+    place = np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)
+    found = order[place]
+    return np.where((known[found] == wanted) & (table[column].to_numpy() >= 0), found, -1)
+
+
+def _keys(table: pd.DataFrame, column: str, sizes: list[int]) -> NDArray[np.int64]:
+    rank, repeat, op = (table[name].to_numpy(np.int64) for name in ("rank", "repeat", column))
+    inside = (repeat < sizes[0]) & (op < sizes[1])
+    return np.where(inside, (rank * sizes[0] + repeat) * sizes[1] + op, -1)
+
+
+def nearest(rows: Rows, parent: Rows, skipped: NDArray[np.bool_]) -> Rows:
+    """Climb from each of `rows` to the first row that is not `skipped`, itself or above it."""
+    found = rows.copy()
+    while len(climbing := np.flatnonzero((found >= 0) & skipped[found])):
+        found[climbing] = parent[found[climbing]]
+    return found
+
+
+def sums(rows: Rows, values: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Return for each of `size` rows the sum of the `values` that name it in `rows`."""
+    known = rows >= 0
+    total = np.zeros(size, dtype=np.int64)
+    np.add.at(total, rows[known], values[known])
+    return total
+
+
+def subtree_sums(rows: Rows, values: NDArray[np.int64], parent: Rows) -> NDArray[np.int64]:
+    """Return for each row the sum of the `values` that name it, or a row below it, in `rows`."""
+    total = np.zeros(len(parent), dtype=np.int64)
+    while len(rows):
+        total += sums(rows, values, len(parent))
+        known = rows >= 0
+        rows, values = parent[rows[known]], values[known]
+    return total

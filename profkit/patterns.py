@@ -1,0 +1,22 @@
+"""Names that match glob patterns, decided once for each distinct name."""
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def matching(names: "pd.Series[str]", patterns: Iterable[str]) -> NDArray[np.bool_]:
+    """Tell for each of the categorical `names` whether it matches one of `patterns`.
+
+    Upper and lower case differ; ``*`` stands for anything, ``?`` for one character.
+    """
+    choices = tuple(patterns)
+    hits = [any(fnmatchcase(str(name), each) for each in choices) for name in names.cat.categories]
+    # A missing name has the code -1, and so takes the last entry.
+    return np.array([*hits, False])[names.cat.codes.to_numpy()]

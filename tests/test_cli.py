@@ -1,0 +1,92 @@
+"""The command line as a user meets it."""
+
+import json
+
+import pytest
+
+from profkit.cli import COMMANDS, main
+from profkit.cli.run import Heard, _split
+
+
+def test_help_names_every_command(capsys):
+    assert main([]) == 0
+    said = capsys.readouterr().out
+    assert [name for name in COMMANDS if f"  {name} " not in said] == []
+
+
+def test_an_unknown_command_exits_2(capsys):
+    assert main(["rnu"]) == 2
+    assert "no command named 'rnu'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["plan", "bach=3"], "did you mean 'batch'"),
+        (["run", "+tool=nsis"], "no tool named 'nsis'"),
+        (["list", "tolls"], "did you mean 'tools'"),
+        (["why", "README.md"], "not a result of profkit"),
+        (["why", "results/runs/nope/analyze/steps.json"], "not in the selection"),
+    ],
+)
+def test_a_mistake_is_one_message_without_a_traceback(argv, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(argv) == 1
+    said = capsys.readouterr().err
+    assert message in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("tools", "py_spy"), ("analyses", "breakdown"), ("models", "cnn_small"), ("zero", "none")],
+)
+def test_list_prints_names_with_what_they_are(kind, expected, capsys):
+    assert main(["list", kind]) == 0
+    (line,) = [x for x in capsys.readouterr().out.splitlines() if x.strip().startswith(expected)]
+    assert len(line.split()) > 3
+
+
+def test_plan_prints_the_runs_and_what_is_stale(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["plan", "batch=1,2", "repeats=1"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("2 capture, 2 convert") == 2
+    assert "2 runs, 1 repeats" in said
+
+
+def test_what_follows_two_dashes_goes_to_snakemake():
+    assert _split(["batch=2", "--", "--dry-run"]) == (["batch=2"], ["--dry-run"])
+    assert _split(["batch=2"]) == (["batch=2"], [])
+
+
+def test_progress_and_failed_logs_are_heard_in_what_snakemake_says():
+    heard = Heard()
+    for line in (
+        "total          12",
+        "3 of 12 steps (25%) done",
+        "    log: results/runs/r/logs/analyze/steps.log (check log file(s) for error details)",
+    ):
+        heard.hear(line)
+    assert (heard.done, heard.total) == (3, 12)
+    assert [path.name for path in heard.failed_logs] == ["steps.log"]
+
+
+def test_a_manifest_gathers_what_the_captures_say(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for repeat, cuda in enumerate(("12", "13")):
+        record = {
+            "tool": "baseline", "repeat": repeat, "attempt": 1, "status": "ok", "reason": "",
+            "started": "s", "ended": "e", "elapsed_s": 1.0, "exit_code": 0, "command": ["x"],
+            "machine": {"cpu": "c", "cuda": cuda}, "versions": {"torch": "2"},
+        }  # fmt: skip
+        (tmp_path / f"{repeat}.json").write_text(json.dumps(record))
+    about = {"run": "r", "command": "profkit run", "behaviour": {"batch": 2}, "hardware": {}}
+    about = json.dumps({**about, "tools": {"baseline": {}}})
+    argv = ["manifest", "--about", about, "--captures", "0.json", "1.json"]
+    assert main([*argv, "--out", "m.json", "--config", "c.yaml"]) == 0
+    manifest = json.loads((tmp_path / "m.json").read_text())
+    assert manifest["machine"] == {"cpu": "c", "cuda": ["12", "13"]}
+    assert [each["repeat"] for each in manifest["captures"]] == [0, 1]
+    assert (tmp_path / "c.yaml").read_text().startswith("# profkit run\nbehaviour:\n  batch: 2\n")

@@ -1,0 +1,116 @@
+"""The workflow's questions, answered without running Snakemake."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from profkit import dag as dags
+from profkit.dag import Dag, attempt, command
+from profkit.plan import AnalysisPlan, Plan, Run, ToolPlan
+
+
+def run(name="r", tools=("baseline", "torch_profiler")):
+    return Run(
+        name=name,
+        behaviour={"batch": 2, "model": {"name": "gpt_tiny"}},
+        hardware={},
+        tools={tool: {"rate": 1} for tool in tools},
+        analyses={"breakdown": {"top": 3}, "steps": {}},
+        overrides=("batch=2",),
+    )
+
+
+@pytest.fixture
+def dag():
+    plan = Plan(
+        overrides=("batch=2",),
+        runs=(run(),),
+        repeats=2,
+        exclusive=True,
+        timeout_s=9,
+        tools={
+            "baseline": ToolPlan(tables=("steps",), code="a"),
+            "torch_profiler": ToolPlan(tables=("steps", "cpu_ops"), code="b"),
+        },
+        analyses={
+            "breakdown": AnalysisPlan(
+                tables=("steps", "cpu_ops"), tables_by_tool=(), results=("steps",), code="c"
+            ),
+            "steps": AnalysisPlan(tables=(), tables_by_tool=("steps",), results=(), code="d"),
+        },
+        report={"title": "t"},
+        report_code="e",
+    )
+    return Dag(plan)
+
+
+@pytest.fixture
+def wildcards():
+    return SimpleNamespace(run="r")
+
+
+def test_an_analysis_reads_all_its_tables_from_one_tool(dag, wildcards):
+    assert dag.tables("breakdown")(wildcards) == [
+        "results/runs/r/tables/torch_profiler/steps.parquet",
+        "results/runs/r/tables/torch_profiler/cpu_ops.parquet",
+    ]
+
+
+def test_a_table_by_tool_comes_from_every_tool(dag, wildcards):
+    assert dag.tables("steps")(wildcards) == [
+        "results/runs/r/tables/baseline/steps.parquet",
+        "results/runs/r/tables/torch_profiler/steps.parquet",
+    ]
+
+
+def test_results_of_other_analyses_are_inputs(dag, wildcards):
+    assert dag.results("breakdown")(wildcards) == ["results/runs/r/analyze/steps.json"]
+
+
+def test_each_repeat_has_a_capture(dag):
+    assert dag.captures("baseline") == [
+        "results/runs/{run}/capture/baseline/rep0/capture.json",
+        "results/runs/{run}/capture/baseline/rep1/capture.json",
+    ]
+
+
+def test_a_capture_has_all_cores_unless_configured_otherwise(dag):
+    assert dag.capture_threads(4) == 4
+    assert dag.capture_threads(None) == 1
+
+
+def test_settings_are_the_same_text_for_the_same_content(dag, wildcards):
+    assert dag.tool_settings("baseline")(wildcards) == '{"rate": 1}'
+    assert dags.as_json({"b": 1, "a": 2}) == dags.as_json({"a": 2, "b": 1})
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (None, 1),
+        ({"attempt": 3, "status": "ok"}, 3),
+        ({"attempt": 3, "status": "oom"}, 4),
+        ({"attempt": 1, "status": "timeout"}, 2),
+        ({"attempt": 1, "status": "unavailable"}, 2),
+    ],
+    ids=["never captured", "good", "out of memory", "timeout", "available again"],
+)
+def test_a_failed_capture_gets_another_attempt(tmp_path, record, expected):
+    path = tmp_path / "capture.json"
+    if record:
+        path.write_text(json.dumps(record))
+    assert attempt(path, "baseline") == expected
+
+
+def test_the_command_can_be_pasted_into_a_shell():
+    assert command(("batch=1,2", "model=glob(*)")) == "profkit run batch=1,2 'model=glob(*)'"
+
+
+def test_the_selection_is_written_under_the_name_of_its_content(dag, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = dag.selection()
+    assert dag.selection() == path
+    written = json.loads((tmp_path / path).read_text())
+    assert written["runs"][0]["folder"] == "results/runs/r"
+    assert written["command"] == "profkit run batch=2"
