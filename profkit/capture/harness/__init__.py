@@ -1,0 +1,1 @@
+"""One capture from its command line to its ``capture.json``, whatever happens in between."""

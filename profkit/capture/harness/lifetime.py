@@ -1,0 +1,87 @@
+"""Who ends with whom: no process that a capture starts outlives it."""
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import psutil
+
+# <linux/prctl.h>
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_ROUNDS = 20
+_LIBC: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends, even by SIGKILL (Linux only)."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants that lose theirs, so that they can be found (Linux only)."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def children() -> set[int]:
+    """Return the direct children of this process."""
+    return {child.pid for child in psutil.Process().children()}
+
+
+def end_all(mark: str, spared: Iterable[int]) -> list[int]:
+    """Kill what a capture started, and return the processes that could not be killed.
+
+    These are the descendants of this process but for the `spared` children, and every process
+    that has `mark` in its environment: a daemon that broke away on a system without subreapers.
+    """
+    for _ in range(_ROUNDS):
+        processes = _descendants(set(spared)) | _marked(mark)
+        if not processes:
+            return []
+        for process in processes:
+            _kill(process)
+        psutil.wait_procs(processes, timeout=1)
+    return sorted(process.pid for process in processes)
+
+
+def _descendants(spared: set[int]) -> set[psutil.Process]:
+    found: set[psutil.Process] = set()
+    for child in psutil.Process().children():
+        if child.pid not in spared:
+            found |= {child, *_below(child)}
+    return found
+
+
+def _below(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _marked(mark: str) -> set[psutil.Process]:
+    return {
+        process
+        for process in psutil.process_iter()
+        if process.pid != os.getpid() and mark in _environment(process)
+    }
+
+
+def _environment(process: psutil.Process) -> str:
+    """Return the environment of a process as text; "" where it is another user's or gone."""
+    try:
+        return str(process.environ())
+    except (psutil.Error, OSError):
+        return ""
+
+
+def _kill(process: psutil.Process) -> None:
+    try:
+        process.kill()
+    except psutil.NoSuchProcess:
+        return

@@ -1,0 +1,305 @@
+"""torch.profiler: operators, kernels, memory and stacks, as seen by PyTorch itself."""
+
+import gzip
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import NonNegativeInt, PositiveInt
+
+from profkit.capture.base import Rank, Recorder, Session
+from profkit.settings import Settings
+
+if TYPE_CHECKING:
+    from torch.autograd.profiler_util import EventList
+    from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
+
+Activity = Literal["cpu", "cuda", "xpu", "mtia", "hpu", "privateuse1"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schedule:
+    """Which steps are recorded, in the words of ``torch.profiler.schedule``."""
+
+    skip_first: int
+    wait: int
+    warmup: int
+    active: int
+    repeat: int
+
+    @property
+    def steps(self) -> int:
+        """Steps that the workload must run for every cycle to come to its end."""
+        cycle = self.wait + self.warmup + self.active
+        return self.skip_first + cycle * max(self.repeat, 1)
+
+
+PRESETS = MappingProxyType(
+    {
+        "early": Schedule(skip_first=0, wait=0, warmup=0, active=3, repeat=1),
+        "stable": Schedule(skip_first=3, wait=1, warmup=1, active=3, repeat=1),
+        "periodic": Schedule(skip_first=3, wait=1, warmup=1, active=1, repeat=3),
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Experimental(Settings):
+    """Options that PyTorch calls experimental; they may change from version to version."""
+
+    profiler_metrics: tuple[str, ...] = ()
+    """CUPTI metrics to measure per kernel; kernels then run one by one, and slowly."""
+
+    profiler_measure_per_kernel: bool = False
+    """Measure the metrics for each kernel instead of for the whole recording."""
+
+    verbose: bool = False
+    """Write the call stack of every event into the trace; needs `with_stack`."""
+
+    performance_events: tuple[str, ...] = ()
+    """Events of the CPU's performance counters to count per operator."""
+
+    enable_cuda_sync_events: bool = False
+    """Record CUDA's synchronisations of device, streams and events."""
+
+    adjust_profiler_step: bool = False
+    """Stretch each ProfilerStep to the Python event that it stands for."""
+
+    disable_external_correlation: bool = False
+    """Leave out what ties kernels to operators; smaller traces."""
+
+    profile_all_threads: bool = False
+    """Record operators on threads that PyTorch did not start as well."""
+
+    capture_overload_names: bool = False
+    """Name the overload of each operator, such as ``aten::add.Tensor``."""
+
+    record_python_gc_info: bool = False
+    """Record the runs of Python's garbage collector."""
+
+    expose_kineto_event_metadata: bool = False
+    """Keep Kineto's own metadata with each event."""
+
+    custom_profiler_config: str = ""
+    """Text handed to a custom backend."""
+
+    adjust_timestamps: bool = False
+    """Move timestamps so that children lie within their parents; for Vulkan."""
+
+    trace_only: bool = False
+    """Write the trace without building PyTorch's own events; leaves no table of averages."""
+
+    def chosen(self) -> dict[str, Any]:
+        """Return the options that differ from PyTorch's default, which older versions may lack."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        default = Experimental()
+        changed = {key: each for key, each in values.items() if each != getattr(default, key)}
+        return {
+            key: list(each) if isinstance(each, tuple) else each for key, each in changed.items()
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Capture(Session):
+    """Record with ``torch.profiler.profile``; one trace for each rank and cycle of the schedule."""
+
+    outputs: ClassVar = ("*.pt.trace.json*",)
+
+    activities: tuple[Activity, ...] = ()
+    """What is recorded; empty takes the CPU, and the accelerator where there is one."""
+
+    schedule: Literal["early", "stable", "periodic"] = "stable"
+    """Which steps: the first ones with all start-up costs, some after it, or one now and then."""
+
+    skip_first: NonNegativeInt | None = None
+    """Steps before the first cycle; null takes the schedule's, like the four that follow."""
+
+    wait: NonNegativeInt | None = None
+    """Steps of each cycle that are not looked at."""
+
+    warmup: NonNegativeInt | None = None
+    """Steps of each cycle that are recorded and thrown away, as starting to record costs time."""
+
+    active: PositiveInt | None = None
+    """Steps of each cycle that are recorded; traces grow with them."""
+
+    repeat: NonNegativeInt | None = None
+    """Number of cycles, each with a trace of its own; 0 goes on to the last step."""
+
+    record_shapes: bool = True
+    """Record the shapes of inputs, which operators can then be told apart by."""
+
+    profile_memory: bool = True
+    """Record each allocation and free; a few percent slower."""
+
+    with_stack: bool = False
+    """Record source lines; slows Python code several times over and makes large traces."""
+
+    with_flops: bool = True
+    """Estimate the FLOPs of matrix products and convolutions from their shapes."""
+
+    with_modules: bool = False
+    """Record the hierarchy of modules; only for TorchScript models."""
+
+    acc_events: bool = False
+    """Keep the events of all cycles, not only of the last, for the table of averages."""
+
+    execution_trace: bool = False
+    """Write every operator with its inputs as ``<label>.execution_trace.json``, for replaying."""
+
+    gzip: bool = True
+    """Compress traces, to about a twentieth."""
+
+    key_averages_rows: NonNegativeInt = 200
+    """Rows of PyTorch's own tables of averages; 0 leaves them out."""
+
+    experimental: Experimental = field(default_factory=Experimental)
+    """Options that PyTorch calls experimental."""
+
+    @property
+    def cycles(self) -> Schedule:
+        """The schedule's steps, with what is set beside it."""
+        preset = PRESETS[self.schedule]
+        names = [each.name for each in fields(Schedule)]
+        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return Schedule(**{name: getattr(preset, name) for name in names} | given)
+
+    def check(self, steps: int) -> str:
+        """See `Tool.check`."""
+        cycles = self.cycles
+        if cycles.steps <= steps:
+            return ""
+        return (
+            f"schedule {self.schedule!r} needs {cycles.steps} steps (skip_first={cycles.skip_first}"
+            f" and {max(cycles.repeat, 1)} x (wait={cycles.wait} + warmup={cycles.warmup} +"
+            f" active={cycles.active})), and the workload runs {steps}; raise steps or lower one"
+        )
+
+    @contextmanager
+    def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:
+        """See `Session.record`."""
+        recording = _Recording(self.profiler(out, rank))
+        try:
+            yield recording
+        finally:
+            recording.end()
+
+    def profiler(self, out: Path, rank: Rank) -> "profile":
+        """Return PyTorch's profiler, not started."""
+        from torch import profiler
+        from torch._C._profiler import _ExperimentalConfig
+
+        cycles = self.cycles
+        return profiler.profile(
+            activities=self._activities(profiler.ProfilerActivity.__members__),
+            schedule=profiler.schedule(
+                skip_first=cycles.skip_first,
+                wait=cycles.wait,
+                warmup=cycles.warmup,
+                active=cycles.active,
+                repeat=cycles.repeat,
+            ),
+            on_trace_ready=_Writer(settings=self, out=out, label=rank.label),
+            record_shapes=self.record_shapes,
+            profile_memory=self.profile_memory,
+            with_stack=self.with_stack,
+            with_flops=self.with_flops,
+            with_modules=self.with_modules,
+            acc_events=self.acc_events,
+            execution_trace_observer=self._observer(out, rank),
+            experimental_config=_ExperimentalConfig(**self.experimental.chosen()),
+        )
+
+    def _observer(self, out: Path, rank: Rank) -> "ExecutionTraceObserver | None":
+        from torch.profiler import ExecutionTraceObserver
+
+        if not self.execution_trace:
+            return None
+        path = out / f"{rank.label}.execution_trace.json"
+        return ExecutionTraceObserver().register_callback(str(path))
+
+    def _activities(
+        self, known: "Mapping[str, ProfilerActivity]"
+    ) -> "list[ProfilerActivity] | None":
+        """Return PyTorch's activities, or None for all that this machine supports."""
+        by_name = {name.lower(): each for name, each in known.items()}
+        return [by_name[name] for name in self.activities] or None
+
+
+class _Recording:
+    """Hands the borders of steps to PyTorch's profiler."""
+
+    def __init__(self, profiler: "profile") -> None:
+        self.profiler = profiler
+        self.started = False
+
+    def begin(self) -> None:
+        """See `Recorder.begin`."""
+        self.profiler.start()
+        self.started = True
+
+    def step(self) -> None:
+        """See `Recorder.step`."""
+        self.profiler.step()
+
+    def end(self) -> None:
+        """Stop; a cycle that the workload cut short still gives its trace."""
+        if self.started:
+            self.profiler.stop()
+        if self.profiler.execution_trace_observer is not None:
+            # Its file is not complete before.
+            self.profiler.execution_trace_observer.cleanup()  # type: ignore[no-untyped-call]
+
+
+def _export_compressed(profiler: "profile", path: Path) -> None:
+    """Write the trace as gzip.
+
+    PyTorch's own way compresses line by line, which takes twenty times as long; the other ranks
+    stand still meanwhile.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / "trace.json"
+        profiler.export_chrome_trace(str(plain))
+        with plain.open("rb") as source, gzip.open(path, "wb", compresslevel=6) as packed:
+            shutil.copyfileobj(source, packed, 1 << 20)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Writer:
+    """Writes one cycle of the schedule when PyTorch's profiler has finished it."""
+
+    settings: Capture
+    out: Path
+    label: str
+
+    def __call__(self, profiler: "profile") -> None:
+        """Write the trace, under the name that TensorBoard looks for, and the tables."""
+        path = self.out / f"{self.label}.{time.time_ns()}.pt.trace.json"
+        if self.settings.gzip:
+            _export_compressed(profiler, path.with_name(f"{path.name}.gz"))
+        else:
+            profiler.export_chrome_trace(str(path))
+        if self.settings.key_averages_rows and not self.settings.experimental.trace_only:
+            with (self.out / f"{self.label}.key_averages.txt").open("a") as file:
+                file.writelines(self._tables(profiler))
+
+    def _tables(self, profiler: "profile") -> Iterator[str]:
+        yield from self._sorted("operators", profiler.key_averages())
+        if self.settings.record_shapes:
+            averages = profiler.key_averages(group_by_input_shape=True)
+            yield from self._sorted("operators and input shapes", averages)
+
+    def _sorted(self, what: str, averages: "EventList") -> Iterator[str]:
+        orders = ["self_cpu_time_total"]
+        if any(each.self_device_time_total for each in averages):
+            orders.append("self_device_time_total")
+        for order in orders:
+            rows = self.settings.key_averages_rows
+            table = averages.table(sort_by=order, row_limit=rows)  # type: ignore[no-untyped-call]
+            yield f"{what}, by {order}\n{table}\n"

@@ -1,0 +1,20 @@
+"""Built-in programs to profile; each module but ``base`` is one, and runs with ``python -m``."""
+
+from typing import TypeGuard
+
+from profkit import registry
+from profkit.settings import Settings
+
+
+def workloads() -> dict[str, type[Settings]]:
+    """Return the settings class of every workload, by name."""
+    return registry.discover(__name__, "Workload", _is_workload)
+
+
+def workload(name: str) -> type[Settings]:
+    """Import the one workload `name`; raises `ConfigError` if there is none."""
+    return registry.load("workload", __name__, name, "Workload", _is_workload)
+
+
+def _is_workload(plugin: object) -> TypeGuard[type[Settings]]:
+    return isinstance(plugin, type) and issubclass(plugin, Settings)

@@ -1,0 +1,56 @@
+"""Inference on synthetic data: forward passes only, each rank on its own."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import NonNegativeInt
+
+import profkit
+from profkit.errors import ProfkitError
+from profkit.settings import Settings
+
+if TYPE_CHECKING:
+    from profkit.workloads.runtime.process import Process
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workload(Settings):
+    """Composed from ``conf/workload/infer.yaml``."""
+
+    workers: NonNegativeInt = 0
+    """Processes that a rank's DataLoader makes batches in; 0 makes them between the steps."""
+
+
+def infer(process: "Process") -> None:
+    """Run the model over all batches that `process` was asked for."""
+    import torch
+
+    request = process.request
+    settings, family = request.settings(Workload), request.family()
+    model = family.build().to(process.device).eval()
+    batches = process.batches(family, settings.workers)
+    with torch.inference_mode():
+        for _ in profkit.steps(request.steps, samples=request.samples):
+            for _ in range(request.grad_accumulation):
+                with profkit.phase("data"):
+                    inputs, _target = process.moved(next(batches))
+                with profkit.phase("forward"), process.autocast():
+                    model(inputs)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run one rank of the inference that ``--config`` describes."""
+    from profkit.workloads.runtime.process import joined
+    from profkit.workloads.runtime.request import parsed
+
+    with joined(parsed(argv)) as process:
+        infer(process)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except ProfkitError as error:
+        sys.exit(str(error))

@@ -1,0 +1,64 @@
+"""Small convolutional classifier of 32x32 colour images (CIFAR's shape)."""
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import PositiveInt
+
+from profkit.workloads.models.base import ModelFamily
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Model(ModelFamily):
+    """Composed from ``conf/model/<name>.yaml`` with ``family: cnn``."""
+
+    image: PositiveInt = 32
+    """Height and width of an image in pixels; halved by each stage."""
+
+    channels: PositiveInt = 3
+    """Colours of an image."""
+
+    width: PositiveInt = 32
+    """Channels of the first stage; each further stage doubles them."""
+
+    stages: PositiveInt = 3
+    """Number of stages of two convolutions and a pooling each."""
+
+    classes: PositiveInt = 10
+    """Number of classes."""
+
+    def __post_init__(self) -> None:
+        if self.image >> self.stages == 0:
+            raise ValueError(f"{self.stages} stages halve an image of {self.image} to nothing")
+
+    def build(self) -> "nn.Module":
+        """See `ModelFamily.build`."""
+        from torch import nn
+
+        widths = [self.channels, *(self.width << stage for stage in range(self.stages))]
+        stages: list[nn.Module] = []
+        for before, after in itertools.pairwise(widths):
+            for inputs in (before, after):
+                convolution = nn.Conv2d(inputs, after, 3, padding=1, bias=False)
+                stages += [convolution, nn.BatchNorm2d(after), nn.ReLU(inplace=True)]
+            stages.append(nn.MaxPool2d(2))
+        head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], self.classes)]
+        return nn.Sequential(*stages, *head)
+
+    def sample(self, generator: "torch.Generator") -> "tuple[torch.Tensor, torch.Tensor]":
+        """Return an image of noise and a random class."""
+        import torch
+
+        image = torch.randn(self.channels, self.image, self.image, generator=generator)
+        return image, torch.randint(self.classes, (), generator=generator)
+
+    def loss(self, output: "torch.Tensor", target: "torch.Tensor") -> "torch.Tensor":
+        """Return the cross entropy of the class."""
+        from torch.nn import functional
+
+        return functional.cross_entropy(output, target)

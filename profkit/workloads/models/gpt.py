@@ -1,0 +1,58 @@
+"""Decoder-only transformer (GPT-2's shape) with tied embeddings and causal attention."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import NonNegativeFloat, PositiveInt
+
+from profkit.workloads.models.base import ModelFamily
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Model(ModelFamily):
+    """Composed from ``conf/model/<name>.yaml`` with ``family: gpt``."""
+
+    vocabulary: PositiveInt = 2048
+    """Number of tokens; the logits and their gradient take this many values per position."""
+
+    context: PositiveInt = 64
+    """Tokens per sample; attention costs grow with its square."""
+
+    layers: PositiveInt = 4
+    """Number of transformer blocks."""
+
+    heads: PositiveInt = 4
+    """Attention heads per block; must divide `width`."""
+
+    width: PositiveInt = 128
+    """Size of the residual stream; parameters grow with its square."""
+
+    dropout: NonNegativeFloat = 0.0
+    """Probability of dropping an activation; 0 keeps repeats alike."""
+
+    def __post_init__(self) -> None:
+        if self.width % self.heads:
+            raise ValueError(f"heads={self.heads} does not divide width={self.width}")
+
+    def build(self) -> "nn.Module":
+        """See `ModelFamily.build`."""
+        from profkit.workloads.models._gpt_network import Gpt
+
+        return Gpt(self)
+
+    def sample(self, generator: "torch.Generator") -> "tuple[torch.Tensor, torch.Tensor]":
+        """Return `context` random tokens, and the same shifted by one as the target."""
+        import torch
+
+        tokens = torch.randint(self.vocabulary, (self.context + 1,), generator=generator)
+        return tokens[:-1], tokens[1:]
+
+    def loss(self, output: "torch.Tensor", target: "torch.Tensor") -> "torch.Tensor":
+        """Return the cross entropy of the next token."""
+        from torch.nn import functional
+
+        return functional.cross_entropy(output.flatten(0, 1), target.flatten())

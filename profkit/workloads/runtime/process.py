@@ -1,0 +1,123 @@
+"""One rank of a built-in program: its device, its place in the process group, its data."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
+
+from profkit.errors import ConfigError
+from profkit.workloads.models.base import ModelFamily
+from profkit.workloads.runtime.request import Request
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Process:
+    """Where this process computes, and how it talks to the other ranks."""
+
+    request: Request
+    rank: int
+    device: torch.device
+
+    def replica(self, model: nn.Module) -> nn.Module:
+        """Move `model` to the device and keep its gradients equal over the ranks."""
+        model = model.to(self.device)
+        if self.request.world_size == 1:
+            return model
+        devices = [self.device] if self.device.type == "cuda" else None
+        return DistributedDataParallel(model, device_ids=devices)
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Compute inside in the precision that was asked for."""
+        if self.request.precision == "fp32":
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+    def accumulating(self, model: nn.Module, *, more: bool) -> AbstractContextManager[object]:
+        """Keep gradients to this rank while `more` batches are to be summed in the step."""
+        if more and isinstance(model, DistributedDataParallel):
+            return model.no_sync()
+        return nullcontext()
+
+    def batches(self, family: ModelFamily, workers: int) -> Iterator[Batch]:
+        """Yield all batches of the run, made by a DataLoader with `workers` processes."""
+        dataset = Synthetic(family, self.request, self.rank)
+        loader = DataLoader(
+            dataset,
+            batch_size=self.request.batch,
+            num_workers=workers,
+            pin_memory=self.device.type == "cuda",
+        )
+        return iter(loader)
+
+    def moved(self, batch: Batch) -> Batch:
+        """Return `batch` on the device; the copy of pinned memory does not wait."""
+        inputs, targets = (each.to(self.device, non_blocking=True) for each in batch)
+        return inputs, targets
+
+
+class Synthetic(Dataset[Batch]):
+    """Samples made up from a seed and their index, so that every repeat sees the same data."""
+
+    def __init__(self, family: ModelFamily, request: Request, rank: int) -> None:
+        self.family = family
+        self.length = request.samples * request.steps
+        self.first_seed = (request.seed + rank) * self.length
+
+    def __len__(self) -> int:
+        """Return the number of samples of the whole run."""
+        return self.length
+
+    def __getitem__(self, index: int) -> Batch:
+        """Return sample `index`; the DataLoader makes batches of them."""
+        generator = torch.Generator().manual_seed(self.first_seed + index)
+        return self.family.sample(generator)
+
+
+@contextmanager
+def joined(request: Request) -> Iterator[Process]:
+    """Take this process's place among the ranks, as the launcher's environment says."""
+    rank, local_rank = place(request, os.environ)
+    process = Process(request=request, rank=rank, device=device(request, local_rank))
+    torch.manual_seed(request.seed)
+    if process.device.type == "cuda":
+        torch.cuda.set_device(process.device)
+    if request.world_size == 1:
+        yield process
+        return
+    backend = "nccl" if process.device.type == "cuda" else "gloo"
+    distributed.init_process_group(backend)
+    try:
+        yield process
+    finally:
+        distributed.destroy_process_group()
+
+
+def place(request: Request, environment: Mapping[str, str]) -> tuple[int, int]:
+    """Return rank and local rank; raises `ConfigError` if the launcher started another number."""
+    started = int(environment.get("WORLD_SIZE", "1"))
+    if started != request.world_size:
+        raise ConfigError(
+            f"world_size is {request.world_size}, but {started} ranks were started",
+            hint=f"start it with torchrun --nproc-per-node {request.world_size}",
+        )
+    return int(environment.get("RANK", "0")), int(environment.get("LOCAL_RANK", "0"))
+
+
+def device(request: Request, local_rank: int) -> torch.device:
+    """Return the device of a rank; raises `ConfigError` if there is none for it."""
+    available = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if request.device == "cpu" or (request.device == "auto" and not available):
+        return torch.device("cpu")
+    if local_rank >= available:
+        raise ConfigError(
+            f"rank {local_rank} of this host needs a GPU of its own, and there are {available}",
+            hint="lower world_size, or set device=cpu",
+        )
+    return torch.device("cuda", local_rank)

@@ -1,0 +1,93 @@
+"""What a built-in program is asked to do, read from its ``--config`` argument."""
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from pydantic import PositiveInt
+
+from profkit.errors import ConfigError
+from profkit.settings import Settings, checked
+from profkit.workloads.models import family
+from profkit.workloads.models.base import ModelFamily
+from profkit.workloads.zero import Zero
+
+T = TypeVar("T", bound=Settings)
+
+# Keys that choose a plugin in conf/ and are not settings of it.
+_CHOICES = ("name", "family")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request(Settings):
+    """The part of a run's configuration that changes how the workload behaves."""
+
+    workload: dict[str, Any] = field(default_factory=dict)
+    """Settings of the workload itself, with its ``name``."""
+
+    model: dict[str, Any] = field(default_factory=lambda: {"name": "gpt_tiny", "family": "gpt"})
+    """Sizes of the model, with its ``name`` and ``family``."""
+
+    zero: dict[str, Any] = field(default_factory=dict)
+    """What is sharded, with its ``name``."""
+
+    launcher: dict[str, Any] = field(default_factory=dict)
+    """How the ranks were started, with its ``name``; of no use to the program."""
+
+    batch: PositiveInt = 2
+    """Samples that a rank processes at once."""
+
+    world_size: PositiveInt = 1
+    """Number of ranks; must be what the launcher started."""
+
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Number format of the forward pass; bf16 is autocast, parameters stay in fp32."""
+
+    grad_accumulation: PositiveInt = 1
+    """Batches whose gradients are summed before an optimizer step."""
+
+    steps: PositiveInt = 12
+    """Number of steps."""
+
+    seed: int = 0
+    """Seed of the weights; a rank's data come from this plus its rank."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where it runs; auto takes CUDA where it is there."""
+
+    @property
+    def samples(self) -> int:
+        """Samples of one step of one rank."""
+        return self.batch * self.grad_accumulation
+
+    def settings(self, kind: type[T]) -> T:
+        """Return the settings of the workload, whose class is `kind`."""
+        return checked("workload", kind, without_choices(self.workload))
+
+    def family(self) -> ModelFamily:
+        """Return the model, still to be built."""
+        kind = family(str(self.model.get("family")))
+        return checked("model", kind, without_choices(self.model))
+
+    def sharding(self) -> Zero:
+        """Return what is sharded."""
+        return checked("zero", Zero, without_choices(self.zero))
+
+
+def without_choices(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `settings` without the keys that chose the plugin they belong to."""
+    return {key: value for key, value in settings.items() if key not in _CHOICES}
+
+
+def parsed(argv: Sequence[str]) -> Request:
+    """Return the request in `argv`; raises `ConfigError` for a key or value that does not fit."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--config", default="{}", help="the request as JSON")
+    text = parser.parse_args(argv).config
+    try:
+        values = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"--config is not JSON: {error}") from None
+    return checked("", Request, values)

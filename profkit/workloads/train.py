@@ -1,0 +1,86 @@
+"""Training on synthetic data: forward, backward and an optimizer step, replicated over ranks."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
+
+import profkit
+from profkit.errors import ProfkitError
+from profkit.settings import Settings
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from profkit.workloads.runtime.process import Process
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workload(Settings):
+    """Composed from ``conf/workload/train.yaml``."""
+
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    """Update rule; adamw keeps two further values per parameter, sgd none."""
+
+    learning_rate: PositiveFloat = 3e-4
+    """Step size; has no influence on speed."""
+
+    weight_decay: NonNegativeFloat = 0.01
+    """Decay of the weights at each optimizer step."""
+
+    workers: NonNegativeInt = 0
+    """Processes that a rank's DataLoader makes batches in; 0 makes them between the steps."""
+
+    def updates(self, model: "nn.Module") -> "torch.optim.Optimizer":
+        """Return the optimizer of `model`."""
+        from torch import optim
+
+        kind = optim.AdamW if self.optimizer == "adamw" else optim.SGD
+        return kind(model.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
+
+
+def train(process: "Process") -> list[float]:
+    """Train as `process` was asked to, and return the loss of each step's last batch."""
+    import torch
+
+    request = process.request
+    settings, family = request.settings(Workload), request.family()
+    model = process.replica(family.build())
+    optimizer = settings.updates(model)
+    batches = process.batches(family, settings.workers)
+    losses = []
+    for _ in profkit.steps(request.steps, samples=request.samples):
+        for left in reversed(range(request.grad_accumulation)):
+            with profkit.phase("data"):
+                inputs, targets = process.moved(next(batches))
+            with process.accumulating(model, more=left > 0):
+                with profkit.phase("forward"), process.autocast():
+                    loss = family.loss(model(inputs), targets)
+                with profkit.phase("backward"):
+                    torch.autograd.backward(loss / request.grad_accumulation)
+        with profkit.phase("optimizer"):
+            optimizer.step()
+            optimizer.zero_grad()
+        # Reading the value here would wait for the device in every step.
+        losses.append(loss.detach())
+    return [float(each) for each in losses]
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run one rank of the training that ``--config`` describes."""
+    from profkit.workloads.runtime.process import joined
+    from profkit.workloads.runtime.request import parsed
+
+    with joined(parsed(argv)) as process:
+        losses = train(process)
+        print(f"rank {process.rank}: loss {losses[0]:.4f} at first, {losses[-1]:.4f} at last")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except ProfkitError as error:
+        sys.exit(str(error))

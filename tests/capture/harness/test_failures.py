@@ -1,0 +1,167 @@
+"""What a capture leaves when its workload, its tool or its user ends it."""
+
+import json
+import signal
+import subprocess
+import time
+
+import psutil
+import pytest
+
+from profkit.capture.__main__ import main
+from profkit.capture.py_spy import Capture
+
+
+def running(folder, word=""):
+    """Return the processes of captures below `folder` with `word` in their command line."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "environ"]):
+        belongs = str(folder) in (process.info["environ"] or {}).get("PROFKIT_CAPTURE", "")
+        if belongs and word in " ".join(process.info["cmdline"] or []):
+            found.append(process)
+    return found
+
+
+def test_a_workload_that_raises_keeps_the_steps_before(capture, misbehaving, tmp_path):
+    failed = capture("baseline", tmp_path, {}, **misbehaving("raise"))
+    assert failed.result.returncode == 0
+    record = failed.record
+    assert record["status"] == "error"
+    assert record["reason"] == "rank0_dp0_tp0_pp0: ValueError: the loss is not a number"
+    assert record["exit_code"] == 1
+    assert "in the fourth step" in record["log_tail"]
+    assert len(failed.steps()) == 3
+    assert failed.result.stderr == f"baseline: error: {record['reason']}\n"
+
+
+def test_an_exit_status_is_the_reason(capture, misbehaving, tmp_path):
+    failed = capture("baseline", tmp_path, {}, **misbehaving("exit"))
+    assert (failed.record["status"], failed.record["exit_code"]) == ("error", 7)
+    assert failed.record["reason"] == "rank0_dp0_tp0_pp0: exit status 7"
+
+
+def test_a_failure_under_a_wrapper_is_seen_although_the_wrapper_ends_well(
+    capture, misbehaving, tmp_path
+):
+    failed = capture("py_spy", tmp_path, {}, **misbehaving("raise"))
+    assert failed.record["status"] == "error"
+    assert "ValueError: the loss is not a number" in failed.record["reason"]
+    assert list(failed.folder.glob("*.speedscope.json"))
+
+
+def test_an_allocation_that_python_cannot_make_is_out_of_memory(capture, misbehaving, tmp_path):
+    failed = capture("baseline", tmp_path, {}, **misbehaving("exhaust"))
+    assert failed.record["status"] == "oom"
+    expected = "rank0_dp0_tp0_pp0: MemoryError; lower batch or the model's sizes"
+    assert failed.record["reason"] == expected
+    assert len(failed.steps()) == 3
+
+
+def test_a_rank_that_the_kernel_kills_is_out_of_memory_and_keeps_its_steps(
+    capture, misbehaving, tmp_path
+):
+    failed = capture("baseline", tmp_path, {}, **misbehaving("killed"))
+    assert (failed.record["status"], failed.record["exit_code"]) == ("oom", -9)
+    assert failed.record["reason"].startswith("killed by signal 9")
+    assert len(failed.steps()) == 3
+
+
+def test_a_model_that_does_not_fit_is_out_of_memory_on_every_rank(capture, tmp_path):
+    model = {"name": "gpt_tiny", "family": "gpt", "vocabulary": 1 << 40}
+    failed = capture("baseline", tmp_path, {}, model=model)
+    assert failed.record["status"] == "oom"
+    assert "can't allocate memory" in failed.record["reason"]
+    assert failed.record["log_tail"]
+    assert running(tmp_path) == []
+
+
+def test_a_hang_is_ended_with_all_it_started_and_says_where_it_was(capture, misbehaving, tmp_path):
+    started = time.monotonic()
+    failed = capture("baseline", tmp_path, {}, "--timeout", "2.5", **misbehaving("hang"))
+    assert time.monotonic() - started < 10
+    record = failed.record
+    assert record["status"] == "timeout"
+    assert record["reason"].startswith("not finished after 2.5 s")
+    assert record["exit_code"] == -signal.SIGKILL
+    assert any("in misbehave" in line for line in record["log_tail"])
+    assert len(failed.steps()) == 3
+    assert running(tmp_path) == []
+
+
+def launched(arguments_of, out, behaviour):
+    """Start a capture that hangs, and return it once it is in its fourth step."""
+    process = subprocess.Popen(arguments_of("baseline", out, {}, **behaviour))
+    while not running(out, "sleep 86399"):
+        assert process.poll() is None
+        time.sleep(0.05)
+    return process
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_capture_that_is_told_to_stop_leaves_no_record_and_no_process(
+    arguments_of, misbehaving, tmp_path, signum
+):
+    process = launched(arguments_of, tmp_path, misbehaving("hang"))
+    process.send_signal(signum)
+    assert process.wait(10) == 128 + signum
+    assert running(tmp_path) == []
+    assert not (tmp_path / "capture.json").exists()
+
+
+def test_ranks_end_with_a_capture_that_is_killed(arguments_of, misbehaving, tmp_path):
+    process = launched(arguments_of, tmp_path, misbehaving("hang"))
+    process.kill()
+    process.wait(10)
+    left = running(tmp_path)
+    psutil.wait_procs([each for each in left if "sleep" not in each.name()], timeout=5)
+    # What has broken away from the rank is not the kernel's to end, and nobody is left to.
+    left = running(tmp_path)
+    assert [each.name() for each in left] == ["sleep"]
+    left[0].kill()
+
+
+def test_an_unavailable_tool_is_recorded_with_its_reason(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(Capture, "unavailable", classmethod(lambda _: "ptrace is forbidden"))
+    out = tmp_path / "r/capture/py_spy/rep0"
+    main(["py_spy", "--out", str(out), "--workload", '{"steps": 2}'])
+    record = json.loads((out / "capture.json").read_text())
+    assert (record["status"], record["reason"]) == ("unavailable", "ptrace is forbidden")
+    assert (record["exit_code"], record["files"], record["log_tail"]) == (None, [], [])
+    assert capsys.readouterr().err == "py_spy: unavailable: ptrace is forbidden\n"
+
+
+def test_a_second_attempt_replaces_the_files_of_the_first(capture, misbehaving, tmp_path):
+    first = capture("baseline", tmp_path, {}, **misbehaving("raise"))
+    (first.folder / "notes.txt").write_text("mine")
+    reason = first.record["reason"]
+    second = capture("baseline", tmp_path, {}, "--attempt", "2", **misbehaving("nothing"))
+    record = second.record
+    assert (record["status"], record["attempt"]) == ("ok", 2)
+    assert record["warnings"] == [f"attempt 1 ended as error: {reason}"]
+    assert not list(second.folder.glob("*.error.txt"))
+    assert (second.folder / "notes.txt").read_text() == "mine"
+    assert len(second.steps()) == 8
+
+
+def test_a_workload_nobody_knows_is_named_in_the_reason(capture, tmp_path):
+    alone = {"launcher": {"name": "python"}, "world_size": 1}
+    failed = capture("baseline", tmp_path, {}, **alone, workload={"name": "trian"})
+    assert failed.record["status"] == "error"
+    assert "no workload named 'trian'" in failed.record["reason"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "asked", "message"),
+    [
+        ("torch_profiler", {"settings": {"activ": 1}}, "tools.torch_profiler.activ: no such key"),
+        ("torch_profiler", {"steps": 3}, "needs 8 steps"),
+        ("baseline", {"launcher": {"name": "python"}}, "set launcher=torchrun"),
+        ("baselin", {}, "did you mean 'baseline'?"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_runs(capture, tmp_path, tool, asked, message):
+    refused = capture(tool, tmp_path, **{"settings": {}} | asked)
+    assert refused.result.returncode == 1
+    assert message in refused.result.stderr
+    assert "Traceback" not in refused.result.stderr
+    assert not refused.folder.exists()

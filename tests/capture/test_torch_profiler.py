@@ -1,0 +1,142 @@
+import gzip
+import json
+import re
+
+import pytest
+
+from profkit.capture.base import Rank
+from profkit.capture.torch_profiler import Capture, Experimental, Schedule
+from profkit.errors import ConfigError
+from profkit.settings import checked
+
+# How TensorBoard's plugin and HTA find traces.
+TENSORBOARD = re.compile(r"^(.*?)(\.\d+)?\.pt\.trace\.json(\.gz)?$")
+
+
+def events(path):
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt") as file:
+        return json.load(file)["traceEvents"]
+
+
+def recorded_steps(path):
+    names = [each["name"] for each in events(path) if each.get("cat") == "user_annotation"]
+    return sorted(name for name in names if name.startswith("ProfilerStep#"))
+
+
+@pytest.fixture(scope="module")
+def profiled(capture, tmp_path_factory):
+    return capture("torch_profiler", tmp_path_factory.mktemp("torch_profiler"), {})
+
+
+def traces(folder):
+    return sorted(folder.glob("*.pt.trace.json*"))
+
+
+def test_each_rank_leaves_one_trace_named_as_tensorboard_wants_it(profiled):
+    assert profiled.record["status"] == "ok", profiled.record
+    labels = [TENSORBOARD.match(path.name)[1] for path in traces(profiled.folder)]
+    assert labels == ["rank0_dp0_tp0_pp0", "rank1_dp1_tp0_pp0"]
+
+
+def test_the_trace_holds_the_active_steps_under_the_harness_numbers(profiled):
+    for path in traces(profiled.folder):
+        assert recorded_steps(path) == [f"ProfilerStep#{index}" for index in (5, 6, 7)]
+
+
+def test_steps_and_phases_are_marked(profiled):
+    names = [each.get("name") for each in events(traces(profiled.folder)[0])]
+    marked = ("step#5", "data", "forward", "backward", "optimizer")
+    assert [names.count(name) for name in marked] == [1, 3, 3, 3, 3]
+
+
+def test_the_trace_says_which_rank_it_is_of(profiled):
+    with gzip.open(traces(profiled.folder)[1], "rt") as file:
+        about = json.load(file)["distributedInfo"]
+    assert (about["rank"], about["world_size"]) == (1, 2)
+
+
+def test_pytorchs_own_tables_are_there_by_name_and_by_shape(profiled):
+    text = (profiled.folder / "rank0_dp0_tp0_pp0.key_averages.txt").read_text()
+    titles = [line for line in text.splitlines() if line.startswith("operators")]
+    assert titles == [
+        "operators, by self_cpu_time_total",
+        "operators and input shapes, by self_cpu_time_total",
+    ]
+    assert "aten::addmm" in text
+
+
+def record(tool, folder, steps):
+    """Record a loop without a model, in this process."""
+    with tool.record(folder, Rank()) as recorder:
+        recorder.begin()
+        for _ in range(steps):
+            recorder.step()
+
+
+@pytest.mark.filterwarnings("ignore:Warning. Profiler clears events")
+def test_a_periodic_schedule_leaves_a_trace_per_cycle(tmp_path):
+    record(Capture(schedule="periodic", gzip=False, key_averages_rows=0), tmp_path, 12)
+    assert [recorded_steps(path) for path in traces(tmp_path)] == [
+        ["ProfilerStep#5"],
+        ["ProfilerStep#8"],
+        ["ProfilerStep#11"],
+    ]
+    assert not list(tmp_path.glob("*.txt"))
+
+
+@pytest.mark.filterwarnings("ignore:Profiler won't be using warmup")
+def test_a_cycle_that_is_cut_short_still_leaves_its_trace(tmp_path):
+    record(Capture(schedule="early"), tmp_path, 2)
+    (path,) = traces(tmp_path)
+    assert recorded_steps(path)[:2] == ["ProfilerStep#0", "ProfilerStep#1"]
+
+
+def test_nothing_is_recorded_when_the_workload_fails_before_its_first_step(tmp_path):
+    with pytest.raises(ValueError, match="early"), Capture().record(tmp_path, Rank()):
+        raise ValueError("early")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_set_replaces_the_schedules_own():
+    tool = Capture(schedule="periodic", active=5, skip_first=0)
+    assert tool.cycles == Schedule(skip_first=0, wait=1, warmup=1, active=5, repeat=3)
+
+
+def test_a_schedule_that_does_not_fit_is_refused_with_its_sum():
+    assert Capture().check(8) == ""
+    assert Capture().check(7) == (
+        "schedule 'stable' needs 8 steps (skip_first=3 and 1 x (wait=1 + warmup=1 + active=3)),"
+        " and the workload runs 7; raise steps or lower one"
+    )
+    assert Capture(schedule="periodic").check(12) == ""
+    assert Capture(schedule="periodic").check(11).startswith("schedule 'periodic' needs 12 steps")
+    assert Capture(repeat=0).check(8) == ""
+
+
+def test_only_changed_experimental_options_are_handed_to_pytorch():
+    assert Experimental().chosen() == {}
+    chosen = Experimental(verbose=True, profiler_metrics=("sm__cycles_active.avg",)).chosen()
+    assert chosen == {"verbose": True, "profiler_metrics": ["sm__cycles_active.avg"]}
+
+
+def test_a_misspelt_experimental_option_is_an_error():
+    with pytest.raises(ConfigError, match=r"tools\.torch_profiler\.experimental.*verbos"):
+        checked("tools.torch_profiler", Capture, {"experimental": {"verbos": True}})
+
+
+def test_an_execution_trace_is_left_where_asked_for(tmp_path):
+    record(Capture(execution_trace=True), tmp_path, 8)
+    text = (tmp_path / "rank0_dp0_tp0_pp0.execution_trace.json").read_text()
+    assert json.loads(text)["nodes"]
+
+
+def test_all_of_pytorchs_settings_are_accepted_by_pytorch(tmp_path):
+    tool = Capture(
+        activities=("cpu",),
+        with_stack=True,
+        with_modules=True,
+        acc_events=True,
+        experimental=Experimental(verbose=True, profile_all_threads=True),
+    )
+    assert tool.profiler(tmp_path, Rank()).with_modules is True
