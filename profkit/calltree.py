@@ -29,6 +29,7 @@ def rows_of(cpu_ops: pd.DataFrame, table: pd.DataFrame, column: str = "op") -> R
 
 def _keys(table: pd.DataFrame, column: str, sizes: list[int]) -> NDArray[np.int64]:
     rank, repeat, op = (table[name].to_numpy(np.int64) for name in ("rank", "repeat", column))
+    # What lies outside the sizes would share its key with another row.
     inside = (repeat < sizes[0]) & (op < sizes[1])
     return np.where(inside, (rank * sizes[0] + repeat) * sizes[1] + op, -1)
 

@@ -30,6 +30,7 @@ def union(spans: Intervals) -> Intervals:
     if not len(kept):
         return nothing()
     kept = kept[np.argsort(kept[:, 0], kind="stable")]
+    # An early interval may outlast those after it: what counts is how far any has reached.
     reach = np.maximum.accumulate(kept[:, 1])
     first = np.flatnonzero(np.r_[True, kept[1:, 0] > reach[:-1]])
     last = np.r_[first[1:], len(kept)] - 1

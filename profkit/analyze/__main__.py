@@ -1,0 +1,128 @@
+"""``profkit analyze NAME``: one analysis over the tables of a run."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from profkit import analyze, events, registry, result
+from profkit.analyze.base import Analysis
+from profkit.errors import ConfigError, InputError, ProfkitError
+from profkit.fingerprint import provenance
+from profkit.settings import checked
+
+T = TypeVar("T")
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the analysis that `argv` names and write its result."""
+    options = _parser().parse_args(argv)
+    # results/runs/<run>/analyze/<name>.json
+    about = {"stage": "analyze", "run": options.out.resolve().parent.parent.name}
+    about |= {"name": options.name, "log": ""}
+    events.emit("started", **about)
+    try:
+        _run(options)
+    except BaseException:
+        events.emit("failed", **about)
+        raise
+    events.emit("finished", **about)
+
+
+def _run(options: argparse.Namespace) -> None:
+    analysis = analyze.analysis(options.name)
+    where = f"analyses.{options.name}"
+    config = checked(where, analysis.config, _object("--settings", options.settings))
+    inputs = _inputs(analysis, options.tables, options.results)
+    document = result.Document(
+        analysis=options.name,
+        title=analysis.title,
+        summary=analysis.summary,
+        result=analysis.run(**inputs, config=config),
+        provenance=provenance(
+            analyze.__name__,
+            registry.module_names(analyze.__name__)[options.name],
+            asdict(config),
+            [*options.tables, *options.results],
+        ),
+    )
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    result.write(options.out, document)
+
+
+def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict[str, Any]:
+    """Read what the parameters of `analysis` name from the files that there are."""
+    inputs: dict[str, Any] = {}
+    for name in analysis.tables:
+        inputs[name] = _read(_named(name, tables)[0], _frame)
+    for name in analysis.tables_by_tool:
+        inputs[name] = {path.parent.name: _read(path, _frame) for path in _named(name, tables)}
+    for name in analysis.results:
+        inputs[name] = _read(_named(name, results)[0], result.read).result
+    return inputs
+
+
+def _named(name: str, paths: list[Path]) -> list[Path]:
+    """Return the files called `name`; the first is that of the first tool on the command line."""
+    found = [path for path in paths if path.stem == name]
+    if not found:
+        given = ", ".join(str(path) for path in paths) or "none"
+        raise InputError(f"no file named {name!r} was given", hint=f"the files were: {given}")
+    return found
+
+
+def _frame(path: Path) -> pd.DataFrame:
+    """Read a table; dictionary-coded text becomes a Categorical."""
+    rows: pd.DataFrame = pq.read_table(path).to_pandas()
+    return rows
+
+
+def _read(path: Path, read: Callable[[Path], T]) -> T:
+    try:
+        return read(path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file", hint="convert the captures first") from None
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(f"{path}: cannot be read: {error}", hint="delete it, run again") from None
+
+
+def _object(flag: str, text: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{flag} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ConfigError(f"{flag} must be a JSON object, got {text}")
+    return value
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="profkit analyze", description=__doc__)
+    parser.add_argument("name", help="the analysis; see `profkit list analyses`")
+    parser.add_argument("--settings", default="{}", help="settings of the analysis, as JSON")
+    parser.add_argument(
+        "--tables",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="Parquet files, as <tool>/<table>.parquet",
+    )
+    parser.add_argument(
+        "--results", type=Path, nargs="*", default=[], help="results of analyses that it reads"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="the result, a JSON file")
+    return parser
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except ProfkitError as error:
+        sys.exit(str(error))

@@ -1,0 +1,166 @@
+"""The rows of PyTorch's ``key_averages`` before they are summed: one per call that counts.
+
+Follows ``torch.autograd.profiler_util.EventList``, over whole columns instead of objects.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit import calltree, intervals
+from profkit.flops import flops
+from profkit.patterns import matching
+
+WHERE = ["rank", "repeat"]
+DEVICE_TIME = ["self_device_ns", "total_device_ns"]
+HOST_MEMORY = ["self_cpu_bytes", "total_cpu_bytes"]
+DEVICE_MEMORY = ["self_device_bytes", "total_device_bytes"]
+
+_HIDDEN = (
+    "profiler::_record_function_enter",
+    "profiler::_record_function_enter_new",
+    "profiler::_record_function_exit",
+    "aten::is_leaf",
+    "aten::output_nr",
+    "aten::_version",
+)
+"""What PyTorch's own table leaves out."""
+
+
+def operator_calls(
+    cpu_ops: pd.DataFrame,
+    runtime_calls: pd.DataFrame,
+    kernels: pd.DataFrame,
+    memory_events: pd.DataFrame,
+    asynchronous: Sequence[str],
+) -> pd.DataFrame:
+    """Return one row per call that PyTorch's table has, with what it took by itself and in all."""
+    above = calltree.rows_of(cpu_ops, cpu_ops, "parent")
+    hidden = matching(cpu_ops["name"], _HIDDEN)
+    loose = hidden | matching(cpu_ops["name"], asynchronous)
+    # What a loose range encloses belongs to the range around it.
+    parent = calltree.nearest(above, above, loose)
+    launched = calltree.nearest(calltree.rows_of(cpu_ops, runtime_calls), above, loose)
+    again = _is_again(parent, launched, cpu_ops["name"], loose)
+    owner = calltree.nearest(np.arange(len(cpu_ops)), parent, again | loose)
+    duration = _duration(cpu_ops)
+    self_cpu = calltree.sums(owner, cpu_ops["self_ns"].to_numpy(np.int64), len(cpu_ops))
+
+    def taken(table: pd.DataFrame, values: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        rows = calltree.nearest(calltree.rows_of(cpu_ops, table), parent, again | loose)
+        return calltree.sums(rows, values, len(parent)), calltree.subtree_sums(rows, values, parent)
+
+    on_host = memory_events["device"].astype(object).to_numpy() == "cpu"
+    size = memory_events["size_bytes"].to_numpy(np.int64)
+    measured = {"self_cpu_ns": self_cpu, "total_cpu_ns": duration}
+    measured |= zip(DEVICE_TIME, taken(kernels, _duration(kernels)), strict=True)
+    measured |= zip(HOST_MEMORY, taken(memory_events, size * on_host), strict=True)
+    measured |= zip(DEVICE_MEMORY, taken(memory_events, size * ~on_host), strict=True)
+    in_step = (cpu_ops["step"] >= 0).to_numpy()
+    frame = pd.DataFrame(
+        {
+            "name": _rewritten(cpu_ops["name"], _without_number),
+            "kind": cpu_ops["kind"].to_numpy(),
+            "input_shapes": _rewritten(cpu_ops["input_shapes"], _without_lists),
+            "calls": 1,
+            "calls_in_steps": in_step.astype(np.int64),
+            "self_cpu_in_steps_ns": self_cpu * in_step,
+            "flops": flops(cpu_ops),
+            **measured,
+        }
+    )
+    return frame[~(again | hidden)]
+
+
+def _is_again(
+    parent: calltree.Rows,
+    launched: calltree.Rows,
+    names: "pd.Series[str]",
+    loose: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Tell which operators are the only child of one of the same name: PyTorch drops them.
+
+    Its time and children go to the parent. Operators and runtime calls are children, `loose`
+    ranges neither children nor parents.
+    """
+    size = len(parent)
+    children = calltree.sums(np.where(loose, -1, parent), np.ones(size, dtype=np.int64), size)
+    children += calltree.sums(launched, np.ones(len(launched), dtype=np.int64), size)
+    code = names.cat.codes.to_numpy()
+    is_same = (parent >= 0) & (code == code[parent])
+    again: NDArray[np.bool_] = np.logical_and(~loose & is_same, children[parent] == 1)
+    return again
+
+
+def runtime_rows(runtime_calls: pd.DataFrame) -> pd.DataFrame:
+    duration = _duration(runtime_calls)
+    in_step = (runtime_calls["step"] >= 0).to_numpy()
+    return pd.DataFrame(
+        {
+            "name": runtime_calls["name"],
+            "kind": "runtime",
+            "calls": 1,
+            "calls_in_steps": in_step.astype(np.int64),
+            "self_cpu_in_steps_ns": duration * in_step,
+            "self_cpu_ns": duration,
+            "total_cpu_ns": duration,
+        }
+    )
+
+
+def memory_rows(
+    cpu_ops: pd.DataFrame, runtime_calls: pd.DataFrame, memory_events: pd.DataFrame
+) -> pd.DataFrame:
+    """Return the allocations and frees that happened while no range was open on any thread."""
+    shown = cpu_ops[~matching(cpu_ops["name"], _HIDDEN)]
+    columns = [*WHERE, "start_ns", "end_ns"]
+    busy = pd.concat([shown[columns], runtime_calls[columns]])
+    alone = np.ones(len(memory_events), dtype=np.bool_)
+    place = memory_events.groupby(WHERE, observed=True).indices
+    for where, rows in busy.groupby(WHERE, observed=True):
+        # PyTorch counts an event at the very end of a range as inside: hence one ns more.
+        spans = intervals.union(intervals.intervals(rows["start_ns"], rows["end_ns"] + 1))
+        here = place.get(where, np.empty(0, dtype=np.int64))
+        alone[here] = ~intervals.contains(spans, memory_events["time_ns"].to_numpy()[here])
+    events = memory_events[alone]
+    on_host = (events["device"].astype(object) == "cpu").to_numpy()
+    size = events["size_bytes"].to_numpy(np.int64)
+    return pd.DataFrame(
+        {
+            "name": "[memory]",
+            "kind": "memory",
+            "calls": 1,
+            "calls_in_steps": (events["step"] >= 0).astype(np.int64),
+            **dict.fromkeys(HOST_MEMORY, size * on_host),
+            **dict.fromkeys(DEVICE_MEMORY, size * ~on_host),
+        }
+    )
+
+
+def _duration(table: pd.DataFrame) -> NDArray[np.int64]:
+    return (table["end_ns"] - table["start_ns"]).to_numpy(np.int64)
+
+
+def _rewritten(texts: "pd.Series[str]", rewrite: Callable[[str], str]) -> "pd.Categorical[str]":
+    """Return the categorical `texts` with `rewrite` done on each distinct one."""
+    new = [rewrite(str(each)) for each in texts.cat.categories]
+    categories: pd.Index[str] = pd.Index(sorted(set(new)), dtype="str")
+    codes = categories.get_indexer(pd.Index(new, dtype="str"))[texts.cat.codes.to_numpy()]
+    return pd.Categorical.from_codes(codes, categories)
+
+
+def _without_number(name: str) -> str:
+    return "ProfilerStep*" if name.startswith("ProfilerStep#") else name
+
+
+def _without_lists(shapes: str) -> str:
+    """Return `shapes` as PyTorch groups and prints them: a list of tensors is ``[]``."""
+    inputs = json.loads(shapes) if shapes else []
+    flat = [
+        [] if isinstance(each, list) and any(isinstance(dim, list) for dim in each) else each
+        for each in inputs
+    ]
+    return json.dumps(flat) if flat else ""

@@ -1,0 +1,294 @@
+"""Breakdown: where the time of a step goes, from device kernels to nothing at all."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from profkit import intervals
+from profkit.analyze.base import analysis
+from profkit.intervals import Intervals
+from profkit.patterns import matching
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.settings import Settings
+from profkit.wording import duration
+
+_WHERE = ["rank", "repeat"]
+_DEVICE = {"compute": "kernel", "copy": "copy", "set": "set", "communication": "communication"}
+_TITLES = {
+    "kernel": "Kernels",
+    "copy": "Copies",
+    "set": "Sets",
+    "communication": "Communication",
+    "runtime": "Runtime calls",
+    "data_loading": "Data loading",
+    "other_cpu": "Other CPU work",
+    "idle": "Nothing recorded",
+}
+"""Categories in their order: an instant belongs to the first that is active."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/breakdown.yaml``."""
+
+    window: Literal["device", "host"] = "device"
+    """Where a step ends: ``host`` when the host's mark does, ``device`` when the last work that it
+    launched does if that is later, and the next step begins there."""
+
+    skip_first: int = 3
+    """First steps left out, as long as others remain."""
+
+    data_loading: tuple[str, ...] = (
+        "enumerate(DataLoader)#*.__next__",
+        "enumerate(DataPipe)#*",
+        "data",
+    )
+    """Glob patterns of the ranges in which the next batch is awaited."""
+
+    host_communication: tuple[str, ...] = ("gloo:*", "mpi:*", "ucc:*")
+    """Glob patterns of the ranges in which the host itself communicates, on any thread."""
+
+    host_work: tuple[str, ...] = ("Optimizer.*#*",)
+    """Glob patterns of annotations that count as work of the CPU, as operators do; others, such
+    as phases, only name what happens inside them."""
+
+    max_rows: int = 1000
+    """Rows kept of the table of single steps."""
+
+
+@analysis(title="Breakdown of the step")
+def analyze(
+    steps: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    kernels: pd.DataFrame,
+    runtime_calls: pd.DataFrame,
+    config: Config,
+) -> Result:
+    """Give every instant of a step to one category, so that the parts sum to the step.
+
+    The first category that is active wins: kernel, copy, set, communication, runtime call, data
+    loading, other CPU work, nothing. So communication is what no compute kernel hides; on a CPU
+    it runs beside operators, and its exposed part is given too. Nothing recorded means that the
+    device is idle and the host runs Python between operators, or waits.
+    """
+    if cpu_ops.empty and kernels.empty:
+        return Result.abstain("the parts of a step", "neither operators nor kernels were recorded")
+    windows, missing = _windows(steps, cpu_ops, kernels, config)
+    parts = _parts(windows, cpu_ops, kernels, runtime_calls, config)
+    shown = [name for name in _TITLES if f"{name}_ns" in parts]
+    columns = [f"{name}_ns" for name in shown]
+    by_step = parts.groupby("step", observed=True)[["step_time_ns", *columns]].mean().reset_index()
+    shares = _shares(parts, shown)
+    note = _note(parts, config.window if len(kernels) else "host")
+    return Result(
+        findings=_findings(shares, parts),
+        metrics=_metrics(shares.iloc[0], shown),
+        tables={
+            "shares": table(shares, title="Parts of the step time", note=note),
+            "by_step": table(
+                by_step,
+                title="Parts of each step, mean over ranks and repeats",
+                note=note,
+                limit=config.max_rows,
+            ),
+            "parts": table(parts, title="Parts of every step", note=note, limit=config.max_rows),
+        },
+        charts=_charts(shown),
+        abstentions=(*missing, *_abstentions(kernels)),
+    )
+
+
+def _windows(
+    steps: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame, config: Config
+) -> tuple[pd.DataFrame, tuple[Abstention, ...]]:
+    """Return the windows that count; where no step is known, the whole capture of each rank."""
+    columns = [*_WHERE, "start_ns", "end_ns"]
+    work = pd.concat([cpu_ops[columns], kernels[columns]])
+    ranks = work.groupby(_WHERE, observed=True).agg(
+        first=("start_ns", "min"), last=("end_ns", "max")
+    )
+    kept = steps.merge(ranks.reset_index(), on=_WHERE)
+    kept = kept[(kept["start_ns"] < kept["last"]) & (kept["end_ns"] > kept["first"])]
+    if len(kept):
+        kept = _extended(kept, kernels) if config.window == "device" else kept
+        counted = kept[kept["step"] >= config.skip_first]
+        return (counted if len(counted) else kept), ()
+    whole = ranks.reset_index().rename(columns={"first": "start_ns", "last": "end_ns"})
+    reason = "no step was marked" if steps.empty else "the steps are those of another capture"
+    what = f"{reason}: the parts are those of all that was recorded"
+    return whole.assign(step=-1), (Abstention(what="single steps", reason=what),)
+
+
+def _extended(steps: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
+    """Let each step last until its device work is done, and the next begin after it."""
+    # Times are around 2**60 ns: nothing here may pass through a float.
+    key = [*_WHERE, "step"]
+    ends = pd.concat([steps, kernels])[[*key, "end_ns"]].groupby(key, observed=True).max()
+    rows = steps.drop(columns="end_ns").merge(ends.reset_index(), on=key)
+    rows = rows.sort_values([*_WHERE, "start_ns"], ignore_index=True)
+    by_rank = rows.groupby(_WHERE, observed=True)["end_ns"]
+    rows["end_ns"] = by_rank.cummax()
+    before = by_rank.shift(fill_value=0)
+    return rows.assign(start_ns=np.maximum(rows["start_ns"], before))
+
+
+def _parts(
+    windows: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    kernels: pd.DataFrame,
+    runtime_calls: pd.DataFrame,
+    config: Config,
+) -> pd.DataFrame:
+    """Return one row per window with the time of each category that the capture can tell."""
+    activities = {
+        name: {where: _union(rows) for where, rows in each.groupby(_WHERE, observed=True)}
+        for name, each in _activities(cpu_ops, kernels, runtime_calls, config).items()
+    }
+    found = []
+    for where, rows in windows.groupby(_WHERE, observed=True):
+        spans = {name: each.get(where, intervals.nothing()) for name, each in activities.items()}
+        frame = intervals.intervals(rows["start_ns"], rows["end_ns"])
+        parts = {"step_time_ns": frame[:, 1] - frame[:, 0]} | _divided(frame, spans)
+        found.append(rows[[*_WHERE, "step"]].assign(**parts))
+    return pd.concat(found, ignore_index=True)
+
+
+def _activities(
+    cpu_ops: pd.DataFrame, kernels: pd.DataFrame, runtime_calls: pd.DataFrame, config: Config
+) -> dict[str, pd.DataFrame]:
+    """Return the rows that make each category active; those of a device only if it was recorded."""
+    communicates = matching(cpu_ops["name"], config.host_communication)
+    loads = matching(cpu_ops["name"], config.data_loading)
+    works = (cpu_ops["kind"] == "operator").to_numpy() | matching(cpu_ops["name"], config.host_work)
+    device = {
+        category: kernels[(kernels["kind"] == kind).to_numpy()]
+        for kind, category in _DEVICE.items()
+    }
+    columns = [*_WHERE, "start_ns", "end_ns"]
+    host = {
+        "communication": pd.concat([device["communication"], cpu_ops[communicates]])[columns],
+        "runtime": runtime_calls,
+        "data_loading": cpu_ops[loads],
+        "other_cpu": cpu_ops[works & ~communicates & ~loads],
+    }
+    return (
+        {**device, **host}
+        if len(kernels)
+        else {name: rows for name, rows in host.items() if name != "runtime" or len(rows)}
+    )
+
+
+def _union(rows: pd.DataFrame) -> Intervals:
+    return intervals.union(intervals.intervals(rows["start_ns"], rows["end_ns"]))
+
+
+def _divided(windows: Intervals, spans: Mapping[str, Intervals]) -> dict[str, np.ndarray]:
+    """Return the ns of each window in each category, and of communication that nothing hides."""
+    left = intervals.union(windows)
+    parts = {}
+    for name in _TITLES:
+        if name in spans:
+            parts[f"{name}_ns"] = intervals.overlap(
+                windows, intervals.intersection(left, spans[name])
+            )
+            left = intervals.difference(left, spans[name])
+    parts["idle_ns"] = intervals.overlap(windows, left)
+    # On a CPU the operators are the compute that communication can hide behind.
+    work = spans["kernel"] if "kernel" in spans else spans["other_cpu"]
+    exposed = intervals.difference(spans["communication"], work)
+    return parts | {"exposed_communication_ns": intervals.overlap(windows, exposed)}
+
+
+def _shares(parts: pd.DataFrame, shown: list[str]) -> pd.DataFrame:
+    """Return the mean step time and the share of each category: of all, then of each rank."""
+    names = [*shown, "exposed_communication"]
+    columns = [f"{name}_ns" for name in names]
+    sums = parts.groupby("rank", observed=True)[["step_time_ns", *columns]].sum()
+    sums.index = sums.index.astype(str)
+    sums = pd.concat([sums.sum().to_frame("all").T, sums])
+    shares = sums[columns].div(sums["step_time_ns"], axis=0)
+    shares.columns = pd.Index([f"{name}_share" for name in names])
+    means = parts.groupby("rank", observed=True)["step_time_ns"].mean()
+    shares.insert(0, "mean_step_time_ns", [parts["step_time_ns"].mean(), *means])
+    return shares.rename_axis("rank").reset_index()
+
+
+def _metrics(overall: "pd.Series[float]", shown: list[str]) -> dict[str, Metric]:
+    titles = {name: _TITLES[name] for name in shown}
+    titles["exposed_communication"] = "Communication that no compute hides"
+    better: dict[str, Literal["higher", "lower"]] = {"kernel": "higher", "other_cpu": "higher"}
+    return {
+        f"{name}_share": Metric(
+            value=float(overall[f"{name}_share"]),
+            unit="share",
+            title=f"{title}, of the step time",
+            better=better.get(name, "lower"),
+        )
+        for name, title in titles.items()
+        if np.isfinite(overall[f"{name}_share"])
+    }
+
+
+def _findings(shares: pd.DataFrame, parts: pd.DataFrame) -> tuple[Finding, ...]:
+    overall = shares.iloc[0]
+    names = [name for name in _TITLES if f"{name}_share" in shares]
+    ranked = sorted(((float(overall[f"{name}_share"]), name) for name in names), reverse=True)
+    named = ", ".join(
+        f"{_TITLES[name][0].lower()}{_TITLES[name][1:]} {share:.0%}"
+        for share, name in ranked
+        if round(share, 2)
+    )
+    if "kernel_share" not in shares and overall["communication_share"] > 0:
+        exposed = overall["exposed_communication_share"]
+        named += f"; {exposed:.0%} is communication with no CPU work beside it"
+    mean = float(parts["step_time_ns"].mean())
+    return (
+        Finding(
+            severity=Severity.INFO,
+            message=f"Of the {duration(mean)} of a step (mean of {len(parts)}): {named}.",
+            metric=f"breakdown.{ranked[0][1]}_share",
+            value=ranked[0][0],
+            unit="share",
+        ),
+    )
+
+
+def _charts(shown: list[str]) -> tuple[Chart, ...]:
+    return (
+        Chart(
+            kind="stacked_bar",
+            title="Parts of each step, mean over ranks and repeats",
+            table="by_step",
+            x="step",
+            y=tuple(f"{name}_ns" for name in shown),
+        ),
+        Chart(
+            kind="stacked_bar",
+            title="Parts of the step time of each rank",
+            table="shares",
+            x="rank",
+            y=tuple(f"{name}_share" for name in shown),
+        ),
+    )
+
+
+def _abstentions(kernels: pd.DataFrame) -> tuple[Abstention, ...]:
+    if len(kernels):
+        return ()
+    return (
+        Abstention(
+            what="kernels, copies and sets",
+            reason="no device work was recorded: the run used the CPU only, or CUDA was not traced",
+        ),
+    )
+
+
+def _note(parts: pd.DataFrame, window: str) -> str:
+    ranks, repeats = parts["rank"].nunique(), parts["repeat"].nunique()
+    return (
+        f"{len(parts)} steps of {ranks} rank(s) and {repeats} repeat(s) of a profiled capture; "
+        f"a step ends on the {window}."
+    )

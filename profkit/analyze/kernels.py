@@ -1,0 +1,222 @@
+"""Kernels: which device work takes how long, how often, and how busy the device is."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from profkit import intervals
+from profkit.analyze.base import analysis
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.settings import Settings
+from profkit.wording import duration
+
+_WHERE = ["rank", "repeat", "device"]
+_KINDS = ("compute", "communication", "copy", "set")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/kernels.yaml``."""
+
+    max_rows: int = 200
+    """Rows kept, those with the most time; more makes the report larger."""
+
+    small_kernel_ns: int = 10_000
+    """Compute kernels shorter than this count as small: launching them takes about as long."""
+
+
+@analysis(title="Kernels")
+def analyze(kernels: pd.DataFrame, config: Config) -> Result:
+    """Sum device work by name, and tell how busy each device is from its first to its last work.
+
+    Busy time is the union of intervals over all streams, so it never exceeds the time that
+    passed. Shares of kernels are their total over the busy time, and may sum to more than 1
+    where kernels run side by side.
+    """
+    if kernels.empty:
+        return Result.abstain("kernels", "no device work was recorded")
+    rows = kernels.assign(duration_ns=kernels["end_ns"] - kernels["start_ns"])
+    devices = _by_device(rows)
+    by_name = _by_name(rows, int(devices["busy_ns"].sum()))
+    note = _note(rows)
+    return Result(
+        findings=_findings(by_name, devices),
+        metrics=_metrics(rows, devices, config),
+        tables={
+            "by_name": table(
+                by_name, title="Device work by name", note=note, limit=config.max_rows
+            ),
+            "by_device": table(
+                devices,
+                title="Busy time of each device",
+                note="From the first to the last work recorded; kinds overlap one another.",
+            ),
+        },
+        charts=_charts(),
+        abstentions=_abstentions(by_name),
+    )
+
+
+def _by_device(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per rank, repeat and device: the union of its work, in all and by kind."""
+    return pd.DataFrame(
+        [
+            dict(zip([*_WHERE], where, strict=True)) | _busy(each)
+            for where, each in rows.groupby(_WHERE, observed=True)
+        ]
+    )
+
+
+def _busy(rows: pd.DataFrame) -> dict[str, float]:
+    spans = intervals.intervals(rows["start_ns"], rows["end_ns"])
+    kind = rows["kind"].astype(object).to_numpy()
+    covered = {
+        f"{name}_ns": intervals.total(intervals.union(spans[kind == name])) for name in _KINDS
+    }
+    busy = intervals.total(intervals.union(spans))
+    span = int(spans[:, 1].max() - spans[:, 0].min())
+    return {
+        "streams": rows["stream"].nunique(),
+        "span_ns": span,
+        "busy_ns": busy,
+        "busy_share": _ratio(busy, span),
+        **covered,
+    }
+
+
+def _by_name(rows: pd.DataFrame, busy_ns: int) -> pd.DataFrame:
+    """Return one row per name and kind, the costliest first."""
+    # A mean over calls would let the many short ones speak for the time of the long ones.
+    known = rows["occupancy_percent"].notna()
+    weights = rows.assign(
+        weight_ns=rows["duration_ns"].where(known, 0),
+        size_bytes=rows["size_bytes"].clip(lower=0),
+        weighted=(rows["occupancy_percent"] * rows["duration_ns"]).where(known, 0.0),
+    )
+    groups = weights.groupby(["name", "kind"], observed=True, sort=False)
+    times = groups["duration_ns"]
+    result = pd.DataFrame(
+        {
+            "calls": times.size(),
+            "total_ns": times.sum(),
+            "busy_share": times.sum() / busy_ns if busy_ns else np.nan,
+            "mean_ns": times.mean(),
+            "min_ns": times.min(),
+            "max_ns": times.max(),
+            "occupancy_percent": groups["weighted"].sum() / groups["weight_ns"].sum(),
+            "size_bytes": groups["size_bytes"].sum(),
+        }
+    ).reset_index()
+    result["size_bytes"] = result["size_bytes"].where(result["size_bytes"] > 0)
+    shown = result.dropna(axis="columns", how="all").astype({"name": object, "kind": object})
+    return shown.sort_values("total_ns", ascending=False, ignore_index=True)
+
+
+def _metrics(rows: pd.DataFrame, devices: pd.DataFrame, config: Config) -> dict[str, Metric]:
+    compute = rows[rows["kind"] == "compute"]
+    small = compute["duration_ns"] < config.small_kernel_ns
+    known = compute[compute["occupancy_percent"].notna()]
+    weighted = (known["occupancy_percent"] * known["duration_ns"]).sum()
+    metrics = {
+        "busy_share": Metric(
+            value=_ratio(devices["busy_ns"].sum(), devices["span_ns"].sum()),
+            unit="share",
+            title="Busy time of the devices, of the time from first to last work",
+            better="higher",
+        ),
+        "small_kernel_share": Metric(
+            value=_ratio(small.sum(), len(small)),
+            unit="share",
+            title=f"Compute kernels under {duration(config.small_kernel_ns)}, of all by number",
+            better="lower",
+        ),
+        "occupancy_percent": Metric(
+            value=_ratio(weighted, known["duration_ns"].sum()),
+            unit="percent",
+            title="Estimated achieved occupancy, mean over the time of compute kernels",
+            better="higher",
+        ),
+        "calls_per_step": Metric(
+            value=_per_step(rows),
+            unit="count",
+            title="Kernels, copies and sets per step and rank",
+            better="lower",
+        ),
+    }
+    return {name: metric for name, metric in metrics.items() if np.isfinite(metric.value)}
+
+
+def _ratio(part: float, whole: float) -> float:
+    return float(part / whole) if whole else math.nan
+
+
+def _per_step(rows: pd.DataFrame) -> float:
+    inside = rows[rows["step"] >= 0]
+    steps = len(inside[["rank", "repeat", "step"]].drop_duplicates())
+    return _ratio(len(inside), steps)
+
+
+def _findings(by_name: pd.DataFrame, devices: pd.DataFrame) -> tuple[Finding, ...]:
+    top = by_name.iloc[0]
+    idle = devices.sort_values("busy_share").iloc[0]
+    where: dict[str, str | int | float] = {name: int(idle[name]) for name in _WHERE}
+    return (
+        Finding(
+            severity=Severity.INFO,
+            message=f"{top['name']} takes the most device time: {top['busy_share']:.1%} of the "
+            f"busy time of all devices, in {top['calls']} calls.",
+            metric="kernels.top_busy_share",
+            value=float(top["busy_share"]),
+            unit="share",
+            evidence={"kernel": str(top["name"]), "calls": int(top["calls"])},
+        ),
+        Finding(
+            severity=Severity.INFO,
+            message=f"The least busy device (rank {where['rank']}, repeat {where['repeat']}, "
+            f"device {where['device']}) works {idle['busy_share']:.1%} of the "
+            f"{duration(idle['span_ns'])} between its first and its last work.",
+            metric="kernels.least_busy_share",
+            value=float(idle["busy_share"]),
+            unit="share",
+            evidence=where,
+        ),
+    )
+
+
+def _charts() -> tuple[Chart, ...]:
+    return (
+        Chart(
+            kind="bar",
+            title="Device time by name",
+            table="by_name",
+            x="name",
+            y=("total_ns",),
+            horizontal=True,
+        ),
+        Chart(
+            kind="bar",
+            title="Busy share of each rank's devices",
+            table="by_device",
+            x="rank",
+            y=("busy_share",),
+            color="repeat",
+        ),
+    )
+
+
+def _abstentions(by_name: pd.DataFrame) -> tuple[Abstention, ...]:
+    if "occupancy_percent" in by_name:
+        return ()
+    return (
+        Abstention(what="occupancy", reason="the capture has no occupancy estimate of its kernels"),
+    )
+
+
+def _note(rows: pd.DataFrame) -> str:
+    ranks, repeats = rows["rank"].nunique(), rows["repeat"].nunique()
+    return (
+        f"Sums over {ranks} rank(s) and {repeats} repeat(s), all that was recorded; shares are of "
+        "the busy time of all devices."
+    )

@@ -1,0 +1,211 @@
+"""Operators: calls, CPU and device time, memory and FLOPs, by name and by shapes of inputs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from profkit.analyze._calls import (
+    DEVICE_MEMORY,
+    DEVICE_TIME,
+    HOST_MEMORY,
+    WHERE,
+    memory_rows,
+    operator_calls,
+    runtime_rows,
+)
+from profkit.analyze.base import analysis
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/operators.yaml``."""
+
+    max_rows: int = 200
+    """Rows kept of each table, those with the most self time; more makes the report larger."""
+
+    asynchronous: tuple[str, ...] = ("gloo:*", "nccl:*", "mpi:*", "ucc:*", "xccl:*")
+    """Glob patterns of ranges that may end on another thread than they began on: they have a
+    total time but no self time and enclose nothing, as in PyTorch's own table."""
+
+
+@analysis(title="Operators")
+def analyze(
+    cpu_ops: pd.DataFrame,
+    runtime_calls: pd.DataFrame,
+    kernels: pd.DataFrame,
+    memory_events: pd.DataFrame,
+    config: Config,
+) -> Result:
+    """Sum calls, time, memory and FLOPs of each operator, as PyTorch's ``key_averages`` does.
+
+    Self time leaves out nested operators and runtime calls. Device time is the sum of the
+    durations of the kernels that the operator launched, so kernels that run side by side both
+    count. Memory is what was allocated less what was freed, on the operator's own thread.
+    """
+    if cpu_ops.empty:
+        return Result.abstain("operators", "no operator was recorded on a host thread")
+    calls = operator_calls(cpu_ops, runtime_calls, kernels, memory_events, config.asynchronous)
+    others = (runtime_rows(runtime_calls), memory_rows(cpu_ops, runtime_calls, memory_events))
+    steps = len(cpu_ops.loc[cpu_ops["step"] >= 0, [*WHERE, "step"]].drop_duplicates())
+    by_name = _joined([_summed(each, ["name", "kind"]) for each in (calls, *others)])
+    totals = {kind: int(by_name[f"self_{kind}_ns"].sum()) for kind in ("cpu", "device")}
+    by_name = _shown(by_name, totals, steps)
+    operators = calls[calls["kind"] == "operator"]
+    by_shape = _shown(_joined([_summed(operators, ["name", "input_shapes"])]), totals, steps)
+    shaped = bool((by_shape["input_shapes"] != "").any())
+    return Result(
+        findings=_findings(by_name),
+        metrics=_metrics(by_name, steps),
+        tables=_tables(by_name, by_shape if shaped else None, _note(cpu_ops, steps), config),
+        charts=_charts(by_name),
+        abstentions=_abstentions(
+            {
+                "FLOPs, and costs by shape": not shaped
+                and "no shape was recorded: set record_shapes",
+                "memory of operators": memory_events.empty
+                and "no allocation was recorded: set profile_memory",
+                "costs per step": not steps and "no step was marked in the capture",
+            }
+        ),
+    )
+
+
+def _summed(calls: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Return sums over the calls with equal `keys`; FLOPs are unknown if those of one call are."""
+    measures = [name for name in calls.columns if name not in ("name", "kind", "input_shapes")]
+    groups = calls.groupby(keys, observed=True, sort=False)
+    total = groups[measures].sum()
+    if "flops" in measures:
+        total["flops"] = total["flops"].where(groups["flops"].count() == total["calls"])
+    return total.reset_index().astype(dict.fromkeys(keys, object))
+
+
+def _joined(parts: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of all `parts`; a measure that a part does not have is 0 there."""
+    rows = pd.concat([each for each in parts if len(each)] or parts, ignore_index=True)
+    counts = [name for name in rows.columns if name.endswith(("_ns", "_bytes", "calls"))]
+    rows[counts] = rows[counts].fillna(0).astype(np.int64)
+    return rows
+
+
+def _shown(rows: pd.DataFrame, totals: dict[str, int], steps: int) -> pd.DataFrame:
+    """Return `rows` with shares of `totals` and means per step, the most costly first."""
+    rows = rows.copy()
+    for kind, total in totals.items():
+        rows[f"self_{kind}_share"] = rows[f"self_{kind}_ns"] / total if total else np.nan
+    if steps:
+        rows["calls_per_step"] = rows["calls_in_steps"] / steps
+        rows["self_cpu_per_step_ns"] = rows["self_cpu_in_steps_ns"] / steps
+    # On a GPU the CPU may be idle: a row is costly if it is so on either.
+    weight = rows[["self_cpu_share", "self_device_share"]].max(axis=1).fillna(0)
+    return rows.iloc[np.argsort(-weight.to_numpy(), kind="stable")].reset_index(drop=True)
+
+
+def _tables(
+    by_name: pd.DataFrame, by_shape: pd.DataFrame | None, note: str, config: Config
+) -> dict[str, Table]:
+    measures = _measures(by_name)
+    tables = {
+        "by_name": table(
+            by_name[["name", "kind", *measures]],
+            title="Operators by name",
+            note=note,
+            limit=config.max_rows,
+        )
+    }
+    if by_shape is not None:
+        tables["by_shape"] = table(
+            by_shape[["name", "input_shapes", *measures]],
+            title="Operators by name and shapes of inputs",
+            note=f"{note} A list of tensors is an input without a shape.",
+            limit=config.max_rows,
+        )
+    return tables
+
+
+def _measures(by_name: pd.DataFrame) -> list[str]:
+    """Return the columns to show: those of devices and of memory only where there are any."""
+    always = ["calls", "calls_per_step", "self_cpu_ns", "self_cpu_share", "self_cpu_per_step_ns"]
+    shown = [*(name for name in always if name in by_name), "total_cpu_ns"]
+    for names in ([*DEVICE_TIME, "self_device_share"], HOST_MEMORY, DEVICE_MEMORY):
+        shown += names if by_name[names].fillna(0).any(axis=None) else []
+    return [*shown, "flops"]
+
+
+def _note(cpu_ops: pd.DataFrame, steps: int) -> str:
+    ranks, repeats = (cpu_ops[name].nunique() for name in WHERE)
+    what = f"Sums over {ranks} rank(s) and {repeats} repeat(s); shares are of all self time"
+    return f"{what}; per step: mean over {steps} steps of a rank." if steps else f"{what}."
+
+
+def _findings(by_name: pd.DataFrame) -> tuple[Finding, ...]:
+    found = []
+    for kind, where in (("cpu", "CPU"), ("device", "device")):
+        column = f"self_{kind}_ns"
+        rows = by_name[(by_name["kind"] == "operator") & (by_name[column] > 0)]
+        for top in rows.nlargest(1, column).to_dict("records"):
+            share = float(top[f"self_{kind}_share"])
+            finding = Finding(
+                severity=Severity.INFO,
+                message=f"{top['name']} has the most self {where} time of all operators: "
+                f"{share:.1%} of the self {where} time recorded, in {top['calls']} calls.",
+                metric=f"operators.top_self_{kind}_share",
+                value=share,
+                unit="share",
+                evidence={"operator": top["name"], "calls": top["calls"], column: top[column]},
+            )
+            found.append(finding)
+    return tuple(found)
+
+
+def _metrics(by_name: pd.DataFrame, steps: int) -> dict[str, Metric]:
+    if not steps:
+        return {}
+    rows = by_name[by_name["kind"] == "operator"]
+    metrics = {
+        "calls_per_step": Metric(
+            value=float(rows["calls_per_step"].sum()),
+            unit="count",
+            title="Operator calls per step and rank",
+            better="lower",
+        ),
+        "self_cpu_per_step_ns": Metric(
+            value=float(rows["self_cpu_per_step_ns"].sum()),
+            unit="ns",
+            title="Self CPU time of operators per step and rank",
+            better="lower",
+        ),
+    }
+    if rows["flops"].notna().any():
+        metrics["flops_per_step"] = Metric(
+            value=float(rows["flops"].sum() / steps),
+            unit="flops",
+            title="FLOPs per step and rank, of the operators that are counted",
+        )
+    return metrics
+
+
+def _charts(by_name: pd.DataFrame) -> tuple[Chart, ...]:
+    kinds = [("cpu", "Self CPU time by operator")]
+    if by_name["self_device_ns"].any():
+        kinds.insert(0, ("device", "Self device time by operator"))
+    return tuple(
+        Chart(
+            kind="bar",
+            title=title,
+            table="by_name",
+            x="name",
+            y=(f"self_{kind}_ns",),
+            horizontal=True,
+        )
+        for kind, title in kinds
+    )
+
+
+def _abstentions(unknown: dict[str, str | bool]) -> tuple[Abstention, ...]:
+    return tuple(
+        Abstention(what=what, reason=str(reason)) for what, reason in unknown.items() if reason
+    )

@@ -1,0 +1,283 @@
+"""Steps: how long each takes on each rank, how much that varies, and samples per second."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from profkit.analyze._step_times import BASELINE, chosen, timed
+from profkit.analyze.base import ByTool, analysis
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.settings import Settings
+from profkit.wording import duration
+
+_NS_PER_S = 1e9
+# A median absolute deviation times this estimates the standard deviation of a normal spread.
+_NORMAL = 1.4826
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/steps.yaml``."""
+
+    skip_first: int = 3
+    """First steps left out of every number: allocation, compilation and caches settle there."""
+
+    outlier_deviations: float = 4.0
+    """Slow steps are those this many (scaled median absolute) deviations above the median..."""
+
+    outlier_excess: float = 0.2
+    """...and by at least this share of it: where steps are even, a deviation is next to none."""
+
+    warn_repeats: float = 0.05
+    """Difference between the medians of repeats, as a share of the median, that is reported."""
+
+    max_rows: int = 2000
+    """Rows kept of the tables of single steps."""
+
+
+@analysis(title="Steps")
+def analyze(steps: ByTool, config: Config) -> Result:
+    """Measure the time of each step, its spread and outliers, and the throughput.
+
+    A step takes as long as it does on its slowest rank: the largest of the ranks' own durations.
+    Times come from the unprofiled capture where there is one. Warm-up steps are left out.
+    """
+    tool, rows = chosen(steps)
+    if rows.empty:
+        return Result.abstain("step times", "no step was recorded")
+    kept = timed(rows, config.skip_first)
+    if kept.empty:
+        return Result.abstain(
+            "step times",
+            f"all {rows['step'].max() + 1} steps are warm-up: run more than {config.skip_first}",
+        )
+    clock = _clock(kept)
+    per_rank, per_repeat = _per_rank(kept), _per_repeat(clock)
+    outliers = _outliers(clock, config)
+    metrics = _metrics(clock, per_rank, per_repeat)
+    by_step = kept.groupby(["rank", "step"], observed=True)["step_time_ns"]
+    shown = {
+        "Step times of each rank": ("per_rank", per_rank),
+        "Step times of each repeat, on the slowest rank": ("per_repeat", per_repeat),
+        "Each step of each rank, over the repeats": (
+            "by_step",
+            by_step.agg(median_ns="median", max_ns="max").reset_index(),
+        ),
+        "Every step, on the slowest rank": ("clock", clock),
+        "Slow steps": ("outliers", outliers),
+    }
+    note = _note(tool, kept, config)
+    return Result(
+        findings=_findings(clock, per_repeat, outliers, config),
+        metrics=metrics,
+        tables={
+            key: table(each, title=title, note=note, limit=config.max_rows)
+            for title, (key, each) in shown.items()
+            if len(each)
+        },
+        charts=_charts(),
+        abstentions=_abstentions(tool, metrics),
+    )
+
+
+def _clock(kept: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per repeat and step: the time and name of the slowest rank, all samples."""
+    slowest = kept.sort_values("step_time_ns").drop_duplicates(["repeat", "step"], keep="last")
+    samples = kept.groupby(["repeat", "step"], observed=True)["samples"]
+    total = samples.sum().where(samples.min() >= 0).rename("all_samples").reset_index()
+    rows = slowest[["repeat", "step", "step_time_ns", "rank"]].merge(total, on=["repeat", "step"])
+    rows = rows.rename(columns={"rank": "slowest_rank", "all_samples": "samples"})
+    return rows.sort_values(["repeat", "step"], ignore_index=True)
+
+
+def _per_rank(kept: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per rank over all repeats; memory is the worst of the repeats."""
+    by_rank = kept.groupby("rank", observed=True)
+    rows = _distribution(kept, "rank")
+    known = kept[kept["peak_memory_bytes"] >= 0].sort_values("step")
+    peaks = known.groupby(["rank", "repeat"], observed=True)["peak_memory_bytes"]
+    growth = (peaks.last() - peaks.first()).groupby(level="rank").max()
+    rows["peak_memory_bytes"] = rows["rank"].map(peaks.max().groupby(level="rank").max())
+    rows["peak_memory_growth_bytes"] = rows["rank"].map(growth)
+    rows.insert(1, "steps", rows["rank"].map(by_rank.size()))
+    return rows
+
+
+def _per_repeat(clock: pd.DataFrame) -> pd.DataFrame:
+    rows = _distribution(clock, "repeat")
+    sums = clock.groupby("repeat", observed=True)[["samples", "step_time_ns"]].sum(min_count=1)
+    throughput = sums["samples"] / sums["step_time_ns"] * _NS_PER_S
+    return rows.assign(throughput_per_s=rows["repeat"].map(throughput))
+
+
+def _distribution(rows: pd.DataFrame, key: str) -> pd.DataFrame:
+    """Return median, 5th and 95th percentile and coefficient of variation for each `key`."""
+    times = rows.groupby(key, observed=True)["step_time_ns"]
+    return pd.DataFrame(
+        {
+            "median_ns": times.median(),
+            "p5_ns": times.quantile(0.05),
+            "p95_ns": times.quantile(0.95),
+            "mean_ns": times.mean(),
+            "variation_share": times.std(ddof=0) / times.mean(),
+        }
+    ).reset_index()
+
+
+def _outliers(clock: pd.DataFrame, config: Config) -> pd.DataFrame:
+    """Return the slow steps of each repeat, against that repeat's own median."""
+    median = clock.groupby("repeat", observed=True)["step_time_ns"].transform("median")
+    excess = clock["step_time_ns"] - median
+    deviation = excess.abs().groupby(clock["repeat"], observed=True).transform("median") * _NORMAL
+    slow = (excess > config.outlier_deviations * deviation) & (
+        excess > config.outlier_excess * median
+    )
+    rows = clock.assign(excess_share=excess / median)[slow]
+    return rows.sort_values("excess_share", ascending=False, ignore_index=True)
+
+
+def _charts() -> tuple[Chart, ...]:
+    return (
+        Chart(
+            kind="line",
+            title="Step time over steps, median of the repeats",
+            table="by_step",
+            x="step",
+            y=("median_ns",),
+            color="rank",
+        ),
+        Chart(
+            kind="box",
+            title="Step time of the slowest rank, by repeat",
+            table="clock",
+            x="repeat",
+            y=("step_time_ns",),
+        ),
+    )
+
+
+def _metrics(
+    clock: pd.DataFrame, per_rank: pd.DataFrame, per_repeat: pd.DataFrame
+) -> dict[str, Metric]:
+    """Return the numbers of the run; those that are not known are left out."""
+    times, peak = clock["step_time_ns"], per_rank["peak_memory_bytes"]
+    rate = clock["samples"].sum(skipna=False) / times.sum() * _NS_PER_S
+    growth = (per_rank["peak_memory_growth_bytes"] / peak).max()
+    values: tuple[tuple[str, float, str, Literal["lower", "higher"], str], ...] = (
+        ("step_time_ns", times.median(), "ns", "lower", "Step time, median"),
+        ("throughput_per_s", rate, "per_s", "higher", "Samples per second, all ranks"),
+        ("peak_memory_bytes", peak.max(), "bytes", "lower", "Peak memory of the worst rank"),
+        ("spread", _variation(times), "share", "lower", "Coefficient of variation of step times"),
+        (
+            "rank_difference",
+            _excess(per_rank),
+            "share",
+            "lower",
+            "Median of the slowest rank over that of the fastest, less one",
+        ),
+        (
+            "repeat_difference",
+            _excess(per_repeat),
+            "share",
+            "lower",
+            "Median of the slowest repeat over that of the fastest, less one",
+        ),
+        (
+            "memory_growth_share",
+            growth,
+            "share",
+            "lower",
+            "Growth of the peak memory over the counted steps, of the peak",
+        ),
+    )
+    return {
+        name: Metric(value=float(value), unit=unit, title=title, better=better)
+        for name, value, unit, better, title in values
+        if np.isfinite(value)
+    }
+
+
+def _variation(times: "pd.Series[float]") -> float:
+    return float(times.std(ddof=0) / times.mean()) if times.any() else math.nan
+
+
+def _excess(rows: pd.DataFrame) -> float:
+    """Return by which share the largest median exceeds the smallest; NaN for a single row."""
+    medians = rows["median_ns"]
+    known = len(medians) > 1 and medians.min() > 0
+    return float(medians.max() / medians.min() - 1) if known else math.nan
+
+
+def _findings(
+    clock: pd.DataFrame, per_repeat: pd.DataFrame, outliers: pd.DataFrame, config: Config
+) -> tuple[Finding, ...]:
+    times = clock["step_time_ns"]
+    low, median, high = (float(times.quantile(share)) for share in (0.05, 0.5, 0.95))
+    found = [
+        Finding(
+            severity=Severity.INFO,
+            message=f"A step takes {duration(median)} (median of {len(clock)}; 90% of them take "
+            f"{duration(low)} to {duration(high)}).",
+            metric="steps.step_time_ns",
+            value=median,
+            unit="ns",
+        )
+    ]
+    if (excess := _excess(per_repeat)) > config.warn_repeats:
+        found.append(_unsteady(per_repeat, excess))
+    if len(outliers):
+        found.append(_slow_steps(outliers, len(clock)))
+    return tuple(found)
+
+
+def _unsteady(per_repeat: pd.DataFrame, excess: float) -> Finding:
+    ordered = per_repeat.sort_values("median_ns")
+    fast, slow = int(ordered["repeat"].iloc[0]), int(ordered["repeat"].iloc[-1])
+    return Finding(
+        severity=Severity.WARN,
+        message=f"The median step of repeat {slow} is {excess:.0%} longer than that of repeat "
+        f"{fast}: differences between runs that are no larger mean nothing.",
+        metric="steps.repeat_difference",
+        value=excess,
+        unit="share",
+        evidence={"slowest_repeat": slow, "fastest_repeat": fast},
+        advice="Keep other work off the machine, and run more steps and repeats.",
+    )
+
+
+def _slow_steps(outliers: pd.DataFrame, steps: int) -> Finding:
+    worst = outliers.iloc[0]
+    return Finding(
+        severity=Severity.INFO,
+        message=f"{len(outliers)} of {steps} steps are unusually slow; the worst, step "
+        f"{worst['step']:.0f} of repeat {worst['repeat']:.0f}, took "
+        f"{duration(worst['step_time_ns'])}, {worst['excess_share']:.0%} more than the median.",
+        metric="steps.outliers",
+        value=len(outliers),
+        unit="count",
+        evidence={name: int(worst[name]) for name in ("repeat", "step", "slowest_rank")},
+    )
+
+
+def _abstentions(tool: str, metrics: dict[str, Metric]) -> tuple[Abstention, ...]:
+    reasons = {
+        "unprofiled step times": tool != BASELINE
+        and f"the steps are those of {tool}, which slows them: enable the tool {BASELINE}",
+        "throughput": "throughput_per_s" not in metrics
+        and "the workload does not say how many samples a step has",
+        "peak memory": "peak_memory_bytes" not in metrics and "it was not measured",
+    }
+    return tuple(
+        Abstention(what=what, reason=str(reason)) for what, reason in reasons.items() if reason
+    )
+
+
+def _note(tool: str, kept: pd.DataFrame, config: Config) -> str:
+    ranks, repeats = kept["rank"].nunique(), kept["repeat"].nunique()
+    return (
+        f"Captured with {tool}: {repeats} repeat(s) on {ranks} rank(s), without the first "
+        f"{config.skip_first} step(s) of each."
+    )

@@ -1,0 +1,131 @@
+import json
+import os
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+
+from profkit import result, schema
+from profkit.analyze.__main__ import main
+from profkit.errors import ConfigError, InputError
+
+
+def write(folder, tool, name, rows):
+    path = folder / "tables" / tool / f"{name}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = schema.table(name, schema.frame(name, rows).to_dict("list"))
+    pq.write_table(table, path)
+    return str(path)
+
+
+def step(index, duration, rank=0):
+    when = {"start_ns": index * 1000, "end_ns": index * 1000 + duration}
+    return {"rank": rank, "repeat": 0, "step": index, "samples": 2} | when
+
+
+@pytest.fixture
+def run(tmp_path):
+    return tmp_path / "results" / "runs" / "demo"
+
+
+def test_a_result_is_written_with_what_made_it(run):
+    baseline = write(run, "baseline", "steps", [step(0, 50), step(1, 10)])
+    tool = write(run, "py_spy", "steps", [step(0, 90), step(1, 20)])
+    out = run / "analyze" / "observer_tax.json"
+    settings = json.dumps({"skip_first": 1})
+    main(["observer_tax", "--settings", settings, "--tables", baseline, tool, "--out", str(out)])
+    document = result.read(out)
+    assert document.analysis == "observer_tax"
+    assert document.result.metrics["py_spy_slowdown_ratio"].value == 2.0
+    assert document.provenance.settings == {"skip_first": 1, "warn_slowdown": 1.2}
+    assert set(document.provenance.inputs) == {baseline, tool}
+    assert "profkit.analyze.observer_tax" in document.provenance.modules
+
+
+def test_an_analysis_of_results_reads_them(run):
+    steps = write(run, "baseline", "steps", [step(0, 50), step(1, 10)])
+    outs = {name: run / "analyze" / f"{name}.json" for name in ("steps", "bottlenecks")}
+    main(
+        ["steps", "--settings", '{"skip_first": 0}', "--tables", steps, "--out", str(outs["steps"])]
+    )
+    others = []
+    for name in ("breakdown", "operators", "kernels"):
+        document = result.read(outs["steps"])
+        others.append(run / "analyze" / f"{name}.json")
+        empty = result.Document(
+            analysis=name, title="", summary="", result=result.Result(),
+            provenance=document.provenance,
+        )  # fmt: skip
+        result.write(others[-1], empty)
+    files = [str(path) for path in (outs["steps"], *others)]
+    main(["bottlenecks", "--results", *files, "--out", str(outs["bottlenecks"])])
+    assert result.read(outs["bottlenecks"]).result.findings[0].metric == "steps.spread"
+
+
+def test_the_first_tool_on_the_command_line_gives_the_table(run):
+    kernel = {"rank": 0, "repeat": 0, "device": 0, "kind": "compute", "start_ns": 0}
+    first = write(run, "nsys", "kernels", [kernel | {"name": "a", "end_ns": 5}])
+    second = write(run, "torch_profiler", "kernels", [kernel | {"name": "b", "end_ns": 5}])
+    out = run / "analyze" / "kernels.json"
+    main(["kernels", "--tables", first, second, "--out", str(out)])
+    assert result.read(out).result.findings[0].evidence["kernel"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("argv", "error", "message"),
+    [
+        (["stepz"], ConfigError, "no analysis named 'stepz'"),
+        (["steps", "--settings", '{"skip": 1}'], ConfigError, "analyses.steps.skip: no such key"),
+        (["steps", "--settings", "["], ConfigError, "--settings is not JSON"),
+        (["steps", "--settings", "[]"], ConfigError, "--settings must be a JSON object"),
+        (["steps"], InputError, "no file named 'steps' was given"),
+        (["steps", "--tables", "x/steps.parquet"], InputError, "no such file"),
+    ],
+)
+def test_mistakes_are_explained(run, argv, error, message):
+    with pytest.raises(error, match=message.replace("[", r"\[")):
+        main([*argv, "--out", str(run / "analyze" / "steps.json")])
+
+
+def test_a_damaged_table_is_explained(run):
+    path = run / "tables" / "baseline" / "steps.parquet"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"PAR1 not really")
+    with pytest.raises(InputError, match="cannot be read"):
+        main(["steps", "--tables", str(path), "--out", str(run / "analyze" / "steps.json")])
+
+
+def test_progress_is_told(run, tmp_path, monkeypatch):
+    log = tmp_path / "events"
+    monkeypatch.setenv("PROFKIT_EVENTS", str(log))
+    path = write(run, "baseline", "steps", [step(5, 10)])
+    main(["steps", "--tables", path, "--out", str(run / "analyze" / "steps.json")])
+    with pytest.raises(InputError):
+        main(["kernels", "--out", str(run / "analyze" / "kernels.json")])
+    told = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(each["event"], each["stage"], each["run"], each["name"]) for each in told] == [
+        ("started", "analyze", "demo", "steps"),
+        ("finished", "analyze", "demo", "steps"),
+        ("started", "analyze", "demo", "kernels"),
+        ("failed", "analyze", "demo", "kernels"),
+    ]
+
+
+def test_a_job_imports_one_plugin_and_nothing_heavy(run):
+    path = write(run, "baseline", "steps", [step(5, 10)])
+    out = run / "analyze" / "steps.json"
+    code = (
+        "import sys; from profkit.analyze.__main__ import main; main(sys.argv[1:]);"
+        "print(*sys.modules)"
+    )
+    argv = [sys.executable, "-c", code, "steps", "--tables", path, "--out", str(out)]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, env=os.environ)
+    loaded = set(done.stdout.split())
+    assert not loaded & {"torch", "hydra", "omegaconf", "hta", "snakemake", "matplotlib", "scipy"}
+    assert {each for each in loaded if each.startswith("profkit.analyze.")} == {
+        "profkit.analyze.__main__",
+        "profkit.analyze._step_times",
+        "profkit.analyze.base",
+        "profkit.analyze.steps",
+    }

@@ -1,0 +1,117 @@
+from dataclasses import replace
+
+from profkit import schema
+from profkit.analyze import steps
+from profkit.result import Severity
+
+MS = 1_000_000
+GIB = 2**30
+# Beyond 2**53, where a float would lose nanoseconds.
+ORIGIN = 1_790_000_000_000_000_000
+
+
+def table(*rows):
+    """Rows of rank, repeat, step, duration in ms, and perhaps samples and memory."""
+    return schema.frame(
+        "steps",
+        [
+            {
+                "rank": rank,
+                "repeat": repeat,
+                "step": step,
+                "start_ns": ORIGIN + step * 1000 * MS,
+                "end_ns": ORIGIN + step * 1000 * MS + int(ms * MS),
+                "samples": rest[0] if rest else -1,
+                "peak_memory_bytes": rest[1] if rest else -1,
+            }
+            for rank, repeat, step, ms, *rest in rows
+        ],
+    )
+
+
+def run(tables, **settings):
+    return steps.analyze.run(tables, config=steps.Config(**{"skip_first": 0} | settings))
+
+
+def rows(result, key):
+    table = result.tables[key]
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def test_the_slowest_rank_is_the_clock():
+    result = run({"baseline": table((0, 0, 0, 10, 4, GIB), (1, 0, 0, 30, 4, 2 * GIB))})
+    assert rows(result, "clock") == [
+        {"repeat": 0, "step": 0, "step_time_ns": 30 * MS, "slowest_rank": 1, "samples": 8}
+    ]
+    assert {name: metric.value for name, metric in result.metrics.items()} == {
+        "step_time_ns": 30 * MS,
+        "throughput_per_s": 8 / 0.03,
+        "peak_memory_bytes": 2 * GIB,
+        "spread": 0,
+        "rank_difference": 2.0,
+        "memory_growth_share": 0,
+    }
+
+
+def test_warm_up_steps_count_nowhere():
+    captured = table((0, 0, 0, 500, 1, GIB), (0, 0, 1, 10, 1, 3 * GIB), (0, 0, 2, 10, 1, 4 * GIB))
+    result = run({"baseline": captured}, skip_first=1)
+    assert result.metrics["step_time_ns"].value == 10 * MS
+    assert result.metrics["throughput_per_s"].value == 100
+    assert result.metrics["memory_growth_share"].value == 0.25
+    assert [row["steps"] for row in rows(result, "per_rank")] == [2]
+
+
+def test_all_steps_being_warm_up_is_said():
+    result = run({"baseline": table((0, 0, 0, 10), (0, 0, 1, 10))}, skip_first=3)
+    assert [each.reason for each in result.abstentions] == [
+        "all 2 steps are warm-up: run more than 3"
+    ]
+
+
+def test_the_unprofiled_capture_is_preferred():
+    profiled, plain = table((0, 0, 0, 20, 1, 1)), table((0, 0, 0, 10, 1, 1))
+    both = run({"torch_profiler": profiled, "baseline": plain})
+    assert both.metrics["step_time_ns"].value == 10 * MS
+    assert both.abstentions == ()
+    alone = run({"torch_profiler": profiled, "baseline": schema.frame("steps")})
+    assert alone.metrics["step_time_ns"].value == 20 * MS
+    assert [each.what for each in alone.abstentions] == ["unprofiled step times"]
+
+
+def test_a_slow_step_is_an_outlier_of_its_own_repeat():
+    steady = [(0, repeat, step, 10 + 5 * repeat) for repeat in (0, 1) for step in range(9)]
+    result = run({"baseline": table(*steady, (0, 0, 9, 20), (0, 1, 9, 17))})
+    assert rows(result, "outliers") == [
+        {"repeat": 0, "step": 9, "step_time_ns": 20 * MS, "slowest_rank": 0, "samples": None}
+        | {"excess_share": 1.0}
+    ]
+    assert result.findings[-1].message == (
+        "1 of 20 steps are unusually slow; the worst, step 9 of repeat 0, took 20 ms, "
+        "100% more than the median."
+    )
+
+
+def test_repeats_that_disagree_are_a_warning():
+    result = run({"baseline": table((0, 0, 0, 10), (0, 1, 0, 12))})
+    assert [each.severity for each in result.findings] == [Severity.INFO, Severity.WARN]
+    assert result.findings[1].evidence == {"slowest_repeat": 1, "fastest_repeat": 0}
+    assert abs(result.metrics["repeat_difference"].value - 0.2) < 1e-9
+    tolerant = run({"baseline": table((0, 0, 0, 10), (0, 1, 0, 12))}, warn_repeats=0.3)
+    assert len(tolerant.findings) == 1
+
+
+def test_unknown_samples_and_memory_are_said_and_never_zero():
+    result = run({"baseline": table((0, 0, 0, 10), (1, 0, 0, 10, 4, GIB))})
+    assert "throughput_per_s" not in result.metrics
+    assert result.metrics["peak_memory_bytes"].value == GIB
+    nothing = run({"baseline": table((0, 0, 0, 10))})
+    assert [each.what for each in nothing.abstentions] == ["throughput", "peak memory"]
+
+
+def test_large_tables_are_cut_and_say_so():
+    config = replace(steps.Config(), skip_first=0, max_rows=2)
+    captured = table(*[(0, 0, step, 10) for step in range(5)])
+    result = steps.analyze.run({"baseline": captured}, config=config)
+    assert len(result.tables["clock"].rows) == 2
+    assert result.tables["clock"].note.endswith("The first 2 of 5 rows.")

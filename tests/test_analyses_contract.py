@@ -1,0 +1,146 @@
+"""What every analysis keeps to, built in or installed by somebody else."""
+
+import inspect
+import re
+from dataclasses import MISSING, fields
+
+import msgspec
+import pandas as pd
+import pytest
+import yaml
+from pydantic import TypeAdapter
+
+from profkit import registry, resources, schema
+from profkit.analyze import analyses
+from profkit.result import Result
+
+FOUND = analyses()
+MODULES = registry.module_names("profkit.analyze")
+# Keys of conf/config.yaml that a setting may follow.
+FOLLOWED = {"${warmup_steps}": 3}
+
+BUILT_IN = [name for name, module in MODULES.items() if module.startswith("profkit.")]
+
+every = pytest.mark.parametrize("name", FOUND)
+built_in = pytest.mark.parametrize("name", BUILT_IN)
+
+
+def conf(name):
+    return (resources.CONF / "analysis" / f"{name}.yaml").read_text()
+
+
+def inputs(name):
+    analysis = FOUND[name]
+    frames = {table: schema.frame(table) for table in analysis.tables}
+    by_tool = {
+        table: {"baseline": schema.frame(table), "other": schema.frame(table)}
+        for table in analysis.tables_by_tool
+    }
+    return frames | by_tool | {other: Result() for other in analysis.results}
+
+
+def one_row(table):
+    """Return a table of one row in which everything is known."""
+    known = {"rank": 0, "repeat": 0, "start_ns": 10, "end_ns": 20, "step": 5, "name": "x"}
+    kinds = {"kernels": "compute", "cpu_ops": "operator"}
+    row = {key: value for key, value in known.items() if key in schema.TABLES[table].names}
+    if "kind" in schema.TABLES[table].names:
+        row["kind"] = kinds.get(table, "host")
+    return schema.frame(table, [row])
+
+
+@every
+def test_it_is_documented(name):
+    first = registry.first_line(MODULES[name])
+    assert re.match(r"[A-Z].*: .*\.$", first), first
+    summary = FOUND[name].summary
+    assert summary.strip().endswith(".")
+    assert summary.partition("\n")[0].endswith(".")
+    assert FOUND[name].title[0].isupper()
+
+
+@every
+def test_every_setting_has_a_default_and_a_docstring(name):
+    config = FOUND[name].config
+    described = TypeAdapter(config).json_schema().get("properties", {})
+    for each in fields(config):
+        assert each.default is not MISSING or each.default_factory is not MISSING, each.name
+        assert described[each.name].get("description"), each.name
+    assert config.__doc__
+
+
+@built_in
+def test_its_yaml_spells_out_every_default(name):
+    values = {
+        key: FOLLOWED[value] if isinstance(value, str) and value.startswith("${") else value
+        for key, value in (yaml.safe_load(conf(name)) or {}).items()
+    }
+    config = FOUND[name].config
+    assert list(values) == [each.name for each in fields(config)]
+    assert TypeAdapter(config).validate_python(values) == config()
+
+
+@built_in
+def test_its_yaml_says_where_it_goes_and_what_it_tells(name):
+    first, second = conf(name).splitlines()[:2]
+    assert first == f"# @package analyses.{name}"
+    assert re.fullmatch(r"# [A-Z].*\.", second)
+
+
+@every
+def test_it_works_on_empty_tables(name):
+    result = FOUND[name].run(**inputs(name), config=FOUND[name].config())
+    assert result.abstentions
+    assert not result.findings
+
+
+@every
+def test_what_it_returns_survives_json(name):
+    result = FOUND[name].run(**full(name), config=FOUND[name].config())
+    assert msgspec.json.decode(msgspec.json.encode(result), type=Result) == result
+
+
+@every
+def test_its_tables_and_charts_fit_together(name):
+    result = FOUND[name].run(**full(name), config=FOUND[name].config())
+    for chart in result.charts:
+        columns = set(result.tables[chart.table].columns)
+        assert {chart.x, *chart.y} <= columns
+        assert not chart.color or chart.color in columns
+    for table in result.tables.values():
+        assert all(len(row) == len(table.columns) for row in table.rows)
+    for finding in result.findings:
+        assert finding.message.endswith(".")
+        assert finding.metric.partition(".")[0] in FOUND
+
+
+@every
+def test_it_leaves_its_input_as_it_was(name):
+    given, before = full(name), full(name)
+    FOUND[name].run(**given, config=FOUND[name].config())
+    for key, value in given.items():
+        frames = value if isinstance(value, dict) else {"": value}
+        for tool, frame in frames.items():
+            if isinstance(frame, pd.DataFrame):
+                other = before[key] if tool == "" else before[key][tool]
+                pd.testing.assert_frame_equal(frame, other)
+
+
+def full(name):
+    analysis = FOUND[name]
+    frames = {table: one_row(table) for table in analysis.tables}
+    by_tool = {
+        table: {"baseline": one_row(table), "other": one_row(table)}
+        for table in analysis.tables_by_tool
+    }
+    results = {
+        other: FOUND[other].run(**full(other), config=FOUND[other].config())
+        for other in analysis.results
+    }
+    return frames | by_tool | results
+
+
+def test_parameters_name_tables_or_analyses():
+    for name, analysis in FOUND.items():
+        assert set(analysis.results) <= set(FOUND), name
+        assert "config" in inspect.signature(analysis.run).parameters
