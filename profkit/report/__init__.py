@@ -1,0 +1,1 @@
+"""Results in, one HTML file out, which opens without a network."""

@@ -1,0 +1,82 @@
+"""The edge of the report: reads a selection and its runs, writes the page."""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pydantic import TypeAdapter
+
+import profkit
+from profkit import events, settings
+from profkit.errors import ConfigError
+from profkit.fingerprint import provenance
+from profkit.report import sources
+from profkit.report.arrange import Page, report
+from profkit.report.render import render
+from profkit.report.settings import Settings
+
+
+def main(argv: Sequence[str]) -> None:
+    """Write the page of a selection, and beside it as JSON what it was made of."""
+    arguments = _parser().parse_args(argv)
+    events.emit("started", stage="report", run="", name="report")
+    try:
+        _report(arguments)
+    except BaseException:
+        events.emit("failed", stage="report", run="", name="report", log="")
+        raise
+    events.emit("finished", stage="report", run="", name="report")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="profkit report", description=main.__doc__)
+    parser.add_argument("--selection", type=Path, required=True, help="JSON file of the plan")
+    parser.add_argument("--settings", default="{}", help="settings as JSON")
+    parser.add_argument("--out", type=Path, required=True, help="HTML file to write")
+    return parser
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    chosen = settings.checked("report", Settings, _plain(arguments.settings))
+    selection = sources.read_selection(arguments.selection)
+    runs = [sources.read_run(each) for each in selection.runs]
+    page = Page(
+        folder=str(arguments.out.parent),
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        version=profkit.__version__,
+    )
+    made_of = provenance(
+        "profkit.report",
+        "profkit.report.__main__",
+        TypeAdapter(Settings).dump_python(chosen, mode="json"),
+        [arguments.selection, *(path for run in runs for path in sources.inputs(run))],
+    )
+    _write(arguments.out, render(report(selection, runs, chosen, page)).encode())
+    _write(arguments.out.with_suffix(".json"), msgspec.json.encode(made_of))
+
+
+def _plain(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"--settings is not JSON: {error}") from None
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write `content` beside its place and move it there: nobody ever reads a half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".report-", delete=False) as file:
+        file.write(content)
+    # Temporary files are private; the page is as readable as any other file of the user.
+    Path(file.name).chmod(0o644)
+    Path(file.name).replace(path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,299 @@
+"""From what the runs left to the view of the report; nothing is computed here but places."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from profkit import result
+from profkit.errors import InputError
+from profkit.report import sources, view
+from profkit.report.blob import encoded
+from profkit.report.compare import key_numbers, overview
+from profkit.report.folder import (
+    captures,
+    configuration,
+    folders,
+    machines,
+    manifest,
+    problem,
+    viewable,
+)
+from profkit.report.place import Place, differing, run_label
+from profkit.report.settings import Settings
+from profkit.report.units import column, columns
+
+_RANKING = (result.Severity.BAD, result.Severity.WARN, result.Severity.INFO)
+_MAX_CELL = 1000
+_FEWEST_ROWS = 10
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """The page to be."""
+
+    folder: str
+    """Folder that it will lie in, which its links start from."""
+
+    made: str
+    """Time that it shows."""
+
+    version: str
+    """Version of profkit."""
+
+
+def report(
+    selection: sources.Selection, runs: Sequence[sources.Run], settings: Settings, page: Page
+) -> view.Report:
+    """Return the view of `selection`."""
+    places = [Place(run, f"run-{index}", page.folder) for index, run in enumerate(runs, start=1)]
+    budget = settings.data_bytes // max(1, len(runs)) + settings.data_bytes_per_run
+    arranged = [_run(place, runs, settings, budget) for place in places]
+    return view.Report(
+        title=settings.title or selection.title or _title(selection.runs),
+        made=page.made,
+        version=page.version,
+        machines=machines(runs),
+        captured=_captured(runs),
+        command=selection.command,
+        notes=selection.notes,
+        overview=overview(places, settings),
+        findings=_grouped([section for run in arranged for section in run.sections]),
+        findings_on_top=settings.findings_on_top,
+        problems=tuple(problem for place in places for problem in _problems(place)),
+        remarks=tuple(_remarks(places)),
+        runs=tuple(
+            replace(run, is_open=index < settings.open_runs) for index, run in enumerate(arranged)
+        ),
+        rows_per_page=settings.rows_per_page,
+        max_bars=settings.max_bars,
+    )
+
+
+def _title(runs: Sequence[sources.Selected]) -> str:
+    if len(runs) == 1:
+        return f"Profile of {runs[0].run}"
+    varying = dict.fromkeys(key for run in runs for key in run.differs)
+    return f"{len(runs)} runs by {' and '.join(varying)}" if varying else f"{len(runs)} runs"
+
+
+def _captured(runs: Iterable[sources.Run]) -> str:
+    all_captures = [each for run in runs for each in run.captures if each.started]
+    if not all_captures:
+        return ""
+    first = min(each.started for each in all_captures)
+    last = max(each.ended for each in all_captures)
+    same_day = first[:10] == last[:10]
+    return f"{_minute(first)} to {_minute(last)[11 if same_day else 0 :]}"
+
+
+def _minute(iso: str) -> str:
+    return iso[:16].replace("T", " ")
+
+
+def _run(place: Place, runs: Sequence[sources.Run], settings: Settings, budget: int) -> view.Run:
+    run = place.run
+    tables: list[view.Table] = []
+    charts: list[view.Chart] = []
+    sections = tuple(
+        _section(place, index, name, tables, charts)
+        for index, name in enumerate(run.selected.analyses, start=1)
+    )
+    fitted = _fitted(tables, settings.max_rows_per_table, budget)
+    return view.Run(
+        anchor=place.anchor,
+        name=run.selected.run,
+        label=run_label(run),
+        is_open=True,
+        differs=differing(run),
+        command=run.selected.command,
+        statuses=tuple(_statuses(run)),
+        numbers=key_numbers(run, runs, settings.key_metrics),
+        sections=sections,
+        captures=captures(place),
+        viewable=viewable(place, settings.max_files_per_folder),
+        folders=folders(place, settings.max_files_per_folder),
+        configuration=configuration(run),
+        manifest=manifest(run),
+        drawn=view.Drawn(tables=fitted, charts=tuple(_noted(chart, fitted) for chart in charts)),
+    )
+
+
+def _section(
+    place: Place, index: int, name: str, tables: list[view.Table], charts: list[view.Chart]
+) -> view.Section:
+    """Arrange analysis `name`, adding what it draws to the run's `tables` and `charts`."""
+    document = place.run.documents.get(name)
+    anchor = f"{place.anchor}-{index}"
+    if document is None:
+        return _missing(place, anchor, name)
+    shown = document.result
+    positions = {key: len(tables) + i for i, key in enumerate(shown.tables)}
+    first_chart = len(charts)
+    drawn = [_chart(name, chart, shown, positions) for chart in shown.charts]
+    tables.extend(_table(each) for each in shown.tables.values())
+    charts.extend(chart for chart in drawn if tables[chart.table].rows)
+    lead, _, details = document.summary.replace("`", "").partition("\n\n")
+    link = view.Link(text=document.title, href=f"#{anchor}")
+    return view.Section(
+        anchor=anchor,
+        title=document.title,
+        lead=" ".join(lead.split()),
+        details=details,
+        numbers=tuple(
+            view.Number(title=each.title, value=each.value, unit=each.unit)
+            for each in shown.metrics.values()
+        ),
+        findings=tuple(_finding(place, link, each) for each in shown.findings),
+        charts=tuple(range(first_chart, len(charts))),
+        tables=tuple(positions.values()),
+        abstentions=shown.abstentions,
+        file=place.link(f"analyze/{name}.json"),
+    )
+
+
+def _missing(place: Place, anchor: str, name: str) -> view.Section:
+    file = place.link(f"analyze/{name}.json")
+    reason = f"{file.text} was not there when this page was made"
+    return view.Section(
+        anchor=anchor,
+        title=column(name).label,
+        lead="",
+        details="",
+        numbers=(),
+        findings=(),
+        charts=(),
+        tables=(),
+        abstentions=(result.Abstention(what="all of this analysis", reason=reason),),
+        file=file,
+    )
+
+
+def _table(table: result.Table) -> view.Table:
+    return view.Table(
+        title=table.title,
+        columns=columns(table.columns),
+        rows=tuple(tuple(_cell(value) for value in row) for row in table.rows),
+        note=table.note,
+        total=len(table.rows),
+    )
+
+
+def _cell(value: view.Value) -> view.Value:
+    if isinstance(value, str) and len(value) > _MAX_CELL:
+        return value[:_MAX_CELL] + "…"
+    # Scripts have doubles only: an integer beyond 2^53 would change on its way to the reader.
+    return str(value) if isinstance(value, int) and abs(value) >= 2**53 else value
+
+
+def _chart(
+    analysis: str, chart: result.Chart, shown: result.Result, positions: dict[str, int]
+) -> view.Chart:
+    columns = shown.tables[chart.table].columns if chart.table in shown.tables else ()
+    wanted = [chart.x, *chart.y, *([chart.color] if chart.color else [])]
+    if missing := [name for name in wanted if name not in columns]:
+        raise InputError(
+            f"analysis {analysis!r}: the chart {chart.title!r} draws {', '.join(missing)}, which "
+            f"table {chart.table!r} does not have",
+            hint=f"its columns are: {', '.join(columns) or 'none, there is no such table'}",
+        )
+    return view.Chart(
+        title=chart.title,
+        kind=chart.kind,
+        table=positions[chart.table],
+        x=columns.index(chart.x),
+        y=tuple(columns.index(name) for name in chart.y),
+        color=columns.index(chart.color) if chart.color else -1,
+        horizontal=chart.horizontal,
+    )
+
+
+def _fitted(tables: Sequence[view.Table], max_rows: int, budget: int) -> tuple[view.Table, ...]:
+    """Cut the longest tables until all of them together take at most `budget` bytes."""
+    sizes = [[len(encoded(row)) + 1 for row in table.rows[:max_rows]] for table in tables]
+    limit = max_rows
+    while limit > _FEWEST_ROWS and sum(sum(each[:limit]) for each in sizes) > budget:
+        limit = limit * 3 // 4
+    return tuple(replace(table, rows=table.rows[:limit]) for table in tables)
+
+
+def _noted(chart: view.Chart, tables: Sequence[view.Table]) -> view.Chart:
+    table = tables[chart.table]
+    if len(table.rows) == table.total:
+        return chart
+    return replace(chart, note=f"Drawn from the first {len(table.rows):,} of {table.total:,} rows.")
+
+
+def _finding(place: Place, section: view.Link, finding: result.Finding) -> view.Finding:
+    return view.Finding(
+        severity=finding.severity,
+        message=finding.message,
+        number=view.Number(title=finding.metric, value=finding.value, unit=finding.unit),
+        evidence=tuple(_item(key, value) for key, value in finding.evidence.items()),
+        advice=finding.advice,
+        run=place.here,
+        section=section,
+    )
+
+
+def _item(key: str, value: view.Value) -> view.Item:
+    named = column(key)
+    return view.Item(label=named.label, value=_cell(value), unit=named.unit)
+
+
+def _grouped(sections: Iterable[view.Section]) -> tuple[view.FindingGroup, ...]:
+    """Put the same finding of several runs together, the most severe groups first.
+
+    The second finding about a metric in one run belongs to the second ones of the other runs.
+    """
+    groups: dict[tuple[str, str, int], list[view.Finding]] = defaultdict(list)
+    seen: Counter[tuple[str, str, str]] = Counter()
+    for section in sections:
+        for finding in section.findings:
+            key = (section.title, finding.number.title)
+            times = (finding.run.href, *key)
+            groups[*key, seen[times]].append(finding)
+            seen[times] += 1
+    ranked = [sorted(group, key=_rank) for group in groups.values()]
+    ranked.sort(key=lambda group: _rank(group[0]))
+    return tuple(view.FindingGroup(first=group[0], others=tuple(group[1:])) for group in ranked)
+
+
+def _rank(finding: view.Finding) -> int:
+    return _RANKING.index(result.Severity(finding.severity))
+
+
+def _problems(place: Place) -> Iterator[view.Problem]:
+    for captured in place.run.captures:
+        if captured.status != "ok":
+            yield problem(place, captured)
+
+
+def _remarks(places: Iterable[Place]) -> Iterator[view.Remark]:
+    """Yield warnings and notes, each text once with the runs and files that it is about."""
+    said: dict[tuple[str, str], dict[Place, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for place in places:
+        for captured in place.run.captures:
+            for text in captured.warnings:
+                said[captured.tool, text][place].append(captured.folder)
+        for conversion in place.run.conversions:
+            for note in conversion.notes:
+                said[conversion.tool, note.text][place].append(note.file)
+    for (tool, text), found in said.items():
+        about = tuple(
+            view.Where(run=each.here, files=tuple(files)) for each, files in found.items()
+        )
+        yield view.Remark(tool=tool, text=text, places=about)
+
+
+def _statuses(run: sources.Run) -> Iterator[view.Item]:
+    """Yield how the captures of each tool went: the value says how many, the unit how."""
+    for tool in run.selected.tools:
+        mine = [each.status for each in run.captures if each.tool == tool]
+        bad = [status for status in mine if status != "ok"]
+        if not mine:
+            yield view.Item(label=tool, value="not captured", unit="missing")
+        elif bad:
+            text = f"{len(bad)} of {len(mine)} {' and '.join(dict.fromkeys(bad))}"
+            yield view.Item(label=tool, value=text, unit=bad[0])
+        else:
+            yield view.Item(label=tool, value=f"{len(mine)} ok", unit="ok")

@@ -1,0 +1,89 @@
+// Raw values and units to what people read. The only place where numbers become text.
+
+const TIME = [[1, "ns"], [1e3, "µs"], [1e6, "ms"], [1e9, "s"]];
+const SIZE = [[1, "B"], [2 ** 10, "KiB"], [2 ** 20, "MiB"], [2 ** 30, "GiB"], [2 ** 40, "TiB"]];
+const OPERATIONS = [[1, "FLOP"], [1e3, "kFLOP"], [1e6, "MFLOP"], [1e9, "GFLOP"], [1e12, "TFLOP"],
+  [1e15, "PFLOP"]];
+const FREQUENCY = [[1, "Hz"], [1e3, "kHz"], [1e6, "MHz"], [1e9, "GHz"]];
+// Unit of a column: what one of it is on its ladder.
+const LADDERS = {
+  ns: [TIME, 1], us: [TIME, 1e3], ms: [TIME, 1e6], s: [TIME, 1e9],
+  bytes: [SIZE, 1], flops: [OPERATIONS, 1], flop: [OPERATIONS, 1],
+  hz: [FREQUENCY, 1], mhz: [FREQUENCY, 1e6],
+};
+const SUFFIXES = {
+  share: "%", fraction: "%", percent: "%", ratio: "×", w: " W", j: " J", count: "", id: "", "": "",
+};
+const NOT_KNOWN = "not known";
+
+// The step of the ladder that suits numbers as large as `largest`.
+function scaleFor(unit, largest) {
+  if (unit === "share" || unit === "fraction") return { factor: 100, name: "%" };
+  if (!(unit in LADDERS)) return { factor: 1, name: unitName(unit) };
+  const [ladder, one] = LADDERS[unit];
+  const size = Math.abs(largest) * one;
+  let step = ladder[0];
+  for (const each of ladder) if (size >= each[0]) step = each;
+  return { factor: one / step[0], name: step[1] };
+}
+
+function unitName(unit) {
+  if (unit in SUFFIXES) return SUFFIXES[unit].trim();
+  return unit.replace(/(^|_)per_/, "/").replaceAll("_", " ");
+}
+
+// Three digits that mean something, and as many decimals as its neighbours of the same size.
+function decimals(value) {
+  const size = Math.abs(value);
+  if (size > 0 && size < 0.0005) return value.toExponential(1);
+  const digits = size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
+  return grouped(value, Number.isInteger(value) ? 0 : digits);
+}
+
+function scaledText(value) {
+  const size = Math.abs(value);
+  return grouped(value, size >= 100 ? 0 : size >= 10 ? 1 : 2);
+}
+
+// Making a format takes 50 times as long as using it, and a table may have 50,000 numbers.
+const FORMATS = [0, 1, 2, 3].map((digits) => new Intl.NumberFormat("en-US", {
+  minimumFractionDigits: digits, maximumFractionDigits: digits,
+}));
+
+function grouped(value, digits) {
+  return FORMATS[digits].format(value);
+}
+
+// Human text of one value; text and identifiers stay as they are.
+function human(value, unit) {
+  if (value === null || value === undefined) return NOT_KNOWN;
+  if (typeof value !== "number") return String(value);
+  if (unit === "id") return String(value);
+  if (unit === "share" || unit === "fraction") return percent(value * 100);
+  if (unit === "percent") return percent(value);
+  const { factor, name } = scaleFor(unit, value);
+  const glue = /^(|×|\/.*)$/.test(name) ? "" : " ";
+  // Bytes and nanoseconds themselves are whole; what was scaled keeps its decimals.
+  const text = factor === 1 && unit !== "ratio" ? decimals(value) : scaledText(value * factor);
+  return text + glue + name;
+}
+
+function percent(value) {
+  if (value !== 0 && Math.abs(value) < 0.01) return "<0.01%";
+  return `${grouped(value, value !== 0 && Math.abs(value) < 1 ? 2 : 1)}%`;
+}
+
+// The value as it was recorded, for tooltips.
+function raw(value, unit) {
+  if (value === null || value === undefined) return NOT_KNOWN;
+  if (typeof value !== "number" || unit === "id" || unit === "") return String(value);
+  return `${value} ${unit.replace(/(^|_)per_/, "/")}`;
+}
+
+// Keep both ends of a long name: kernels differ at the end as often as at the start.
+function shortened(text, length) {
+  const line = text.replace(/\s+/g, " ");
+  if (line.length <= length) return line;
+  const head = Math.ceil((length - 1) * 0.6);
+  return `${line.slice(0, head)}…${line.slice(line.length - (length - 1 - head))}`;
+}

@@ -1,0 +1,45 @@
+"""What a reader may choose about the report."""
+
+from dataclasses import dataclass
+
+from profkit import settings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings(settings.Settings):
+    """Composed from ``conf/report/default.yaml``."""
+
+    title: str = ""
+    """Heading of the report; empty says what the selection varies."""
+
+    key_metrics: tuple[str, ...] = (
+        "steps.step_time_ns",
+        "steps.throughput_per_s",
+        "steps.peak_memory_bytes",
+        "breakdown.idle_share",
+    )
+    """Numbers that runs are compared by, as ``analysis.metric``: columns of the first table."""
+
+    findings_on_top: int = 8
+    """Findings shown at once before the reader asks for the rest; a count."""
+
+    open_runs: int = 10
+    """Runs that are shown unfolded; those after them open on a click. A count."""
+
+    rows_per_page: int = 10
+    """Rows of a table before the reader turns the page."""
+
+    max_rows_per_table: int = 5000
+    """Rows of a table that travel in the report; the rest stays in the result file beside it."""
+
+    max_bars: int = 20
+    """Bars of a chart; the table below it has the rest."""
+
+    max_files_per_folder: int = 40
+    """Raw files listed for one folder before the report links to the folder instead."""
+
+    data_bytes: int = 3_500_000
+    """Table data that all runs share; what does not fit is cut, and the table says so."""
+
+    data_bytes_per_run: int = 110_000
+    """Table data that each run has beyond its part of `data_bytes`."""

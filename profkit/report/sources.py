@@ -1,0 +1,170 @@
+"""What the report reads: the selection, and the files that each of its runs left."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from profkit import result
+from profkit.errors import InputError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selected:
+    """One run of the selection, as the plan describes it."""
+
+    run: str
+    folder: str
+    tools: dict[str, dict[str, Any]] = field(default_factory=dict)
+    analyses: tuple[str, ...] = ()
+    behaviour: dict[str, Any] = field(default_factory=dict)
+    command: str = ""
+    differs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """What was asked for."""
+
+    title: str
+    runs: tuple[Selected, ...]
+    command: str = ""
+    overrides: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Captured:
+    """A ``capture.json``: how one repeat of one tool went."""
+
+    tool: str
+    repeat: int
+    status: str
+    folder: str = ""
+    """Folder of the capture within the run; not in the file, it is where the file lies."""
+
+    reason: str = ""
+    attempt: int = 1
+    command: tuple[str, ...] = ()
+    started: str = ""
+    ended: str = ""
+    elapsed_s: float | None = None
+    exit_code: int | None = None
+    warnings: tuple[str, ...] = ()
+    log_tail: tuple[str, ...] = ()
+    machine: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Note:
+    """Something that a converter repaired or lost in one file."""
+
+    file: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conversion:
+    """A ``convert.json``: what became of the files of one tool."""
+
+    tool: str
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class File:
+    """A file of a run; `path` is relative to its folder."""
+
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """Everything that the report knows about one run."""
+
+    selected: Selected
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    captures: tuple[Captured, ...] = ()
+    conversions: tuple[Conversion, ...] = ()
+    documents: Mapping[str, result.Document] = field(default_factory=dict)
+    files: tuple[File, ...] = ()
+
+
+def read_selection(path: Path) -> Selection:
+    """Read the selection at `path`."""
+    selection = _decoded(path, Selection)
+    if not selection.runs:
+        raise InputError(f"{path}: no run is selected", hint="the overrides sweep over nothing")
+    return selection
+
+
+def read_run(selected: Selected) -> Run:
+    """Read what the run left in its folder; what is missing is left out."""
+    folder = Path(selected.folder)
+    manifest = folder / "manifest.json"
+    said = _decoded(manifest, dict[str, Any]) if manifest.is_file() else {}
+    return Run(
+        selected=selected,
+        manifest=said,
+        captures=tuple(_captures(folder, selected.tools, said)),
+        conversions=tuple(
+            _decoded(path, Conversion)
+            for tool in selected.tools
+            if (path := folder / "tables" / tool / "convert.json").is_file()
+        ),
+        documents={
+            name: result.read(path)
+            for name in selected.analyses
+            if (path := folder / "analyze" / f"{name}.json").is_file()
+        },
+        files=tuple(_files(folder)),
+    )
+
+
+def inputs(run: Run) -> list[Path]:
+    """Return the files that `run` was read from."""
+    folder = Path(run.selected.folder)
+    return [
+        *([folder / "manifest.json"] if run.manifest else []),
+        *(folder / each.folder / "capture.json" for each in run.captures),
+        *(folder / "tables" / each.tool / "convert.json" for each in run.conversions),
+        *(folder / "analyze" / f"{name}.json" for name in run.documents),
+    ]
+
+
+def _captures(
+    folder: Path, tools: Mapping[str, object], manifest: Mapping[str, Any]
+) -> Iterator[Captured]:
+    """Yield the captures tool by tool, in the order of repeats.
+
+    Where the manifest names captures, others are left from when more repeats were asked for.
+    """
+    named = {(each["tool"], each["repeat"]) for each in manifest.get("captures", ())}
+    for tool in tools:
+        found = (folder / "capture" / tool).glob("rep*/capture.json")
+        for path in sorted(found, key=lambda path: (len(path.parent.name), path.parent.name)):
+            captured = _decoded(path, Captured)
+            if not named or (tool, captured.repeat) in named:
+                yield replace(captured, folder=path.parent.relative_to(folder).as_posix())
+
+
+def _files(folder: Path) -> Iterator[File]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            place = path.relative_to(folder).as_posix()
+            yield File(path=place, size_bytes=path.stat().st_size)
+
+
+def _decoded(path: Path, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file", hint="name the file that the plan left") from None
+    except msgspec.MsgspecError as error:
+        raise InputError(f"{path}: {error}", hint="delete it and run again") from None

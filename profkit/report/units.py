@@ -1,0 +1,52 @@
+"""Names of columns and keys as people read them; the unit is the suffix of the name."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from profkit.report.view import Column
+
+_UNITS = frozenset(
+    {"ns", "us", "ms", "s", "bytes", "share", "fraction", "percent", "ratio", "count", "flops"}
+    | {"flop", "hz", "mhz", "w", "j"}
+)
+_IDENTIFIERS = frozenset(
+    {"rank", "step", "repeat", "device", "stream", "tid", "pid", "op", "parent", "correlation"}
+    | {"batch", "seed"}
+)
+_MEASURES = {"ns": "time", "us": "time", "ms": "time", "s": "time", "bytes": "memory"} | {
+    unit: unit for unit in ("share", "percent", "ratio", "count")
+}
+_SPELLINGS = ("CPU", "GPU", "CUDA", "FLOPs", "NCCL", "NVTX", "ID", "OS", "ZeRO", "MFU", "Python")
+_SPELLING = {word.lower(): word for word in _SPELLINGS}
+
+
+def column(name: str) -> Column:
+    """Split a column's name, such as ``self_cpu_ns``, into what to call it and its unit."""
+    if rate := re.fullmatch(r"(.+?)_((?:[a-z]+_)?per_s)", name):
+        return Column(label=_words(rate[1]), unit=rate[2])
+    if name in _IDENTIFIERS:
+        return Column(label=_words(name), unit="id")
+    stem, _, suffix = name.rpartition("_")
+    if suffix in _UNITS:
+        return Column(label=_words(stem or suffix), unit=suffix)
+    return Column(label=_words(name))
+
+
+def columns(names: Sequence[str]) -> tuple[Column, ...]:
+    """Return the columns of a table; names that differ in the unit alone say what it measures."""
+    split = [column(name) for name in names]
+    times = Counter(each.label for each in split)
+    return tuple(
+        replace(each, label=f"{each.label} {_MEASURES[each.unit]}")
+        if times[each.label] > 1 and each.unit in _MEASURES
+        else each
+        for each in split
+    )
+
+
+def _words(name: str) -> str:
+    words = [_SPELLING.get(word, word) for word in name.strip("_").split("_")]
+    text = " ".join(words)
+    return text[:1].upper() + text[1:]

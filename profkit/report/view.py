@@ -1,0 +1,250 @@
+"""The report as plain data: what stands where, before any HTML.
+
+Values stay raw and carry their unit; the page's own script gives them human units, so that the
+same number reads the same in a table, on an axis and in a sentence.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from profkit.result import Abstention
+
+Value = str | int | float | None
+"""A cell or a number; None is not known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Column:
+    """Heading and unit of a table's column."""
+
+    label: str
+    unit: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """Rows that the page draws, sorts and searches."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    note: str = ""
+    total: int = 0
+    """Rows that the result has; more than there are here if some were cut."""
+
+    links: tuple[str, ...] = ()
+    """Where the first cell of each row leads to; empty for nowhere."""
+
+    best: tuple[tuple[int, int], ...] = ()
+    """Cells to mark as the best of their column, as row and column."""
+
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why a cell is not known, by ``row,column``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chart:
+    """A drawing of columns of a table; numbers are positions."""
+
+    title: str
+    kind: str
+    table: int
+    x: int
+    y: tuple[int, ...]
+    color: int = -1
+    """Column that tells series apart; -1 for one series per column of `y`."""
+
+    horizontal: bool = False
+    log_x: bool = False
+    """Even steps for doublings, as batch sizes are swept."""
+
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Number:
+    """One key number, or why it is not known."""
+
+    title: str
+    value: Value
+    unit: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """A labelled value."""
+
+    label: str
+    value: Value
+    unit: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """A machine that runs were captured on: one line, and everything known."""
+
+    title: str
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Link:
+    """A reference with its text; `href` is quoted and relative, or an anchor of the page."""
+
+    text: str
+    href: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One finding of one run."""
+
+    severity: str
+    message: str
+    number: Number
+    evidence: tuple[Item, ...]
+    advice: str
+    run: Link
+    section: Link
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FindingGroup:
+    """The same finding in several runs: shown once, with the others behind it."""
+
+    first: Finding
+    others: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """A capture that failed."""
+
+    run: Link
+    tool: str
+    repeat: int
+    attempt: int
+    status: str
+    reason: str
+    exit_code: int | None
+    command: str
+    log_tail: str
+    folder: Link
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Where:
+    """Files of one run that something is said about."""
+
+    run: Link
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Remark:
+    """Something said about a tool's captures, once: a warning, or a note of its converter."""
+
+    tool: str
+    text: str
+    places: tuple[Where, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """One analysis of one run."""
+
+    anchor: str
+    title: str
+    lead: str
+    details: str
+    numbers: tuple[Number, ...]
+    findings: tuple[Finding, ...]
+    charts: tuple[int, ...]
+    tables: tuple[int, ...]
+    abstentions: tuple[Abstention, ...]
+    file: Link
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """One repeat of one tool, in the list of a run's captures."""
+
+    tool: str
+    repeat: int
+    status: str
+    started: str
+    elapsed_s: float | None
+    exit_code: int | None
+    reason: str
+    folder: Link
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenFile:
+    """A raw file and what opens it."""
+
+    link: Link
+    size_bytes: int
+    opens_with: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Folder:
+    """Files of one folder of a run; `hidden` more are behind its link."""
+
+    link: Link
+    files: tuple[OpenFile, ...]
+    hidden: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Drawn:
+    """Tables and charts that the page's script draws for one part of it, by position."""
+
+    tables: tuple[Table, ...] = ()
+    charts: tuple[Chart, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """One run with everything in it."""
+
+    anchor: str
+    name: str
+    label: str
+    is_open: bool
+    differs: tuple[Item, ...]
+    command: str
+    statuses: tuple[Item, ...]
+    numbers: tuple[Number, ...]
+    sections: tuple[Section, ...]
+    captures: tuple[Attempt, ...]
+    viewable: tuple[OpenFile, ...]
+    folders: tuple[Folder, ...]
+    configuration: str
+    manifest: tuple[tuple[str, tuple[Item, ...]], ...]
+    drawn: Drawn
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """The whole page."""
+
+    title: str
+    made: str
+    version: str
+    machines: tuple[Machine, ...]
+    captured: str
+    command: str
+    notes: tuple[str, ...]
+    overview: Drawn
+    """Table 0 compares the runs, table 1 has all their numbers, table 2 is for the charts."""
+
+    findings: tuple[FindingGroup, ...]
+    findings_on_top: int
+    problems: tuple[Problem, ...]
+    remarks: tuple[Remark, ...]
+    runs: tuple[Run, ...]
+    rows_per_page: int
+    max_bars: int

@@ -1,0 +1,286 @@
+from dataclasses import replace
+
+import pytest
+
+from profkit.errors import InputError
+from profkit.report import sources, view
+from profkit.report.arrange import Page, report
+from profkit.report.settings import Settings
+from profkit.result import (
+    Abstention,
+    Chart,
+    Document,
+    Finding,
+    Metric,
+    Provenance,
+    Result,
+    Severity,
+    Table,
+)
+
+PAGE = Page(folder="results", made="2026-11-20 20:00 UTC", version="0.1.0")
+KEYS = Settings(key_metrics=("steps.step_time_ns",))
+
+
+def document(analysis: str, result: Result) -> Document:
+    provenance = Provenance(settings={}, modules={}, packages={}, inputs={})
+    return Document(
+        analysis=analysis,
+        title=analysis.title(),
+        summary="What it is.\n\nHow to read\nit.",
+        result=result,
+        provenance=provenance,
+    )
+
+
+def run(name: str, result: Result | None = None, **differs: object) -> sources.Run:
+    return sources.Run(
+        selected=sources.Selected(
+            run=name,
+            folder=f"results/runs/{name}",
+            tools={"baseline": {}},
+            analyses=("steps",),
+            differs=differs,
+        ),
+        documents={} if result is None else {"steps": document("steps", result)},
+    )
+
+
+def arranged(*runs: sources.Run, settings: Settings = KEYS) -> view.Report:
+    selection = sources.Selection(title="A title", runs=tuple(each.selected for each in runs))
+    return report(selection, runs, settings, PAGE)
+
+
+def timed(value: float) -> Result:
+    metric = Metric(value=value, unit="ns", title="Step time", better="lower")
+    return Result(metrics={"step_time_ns": metric})
+
+
+def found(severity: Severity, message: str, metric: str = "idle") -> Finding:
+    return Finding(severity=severity, message=message, metric=metric, value=1, unit="share")
+
+
+def test_runs_are_compared_by_what_varies_and_by_their_key_numbers():
+    view_of = arranged(
+        run("a", timed(2e6), batch=1), run("b", timed(3e6), batch=2), run("c", batch=4)
+    )
+    assert view_of.overview.tables[0] == view.Table(
+        title="Runs by their key numbers",
+        columns=(
+            view.Column(label="Run"),
+            view.Column(label="batch", unit="id"),
+            view.Column(label="Step time", unit="ns"),
+            view.Column(label="Captures"),
+        ),
+        rows=(("a", 1, 2e6, "none"), ("b", 2, 3e6, "none"), ("c", 4, None, "none")),
+        total=3,
+        links=("#run-1", "#run-2", "#run-3"),
+        best=((0, 2),),
+        reasons={"2,2": "there is no result of the analysis steps"},
+    )
+
+
+def test_key_numbers_are_drawn_against_the_swept_number_with_a_series_for_the_rest():
+    drawn = arranged(
+        run("a", timed(2e6), model="gpt", batch=1),
+        run("b", timed(3e6), model="gpt", batch=8),
+        run("c", timed(4e6), model="cnn", batch=1),
+    ).overview
+    assert drawn.charts == (
+        view.Chart(
+            title="Step time, by batch", kind="line", table=2, x=0, y=(2,), color=1, log_x=True
+        ),
+    )
+    assert drawn.tables[2].rows == ((1, "gpt", 2e6), (8, "gpt", 3e6), (1, "cnn", 4e6))
+
+
+def test_a_seed_is_a_series_and_not_the_axis():
+    drawn = arranged(
+        *(
+            run(f"{seed}{size}", timed(2e6), seed=seed, batch=size)
+            for seed in (1, 2, 3)
+            for size in (1, 2)
+        )
+    ).overview
+    assert drawn.tables[2].columns[0] == view.Column(label="batch", unit="id")
+    assert drawn.tables[2].rows[0] == (1, "seed 1", 2e6)
+
+
+def test_key_numbers_are_bars_where_only_names_vary():
+    drawn = arranged(run("a", timed(2e6), model="gpt"), run("b", timed(3e6), model="cnn")).overview
+    assert drawn.charts == (
+        view.Chart(title="Step time, by run", kind="bar", table=2, x=0, y=(2,), horizontal=True),
+    )
+    assert drawn.tables[2].rows == (("model gpt", "", 2e6), ("model cnn", "", 3e6))
+
+
+def test_without_a_title_the_page_is_called_after_what_varies():
+    def title(*runs: sources.Run) -> str:
+        selection = sources.Selection(title="", runs=tuple(each.selected for each in runs))
+        return report(selection, runs, KEYS, PAGE).title
+
+    assert title(run("a")) == "Profile of a"
+    assert title(run("a", batch=1, model="x"), run("b", batch=2)) == "2 runs by batch and model"
+
+
+def test_one_run_is_compared_with_nothing():
+    assert arranged(run("a", timed(2e6))).overview == view.Drawn()
+
+
+def test_an_abstention_is_the_reason_why_a_key_number_is_not_known():
+    shown = arranged(run("a", Result.abstain("step times", "no step was recorded"))).runs[0]
+    reason = "step times: no step was recorded"
+    assert shown.numbers == (view.Number(title="Step time", value=None, unit="ns", reason=reason),)
+    assert shown.sections[0].abstentions == (
+        Abstention(what="step times", reason="no step was recorded"),
+    )
+
+
+def test_findings_are_ranked_over_all_runs_and_the_same_ones_put_together():
+    first = Result(findings=(found(Severity.INFO, "a info"), found(Severity.WARN, "a second")))
+    second = Result(findings=(found(Severity.BAD, "b bad"),))
+    groups = arranged(run("a", first, batch=1), run("b", second, batch=2)).findings
+    assert [
+        [group.first.message, *(other.message for other in group.others)] for group in groups
+    ] == [["b bad", "a info"], ["a second"]]
+    assert groups[0].first == view.Finding(
+        severity="bad",
+        message="b bad",
+        number=view.Number(title="idle", value=1, unit="share"),
+        evidence=(),
+        advice="",
+        run=view.Link(text="batch 2", href="#run-2"),
+        section=view.Link(text="Steps", href="#run-2-1"),
+    )
+
+
+def test_an_analysis_without_a_result_says_so():
+    section = arranged(run("a")).runs[0].sections[0]
+    assert section.abstentions == (
+        Abstention(
+            what="all of this analysis",
+            reason="analyze/steps.json was not there when this page was made",
+        ),
+    )
+
+
+def test_tables_and_charts_are_placed_by_position_and_keep_raw_values():
+    table = Table(title="Rows", columns=("name", "total_ns"), rows=(("x", 1), (None, 2**60)))
+    chart = Chart(kind="bar", title="Bars", table="rows", x="name", y=("total_ns",))
+    shown = arranged(run("a", Result(tables={"rows": table}, charts=(chart,)))).runs[0]
+    assert shown.drawn == view.Drawn(
+        tables=(
+            view.Table(
+                title="Rows",
+                columns=(view.Column(label="Name"), view.Column(label="Total", unit="ns")),
+                rows=(("x", 1), (None, "1152921504606846976")),
+                total=2,
+            ),
+        ),
+        charts=(view.Chart(title="Bars", kind="bar", table=0, x=0, y=(1,)),),
+    )
+    assert shown.sections[0].tables == (0,)
+    assert shown.sections[0].charts == (0,)
+
+
+def test_a_table_that_does_not_fit_is_cut_and_its_chart_says_so():
+    rows = tuple((f"kernel {index}", index) for index in range(1000))
+    table = Table(title="Rows", columns=("name", "total_ns"), rows=rows)
+    chart = Chart(kind="bar", title="Bars", table="rows", x="name", y=("total_ns",))
+    small = replace(KEYS, data_bytes=0, data_bytes_per_run=5000)
+    shown = arranged(run("a", Result(tables={"rows": table}, charts=(chart,))), settings=small)
+    kept = shown.runs[0].drawn.tables[0]
+    assert (kept.total, kept.rows) == (1000, rows[: len(kept.rows)])
+    assert 100 < len(kept.rows) < 300
+    assert (
+        shown.runs[0].drawn.charts[0].note
+        == f"Drawn from the first {len(kept.rows)} of 1,000 rows."
+    )
+
+
+def test_a_chart_of_a_column_that_is_not_there_is_a_readable_error():
+    table = Table(title="Rows", columns=("name",), rows=())
+    chart = Chart(kind="bar", title="Bars", table="rows", x="name", y=("total_ns",))
+    with pytest.raises(InputError, match="the chart 'Bars' draws total_ns, which table 'rows'"):
+        arranged(run("a", Result(tables={"rows": table}, charts=(chart,))))
+
+
+def test_a_chart_without_data_is_not_drawn():
+    table = Table(title="Rows", columns=("name", "total_ns"), rows=())
+    chart = Chart(kind="bar", title="Bars", table="rows", x="name", y=("total_ns",))
+    shown = arranged(run("a", Result(tables={"rows": table}, charts=(chart,)))).runs[0]
+    assert (shown.drawn.charts, shown.sections[0].tables) == ((), (0,))
+
+
+def test_a_failed_capture_is_a_problem_with_its_reason_and_the_end_of_its_log():
+    failed = sources.Captured(
+        tool="baseline",
+        repeat=1,
+        status="oom",
+        folder="capture/baseline/rep1",
+        reason="CUDA out of memory",
+        command=("python", "a b.py"),
+        exit_code=1,
+        log_tail=("one", "two"),
+    )
+    shown = arranged(replace(run("a"), captures=(failed,)))
+    assert shown.problems == (
+        view.Problem(
+            run=view.Link(text="a", href="#run-1"),
+            tool="baseline",
+            repeat=1,
+            attempt=1,
+            status="oom",
+            reason="CUDA out of memory",
+            exit_code=1,
+            command="python 'a b.py'",
+            log_tail="one\ntwo",
+            folder=view.Link(text="capture/baseline/rep1", href="runs/a/capture/baseline/rep1"),
+        ),
+    )
+    assert shown.runs[0].statuses == (view.Item(label="baseline", value="1 of 1 oom", unit="oom"),)
+
+
+def test_the_same_remark_of_several_runs_is_made_once():
+    noted = sources.Conversion(
+        tool="baseline",
+        notes=(sources.Note(file="f1", text="cut"), sources.Note(file="f2", text="cut")),
+    )
+    shown = arranged(
+        replace(run("a", batch=1), conversions=(noted,)),
+        replace(run("b", batch=2), conversions=(noted,)),
+    )
+    assert shown.remarks == (
+        view.Remark(
+            tool="baseline",
+            text="cut",
+            places=(
+                view.Where(run=view.Link(text="batch 1", href="#run-1"), files=("f1", "f2")),
+                view.Where(run=view.Link(text="batch 2", href="#run-2"), files=("f1", "f2")),
+            ),
+        ),
+    )
+
+
+def test_names_of_files_become_quoted_relative_links_and_never_schemes():
+    files = (
+        sources.File(path="javascript:alert(1)", size_bytes=1),
+        sources.File(path='convert/baseline/"><b>.svg', size_bytes=2),
+        sources.File(path="convert/of_another_tool/x.svg", size_bytes=3),
+    )
+    hostile = replace(run("a"), files=files)
+    odd = replace(hostile, selected=replace(hostile.selected, folder="results"))
+    links = [file.link.href for folder in arranged(odd).runs[0].folders for file in folder.files]
+    assert links == ["convert/baseline/%22%3E%3Cb%3E.svg", "javascript%3Aalert%281%29"]
+
+
+def test_files_beyond_the_limit_are_counted():
+    files = tuple(sources.File(path=f"logs/{index}.log", size_bytes=1) for index in range(5))
+    settings = replace(KEYS, max_files_per_folder=2)
+    folder = arranged(replace(run("a"), files=files), settings=settings).runs[0].folders[0]
+    assert (len(folder.files), folder.hidden) == (2, 3)
+
+
+def test_only_the_first_runs_are_unfolded():
+    shown = arranged(run("a", batch=1), run("b", batch=2), settings=replace(KEYS, open_runs=1))
+    assert [each.is_open for each in shown.runs] == [True, False]

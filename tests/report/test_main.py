@@ -1,0 +1,150 @@
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from profkit.errors import ConfigError, InputError
+from profkit.report.__main__ import main
+from tests.report.conftest import report_of
+from tests.report.demo import HOSTILE
+
+
+class Elements(HTMLParser):
+    """The elements of a page, as a browser would see them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for each, attributes in self.tags if each == tag]
+
+
+@pytest.fixture(scope="module")
+def page(demo_report: Path) -> str:
+    return demo_report.read_text()
+
+
+def test_a_hostile_name_makes_no_element(page):
+    elements = Elements(page)
+    assert elements.all("img") == []
+    assert {name for _, each in elements.tags for name in each if name.startswith("on")} == set()
+    assert HOSTILE not in page
+    assert "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt; takes 31%" in page
+
+
+def test_scripts_and_styles_are_inside_and_the_policy_names_each_script(page):
+    elements = Elements(page)
+    assert [each for each in elements.all("script") if "src" in each] == []
+    assert [each["href"] for each in elements.all("link")] == ["data:,"]
+    policy = next(
+        each["content"]
+        for each in elements.all("meta")
+        if each.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert re.fullmatch(
+        r"default-src 'none'; script-src( 'sha256-[A-Za-z0-9+/]{43}='){3}; "
+        r"style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'",
+        policy,
+    )
+
+
+def test_every_link_is_an_anchor_of_the_page_or_a_file_that_exists(page, demo_report):
+    elements = Elements(page)
+    anchors = {each["id"] for _, each in elements.tags if "id" in each}
+    hrefs = [each["href"] or "" for each in elements.all("a")]
+    assert len(hrefs) > 100
+    lost = [
+        href
+        for href in hrefs
+        if (
+            href[1:] not in anchors
+            if href.startswith("#")
+            else not (demo_report.parent / href).exists()
+        )
+    ]
+    assert lost == []
+
+
+def test_headings_are_in_order(page):
+    levels = [int(tag[1]) for tag, _ in Elements(page).tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def test_what_failed_and_what_is_not_known_is_said(page):
+    text = " ".join(re.sub(r"<[^>]*>", " ", page).split())
+    assert "2 captures failed." in text
+    assert "no end after 1800 s" in text
+    assert "Killed &lt;/script&gt;" in text
+    assert "Not known: allocated memory, because profile_memory was off in this capture" in text
+
+
+def test_a_hundred_runs_stay_within_their_size(tmp_path):
+    out = report_of(tmp_path, count=100, rows=5000)
+    assert out.stat().st_size < 6_000_000 + 100 * 200_000
+
+
+def test_tables_of_any_length_stay_within_the_size_of_one_run(tmp_path):
+    out = report_of(tmp_path, count=1, rows=200_000)
+    assert out.stat().st_size < 6_000_000 + 200_000
+
+
+def test_a_missing_selection_is_a_readable_error(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        main(["--selection", str(tmp_path / "none.json"), "--out", str(tmp_path / "out.html")])
+
+
+def test_a_selection_without_runs_is_a_readable_error(tmp_path):
+    (tmp_path / "s.json").write_text(json.dumps({"title": "", "runs": []}))
+    with pytest.raises(InputError, match="no run is selected"):
+        main(["--selection", str(tmp_path / "s.json"), "--out", str(tmp_path / "out.html")])
+
+
+def test_a_damaged_selection_names_the_file(tmp_path):
+    (tmp_path / "s.json").write_text(json.dumps({"title": 3, "runs": []}))
+    with pytest.raises(InputError, match=r"s\.json: Expected `str`, got `int`"):
+        main(["--selection", str(tmp_path / "s.json"), "--out", str(tmp_path / "out.html")])
+
+
+def test_a_misspelt_setting_names_the_nearest(tmp_path):
+    with pytest.raises(ConfigError, match=r"report\.titel: no such key; did you mean 'title'"):
+        main(["--selection", "s", "--out", str(tmp_path / "o.html"), "--settings", '{"titel": 1}'])
+
+
+def test_what_the_page_was_made_of_lies_beside_it(demo_report):
+    made_of = json.loads(demo_report.with_suffix(".json").read_bytes())
+    run = "results/runs/train-gpt_tiny-b1-00000000"
+    assert [each for each in made_of["inputs"] if each.startswith(run)] == [
+        f"{run}/manifest.json",
+        *(
+            f"{run}/capture/{tool}/rep{repeat}/capture.json"
+            for tool in ("baseline", "torch_profiler", "py_spy")
+            for repeat in range(2)
+        ),
+        f"{run}/tables/torch_profiler/convert.json",
+        *(
+            f"{run}/analyze/{name}.json"
+            for name in ("steps", "breakdown", "operators", "kernels", "memory", "observer_tax")
+        ),
+    ]
+    assert made_of["settings"]["rows_per_page"] == 10
+    assert "profkit.report.arrange" in made_of["modules"]
+    assert "assets/table.js" in made_of["modules"]
+
+
+def test_an_old_page_survives_a_failure(tmp_path):
+    out = tmp_path / "out.html"
+    out.write_text("old")
+    with pytest.raises(InputError):
+        main(["--selection", str(tmp_path / "none.json"), "--out", str(out)])
+    assert out.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [out]

@@ -1,0 +1,32 @@
+import pytest
+
+from profkit.report.units import column, columns
+from profkit.report.view import Column
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("self_cpu_ns", Column(label="Self CPU", unit="ns")),
+        ("peak_memory_bytes", Column(label="Peak memory", unit="bytes")),
+        ("idle_share", Column(label="Idle", unit="share")),
+        ("throughput_per_s", Column(label="Throughput", unit="per_s")),
+        ("read_bytes_per_s", Column(label="Read", unit="bytes_per_s")),
+        ("rank", Column(label="Rank", unit="id")),
+        ("count", Column(label="Count", unit="count")),
+        ("kernel", Column(label="Kernel")),
+        ("blocks_per_sm", Column(label="Blocks per sm")),
+        ("", Column(label="")),
+    ],
+)
+def test_a_column_is_split_into_label_and_unit(name, expected):
+    assert column(name) == expected
+
+
+def test_columns_that_differ_in_their_unit_alone_say_what_they_measure():
+    assert columns(["step", "step_ns", "self_cpu_ns", "self_cpu_share"]) == (
+        Column(label="Step", unit="id"),
+        Column(label="Step time", unit="ns"),
+        Column(label="Self CPU time", unit="ns"),
+        Column(label="Self CPU share", unit="share"),
+    )
