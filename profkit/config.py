@@ -3,7 +3,7 @@
 import difflib
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,16 +18,18 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import TypeAdapter
 
 from profkit import registry
 from profkit.analyze import analyses
 from profkit.capture import tools
 from profkit.errors import ConfigError
-from profkit.settings import nearest
+from profkit.settings import adapter, nearest
 
 # Groups that are not in the defaults list and are switched on with "+": accepted without it too.
 _OPTIONAL_GROUPS = ("experiment", "toolset")
+
+# The section that an interpolation reads; empty for a relative one or a resolver.
+_INTERPOLATED = re.compile(r"\$\{(?:(\w+)[.}]|)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +79,7 @@ def _store_defaults() -> None:
     for group, (package, section) in packages.items():
         for point in registry.external(package):
             kind = found[group][point.name]
-            node = TypeAdapter(kind).dump_python(kind(), mode="json")
+            node = adapter(kind).dump_python(kind(), mode="json")
             store.store(name=point.name, group=group, node=node, package=f"{section}.{point.name}")
 
 
@@ -111,21 +113,50 @@ def _expanded(
     a thousand batch sizes bearable.
     """
     fixed = [str(each.input_line) for each in parsed if not each.is_sweep_override()]
-    axes = [_axis(each) for each in parsed if each.is_sweep_override()]
+    sweeps = [each for each in parsed if each.is_sweep_override()]
+    axes = [_axis(each) for each in sweeps]
     values = {text: _parse(parser, [text])[0] for axis in axes for text in axis}
-    groups = {each for each in values if _is_group(loader, values[each])}
+    is_group = [bool(loader.get_group_options(each.key_or_group)) for each in sweeps]
+    groups = {
+        text for axis, of_group in zip(axes, is_group, strict=True) if of_group for text in axis
+    }
+    swept = {values[text].key_or_group.partition(".")[0] for text in values if text not in groups}
     composed: dict[tuple[str, ...], DictConfig] = {}
+    constant: dict[tuple[str, ...], dict[str, Any]] = {}
     for choice in itertools.product(*axes):
         key = tuple(text for text in choice if text in groups)
         if key not in composed:
             composed[key] = compose("config", overrides=[*fixed, *key])
             _check_appended(composed[key], parsed)
+            constant[key] = _constant(composed[key], swept)
         for text in choice:
             if text not in groups:
                 _set(composed[key], values[text])
-        plain = OmegaConf.to_container(composed[key], resolve=True, throw_on_missing=True)
-        assert isinstance(plain, dict)  # noqa: S101 - a DictConfig always becomes a dict
-        yield Composed(values={str(k): v for k, v in plain.items()}, overrides=(*fixed, *choice))
+        plain = constant[key] | _resolved(composed[key], skip=constant[key])
+        yield Composed(values=plain, overrides=(*fixed, *choice))
+
+
+def _constant(config: DictConfig, swept: set[str]) -> dict[str, Any]:
+    """Return the sections that are the same whatever is swept, resolved once for all runs."""
+    raw = OmegaConf.to_container(config, resolve=False)
+    assert isinstance(raw, dict)  # noqa: S101 - a DictConfig always becomes a dict
+    targets = {str(key): set(_INTERPOLATED.findall(repr(value))) for key, value in raw.items()}
+    varying = {*swept, ""}
+    while more := {key for key in targets if targets[key] & varying} - varying:
+        varying |= more
+    return _resolved(config, skip={key for key in targets if key in varying})
+
+
+def _resolved(config: DictConfig, skip: Container[str]) -> dict[str, Any]:
+    """Return the sections of `config` that are not in `skip` as plain data."""
+    wanted = [str(key) for key in config if key not in skip]
+    nodes = {key: config[key] for key in wanted}
+    return {
+        key: OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
+        if OmegaConf.is_config(node)
+        else node
+        for key, node in nodes.items()
+    }
 
 
 def _axis(override: Override) -> list[str]:
@@ -136,10 +167,6 @@ def _axis(override: Override) -> list[str]:
         )
     key = override.get_key_element()
     return [f"{key}={value}" for value in override.sweep_string_iterator()]
-
-
-def _is_group(loader: ConfigLoader, override: Override) -> bool:
-    return bool(loader.get_group_options(override.key_or_group))
 
 
 def _set(config: DictConfig, override: Override) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from pydantic import NonNegativeInt, PositiveInt, TypeAdapter
+from pydantic import NonNegativeInt, PositiveInt
 
 from profkit import registry
 from profkit.analyze import analyses
@@ -21,7 +21,7 @@ from profkit.fingerprint import fingerprint
 from profkit.hardware import Hardware
 from profkit.plan import AnalysisPlan, Plan, Run, ToolPlan, source
 from profkit.report.settings import Settings as ReportSettings
-from profkit.settings import checked, known
+from profkit.settings import adapter, checked, known
 from profkit.workloads.runtime.request import Request, without_choices
 from profkit.workloads.zero import Zero
 
@@ -112,6 +112,7 @@ def _tool_plan(name: str) -> ToolPlan:
 
 
 def converter_module(name: str) -> str:
+    """Return the module that converts the captures of tool `name`."""
     return registry.module_names("profkit.convert").get(name, "profkit.convert.__main__")
 
 
@@ -159,7 +160,7 @@ class _Checker:
         key = (where, json.dumps(values, sort_keys=True, default=str))
         if key not in self.seen:
             settings = checked(where, kind, values)
-            self.seen[key] = TypeAdapter(kind).dump_python(settings, mode="json")
+            self.seen[key] = adapter(kind).dump_python(settings, mode="json")
         return self.seen[key]
 
     def top(self, values: Mapping[str, Any]) -> Top:

@@ -2,9 +2,10 @@
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TypeGuard, TypeVar
 
 from profkit.errors import PluginError
@@ -13,11 +14,13 @@ from profkit.settings import known
 T = TypeVar("T")
 
 
-def module_names(package: str) -> dict[str, str]:
+@cache
+def module_names(package: str) -> Mapping[str, str]:
     """Return the dotted module of each plugin of `package`, by plugin name, without importing it.
 
     Modules named ``base`` or with a leading underscore, and sub-packages, are not plugins.
     Installed distributions add theirs through the entry point group named like the package.
+    Looked up once in a process: reading every distribution's entry points takes 0.1 s.
     """
     paths = importlib.import_module(package).__path__
     found = {
@@ -29,7 +32,7 @@ def module_names(package: str) -> dict[str, str]:
         if point.name in found:
             raise PluginError(f"{point.value}: the name {point.name!r} is already taken")
         found[point.name] = point.value
-    return dict(sorted(found.items()))
+    return MappingProxyType(dict(sorted(found.items())))
 
 
 def external(package: str) -> list[EntryPoint]:

@@ -62,7 +62,9 @@ def test_the_top_spells_out_every_field_and_default():
     assert set(defaults(Top)) - set(values) == {*GROUPS, "hardware", "report"}
 
 
-@pytest.mark.parametrize("kind", [Request, Top, Hardware, *tools().values(), *launchers().values()], ids=str)
+@pytest.mark.parametrize(
+    "kind", [Request, Top, Hardware, *tools().values(), *launchers().values()], ids=str
+)
 def test_every_setting_has_a_default_and_a_description(kind):
     schema = TypeAdapter(kind).json_schema()
     assert schema.get("required", []) == []

@@ -86,7 +86,8 @@ class View:
         elapsed = event["time_s"] - job.started_s
         self._done = max(done, self._done + 1)
         line = f"[{self._done}/{total}] {_words(key)}  {elapsed:.1f} s"
-        self._console.print(line if kind == "finished" else f"{line}  FAILED", markup=False)
+        words = line if kind == "finished" else f"{line}  FAILED"
+        self._console.print(words, markup=False, soft_wrap=True)
 
     def _drawing(self, done: int, total: int) -> Group:
         elapsed = time.time() - self._start_s
