@@ -23,7 +23,7 @@ from profkit import registry
 from profkit.analyze import analyses
 from profkit.capture import tools
 from profkit.errors import ConfigError
-from profkit.settings import adapter, nearest
+from profkit.settings import Settings, adapter, nearest
 
 # Groups that are not in the defaults list and are switched on with "+": accepted without it too.
 _OPTIONAL_GROUPS = ("experiment", "toolset")
@@ -72,7 +72,10 @@ def _hydra(conf: Path) -> Iterator[ConfigLoader]:
 def _store_defaults() -> None:
     """Make known to Hydra what no YAML says: all analyses, and plugins of other packages."""
     store = ConfigStore.instance()
-    found = {"tool": tools(), "analysis": {k: each.config for k, each in analyses().items()}}
+    found: dict[str, dict[str, type[Settings]]] = {
+        "tool": dict(tools()),
+        "analysis": {name: each.config for name, each in analyses().items()},
+    }
     everything = {"defaults": list(found["analysis"])}
     store.store(name="all", group="analysis", node=everything, package="_global_")
     packages = {"tool": ("profkit.capture", "tools"), "analysis": ("profkit.analyze", "analyses")}

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from profkit import plan as plans
+from profkit.files import write_atomically
 from profkit.plan import Plan, Run
 
 SELECTIONS = Path("results/.profkit/selections")
@@ -30,7 +31,7 @@ def load(overrides: str) -> "Dag":
     dag = Dag(plan=plans.load(words))
     content = json.dumps(words).encode()
     if not _LAST.is_file() or _LAST.read_bytes() != content:
-        plans.write_atomically(_LAST, content)
+        write_atomically(_LAST, content)
     return dag
 
 
@@ -123,7 +124,7 @@ class Dag:
         content = msgspec.json.format(msgspec.json.encode(self._selection()), indent=1)
         path = SELECTIONS / f"{digest(content)}.json"
         if not path.is_file():
-            plans.write_atomically(path, content)
+            write_atomically(path, content)
         return str(path)
 
     def _selection(self) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import itertools
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any
 import msgspec
 
 from profkit import __version__, resources
+from profkit.files import write_atomically
 
 CACHE = Path("results/.profkit/plans")
 """Plans that were made before, by the hash of what they were made from."""
@@ -165,14 +165,6 @@ def _sources(folder: Path | None) -> list[Path]:
         for path in folder.rglob("*")
         if path.suffix != ".pyc" and "_shipped" not in path.parts and path.is_file()
     )
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write `content` so that nobody ever sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(content)
-    temporary.replace(path)
 
 
 def differing(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:

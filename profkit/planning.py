@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic import NonNegativeInt, PositiveInt
 
@@ -235,7 +235,11 @@ def _kind(group: str, name: str) -> type[Any]:
         "model": ("profkit.workloads.models", "Model"),
         "launcher": ("profkit.capture.launchers", "Launcher"),
     }[group]
-    return registry.load(group, package, name, attribute, lambda each: isinstance(each, type))
+    return registry.load(group, package, name, attribute, _is_class)
+
+
+def _is_class(plugin: object) -> TypeGuard[type[Any]]:
+    return isinstance(plugin, type)
 
 
 def _lacks(name: str, enabled: tuple[str, ...], chosen: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from profkit.errors import InputError
+from profkit.files import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -191,7 +192,8 @@ def _plain(value: Any) -> str | int | float | None:
 
 def write(path: Path, document: Document) -> None:
     """Write `document` as indented JSON."""
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+    content = msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+    write_atomically(path, content)
 
 
 def read(path: Path) -> Document:

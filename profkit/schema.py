@@ -161,13 +161,11 @@ def frame(name: str, rows: Iterable[Mapping[str, Any]] = ()) -> "pd.DataFrame":
     for row in given:
         if unknown := set(row) - set(schema.names):
             raise KeyError(f"table {name!r} has no column {sorted(unknown)}")
-    return table(
-        name,
-        {
-            field.name: [row.get(field.name, _unknown(field.type)) for row in given]
-            for field in schema
-        },
-    ).to_pandas()
+    columns = {
+        field.name: [row.get(field.name, _unknown(field.type)) for row in given] for field in schema
+    }
+    made: pd.DataFrame = table(name, columns).to_pandas()
+    return made
 
 
 def _unknown(kind: pa.DataType) -> str | float | int:

@@ -3,14 +3,15 @@
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from profkit.errors import ConfigError
 
 T = TypeVar("T")
+
+_adapters: dict[type[Any], TypeAdapter[Any]] = {}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,16 +37,17 @@ def known(what: str, name: str, plugins: Mapping[str, T]) -> T:
     return plugins[name]
 
 
-@cache
-def adapter(kind: type[T]) -> TypeAdapter[T]:
-    """Return what validates and dumps `kind`; kept, because making one takes 20 ms."""
-    return TypeAdapter(kind)
+def adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    """Return what validates and dumps the class `kind`; kept, because making one takes 20 ms."""
+    if kind not in _adapters:
+        _adapters[kind] = TypeAdapter(kind)
+    return _adapters[kind]
 
 
 def checked(where: str, kind: type[T], settings: object) -> T:
     """Build a `kind` from plain data, or raise a `ConfigError` that names each bad key."""
     try:
-        return adapter(kind).validate_python(settings)
+        return cast("T", adapter(kind).validate_python(settings))
     except ValidationError as error:
         problems = [
             _problem(where, kind, [str(key) for key in problem["loc"]], problem)

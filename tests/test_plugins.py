@@ -4,6 +4,8 @@ import re
 import textwrap
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 
 ANALYSIS = '''
@@ -32,6 +34,12 @@ ANALYSIS = '''
         count = sum(len(rows) for rows in steps.values()) * config.factor
         return Result(metrics={"count": Metric(value=count, unit="count", title="Steps")})
 '''
+
+
+@pytest.fixture(autouse=True)
+def up_to_date(tree):
+    """Begin with nothing left to do, whatever other tests did to the tree."""
+    tree.snakemake("")
 
 
 def appears(tree, name):

@@ -42,7 +42,7 @@ def test_a_setting_of_an_analysis_reruns_it_and_what_reads_it(tree):
 
 
 def test_a_function_of_one_analysis_reruns_it_and_what_reads_it(tree, edit):
-    edit("profkit/analyze/kernels.py", "\ndef analyze(", "\n_EXTRA = 1\n\n\ndef analyze(")
+    edit("profkit/analyze/kernels.py", "rows = kernels.assign(", "rows = kernels.copy().assign(")
     assert tree.jobs() == readers_of("kernels")
     said = tree.why(f"results/runs/{run_name(tree)}/analyze/kernels.json")
     assert "module profkit.analyze.kernels" in said
@@ -111,7 +111,7 @@ def test_a_failed_capture_is_tried_again(tree):
 
 
 def test_a_really_rerun_analysis_is_fresh_again(tree, edit):
-    edit("profkit/analyze/kernels.py", "\ndef analyze(", "\n_EXTRA = 1\n\n\ndef analyze(")
+    edit("profkit/analyze/kernels.py", "rows = kernels.assign(", "rows = kernels.copy().assign(")
     tree.snakemake("")
     assert tree.jobs() == []
     assert "is fresh" in tree.why(f"results/runs/{run_name(tree)}/analyze/kernels.json")

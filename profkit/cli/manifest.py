@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from profkit.plan import write_atomically
+from profkit.files import write_atomically
 
 
 def main(argv: Sequence[str]) -> None:

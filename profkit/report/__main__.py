@@ -1,9 +1,9 @@
 """The edge of the report: reads a selection and its runs, writes the page."""
 
 import argparse
+import importlib.metadata
 import json
 import sys
-import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from pydantic import TypeAdapter
 
-import profkit
 from profkit import events, settings
 from profkit.errors import ConfigError
+from profkit.files import write_atomically
 from profkit.fingerprint import provenance
 from profkit.report import sources
 from profkit.report.arrange import Page, report
@@ -49,7 +49,7 @@ def _report(arguments: argparse.Namespace) -> None:
     page = Page(
         folder=str(arguments.out.parent),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        version=profkit.__version__,
+        version=importlib.metadata.version("profkit"),
     )
     made_of = provenance(
         "profkit.report",
@@ -57,8 +57,8 @@ def _report(arguments: argparse.Namespace) -> None:
         TypeAdapter(Settings).dump_python(chosen, mode="json"),
         [arguments.selection, *(path for run in runs for path in sources.inputs(run))],
     )
-    _write(arguments.out, render(report(selection, runs, chosen, page)).encode())
-    _write(arguments.out.with_suffix(".json"), msgspec.json.encode(made_of))
+    write_atomically(arguments.out, render(report(selection, runs, chosen, page)).encode())
+    write_atomically(arguments.out.with_suffix(".json"), msgspec.json.encode(made_of))
 
 
 def _plain(text: str) -> Any:
@@ -66,16 +66,6 @@ def _plain(text: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise ConfigError(f"--settings is not JSON: {error}") from None
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write `content` beside its place and move it there: nobody ever reads a half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".report-", delete=False) as file:
-        file.write(content)
-    # Temporary files are private; the page is as readable as any other file of the user.
-    Path(file.name).chmod(0o644)
-    Path(file.name).replace(path)
 
 
 if __name__ == "__main__":

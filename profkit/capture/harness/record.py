@@ -1,12 +1,13 @@
 """``capture.json``: what was captured, how, when, on what, and what became of it."""
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from profkit.files import write_atomically
 
 NAME = "capture.json"
 LOG = "capture.log"
@@ -22,6 +23,8 @@ def earlier_warning(out: Path) -> list[str]:
     if not path.is_file():
         return []
     record = json.loads(path.read_text())
+    if record["status"] == "ok":
+        return []
     return [f"attempt {record['attempt']} ended as {record['status']}: {record['reason']}"]
 
 
@@ -56,6 +59,5 @@ def tail(log: Path) -> list[str]:
 
 def write(out: Path, record: Mapping[str, Any]) -> None:
     """Write the record so that nobody ever sees half of it."""
-    temporary = out / f".{NAME}.{os.getpid()}"
-    temporary.write_text(json.dumps({"schema_version": SCHEMA_VERSION, **record}, indent=1) + "\n")
-    temporary.replace(out / NAME)
+    text = json.dumps({"schema_version": SCHEMA_VERSION, **record}, indent=1) + "\n"
+    write_atomically(out / NAME, text.encode())
