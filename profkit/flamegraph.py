@@ -8,10 +8,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from xml.sax.saxutils import escape
-
-from profkit.wording import duration, size
 
 LIMIT_BYTES = 1_500_000
 """Of frames; the widest are drawn first, the others of one parent are joined."""
@@ -26,9 +23,12 @@ _TOP_PX = 56
 _CHARACTER_PX = 7.3
 _LEAST_CHARACTERS = 3
 _ASSUMED_WIDTH_PX = 1200
+_UNITS = {
+    "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs")),
+    "bytes": ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")),
+}
 # What XML 1.0 cannot hold even escaped, and line breaks, which end the name in a tooltip.
 _UNWRITABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-_SCRIPT = Path(__file__).with_name("flamegraph.js")
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ type="search" placeholder="search (regular expression)" aria-label="search frame
 <text id="says" x="240" y="44">click a frame to zoom, Escape to go back</text>
 {shapes}
 <script><![CDATA[
-{_SCRIPT.read_text(encoding="utf-8")}]]></script>
+{_SCRIPT}]]></script>
 </svg>
 """
 
@@ -163,9 +163,10 @@ def _shape(box: _Box, whole: float, unit: str) -> str:
 
 
 def _said(weight: float, unit: str) -> str:
-    if unit == "ns":
-        return duration(weight)
-    return size(weight) if unit == "bytes" else f"{weight:,.10g} {unit}"
+    for least, name in _UNITS.get(unit, ()):
+        if weight >= least:
+            return f"{weight / least:.4g} {name}"
+    return f"{weight:,.10g} {unit}"
 
 
 def _fitting(box: _Box) -> str:
@@ -190,3 +191,87 @@ def _colour(name: str) -> str:
     """Return a warm colour that a name has in every graph."""
     number = zlib.crc32(name.encode("utf-8", "replace"))
     return f"hsl({10 + number % 40} {70 + number // 64 % 20}% {62 + number // 4096 % 12}%)"
+
+
+# Here and not in a file of its own, so that the fingerprint of what draws graphs covers it.
+_SCRIPT = r""""use strict";
+(function () {
+  const CHARACTER = 7.3, svg = document.documentElement;
+  const says = document.getElementById("says"), hint = says.textContent;
+  const input = document.querySelector("foreignObject").firstElementChild;
+  const frames = Array.from(document.querySelectorAll("g"), function (g) {
+    const rect = g.querySelector("rect"), title = g.querySelector("title").textContent;
+    return {
+      g: g, rect: rect, text: g.querySelector("text"), title: title.replace("\n", " - "),
+      name: title.slice(0, title.indexOf("\n")), left: parseFloat(rect.getAttribute("x")),
+      width: parseFloat(rect.getAttribute("width")), y: Number(rect.getAttribute("y"))
+    };
+  });
+  const root = frames[0];
+  let zoomed = root, found = "";
+
+  // Everything is in percent of the whole, so only the texts depend on the window.
+  function draw() {
+    const scale = 100 / zoomed.width, end = zoomed.left + zoomed.width, slack = 1e-3;
+    const pixels = svg.clientWidth || 1200;
+    for (const frame of frames) {
+      const above = frame.y < zoomed.y;
+      const left = Math.max(frame.left, zoomed.left);
+      const right = Math.min(frame.left + frame.width, end);
+      const inside = above
+        ? frame.left <= zoomed.left + slack && frame.left + frame.width >= end - slack
+        : frame.left >= zoomed.left - slack && frame.left + frame.width <= end + slack;
+      frame.g.classList.toggle("gone", !inside);
+      frame.g.classList.toggle("above", inside && above);
+      if (!inside) continue;
+      const x = (left - zoomed.left) * scale, width = (right - left) * scale;
+      frame.rect.setAttribute("x", x + "%");
+      frame.rect.setAttribute("width", Math.max(width, 0) + "%");
+      frame.text.setAttribute("x", x + "%");
+      const room = Math.floor((pixels * width / 100 - 6) / CHARACTER);
+      frame.text.textContent = frame.name.length <= room ? frame.name
+        : room > 2 ? frame.name.slice(0, room - 1) + "\u2026" : "";
+    }
+  }
+
+  function zoom(frame) { zoomed = frame; draw(); }
+
+  function search() {
+    let pattern = null;
+    try { pattern = input.value ? new RegExp(input.value, "i") : null; } catch (error) {
+      const plain = input.value.toLowerCase();
+      pattern = { test: function (name) { return name.toLowerCase().includes(plain); } };
+    }
+    const spans = [];
+    for (const frame of frames) {
+      const hit = pattern !== null && frame !== root && pattern.test(frame.name);
+      frame.g.classList.toggle("found", hit);
+      if (hit) spans.push([frame.left, frame.left + frame.width]);
+    }
+    // The union: a frame below a match is not counted again.
+    spans.sort(function (a, b) { return a[0] - b[0]; });
+    let covered = 0, until = 0;
+    for (const span of spans) {
+      covered += Math.max(0, span[1] - Math.max(span[0], until));
+      until = Math.max(until, span[1]);
+    }
+    found = pattern === null ? "" : covered.toFixed(2) + "% in " + spans.length + " frames";
+    says.textContent = found || hint;
+  }
+
+  for (const frame of frames) {
+    frame.g.addEventListener("click", function () { zoom(frame); });
+    frame.g.addEventListener("mouseenter", function () { says.textContent = frame.title; });
+    frame.g.addEventListener("mouseleave", function () { says.textContent = found || hint; });
+    frame.g.addEventListener("keydown", function (event) {
+      if (event.key === "Enter") zoom(frame);
+    });
+  }
+  document.addEventListener("keydown", function (event) {
+    if (event.key === "Escape") zoom(root);
+  });
+  input.addEventListener("input", search);
+  window.addEventListener("resize", draw);
+  draw();
+})();
+"""

@@ -5,6 +5,9 @@ from typing import TypeGuard
 from profkit import registry
 from profkit.convert.base import Converter
 
+STEPS = "steps"
+"""The table that every tool has: from its converter, or else from the capture harness."""
+
 
 def converters() -> dict[str, Converter]:
     """Return every converter, by the name of the tool that it reads."""
@@ -14,6 +17,17 @@ def converters() -> dict[str, Converter]:
 def converter(name: str) -> Converter:
     """Import the one converter `name`; raises `ConfigError` if there is none."""
     return registry.load("converter", __name__, name, "convert", _is_converter)
+
+
+def has_converter(tool: str) -> bool:
+    """Return whether `tool` has a converter; one without leaves only the harness's steps."""
+    return tool in registry.module_names(__name__)
+
+
+def produced(tool: str) -> tuple[str, ...]:
+    """Return the tables that converting `tool` leaves."""
+    tables = converter(tool).produces if has_converter(tool) else ()
+    return tables if STEPS in tables else (STEPS, *tables)
 
 
 def _is_converter(plugin: object) -> TypeGuard[Converter]:

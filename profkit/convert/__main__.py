@@ -1,0 +1,278 @@
+"""``profkit convert TOOL``: the raw files of all captures of one tool become its tables."""
+
+import argparse
+import json
+import multiprocessing
+import os
+import re
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from profkit import events, registry, schema
+from profkit.convert import STEPS, converter, has_converter, produced
+from profkit.convert.base import Raw
+from profkit.errors import InputError, ProfkitError
+from profkit.fingerprint import provenance
+
+_RANK = re.compile(r"rank(\d+)")
+_OP_COLUMNS = ("op", "parent")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Note:
+    """One thing that a reader of the tables should know about one file."""
+
+    file: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """What one raw file became: a folder with one Parquet file per table."""
+
+    raw: Raw
+    folder: Path | None
+    """None if the file could not be read."""
+    ops: int = 0
+    """Rows of `cpu_ops`."""
+    notes: tuple[str, ...] = ()
+
+
+def main(argv: Sequence[str]) -> None:
+    """Convert what `argv` describes; raises `ProfkitError` if nothing of it can be read."""
+    options = _parser().parse_args(argv)
+    about = {"stage": "convert", "run": _run(options.tables), "name": options.tool}
+    events.emit("started", **about)
+    try:
+        convert(options.tool, options.captures, options.tables, options.files, options.cores)
+    except ProfkitError as error:
+        events.emit("failed", **about, reason=str(error))
+        raise
+    events.emit("finished", **about)
+
+
+def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, cores: int) -> None:
+    """Leave the tables of `tool` and ``convert.json`` in `tables`, and what people open in `files`.
+
+    Memory is bounded by what one raw file needs in each process: the parts are joined a row group
+    at a time.
+    """
+    for folder in (tables, files):
+        folder.mkdir(parents=True, exist_ok=True)
+    good, notes = _good(captures)
+    with tempfile.TemporaryDirectory(dir=tables, prefix=".parts-") as scratch:
+        parts = _parts(tool, list(_raws(tool, good, notes)), files, Path(scratch), cores)
+        notes += [Note(file=_shown(part.raw.path), text=t) for part in parts for t in part.notes]
+        if parts and all(part.folder is None for part in parts):
+            raise InputError(
+                f"none of the {len(parts)} files of {tool} could be read; the first: "
+                f"{parts[0].notes[0]}",
+                hint=f"look at them in {captures[0].parent}, or capture again",
+            )
+        for name in produced(tool):
+            own = has_converter(tool) and name in converter(tool).produces
+            source = _joined(name, parts) if own else _harness_steps(good, notes)
+            _write(tables / f"{name}.parquet", name, source)
+    module = registry.module_names("profkit.convert").get(tool, "profkit.convert.__main__")
+    record = {
+        "schema_version": 1,
+        "tool": tool,
+        "notes": [asdict(note) for note in notes],
+        "provenance": asdict(
+            provenance("profkit.convert", module, {}, [each / "capture.json" for each in captures])
+        ),
+    }
+    _replace(tables / "convert.json", json.dumps(record, indent=1).encode() + b"\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="profkit convert", description=__doc__)
+    parser.add_argument("tool", help="the tool that captured")
+    parser.add_argument(
+        "--captures", type=Path, nargs="+", required=True, help="folder of each repeat"
+    )
+    parser.add_argument("--tables", type=Path, required=True, help="folder for the tables")
+    parser.add_argument("--files", type=Path, required=True, help="folder for files to open")
+    parser.add_argument("--cores", type=int, default=1, help="processes to use")
+    return parser
+
+
+def _run(tables: Path) -> str:
+    """Return the name of the run, from ``results/runs/<run>/tables/<tool>``."""
+    return tables.resolve().parent.parent.name
+
+
+def _shown(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
+
+
+def _good(captures: Iterable[Path]) -> tuple[dict[Path, dict[str, Any]], list[Note]]:
+    """Return the record of each capture that went well, and a note on each other."""
+    good, notes = {}, []
+    for folder in captures:
+        record = _record(folder / "capture.json")
+        if record["status"] == "ok":
+            good[folder] = record
+        else:
+            text = f"The capture gives no rows: {record['status']}: {record.get('reason', '')}"
+            notes.append(Note(file=f"{folder.name}/capture.json", text=text))
+    return good, notes
+
+
+def _record(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_bytes())
+        if {"status", "repeat", "ranks"} <= set(record):
+            return dict(record)
+    except FileNotFoundError:
+        raise InputError(
+            f"{path}: missing", hint="--captures takes the folders that `profkit capture` left"
+        ) from None
+    except (ValueError, TypeError):
+        pass
+    raise InputError(f"{path}: not the record of a capture", hint="capture again")
+
+
+def _raws(tool: str, good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> Iterator[Raw]:
+    """Yield the raw files of each capture by rank and name; note each rank that has none."""
+    if not has_converter(tool):
+        return
+    pattern = converter(tool).pattern
+    for folder, record in good.items():
+        found = [path for path in sorted(folder.glob(pattern)) if path.is_file()]
+        for label in record["ranks"]:
+            own = [path for path in found if path.name.startswith(f"{label}.")]
+            for path in own:
+                yield Raw(path=path, label=label, rank=_rank(label), repeat=record["repeat"])
+            if not own:
+                text = f"No file of {label} matches {pattern}: this rank gives no rows."
+                notes.append(Note(file=f"{folder.name}/capture.json", text=text))
+
+
+def _rank(label: str) -> int:
+    found = _RANK.match(label)
+    return int(found[1]) if found else -1
+
+
+def _parts(tool: str, raws: Sequence[Raw], files: Path, scratch: Path, cores: int) -> list[Part]:
+    """Convert each raw file, in up to `cores` processes, and return the parts in order."""
+    jobs = [(tool, raw, files, scratch / str(number)) for number, raw in enumerate(raws)]
+    if min(cores, len(jobs)) <= 1:
+        return [_convert_one(*job) for job in jobs]
+    # A fork server: forking a process that has loaded Arrow's threads can hang, and spawning
+    # imports everything again in each process.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([registry.module_names("profkit.convert")[tool]])
+    try:
+        with ProcessPoolExecutor(min(cores, len(jobs)), mp_context=context) as pool:
+            return list(pool.map(_convert_one, *zip(*jobs, strict=True)))
+    except BrokenProcessPool:
+        raise ProfkitError(
+            f"a process that converted files of {tool} was killed, most likely for its memory",
+            hint="convert with fewer --cores",
+        ) from None
+
+
+def _convert_one(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
+    """Convert one raw file to a Parquet file per table in `folder`."""
+    try:
+        converted = converter(tool).run(raw, files)
+    except (ProfkitError, OSError) as error:
+        return Part(raw=raw, folder=None, notes=(f"Not read: {error}",))
+    folder.mkdir()
+    for name, table in converted.tables.items():
+        pq.write_table(table, folder / f"{name}.parquet", compression="lz4")
+    ops = converted.tables.get("cpu_ops")
+    return Part(
+        raw=raw, folder=folder, ops=0 if ops is None else len(ops), notes=tuple(converted.notes)
+    )
+
+
+def _joined(name: str, parts: Sequence[Part]) -> Iterator[pa.Table]:
+    """Yield the rows of all parts; operators count on over the files of one rank and repeat."""
+    before: dict[tuple[int, int], int] = defaultdict(int)
+    for part in parts:
+        if part.folder is None:
+            continue
+        offset = before[part.raw.rank, part.raw.repeat]
+        before[part.raw.rank, part.raw.repeat] += part.ops
+        with pq.ParquetFile(part.folder / f"{name}.parquet") as file:
+            for group in range(file.num_row_groups):
+                yield _shifted(file.read_row_group(group), offset)
+
+
+def _shifted(rows: pa.Table, offset: int) -> pa.Table:
+    for column in _OP_COLUMNS if offset else ():
+        at = rows.schema.get_field_index(column)
+        if at >= 0:
+            values = rows.column(at)
+            moved = pc.if_else(pc.less(values, 0), values, pc.add(values, offset))
+            rows = rows.set_column(at, rows.schema.field(at), moved)
+    return rows
+
+
+def _harness_steps(good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> Iterator[pa.Table]:
+    """Yield the steps that the capture harness timed on each rank."""
+    for folder, record in good.items():
+        paths = sorted(folder.glob("*.steps.json"), key=lambda path: _rank(path.name))
+        if not paths:
+            text = "The harness left no steps: this repeat gives none."
+            notes.append(Note(file=f"{folder.name}/capture.json", text=text))
+        for path in paths:
+            try:
+                yield _steps(json.loads(path.read_bytes()), record["repeat"])
+            except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
+                notes.append(Note(file=_shown(path), text=f"Not read: {error!r}"))
+
+
+def _steps(timed: Mapping[str, Any], repeat: int) -> pa.Table:
+    starts, ends, samples, peaks = zip(*timed["steps"], strict=True) if timed["steps"] else [()] * 4
+    count = len(starts)
+    return schema.table(
+        STEPS,
+        {
+            "rank": [timed["rank"]] * count,
+            "repeat": [repeat] * count,
+            "step": range(count),
+            "start_ns": starts,
+            "end_ns": ends,
+            "samples": samples,
+            "peak_memory_bytes": peaks,
+        },
+    )
+
+
+def _write(path: Path, name: str, tables: Iterable[pa.Table]) -> None:
+    """Write a Parquet file that nobody ever sees half of."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with pq.ParquetWriter(temporary, schema.TABLES[name], compression="zstd") as writer:
+        for table in tables:
+            writer.write_table(table)
+    temporary.replace(path)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(content)
+    temporary.replace(path)
+
+
+if __name__ == "__main__":
+    # By its own name: worker processes cannot look functions up in a module called "__main__".
+    from profkit.convert.__main__ import main as edge
+
+    try:
+        edge(sys.argv[1:])
+    except ProfkitError as error:
+        sys.exit(str(error))

@@ -1,0 +1,272 @@
+"""Events of one trace gathered into NumPy columns, by what they are."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from profkit.convert.kineto.events import (
+    NO_ARGS,
+    UNKNOWN_NS,
+    Args,
+    Event,
+    Ints,
+    compact_json,
+    floats,
+    identifiers,
+    integers,
+    nanoseconds,
+)
+from profkit.convert.kineto.pairs import Pairs
+
+Column = NDArray[Any]
+Columns = Mapping[str, Column]
+
+_KIND_COUNT = 8
+OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, DEVICE_ANNOTATION, MEMORY = range(_KIND_COUNT)
+UNCATEGORISED = _KIND_COUNT
+_KINDS = {
+    "cpu_op": OPERATOR,
+    "Operator": OPERATOR,
+    "user_annotation": ANNOTATION,
+    "cuda_runtime": CALL,
+    "cuda_driver": CALL,
+    "hip_runtime": CALL,
+    "hip_driver": CALL,
+    "xpu_runtime": CALL,
+    "xpu_driver": CALL,
+    "privateuse1_runtime": CALL,
+    "privateuse1_driver": CALL,
+    "Runtime": CALL,
+    "kernel": KERNEL,
+    "concurrent_kernel": KERNEL,
+    "Kernel": KERNEL,
+    "gpu_memcpy": COPY,
+    "Memcpy": COPY,
+    "gpu_memset": SET,
+    "Memset": SET,
+    "gpu_user_annotation": DEVICE_ANNOTATION,
+    "cpu_instant_event": MEMORY,
+    "": UNCATEGORISED,
+}
+# torch.autograd.profiler before Kineto wrote no category, but a process with one of these names.
+_LEGACY_PROCESSES = {"CPU functions": OPERATOR, "CUDA functions": KERNEL}
+_MEMORY_NAME = "[memory]"
+_COMPLETE, _INSTANT, _PAIRED = "X", "i", ("B", "E")
+
+
+class _Numbering(dict[str, int]):
+    """Numbers that strings get when they are first asked for."""
+
+    def __missing__(self, text: str) -> int:
+        number = self[text] = len(self)
+        return number
+
+
+class _JsonNumbering(dict[bytes, int]):
+    """Numbers of JSON texts: those of the same text without white space."""
+
+    def __init__(self, numbers: _Numbering) -> None:
+        super().__init__()
+        self._numbers = numbers
+
+    def __missing__(self, text: bytes) -> int:
+        number = self[text] = self._numbers[compact_json(text)]
+        return number
+
+
+class Text:
+    """Strings by number, in the order in which they were first seen; "" is number 0."""
+
+    def __init__(self) -> None:
+        self.numbers = _Numbering({"": 0})
+        self._json = _JsonNumbering(self.numbers)
+
+    def codes(self, values: Iterable[str]) -> Column:
+        """Return the number of each value."""
+        return np.array(list(map(self.numbers.__getitem__, values)), dtype=np.int32)
+
+    def json_codes(self, values: Iterable[msgspec.Raw]) -> Column:
+        """Return the number of each value, written without white space."""
+        return np.array(list(map(self._json.__getitem__, map(bytes, values))), dtype=np.int32)
+
+    def decoded(self, codes: Column) -> pa.DictionaryArray:
+        """Return the values as an Arrow dictionary array, with no value that does not occur."""
+        used = np.zeros(len(self.numbers), dtype=np.bool_)
+        used[codes] = True
+        position = (np.cumsum(used) - 1).astype(np.int32)
+        values = [
+            value for value, occurs in zip(self.numbers, used.tolist(), strict=True) if occurs
+        ]
+        return pa.DictionaryArray.from_arrays(position[codes], pa.array(values, pa.string()))
+
+    def matching(self, found: Callable[[str], object]) -> NDArray[np.bool_]:
+        """Return, by number, whether `found` holds for the string."""
+        return np.array([bool(found(each)) for each in self.numbers], dtype=np.bool_)
+
+
+class Gathered:
+    """The columns of one trace: `add` blocks of events, then `ops`, `calls` and so on."""
+
+    def __init__(self) -> None:
+        self.names = Text()
+        self.texts = Text()
+        self.categories: set[str] = set()
+        """Categories up to the first event that became a row."""
+        self.found = False
+        """Whether any event became a row."""
+        self.without_time = 0
+        self.without_duration = 0
+        self.pairs = Pairs()
+        self._threads: dict[str, int] = {}
+        self._parts: dict[str, list[dict[str, Column]]] = defaultdict(list)
+        for kind in range(_KIND_COUNT):
+            self._add_kind(kind, [])
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Append a block of events."""
+        sorted_out: list[list[Event]] = [[] for _ in range(_KIND_COUNT)]
+        if not self.found:
+            self.categories.update(event.cat for event in events)
+        for event in events:
+            whole = event if event.ph == _COMPLETE else self._whole(event)
+            if whole is None:
+                continue
+            kind = _KINDS.get(whole.cat)
+            if kind == UNCATEGORISED:
+                kind = self._by_name(whole)
+            if kind is not None:
+                sorted_out[kind].append(whole)
+        for kind, each in enumerate(sorted_out):
+            if each:
+                self.found = True
+                self._add_kind(kind, each)
+
+    def _add_kind(self, kind: int, events: list[Event]) -> None:
+        if kind in (OPERATOR, ANNOTATION):
+            self._add("ops", self._ops(events, kind))
+        elif kind == CALL:
+            self._add("calls", self._calls(events))
+        elif kind == DEVICE_ANNOTATION:
+            self._add("device_annotations", self._device_annotations(events))
+        elif kind == MEMORY:
+            self._add("memory", self._memory(events))
+        else:
+            self._add("device_work", self._device_work(events, kind))
+
+    def _whole(self, event: Event) -> Event | None:
+        """Return what an instant or the end of a pair stands for, None for all else."""
+        if event.ph == _INSTANT:
+            return event if event.name == _MEMORY_NAME else None
+        return self.pairs.joined(event) if event.ph in _PAIRED else None
+
+    def _by_name(self, event: Event) -> int | None:
+        if event.name == _MEMORY_NAME:
+            return MEMORY
+        return _LEGACY_PROCESSES.get(event.pid) if isinstance(event.pid, str) else None
+
+    def columns(self, table: str) -> dict[str, Column]:
+        """Return the columns of `table` once, and forget them."""
+        parts = self._parts.pop(table)
+        return {name: np.concatenate([part.pop(name) for part in parts]) for name in [*parts[0]]}
+
+    def _add(self, table: str, columns: dict[str, Column]) -> None:
+        timed = columns["start"] != UNKNOWN_NS
+        if not timed.all():
+            self.without_time += int((~timed).sum())
+            columns = {name: column[timed] for name, column in columns.items()}
+        self._parts[table].append(columns)
+
+    def _ops(self, events: list[Event], kind: int) -> dict[str, Column]:
+        args = _args(events)
+        return self._spans(events) | {
+            "pid": identifiers([event.pid for event in events], self._threads),
+            "tid": identifiers([event.tid for event in events], self._threads),
+            "kind": np.full(len(events), kind, dtype=np.int8),
+            "external": _external(args),
+            "sequence": integers([each.sequence for each in args]),
+            "forward_tid": integers([each.forward_tid for each in args]),
+            "shapes": self.texts.json_codes([each.shapes or each.shapes_1_9 for each in args]),
+            "types": self.texts.json_codes([each.types for each in args]),
+            "inputs": self.texts.json_codes([each.inputs for each in args]),
+        }
+
+    def _calls(self, events: list[Event]) -> dict[str, Column]:
+        args = _args(events)
+        return self._spans(events) | {
+            "pid": identifiers([event.pid for event in events], self._threads),
+            "tid": identifiers([event.tid for event in events], self._threads),
+            "correlation": integers([each.correlation for each in args]),
+            "external": _external(args),
+        }
+
+    def _device_work(self, events: list[Event], kind: int) -> dict[str, Column]:
+        args = _args(events)
+        device = identifiers([each.device for each in args], self._threads)
+        stream = identifiers([each.stream for each in args], self._threads)
+        process = identifiers([event.pid for event in events], self._threads)
+        track = identifiers([event.tid for event in events], self._threads)
+        return self._spans(events) | {
+            "kind": np.full(len(events), kind, dtype=np.int8),
+            "device": np.where(device == -1, process, device),
+            "stream": np.where(stream == -1, track, stream),
+            "correlation": integers([each.correlation for each in args]),
+            "external": _external(args),
+            "size": integers([each.size for each in args]),
+            "what": self.texts.codes([str(each.kind) for each in args]),
+            "collective": np.array([bool(each.collective) for each in args], dtype=np.bool_),
+            "grid": self.texts.json_codes([each.grid for each in args]),
+            "block": self.texts.json_codes([each.block for each in args]),
+            "registers": integers([each.registers for each in args]),
+            "shared_memory": integers([each.shared_memory for each in args]),
+            "blocks_per_sm": floats([each.blocks_per_sm for each in args]),
+            "warps_per_sm": floats([each.warps_per_sm for each in args]),
+            "occupancy": floats([each.occupancy for each in args]),
+        }
+
+    def _device_annotations(self, events: list[Event]) -> dict[str, Column]:
+        return self._spans(events) | {
+            "tid": identifiers([event.tid for event in events], self._threads),
+            "external": _external(_args(events)),
+        }
+
+    def _memory(self, events: list[Event]) -> dict[str, Column]:
+        args = _args(events)
+        return {
+            "start": nanoseconds([event.ts for event in events]),
+            "pid": identifiers([event.pid for event in events], self._threads),
+            "tid": identifiers([event.tid for event in events], self._threads),
+            "device_type": integers([each.device_type for each in args]),
+            "device_id": integers([each.device_id for each in args]),
+            "size": integers([each.memory_size for each in args], unknown=0),
+            "address": integers([each.address for each in args]),
+            "allocated": integers([each.allocated for each in args]),
+            "reserved": integers([each.reserved for each in args]),
+        }
+
+    def _spans(self, events: list[Event]) -> dict[str, Column]:
+        start = nanoseconds([event.ts for event in events])
+        duration = nanoseconds([event.dur for event in events])
+        unknown = duration < 0
+        self.without_duration += int(unknown.sum())
+        return {
+            "start": start,
+            "end": start + np.where(unknown, 0, duration),
+            "name": self.names.codes([event.name for event in events]),
+        }
+
+
+def _args(events: list[Event]) -> list[Args]:
+    return [event.args or NO_ARGS for event in events]
+
+
+def _external(args: list[Args]) -> Ints:
+    given = integers([each.external for each in args])
+    if (given == -1).any():
+        older = integers([each.external_before_1_12 for each in args])
+        return np.where(given == -1, older, given)
+    return given

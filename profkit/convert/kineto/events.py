@@ -1,0 +1,256 @@
+"""One event of a trace as a typed struct, whatever PyTorch, CUDA or HIP version wrote it."""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Number = int | float | str | None
+Ints = NDArray[np.int64]
+
+UNKNOWN_NS = np.iinfo(np.int64).min
+"""Time of an event whose timestamp is missing or no number."""
+
+LATEST_NS = 2**61
+"""Times at or beyond this (year 2043) are damage; sums of three of those below cannot overflow."""
+
+EXACT_BELOW_US = 2.0**43
+"""A float64 of microseconds holds whole nanoseconds only below this (about 102 days)."""
+
+_NO_JSON = msgspec.Raw()
+_TRAILING_NUMBER = re.compile(r"-?\d+$")
+_WORD = 2**64
+_DIGITS = 18
+
+
+class Args(
+    msgspec.Struct,
+    gc=False,
+    rename={
+        "external": "External id",
+        "external_before_1_12": "external id",
+        "sequence": "Sequence number",
+        "forward_tid": "Fwd thread id",
+        "shapes": "Input Dims",
+        "shapes_1_9": "Input dims",
+        "types": "Input type",
+        "inputs": "Concrete Inputs",
+        "size": "bytes",
+        "registers": "registers per thread",
+        "shared_memory": "shared memory",
+        "blocks_per_sm": "blocks per SM",
+        "warps_per_sm": "warps per SM",
+        "occupancy": "est. achieved occupancy %",
+        "collective": "Collective name",
+        "memory_size": "Bytes",
+        "address": "Addr",
+        "device_type": "Device Type",
+        "device_id": "Device Id",
+        "allocated": "Total Allocated",
+        "reserved": "Total Reserved",
+    },
+):
+    """The arguments that become columns; all others are skipped while decoding."""
+
+    external: Number = -1
+    external_before_1_12: Number = -1
+    correlation: Number = -1
+    sequence: Number = -1
+    forward_tid: Number = -1
+    shapes: msgspec.Raw = _NO_JSON
+    shapes_1_9: msgspec.Raw = _NO_JSON
+    types: msgspec.Raw = _NO_JSON
+    inputs: msgspec.Raw = _NO_JSON
+    device: Number = -1
+    stream: Number = -1
+    size: Number = -1
+    kind: Number = ""
+    grid: msgspec.Raw = _NO_JSON
+    block: msgspec.Raw = _NO_JSON
+    registers: Number = -1
+    shared_memory: Number = -1
+    blocks_per_sm: Number = None
+    warps_per_sm: Number = None
+    occupancy: Number = None
+    collective: Number = ""
+    memory_size: Number = 0
+    address: Number = -1
+    device_type: Number = -1
+    device_id: Number = -1
+    allocated: Number = -1
+    reserved: Number = -1
+
+
+NO_ARGS = Args()
+
+
+class Event(msgspec.Struct, gc=False):
+    """An event with times as Python numbers: exact below `EXACT_BELOW_US`, and the fastest."""
+
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    pid: Number = -1
+    tid: Number = -1
+    ts: Number | Decimal = None
+    dur: Number | Decimal = None
+    args: Args | None = None
+
+
+class FloatEvent(Event, gc=False):
+    """What `Event` looks like to the decoder when times are plain numbers."""
+
+    ts: Number = None
+    dur: Number = None
+
+
+class DecimalEvent(Event, gc=False):
+    """An event with times as decimal text: exact for absolute times with a fraction."""
+
+    ts: Decimal | None = None
+    dur: Decimal | None = None
+
+
+Events = Sequence[Event]
+
+
+def loose(text: msgspec.Raw) -> Event | None:
+    """Build an event from JSON with values of unexpected types, or None if it is no object."""
+    fields = msgspec.json.Decoder(float_hook=Decimal).decode(text)
+    if not isinstance(fields, dict):
+        return None
+    event = Event()
+    for name in ("ph", "cat", "name"):
+        setattr(event, name, _text(fields.get(name)))
+    for name in ("pid", "tid", "ts", "dur"):
+        setattr(event, name, _scalar(fields.get(name)))
+    if isinstance(given := fields.get("args"), dict):
+        event.args = _loose_args(given)
+    return event
+
+
+def _loose_args(given: dict[str, Any]) -> Args:
+    args = Args()
+    for field in msgspec.structs.fields(Args):
+        value = given.get(field.encode_name)
+        if value is None:
+            continue
+        if field.type is msgspec.Raw:
+            encoded = msgspec.json.Encoder(decimal_format="number").encode(value)
+            setattr(args, field.name, msgspec.Raw(encoded))
+        else:
+            value = _scalar(value)
+            setattr(args, field.name, float(value) if isinstance(value, Decimal) else value)
+    return args
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _scalar(value: Any) -> Any:
+    usable = isinstance(value, int | float | str | Decimal) and not isinstance(value, bool)
+    return value if usable else None
+
+
+def nanoseconds(values: list[Any]) -> Ints:
+    """Return microseconds of any notation as integer nanoseconds, `UNKNOWN_NS` where there is none.
+
+    Exact to the nanosecond, except for floats of `EXACT_BELOW_US` and more, which the caller
+    should have decoded as `DecimalEvent`.
+    """
+    kinds = set(map(type, values))
+    if kinds <= {int, float}:
+        micros = np.array(values, dtype=np.float64)
+        if np.all(np.abs(micros) < EXACT_BELOW_US):
+            whole = np.floor(micros)
+            fraction = np.rint((micros - whole) * 1000)
+            return whole.astype(np.int64) * 1000 + fraction.astype(np.int64)
+    return np.fromiter(map(_nanoseconds, values), dtype=np.int64, count=len(values))
+
+
+def _nanoseconds(value: Any) -> int:
+    try:
+        exact = Decimal(value)
+    except (InvalidOperation, TypeError, ValueError):
+        return UNKNOWN_NS
+    # The exponent is looked at first: 1e999999999 would be a number of a billion digits.
+    if not exact.is_finite() or exact.adjusted() > _DIGITS:
+        return UNKNOWN_NS
+    nanos = round(exact * 1000)
+    return nanos if abs(nanos) < LATEST_NS else UNKNOWN_NS
+
+
+def integers(values: list[Any], *, unknown: int = -1) -> Ints:
+    """Return values as 64-bit integers; beyond 2^63 the same 64 bits, read as a negative number."""
+    try:
+        return np.array(values, dtype=np.int64)
+    except (TypeError, ValueError, OverflowError):
+        return np.array([_integer(value, unknown) for value in values], dtype=np.int64)
+
+
+def _integer(value: Any, unknown: int) -> int:
+    if isinstance(value, str):
+        value = _from_text(value)
+    if isinstance(value, float):
+        value = int(value) if math.isfinite(value) else None
+    if value is None or not -_WORD // 2 <= value < _WORD:
+        return unknown
+    return int(value) - _WORD if value >= _WORD // 2 else int(value)
+
+
+def _from_text(value: str) -> int | float | None:
+    readers: tuple[Callable[[str], int | float], ...] = (int, _hexadecimal, float)
+    for read in readers:
+        with suppress(ValueError):
+            return read(value)
+    return None
+
+
+def _hexadecimal(value: str) -> int:
+    return int(value, 16)
+
+
+def floats(values: list[Any]) -> NDArray[np.float64]:
+    """Return values as floats, NaN where there is no number."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return np.array([_float(value) for value in values], dtype=np.float64)
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def identifiers(values: list[Any], names: dict[str, int]) -> Ints:
+    """Return process, thread or stream ids; a text gives its last number, or one of `names`.
+
+    Text without a number gets an id of its own below -1, so that threads stay apart.
+    """
+    try:
+        return np.array(values, dtype=np.int64)
+    except (TypeError, ValueError, OverflowError):
+        return np.array([_identifier(value, names) for value in values], dtype=np.int64)
+
+
+def _identifier(value: Any, names: dict[str, int]) -> int:
+    if not isinstance(value, str):
+        return _integer(value, -1)
+    if number := _TRAILING_NUMBER.search(value):
+        return _integer(number[0], -1)
+    return names.setdefault(value, -2 - len(names))
+
+
+def compact_json(text: bytes) -> str:
+    """Return JSON without white space, "" for none."""
+    return msgspec.json.format(text, indent=-1).decode("utf-8", "replace") if text else ""

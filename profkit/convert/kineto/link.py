@@ -1,0 +1,81 @@
+"""Which call launched a piece of device work, and in which step something happened."""
+
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profkit.convert.kineto.events import Ints
+
+_ANNOTATION = re.compile(r"ProfilerStep#|Optimizer\.(?:step|zero_grad)#|enumerate\(DataLoader\)#")
+_STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
+
+_COMMUNICATION = re.compile(
+    r"nccl|rccl|msccl|oneccl|hccl|nvshmem|deep_?ep\b|cross_device_|userbuffers|multimem_"
+    r"|all_?reduce|all_?gather|reduce_?scatter|all_?(?:to|2)_?all",
+    re.IGNORECASE,
+)
+_COMMUNICATING_OP = re.compile(
+    r"nccl:|rccl:|xccl:|c10d::|_c10d_functional::|record_param_comms$|symm_mem::"
+)
+
+
+def names_communication(kernel: str) -> bool:
+    """Return whether a kernel of this name moves data between ranks, whoever wrote it.
+
+    NCCL (``ncclDevKernel``, ``ncclKernel``), RCCL and MSCCL, NVSHMEM, DeepEP, and the custom
+    all-reduces of inference engines (``cross_device_reduce``, ``allreduce_fusion``...).
+    """
+    return _COMMUNICATION.search(kernel) is not None
+
+
+def launches_communication(op: str) -> bool:
+    """Return whether kernels launched directly by this operator move data between ranks."""
+    return _COMMUNICATING_OP.match(op) is not None
+
+
+def is_annotation(name: str) -> bool:
+    """Return whether PyTorch itself names its annotations like this, whatever their category."""
+    return _ANNOTATION.match(name) is not None
+
+
+def step_number(name: str) -> int:
+    """Return N of ``ProfilerStep#N``, -1 for any other annotation."""
+    found = _STEP.match(name)
+    return int(found[1]) if found else -1
+
+
+def first_with(key: Ints, wanted: Ints, *, order_by: Ints) -> Ints:
+    """Return for each of `wanted` the row with that `key`, the first by `order_by`; -1 if none.
+
+    Keys below 1 stand for none.
+    """
+    if not len(key):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    rows = np.lexsort((order_by, key))
+    at = np.searchsorted(key[rows], wanted, side="left").clip(max=len(rows) - 1)
+    found = rows[at]
+    return np.where((wanted > 0) & (key[found] == wanted), found, -1)
+
+
+def step_at(times: Ints, steps: Ints, starts: Ints, ends: Ints) -> Ints:
+    """Return the step whose window holds each time, -1 outside of all."""
+    if not len(steps):
+        return np.full(len(times), -1, dtype=np.int64)
+    rows = np.argsort(starts, kind="stable")
+    at = np.searchsorted(starts[rows], times, side="right") - 1
+    found = rows[at.clip(min=0)]
+    inside = (at >= 0) & ((times < ends[found]) | (times == starts[found]))
+    return np.where(inside, steps[found], -1)
+
+
+def any_row(flags: NDArray[np.bool_], rows: Ints) -> NDArray[np.bool_]:
+    """Return the flag of each row, False for row -1."""
+    return (rows >= 0) & flags[rows] if len(flags) else np.zeros(len(rows), dtype=np.bool_)
+
+
+def at_or(values: Ints, rows: Ints, otherwise: int | Ints = -1) -> Ints:
+    """Return ``values[row]`` for each row, and `otherwise` for row -1."""
+    if not len(values):
+        return np.broadcast_to(np.asarray(otherwise, dtype=np.int64), rows.shape)
+    return np.where(rows >= 0, values[rows], otherwise)

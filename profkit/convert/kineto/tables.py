@@ -1,0 +1,356 @@
+"""From the gathered columns of one trace to the tables of `profkit.schema`."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from profkit import schema
+from profkit.convert.kineto.columns import ANNOTATION, COPY, KERNEL, Column, Gathered, Text
+from profkit.convert.kineto.events import Ints
+from profkit.convert.kineto.link import (
+    any_row,
+    at_or,
+    first_with,
+    is_annotation,
+    launches_communication,
+    names_communication,
+    step_at,
+    step_number,
+)
+from profkit.convert.kineto.tree import LEAF, POINT, SPAN, Tree, is_asynchronous, nested
+
+# c10::DeviceType: a name's position is its number.
+_DEVICE_TYPES = (
+    *("cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip", "fpga", "maia", "xla"),
+    *("vulkan", "metal", "xpu", "mps", "meta", "hpu", "ve", "lazy", "ipu", "mtia", "privateuseone"),
+)
+_COPY_KIND = re.compile(r"\b[HDP](?:to|2)[HDP]\b")
+_KINDS = Text()
+_KIND_CODES = _KINDS.codes(["compute", "communication", "copy", "set"])
+_COMPUTE, _COMMUNICATION, _COPY, _SET = _KIND_CODES.tolist()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linker:
+    """The columns of one trace and what connects them; rows are positions in the columns."""
+
+    gathered: Gathered
+    rank: int
+    repeat: int
+    base_ns: int
+    """Added to every time."""
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Return all tables."""
+        return {
+            "steps": self._steps(),
+            "cpu_ops": self._cpu_ops(),
+            "kernels": self._kernels(),
+            "runtime_calls": self._runtime_calls(),
+            "annotations": self._annotations(),
+            "memory_events": self._memory_events(),
+        }
+
+    @cached_property
+    def ops(self) -> dict[str, Column]:
+        """Operators and annotations on the host."""
+        ops = self.gathered.columns("ops")
+        # Before PyTorch 1.10 annotations had the category of operators.
+        named = self.gathered.names.matching(is_annotation)[ops["name"]]
+        return ops | {"kind": np.where(named, ANNOTATION, ops["kind"])}
+
+    @cached_property
+    def calls(self) -> dict[str, Column]:
+        """Calls of the runtime and the driver."""
+        return self.gathered.columns("calls")
+
+    @cached_property
+    def work(self) -> dict[str, Column]:
+        """Kernels, copies and sets on devices."""
+        return self.gathered.columns("device_work")
+
+    @cached_property
+    def device_annotations(self) -> dict[str, Column]:
+        """Spans of the work launched inside annotations."""
+        return self.gathered.columns("device_annotations")
+
+    @cached_property
+    def memory(self) -> dict[str, Column]:
+        """Allocations and frees."""
+        return self.gathered.columns("memory")
+
+    @cached_property
+    def tree(self) -> Tree:
+        """Operators, then calls, then memory events, nested by thread."""
+        every = (self.ops, self.calls, self.memory)
+        counts = [len(columns["start"]) for columns in every]
+        start = np.concatenate([columns["start"] for columns in every])
+        end = np.concatenate([self.ops["end"], self.calls["end"], self.memory["start"]])
+        by_name = self.gathered.names.matching(is_asynchronous)
+        asynchronous = np.zeros(len(start), dtype=np.bool_)
+        asynchronous[: counts[0]] = by_name[self.ops["name"]]
+        return nested(
+            thread=_threads(
+                np.concatenate([columns["pid"] for columns in every]),
+                np.concatenate([columns["tid"] for columns in every]),
+            ),
+            start=start,
+            end=end,
+            kind=np.repeat(np.array([SPAN, LEAF, POINT], dtype=np.int8), counts),
+            created=np.concatenate(
+                [self.ops["external"], np.zeros(counts[1] + counts[2], dtype=np.int64)]
+            ),
+            asynchronous=asynchronous,
+        )
+
+    @cached_property
+    def op_rows(self) -> Ints:
+        """Rows of the operators in the order of the table `cpu_ops`."""
+        return self.tree.order[self.tree.order < len(self.ops["start"])]
+
+    @cached_property
+    def op_of_row(self) -> Ints:
+        """Index in `cpu_ops` of each operator row."""
+        index = np.empty(len(self.op_rows), dtype=np.int64)
+        index[self.op_rows] = np.arange(len(self.op_rows))
+        return index
+
+    @cached_property
+    def parents(self) -> Ints:
+        """Index in `cpu_ops` of the parent of each row of the tree."""
+        return at_or(self.op_of_row, self.tree.parent)
+
+    @cached_property
+    def op_step(self) -> Ints:
+        """Step of each operator row."""
+        return self._host_step(self.ops["start"])
+
+    @cached_property
+    def call_op(self) -> Ints:
+        """Index in `cpu_ops` of the operator around each call."""
+        ops, calls = len(self.ops["start"]), len(self.calls["start"])
+        return self.parents[ops : ops + calls]
+
+    def _numbered(self, columns: dict[str, Column]) -> tuple[Ints, Ints, Ints]:
+        """Return number, start and end of the ``ProfilerStep#N`` among named ranges."""
+        numbers = np.array([step_number(name) for name in self.gathered.names.numbers])
+        step = numbers[columns["name"]]
+        rows = np.flatnonzero(step >= 0)
+        return step[rows], columns["start"][rows], columns["end"][rows]
+
+    @cached_property
+    def host_steps(self) -> tuple[Ints, Ints, Ints]:
+        """Steps as annotated on the host."""
+        return self._numbered(self.ops)
+
+    @cached_property
+    def device_steps(self) -> tuple[Ints, Ints, Ints]:
+        """Steps as the spans of the device work launched in them."""
+        return self._numbered(self.device_annotations)
+
+    def _host_step(self, times: Ints) -> Ints:
+        return step_at(times, *self.host_steps)
+
+    def _by_external(self, external: Ints) -> Ints:
+        """Return the operator row with each external id."""
+        return first_with(self.ops["external"], external, order_by=self.ops["start"])
+
+    def _table(self, name: str, count: int, /, **columns: object) -> pa.Table:
+        where = {
+            "rank": np.full(count, self.rank, dtype=np.int32),
+            "repeat": np.full(count, self.repeat, dtype=np.int32),
+        }
+        return schema.table(name, where | columns)
+
+    def _name(self, codes: Column) -> pa.DictionaryArray:
+        return self.gathered.names.decoded(codes)
+
+    def _text(self, codes: Column) -> pa.DictionaryArray:
+        return self.gathered.texts.decoded(codes)
+
+    def _steps(self) -> pa.Table:
+        step, start, end = self.host_steps
+        rows = np.argsort(start, kind="stable")
+        unknown = np.full(len(rows), -1, dtype=np.int64)
+        return self._table(
+            "steps",
+            len(rows),
+            step=step[rows],
+            start_ns=start[rows] + self.base_ns,
+            end_ns=end[rows] + self.base_ns,
+            samples=unknown,
+            peak_memory_bytes=unknown,
+        )
+
+    def _cpu_ops(self) -> pa.Table:
+        rows, ops, tree = self.op_rows, self.ops, self.tree
+        annotation = (ops["kind"][rows] == ANNOTATION).astype(np.int32)
+        return self._table(
+            "cpu_ops",
+            len(rows),
+            op=np.arange(len(rows)),
+            parent=self.parents[rows],
+            pid=ops["pid"][rows],
+            tid=ops["tid"][rows],
+            name=self._name(ops["name"][rows]),
+            kind=pa.DictionaryArray.from_arrays(annotation, ["operator", "annotation"]),
+            start_ns=ops["start"][rows] + self.base_ns,
+            end_ns=tree.end[rows] + self.base_ns,
+            self_ns=tree.self_ns[rows],
+            step=self.op_step[rows],
+            sequence=ops["sequence"][rows],
+            forward_tid=ops["forward_tid"][rows],
+            external=ops["external"][rows],
+            input_shapes=self._text(ops["shapes"][rows]),
+            input_types=self._text(ops["types"][rows]),
+            inputs=self._text(ops["inputs"][rows]),
+        )
+
+    def _runtime_calls(self) -> pa.Table:
+        calls = self.calls
+        rows = np.argsort(calls["start"], kind="stable")
+        start = calls["start"][rows]
+        return self._table(
+            "runtime_calls",
+            len(rows),
+            tid=calls["tid"][rows],
+            name=self._name(calls["name"][rows]),
+            start_ns=start + self.base_ns,
+            end_ns=calls["end"][rows] + self.base_ns,
+            correlation=calls["correlation"][rows],
+            op=self.call_op[rows],
+            step=self._host_step(start),
+        )
+
+    def _kernels(self) -> pa.Table:
+        rows = np.argsort(self.work["start"], kind="stable")
+        work = {name: column[rows] for name, column in self.work.items()}
+        call, op = self._launch(work)
+        op_row = np.where(op >= 0, self.op_rows[op] if len(self.op_rows) else -1, -1)
+        return self._table(
+            "kernels",
+            len(rows),
+            device=work["device"],
+            stream=work["stream"],
+            name=self._name(work["name"]),
+            kind=_KINDS.decoded(self._kind(work, op_row)),
+            start_ns=work["start"] + self.base_ns,
+            end_ns=work["end"] + self.base_ns,
+            correlation=work["correlation"],
+            op=op,
+            step=self._work_step(work, call, op_row),
+            size_bytes=work["size"],
+            copy_kind=self._copy_kind(work),
+            grid=self._text(work["grid"]),
+            block=self._text(work["block"]),
+            registers=work["registers"],
+            shared_memory_bytes=work["shared_memory"],
+            blocks_per_sm=work["blocks_per_sm"],
+            warps_per_sm=work["warps_per_sm"],
+            occupancy_percent=work["occupancy"],
+        )
+
+    def _launch(self, work: dict[str, Column]) -> tuple[Ints, Ints]:
+        """Return the launching call's row and the operator's index of each piece of work."""
+        call = first_with(
+            self.calls["correlation"], work["correlation"], order_by=self.calls["start"]
+        )
+        op = at_or(self.call_op, call)
+        # Before PyTorch 2.1 the external id of device work was its correlation, not an operator's.
+        own = np.where(work["external"] == work["correlation"], -1, work["external"])
+        return call, np.where(op >= 0, op, at_or(self.op_of_row, self._by_external(own)))
+
+    def _work_step(self, work: dict[str, Column], call: Ints, op_row: Ints) -> Ints:
+        """Return the step of the launch; without one, the device-side step around the work."""
+        launched = at_or(self._host_step(self.calls["start"]), call)
+        by_op = np.where(call >= 0, launched, at_or(self.op_step, op_row))
+        around = step_at(work["start"], *self.device_steps)
+        return np.where((call >= 0) | (op_row >= 0), by_op, around)
+
+    def _kind(self, work: dict[str, Column], op_row: Ints) -> Column:
+        names = self.gathered.names
+        by_op = names.matching(launches_communication)[self.ops["name"]]
+        communication = work["collective"] | any_row(by_op, op_row)
+        communication |= names.matching(names_communication)[work["name"]]
+        kernel = np.where(communication, _COMMUNICATION, _COMPUTE)
+        other = np.where(work["kind"] == COPY, _COPY, _SET)
+        codes: Column = np.where(work["kind"] == KERNEL, kernel, other).astype(np.int32)
+        return codes
+
+    def _copy_kind(self, work: dict[str, Column]) -> pa.DictionaryArray:
+        """Return the direction, from the arguments or from a name such as ``Memcpy HtoD (...)``."""
+        directions = Text()
+        by_name = directions.codes(map(_direction, self.gathered.names.numbers))[work["name"]]
+        by_text = directions.codes(map(_direction, self.gathered.texts.numbers))[work["what"]]
+        codes = np.where(by_text > 0, by_text, by_name)
+        return directions.decoded(np.where(work["kind"] == COPY, codes, 0))
+
+    def _annotations(self) -> pa.Table:
+        rows = self.op_rows[self.ops["kind"][self.op_rows] == ANNOTATION]
+        host, device = self.ops, self.device_annotations
+        order = np.argsort(device["start"], kind="stable")
+        device = {name: column[order] for name, column in device.items()}
+        op_row = self._by_external(device["external"])
+        around = step_at(device["start"], *self.device_steps)
+        on_device = np.repeat(np.array([0, 1], dtype=np.int32), [len(rows), len(order)])
+        both = {
+            name: np.concatenate([host[name][rows], device[name]])
+            for name in ("tid", "name", "start", "end")
+        }
+        return self._table(
+            "annotations",
+            len(on_device),
+            kind=pa.DictionaryArray.from_arrays(on_device, ["host", "device"]),
+            tid=both["tid"],
+            name=self._name(both["name"]),
+            start_ns=both["start"] + self.base_ns,
+            end_ns=both["end"] + self.base_ns,
+            op=np.concatenate([self.op_of_row[rows], at_or(self.op_of_row, op_row)]),
+            step=np.concatenate([self.op_step[rows], at_or(self.op_step, op_row, around)]),
+        )
+
+    def _memory_events(self) -> pa.Table:
+        memory = self.memory
+        rows = np.argsort(memory["start"], kind="stable")
+        parents = self.parents[len(self.parents) - len(rows) :]
+        return self._table(
+            "memory_events",
+            len(rows),
+            time_ns=memory["start"][rows] + self.base_ns,
+            tid=memory["tid"][rows],
+            device=_devices(memory["device_type"][rows], memory["device_id"][rows]),
+            address=memory["address"][rows],
+            size_bytes=memory["size"][rows],
+            allocated_bytes=memory["allocated"][rows],
+            reserved_bytes=memory["reserved"][rows],
+            op=parents[rows],
+            step=self._host_step(memory["start"][rows]),
+        )
+
+
+def _threads(pid: Ints, tid: Ints) -> Ints:
+    """Return one number for each pair of process and thread."""
+    processes, process = np.unique(pid, return_inverse=True)
+    _, thread = np.unique(tid, return_inverse=True)
+    return thread * len(processes) + process
+
+
+def _direction(text: str) -> str:
+    found = _COPY_KIND.search(text)
+    return found[0].replace("2", "to") if found else ""
+
+
+def _devices(kinds: Ints, indices: Ints) -> pa.DictionaryArray:
+    pairs, codes = np.unique(np.stack([kinds, indices]), axis=1, return_inverse=True)
+    names = [_device(int(kind), int(index)) for kind, index in pairs.T]
+    return pa.array(names, pa.string()).take(pa.array(codes.ravel())).dictionary_encode()
+
+
+def _device(kind: int, index: int) -> str:
+    if kind < 0:
+        return ""
+    name = _DEVICE_TYPES[kind] if kind < len(_DEVICE_TYPES) else f"device type {kind}"
+    return f"{name}:{index}" if index >= 0 else name

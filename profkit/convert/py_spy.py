@@ -1,0 +1,163 @@
+"""py-spy: sampled Python stacks, as a table, a flame graph and a file for speedscope.app."""
+
+import gzip
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from profkit import flamegraph, schema
+from profkit.convert.base import Converted, Raw, converter
+from profkit.errors import InputError
+
+_NS = {
+    "seconds": 1e9,
+    "milliseconds": 1e6,
+    "microseconds": 1e3,
+    "nanoseconds": 1.0,
+}
+_SEPARATOR = ";"
+_GZIP = b"\x1f\x8b"
+
+
+class _Frame(msgspec.Struct):
+    name: str
+    file: str | None = None
+    line: int | None = None
+
+
+class _Shared(msgspec.Struct):
+    frames: list[_Frame]
+
+
+class _Event(msgspec.Struct):
+    type: str
+    frame: int
+    at: float
+
+
+class _Profile(msgspec.Struct):
+    type: str
+    name: str = ""
+    unit: str = "none"
+    samples: list[list[int]] = []
+    weights: list[float] = []
+    events: list[_Event] = []
+
+
+class Speedscope(msgspec.Struct):
+    """A file of https://www.speedscope.app/file-format-schema.json: one profile per thread."""
+
+    shared: _Shared
+    profiles: list[_Profile]
+
+
+Sums = dict[tuple[str, tuple[str, ...]], tuple[int, float]]
+"""Number of samples (-1: unknown) and time in ns, by thread and frames from the root."""
+
+
+@converter("stacks", pattern="rank*.speedscope.json*")
+def convert(raw: Raw, out: Path) -> Converted:
+    """Read the speedscope file of one rank; leave it and its flame graph in `out`."""
+    text = _text(raw.path)
+    sums, notes = stacks(decoded(raw.path, text))
+    name = f"{raw.label}.rep{raw.repeat}"
+    (out / f"{name}.speedscope.json").write_bytes(text)
+    title = f"{raw.label}, repeat {raw.repeat}: where Python spent its time"
+    drawing = flamegraph.svg(_weighted(sums), unit="ns", title=title)
+    (out / f"{name}.flamegraph.svg").write_text(drawing, encoding="utf-8")
+    return Converted(tables={"stacks": _table(sums, raw)}, notes=tuple(notes))
+
+
+def _text(path: Path) -> bytes:
+    content = path.read_bytes()
+    try:
+        return gzip.decompress(content) if content.startswith(_GZIP) else content
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: damaged gzip data: {error}", hint="capture again") from None
+
+
+def decoded(path: Path, text: bytes) -> Speedscope:
+    """Parse a speedscope file; raises `InputError` that says what is wrong with it."""
+    if not text.strip():
+        raise InputError(f"{path}: the file is empty", hint="py-spy found no sample; run longer")
+    try:
+        return msgspec.json.decode(text, type=Speedscope)
+    except msgspec.ValidationError as error:
+        what = f"not a speedscope file: {error}"
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        what = f"damaged JSON: {error}"
+    raise InputError(f"{path}: {what}", hint="write it with `py-spy record --format speedscope`")
+
+
+def stacks(file: Speedscope) -> tuple[Sums, list[str]]:
+    """Return the samples of `file` summed over equal stacks, and what could not be used."""
+    names = [_name(frame) for frame in file.shared.frames]
+    sums: Sums = defaultdict(lambda: (0, 0.0))
+    notes = []
+    for profile in file.profiles:
+        unit_ns = _NS.get(profile.unit)
+        if unit_ns is None:
+            notes.append(f"Profile {profile.name!r} counts {profile.unit}, not time: left out.")
+            continue
+        lost = 0
+        for count, frames, weight in _observed(profile):
+            if not weight >= 0 or not all(0 <= frame < len(names) for frame in frames):
+                lost += 1
+                continue
+            key = profile.name, tuple(names[frame] for frame in frames)
+            samples, time_ns = sums[key]
+            sums[key] = (samples + count if count >= 0 else -1, time_ns + weight * unit_ns)
+        if lost:
+            notes.append(f"{lost} samples of {profile.name!r} name no known frame: left out.")
+    return dict(sums), notes
+
+
+def _observed(profile: _Profile) -> Iterator[tuple[int, Sequence[int], float]]:
+    """Yield count, frames from the root, and weight."""
+    if profile.type == "sampled":
+        for frames, weight in zip(profile.samples, profile.weights, strict=False):
+            yield 1, frames, weight
+        return
+    # Evented: frames open and close, and the time between two events belongs to what is open.
+    opened: list[int] = []
+    for event, following in zip(profile.events, profile.events[1:], strict=False):
+        if event.type == "O":
+            opened.append(event.frame)
+        elif opened:
+            opened.pop()
+        if opened and following.at > event.at:
+            yield -1, tuple(opened), following.at - event.at
+
+
+def _name(frame: _Frame) -> str:
+    place = frame.file or ""
+    if place and frame.line:
+        place = f"{place}:{frame.line}"
+    return f"{frame.name} ({place})" if place else frame.name
+
+
+def _weighted(sums: Sums) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Yield frames and time, below the thread if there are several."""
+    several = len({thread for thread, _ in sums}) > 1
+    for (thread, frames), (_, time_ns) in sums.items():
+        yield ((thread or "(thread)", *frames) if several else frames), time_ns
+
+
+def _table(sums: Sums, raw: Raw) -> pa.Table:
+    columns: dict[str, Any] = {
+        "rank": [raw.rank] * len(sums),
+        "repeat": [raw.repeat] * len(sums),
+        "thread": [thread for thread, _ in sums],
+        "stack": [
+            _SEPARATOR.join(frame.replace(_SEPARATOR, ",") for frame in frames)
+            for _, frames in sums
+        ],
+        "samples": [samples for samples, _ in sums.values()],
+        "duration_ns": [round(time_ns) for _, time_ns in sums.values()],
+    }
+    return schema.table("stacks", columns)

@@ -1,0 +1,22 @@
+"""torch.profiler: the trace of each rank as operators, kernels, calls, annotations and memory."""
+
+from pathlib import Path
+
+from profkit.convert import kineto
+from profkit.convert.base import Converted, Raw, converter
+
+
+@converter(
+    "steps",
+    "cpu_ops",
+    "kernels",
+    "runtime_calls",
+    "annotations",
+    "memory_events",
+    pattern="rank*.pt.trace.json*",
+)
+def convert(raw: Raw, out: Path) -> Converted:
+    """Read one trace; several traces of one rank are joined by who calls."""
+    del out
+    trace = kineto.read(raw.path, rank=raw.rank, repeat=raw.repeat)
+    return Converted(tables=trace.tables, notes=trace.notes)

@@ -1,0 +1,59 @@
+"""What belongs to what."""
+
+import numpy as np
+import pytest
+
+from profkit.convert.kineto.link import (
+    first_with,
+    launches_communication,
+    names_communication,
+    step_at,
+    step_number,
+)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
+        "rcclGenericKernel",
+        "mscclKernel_Sum_half",
+        "void nvshmemi_transfer_rma",
+        "void deep_ep::intranode::dispatch<8, 768>(int4*)",
+        "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 4>(vllm::RankData*)",
+        "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<8>",
+        "two_shot_all_reduce_kernel",
+    ],
+)
+def test_communication_has_many_names(kernel):
+    assert names_communication(kernel)
+
+
+@pytest.mark.parametrize("kernel", ["void at::native::reduce_kernel<512>", "sm80_gemm_async_clone"])
+def test_compute_is_not_communication(kernel):
+    assert not names_communication(kernel)
+
+
+def test_collective_operators_launch_communication():
+    names = ["nccl:all_reduce", "c10d::allreduce_", "record_param_comms", "aten::copy_", "gloo:x"]
+    assert [launches_communication(name) for name in names] == [True, True, True, False, False]
+
+
+def test_steps_are_numbered_by_their_annotation():
+    names = ["ProfilerStep#12", "ProfilerStep#", "step#3", "ProfilerStep#1x"]
+    assert [step_number(name) for name in names] == [12, -1, -1, -1]
+
+
+def test_the_earliest_call_of_a_correlation_launches():
+    found = first_with(
+        np.array([5, 7, 5, 0]), np.array([5, 7, 6, 0, -1]), order_by=np.array([9, 1, 2, 3])
+    )
+    assert found.tolist() == [2, 1, -1, -1, -1]
+
+
+def test_times_fall_into_the_step_that_holds_them():
+    steps = np.array([4, 5]), np.array([100, 200]), np.array([150, 200])
+    assert step_at(np.array([99, 100, 149, 150, 200, 201]), *steps).tolist() == [
+        *(-1, 4, 4, -1, 5, -1)
+    ]

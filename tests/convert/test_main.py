@@ -1,0 +1,163 @@
+"""The command: captures in, tables and ``convert.json`` out."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from profkit import schema
+from profkit.convert import produced
+from profkit.convert.__main__ import main
+from profkit.errors import InputError
+
+LABELS = ["rank0_dp0_tp0_pp0", "rank1_dp1_tp0_pp0"]
+TRACE = json.dumps(
+    [
+        {
+            "ph": "X",
+            "cat": cat,
+            "name": name,
+            "pid": 1,
+            "tid": 1,
+            "ts": ts,
+            "dur": dur,
+            "args": {},
+        }
+        for cat, name, ts, dur in [
+            ("user_annotation", "ProfilerStep#4", 0, 10),
+            ("cpu_op", "aten::mm", 2, 5),
+        ]
+    ]
+)
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """Return a function that makes a capture, and one that converts all of them."""
+    run = tmp_path / "results/runs/demo"
+
+    def capture(tool, repeat, files, status="ok"):
+        folder = run / f"capture/{tool}/rep{repeat}"
+        folder.mkdir(parents=True)
+        record = {"status": status, "reason": "why", "repeat": repeat, "ranks": LABELS}
+        (folder / "capture.json").write_text(json.dumps(record))
+        for name, text in files.items():
+            (folder / name).write_text(text)
+
+    def convert(tool, cores=1):
+        captures = sorted((run / f"capture/{tool}").glob("rep*"))
+        tables, files = run / f"tables/{tool}", run / f"convert/{tool}"
+        arguments = [tool, "--captures", *captures, "--tables", tables, "--files", files]
+        main([str(each) for each in [*arguments, "--cores", cores]])
+        notes = json.loads((tables / "convert.json").read_text())["notes"]
+        return {path.stem: pq.read_table(path) for path in tables.glob("*.parquet")}, notes
+
+    return capture, convert, run
+
+
+def harness_steps(rank):
+    return json.dumps({"rank": rank, "steps": [[10, 20, 4, 99], [20, 35, 4, 100]]})
+
+
+def traces(**named):
+    return {f"{LABELS[int(key[1])]}.{key[3:]}.pt.trace.json": text for key, text in named.items()}
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_files_of_one_rank_are_joined_with_operators_of_their_own(tree, cores):
+    capture, convert, _ = tree
+    capture("torch_profiler", 0, traces(r0_1=TRACE, r0_2=TRACE, r1_1=TRACE))
+    capture("torch_profiler", 1, traces(r0_1=TRACE, r1_1=TRACE))
+    tables, notes = convert("torch_profiler", cores)
+    assert notes == []
+    assert set(tables) == set(produced("torch_profiler"))
+    columns = ("rank", "repeat", "op", "parent", "name")
+    rows = tables["cpu_ops"].select(columns).to_pydict().values()
+    step, mm = "ProfilerStep#4", "aten::mm"
+    assert list(zip(*rows, strict=True)) == [
+        (0, 0, 0, -1, step),
+        (0, 0, 1, 0, mm),
+        (0, 0, 2, -1, step),
+        (0, 0, 3, 2, mm),
+        (1, 0, 0, -1, step),
+        (1, 0, 1, 0, mm),
+        (0, 1, 0, -1, step),
+        (0, 1, 1, 0, mm),
+        (1, 1, 0, -1, step),
+        (1, 1, 1, 0, mm),
+    ]
+    assert tables["annotations"].column("op").to_pylist() == [0, 2, 0, 0, 0]
+    for name, table in tables.items():
+        assert table.schema.equals(schema.TABLES[name]), name
+
+
+def test_a_tool_without_a_converter_gives_the_steps_of_the_harness(tree):
+    capture, convert, run = tree
+    capture("baseline", 0, {f"{LABELS[rank]}.steps.json": harness_steps(rank) for rank in (1, 0)})
+    tables, notes = convert("baseline")
+    assert notes == []
+    assert (run / "convert/baseline").is_dir()
+    assert list(tables) == ["steps"]
+    assert [tuple(row.values()) for row in tables["steps"].to_pylist()] == [
+        (0, 0, 0, 10, 20, 4, 99),
+        (0, 0, 1, 20, 35, 4, 100),
+        (1, 0, 0, 10, 20, 4, 99),
+        (1, 0, 1, 20, 35, 4, 100),
+    ]
+
+
+def test_a_failed_capture_gives_no_rows_but_every_table(tree):
+    capture, convert, _ = tree
+    capture("torch_profiler", 0, traces(r0_1=TRACE), status="oom")
+    tables, notes = convert("torch_profiler")
+    assert {name: len(table) for name, table in tables.items()} == dict.fromkeys(
+        produced("torch_profiler"), 0
+    )
+    assert notes == [{"file": "rep0/capture.json", "text": "The capture gives no rows: oom: why"}]
+
+
+def test_what_cannot_be_read_is_noted_when_the_rest_can(tree):
+    capture, convert, _ = tree
+    capture("torch_profiler", 0, traces(r0_1=TRACE, r0_2="", r0_3=TRACE[:-30]))
+    tables, notes = convert("torch_profiler")
+    assert tables["cpu_ops"].column("op").to_pylist() == [0, 1, 2]
+    assert [(note["file"], note["text"].partition(",")[0]) for note in notes] == [
+        (
+            "rep0/capture.json",
+            "No file of rank1_dp1_tp0_pp0 matches rank*.pt.trace.json*: this rank gives no rows.",
+        ),
+        (f"rep0/{LABELS[0]}.2.pt.trace.json", notes[1]["text"].partition(",")[0]),
+        (f"rep0/{LABELS[0]}.3.pt.trace.json", notes[2]["text"].partition(",")[0]),
+        (f"rep0/{LABELS[0]}.3.pt.trace.json", notes[3]["text"].partition(",")[0]),
+    ]
+    assert "the file is empty" in notes[1]["text"]
+    assert notes[2]["text"].startswith("The trace is cut off at byte")
+
+
+def test_nothing_readable_is_an_error_that_leaves_no_table(tree):
+    capture, convert, run = tree
+    capture("torch_profiler", 0, traces(r0_1="", r1_1="{}"))
+    with pytest.raises(InputError, match="none of the 2 files of torch_profiler could be read"):
+        convert("torch_profiler")
+    assert list((run / "tables/torch_profiler").iterdir()) == []
+
+
+def test_a_capture_without_a_record_is_an_error(tree):
+    _, convert, run = tree
+    (run / "capture/baseline/rep0").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"capture\.json: missing"):
+        convert("baseline")
+
+
+def test_damaged_steps_of_the_harness_are_noted(tree):
+    capture, convert, _ = tree
+    capture("baseline", 0, {f"{LABELS[0]}.steps.json": '{"rank": 0, "steps": [[1'})
+    tables, notes = convert("baseline")
+    assert len(tables["steps"]) == 0
+    assert [note["file"] for note in notes] == [f"rep0/{LABELS[0]}.steps.json"]
+
+
+def test_every_tool_has_steps():
+    assert produced("baseline") == ("steps",)
+    assert produced("py_spy") == ("steps", "stacks")
+    assert produced("torch_profiler")[:2] == ("steps", "cpu_ops")
