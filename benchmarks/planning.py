@@ -39,10 +39,10 @@ def main() -> None:
         overrides = f"batch=range(1,{args.runs + 1})"
         made = _tree(overrides)
         command = [sys.executable, "-m", "snakemake", "--snakefile", str(resources.SNAKEFILE)]
-        command += ["--workflow-profile", str(resources.PROFILE), "--cores", "2", "results/report.html"]
-        command += ["--config", f"overrides={overrides}"]
+        command += ["--workflow-profile", str(resources.PROFILE), "--cores", "2"]
+        command += ["results/report.html", "--config", f"overrides={overrides}"]
         # Takes the files as made by the present code, and records that for every job.
-        _said([*command, "--touch"])
+        _said([*command, "--touch", "--forceall"])
         if "Nothing to be done" not in _said(command):
             raise ProfkitError("the tree that was made is not up to date")
         print(f"no-op on {args.runs} runs, {made} files  {_seconds(command, args.times):6.2f} s")

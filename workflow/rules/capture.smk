@@ -11,11 +11,11 @@ for tool in dag.plan.tools:
             log:
                 f"results/runs/{{run}}/logs/capture/{tool}.rep{repeat}.log",
             priority: 1000 - repeat
+            conda:
+                "../../envs/capture.yaml"
             threads: dag.capture_threads(workflow.cores)
             resources:
                 timeout_s=int(dag.plan.timeout_s),
-            conda:
-                "../../envs/capture.yaml"
             params:
                 tool=tool,
                 repeat=repeat,

@@ -17,9 +17,9 @@ for tool, made in dag.plan.tools.items():
             f"results/runs/{{run}}/logs/convert/{tool}.log",
         benchmark:
             f"results/runs/{{run}}/benchmarks/convert/{tool}.tsv"
-        threads: 2
         conda:
             "../../envs/analyze.yaml"
+        threads: 2
         params:
             tool=tool,
             code=made.code,
