@@ -57,7 +57,7 @@ class View:
         if self._live:
             self._live.stop()
 
-    def show(self, events: Path, done: int, total: int) -> None:
+    def show(self, events: Path, total: int) -> None:
         """Take in what was added to the file `events`, and draw it."""
         with events.open("rb") as file:
             file.seek(self._read)
@@ -66,12 +66,12 @@ class View:
         whole = content[: content.rfind(b"\n") + 1]
         self._read += len(whole)
         for line in whole.splitlines():
-            self._take(json.loads(line), done, total)
+            self._take(json.loads(line), total)
         if self._live:
-            self._live.update(self._drawing(done, total), refresh=True)
+            self._live.update(self._drawing(total), refresh=True)
         time.sleep(_PERIOD_S)
 
-    def _take(self, event: dict[str, Any], done: int, total: int) -> None:
+    def _take(self, event: dict[str, Any], total: int) -> None:
         kind = event["event"]
         if kind == "step":
             job = self._jobs.get(("capture", event["run"], event["tool"], event["repeat"]))
@@ -84,17 +84,17 @@ class View:
             return
         job = self._jobs.pop(key, _Job(started_s=event["time_s"]))
         elapsed = event["time_s"] - job.started_s
-        self._done = max(done, self._done + 1)
+        self._done += 1
         line = f"[{self._done}/{total}] {_words(key)}  {elapsed:.1f} s"
         words = line if kind == "finished" else f"{line}  FAILED"
         self._console.print(words, markup=False, soft_wrap=True)
 
-    def _drawing(self, done: int, total: int) -> Group:
+    def _drawing(self, total: int) -> Group:
         elapsed = time.time() - self._start_s
         head = Table.grid(padding=(0, 2))
         head.add_row(
-            Text(f"{done} of {total or '?'} jobs"),
-            ProgressBar(total=total or 1, completed=done, width=30),
+            Text(f"{self._done} of {total or '?'} jobs"),
+            ProgressBar(total=total or 1, completed=self._done, width=30),
             Text(f"{elapsed:.0f} s"),
         )
         body = Table.grid(padding=(0, 2))
@@ -107,4 +107,4 @@ class View:
 def _words(key: _Key) -> str:
     stage, run, name, repeat = key
     what = name if repeat < 0 else f"{name} rep{repeat}"
-    return f"{stage} {what}  {run}".rstrip()
+    return f"{f'{stage} {what}'.rstrip()}  {run}".rstrip()

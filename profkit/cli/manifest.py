@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from profkit import events
 from profkit.files import write_atomically
 
 
@@ -20,12 +21,15 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--out", type=Path, required=True, help="manifest to write")
     parser.add_argument("--config", type=Path, required=True, help="configuration to write")
     args = parser.parse_args(argv)
+    about = {"stage": "manifest", "run": args.about["run"], "name": ""}
+    events.emit("started", **about)
     records = [json.loads(path.read_text()) for path in args.captures]
     manifest = _manifest(args.about, records)
     write_atomically(args.out, json.dumps(manifest, indent=1).encode() + b"\n")
     config = {key: args.about[key] for key in ("behaviour", "hardware", "tools")}
     text = f"# {args.about['command']}\n{yaml.safe_dump(config, sort_keys=False)}"
     write_atomically(args.config, text.encode())
+    events.emit("finished", **about)
 
 
 def _manifest(about: dict[str, Any], records: list[dict[str, Any]]) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from profkit.plan import Plan, load
 EVENTS = Path("results/.profkit/events.jsonl")
 LOG = Path("results/logs/snakemake.log")
 _TAIL = 30
-_PROGRESS = re.compile(r"^(\d+) of (\d+) steps")
 _TOTAL = re.compile(r"^total\s+(\d+)$")
 _FAILED_LOG = re.compile(r"^\s+log: (.+?) \(check log file")
 
@@ -31,16 +30,13 @@ _FAILED_LOG = re.compile(r"^\s+log: (.+?) \(check log file")
 class Heard:
     """What Snakemake has said so far, as far as it matters to the view."""
 
-    done: int = 0
     total: int = 0
     failed_logs: list[Path] = field(default_factory=list)
     last_lines: list[str] = field(default_factory=list)
 
     def hear(self, line: str) -> None:
         """Take in one line."""
-        if match := _PROGRESS.match(line):
-            self.done, self.total = int(match[1]), int(match[2])
-        elif match := _TOTAL.match(line):
+        if match := _TOTAL.match(line):
             self.total = int(match[1])
         elif match := _FAILED_LOG.match(line):
             self.failed_logs += [Path(each) for each in match[1].split(", ")]
@@ -97,9 +93,9 @@ def _snakemake(args: argparse.Namespace, extra: Sequence[str], heard: Heard) -> 
     try:
         with View(verbose=args.verbose) as view:
             while process.poll() is None:
-                view.show(EVENTS, heard.done, heard.total)
+                view.show(EVENTS, heard.total)
             reader.join()
-            view.show(EVENTS, heard.done, heard.total)
+            view.show(EVENTS, heard.total)
     except KeyboardInterrupt:
         os.killpg(process.pid, signal.SIGINT)
         process.wait()
