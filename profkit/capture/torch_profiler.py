@@ -132,6 +132,9 @@ class Capture(Session):
     repeat: NonNegativeInt | None = None
     """Number of cycles, each with a trace of its own; 0 goes on to the last step."""
 
+    skip_first_wait: bool = False
+    """Leave out the wait of the first cycle."""
+
     record_shapes: bool = True
     """Record the shapes of inputs, which operators can then be told apart by."""
 
@@ -152,6 +155,9 @@ class Capture(Session):
 
     execution_trace: bool = False
     """Write every operator with its inputs as ``<label>.execution_trace.json``, for replaying."""
+
+    post_processing_timeout_s: float | None = None
+    """Seconds after which PyTorch gives up reading its events; null waits for the end."""
 
     gzip: bool = True
     """Compress traces, to about a twentieth."""
@@ -204,6 +210,7 @@ class Capture(Session):
                 warmup=cycles.warmup,
                 active=cycles.active,
                 repeat=cycles.repeat,
+                **({"skip_first_wait": 1} if self.skip_first_wait else {}),
             ),
             on_trace_ready=_Writer(settings=self, out=out, label=rank.label),
             record_shapes=self.record_shapes,
@@ -214,7 +221,13 @@ class Capture(Session):
             acc_events=self.acc_events,
             execution_trace_observer=self._observer(out, rank),
             experimental_config=_ExperimentalConfig(**self.experimental.chosen()),
+            **self._recent(),
         )
+
+    def _recent(self) -> dict[str, Any]:
+        """Return the arguments that older versions of PyTorch lack, if they are asked for."""
+        timeout = self.post_processing_timeout_s
+        return {} if timeout is None else {"post_processing_timeout_s": timeout}
 
     def _observer(self, out: Path, rank: Rank) -> "ExecutionTraceObserver | None":
         from torch.profiler import ExecutionTraceObserver
@@ -263,7 +276,7 @@ def _export_compressed(profiler: "profile", path: Path) -> None:
     PyTorch's own way compresses line by line, which takes twenty times as long; the other ranks
     stand still meanwhile.
     """
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f"{path.name}.") as folder:
         plain = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(plain))
         with plain.open("rb") as source, gzip.open(path, "wb", compresslevel=6) as packed:
