@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parent.parent
 SMALL = "world_size=1 launcher=python model.layers=1 steps=8 warmup_steps=1 repeats=1"
@@ -21,6 +22,21 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real captures at {folder}; set PROFKIT_REAL_DATA to have them")
     return folder
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Start Chromium; skip where there is none, unless the tools are required."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        reason = "no chromium on PATH: envs/install-system-tools chromium"
+        if os.environ.get("PROFKIT_REQUIRE_TOOLS") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 class Tree:

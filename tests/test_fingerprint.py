@@ -36,7 +36,8 @@ def package(tmp_path, monkeypatch):
             each.cache_clear()
         sys.modules.pop(name, None)
         modules, packages = closure("profkit.analyze", f"{name}.plugin")
-        return {key.removeprefix(f"{name}."): value for key, value in modules.items()}, packages
+        inner = {key.removeprefix(f"{name}."): each for key, each in modules.items() if name in key}
+        return inner, packages
 
     return hashes
 

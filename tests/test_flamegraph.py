@@ -99,33 +99,25 @@ def test_a_negative_weight_is_an_error():
         flamegraph.svg([(("a",), -1.0)], unit="ns", title="t")
 
 
-def test_zoom_and_search_work_in_a_browser(tmp_path):
-    playwright = pytest.importorskip("playwright.sync_api")
+def test_zoom_and_search_work_in_a_browser(tmp_path, chromium):
     path = tmp_path / "graph.svg"
     stacks = [(("a", "b"), 30.0), (("a", "c"), 20.0), (("d",), 50.0)]
     path.write_text(flamegraph.svg(stacks, unit="ns", title="t"))
-    with playwright.sync_playwright() as tool:
-        try:
-            browser = tool.chromium.launch(
-                executable_path="/usr/bin/chromium", args=["--no-sandbox"]
-            )
-        except playwright.Error as error:
-            pytest.skip(f"no Chromium: {error}")
-        page = browser.new_page()
-        problems = []
-        page.on("console", lambda message: problems.append(message.text))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.goto(f"file://{path}")
-        page.locator("input").fill("^[bd]$")
-        assert page.locator("#says").text_content() == "80.00% in 2 frames"
-        page.locator("g").filter(has_text="c").last.click()
-        shown = page.eval_on_selector_all(
-            "g:not(.gone)",
-            "found => found.map(g => [g.querySelector('text').textContent, "
-            "g.querySelector('rect').getAttribute('width')])",
-        )
-        assert shown == [["all", "100%"], ["a", "100%"], ["c", "100%"]]
-        page.keyboard.press("Escape")
-        assert page.locator("g.gone").count() == 0
-        assert problems == []
-        browser.close()
+    page = chromium.new_page()
+    problems = []
+    page.on("console", lambda message: problems.append(message.text))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto(f"file://{path}")
+    page.locator("input").fill("^[bd]$")
+    assert page.locator("#says").text_content() == "80.00% in 2 frames"
+    page.locator("g").filter(has_text="c").last.click()
+    shown = page.eval_on_selector_all(
+        "g:not(.gone)",
+        "found => found.map(g => [g.querySelector('text').textContent, "
+        "g.querySelector('rect').getAttribute('width')])",
+    )
+    assert shown == [["all", "100%"], ["a", "100%"], ["c", "100%"]]
+    page.keyboard.press("Escape")
+    assert page.locator("g.gone").count() == 0
+    assert problems == []
+    page.close()

@@ -1,30 +1,12 @@
-"""A browser, and a realistic report to open in it."""
+"""A realistic report to open in a browser."""
 
 import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
 
 from profkit.report.__main__ import main
 from tests.report.demo import build
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    """Start Chromium; skip where there is none, unless the tools are required."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        reason = "no chromium on PATH: apt-get install chromium"
-        if os.environ.get("PROFKIT_REQUIRE_TOOLS") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")
