@@ -57,6 +57,11 @@ class Dag:
 
     plan: Plan
 
+    @property
+    def captured_tools(self) -> list[str]:
+        """Return the tools that capture; none when the runs were imported."""
+        return [] if self.plan.imported else list(self.plan.tools)
+
     def run(self, wildcards: Any) -> Run:
         """Return the run that a job belongs to."""
         return self.plan.run(wildcards.run)

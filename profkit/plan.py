@@ -82,6 +82,8 @@ class Plan:
     report: dict[str, Any]
     report_code: str
     notes: tuple[str, ...] = ()
+    imported: bool = False
+    """Whether the runs were imported, so that nothing captures them."""
 
     def run(self, name: str) -> Run:
         """Return the run `name`."""

@@ -19,6 +19,7 @@ from profkit.convert import produced
 from profkit.errors import ConfigError
 from profkit.fingerprint import fingerprint
 from profkit.hardware import Hardware
+from profkit.imports import imported
 from profkit.plan import AnalysisPlan, Plan, Run, ToolPlan, source
 from profkit.report.settings import Settings as ReportSettings
 from profkit.settings import adapter, checked, known
@@ -43,6 +44,9 @@ class Top(Request):
 
     timeout_s: PositiveInt = 1800
     """Seconds after which a capture is ended and counted as failed."""
+
+    imports: tuple[str, ...] = ()
+    """Runs that ``profkit import`` made, to work on instead of capturing anything."""
 
     hardware: dict[str, Any] = field(default_factory=dict)
     """Peaks of the device."""
@@ -77,18 +81,18 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
     runs: dict[str, Run] = {}
     tops = [checker.top(each.values) for each in composed]
     for each, top in zip(composed, tops, strict=True):
-        run = checker.run(each, top)
-        runs[run.name] = _merged(runs[run.name], run) if run.name in runs else run
-    if len({(top.repeats, top.exclusive, top.timeout_s) for top in tops}) > 1:
+        for run in checker.imported(top) if top.imports else [checker.run(each, top)]:
+            runs[run.name] = _merged(runs[run.name], run) if run.name in runs else run
+    if len({(top.repeats, top.exclusive, top.timeout_s, top.imports) for top in tops}) > 1:
         raise ConfigError(
-            "repeats, exclusive and timeout_s cannot be swept: they do not make another run"
+            "repeats, exclusive, timeout_s and imports cannot be swept: they make no other run"
         )
     names = {name for run in runs.values() for name in run.tools}
     wanted = {name for run in runs.values() for name in run.analyses}
     return Plan(
         overrides=tuple(overrides),
         runs=tuple(runs.values()),
-        repeats=tops[0].repeats,
+        repeats=1 if tops[0].imports else tops[0].repeats,
         exclusive=tops[0].exclusive,
         timeout_s=tops[0].timeout_s,
         tools={name: _tool_plan(name) for name in sorted(names)},
@@ -98,6 +102,7 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
         report=checker.section("report", ReportSettings, tops[0].report),
         report_code=fingerprint("profkit.report", "profkit.report.__main__"),
         notes=tuple(checker.notes),
+        imported=bool(tops[0].imports),
     )
 
 
@@ -183,6 +188,21 @@ class _Checker:
             analyses=self.analyses(top.analyses, tuple(chosen)),
             overrides=tuple(each for each in composed.overrides if not _later(each)),
         )
+
+    def imported(self, top: Top) -> list[Run]:
+        """Return the runs that ``profkit import`` made."""
+        return [
+            Run(
+                name=name,
+                behaviour=behaviour,
+                hardware=self.section("hardware", Hardware, top.hardware),
+                tools={tool: {}},
+                analyses=self.analyses(top.analyses, (tool,)),
+                overrides=(f"imports=[{name}]",),
+            )
+            for name in top.imports
+            for tool, behaviour in [imported(name)]
+        ]
 
     def group(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """Check one group against the dataclass of the plugin that reads it."""

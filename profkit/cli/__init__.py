@@ -11,6 +11,7 @@ from profkit.errors import ProfkitError
 # late: a capture must not load pandas, and nothing should load Hydra without need.
 COMMANDS = {
     "run": ("profkit.cli.run", "capture, convert, analyze and report what overrides select"),
+    "import": ("profkit.cli.importing", "make a run of files that a profiler left elsewhere"),
     "plan": ("profkit.cli.plan", "print the runs that overrides select, and what is stale"),
     "list": ("profkit.cli.listing", "print what there is: tools, analyses, models, ..."),
     "why": ("profkit.cli.why", "say why a result is stale, or that it is fresh"),

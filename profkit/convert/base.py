@@ -39,6 +39,23 @@ class Converted:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Importable:
+    """How files that a user brings along become those of a capture."""
+
+    word: str
+    """What ``profkit import`` calls them."""
+
+    patterns: tuple[str, ...]
+    """Globs of such files in a folder."""
+
+    suffix: str
+    """End of their names in a capture; what follows it in the user's name, as .gz, is kept."""
+
+    stated_rank: Callable[[Path], int] = field(repr=False)
+    """Returns the rank that a file states, -1 if none; raises `InputError` for another kind."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Converter:
     """A registered converter: which files it reads, and the tables it always produces."""
 
@@ -51,9 +68,12 @@ class Converter:
     run: Callable[[Raw, Path], Converted] = field(repr=False)
     """Reads one file; may leave files that people open in the folder it is given."""
 
+    importable: Importable | None = None
+    """How a user's own files come in; None if they cannot."""
+
 
 def converter(
-    *produces: str, pattern: str
+    *produces: str, pattern: str, importable: Importable | None = None
 ) -> Callable[[Callable[[Raw, Path], Converted]], Converter]:
     """Register a function that turns one raw file into the tables `produces`.
 
@@ -68,6 +88,6 @@ def converter(
                 f"{code.co_filename}:{code.co_firstlineno}: unknown tables {sorted(unknown)}",
                 hint=f"known: {', '.join(TABLES)}",
             )
-        return Converter(produces=produces, pattern=pattern, run=function)
+        return Converter(produces=produces, pattern=pattern, run=function, importable=importable)
 
     return register

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from profkit.convert import kineto
-from profkit.convert.base import Converted, Raw, converter
+from profkit.convert.base import Converted, Importable, Raw, converter
 
 
 @converter(
@@ -14,6 +14,12 @@ from profkit.convert.base import Converted, Raw, converter
     "annotations",
     "memory_events",
     pattern="rank*.pt.trace.json*",
+    importable=Importable(
+        word="trace",
+        patterns=("*.json", "*.json.gz"),
+        suffix=".pt.trace.json",
+        stated_rank=kineto.stated_rank,
+    ),
 )
 def convert(raw: Raw, out: Path) -> Converted:
     """Read one trace; several traces of one rank are joined by who calls."""

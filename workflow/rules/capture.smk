@@ -1,6 +1,6 @@
 # One rule for each tool and repeat, so that the priority puts all first repeats before all second
 # ones: what drifts over time then spreads over the runs instead of telling them apart.
-for tool in dag.plan.tools:
+for tool in dag.captured_tools:
     for repeat in range(dag.plan.repeats):
 
         rule:
@@ -29,18 +29,20 @@ for tool in dag.plan.tools:
                 " --settings {params.settings:q} --workload {params.workload:q} > {log} 2>&1"
 
 
-rule manifest:
-    input:
-        captures=dag.all_captures,
-    output:
-        manifest="results/runs/{run}/manifest.json",
-        config="results/runs/{run}/config.yaml",
-    log:
-        "results/runs/{run}/logs/manifest.log",
-    conda:
-        "../../envs/capture.yaml"
-    params:
-        about=dag.about,
-    shell:
-        "profkit manifest --about {params.about:q} --captures {input.captures}"
-        " --out {output.manifest} --config {output.config} > {log} 2>&1"
+if dag.captured_tools:
+
+    rule manifest:
+        input:
+            captures=dag.all_captures,
+        output:
+            manifest="results/runs/{run}/manifest.json",
+            config="results/runs/{run}/config.yaml",
+        log:
+            "results/runs/{run}/logs/manifest.log",
+        conda:
+            "../../envs/capture.yaml"
+        params:
+            about=dag.about,
+        shell:
+            "profkit manifest --about {params.about:q} --captures {input.captures}"
+            " --out {output.manifest} --config {output.config} > {log} 2>&1"

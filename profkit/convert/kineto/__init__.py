@@ -1,5 +1,6 @@
 """Traces of Kineto, the recorder behind torch.profiler, of every version, as tables."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,8 +8,12 @@ import pyarrow as pa
 
 from profkit.convert.kineto.columns import Gathered
 from profkit.convert.kineto.reader import BLOCK_BYTES, Header, Reader
+from profkit.convert.kineto.source import Source
 from profkit.convert.kineto.tables import Linker
 from profkit.errors import InputError
+
+_HEAD_BYTES = 1 << 20
+_RANK = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*"?(\d+)')
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +53,22 @@ def read(path: Path, *, rank: int = -1, repeat: int = 0, block_bytes: int = BLOC
         tables=tables,
         notes=(*reader.notes, *_repairs(gathered, linker)),
     )
+
+
+def stated_rank(path: Path) -> int:
+    """Return the rank that the trace states before its events, -1 if it states none.
+
+    Reads the beginning of the file only; raises `InputError` if it is no JSON.
+    """
+    head = b""
+    for chunk in Source(path):
+        head += chunk
+        if len(head) > _HEAD_BYTES or b'"traceEvents"' in head:
+            break
+    if not head:
+        raise InputError(f"{path}: an empty file", hint="run the capture again")
+    match = _RANK.search(head)
+    return int(match[1]) if match else -1
 
 
 def _repairs(gathered: Gathered, linker: Linker) -> list[str]:

@@ -1,0 +1,186 @@
+"""Runs made of files that a user brings along: found, ranked and put into the result tree."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from profkit.capture.base import Rank
+from profkit.convert import converters
+from profkit.convert.base import Importable
+from profkit.errors import ConfigError, InputError
+from profkit.files import write_atomically
+from profkit.fingerprint import sha256
+from profkit.settings import nearest
+
+RUNS = Path("results/runs")
+_RANK = re.compile(r"(?:rank|worker)[-_]?(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """One file to import."""
+
+    path: Path
+    """Where the user has it."""
+
+    rank: int
+    """Rank that it states, that its name states, or that it was given."""
+
+    guessed: bool
+    """Whether the rank was given, because neither the file nor its name states one."""
+
+
+def importables() -> dict[str, tuple[str, Importable]]:
+    """Return the tool and the rules for each word that ``profkit import`` knows."""
+    return {
+        each.importable.word: (tool, each.importable)
+        for tool, each in converters().items()
+        if each.importable
+    }
+
+
+def find(paths: Sequence[Path], kind: Importable) -> list[Found]:
+    """Return the files of `kind` at `paths` (files, or folders of them) with their ranks.
+
+    Raises `InputError` for what is missing or of another kind; in a folder, other files are left.
+    """
+    files = [file for path in paths for file in _expanded(path, kind)]
+    stated = {file: _stated(file, kind) for file in files}
+    taken = {rank for rank in stated.values() if rank >= 0}
+    free = (rank for rank in range(len(files)) if rank not in taken)
+    return [
+        Found(path=file, rank=rank if rank >= 0 else next(free), guessed=rank < 0)
+        for file, rank in stated.items()
+    ]
+
+
+def _expanded(path: Path, kind: Importable) -> list[Path]:
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise InputError(f"{path}: no such file or folder")
+    found = sorted({file for pattern in kind.patterns for file in path.rglob(pattern)})
+    if not found:
+        wanted = " or ".join(kind.patterns)
+        raise InputError(f"{path}: holds no {kind.word}", hint=f"looked for {wanted}")
+    return found
+
+
+def _stated(file: Path, kind: Importable) -> int:
+    rank = kind.stated_rank(file)
+    if rank >= 0:
+        return rank
+    match = _RANK.search(file.name)
+    return int(match[1]) if match else -1
+
+
+def place(files: Sequence[Found], tool: str, kind: Importable, *, name: str, command: str) -> str:
+    """Put `files` into a run of their own, under a name that begins with `name`; return it.
+
+    The name ends in a hash of the content: the same files are the same run.
+    """
+    digests = sorted(f"{each.rank} {sha256(each.path)}" for each in files)
+    identity = hashlib.sha256("\n".join(digests).encode()).hexdigest()[:8]
+    slug = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.") or "import"
+    run = f"{slug}-{identity}"
+    folder = RUNS / run / "capture" / tool / "rep0"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    size = max(each.rank for each in files) + 1
+    placed = {each.path: folder / _name(each, kind, size) for each in files}
+    for source, target in placed.items():
+        _link(source, target)
+    behaviour = {"model": {"name": slug}, "imported": kind.word, "world_size": size}
+    record = _record(files, tool, behaviour, folder, command)
+    facts = ("tool", "repeat", "attempt", "status", "started", "ended", "elapsed_s", "exit_code")
+    manifest = {
+        "schema_version": 1,
+        "run": run,
+        "command": command,
+        "behaviour": behaviour,
+        "tools": {tool: {}},
+        "machine": {},
+        "versions": {},
+        "git": {},
+        "captures": [{key: record[key] for key in facts}],
+    }
+    _write(folder / "capture.json", record)
+    _write(RUNS / run / "manifest.json", manifest)
+    return run
+
+
+def _name(found: Found, kind: Importable, size: int) -> str:
+    label = Rank(rank=found.rank, world_size=size, dp=found.rank).label
+    stem = found.path.name
+    compressed = ".gz" if stem.endswith(".gz") else ""
+    kept = stem.removesuffix(".gz").removesuffix(".json").removesuffix(".pt.trace")
+    unique = hashlib.sha256(str(found.path.resolve()).encode()).hexdigest()[:6]
+    return f"{label}.{kept[:80]}.{unique}{kind.suffix}{compressed}"
+
+
+def _link(source: Path, target: Path) -> None:
+    """Link the file, which costs nothing, or copy it where that cannot be (another disk)."""
+    try:
+        os.link(source.resolve(), target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _record(
+    files: Sequence[Found], tool: str, behaviour: dict[str, Any], folder: Path, command: str
+) -> dict[str, Any]:
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    guessed = [each.path.name for each in files if each.guessed]
+    warnings = [f"{name}: states no rank; it was given the next free one" for name in guessed]
+    return {
+        "schema_version": 1,
+        "tool": tool,
+        "repeat": 0,
+        "attempt": 1,
+        "status": "ok",
+        "reason": "",
+        "command": [command],
+        "settings": {},
+        "workload": behaviour,
+        "started": now,
+        "ended": now,
+        "elapsed_s": 0.0,
+        "exit_code": 0,
+        "ranks": sorted({file.name.partition(".")[0] for file in folder.iterdir()}),
+        "files": [
+            {"path": file.name, "size_bytes": file.stat().st_size}
+            for file in sorted(folder.iterdir())
+        ],
+        "warnings": warnings,
+        "log_tail": [],
+        "machine": {},
+        "versions": {},
+    }
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    write_atomically(path, json.dumps(content, indent=1).encode() + b"\n")
+
+
+def imported(name: str) -> tuple[str, dict[str, Any]]:
+    """Return the tool and the behaviour of the imported run `name`."""
+    path = RUNS / name / "manifest.json"
+    if not path.is_file():
+        runs = sorted(each.parent.name for each in RUNS.glob("*/manifest.json"))
+        hint = nearest(name, runs) if runs else "make one with: profkit import"
+        raise ConfigError(f"imports: no run named {name!r}", hint=hint)
+    manifest = json.loads(path.read_bytes())
+    if "imported" not in manifest["behaviour"]:
+        raise ConfigError(
+            f"imports: the run {name!r} was captured, not imported",
+            hint=f"select it by its own overrides: {manifest['command']}",
+        )
+    (tool,) = manifest["tools"]
+    return tool, manifest["behaviour"]
