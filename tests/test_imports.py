@@ -1,0 +1,80 @@
+"""Traces that a user brings along."""
+
+import gzip
+import json
+
+import pytest
+
+from profkit.cli import main
+from profkit.errors import ConfigError, InputError
+from profkit.imports import find, importables, imported, place
+
+TOOL, KIND = importables()["trace"]
+
+
+def trace(rank=None):
+    info = {} if rank is None else {"distributedInfo": {"backend": "nccl", "rank": rank}}
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
+    return json.dumps({"schemaVersion": 1, **info, "traceEvents": [event]})
+
+
+def ranks(paths):
+    return {each.path.name: (each.rank, each.guessed) for each in find(paths, KIND)}
+
+
+def test_the_rank_comes_from_the_content_then_the_name_then_what_is_free(tmp_path):
+    (tmp_path / "rank7.json").write_text(trace(rank=0))
+    (tmp_path / "worker2.json").write_text(trace())
+    (tmp_path / "other.json").write_text(trace())
+    with gzip.open(tmp_path / "packed.json.gz", "wt") as file:
+        file.write(trace(rank=3))
+    assert ranks([tmp_path]) == {
+        "rank7.json": (0, False),
+        "worker2.json": (2, False),
+        "other.json": (1, True),
+        "packed.json.gz": (3, False),
+    }
+
+
+def test_the_same_files_are_the_same_run_under_labelled_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.json").write_text(trace(rank=1))
+    found = find([tmp_path / "mine.json"], KIND)
+    first = place(found, TOOL, KIND, name="my run!", command="c")
+    assert place(found, TOOL, KIND, name="my run!", command="c") == first
+    assert first.startswith("my-run-")
+    (file,) = (tmp_path / "results/runs" / first).glob("capture/torch_profiler/rep0/rank1_*")
+    assert file.name.startswith("rank1_dp1_tp0_pp0.mine.")
+    assert file.name.endswith(".pt.trace.json")
+    assert imported(first)[0] == "torch_profiler"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "an empty file"), (b"\x80\x04K\x01.", "a Python pickle"), (b"hello", "neither JSON")],
+)
+def test_what_is_no_trace_is_named(tmp_path, content, message):
+    path = tmp_path / "x.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        find([path], KIND)
+
+
+def test_mistakes_are_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="no such file or folder"):
+        find([tmp_path / "absent"], KIND)
+    with pytest.raises(InputError, match="holds no trace"):
+        find([tmp_path], KIND)
+    with pytest.raises(ConfigError, match="no run named 'nothing'"):
+        imported("nothing")
+    assert main(["import", "trac", "x"]) == 1
+    assert "did you mean 'trace'" in capsys.readouterr().err
+
+
+def test_eight_ranks_come_in_with_one_command(real_data, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    assert main(["import", "trace", str(real_data / "kineto/dlrm_8rank_v100")]) == 0
+    assert "8 files of 8 ranks" in capfd.readouterr().err
+    page = (tmp_path / "results/report.html").read_text()
+    assert "dlrm_8rank_v100" in page
