@@ -1,0 +1,91 @@
+"""``profkit query SQL``: ask all tables of all runs, with DuckDB's SQL."""
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from profkit.errors import InputError, ProfkitError
+from profkit.schema import TABLES
+
+RUNS = Path("results/runs")
+
+
+def main(argv: Sequence[str]) -> None:
+    """Print the answer; each table has the columns ``run`` and ``tool`` besides its own."""
+    parser = argparse.ArgumentParser(prog="profkit query", description=__doc__)
+    parser.add_argument("sql", nargs="?", help="a query; left out, the tables that there are")
+    parser.add_argument("--format", choices=("table", "csv", "json"), default="table")
+    args = parser.parse_args(argv)
+    names, rows = answer(args.sql or _OVERVIEW, RUNS)
+    write = {"table": _write_table, "csv": _write_csv, "json": _write_json}[args.format]
+    write(names, rows)
+
+
+_OVERVIEW = "select table_name, column_name, data_type from information_schema.columns order by all"
+
+
+def answer(sql: str, runs: Path) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return the column names and the rows that `sql` gives over the tables below `runs`.
+
+    Raises `InputError` where there is no table, and for what DuckDB does not understand.
+    """
+    try:
+        # Late: an optional package, which only this command needs.
+        import duckdb  # noqa: PLC0415
+    except ModuleNotFoundError:
+        hint = "pip install 'profkit[query]'"
+        raise ProfkitError("profkit query needs the package duckdb", hint=hint) from None
+    found = {name: sorted(runs.glob(f"*/tables/*/{name}.parquet")) for name in TABLES}
+    if not any(found.values()):
+        raise InputError(f"{runs}: holds no tables", hint="run `profkit run` in this folder first")
+    with duckdb.connect() as connection:
+        for name, paths in found.items():
+            if paths:
+                connection.execute(_view(name, paths))
+        try:
+            done = connection.execute(sql)
+        except duckdb.Error as error:
+            hint = f"tables: {', '.join(name for name, paths in found.items() if paths)}"
+            raise InputError(str(error), hint=hint) from None
+        return [str(each[0]) for each in done.description or ()], done.fetchall()
+
+
+def _view(name: str, paths: Iterable[Path]) -> str:
+    """Return the statement that makes a view of one table of all runs and tools."""
+    files = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
+    return (  # a view cannot be prepared with parameters; the names of files are quoted
+        f"create view {name} as select string_split(filename, '/')[-4] as run,"  # noqa: S608
+        f" string_split(filename, '/')[-2] as tool, * exclude (filename)"
+        f" from read_parquet([{files}], filename = true, union_by_name = true)"
+    )
+
+
+def _write_table(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*map(str, row))
+    # Markup off: names of kernels come from strangers.
+    console = Console(file=sys.stdout, highlight=False, markup=False)
+    console.print(table)
+
+
+def _write_csv(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+    csv.writer(sys.stdout).writerows([names, *rows])
+
+
+def _write_json(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+    sys.stdout.writelines(_lines(names, rows))
+
+
+def _lines(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Iterator[str]:
+    for row in rows:
+        yield json.dumps(dict(zip(names, row, strict=True)), default=str) + "\n"
