@@ -23,6 +23,8 @@ from profkit.files import write_atomically
 CACHE = Path("results/.profkit/plans")
 """Plans that were made before, by the hash of what they were made from."""
 
+_KEPT = 100
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
@@ -125,6 +127,8 @@ def load(overrides: Sequence[str], conf: Path = resources.CONF) -> Plan:
 
     plan = make(conf, overrides)
     write_atomically(path, msgspec.json.encode(plan))
+    for old in sorted(CACHE.glob("*.json"), key=lambda each: each.stat().st_mtime_ns)[:-_KEPT]:
+        old.unlink(missing_ok=True)
     return plan
 
 
