@@ -48,7 +48,7 @@ def compose_all(conf: Path, overrides: Sequence[str]) -> list[Composed]:
 
     Raises `ConfigError` for what is misspelt, missing or not resolvable.
     """
-    with _hydra(conf) as loader:
+    with _hydra(conf, [_normalised(each) for each in overrides]) as loader:
         parser = OverridesParser.create(config_loader=loader)
         given = [_normalised(each) for each in overrides]
         parsed = _parse(parser, given)
@@ -57,8 +57,11 @@ def compose_all(conf: Path, overrides: Sequence[str]) -> list[Composed]:
 
 
 @contextmanager
-def _hydra(conf: Path) -> Iterator[ConfigLoader]:
-    """Open `conf` and turn Hydra's and OmegaConf's errors into ours."""
+def _hydra(conf: Path, chosen: Sequence[str]) -> Iterator[ConfigLoader]:
+    """Open `conf` and turn Hydra's and OmegaConf's errors into ours.
+
+    `chosen` are the overrides; a hint names keys of the groups that they choose.
+    """
     if not conf.is_dir():
         raise ConfigError(f"{conf}: no such folder of configurations")
     _store_defaults()
@@ -66,7 +69,7 @@ def _hydra(conf: Path) -> Iterator[ConfigLoader]:
         try:
             yield GlobalHydra.instance().config_loader()
         except (HydraException, OmegaConfBaseException) as error:
-            raise _readable(error) from None
+            raise _readable(error, chosen) from None
 
 
 def _store_defaults() -> None:
@@ -178,7 +181,7 @@ def _set(config: DictConfig, override: Override) -> None:
     elif OmegaConf.is_missing(config, override.key_or_group) or _has(config, override):
         OmegaConf.update(config, override.key_or_group, override.value())
     else:
-        raise _unknown_key(override.key_or_group)
+        raise _unknown_key(override.key_or_group, config)
 
 
 def _has(config: DictConfig, override: Override) -> bool:
@@ -201,9 +204,9 @@ def _check_appended(config: DictConfig, parsed: Sequence[Override]) -> None:
                 )
 
 
-def _unknown_key(key: str) -> ConfigError:
-    """Return the error for a key that is not in the configuration, with the nearest that is."""
-    keys = list(_flat(OmegaConf.to_container(compose("config"), resolve=False)))
+def _unknown_key(key: str, config: DictConfig) -> ConfigError:
+    """Return the error for a key that is not in `config`, with the nearest that is."""
+    keys = list(_flat(OmegaConf.to_container(config, resolve=False)))
     siblings = [each for each in keys if each.rpartition(".")[0] == key.rpartition(".")[0]]
     close = difflib.get_close_matches(key, keys, n=1)
     return ConfigError(f"no such key: {key}", hint=nearest(key, close or siblings or _tops(keys)))
@@ -220,10 +223,25 @@ def _flat(values: Any, prefix: str = "") -> Iterator[str]:
             yield from _flat(value, f"{prefix}{key}.")
 
 
-def _readable(error: Exception) -> ConfigError:
+def _groups_only(chosen: Sequence[str]) -> DictConfig:
+    """Compose what `chosen` says of groups, as far as Hydra accepts it."""
+    kept: list[str] = []
+    for override in chosen:
+        key = override.lstrip("+~").partition("=")[0]
+        if "." in key:
+            continue
+        try:
+            compose("config", overrides=[*kept, override])
+        except (HydraException, OmegaConfBaseException):
+            continue
+        kept.append(override)
+    return compose("config", overrides=kept)
+
+
+def _readable(error: Exception, chosen: Sequence[str]) -> ConfigError:
     text = str(error)
     if match := re.search(r"Could not (?:override|delete) '([^']+)'", text):
-        return _unknown_key(match[1])
+        return _unknown_key(match[1], _groups_only(chosen))
     if match := re.search(r"An item is already at '([^']+)'", text):
         return ConfigError(f"+{match[1]}: the key is there already", hint="leave out the +")
     if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]+)'", text):

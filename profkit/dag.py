@@ -5,16 +5,20 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from profkit import plan as plans
+from profkit.errors import ConfigError
 from profkit.files import write_atomically
+from profkit.missing import counted
 from profkit.plan import Plan, Run
+from profkit.records import read_capture
+from profkit.settings import nearest
 
 SELECTIONS = Path("results/.profkit/selections")
 """What the report is about, by content."""
@@ -25,14 +29,48 @@ PlanFunction = Callable[[Any], Any]
 """Input and params functions get Snakemake's wildcards, with ``run`` among them."""
 
 
-def load(overrides: str) -> "Dag":
-    """Return the DAG of what `overrides`, one string as on a command line, select."""
-    words = tuple(shlex.split(overrides))
+def load(overrides: object, *, is_main: bool = True) -> "Dag":
+    """Return the DAG of what `overrides` select: one string as on a command line, or a list.
+
+    Only the main process of Snakemake notes what is selected, and what is gone: on a cluster, jobs
+    parse the workflow again while files are being made.
+    """
+    words = _words(overrides)
     dag = Dag(plan=plans.load(words))
+    if is_main:
+        _remember(words)
+        return replace(dag, gone=counted(dag.groups()))
+    return dag
+
+
+def check_config(config: Mapping[str, object]) -> None:
+    """Raise `ConfigError` for keys of Snakemake's ``--config`` that mean nothing here."""
+    for key in config:
+        if key != "overrides":
+            raise ConfigError(
+                f"--config {key}: no such key; {nearest(key, ['overrides'])}",
+                hint=f'write --config overrides="{key}={config[key]}"',
+            )
+
+
+def _words(overrides: object) -> tuple[str, ...]:
+    if isinstance(overrides, list) and all(isinstance(each, str) for each in overrides):
+        return tuple(overrides)
+    if not isinstance(overrides, str):
+        raise ConfigError(
+            f"overrides: not text but {overrides!r}",
+            hint="quote what YAML takes for its own, such as a colon with a space",
+        )
+    try:
+        return tuple(shlex.split(overrides))
+    except ValueError as error:
+        raise ConfigError(f"overrides: {error}: {overrides}", hint="close the quotes") from None
+
+
+def _remember(words: tuple[str, ...]) -> None:
     content = json.dumps(words).encode()
     if not _LAST.is_file() or _LAST.read_bytes() != content:
         write_atomically(_LAST, content)
-    return dag
 
 
 def last_overrides() -> tuple[str, ...]:
@@ -56,6 +94,8 @@ class Dag:
     """The questions that rules ask of a plan."""
 
     plan: Plan
+    gone: dict[str, int] = field(default_factory=dict)
+    """How often files of each group were found gone; see `profkit.missing`."""
 
     @property
     def captured_tools(self) -> list[str]:
@@ -93,8 +133,32 @@ class Dag:
 
     def all_captures(self, wildcards: Any) -> list[str]:
         """Return the capture.json of every tool and repeat of a run."""
-        tools = self.run(wildcards).tools
-        return [each.format(run=wildcards.run) for tool in tools for each in self.captures(tool)]
+        return [str(path) for path in self.captures_of(self.run(wildcards))]
+
+    def captures_of(self, run: Run) -> list[Path]:
+        """Return the capture.json of every tool and repeat of `run`."""
+        patterns = [each for tool in run.tools for each in self.captures(tool)]
+        return [Path(each.format(run=run.name)) for each in patterns]
+
+    def groups(self) -> dict[str, tuple[str, list[str]]]:
+        """Return what has to be there together: tables of a conversion, all behind the report."""
+        converted = {
+            f"{run.name}/{tool}": (
+                f"results/runs/{run.name}/tables/{tool}/convert.json",
+                [
+                    f"results/runs/{run.name}/tables/{tool}/{table}.parquet"
+                    for table in self.plan.tools[tool].tables
+                ],
+            )
+            for run in self.plan.runs
+            for tool in run.tools
+        }
+        tables = [each for _, files in converted.values() for each in files]
+        return {**converted, "report": ("results/report.html", [*self.report_inputs(), *tables])}
+
+    def gone_tables(self, tool: str) -> PlanFunction:
+        """Return the params function that makes a conversion stale whose tables are gone."""
+        return lambda wildcards: self.gone.get(f"{wildcards.run}/{tool}", 0)
 
     def about(self, wildcards: Any) -> str:
         """Return what the manifest says of the run beyond what its captures say."""
@@ -160,10 +224,9 @@ class Dag:
     def run_files(self, run: Run) -> list[str]:
         """Return the files of one run that the report shows."""
         folder = f"results/runs/{run.name}"
-        captures = [each.format(run=run.name) for tool in run.tools for each in self.captures(tool)]
         return [
             f"{folder}/manifest.json",
-            *captures,
+            *map(str, self.captures_of(run)),
             *(f"{folder}/tables/{tool}/convert.json" for tool in run.tools),
             *(f"{folder}/analyze/{name}.json" for name in run.analyses),
         ]
@@ -199,7 +262,7 @@ def attempt(capture: Path, tool: str) -> int:
     """
     if not capture.is_file():
         return 1
-    record = msgspec.json.decode(capture.read_bytes())
+    record = read_capture(capture)
     number, status = int(record["attempt"]), record["status"]
     if status == "ok" or (status == "unavailable" and _unavailable(tool)):
         return number

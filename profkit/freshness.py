@@ -15,6 +15,8 @@ from profkit.errors import InputError
 from profkit.fingerprint import closure, sha256
 from profkit.plan import Run
 from profkit.planning import converter_module
+from profkit.records import read_capture
+from profkit.settings import nearest
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,11 @@ class Freshness:
         name, stage, *rest = parts[where + 1 :]
         names = [run.name for run in self.dag.plan.runs]
         if name not in names:
-            raise InputError(
-                f"{path}: the run {name} is not in the selection",
-                hint=f"add the overrides that select it, which results/runs/{name}/config.yaml "
-                "begins with",
-            )
+            config = Path(f"results/runs/{name}/config.yaml")
+            hint = nearest(name, names)
+            if config.is_file():
+                hint = f"add the overrides that select it; {config} begins with them"
+            raise InputError(f"{path}: the run {name} is not in the selection", hint=hint)
         return self._of_run(self.dag.plan.run(name), stage, rest, path)
 
     def _of_run(self, run: Run, stage: str, rest: list[str], path: Path) -> list[str]:
@@ -51,22 +53,41 @@ class Freshness:
             tool = rest[0]
             if stage != "capture":
                 return self.tables(run, tool)
-            repeats = [int(each.removeprefix("rep")) for each in rest[1:2]]
-            return [
-                reason
-                for repeat in repeats or range(self.dag.plan.repeats)
-                for reason in self.capture(run, tool, repeat)
-            ]
+            names = [f"rep{repeat}" for repeat in range(self.dag.plan.repeats)]
+            if not rest[1:] or rest[1] in names:
+                wanted = rest[1:2] or names
+                reasons = [self.capture(run, tool, names.index(name)) for name in wanted]
+                found = [reason for each in reasons for reason in each]
+                if found or path.exists():
+                    return found
         if stage in ("manifest.json", "config.yaml"):
-            return [] if path.is_file() else ["it was never made"]
+            return self.manifest(run)
         raise InputError(f"{path}: nothing that this selection makes")
+
+    def manifest(self, run: Run) -> list[str]:
+        """Say why the manifest would be made again."""
+        path = Path(f"results/runs/{run.name}/manifest.json")
+        if self.dag.plan.imported:
+            return []
+        if not path.is_file():
+            return [f"{path}: was never made"]
+        made = json.loads(path.read_bytes())
+        about = json.loads(self.dag.about(Wildcards(run.name)))
+        reasons = _differences("run", {key: made.get(key) for key in about}, about)
+        recorded = {(each["tool"], each["repeat"]): each["started"] for each in made["captures"]}
+        for capture in self.dag.captures_of(run):
+            key = (capture.parts[-3], int(capture.parts[-2].removeprefix("rep")))
+            is_new = capture.is_file() and read_capture(capture).get("started") != recorded.get(key)
+            if is_new or key not in recorded:
+                reasons.append(f"{path}: input {capture} changed")
+        return reasons
 
     def capture(self, run: Run, tool: str, repeat: int) -> list[str]:
         """Say why a capture would be made again."""
         path = Path(self.dag.captures(tool)[repeat].format(run=run.name))
         if not path.is_file():
             return [f"{path}: was never captured"]
-        record = json.loads(path.read_bytes())
+        record = read_capture(path)
         reasons = _differences(f"tools.{tool}", record["settings"], run.tools[tool])
         reasons += _differences("run", record["workload"], run.behaviour)
         if self.dag.attempt(tool, repeat)(Wildcards(run.name)) != record["attempt"]:
@@ -81,6 +102,8 @@ class Freshness:
         if not record.is_file():
             return [*upstream, f"{record}: was never made"]
         made = msgspec.convert(json.loads(record.read_bytes())["provenance"], result.Provenance)
+        files = [record.parent / f"{table}.parquet" for table in self.dag.plan.tools[tool].tables]
+        upstream += [f"{file}: is gone" for file in files if not file.is_file()]
         code = ("profkit.convert", converter_module(tool))
         return [*upstream, *_changes(record, made, code, self.dag.captures(tool))]
 
@@ -123,12 +146,13 @@ class Freshness:
         return list(dict.fromkeys(reasons))
 
     def run(self, run: Run) -> dict[str, list[str]]:
-        """Return the reasons for each capture, conversion and analysis of `run` that is stale."""
+        """Return the reasons for each job of `run` that is stale, but for the report."""
         found = {
             f"capture {tool} rep{repeat}": self.capture(run, tool, repeat)
             for tool in run.tools
             for repeat in range(self.dag.plan.repeats)
         }
+        found["manifest"] = self.manifest(run)
         found |= {f"convert {tool}": self.tables(run, tool) for tool in run.tools}
         found |= {f"analyze {name}": self.analysis(run, name) for name in run.analyses}
         return {job: reasons for job, reasons in found.items() if reasons}

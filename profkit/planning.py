@@ -77,6 +77,11 @@ _IDENTITY = tuple(each.name for each in fields(Request) if each.name not in _GRO
 def make(conf: Path, overrides: Sequence[str]) -> Plan:
     """Return the plan for `overrides`; raises `ConfigError` with all there is to say about one."""
     composed = compose_all(conf, overrides)
+    if not composed:
+        raise ConfigError(
+            f"no run is selected by {' '.join(overrides)}",
+            hint="a glob() or range() among them matches nothing",
+        )
     checker = _Checker(explicit=_chosen(overrides, "analysis"))
     runs: dict[str, Run] = {}
     tops = [checker.top(each.values) for each in composed]

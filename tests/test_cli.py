@@ -49,11 +49,11 @@ def test_list_prints_names_with_what_they_are(kind, expected, capsys):
 
 def test_plan_prints_the_runs_and_what_is_stale(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
     assert main(["plan", "batch=1,2", "repeats=1"]) == 0
     said = capsys.readouterr().out
-    assert said.count("2 capture, 2 convert") == 2
-    assert "2 runs, 1 repeats" in said
+    assert said.count("2 capture, 1 manifest, 2 convert") == 2
+    assert "runs: 2, repeats of each capture: 1" in said
+    assert "report: stale" in said
 
 
 def test_what_follows_two_dashes_goes_to_snakemake():

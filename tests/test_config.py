@@ -82,6 +82,7 @@ def test_a_swept_value_reaches_interpolations():
         (["batch=[1"], "hint: the overrides follow Hydra's grammar"),
         (["tool=[torch_profiler]", "+tool=py_spy"], "has no effect beside tool="),
         (["batch=interval(1,3)"], "continuous interval"),
+        (["model=cnn_small", "model.layers=1"], "no such key: model.layers\n  hint: choose from"),
     ],
 )
 def test_mistakes_are_named(overrides, message):

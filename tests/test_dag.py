@@ -7,6 +7,7 @@ import pytest
 
 from profkit import dag as dags
 from profkit.dag import Dag, attempt, command
+from profkit.errors import ConfigError
 from profkit.plan import AnalysisPlan, Plan, Run, ToolPlan
 
 
@@ -99,8 +100,26 @@ def test_settings_are_the_same_text_for_the_same_content(dag, wildcards):
 def test_a_failed_capture_gets_another_attempt(tmp_path, record, expected):
     path = tmp_path / "capture.json"
     if record:
-        path.write_text(json.dumps(record))
+        rest = {"reason": "", "settings": {}, "workload": {}}
+        path.write_text(json.dumps({**record, **rest}))
     assert attempt(path, "baseline") == expected
+
+
+def test_a_damaged_record_is_a_failed_attempt_that_no_other_has_the_number_of(tmp_path):
+    path = tmp_path / "capture.json"
+    path.write_text('{"attempt": 3, "sta')
+    assert attempt(path, "baseline") == int(path.stat().st_mtime) + 1
+
+
+@pytest.mark.parametrize("text", ['report.title="a b', {"report.title=My": "report"}, [1]])
+def test_overrides_that_are_no_words_are_a_mistake(text):
+    with pytest.raises(ConfigError, match="overrides: "):
+        dags.load(text)
+
+
+def test_an_unknown_key_of_snakemakes_config_is_a_mistake():
+    with pytest.raises(ConfigError, match="did you mean 'overrides'"):
+        dags.check_config({"overides": "batch=3"})
 
 
 def test_the_command_can_be_pasted_into_a_shell():

@@ -91,6 +91,7 @@ def test_an_analysis_reads_tables_of_one_tool_so_that_clocks_agree():
         (["tool=[py_spy]", "analysis=[operators]"], "analysis operators: no enabled tool makes"),
         (["tools.torch_profiler.with_stack=true,false"], "two settings for the same run"),
         (["repeats=1,2"], "cannot be swept"),
+        (["model=glob(zzz*)"], "no run is selected by model=glob(zzz*)"),
     ],
 )
 def test_mistakes_are_named_before_anything_runs(overrides, message):

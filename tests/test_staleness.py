@@ -4,6 +4,7 @@ import pytest
 
 from profkit.analyze import analyses
 from profkit.fingerprint import closure
+from tests.conftest import SMALL
 
 ANALYSES = {"steps", "operators", "kernels", "breakdown", "bottlenecks", "observer_tax"}
 
@@ -137,3 +138,36 @@ def readers_of(name):
         if found & set(analysis.results):
             found.add(other)
     return sorted({"report", *(f"analyze_{each}" for each in found)})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "job"),
+    [
+        ("analyze/steps.json", "analyze_steps"),
+        ("tables/torch_profiler/cpu_ops.parquet", "convert_torch_profiler"),
+        ("tables/baseline/convert.json", "convert_baseline"),
+        ("capture/baseline/rep0/capture.json", "capture_baseline_rep0"),
+    ],
+)
+def test_what_is_gone_is_made_again_although_the_report_is_there(tree, pattern, job):
+    tree.snakemake("")
+    (path,) = tree.folder.glob(f"results/runs/*/{pattern}")
+    kept = path.rename(path.with_name("kept"))
+    try:
+        jobs = tree.jobs()
+        assert {job, "report"} <= set(jobs)
+        assert tree.jobs() == jobs, "asking twice must not change the answer"
+        assert "is stale" in tree.why(str(path.relative_to(tree.folder)))
+    finally:
+        kept.rename(path)
+
+
+def test_an_analysis_that_fails_leaves_the_tree_stale_until_it_works(tree, edit):
+    tree.snakemake("")
+    edit("profkit/analyze/kernels.py", "rows = kernels.assign(", "rows = kernels.missing(")
+    edit("profkit/analyze/kernels.py", "if kernels.empty:", "if False:")
+    for _ in range(2):
+        done = tree.run("profkit", "run", *SMALL.split())
+        assert done.returncode == 1
+        assert "AttributeError" in done.stderr
+        assert "analyze_kernels" in tree.jobs()

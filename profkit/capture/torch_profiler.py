@@ -300,7 +300,11 @@ class _Writer:
             profiler.export_chrome_trace(str(path))
         if self.settings.key_averages_rows and not self.settings.experimental.trace_only:
             with (self.out / f"{self.label}.key_averages.txt").open("a") as file:
-                file.writelines(self._tables(profiler))
+                try:
+                    file.writelines(self._tables(profiler))
+                except UnicodeDecodeError as error:
+                    # PyTorch stumbles over names that are not UTF-8; the trace is written by then.
+                    file.write(f"PyTorch could not make this table: {error}\n")
 
     def _tables(self, profiler: "profile") -> Iterator[str]:
         yield from self._sorted("operators", profiler.key_averages())

@@ -11,6 +11,8 @@ from profkit.dag import Dag
 from profkit.freshness import Freshness
 from profkit.plan import load
 
+_WIDTH = 250
+
 
 def main(argv: Sequence[str]) -> None:
     """Print one line a run, with the jobs that would run again."""
@@ -25,11 +27,13 @@ def main(argv: Sequence[str]) -> None:
     for run in plan.runs:
         stale = freshness.run(run)
         table.add_row(run.name, " ".join(run.tools), str(len(run.analyses)), _summary(stale))
-    console = Console(file=sys.stdout, highlight=False)
+    # Wide enough for names to stay in one piece, so that they can be searched and pasted.
+    console = Console(file=sys.stdout, highlight=False, markup=False, width=_WIDTH)
     console.print(table)
-    console.print(f"{len(plan.runs)} runs, {plan.repeats} repeats", markup=False)
+    console.print(f"runs: {len(plan.runs)}, repeats of each capture: {plan.repeats}")
+    console.print(f"report: {'stale' if freshness.report() else 'fresh'}")
     for note in plan.notes:
-        console.print(f"note: {note}", markup=False)
+        console.print(f"note: {note}")
 
 
 def _summary(stale: dict[str, list[str]]) -> str:

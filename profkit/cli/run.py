@@ -1,29 +1,37 @@
 """``profkit run [OVERRIDES] [-- SNAKEMAKE OPTIONS]``: make the report of a selection."""
 
 import argparse
+import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import msgspec
+from types import FrameType
 
 from profkit import events, resources
+from profkit.capture.harness import lifetime
 from profkit.cli.live import View
 from profkit.dag import Dag
+from profkit.errors import ConfigError
 from profkit.plan import Plan, load
+from profkit.records import read_capture
 
-EVENTS = Path("results/.profkit/events.jsonl")
-LOG = Path("results/logs/snakemake.log")
 _TAIL = 30
+_STOP_S = 20
 _TOTAL = re.compile(r"^total\s+(\d+)$")
 _FAILED_LOG = re.compile(r"^\s+log: (.+?) \(check log file")
+# With these Snakemake makes no report, and what it prints is what was asked for.
+_TALKING = {
+    *("-n", "--dry-run", "--dryrun", "--unlock", "--lint", "--dag", "--rulegraph", "--filegraph"),
+    *("--summary", "-S", "--detailed-summary", "-D", "--list-rules", "--list", "-l", "--touch"),
+    *("-h", "--help", "-v", "--version", "--delete-all-output", "--cleanup-metadata"),
+}
 
 
 @dataclass
@@ -51,13 +59,16 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--cores", type=int, default=os.cpu_count(), help="cores to use")
     parser.add_argument("--verbose", action="store_true", help="show what Snakemake says")
     args = parser.parse_intermixed_args(own)
+    if args.cores < 1:
+        raise ConfigError(f"--cores: must be at least 1, got {args.cores}")
     plan = load(args.overrides)
     for note in plan.notes:
         sys.stderr.write(f"note: {note}\n")
+    command = [*_command(args), *extra]
+    if _TALKING & {word.partition("=")[0] for word in extra}:
+        return subprocess.run(command, check=False).returncode
     heard = Heard()
-    status = _snakemake(args, extra, heard)
-    if status == 130:  # noqa: PLR2004 - the shell's number for an interrupt
-        raise KeyboardInterrupt
+    status = _watched(command, heard, verbose=args.verbose)
     failures = list(_failures(plan))
     _tell(status, heard, failures)
     return 1 if status or failures else 0
@@ -69,63 +80,88 @@ def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     return words[:where], words[where + 1 :]
 
 
-def _snakemake(args: argparse.Namespace, extra: Sequence[str], heard: Heard) -> int:
-    """Run Snakemake to its end and return its exit status."""
-    for path in (EVENTS, LOG):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"")
+def _command(args: argparse.Namespace) -> list[str]:
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(resources.SNAKEFILE)]
     command += ["--workflow-profile", str(resources.PROFILE), "--cores", str(args.cores)]
-    command += ["results/report.html", "--config", f"overrides={shlex.join(args.overrides)}"]
-    environment = os.environ | {events.VARIABLE: str(EVENTS.resolve())}
+    # JSON, because Snakemake reads the value as YAML, which would eat quotes and colons.
+    return [*command, "results/report.html", "--config", f"overrides={json.dumps(args.overrides)}"]
+
+
+def _watched(command: Sequence[str], heard: Heard, *, verbose: bool) -> int:
+    """Run Snakemake to its end and return its exit status."""
+    # A file of its own: another run in this folder, which Snakemake refuses, must not disturb.
+    log = Path(f"results/.profkit/events-{os.getpid()}.jsonl").resolve()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_bytes(b"")
+    try:
+        with _started(command, log) as process:
+            reader = threading.Thread(target=_read, args=(process, heard, verbose), daemon=True)
+            reader.start()
+            with View(verbose=verbose) as view:
+                while process.poll() is None:
+                    view.show(log, heard.total)
+                # A job that outlives Snakemake holds its output open: do not wait for that.
+                reader.join(timeout=1)
+                view.show(log, heard.total)
+            return process.returncode
+    finally:
+        log.unlink(missing_ok=True)
+
+
+@contextmanager
+def _started(command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Start Snakemake; whatever ends this, Snakemake and its jobs end with it."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        del frame
+        sys.exit(128 + signum)
+
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, stop)
     process = subprocess.Popen(
-        [*command, *extra],
+        command,
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=environment,
+        errors="replace",
+        env=os.environ | {events.VARIABLE: str(log)},
         # Its own group, jobs included: an interrupt reaches them from us, once. Snakemake takes a
         # second one, from the terminal, as an order to leave its jobs behind.
         start_new_session=True,
+        preexec_fn=lifetime.die_with_parent,  # noqa: PLW1509 - one thread only
     )
-    reader = threading.Thread(target=_read, args=(process, heard, args.verbose), daemon=True)
-    reader.start()
     try:
-        with View(verbose=args.verbose) as view:
-            while process.poll() is None:
-                view.show(EVENTS, heard.total)
-            reader.join()
-            view.show(EVENTS, heard.total)
-    except KeyboardInterrupt:
-        os.killpg(process.pid, signal.SIGINT)
+        yield process
+    finally:
+        if process.poll() is None:
+            _stop(process)
+
+
+def _stop(process: "subprocess.Popen[str]") -> None:
+    """Interrupt Snakemake and its jobs; kill them if they do not listen."""
+    os.killpg(process.pid, signal.SIGINT)
+    try:
+        process.wait(_STOP_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        return 130
-    return process.returncode
 
 
 def _read(process: "subprocess.Popen[str]", heard: Heard, verbose: bool) -> None:
-    assert process.stdout is not None  # noqa: S101 - it was opened as a pipe
-    with LOG.open("a") as log:
-        for line in process.stdout:
-            log.write(line)
-            log.flush()
-            heard.hear(line.rstrip("\n"))
-            if verbose:
-                sys.stderr.write(line)
+    for line in process.stdout or ():
+        heard.hear(line.rstrip("\n"))
+        if verbose:
+            sys.stderr.write(line)
 
 
 def _failures(plan: Plan) -> Iterator[str]:
     """Yield a line for each capture of the plan that is there but failed."""
     dag = Dag(plan)
     for run in plan.runs:
-        for tool in run.tools:
-            for pattern in dag.captures(tool):
-                path = Path(pattern.format(run=run.name))
-                if not path.is_file():
-                    continue
-                record = msgspec.json.decode(path.read_bytes())
-                if record["status"] != "ok":
-                    yield f"{path.parent}: {record['status']}: {record['reason']}"
+        for path in dag.captures_of(run):
+            if path.is_file() and (record := read_capture(path))["status"] != "ok":
+                yield f"{path.parent}: {record['status']}: {record['reason']}"
 
 
 def _tell(status: int, heard: Heard, failures: Sequence[str]) -> None:

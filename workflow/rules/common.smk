@@ -4,7 +4,8 @@ from profkit import dag as workflow_dag
 from profkit.errors import ProfkitError
 
 try:
-    dag = workflow_dag.load(str(config.get("overrides") or ""))
+    workflow_dag.check_config(config)
+    dag = workflow_dag.load(config.get("overrides") or "", is_main=workflow.is_main_process)
 except ProfkitError as error:
     # Snakemake shows its own errors without a traceback.
     raise WorkflowError(str(error)) from None

@@ -23,6 +23,7 @@ for tool, made in dag.plan.tools.items():
         params:
             tool=tool,
             code=made.code,
+            gone=dag.gone_tables(tool),
             captures=workflow_dag.folders,
             tables=subpath(output.record, parent=True),
         shell:

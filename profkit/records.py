@@ -1,0 +1,28 @@
+"""Reading ``capture.json``, which must never stop anybody: a damaged one is a failed capture."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+_NEEDED = ("attempt", "status", "reason", "settings", "workload")
+
+
+def read_capture(path: Path) -> dict[str, Any]:
+    """Return the record at `path`; one that cannot be read counts as a failed attempt.
+
+    The number of that attempt is the file's time in seconds, which no attempt before it had.
+    """
+    try:
+        record = msgspec.json.decode(path.read_bytes())
+    except msgspec.DecodeError:
+        record = None
+    if isinstance(record, dict) and all(name in record for name in _NEEDED):
+        return record
+    return {
+        "attempt": int(path.stat().st_mtime),
+        "status": "error",
+        "reason": f"{path.name} is damaged",
+        "settings": {},
+        "workload": {},
+    }
