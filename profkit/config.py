@@ -207,9 +207,11 @@ def _check_appended(config: DictConfig, parsed: Sequence[Override]) -> None:
 def _unknown_key(key: str, config: DictConfig) -> ConfigError:
     """Return the error for a key that is not in `config`, with the nearest that is."""
     keys = list(_flat(OmegaConf.to_container(config, resolve=False)))
-    siblings = [each for each in keys if each.rpartition(".")[0] == key.rpartition(".")[0]]
-    close = difflib.get_close_matches(key, keys, n=1)
-    return ConfigError(f"no such key: {key}", hint=nearest(key, close or siblings or _tops(keys)))
+    if close := difflib.get_close_matches(key, keys, n=1, cutoff=0.75):
+        return ConfigError(f"no such key: {key}", hint=f"did you mean {close[0]!r}?")
+    folder, _, word = key.rpartition(".")
+    siblings = [each.rpartition(".")[2] for each in keys if each.rpartition(".")[0] == folder]
+    return ConfigError(f"no such key: {key}", hint=nearest(word, siblings or _tops(keys)))
 
 
 def _tops(keys: Sequence[str]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from profkit import plan as plans
+from profkit.capture.harness import lifetime
 from profkit.errors import ConfigError
 from profkit.files import write_atomically
 from profkit.missing import counted
@@ -79,9 +80,12 @@ def last_overrides() -> tuple[str, ...]:
 
 
 def shell_prefix() -> str:
-    """Return what makes ``profkit`` in a job the one that belongs to this interpreter."""
+    """Return what makes ``profkit`` in a job the one that belongs to this interpreter.
+
+    A job also learns whom not to outlive: the Snakemake that parses this.
+    """
     folder = shlex.quote(os.path.dirname(sys.executable))  # noqa: PTH120 - no resolving of links
-    return f"set -euo pipefail; export PATH={folder}:$PATH; "
+    return f"set -euo pipefail; export PATH={folder}:$PATH {lifetime.OWNER}={os.getpid()}; "
 
 
 def as_json(values: object) -> str:

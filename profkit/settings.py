@@ -26,7 +26,7 @@ class Settings:
 def nearest(name: str, candidates: Iterable[str]) -> str:
     """Return a hint that names the candidates most like `name`, or all of them."""
     choices = sorted(candidates)
-    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.7)
     return f"did you mean {close[0]!r}?" if close else f"choose from: {', '.join(choices)}"
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from types import FrameType
 
 from profkit.capture.harness import lifetime
 
+_LOOK_S = 1.0
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -62,11 +64,16 @@ def launch(
 
 def _waited(process: "subprocess.Popen[bytes]", timeout_s: float) -> tuple[int, bool]:
     """Return the exit status, and whether it had to be forced."""
-    try:
-        return process.wait(timeout_s), False
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait(), True
+    deadline = time.monotonic() + timeout_s
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            return process.wait(min(left, _LOOK_S)), False
+        except subprocess.TimeoutExpired:
+            # Between us and Snakemake is a shell, which hears nothing of its being killed.
+            if lifetime.is_owner_gone():
+                sys.exit("the process that asked for this capture has ended")
+    process.kill()
+    return process.wait(), True
 
 
 @contextmanager

@@ -4,10 +4,13 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import psutil
+
+OWNER = "PROFKIT_OWNER"
+"""Environment variable with the process that a job must not outlive, Snakemake for one."""
 
 # <linux/prctl.h>
 _PR_SET_PDEATHSIG = 1
@@ -20,6 +23,12 @@ def die_with_parent() -> None:
     """Have the kernel kill this process when its parent ends, even by SIGKILL (Linux only)."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def is_owner_gone(environment: Mapping[str, str] = os.environ) -> bool:
+    """Say whether the process that asked for this job, if one said so, has ended."""
+    owner = environment.get(OWNER)
+    return owner is not None and not psutil.pid_exists(int(owner))
 
 
 def adopt_orphans() -> None:
