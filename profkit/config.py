@@ -95,7 +95,15 @@ def _normalised(override: str) -> str:
 
 
 def _parse(parser: OverridesParser, overrides: Sequence[str]) -> list[Override]:
-    return list(parser.parse_overrides(list(overrides)))
+    parsed: list[Override] = []
+    for override in overrides:
+        try:
+            parsed += parser.parse_overrides([override])
+        except HydraException as error:
+            reason = str(error).strip().partition("\n")[0]
+            hint = "it follows Hydra's grammar; quote text with spaces or brackets in it"
+            raise ConfigError(f"cannot read {override!r}: {reason}", hint=hint) from None
+    return parsed
 
 
 def _sweeps_of_experiment(parsed: Sequence[Override]) -> list[str]:

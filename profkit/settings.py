@@ -1,6 +1,7 @@
 """Settings dataclasses, and how plain data from ``conf/`` becomes one or a readable error."""
 
 import difflib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, TypeVar, cast
@@ -35,6 +36,17 @@ def known(what: str, name: str, plugins: Mapping[str, T]) -> T:
     if name not in plugins:
         raise ConfigError(f"no {what} named {name!r}", hint=nearest(name, plugins))
     return plugins[name]
+
+
+def from_json(flag: str, text: str) -> dict[str, Any]:
+    """Return the JSON object `text`, the value of command-line option `flag`."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{flag} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ConfigError(f"{flag} must be a JSON object, got {text}")
+    return value
 
 
 def adapter(kind: type[Any]) -> TypeAdapter[Any]:

@@ -79,7 +79,7 @@ def test_a_swept_value_reaches_interpolations():
         (["tools.torch_profiler.with_stak=true"], "did you mean 'tools.torch_profiler.with_stack'"),
         (["+tool=nsis"], "no tool named 'nsis'"),
         (["model=gpt_tny"], "no model named 'gpt_tny'\n  hint: did you mean 'gpt_tiny'"),
-        (["batch=[1"], "hint: the overrides follow Hydra's grammar"),
+        (["batch=[1"], "cannot read 'batch=[1': "),
         (["tool=[torch_profiler]", "+tool=py_spy"], "has no effect beside tool="),
         (["batch=interval(1,3)"], "continuous interval"),
         (["model=cnn_small", "model.layers=1"], "no such key: model.layers\n  hint: choose from"),

@@ -1,9 +1,8 @@
 """``profkit analyze NAME``: one analysis over the tables of a run."""
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,9 +13,9 @@ import pyarrow.parquet as pq
 
 from profkit import analyze, events, registry, result
 from profkit.analyze.base import Analysis
-from profkit.errors import ConfigError, InputError, ProfkitError
+from profkit.errors import InputError, ProfkitError
 from profkit.fingerprint import provenance
-from profkit.settings import checked
+from profkit.settings import checked, from_json
 
 T = TypeVar("T")
 
@@ -39,7 +38,7 @@ def main(argv: Sequence[str]) -> None:
 def _run(options: argparse.Namespace) -> None:
     analysis = analyze.analysis(options.name)
     where = f"analyses.{options.name}"
-    config = checked(where, analysis.config, _object("--settings", options.settings))
+    config = checked(where, analysis.config, from_json("--settings", options.settings))
     inputs = _inputs(analysis, options.tables, options.results)
     document = result.Document(
         analysis=options.name,
@@ -91,16 +90,6 @@ def _read(path: Path, read: Callable[[Path], T]) -> T:
         raise InputError(f"{path}: no such file", hint="convert the captures first") from None
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError(f"{path}: cannot be read: {error}", hint="delete it, run again") from None
-
-
-def _object(flag: str, text: str) -> Mapping[str, Any]:
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"{flag} is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise ConfigError(f"{flag} must be a JSON object, got {text}")
-    return value
 
 
 def _parser() -> argparse.ArgumentParser:

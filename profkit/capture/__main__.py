@@ -1,18 +1,17 @@
 """``profkit capture TOOL``: run the workload once under one tool."""
 
 import argparse
-import json
 import sys
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from profkit import events
 from profkit.capture.harness import record
 from profkit.capture.harness.run import run
 from profkit.capture.harness.spec import Spec
-from profkit.errors import ConfigError, ProfkitError
+from profkit.errors import ProfkitError
+from profkit.settings import from_json
 
 
 def main(argv: Sequence[str]) -> None:
@@ -24,8 +23,8 @@ def main(argv: Sequence[str]) -> None:
         out=str(options.out.resolve()),
         repeat=options.repeat,
         attempt=options.attempt,
-        settings=_object("--settings", options.settings),
-        workload=_object("--workload", options.workload),
+        settings=from_json("--settings", options.settings),
+        workload=from_json("--workload", options.workload),
     )
     log = str(options.out / record.LOG)
     about = {"stage": "capture", "run": spec.run, "name": spec.tool, "repeat": spec.repeat}
@@ -47,16 +46,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--workload", default="{}", help="what to run, as JSON")
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds until it is killed")
     return parser
-
-
-def _object(flag: str, text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"{flag} is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise ConfigError(f"{flag} must be a JSON object, got {text}")
-    return value
 
 
 if __name__ == "__main__":

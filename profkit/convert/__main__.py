@@ -23,6 +23,7 @@ from profkit import events, registry, schema
 from profkit.convert import STEPS, converter, has_converter, produced
 from profkit.convert.base import Raw
 from profkit.errors import InputError, ProfkitError
+from profkit.files import write_atomically
 from profkit.fingerprint import provenance
 
 _RANK = re.compile(r"rank(\d+)")
@@ -93,7 +94,7 @@ def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, core
             provenance("profkit.convert", module, {}, [each / "capture.json" for each in captures])
         ),
     }
-    _replace(tables / "convert.json", json.dumps(record, indent=1).encode() + b"\n")
+    write_atomically(tables / "convert.json", json.dumps(record, indent=1).encode() + b"\n")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -259,12 +260,6 @@ def _write(path: Path, name: str, tables: Iterable[pa.Table]) -> None:
     with pq.ParquetWriter(temporary, schema.TABLES[name], compression="zstd") as writer:
         for table in tables:
             writer.write_table(table)
-    temporary.replace(path)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(content)
     temporary.replace(path)
 
 

@@ -2,18 +2,15 @@
 
 import argparse
 import importlib.metadata
-import json
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from pydantic import TypeAdapter
 
 from profkit import events, settings
-from profkit.errors import ConfigError
 from profkit.files import write_atomically
 from profkit.fingerprint import provenance
 from profkit.report import sources
@@ -43,7 +40,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _report(arguments: argparse.Namespace) -> None:
-    chosen = settings.checked("report", Settings, _plain(arguments.settings))
+    chosen = settings.checked(
+        "report", Settings, settings.from_json("--settings", arguments.settings)
+    )
     selection = sources.read_selection(arguments.selection)
     runs = [sources.read_run(each) for each in selection.runs]
     page = Page(
@@ -59,13 +58,6 @@ def _report(arguments: argparse.Namespace) -> None:
     )
     write_atomically(arguments.out, render(report(selection, runs, chosen, page)).encode())
     write_atomically(arguments.out.with_suffix(".json"), msgspec.json.encode(made_of))
-
-
-def _plain(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"--settings is not JSON: {error}") from None
 
 
 if __name__ == "__main__":
