@@ -5,7 +5,9 @@ from profkit.errors import ProfkitError
 
 try:
     workflow_dag.check_config(config)
-    dag = workflow_dag.load(config.get("overrides") or "", is_main=workflow.is_main_process)
+    dag = workflow_dag.load(
+        config.get("overrides") or "", is_main=workflow.is_main_process
+    )
 except ProfkitError as error:
     # Snakemake shows its own errors without a traceback.
     raise WorkflowError(str(error)) from None
