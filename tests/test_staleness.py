@@ -7,6 +7,7 @@ from profkit.fingerprint import closure
 from tests.conftest import SMALL
 
 ANALYSES = {"steps", "operators", "kernels", "breakdown", "bottlenecks", "observer_tax"}
+ANALYSES |= {"collectives", "stragglers"}
 
 
 @pytest.fixture

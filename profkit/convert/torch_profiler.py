@@ -1,4 +1,4 @@
-"""torch.profiler: the trace of each rank as operators, kernels, calls, annotations and memory."""
+"""torch.profiler: the trace of each rank as operators, kernels, calls, collectives and memory."""
 
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from profkit.convert.base import Converted, Importable, Raw, converter
     "kernels",
     "runtime_calls",
     "annotations",
+    "collectives",
     "memory_events",
     pattern="rank*.pt.trace.json*",
     importable=Importable(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from profkit.convert.kineto.collectives import only_group
 from profkit.convert.kineto.columns import Gathered
 from profkit.convert.kineto.reader import BLOCK_BYTES, Header, Reader
 from profkit.convert.kineto.source import Source
@@ -44,6 +45,7 @@ def read(path: Path, *, rank: int = -1, repeat: int = 0, block_bytes: int = BLOC
         rank=reader.header.rank if rank < 0 else rank,
         repeat=repeat,
         base_ns=reader.header.base_ns,
+        group=only_group(reader.header.distributedInfo),
     )
     if not gathered.found:
         _refuse(path, reader, gathered)

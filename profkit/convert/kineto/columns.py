@@ -21,6 +21,7 @@ from profkit.convert.kineto.events import (
     integers,
     nanoseconds,
 )
+from profkit.convert.kineto.messages import Messages
 from profkit.convert.kineto.pairs import Pairs
 
 Column = NDArray[Any]
@@ -115,6 +116,7 @@ class Gathered:
     def __init__(self) -> None:
         self.names = Text()
         self.texts = Text()
+        self.messages = Messages()
         self.categories: set[str] = set()
         """Categories up to the first event that became a row."""
         self.found = False
@@ -193,6 +195,7 @@ class Gathered:
             "shapes": self.texts.json_codes([each.shapes or each.shapes_1_9 for each in args]),
             "types": self.texts.json_codes([each.types for each in args]),
             "inputs": self.texts.json_codes([each.inputs for each in args]),
+            "message": self.messages.codes(args),
         }
 
     def _calls(self, events: list[Event]) -> dict[str, Column]:
@@ -218,7 +221,7 @@ class Gathered:
             "external": _external(args),
             "size": integers([each.size for each in args]),
             "what": self.texts.codes([str(each.kind) for each in args]),
-            "collective": np.array([bool(each.collective) for each in args], dtype=np.bool_),
+            "message": self.messages.codes(args),
             "grid": self.texts.json_codes([each.grid for each in args]),
             "block": self.texts.json_codes([each.block for each in args]),
             "registers": integers([each.registers for each in args]),

@@ -48,6 +48,12 @@ class Args(
         "warps_per_sm": "warps per SM",
         "occupancy": "est. achieved occupancy %",
         "collective": "Collective name",
+        "group": "Process Group Name",
+        "group_description": "Process Group Description",
+        "group_ranks": "Process Group Ranks",
+        "group_size": "Group size",
+        "elements_in": "In msg nelems",
+        "elements_out": "Out msg nelems",
         "memory_size": "Bytes",
         "address": "Addr",
         "device_type": "Device Type",
@@ -79,6 +85,13 @@ class Args(
     warps_per_sm: Number = None
     occupancy: Number = None
     collective: Number = ""
+    group: Number = ""
+    group_description: Number = ""
+    group_ranks: msgspec.Raw = _NO_JSON
+    group_size: Number = -1
+    elements_in: Number = -1
+    elements_out: Number = -1
+    dtype: Number = ""
     memory_size: Number = 0
     address: Number = -1
     device_type: Number = -1

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from profkit import schema
+from profkit.convert.kineto.collectives import communication
 from profkit.convert.kineto.columns import ANNOTATION, COPY, KERNEL, Column, Gathered, Text
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import (
@@ -20,6 +21,7 @@ from profkit.convert.kineto.link import (
     step_at,
     step_number,
 )
+from profkit.convert.kineto.messages import NO_MESSAGE, Message
 from profkit.convert.kineto.tree import LEAF, POINT, SPAN, Tree, is_asynchronous, nested
 
 # c10::DeviceType: a name's position is its number.
@@ -42,13 +44,17 @@ class Linker:
     repeat: int
     base_ns: int
     """Added to every time."""
+    group: Message = NO_MESSAGE
+    """The process group of calls that name none, where there is only one."""
 
     def tables(self) -> dict[str, pa.Table]:
         """Return all tables."""
+        kernels = self._kernels()
         return {
             "steps": self._steps(),
             "cpu_ops": self._cpu_ops(),
-            "kernels": self._kernels(),
+            "kernels": kernels,
+            "collectives": self._collectives(kernels),
             "runtime_calls": self._runtime_calls(),
             "annotations": self._annotations(),
             "memory_events": self._memory_events(),
@@ -225,14 +231,24 @@ class Linker:
             step=self._host_step(start),
         )
 
+    @cached_property
+    def work_rows(self) -> Ints:
+        """Rows of the device work in the order of the table `kernels`."""
+        return np.argsort(self.work["start"], kind="stable")
+
+    @cached_property
+    def launch(self) -> tuple[Ints, Ints]:
+        """Row of the launching call and index of the operator, in the order of `kernels`."""
+        names = ("correlation", "external")
+        return self._launch({name: self.work[name][self.work_rows] for name in names})
+
     def _kernels(self) -> pa.Table:
-        rows = np.argsort(self.work["start"], kind="stable")
-        work = {name: column[rows] for name, column in self.work.items()}
-        call, op = self._launch(work)
+        work = {name: column[self.work_rows] for name, column in self.work.items()}
+        call, op = self.launch
         op_row = np.where(op >= 0, self.op_rows[op] if len(self.op_rows) else -1, -1)
         return self._table(
             "kernels",
-            len(rows),
+            len(call),
             device=work["device"],
             stream=work["stream"],
             name=self._name(work["name"]),
@@ -273,7 +289,7 @@ class Linker:
     def _kind(self, work: dict[str, Column], op_row: Ints) -> Column:
         names = self.gathered.names
         by_op = names.matching(launches_communication)[self.ops["name"]]
-        communication = work["collective"] | any_row(by_op, op_row)
+        communication = (work["message"] > 0) | any_row(by_op, op_row)
         communication |= names.matching(names_communication)[work["name"]]
         kernel = np.where(communication, _COMMUNICATION, _COMPUTE)
         other = np.where(work["kind"] == COPY, _COPY, _SET)
@@ -287,6 +303,10 @@ class Linker:
         by_text = directions.codes(map(_direction, self.gathered.texts.numbers))[work["what"]]
         codes = np.where(by_text > 0, by_text, by_name)
         return directions.decoded(np.where(work["kind"] == COPY, codes, 0))
+
+    def _collectives(self, kernels: pa.Table) -> pa.Table:
+        columns = communication(self, kernels)
+        return self._table("collectives", len(columns["collective"]), **columns)
 
     def _annotations(self) -> pa.Table:
         rows = self.op_rows[self.ops["kind"][self.op_rows] == ANNOTATION]

@@ -266,7 +266,7 @@ def test_big_integers_keep_what_fits(read):
 
 def test_a_trace_without_known_events_is_empty_with_a_note(read):
     trace = read([event("Trace", "PyTorch Profiler (0)", 1, 2)], deviceProperties=[])
-    assert [len(table) for table in trace.tables.values()] == [0] * 6
+    assert {len(table) for table in trace.tables.values()} == {0}
     assert trace.notes == ("The trace holds no operator, call, kernel or allocation.",)
 
 

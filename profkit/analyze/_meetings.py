@@ -1,0 +1,132 @@
+"""The same communication call on every rank: when each rank came to it, on one clock.
+
+In an all-reduce, all-gather, reduce-scatter, all-to-all or barrier nobody is done before the last
+rank has come, and all are done at about the same time. So the ends put the clocks of the ranks
+side by side, and what a rank spent in the call before the last one came was waiting.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+MEETING_OPERATIONS = ("allreduce", "allgather", "reduce_scatter", "alltoall", "barrier")
+"""Operations in which every rank waits for every other."""
+
+_WHERE = ["repeat", "rank"]
+_CALL = ["repeat", "kind", "step", "group", "group_ranks", "operation"]
+_ROUNDS = 50
+_SETTLED_NS = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Meetings:
+    """Calls that several ranks made together."""
+
+    rows: pd.DataFrame
+    """Rows of `collectives` with their `meeting`, how many `ranks` came, `arrival_ns` on the common
+    clock, `wait_ns` and `transfer_ns` (which sum to the call's time), and who was `last`."""
+
+    clocks: pd.DataFrame
+    """For each repeat and rank `offset_ns`, which its clock is ahead, and `residual_ns`: the median
+    distance of its ends, so corrected, from those of the others."""
+
+    unmatched: int
+    """Calls of these operations that have no counterpart on other ranks."""
+
+
+def meetings(collectives: pd.DataFrame) -> Meetings:
+    """Match the k-th call of each operation and group in a step on all of its ranks."""
+    calls = collectives[collectives["operation"].isin(MEETING_OPERATIONS).to_numpy()]
+    calls = calls.sort_values([*_WHERE, "start_ns"], kind="stable", ignore_index=True)
+    matched = _matched(calls)
+    rows, clocks = _aligned(matched)
+    return Meetings(rows=_waited(rows), clocks=clocks, unmatched=len(calls) - len(matched))
+
+
+def _matched(calls: pd.DataFrame) -> pd.DataFrame:
+    """Return the calls that all ranks concerned made equally often, numbered by `meeting`."""
+    order = calls.groupby([*_CALL, "rank"], observed=True, dropna=False).cumcount()
+    counts = calls.groupby([*_CALL, "rank"], observed=True).size().rename("calls").reset_index()
+    by_call = counts.groupby(_CALL, observed=True)["calls"]
+    alike = by_call.agg(ranks="size", fewest="min", most="max").reset_index()
+    all_ranks = calls.groupby("repeat")["rank"].nunique()
+    rows = calls.assign(order=order).merge(alike, on=_CALL, how="left")
+    # Without the group's name, calls of several groups could be mixed up: all ranks must agree.
+    of_all = (rows["group"].astype(object) != "") | (rows["ranks"] == rows["repeat"].map(all_ranks))
+    fits = (rows["group_size"] < 0) | (rows["ranks"] <= rows["group_size"])
+    kept = rows[(rows["fewest"] == rows["most"]) & (rows["ranks"] > 1) & of_all & fits]
+    number = kept.groupby([*_CALL, "order"], observed=True).ngroup()
+    numbered = kept.assign(meeting=number).drop(columns=["order", "fewest", "most"])
+    return numbered.reset_index(drop=True)
+
+
+def _aligned(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return `rows` with the `arrival_ns` on the common clock, and the clocks."""
+    clock = np.asarray(rows.groupby(_WHERE, observed=True).ngroup(), dtype=np.int64)
+    # Relative to the first, floats hold whole ns for 100 days.
+    origin = rows["start_ns"].min() if len(rows) else 0
+    end = (rows["end_ns"] - origin).to_numpy(np.float64)
+    offset = _offsets(end, rows["meeting"].to_numpy(np.int64), clock)
+    clocks = rows[_WHERE].drop_duplicates().sort_values(_WHERE, ignore_index=True)
+    # The lowest rank of each repeat shows the common clock.
+    lowest = clocks.index.to_series().groupby(clocks["repeat"]).transform("min")
+    offset -= offset[lowest.to_numpy(np.int64)]
+    late = end - offset[clock]
+    residual = np.abs(late - _median(late, rows["meeting"].to_numpy(np.int64)))
+    shift = np.rint(offset).astype(np.int64)
+    clocks["offset_ns"] = shift
+    clocks["residual_ns"] = pd.Series(residual).groupby(clock).median().to_numpy(np.float64)
+    return rows.assign(arrival_ns=rows["start_ns"] - shift[clock], offset_ns=shift[clock]), clocks
+
+
+def _offsets(
+    end: NDArray[np.float64], meeting: NDArray[np.int64], clock: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return how far each clock is ahead: medians of medians until they no longer move."""
+    offset = _reached(end, meeting, clock)
+    for _ in range(_ROUNDS if len(clock) else 0):
+        left = end - offset[clock]
+        left -= _median(left, meeting)
+        change = pd.Series(left).groupby(clock).median().to_numpy(np.float64)
+        offset += change
+        if np.abs(change).max() < _SETTLED_NS:
+            break
+    return offset
+
+
+def _reached(
+    end: NDArray[np.float64], meeting: NDArray[np.int64], clock: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return a first guess of the offsets, from one clock to those it meets, and on from these.
+
+    Clocks that no chain of meetings connects with the first begin anew at 0.
+    """
+    offset = np.full(clock.max() + 1 if len(clock) else 0, np.nan)
+    while (unknown := np.isnan(offset)).any():
+        common = _median(end - offset[clock], meeting)
+        found = pd.Series(end - common).groupby(clock).median().to_numpy(np.float64)
+        new = unknown & ~np.isnan(found)
+        offset[new] = found[new]
+        if not new.any():
+            offset[np.flatnonzero(unknown)[0]] = 0.0
+    return offset
+
+
+def _median(values: NDArray[np.float64], groups: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return for each value the median of its group."""
+    medians: pd.Series[float] = pd.Series(values).groupby(groups).transform("median")
+    return np.asarray(medians, dtype=np.float64)
+
+
+def _waited(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return `rows` with the time until the last rank came, and the time after."""
+    by_meeting = rows.groupby("meeting")["arrival_ns"]
+    latest = by_meeting.transform("max")
+    duration = rows["end_ns"] - rows["start_ns"]
+    wait = np.minimum(latest - rows["arrival_ns"], duration)
+    # Of equals, the one of the lowest rank.
+    last = np.zeros(len(rows), dtype=np.bool_)
+    last[by_meeting.idxmax().to_numpy(np.int64)] = True
+    return rows.assign(wait_ns=wait, transfer_ns=duration - wait, last=last)

@@ -1,0 +1,312 @@
+"""Collectives: how fast they move data, and how much of their time is waiting for the last rank."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from profkit.analyze._meetings import MEETING_OPERATIONS, Meetings, meetings
+from profkit.analyze.base import analysis
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.settings import Settings
+from profkit.wording import duration
+
+_BY = ["operation", "group_name", "size_bytes", "dtype"]
+_BY_CALL = ["repeat", "step", "operation"]
+_NS_PER_S = 1e9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/collectives.yaml``."""
+
+    warn_wait_share: float = 0.5
+    """Share of the time in calls that ranks wait for the last one, above which it is a warning."""
+
+    max_rows: int = 1000
+    """Rows kept of each table."""
+
+
+@analysis(title="Collectives")
+def analyze(collectives: pd.DataFrame, config: Config) -> Result:
+    """Give the bandwidth of communication calls, and tell transfer from waiting.
+
+    The k-th call of an operation and group in a step is the same call on all ranks. Their clocks
+    are put side by side by the ends of these calls. Until the last rank has come (its arrival) the
+    others wait; what follows is the transfer, and its time on the last rank is what bandwidths
+    divide by. Algorithm bandwidth is size over time; bus bandwidth is that times NCCL's factor for
+    the operation and number of ranks, and comparable with the peak of a link. The launch delay,
+    from the host's call to the start on the device, comes before and is part of neither.
+    """
+    if collectives.empty:
+        return Result.abstain("communication", "no communication call was recorded")
+    met = meetings(collectives)
+    sizes = _sizes(_moved(collectives, met.rows))
+    return Result(
+        findings=(*_waiting(met, config), *_fastest(sizes)),
+        metrics=_metrics(sizes, met, collectives),
+        tables=_tables(sizes, met, config),
+        charts=_charts(sizes, met),
+        abstentions=_abstentions(met, sizes, collectives),
+    )
+
+
+def _factor(operation: "pd.Series[str]", ranks: "pd.Series[int]") -> "pd.Series[float]":
+    """Return what turns algorithm into bus bandwidth, as in NCCL's ``doc/PERFORMANCE.md``.
+
+    NaN where that gives none, or the number of ranks is unknown.
+    """
+    once = ((ranks - 1) / ranks).where(ranks > 0)
+    alone = pd.Series(1.0, index=ranks.index)
+    factors = {"allreduce": 2 * once, "broadcast": alone, "reduce": alone}
+    factors |= dict.fromkeys(("reduce_scatter", "allgather", "alltoall"), once)
+    factors |= dict.fromkeys(("send", "recv", "sendrecv"), alone)
+    result = pd.Series(np.nan, index=ranks.index)
+    for name, factor in factors.items():
+        result = result.mask((operation == name).to_numpy(), factor)
+    return result
+
+
+def _moved(collectives: pd.DataFrame, met: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per call of all ranks, or of one where it is not known to be of several."""
+    together = met[met["last"].to_numpy()]
+    largest = met.groupby("meeting")["size_bytes"].max()
+    together = together.assign(size_bytes=together["meeting"].map(largest))
+    key = ["repeat", "rank", "start_ns", "collective"]
+    lone = collectives.merge(met[key].assign(met=True), on=key, how="left")
+    lone = lone[lone["met"].isna().to_numpy()].assign(ranks=-1)
+    rows = pd.concat([each for each in (together, lone) if len(each)], ignore_index=True)
+    group = rows["group_description"].astype(object)
+    size = rows["group_size"].where(rows["group_size"] > 0, rows["ranks"])
+    return rows.assign(
+        operation=rows["operation"].astype(object).replace("", "unknown"),
+        dtype=rows["dtype"].astype(object),
+        group_name=group.where(group != "", rows["group"].astype(object)),
+        group_ranks_count=size,
+        time_ns=rows["end_ns"] - rows["start_ns"],
+        with_waiting=rows["ranks"] < 0,
+    )
+
+
+def _sizes(moved: pd.DataFrame) -> pd.DataFrame:
+    """Return calls, time and bandwidth of each operation, group and size; the longest first."""
+    by_size = moved.groupby([*_BY, "group_ranks_count", "with_waiting"], dropna=False)
+    rows = by_size.agg(
+        calls=("time_ns", "size"), time_ns=("time_ns", "sum"), median_time_ns=("time_ns", "median")
+    ).reset_index()
+    rows = rows.sort_values("time_ns", ascending=False, ignore_index=True)
+    seconds = rows["time_ns"] / _NS_PER_S
+    known = (rows["size_bytes"] >= 0) & (seconds > 0)
+    algorithm = (rows["size_bytes"] * rows["calls"] / seconds).where(known)
+    factor = _factor(rows["operation"], rows["group_ranks_count"])
+    rows["algorithm_bandwidth_bytes_per_s"] = algorithm
+    rows["bus_bandwidth_bytes_per_s"] = algorithm * factor
+    return rows
+
+
+def _waiting(met: Meetings, config: Config) -> tuple[Finding, ...]:
+    rows = met.rows
+    if rows.empty:
+        return ()
+    wait, transfer = int(rows["wait_ns"].sum()), int(rows["transfer_ns"].sum())
+    share = wait / max(wait + transfer, 1)
+    worst = _by_meeting(met).iloc[0]
+    heavy = share > config.warn_wait_share
+    ranks, calls = rows["rank"].nunique(), rows["meeting"].nunique()
+    return (
+        Finding(
+            severity=Severity.WARN if heavy else Severity.INFO,
+            message=f"Of the {duration(wait + transfer)} that {ranks} ranks spent in {calls} "
+            f"collectives (sum over ranks), {share:.0%} was waiting for the last rank to come and "
+            f"{1 - share:.0%} transfer; clocks agree to "
+            f"{duration(float(met.clocks['residual_ns'].max()))}.",
+            metric="collectives.wait_share",
+            value=share,
+            unit="share",
+            evidence={
+                "operation": str(worst["operation"]),
+                "step": int(worst["step"]),
+                "last_rank": int(worst["last_rank"]),
+            },
+            advice="The ranks do not come together: see the stragglers. A faster network would "
+            "not help."
+            if heavy
+            else "",
+        ),
+    )
+
+
+def _fastest(sizes: pd.DataFrame) -> tuple[Finding, ...]:
+    """Return the bandwidth of the calls that moved the most bytes."""
+    known = sizes[sizes["bus_bandwidth_bytes_per_s"].notna()]
+    if known.empty:
+        return ()
+    row = known.iloc[int((known["size_bytes"] * known["calls"]).to_numpy().argmax())]
+    algorithm, bus = (row[f"{name}_bandwidth_bytes_per_s"] for name in ("algorithm", "bus"))
+    at_least = "at least " if row["with_waiting"] else ""
+    of = f" on {row['group_ranks_count']} ranks" if row["group_ranks_count"] > 0 else ""
+    return (
+        Finding(
+            severity=Severity.INFO,
+            message=f"{row['operation']} of {row['size_bytes'] / 1e6:.3g} MB{of}, which moves most "
+            f"bytes of all, reaches {at_least}{algorithm / 1e9:.3g} GB/s algorithm bandwidth and "
+            f"{at_least}{bus / 1e9:.3g} GB/s bus bandwidth (mean of {row['calls']} call(s)).",
+            metric=f"collectives.{row['operation']}_bus_bandwidth",
+            value=float(bus),
+            unit="bytes_per_s",
+            evidence={"operation": row["operation"], "size_bytes": int(row["size_bytes"])},
+        ),
+    )
+
+
+def _metrics(sizes: pd.DataFrame, met: Meetings, collectives: pd.DataFrame) -> dict[str, Metric]:
+    metrics = {}
+    for operation, rows in sizes[sizes["bus_bandwidth_bytes_per_s"].notna()].groupby("operation"):
+        moved = rows["bus_bandwidth_bytes_per_s"] * rows["time_ns"]
+        metrics[f"{operation}_bus_bandwidth"] = Metric(
+            value=float(moved.sum() / rows["time_ns"].sum()),
+            unit="bytes_per_s",
+            title=f"Bus bandwidth of {operation}, all sizes"
+            + (", waiting included" if rows["with_waiting"].any() else ""),
+            better="higher",
+        )
+    delay = _delay(collectives).dropna()
+    parts: list[tuple[str, float, str, str]] = []
+    if len(met.rows):
+        time = met.rows["wait_ns"].sum() + met.rows["transfer_ns"].sum()
+        share = float(met.rows["wait_ns"].sum() / max(time, 1))
+        parts.append(("wait_share", share, "share", "Waiting for the last rank, of time in calls"))
+    if len(delay):
+        title = "Median time from the host's call to its start"
+        parts.append(("launch_delay", float(delay.median()), "ns", title))
+    return metrics | {
+        name: Metric(value=value, unit=unit, title=title, better="lower")
+        for name, value, unit, title in parts
+    }
+
+
+def _delay(rows: pd.DataFrame) -> "pd.Series[float]":
+    """Return the time from the host's call to the start, NaN where the call is unknown."""
+    delay: pd.Series[float] = (rows["start_ns"] - rows["call_ns"]).where(rows["call_ns"] >= 0)
+    return delay
+
+
+def _by_meeting(met: Meetings) -> pd.DataFrame:
+    """Return one row per call of all ranks, the longest waits first."""
+    rows = met.rows.assign(launch_delay_ns=_delay(met.rows))
+    by_meeting = rows.groupby("meeting")
+    last = rows[rows["last"].to_numpy()].set_index("meeting")
+    result = last[[*_BY_CALL, "group_description", "size_bytes", "ranks"]].assign(
+        last_rank=last["rank"],
+        arrival_skew_ns=by_meeting["arrival_ns"].max() - by_meeting["arrival_ns"].min(),
+        wait_ns=by_meeting["wait_ns"].sum(),
+        transfer_ns=last["transfer_ns"],
+        launch_delay_ns=last["launch_delay_ns"],
+    )
+    return result.sort_values("wait_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def _tables(sizes: pd.DataFrame, met: Meetings, config: Config) -> dict[str, Table]:
+    shown = sizes.rename(columns={"group_name": "group", "group_ranks_count": "ranks"})
+    shown["with_waiting"] = np.where(shown["with_waiting"], "yes", "no")
+    tables = {
+        "by_size": table(
+            shown.replace({"size_bytes": -1, "ranks": -1}, None),
+            title="Bandwidth by operation, group and size",
+            note="Time is that of the rank that came last; where ranks could not be matched it "
+            "contains waiting, and the bandwidth is a lower bound. Size is the larger of input and "
+            "output. Ranks are those of the group or, if it is unknown, those that took part.",
+            limit=config.max_rows,
+        ),
+    }
+    if met.rows.empty:
+        return tables
+    return tables | {
+        "by_rank": table(
+            _by_rank(met), title="Transfer, waiting and launch delay of each rank, all its calls"
+        ),
+        "by_call": table(
+            _by_meeting(met).replace({"size_bytes": -1}, None),
+            title="Calls, the longest waits first",
+            note="Waiting is the sum over ranks; transfer and launch delay are the last rank's.",
+            limit=config.max_rows,
+        ),
+        "clocks": table(
+            met.clocks,
+            title="Clocks, put side by side by the ends of calls",
+            note="The offset is how far a clock is ahead of the lowest rank's; the residual is the "
+            "median distance of its ends from the median end, after that. Ranks that no chain of "
+            "calls connects are not on one clock.",
+        ),
+    }
+
+
+def _by_rank(met: Meetings) -> pd.DataFrame:
+    rows = met.rows.assign(launch_delay_ns=_delay(met.rows))
+    result = rows.groupby("rank", observed=True).agg(
+        calls=("meeting", "size"),
+        times_last=("last", "sum"),
+        transfer_ns=("transfer_ns", "sum"),
+        wait_ns=("wait_ns", "sum"),
+        mean_launch_delay_ns=("launch_delay_ns", "mean"),
+    )
+    result["wait_share"] = result["wait_ns"] / (result["wait_ns"] + result["transfer_ns"])
+    return result.reset_index()
+
+
+def _charts(sizes: pd.DataFrame, met: Meetings) -> tuple[Chart, ...]:
+    bandwidth = Chart(
+        kind="scatter",
+        title="Bus bandwidth by size",
+        table="by_size",
+        x="size_bytes",
+        y=("bus_bandwidth_bytes_per_s",),
+        color="operation",
+    )
+    parts = Chart(
+        kind="stacked_bar",
+        title="Transfer and waiting of each rank",
+        table="by_rank",
+        x="rank",
+        y=("transfer_ns", "wait_ns"),
+    )
+    has_bandwidth = bool(sizes["bus_bandwidth_bytes_per_s"].notna().any())
+    return (*((bandwidth,) if has_bandwidth else ()), *((parts,) if len(met.rows) else ()))
+
+
+def _abstentions(
+    met: Meetings, sizes: pd.DataFrame, collectives: pd.DataFrame
+) -> tuple[Abstention, ...]:
+    """Return what is not known of which calls."""
+    meeting = int(collectives["operation"].isin(MEETING_OPERATIONS).sum())
+    recorded = met.rows.groupby("meeting")[["ranks", "group_size"]].max()
+    missing = int((recorded["ranks"] < recorded["group_size"]).sum())
+    moving = sizes[sizes["operation"] != "barrier"]
+    sizeless = int(moving.loc[moving["size_bytes"] < 0, "calls"].sum())
+    calls = int(moving["calls"].sum())
+    one = len(collectives["rank"].unique()) == 1
+    reasons = (
+        (
+            met.rows.empty,
+            "arrival skew and waiting",
+            "calls of one rank only were recorded: capture every rank"
+            if one
+            else "no call has a counterpart on the other ranks",
+        ),
+        (
+            bool(len(met.rows)) and met.unmatched > 0,
+            f"waiting in {met.unmatched} of {meeting} calls",
+            "the ranks did not record them equally often in their step, or not all of them",
+        ),
+        (
+            missing > 0,
+            f"all waiting in {missing} of {len(recorded)} collectives",
+            "their group has ranks that were not recorded: one of these may have come last",
+        ),
+        (
+            sizeless > 0,
+            f"bandwidth of {sizeless} of {calls} calls",
+            "the trace does not say how much they move: a newer PyTorch, or record_shapes, does",
+        ),
+    )
+    return tuple(Abstention(what=what, reason=reason) for holds, what, reason in reasons if holds)

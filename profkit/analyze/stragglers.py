@@ -1,0 +1,294 @@
+"""Stragglers: which rank the others wait for, in which step, and what made it late."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from profkit.analyze._lateness import Cause, fell_behind
+from profkit.analyze._meetings import Meetings, meetings
+from profkit.analyze.base import analysis
+from profkit.patterns import matching
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.settings import Settings
+from profkit.wording import duration
+
+_WHERE = ["repeat", "rank"]
+_PEER = ["rank", "arrival_ns", "start_ns", "call_ns", "offset_ns"]
+_LATE = ["late_ns", "caused_wait_ns"]
+_HOST_COMMUNICATION = ("gloo:*", "mpi:*", "ucc:*")
+_PLACES = {
+    "host": "host called late",
+    "device": "device did not get to it sooner",
+}
+_BEFORE, _INSIDE = "before the step", "in the step"
+_NAME_LENGTH = 80
+_ADVICE = (
+    "See what this rank does there that the others do not: more or larger data, a slower device, "
+    "a host that is shared."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/stragglers.yaml``."""
+
+    warn_share: float = 0.4
+    """Share of all waiting that one rank causes, above which it is a straggler."""
+
+    min_wait_share: float = 0.05
+    """Share of the time in collectives that must be waiting for any rank to be a straggler."""
+
+    max_causes: int = 20
+    """Collectives, those with the longest waits, in which the cause is looked for."""
+
+    max_rows: int = 1000
+    """Rows kept of each table."""
+
+
+@analysis(title="Stragglers")
+def analyze(
+    collectives: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame, config: Config
+) -> Result:
+    """Give the others' waiting in each collective to the rank that came last.
+
+    The clocks of the ranks are put side by side by the ends of collectives; a rank that is late by
+    less than these disagree is not called late. What made it late is looked for on its host if its
+    call came late, else on its device: its operators or kernels of that step are compared with
+    those of the rank that came in the middle of the others, and the cause is what ran when the
+    delay came to half of the lateness.
+    """
+    if collectives.empty:
+        return Result.abstain("stragglers", "no communication call was recorded")
+    met = meetings(collectives)
+    if met.rows.empty:
+        reason = "no call could be matched with one on another rank: capture every rank"
+        return Result.abstain("stragglers", reason)
+    late, close = _late(met)
+    missing = _abstentions(close, met)
+    if late.empty:
+        return Result(abstentions=missing)
+    total = int((met.rows["wait_ns"] + met.rows["transfer_ns"]).sum())
+    causes = _causes(late.head(config.max_causes), cpu_ops, kernels)
+    ranks, steps = _summed(late, ["rank"]), _summed(late, ["step", "rank"])
+    return Result(
+        findings=_findings(ranks, met.rows["meeting"].nunique(), causes, total, config),
+        metrics={
+            "largest_share": Metric(
+                value=float(ranks["wait_share"].iloc[0]),
+                unit="share",
+                title="Waiting caused by the rank that causes most, of all waiting",
+                better="lower",
+            ),
+            "wait_share": Metric(
+                value=float(late["caused_wait_ns"].sum() / max(total, 1)),
+                unit="share",
+                title="Waiting for late ranks, of time in collectives",
+                better="lower",
+            ),
+        },
+        tables=_tables(ranks, steps, causes, config),
+        charts=(
+            Chart(
+                kind="bar",
+                title="Waiting of the others that each rank caused",
+                table="by_rank",
+                x="rank",
+                y=("caused_wait_ns",),
+            ),
+        ),
+        abstentions=missing,
+    )
+
+
+def _late(met: Meetings) -> tuple[pd.DataFrame, int]:
+    """Return the last rank's row of each collective, and how many were too close to tell.
+
+    `late_ns` is how long after the rank that came in the middle of the others it came.
+    """
+    rows = met.rows.merge(met.clocks[[*_WHERE, "residual_ns"]], on=_WHERE)
+    others = rows[~rows["last"].to_numpy()].sort_values(["meeting", "arrival_ns"], kind="stable")
+    middle = (others.groupby("meeting").cumcount() == (others["ranks"] - 2) // 2).to_numpy()
+    peer = others[middle].set_index("meeting")[_PEER]
+    last = rows[rows["last"].to_numpy()].merge(
+        peer.add_prefix("peer_"), left_on="meeting", right_index=True
+    )
+    last["late_ns"] = last["arrival_ns"] - last["peer_arrival_ns"]
+    last["caused_wait_ns"] = last["meeting"].map(rows.groupby("meeting")["wait_ns"].sum())
+    doubt = last["meeting"].map(rows.groupby("meeting")["residual_ns"].max())
+    told = (last["late_ns"] > doubt).to_numpy()
+    late = last[told].sort_values("caused_wait_ns", ascending=False, kind="stable")
+    return late.reset_index(drop=True), int((~told).sum())
+
+
+def _summed(late: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return how often each rank was late and what waiting it caused, the most first."""
+    rows = late.groupby(by, observed=True).agg(
+        times_late=("late_ns", "size"),
+        longest_late_ns=("late_ns", "max"),
+        caused_wait_ns=("caused_wait_ns", "sum"),
+    )
+    rows["wait_share"] = rows["caused_wait_ns"] / max(int(rows["caused_wait_ns"].sum()), 1)
+    ordered = rows.sort_values("caused_wait_ns", ascending=False, kind="stable")
+    return ordered.reset_index()
+
+
+def _causes(late: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per collective of `late`, with where its last rank fell behind."""
+    # What a call of Gloo itself does is the waiting, not its cause.
+    own = matching(cpu_ops["name"], _HOST_COMMUNICATION)
+    host = _by_rank(cpu_ops[~own], "tid")
+    device = _by_rank(kernels[(kernels["kind"] != "communication").to_numpy()], "stream")
+    found = []
+    for row in late.to_dict("records"):
+        place = _place(row)
+        timelines = host if place == "host" else device
+        found.append((place, _cause(row, timelines, place) if place else None))
+    columns = ["repeat", "step", "operation", "size_bytes", "rank", *_LATE]
+    return (
+        late[columns]
+        .replace({"size_bytes": -1}, None)
+        .assign(
+            compared_with_rank=late["peer_rank"],
+            place=[place for place, _ in found],
+            since=[_since(cause) for _, cause in found],
+            fell_behind_in=[cause.running if cause else "" for _, cause in found],
+            fell_behind_after=[cause.after if cause else "" for _, cause in found],
+        )
+    )
+
+
+def _by_rank(rows: pd.DataFrame, thread: str) -> dict[Hashable, pd.DataFrame]:
+    """Return the timelines of each repeat and rank; threads are numbered as they first appear."""
+    timelines: dict[Hashable, pd.DataFrame] = {}
+    names = len(rows["name"].cat.categories)
+    for where, each in rows.groupby(_WHERE, observed=True):
+        ordered = each.sort_values("start_ns", kind="stable")
+        key = pd.factorize(ordered[thread])[0] * names + ordered["name"].cat.codes
+        columns = ordered[["step", "name", "start_ns", "end_ns"]]
+        timelines[where] = columns.assign(key=key)
+    return timelines
+
+
+def _since(cause: Cause | None) -> str:
+    """Return whether the rank was in time at the beginning; "" if unknown."""
+    if cause is None:
+        return ""
+    return _INSIDE if cause.after else _BEFORE
+
+
+def _place(row: Mapping[Hashable, Any]) -> str:
+    """Return where the rank was late: at the host's call, or only after it; "" if unknown."""
+    if row["call_ns"] < 0 or row["peer_call_ns"] < 0:
+        return ""
+    called = (row["call_ns"] - row["offset_ns"]) - (row["peer_call_ns"] - row["peer_offset_ns"])
+    # A late call does not matter if the device would have come to it no sooner.
+    at_once = row["start_ns"] - row["call_ns"] < row["late_ns"]
+    if at_once and 2 * called >= row["late_ns"]:
+        return "host"
+    return "device" if row["kind"] == "device" else ""
+
+
+def _cause(
+    row: Mapping[Hashable, Any], timelines: Mapping[Hashable, pd.DataFrame], place: str
+) -> Cause | None:
+    """Compare what the late rank and its peer did in the step until they came."""
+    until = "call_ns" if place == "host" else "start_ns"
+    before = []
+    for rank, end in ((row["rank"], row[until]), (row["peer_rank"], row[f"peer_{until}"])):
+        timeline = timelines.get((row["repeat"], rank))
+        if timeline is None:
+            return None
+        same = timeline["step"] == row["step"]
+        before.append(timeline[same & (timeline["start_ns"] < end)])
+    ahead = row["offset_ns"] - row["peer_offset_ns"]
+    return fell_behind(*before, late_ns=row["late_ns"], ahead_ns=ahead)
+
+
+def _findings(
+    ranks: pd.DataFrame,
+    calls: int,
+    causes: pd.DataFrame,
+    total: int,
+    config: Config,
+) -> tuple[Finding, ...]:
+    worst = ranks.iloc[0]
+    rank, share = int(worst["rank"]), float(worst["wait_share"])
+    waited = int(ranks["caused_wait_ns"].sum())
+    bad = share > config.warn_share and waited > config.min_wait_share * total
+    message = (
+        f"Rank {rank} came last to {int(worst['times_late'])} of {calls} collectives and caused "
+        f"{share:.0%} of the {duration(waited)} that ranks waited for late ones (sum over ranks; "
+        f"{waited / max(total, 1):.0%} of their time in collectives)"
+    )
+    evidence: dict[str, str | int | float] = {"rank": rank}
+    own = causes[causes["rank"] == rank]
+    if len(own):
+        row = own.iloc[0]
+        message += f": most of it {_story(row)}"
+        evidence |= {"step": int(row["step"]), "operation": str(row["operation"])}
+    return (
+        Finding(
+            severity=Severity.WARN if bad else Severity.INFO,
+            message=f"{message}.",
+            metric="stragglers.largest_share",
+            value=share,
+            unit="share",
+            evidence=evidence,
+            advice=_ADVICE if bad else "",
+        ),
+    )
+
+
+def _story(row: "pd.Series[Any]") -> str:
+    """Return how the rank came to be late, for the sentence of a finding."""
+    step = f" of step {row['step']}" if row["step"] >= 0 else ""
+    story = f"at the {row['operation']}{step}, {duration(row['late_ns'])} after rank "
+    story += f"{row['compared_with_rank']}"
+    if row["place"]:
+        story += f", because its {_PLACES[row['place']]}"
+    if row["since"] == _BEFORE:
+        return f"{story}; it was behind already when the {'step' if step else 'recording'} began"
+    if row["fell_behind_in"]:
+        return f"{story}; it fell behind in {_short(row['fell_behind_in'])}"
+    if row["fell_behind_after"]:
+        return f"{story}; it fell behind after {_short(row['fell_behind_after'])}"
+    return story
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME_LENGTH else f"{name[:_NAME_LENGTH]}…"
+
+
+def _tables(
+    ranks: pd.DataFrame, steps: pd.DataFrame, causes: pd.DataFrame, config: Config
+) -> dict[str, Table]:
+    note = "Waiting is that of the other ranks, summed; shares are of all waiting for late ranks."
+    return {
+        "by_rank": table(ranks, title="Ranks that came last", note=note),
+        "by_step": table(
+            steps, title="Steps and ranks that came last", note=note, limit=config.max_rows
+        ),
+        "causes": table(
+            causes,
+            title="Where the last rank fell behind, by the waiting it caused",
+            note="Late is after the rank that came in the middle of the others, which it is "
+            "compared with. It fell behind in what ran there when the delay came to half of that; "
+            "empty if nothing was recorded then: Python code, or another process.",
+            limit=config.max_rows,
+        ),
+    }
+
+
+def _abstentions(close: int, met: Meetings) -> tuple[Abstention, ...]:
+    calls = met.rows["meeting"].nunique()
+    if not close:
+        return ()
+    doubt = duration(float(met.clocks["residual_ns"].max()))
+    return (
+        Abstention(
+            what=f"the last rank of {close} of {calls} collectives",
+            reason=f"it came within what the clocks of the ranks disagree by ({doubt} at most)",
+        ),
+    )

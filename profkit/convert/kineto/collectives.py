@@ -1,0 +1,201 @@
+"""Communication calls: what each moves, in which group, and which call of the host asked for it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from profkit.convert.kineto.columns import Column, Text
+from profkit.convert.kineto.events import UNKNOWN_NS, Ints
+from profkit.convert.kineto.link import any_row, at_or
+from profkit.convert.kineto.messages import (
+    NO_MESSAGE,
+    RANKS_BELOW,
+    UNKNOWN,
+    Message,
+    elements,
+    operation_of,
+    plausible,
+    size_bytes,
+)
+from profkit.convert.kineto.tree import is_asynchronous
+
+if TYPE_CHECKING:
+    from profkit.convert.kineto.tables import Linker
+
+# Ranges that the process groups of PyTorch open around the call itself, named after the backend.
+_BACKEND_RANGE = re.compile(r"(?:nccl|rccl|xccl|gloo|mpi|ucc):")
+_DISPATCHED = re.compile(r"c10d::")
+
+
+def communication(linker: "Linker", kernels: pa.Table) -> dict[str, Any]:
+    """Return the columns of `collectives`: the communication kernels, and the host's own calls.
+
+    `kernels` is the table of that name, in the order of ``linker.work_rows``.
+    """
+    ops, names = linker.ops, linker.gathered.names
+    at = np.flatnonzero(_is_communication(kernels["kind"].combine_chunks()))
+    call, op = (each[at] for each in linker.launch)
+    on_host = names.matching(is_asynchronous)[ops["name"][linker.op_rows]]
+    host = linker.op_rows[on_host]
+    op_row = np.concatenate([at_or(linker.op_rows, op), host])
+    words = Words(
+        names=names,
+        texts=linker.gathered.texts,
+        messages=linker.gathered.messages.all(),
+        group=linker.group,
+    )
+    rows = linker.work_rows[at]
+    name = np.concatenate([linker.work["name"][rows], ops["name"][host]])
+    message = np.concatenate([linker.work["message"][rows], ops["message"][host]])
+    numbers = described(message, name, op_row, columns=ops, parents=linker.tree.parent, words=words)
+    asking = at_or(linker.calls["start"], call, at_or(ops["start"], op_row[: len(at)], UNKNOWN_NS))
+    call_ns = np.concatenate([asking, asked_by(names, ops, host)])
+    device = kernels.take(at)
+    unknown = np.full(len(host), -1, dtype=np.int64)
+    columns = {
+        "kind": np.repeat(np.array(["device", "host"], dtype=object), [len(at), len(host)]),
+        "name": names.decoded(name),
+        "start_ns": np.concatenate([device["start_ns"], ops["start"][host] + linker.base_ns]),
+        "end_ns": np.concatenate([device["end_ns"], ops["end"][host] + linker.base_ns]),
+        "call_ns": np.where(call_ns == UNKNOWN_NS, UNKNOWN, call_ns + linker.base_ns),
+        "correlation": np.concatenate([device["correlation"], unknown]),
+        "op": np.concatenate([device["op"], linker.op_of_row[host]]),
+        "step": np.concatenate([device["step"], linker.op_step[host]]),
+        **columns_of(words.messages, numbers),
+    }
+    order = np.argsort(columns["start_ns"], kind="stable")
+    ordered = {name: pa.array(each).take(pa.array(order)) for name, each in columns.items()}
+    return ordered | {"collective": np.arange(len(order))}
+
+
+def _is_communication(kinds: pa.DictionaryArray) -> NDArray[np.bool_]:
+    named = np.array([each == "communication" for each in kinds.dictionary.to_pylist()] or [False])
+    result: NDArray[np.bool_] = named[kinds.indices.to_numpy(zero_copy_only=False)]
+    return result
+
+
+def _nearest_with(flags: Column, rows: Ints, parents: Ints) -> Ints:
+    """Return for each of `rows` itself or its nearest ancestor whose flag is set; -1 if none."""
+    found = rows
+    while (climbs := (found >= 0) & ~any_row(flags, found)).any():
+        found = np.where(climbs, parents[found], found)
+    return found
+
+
+def is_backend_range(name: str) -> bool:
+    """Return whether a range of this name has a communication call's inputs as its own."""
+    return _BACKEND_RANGE.match(name) is not None
+
+
+def described(  # noqa: PLR0913 - one column each
+    own: Ints,
+    own_name: Ints,
+    ops: Ints,
+    *,
+    columns: Mapping[str, Column],
+    parents: Ints,
+    words: "Words",
+) -> Ints:
+    """Return the number in `words` of what is known of each call.
+
+    `own` are the numbers of what the calls themselves say, `own_name` those of their names, and
+    `ops` the rows of the operators they belong to, in `columns`. Failing the call, the nearest
+    operator counts that says something; failing that, the backend's range around it and the
+    shapes of its inputs; failing that, the name.
+    """
+    above = _nearest_with(columns["message"] > 0, ops, parents)
+    said = np.where(own > 0, own, at_or(columns["message"].astype(np.int64), above, 0))
+    ranges = words.names.matching(is_backend_range)[columns["name"]]
+    around = _nearest_with(ranges, np.where(said > 0, -1, ops), parents)
+    texts = [
+        at_or(columns[each].astype(np.int64), around, 0) for each in ("name", "shapes", "types")
+    ]
+    of_range = np.where(texts[0] > 0, texts[0], own_name)
+    distinct, which = np.unique(np.stack([said, of_range, *texts[1:]]), axis=1, return_inverse=True)
+    numbers = [words.number(*each) for each in distinct.T.tolist()]
+    return np.array(numbers, dtype=np.int64)[which.ravel()]
+
+
+class Words:
+    """The texts and messages of one trace by number; new messages get numbers after the old."""
+
+    def __init__(
+        self, *, names: Text, texts: Text, messages: Sequence[Message], group: Message
+    ) -> None:
+        self.names = names
+        self.messages = [*messages]
+        self._name = list(names.numbers)
+        self._text = list(texts.numbers)
+        self._group = group
+
+    def number(self, said: int, name: int, shapes: int, types: int) -> int:
+        """Return the number of the message `said`, or of a new one from a range."""
+        message = self.messages[said]
+        if not said:
+            given, dtype = elements(self._text[shapes], self._text[types])
+            operation = operation_of(self._name[name])
+            message = Message(operation=operation, given=given, dtype=dtype)
+        if not message.group and message.size < 0:
+            group = self._group
+            message = message._replace(
+                group=group.group,
+                description=group.description,
+                ranks=group.ranks,
+                size=group.size,
+            )
+        self.messages.append(message)
+        return len(self.messages) - 1
+
+
+def columns_of(messages: Sequence[Message], numbers: Ints) -> dict[str, Column]:
+    """Return the columns that say what each call moves."""
+    texts = {"operation": 0, "group": 1, "group_description": 2, "group_ranks": 3, "dtype": 7}
+    counts = {"group_size": 4, "in_elements": 5, "out_elements": 6}
+    columns = {
+        name: np.array([each[at] for each in messages], dtype=object)[numbers]
+        for name, at in texts.items()
+    }
+    columns |= {
+        name: np.array([each[at] for each in messages], dtype=np.int64)[numbers]
+        for name, at in counts.items()
+    }
+    sizes = np.array([size_bytes(each) for each in messages], dtype=np.int64)
+    return columns | {"size_bytes": sizes[numbers]}
+
+
+def asked_by(names: Text, ops: Mapping[str, Column], ranges: Ints) -> Ints:
+    """Return the start of the operator that asked for each of the `ranges`, rows of `ops`.
+
+    Gloo runs calls on threads of its own, in the order in which they were asked for. So where
+    there are as many operators as ranges of an operation, the n-th belongs to the n-th.
+    """
+    result = np.full(len(ranges), UNKNOWN_NS, dtype=np.int64)
+    dispatched = np.flatnonzero(names.matching(_DISPATCHED.match)[ops["name"]])
+    operations = Text()
+    operation = operations.codes(map(operation_of, names.numbers))[ops["name"]]
+    for each in np.unique(operation[ranges]):
+        rows = np.flatnonzero(operation[ranges] == each)
+        rows = rows[np.argsort(ops["start"][ranges[rows]], kind="stable")]
+        asked = np.sort(ops["start"][dispatched[operation[dispatched] == each]])
+        if len(asked) == len(rows) and (asked <= ops["start"][ranges[rows]]).all():
+            result[rows] = asked
+    return result
+
+
+def only_group(distributed_info: Any) -> Message:
+    """Return the group of every call, where a trace says that there is only one."""
+    groups = distributed_info.get("pg_config") if isinstance(distributed_info, dict) else None
+    if not isinstance(groups, list) or len(groups) != 1 or not isinstance(groups[0], dict):
+        return NO_MESSAGE
+    name, description, size = (groups[0].get(key) for key in ("pg_name", "pg_desc", "pg_size"))
+    ranks = groups[0].get("ranks")
+    return Message(
+        group=str(name or ""),
+        description=str(description or ""),
+        ranks=str(ranks).replace(" ", "") if isinstance(ranks, list) else "",
+        size=plausible(size, RANKS_BELOW),
+    )

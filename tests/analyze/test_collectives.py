@@ -1,0 +1,203 @@
+import pandas as pd
+import pytest
+
+from profkit import schema
+from profkit.analyze import collectives
+from profkit.analyze._meetings import meetings
+
+# Beyond 2**53, where a float would lose nanoseconds.
+ORIGIN = 1_790_000_000_000_000_001
+
+
+def call(rank, start, end, operation="allreduce", **rest):
+    known = {"repeat": 0, "kind": "device", "step": 5, "group": "0", "group_size": 2}
+    known |= {"group_description": "default_pg", "dtype": "float32", "size_bytes": 1000}
+    times = {"start_ns": ORIGIN + start, "end_ns": ORIGIN + end, "call_ns": ORIGIN + start - 3}
+    return {"rank": rank, "operation": operation, "collective": start} | known | times | rest
+
+
+def frame(*rows):
+    return schema.frame("collectives", rows)
+
+
+def run(*rows, **settings):
+    return collectives.analyze.run(frame(*rows), config=collectives.Config(**settings))
+
+
+def rows(result, table):
+    found = result.tables[table]
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+
+# The clock of rank 1 is 1000 ns ahead; it comes 30 ns late to the first, 10 early to the second.
+TWO_RANKS = (
+    call(0, 100, 150),
+    call(1, 1130, 1150),
+    call(0, 210, 250),
+    call(1, 1200, 1250),
+)
+
+
+def test_clocks_are_put_side_by_side_by_the_ends():
+    met = meetings(frame(*TWO_RANKS))
+    assert met.clocks.to_dict("list") == {
+        "repeat": [0, 0], "rank": [0, 1], "offset_ns": [0, 1000], "residual_ns": [0.0, 0.0],
+    }  # fmt: skip
+    columns = ["rank", "meeting", "wait_ns", "transfer_ns", "last"]
+    assert [tuple(row) for row in met.rows[columns].itertuples(index=False)] == [
+        (0, 0, 30, 20, False),
+        (0, 1, 0, 40, True),
+        (1, 0, 0, 20, True),
+        (1, 1, 10, 40, False),
+    ]
+    assert met.rows["arrival_ns"].tolist() == [ORIGIN + ns for ns in (100, 210, 130, 200)]
+
+
+def test_clocks_are_connected_along_a_pipeline():
+    ahead = [100_000 * (rank % 3) for rank in range(40)]
+    given = [
+        call(rank, at + ahead[rank], at + 50 + ahead[rank], group=f"{low}")
+        for at in (1000, 2000, 3000)
+        for low in range(39)
+        for rank in (low, low + 1)
+    ]
+    assert meetings(frame(*given)).clocks["offset_ns"].tolist() == ahead
+
+
+def test_clocks_that_never_meet_stay_as_they_are():
+    given = [
+        call(rank, at + 500 * rank, at + 50 + 500 * rank, group=group)
+        for at in (10_000, 20_000)
+        for group, ranks in (("a", (0, 1)), ("b", (2, 3)))
+        for rank in ranks
+    ]
+    assert meetings(frame(*given)).clocks["offset_ns"].tolist() == [0, 500, 0, 500]
+
+
+def test_waiting_is_told_from_transfer():
+    result = run(*TWO_RANKS, call(0, 300, 310, "broadcast"))
+    assert result.findings[0].message == (
+        "Of the 160 ns that 2 ranks spent in 2 collectives (sum over ranks), 25% was waiting for "
+        "the last rank to come and 75% transfer; clocks agree to 0 ns."
+    )
+    assert rows(result, "by_rank") == [
+        {"rank": 0, "calls": 2, "times_last": 1, "transfer_ns": 60, "wait_ns": 30}
+        | {"mean_launch_delay_ns": 3.0, "wait_share": 30 / 90},
+        {"rank": 1, "calls": 2, "times_last": 1, "transfer_ns": 60, "wait_ns": 10}
+        | {"mean_launch_delay_ns": 3.0, "wait_share": 10 / 70},
+    ]
+    assert rows(result, "by_call") == [
+        {"repeat": 0, "step": 5, "operation": "allreduce", "group_description": "default_pg"}
+        | {"size_bytes": 1000, "ranks": 2, "last_rank": last, "arrival_skew_ns": skew}
+        | {"wait_ns": skew, "transfer_ns": transfer, "launch_delay_ns": 3}
+        for last, skew, transfer in ((1, 30, 20), (0, 10, 40))
+    ]
+    assert result.abstentions == ()
+
+
+def test_bandwidth_divides_by_the_time_of_the_last_rank():
+    result = run(*TWO_RANKS, call(0, 300, 310, "broadcast"))
+    shared = {"group": "default_pg", "size_bytes": 1000, "dtype": "float32", "ranks": 2}
+    assert rows(result, "by_size") == [
+        {"operation": "allreduce", "with_waiting": "no", "calls": 2, "time_ns": 60}
+        | shared
+        | {"median_time_ns": 30.0, "algorithm_bandwidth_bytes_per_s": pytest.approx(2000 / 60e-9)}
+        | {"bus_bandwidth_bytes_per_s": pytest.approx(2000 / 60e-9)},
+        {"operation": "broadcast", "with_waiting": "yes", "calls": 1, "time_ns": 10}
+        | shared
+        | {"median_time_ns": 10.0, "algorithm_bandwidth_bytes_per_s": pytest.approx(1e11)}
+        | {"bus_bandwidth_bytes_per_s": pytest.approx(1e11)},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("operation", "factor"),
+    [
+        ("allreduce", 1.75),
+        ("reduce_scatter", 0.875),
+        ("allgather", 0.875),
+        ("alltoall", 0.875),
+        ("broadcast", 1.0),
+        ("reduce", 1.0),
+    ],
+)
+def test_bus_bandwidth_has_the_factors_of_nccl(operation, factor):
+    (row,) = rows(run(call(0, 0, 100, operation, group_size=8)), "by_size")
+    assert row["algorithm_bandwidth_bytes_per_s"] == pytest.approx(1e10)
+    assert row["bus_bandwidth_bytes_per_s"] == pytest.approx(factor * 1e10)
+
+
+def test_one_rank_alone_knows_no_skew():
+    result = run(call(0, 0, 100), call(0, 200, 280))
+    assert [(each.what, each.reason) for each in result.abstentions] == [
+        (
+            "arrival skew and waiting",
+            "calls of one rank only were recorded: capture every rank",
+        )
+    ]
+    assert set(result.tables) == {"by_size"}
+    assert "wait_share" not in result.metrics
+    (finding,) = result.findings
+    assert "at least 11.1 GB/s algorithm bandwidth" in finding.message
+
+
+def test_calls_that_ranks_made_unequally_often_are_not_matched():
+    result = run(*TWO_RANKS, call(0, 400, 410, step=6), call(0, 500, 510, step=7))
+    assert [each.what for each in result.abstentions] == ["waiting in 2 of 6 calls"]
+    assert {row["with_waiting"]: row["calls"] for row in rows(result, "by_size")} == {
+        "no": 2,
+        "yes": 2,
+    }
+
+
+def test_without_a_group_all_ranks_must_agree():
+    unknown = {"group": "", "group_description": "", "group_size": -1}
+    given = [row | unknown for row in TWO_RANKS]
+    assert len(meetings(frame(*given)).rows) == 4
+    third = call(2, 100, 150, "allgather") | unknown
+    assert len(meetings(frame(*given, third)).rows) == 0
+
+
+def test_ranks_that_were_not_recorded_may_have_come_last():
+    result = run(*(row | {"group_size": 4} for row in TWO_RANKS))
+    assert [each.what for each in result.abstentions] == ["all waiting in 2 of 2 collectives"]
+
+
+def test_unknown_sizes_are_no_bandwidth():
+    result = run(*(row | {"size_bytes": -1} for row in TWO_RANKS))
+    assert [each.what for each in result.abstentions] == ["bandwidth of 2 of 2 calls"]
+    (row,) = rows(result, "by_size")
+    assert (row["size_bytes"], row["bus_bandwidth_bytes_per_s"]) == (None, None)
+
+
+def ranks(converted, paths):
+    read = [converted(path, rank)["collectives"] for rank, path in enumerate(paths)]
+    text = read[0].select_dtypes("category").columns
+    joined = pd.concat([each.astype(dict.fromkeys(text, object)) for each in read])
+    return joined.astype(dict.fromkeys(text, "category")).reset_index(drop=True)
+
+
+def test_eight_real_ranks_mostly_wait_for_the_last(converted, real_data):
+    paths = sorted((real_data / "kineto/dlrm_8rank_v100").glob("*.json.gz"))
+    given = ranks(converted, paths)
+    result = collectives.analyze.run(given, config=collectives.Config())
+    # Eight processes of one machine have one clock: what the ends say must agree with that.
+    clocks = rows(result, "clocks")
+    assert max(abs(row["offset_ns"]) for row in clocks) < 3_000
+    assert max(row["residual_ns"] for row in clocks) < 2_000
+    assert result.metrics["wait_share"].value == pytest.approx(0.965, abs=0.005)
+    by_rank = rows(result, "by_rank")
+    assert [row["times_last"] for row in by_rank] == [0, 0, 0, 0, 1, 2, 0, 5]
+    total = (given["end_ns"] - given["start_ns"]).sum()
+    assert sum(row["wait_ns"] + row["transfer_ns"] for row in by_rank) == total
+    largest = next(row for row in rows(result, "by_size") if row["size_bytes"] == 1576964)
+    assert largest["time_ns"] == 86_000
+    assert largest["bus_bandwidth_bytes_per_s"] == pytest.approx(1.75 * 1576964 / 86e-6)
+
+
+def test_two_real_ranks_have_no_sizes_and_little_waiting(converted, real_data):
+    paths = sorted((real_data / "kineto/llama_2rank_rtx4090").glob("*.json.gz"))
+    result = collectives.analyze.run(ranks(converted, paths), config=collectives.Config())
+    assert [each.what for each in result.abstentions] == ["bandwidth of 19 of 19 calls"]
+    assert result.metrics["wait_share"].value == pytest.approx(0.0436, abs=0.001)
+    assert [row["offset_ns"] for row in rows(result, "clocks")] == [0, 247503]

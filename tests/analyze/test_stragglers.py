@@ -1,0 +1,182 @@
+import pandas as pd
+import pytest
+
+from profkit import schema
+from profkit.analyze import stragglers
+
+ORIGIN = 1_790_000_000_000_000_001
+
+
+def at(start, end, **rest):
+    return {"repeat": 0, "step": 5, "start_ns": ORIGIN + start, "end_ns": ORIGIN + end} | rest
+
+
+def call(rank, start, end, called, **rest):
+    known = {"rank": rank, "kind": "device", "operation": "allreduce", "group": "0"}
+    return at(start, end, call_ns=ORIGIN + called, size_bytes=8, **(known | rest))
+
+
+def op(rank, name, start, end, **rest):
+    return at(start, end, rank=rank, name=name, kind="operator", tid=10 + rank, **rest)
+
+
+def kernel(rank, name, start, end, **rest):
+    return at(start, end, rank=rank, name=name, kind="compute", stream=7, **rest)
+
+
+def run(calls, ops=(), work=(), **settings):
+    return stragglers.analyze.run(
+        schema.frame("collectives", calls),
+        schema.frame("cpu_ops", ops),
+        schema.frame("kernels", work),
+        config=stragglers.Config(**settings),
+    )
+
+
+def rows(result, table):
+    found = result.tables[table]
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+
+def cause(result, *names):
+    return tuple(rows(result, "causes")[0][name] for name in names)
+
+
+# Rank 2 calls at 400 what ranks 0 and 1 call at 100; all end at 500.
+LATE_CALL = [call(0, 110, 500, 100), call(1, 120, 500, 100), call(2, 410, 500, 400)]
+
+
+def test_the_operator_in_which_the_last_rank_fell_behind_is_found():
+    ops = [
+        *(op(0, "aten::a", 10, 20), op(0, "aten::b", 20, 30), op(0, "aten::c", 30, 40)),
+        *(op(1, "aten::a", 11, 20), op(1, "aten::b", 21, 30), op(1, "aten::c", 31, 40)),
+        *(op(2, "aten::a", 10, 20), op(2, "outer", 25, 360), op(2, "aten::b", 30, 320)),
+        op(2, "aten::c", 330, 340),
+    ]
+    result = run(LATE_CALL, ops)
+    assert rows(result, "causes") == [
+        {"repeat": 0, "step": 5, "operation": "allreduce", "size_bytes": 8, "rank": 2}
+        | {"late_ns": 300, "caused_wait_ns": 590, "compared_with_rank": 0, "place": "host"}
+        | {"since": "in the step", "fell_behind_in": "aten::b", "fell_behind_after": "aten::b"}
+    ]
+    assert result.findings[0].message == (
+        "Rank 2 came last to 1 of 1 collectives and caused 100% of the 590 ns that ranks waited "
+        "for late ones (sum over ranks; 69% of their time in collectives): most of it at the "
+        "allreduce of step 5, 300 ns after rank 0, because its host called late; it fell behind "
+        "in aten::b."
+    )
+    assert result.findings[0].severity == "warn"
+
+
+def test_a_gap_without_operators_is_after_the_last_one():
+    ops = [op(rank, "aten::a", 10, 20) for rank in range(3)]
+    ops += [op(0, "aten::b", 30, 40), op(1, "aten::b", 30, 40), op(2, "aten::b", 330, 340)]
+    found = cause(run(LATE_CALL, ops), "since", "fell_behind_in", "fell_behind_after")
+    assert found == ("in the step", "", "aten::a")
+
+
+def test_a_rank_may_be_behind_before_the_step_begins():
+    ops = [op(0, "aten::a", 10, 20), op(1, "aten::a", 10, 20), op(2, "aten::a", 310, 320)]
+    result = run(LATE_CALL, ops)
+    assert cause(result, "since", "fell_behind_in", "fell_behind_after") == (
+        "before the step",
+        "",
+        "",
+    )
+    assert "it was behind already when the step began." in result.findings[0].message
+
+
+def test_clocks_that_differ_do_not_mislead():
+    # The clock of rank 1 is 10 us ahead, and rank 1 is in time.
+    calls = [call(0, 400, 500, 390), call(1, 10_110, 10_500, 10_100)]
+    ops = [op(0, "aten::a", 10, 380), op(1, "aten::a", 10_010, 10_020)]
+    ops += [op(0, "aten::b", 380, 385), op(1, "aten::b", 10_020, 10_030)]
+    found = cause(run(calls, ops), "rank", "late_ns", "place", "fell_behind_in")
+    assert found == (0, 290, "host", "aten::a")
+
+
+def test_a_busy_device_is_late_although_the_host_called_in_time():
+    calls = [call(0, 110, 500, 100), call(1, 410, 500, 100)]
+    work = [kernel(0, "gemm", 50, 60), kernel(0, "relu", 60, 70)]
+    work += [kernel(1, "gemm", 50, 390), kernel(1, "relu", 390, 400)]
+    found = cause(run(calls, work=work), "rank", "place", "fell_behind_in")
+    assert found == (1, "device", "gemm")
+
+
+def test_what_only_one_rank_does_is_not_compared():
+    extra = [op(2, "aten::extra", 20, 310)]
+    ops = [op(rank, "aten::a", 10, 15) for rank in range(3)] + extra
+    ops += [op(0, "aten::b", 20, 30), op(1, "aten::b", 20, 30), op(2, "aten::b", 320, 330)]
+    assert cause(run(LATE_CALL, ops), "fell_behind_in") == ("aten::extra",)
+
+
+def test_waiting_is_summed_by_rank_and_step():
+    calls = [
+        *(call(0, 100, 200, 90), call(1, 150, 200, 90)),
+        *(call(0, 310, 400, 300, step=6), call(1, 300, 400, 300, step=6)),
+        *(call(0, 600, 700, 590, step=7), call(1, 640, 700, 590, step=7)),
+    ]
+    result = run(calls)
+    assert rows(result, "by_rank") == [
+        {"rank": 1, "times_late": 2, "longest_late_ns": 50, "caused_wait_ns": 90}
+        | {"wait_share": 0.9},
+        {"rank": 0, "times_late": 1, "longest_late_ns": 10, "caused_wait_ns": 10}
+        | {"wait_share": 0.1},
+    ]
+    assert [(row["step"], row["rank"]) for row in rows(result, "by_step")] == [
+        (5, 1), (7, 1), (6, 0),
+    ]  # fmt: skip
+    assert result.metrics["largest_share"].value == 0.9
+    assert result.metrics["wait_share"].value == 0.2
+
+
+def test_lateness_within_the_doubt_of_the_clocks_is_nobodys():
+    calls = [call(0, 100, 200, 90), call(1, 105, 240, 90)]
+    calls += [call(0, 300, 400, 290, step=6), call(1, 300, 360, 290, step=6)]
+    result = run(calls)
+    assert not result.findings
+    assert [each.what for each in result.abstentions] == ["the last rank of 2 of 2 collectives"]
+
+
+def test_one_rank_has_no_stragglers():
+    result = run([call(0, 100, 200, 90)])
+    assert [each.reason for each in result.abstentions] == [
+        "no call could be matched with one on another rank: capture every rank"
+    ]
+
+
+def real(converted, paths):
+    read = [converted(path, rank) for rank, path in enumerate(paths)]
+    return [
+        pd.concat(
+            [each[name].astype(dict.fromkeys(schema_text(name), object)) for each in read],
+            ignore_index=True,
+        ).astype(dict.fromkeys(schema_text(name), "category"))
+        for name in ("collectives", "cpu_ops", "kernels")
+    ]
+
+
+def schema_text(name):
+    return [field.name for field in schema.TABLES[name] if field.type == schema.TEXT]
+
+
+def test_rank_7_of_eight_real_ones_began_its_step_late(converted, real_data):
+    paths = sorted((real_data / "kineto/dlrm_8rank_v100").glob("*.json.gz"))
+    result = stragglers.analyze.run(*real(converted, paths), config=stragglers.Config())
+    (finding,) = result.findings
+    assert finding.severity == "warn"
+    assert finding.evidence == {"rank": 7, "step": 10, "operation": "alltoall"}
+    assert finding.value == pytest.approx(0.759, abs=0.005)
+    # ProfilerStep#10 begins 7.5 ms after that of rank 1 and 4.5 ms after that of rank 5.
+    worst = rows(result, "causes")[0]
+    assert (worst["rank"], worst["compared_with_rank"], worst["place"]) == (7, 5, "host")
+    assert worst["since"] == "before the step"
+    assert worst["late_ns"] == pytest.approx(4_669_000, abs=3_000)
+
+
+def test_rank_1_of_two_real_ones_was_late_from_its_first_kernel_launch(converted, real_data):
+    paths = sorted((real_data / "kineto/llama_2rank_rtx4090").glob("*.json.gz"))
+    result = stragglers.analyze.run(*real(converted, paths), config=stragglers.Config())
+    # The first launch takes 368 ms there and 343 ms on rank 0, in aten::masked_fill_.
+    assert cause(result, "rank", "place", "fell_behind_in") == (1, "host", "aten::masked_fill_")
+    assert result.findings[0].severity == "info"
