@@ -6,8 +6,7 @@ from profkit.analyze import analyses
 from profkit.fingerprint import closure
 from tests.conftest import SMALL
 
-ANALYSES = {"steps", "operators", "kernels", "breakdown", "bottlenecks", "observer_tax"}
-ANALYSES |= {"collectives", "stragglers"}
+ANALYSES = set(analyses())
 
 
 @pytest.fixture
