@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trace", type=Path, help="trace to repeat")
-    parser.add_argument("--replicas", type=int, default=3, help="how often it is repeated")
+    parser.add_argument("--replicas", type=int, default=10, help="how often it is repeated")
     parser.add_argument("--repeats", type=int, default=2, help="runs of each reader")
     parser.add_argument("--without-hta", action="store_true", help="HTA takes most of the time")
     parser.add_argument("--reader", choices=_READERS, help=argparse.SUPPRESS)
