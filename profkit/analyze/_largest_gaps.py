@@ -1,0 +1,102 @@
+"""The largest gaps of devices: between which work they lie, and what the host did then."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from profkit import calltree, intervals
+from profkit.analyze import _host_work
+from profkit.analyze._gaps import Gaps, late
+from profkit.analyze._windows import WHERE
+from profkit.intervals import Intervals
+
+
+def gap_rows(
+    where: dict[str, int], found: Gaps, windows: pd.DataFrame, blocked: Intervals
+) -> pd.DataFrame:
+    """Return the gaps of one device that reach into its `windows`, one row each."""
+    frame = windows.sort_values("start_ns")
+    inside = intervals.union(intervals.intervals(frame["start_ns"], frame["end_ns"]))
+    begun = np.searchsorted(frame["start_ns"].to_numpy(np.int64), found.spans[:, 0], side="right")
+    rows = pd.DataFrame(
+        {
+            **where,
+            "step": frame["step"].to_numpy()[(begun - 1).clip(min=0)],
+            "at_ns": found.spans[:, 0] - frame["start_ns"].iloc[0],
+            "gap_ns": intervals.overlap(found.spans, inside),
+            "start_ns": found.spans[:, 0],
+            "end_ns": found.spans[:, 1],
+            "before": found.before,
+            "after": found.after,
+            "drained": intervals.contains(blocked, found.spans[:, 0]),
+        }
+    )
+    return rows[rows["gap_ns"] > 0]
+
+
+def largest(
+    rows: pd.DataFrame,
+    kernels: pd.DataFrame,
+    launched: pd.DataFrame,
+    short_ns: int,
+    count: int,
+) -> pd.DataFrame:
+    """Return the `count` largest of the gaps in `rows`, with cause, launch and neighbours.
+
+    `launched` is what `_launching.launches` returns. The columns before and after, rows of
+    `kernels` at first, become their names.
+    """
+    kept = rows.nlargest(count, "gap_ns").reset_index(drop=True)
+    before, after = (kept[name].to_numpy(np.int64) for name in ("before", "after"))
+    found = Gaps(
+        spans=intervals.intervals(kept["start_ns"], kept["end_ns"]), before=before, after=after
+    )
+    waits = late(found, launched["start_ns"].to_numpy(np.int64))
+    begun = np.append(launched["start_ns"].to_numpy(np.int64), -1)[after]
+    short = (kept["end_ns"] - kept["start_ns"]).to_numpy() < short_ns
+    names = np.append(kernels["name"].astype(object).to_numpy(), "")
+    calls = np.append(launched["name"].to_numpy(), "")
+    return kept.assign(
+        cause=np.where(waits, "host", np.where(short, "between", "other")),
+        before=names[before],
+        after=names[after],
+        launched_by=calls[after],
+        launched_after_ns=(begun - kept["start_ns"]).where(waits & (after >= 0)),
+    )
+
+
+def beside(
+    rows: pd.DataFrame, cpu_ops: pd.DataFrame, annotations: pd.DataFrame, threads: pd.DataFrame
+) -> pd.DataFrame:
+    """Return gaps with the operator and annotation that ran during each, the largest first.
+
+    `threads` are those that launch work (rank, repeat, tid): others run beside the gap, but the
+    device does not wait for them. Where none is known all threads count.
+    """
+    parts = []
+    for where, each in rows.groupby(WHERE, observed=True):
+        launching = of(threads, where)["tid"]
+        ops = of(cpu_ops, where)
+        ops = ops[ops["tid"].isin(launching)] if len(launching) else ops
+        spans = intervals.intervals(each["start_ns"], each["end_ns"])
+        ran = _host_work.longest_in(ops, calltree.rows_of(ops, ops, "parent"), spans)
+        ranges = of(annotations, where)
+        ranges = ranges[(ranges["kind"] == "host").to_numpy()]
+        parts.append(
+            each.assign(
+                host=[name for name, _ in ran],
+                host_share=np.array([time for _, time in ran]) / (spans[:, 1] - spans[:, 0]),
+                annotation=_host_work.innermost(ranges, spans),
+            )
+        )
+    found = pd.concat(parts) if parts else rows
+    order = found.sort_values("gap_ns", ascending=False, ignore_index=True)
+    return order.drop(columns=["start_ns", "end_ns"])
+
+
+def of(rows: pd.DataFrame, where: tuple[Any, ...]) -> pd.DataFrame:
+    """Return the `rows` of one rank and repeat."""
+    same = (rows["rank"] == where[0]) & (rows["repeat"] == where[1])
+    kept: pd.DataFrame = rows[same]
+    return kept

@@ -1,0 +1,72 @@
+"""When each step occupies the device: shared by the analyses of device time.
+
+The host marks a step while the device still works on it. So a step lasts until the last device
+work launched in it is done, and the next begins there.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from profkit.result import Abstention
+
+WHERE = ["rank", "repeat"]
+
+
+def step_windows(
+    steps: pd.DataFrame, kernels: pd.DataFrame, skip_first: int
+) -> tuple[pd.DataFrame, tuple[Abstention, ...]]:
+    """Return rank, repeat, step, start_ns and end_ns of the steps that count, and what is missing.
+
+    The first `skip_first` steps are left out as long as others remain. Where no step is known
+    there is one window for each rank and repeat: all of its device work, as step -1.
+    """
+    ranks = kernels.groupby(WHERE, observed=True).agg(
+        first=("start_ns", "min"), last=("end_ns", "max")
+    )
+    known = steps.merge(ranks.reset_index(), on=WHERE)
+    known = known[(known["start_ns"] < known["last"]) & (known["end_ns"] > known["first"])]
+    columns = [*WHERE, "step", "start_ns", "end_ns"]
+    if len(known):
+        windows = _until_the_device_is_done(known, kernels)[columns]
+        counted = windows[windows["step"] >= skip_first]
+        kept = counted if len(counted) else windows
+        return kept.reset_index(drop=True), _without_steps(ranks.index, kept)
+    whole = ranks.reset_index().rename(columns={"first": "start_ns", "last": "end_ns"})
+    reason = "no step was marked" if steps.empty else "the steps are those of another capture"
+    missing = Abstention(
+        what="single steps", reason=f"{reason}: the numbers are those of all that was recorded"
+    )
+    return whole.assign(step=-1)[columns], (missing,)
+
+
+def _without_steps(known: "pd.Index[Any]", windows: pd.DataFrame) -> tuple[Abstention, ...]:
+    lost = known.difference(pd.MultiIndex.from_frame(windows[WHERE]))
+    if lost.empty:
+        return ()
+    ranks = ", ".join(str(rank) for rank in sorted({int(rank) for rank, _ in lost}))
+    reason = "device work was recorded, but no step that counts: it is left out"
+    return (Abstention(what=f"steps of rank {ranks}", reason=reason),)
+
+
+def _until_the_device_is_done(steps: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
+    # Times are around 2**60 ns: nothing here may pass through a float.
+    key = [*WHERE, "step"]
+    ends = pd.concat([steps, kernels])[[*key, "end_ns"]].groupby(key, observed=True).max()
+    rows = steps.drop(columns="end_ns").merge(ends.reset_index(), on=key)
+    rows = rows.sort_values([*WHERE, "start_ns"], ignore_index=True)
+    by_rank = rows.groupby(WHERE, observed=True)["end_ns"]
+    rows["end_ns"] = by_rank.cummax()
+    before = rows.groupby(WHERE, observed=True)["end_ns"].shift(fill_value=0)
+    return rows.assign(start_ns=np.maximum(rows["start_ns"], before))
+
+
+def with_clock(windows: pd.DataFrame) -> pd.DataFrame:
+    """Return `windows` with ``step_time_ns``: that of the step on its slowest rank.
+
+    Ranks wait for one another, so a rank's own time would hide what it costs the others.
+    """
+    own = windows["end_ns"] - windows["start_ns"]
+    clock = own.groupby([windows["repeat"], windows["step"]], observed=True).transform("max")
+    return windows.assign(step_time_ns=clock)

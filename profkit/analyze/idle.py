@@ -1,0 +1,338 @@
+"""Idle time: when devices have nothing to do, what they wait for, and what the host did then."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit import intervals
+from profkit.analyze._gaps import CAUSES, Gaps, by_cause, gaps, with_edges
+from profkit.analyze._host_work import by_name
+from profkit.analyze._largest_gaps import beside, gap_rows, largest, of
+from profkit.analyze._launching import launches
+from profkit.analyze._windows import WHERE, step_windows
+from profkit.analyze.base import analysis
+from profkit.intervals import Intervals
+from profkit.patterns import matching
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.settings import Settings
+from profkit.wording import duration
+
+_DEVICE = [*WHERE, "device"]
+_TITLES = {
+    "host": "Device waits for the host to launch",
+    "synchronisation": "Device waits while the host is blocked in a synchronising call",
+    "between": "Short gaps between device work that was launched in time",
+    "other": "Other gaps, although the next work was launched in time",
+}
+_WORDS = {
+    "host": "waiting for the host",
+    "synchronisation": "synchronisation",
+    "between": "between kernels",
+    "other": "other",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/idle.yaml``."""
+
+    skip_first: int = 3
+    """First steps left out, as long as others remain."""
+
+    short_gap_ns: int = 30_000
+    """Gaps under this, before work that was launched in time, are those between kernels."""
+
+    synchronise: tuple[str, ...] = (
+        "*Synchronize",
+        "cudaMemcpy",
+        "hipMemcpy",
+        "hipMemcpyWithStream",
+    )
+    """Glob patterns of runtime calls that return when the device is done."""
+
+    largest: int = 30
+    """Largest gaps listed."""
+
+    warn_idle: float = 0.3
+    """Idle share of the device time above which it is worth a warning."""
+
+    max_rows: int = 200
+    """Rows kept of the other tables."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Device:
+    """One device of one rank and repeat."""
+
+    where: tuple[Any, ...]
+    windows: pd.DataFrame
+    gaps: Gaps
+    blocked: Intervals
+    causes: dict[str, Intervals]
+
+    def gap_rows(self) -> pd.DataFrame:
+        """Return one row per gap that reaches into the windows."""
+        where = dict(zip(_DEVICE, self.where, strict=True))
+        return gap_rows(where, self.gaps, self.windows, self.blocked)
+
+
+@analysis(title="Idle devices")
+def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
+    kernels: pd.DataFrame,
+    runtime_calls: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    annotations: pd.DataFrame,
+    steps: pd.DataFrame,
+    config: Config,
+) -> Result:
+    """Tell how long devices idle in the steps, and split that by what they wait for.
+
+    A device idles while no stream of it has a kernel, copy or set; shares are of the time of its
+    steps. As in HTA, a gap is the host's if the host began to launch the next work after the gap
+    had begun. Of that, the time in which the host was blocked in a synchronising call on any
+    thread is told apart. Other gaps are short ones between kernels, or have another cause, such
+    as a dependency between streams. ``by_stream`` has HTA's own split, of each stream by itself.
+    """
+    if kernels.empty:
+        return Result.abstain("idle time of devices", "no device work was recorded")
+    windows, missing = step_windows(steps, kernels, config.skip_first)
+    launched = launches(kernels, runtime_calls)
+    devices = list(_devices(kernels, launched, runtime_calls, windows, config))
+    parts = pd.concat([_parts(each) for each in devices], ignore_index=True)
+    rows = pd.concat([each.gap_rows() for each in devices])
+    threads = launched.assign(rank=kernels["rank"].to_numpy(), repeat=kernels["repeat"].to_numpy())
+    threads = threads.loc[launched["call"] >= 0, [*WHERE, "tid"]].drop_duplicates()
+    found = largest(rows, kernels, launched, config.short_gap_ns, config.largest)
+    found = beside(found, cpu_ops, annotations, threads)
+    by_rank = _shares(parts, rows)
+    note = f"{len(parts)} steps on {len(devices)} device(s); shares are of the time of the steps."
+    shown = {
+        "by_rank": (by_rank, "Idle time of the devices of each rank by cause", note),
+        "largest_gaps": (found, "Largest gaps, and what the host did", _GAPS_NOTE),
+        "host_work": (_host_work_of(devices, cpu_ops, threads), _WORK_TITLE, _WORK_NOTE),
+        "by_stream": (
+            _by_stream(kernels, launched, runtime_calls, config),
+            "Gaps of each stream by cause, as HTA splits them",
+            _STREAM_NOTE,
+        ),
+        "by_step": (parts, "Idle time of each device in each step", note),
+    }
+    return Result(
+        findings=_findings(by_rank, found, config),
+        metrics=_metrics(parts, rows),
+        tables={
+            key: table(each, title=title, note=text, limit=config.max_rows)
+            for key, (each, title, text) in shown.items()
+            if len(each)
+        },
+        charts=_charts(),
+        abstentions=(*missing, *_abstentions(launched)),
+    )
+
+
+_GAPS_NOTE = (
+    "at_ns counts from the start of the rank's first step that counts. host is the operator or "
+    "annotation that ran longest by itself during the gap, on a thread that launches work, and "
+    "host_share its share of the gap. drained: the host waited for the device as the gap began; "
+    "launched_after_ns: into the gap, when the host began to launch what ended it."
+)
+_WORK_TITLE = "What the host ran while a device waited for it"
+_WORK_NOTE = (
+    "Without what it called, on threads that launch work; where several run, each counts. "
+    "Shares are of the time that devices waited for the host."
+)
+_STREAM_NOTE = (
+    "Between the first and the last work on the stream, warm-up steps included. HTA's host_wait "
+    "is host and synchronisation together, its kernel_wait is between."
+)
+
+
+def _devices(
+    kernels: pd.DataFrame,
+    launched: pd.DataFrame,
+    runtime_calls: pd.DataFrame,
+    windows: pd.DataFrame,
+    config: Config,
+) -> Iterator[_Device]:
+    start, end = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    blocked = _blocked(runtime_calls, config)
+    frames = dict(iter(windows.groupby(WHERE, observed=True)))
+    for where, rows in _groups(kernels, _DEVICE).items():
+        if (frame := frames.get(where[:2])) is not None:
+            span = (int(frame["start_ns"].min()), int(frame["end_ns"].max()))
+            found = with_edges(gaps(start, end, rows), start, end, rows, span)
+            waiting = blocked.get(where[:2], intervals.nothing())
+            call = launched["start_ns"].to_numpy(np.int64)
+            yield _Device(
+                where=where,
+                windows=frame,
+                gaps=found,
+                blocked=waiting,
+                causes=by_cause(found, call, waiting, config.short_gap_ns),
+            )
+
+
+def _groups(kernels: pd.DataFrame, key: list[str]) -> dict[tuple[Any, ...], NDArray[np.int64]]:
+    """Return the rows of each combination of `key`."""
+    found: dict[Any, Any] = dict(kernels.groupby(key, observed=True).indices)
+    return {where: np.asarray(rows, dtype=np.int64) for where, rows in found.items()}
+
+
+def _blocked(runtime_calls: pd.DataFrame, config: Config) -> dict[tuple[Any, ...], Intervals]:
+    waits = runtime_calls[matching(runtime_calls["name"], config.synchronise)]
+    return {
+        where: intervals.union(intervals.intervals(rows["start_ns"], rows["end_ns"]))
+        for where, rows in waits.groupby(WHERE, observed=True)
+    }
+
+
+def _parts(device: _Device) -> pd.DataFrame:
+    """Return one row per step of the device with the idle time of each cause."""
+    frame = intervals.intervals(device.windows["start_ns"], device.windows["end_ns"])
+    times = {
+        f"{cause}_ns": intervals.overlap(frame, spans) for cause, spans in device.causes.items()
+    }
+    rows = device.windows[[*WHERE, "step"]].assign(
+        device=device.where[2], time_ns=frame[:, 1] - frame[:, 0], idle_ns=sum(times.values())
+    )
+    return rows.assign(**times)
+
+
+def _shares(parts: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per rank; the share drained is of the idle time, others of all time."""
+    columns = ["time_ns", *(f"{name}_ns" for name in ("idle", *CAUSES))]
+    sums = parts.groupby("rank", observed=True)[columns].sum()
+    shares = {
+        f"{name}_share": sums[f"{name}_ns"] / sums["time_ns"].where(sums["time_ns"] > 0)
+        for name in ("idle", *CAUSES)
+    }
+    drained = rows[rows["drained"]].groupby("rank", observed=True)["gap_ns"].sum()
+    drained = drained.reindex(sums.index, fill_value=0) / sums["idle_ns"].where(sums["idle_ns"] > 0)
+    return sums.assign(**shares, drained_idle_share=drained).reset_index()
+
+
+def _host_work_of(
+    devices: list[_Device], cpu_ops: pd.DataFrame, threads: pd.DataFrame
+) -> pd.DataFrame:
+    """Return what ran on threads that launch work while a device waited for the host."""
+    key = [*WHERE, "tid"]
+    launching = cpu_ops[key].merge(threads, how="left", on=key, indicator="known")["known"]
+    ops = cpu_ops[(launching == "both").to_numpy() | threads.empty]
+    found, waited = [], 0
+    for device in devices:
+        inside = intervals.intervals(device.windows["start_ns"], device.windows["end_ns"])
+        spans = intervals.intersection(device.causes["host"], intervals.union(inside))
+        found.append(by_name(of(ops, device.where), spans))
+        waited += intervals.total(spans)
+    sums = pd.concat(found).groupby("name").sum().reset_index()
+    sums = sums.sort_values("time_ns", ascending=False, ignore_index=True)
+    return sums.assign(share=sums["time_ns"] / max(waited, 1))
+
+
+def _by_stream(
+    kernels: pd.DataFrame, launched: pd.DataFrame, runtime_calls: pd.DataFrame, config: Config
+) -> pd.DataFrame:
+    start, end = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    call = launched["start_ns"].to_numpy(np.int64)
+    blocked = _blocked(runtime_calls, config)
+    key = [*_DEVICE, "stream"]
+    rows = []
+    for where, mine in _groups(kernels, key).items():
+        waiting = blocked.get(where[:2], intervals.nothing())
+        causes = by_cause(gaps(start, end, mine), call, waiting, config.short_gap_ns)
+        times = {f"{cause}_ns": intervals.total(spans) for cause, spans in causes.items()}
+        rows.append(dict(zip(key, where, strict=True)) | {"work": len(mine)} | times)
+    return pd.DataFrame(rows).sort_values("work", ascending=False, ignore_index=True)
+
+
+def _metrics(parts: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Metric]:
+    time, idle = int(parts["time_ns"].sum()), int(parts["idle_ns"].sum())
+    if not time:
+        return {}
+    shares = {"idle": "Devices have nothing to do", **_TITLES}
+    metrics = {
+        f"{name}_share": Metric(
+            value=float(parts[f"{name}_ns"].sum() / time),
+            unit="share",
+            title=f"{title}, of the time of the steps",
+            better="lower",
+        )
+        for name, title in shares.items()
+    }
+    if idle:
+        metrics["drained_share"] = Metric(
+            value=float(rows.loc[rows["drained"], "gap_ns"].sum() / idle),
+            unit="share",
+            title="Gaps that began while the host waited for the device, of the idle time",
+            better="lower",
+        )
+    return metrics
+
+
+def _findings(by_rank: pd.DataFrame, found: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
+    idle = by_rank.sort_values("idle_share").iloc[-1]
+    if not idle["idle_ns"] > 0:
+        return ()
+    return (_most_idle(idle, config), _largest_gap(found.iloc[0]))
+
+
+def _most_idle(idle: "pd.Series[float]", config: Config) -> Finding:
+    share = float(idle["idle_share"])
+    parts = ", ".join(f"{_WORDS[cause]} {idle[f'{cause}_share']:.1%}" for cause in CAUSES)
+    return Finding(
+        severity=Severity.WARN if share > config.warn_idle else Severity.INFO,
+        message=f"The device of rank {idle['rank']:.0f} has nothing to do for {share:.1%} of the "
+        f"time of its steps: {parts}; {idle['drained_idle_share']:.0%} of its idle time begins "
+        "while the host waits for it.",
+        metric="idle.idle_share",
+        value=share,
+        unit="share",
+        evidence={"rank": int(idle["rank"])},
+        advice="Waiting for the host: fewer and larger kernels (torch.compile, CUDA graphs, larger "
+        "batches). Synchronisation: no .item(), .cpu() or print of device values in the step.",
+    )
+
+
+def _largest_gap(gap: "pd.Series[float]") -> Finding:
+    where: dict[str, str | int | float] = {
+        name: int(gap[name]) for name in ("rank", "repeat", "device", "step", "at_ns")
+    }
+    return Finding(
+        severity=Severity.INFO,
+        message=f"The largest gap, {duration(gap['gap_ns'])} in step {gap['step']:.0f} of rank "
+        f"{gap['rank']:.0f}, is spent with {gap['host']} on the host ({gap['host_share']:.0%} of "
+        "the gap).",
+        metric="idle.largest_gap_ns",
+        value=float(gap["gap_ns"]),
+        unit="ns",
+        evidence=where | {"annotation": str(gap["annotation"])},
+    )
+
+
+def _charts() -> tuple[Chart, ...]:
+    return (
+        Chart(
+            kind="stacked_bar",
+            title="Idle time of each rank by cause, of the time of its steps",
+            table="by_rank",
+            x="rank",
+            y=tuple(f"{cause}_share" for cause in CAUSES),
+        ),
+    )
+
+
+def _abstentions(launched: pd.DataFrame) -> tuple[Abstention, ...]:
+    unknown = int((launched["call"] < 0).sum())
+    if not unknown:
+        return ()
+    return (
+        Abstention(
+            what="causes of some gaps",
+            reason=f"the launch of {unknown} of {len(launched)} kernels, copies and sets was not "
+            "recorded: gaps before them count as those between kernels, or as other",
+        ),
+    )

@@ -1,0 +1,295 @@
+"""Launches: what it costs the host to start device work, and how far ahead of it the host is."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from profkit import intervals
+from profkit.analyze._launching import launches
+from profkit.analyze._queue import Queue, queue
+from profkit.analyze._windows import WHERE, step_windows, with_clock
+from profkit.analyze.base import analysis
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.settings import Settings
+from profkit.wording import duration
+
+_STREAM = [*WHERE, "device", "stream"]
+_TITLES = {
+    "call_ns": "Mean time of a call that launches device work",
+    "delay_ns": "Median delay from launch to start",
+    "shorter_share": "Device work shorter than its launch, of all by number",
+    "launch_share": "Launching calls, of the step time, mean over ranks",
+    "queue_length": "Entries in a launch queue, mean over time",
+    "blocked_share": "Launching calls while the queue is full, of the step time, worst rank",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/launches.yaml``."""
+
+    skip_first: int = 3
+    """First steps left out, as long as others remain."""
+
+    full_queue: int = 1000
+    """Entries at which a queue counts as full: CUDA's has 1024, some of them not for kernels."""
+
+    warn_shorter: float = 0.5
+    """Share of kernels shorter than their launch above which it is worth a warning."""
+
+    points: int = 200
+    """Points in time at which the queue of each rank is drawn."""
+
+    max_rows: int = 200
+    """Rows kept of each table but that of the queue over time."""
+
+
+@analysis(title="Launches")
+def analyze(
+    kernels: pd.DataFrame, runtime_calls: pd.DataFrame, steps: pd.DataFrame, config: Config
+) -> Result:
+    """Measure the calls that launch device work, the delay to its start, and the launch queue.
+
+    The delay passes from the end of the call to the start of the work, and is 0 where the work
+    began before. A call that launches a CUDA graph counts for each kernel in equal parts. The
+    queue of a stream holds what was launched and has not begun. Shares of kernels are by number
+    of all kernels, copies and sets whose launch is known; warm-up steps are left out.
+    """
+    if kernels.empty:
+        return Result.abstain("launches", "no device work was recorded")
+    windows, missing = step_windows(steps, kernels, config.skip_first)
+    rows = _launched(kernels, runtime_calls, windows)
+    known = rows[rows["call"] >= 0]
+    if known.empty:
+        return Result.abstain("launches", "no call that launched device work was recorded")
+    queues = {
+        where: queue(each["call_start_ns"].to_numpy(), each["start_ns"].to_numpy())
+        for where, each in known.groupby(_STREAM, observed=True)
+    }
+    streams = _by_stream(known, queues, config)
+    by_rank = _by_rank(known, streams, windows)
+    by_call = _summary(known, "name")
+    shown = {
+        "by_call": (by_call, "Launches by call"),
+        "by_rank": (by_rank, "Launches of each rank"),
+        "by_stream": (streams, "Launch queue of each stream"),
+    }
+    return Result(
+        findings=_findings(by_rank, config),
+        metrics=_metrics(known, by_rank),
+        tables={
+            key: table(each, title=title, note=_NOTES[key], limit=config.max_rows)
+            for key, (each, title) in shown.items()
+        }
+        | {
+            "queue": table(
+                _over_time(streams, queues, config.points),
+                title="Launch queue of the busiest stream of each rank over time",
+                note=_NOTES["queue"],
+            )
+        },
+        charts=_charts(),
+        abstentions=(*missing, *_abstentions(rows)),
+    )
+
+
+_NOTES = {
+    "by_call": "shorter_share: kernels, copies and sets that took less than their launch.",
+    "by_rank": "launch_share and blocked_share are of the step time of the slowest rank.",
+    "by_stream": (
+        "mean_length is over time, mean_after_changes over launches and starts, as in HTA. A "
+        "queue counts as full from the number of entries that is set; blocked is the time of "
+        "launching calls meanwhile."
+    ),
+    "queue": "First repeat; time from the first launch that counts.",
+}
+
+
+def _launched(
+    kernels: pd.DataFrame, runtime_calls: pd.DataFrame, windows: pd.DataFrame
+) -> pd.DataFrame:
+    """Return the device work of the steps that count with its launch, one row each."""
+    calls = launches(kernels, runtime_calls)
+    work = kernels[[*_STREAM, "step", "start_ns", "end_ns"]].reset_index(drop=True)
+    rows = work.assign(
+        call=calls["call"],
+        name=calls["name"],
+        call_start_ns=calls["start_ns"],
+        call_end_ns=calls["end_ns"],
+    )
+    rows["kernel_ns"] = rows["end_ns"] - rows["start_ns"]
+    rows["call_ns"] = rows["call_end_ns"] - rows["call_start_ns"]
+    rows["delay_ns"] = (rows["start_ns"] - rows["call_end_ns"]).clip(lower=0)
+    # A graph has one launch for many kernels.
+    rows["launch_ns"] = rows["call_ns"] / rows.groupby("call")["call"].transform("size")
+    rows["shorter"] = rows["kernel_ns"] < rows["launch_ns"]
+    if (windows["step"] < 0).all():
+        return rows
+    key = [*WHERE, "step"]
+    return rows.merge(windows[key], on=key)
+
+
+def _summary(known: pd.DataFrame, key: str) -> pd.DataFrame:
+    """Return one row per `key`, the one with most time in calls first."""
+    groups = known.groupby(key, observed=True)
+    once = known.drop_duplicates("call").groupby(key, observed=True)["call_ns"]
+    delay = groups["delay_ns"]
+    found = pd.DataFrame(
+        {
+            "launches": once.size(),
+            "kernels": groups.size(),
+            "call_ns": once.sum(),
+            "mean_call_ns": once.mean(),
+            "median_call_ns": once.median(),
+            "kernel_ns": groups["kernel_ns"].sum(),
+            "mean_delay_ns": delay.mean(),
+            "median_delay_ns": delay.median(),
+            "max_delay_ns": delay.max(),
+            "shorter_share": groups["shorter"].mean(),
+        }
+    )
+    return found.reset_index().sort_values("call_ns", ascending=False, ignore_index=True)
+
+
+def _by_stream(known: pd.DataFrame, queues: dict[Any, Queue], config: Config) -> pd.DataFrame:
+    rows = []
+    for where, each in known.groupby(_STREAM, observed=True):
+        line = queues[where]
+        full = line.full(config.full_queue)
+        calls = intervals.union(intervals.intervals(each["call_start_ns"], each["call_end_ns"]))
+        rows.append(
+            dict(zip(_STREAM, where, strict=True))
+            | {
+                "kernels": len(each),
+                "mean_length": line.mean(),
+                "mean_after_changes": float(line.length.mean()),
+                "max_length": int(line.length.max()),
+                "full_ns": intervals.total(full),
+                "blocked_ns": intervals.total(intervals.intersection(full, calls)),
+                "span_ns": line.span_ns(),
+            }
+        )
+    found = pd.DataFrame(rows)
+    return found.sort_values("kernels", ascending=False, kind="stable", ignore_index=True)
+
+
+def _by_rank(known: pd.DataFrame, streams: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
+    found = _summary(known, "rank").sort_values("rank", ignore_index=True)
+    clock = with_clock(windows).groupby("rank", observed=True)["step_time_ns"].sum()
+    total = found["rank"].map(clock)
+    by_rank = streams.groupby("rank", observed=True)
+    weighted = (streams["mean_length"] * streams["span_ns"]).groupby(streams["rank"]).sum()
+    blocked = found["rank"].map(by_rank["blocked_ns"].sum())
+    return found.assign(
+        launch_share=found["call_ns"] / total,
+        mean_length=found["rank"].map(weighted / by_rank["span_ns"].sum().clip(lower=1)),
+        max_length=found["rank"].map(by_rank["max_length"].max()),
+        blocked_ns=blocked,
+        blocked_share=blocked / total,
+    )
+
+
+def _over_time(streams: pd.DataFrame, queues: dict[Any, Queue], points: int) -> pd.DataFrame:
+    """Return the queue of the stream with most work of each rank, in equal parts of its time."""
+    first = streams[streams["repeat"] == streams["repeat"].min()]
+    parts = []
+    for _, row in first.drop_duplicates("rank").sort_values("rank").iterrows():
+        line = queues[tuple(int(row[name]) for name in _STREAM)]
+        span = line.span_ns()
+        edges = line.times_ns[0] + np.arange(points + 1) * span // points
+        mean, largest = line.sampled(edges)
+        parts.append(
+            pd.DataFrame(
+                {
+                    "rank": int(row["rank"]),
+                    "stream": int(row["stream"]),
+                    "time_ns": edges[:-1] - line.times_ns[0],
+                    "mean_length": mean,
+                    "max_length": largest,
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def _metrics(known: pd.DataFrame, by_rank: pd.DataFrame) -> dict[str, Metric]:
+    calls = known.drop_duplicates("call")["call_ns"]
+    values: tuple[tuple[str, float, str, Literal["lower", "higher", "neither"]], ...] = (
+        ("call_ns", calls.mean(), "ns", "lower"),
+        ("delay_ns", known["delay_ns"].median(), "ns", "neither"),
+        ("shorter_share", known["shorter"].mean(), "share", "lower"),
+        ("launch_share", by_rank["launch_share"].mean(), "share", "lower"),
+        ("queue_length", by_rank["mean_length"].mean(), "count", "higher"),
+        ("blocked_share", by_rank["blocked_share"].max(), "share", "neither"),
+    )
+    return {
+        name: Metric(value=float(value), unit=unit, title=_TITLES[name], better=better)
+        for name, value, unit, better in values
+        if math.isfinite(value)
+    }
+
+
+def _findings(by_rank: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
+    worst = by_rank.sort_values("shorter_share").iloc[-1]
+    share = float(worst["shorter_share"])
+    found = [
+        Finding(
+            severity=Severity.WARN if share > config.warn_shorter else Severity.INFO,
+            message=f"On rank {worst['rank']:.0f} {share:.0%} of the kernels, copies and sets take "
+            f"less time than their launch; a launch takes {duration(worst['mean_call_ns'])} (mean) "
+            f"and the work begins {duration(worst['median_delay_ns'])} later (median), with "
+            f"{worst['mean_length']:.1f} entries in the queue on average.",
+            metric="launches.shorter_share",
+            value=share,
+            unit="share",
+            evidence={"rank": int(worst["rank"]), "launches": int(worst["launches"])},
+            advice="Launch less and larger: torch.compile, CUDA graphs, fused optimizers.",
+        )
+    ]
+    most = by_rank.sort_values("blocked_ns").iloc[-1]
+    if most["blocked_ns"] > 0:
+        found.append(
+            Finding(
+                severity=Severity.INFO,
+                message=f"Rank {most['rank']:.0f} spends {most['blocked_share']:.1%} of the step "
+                "time in launching calls while the queue is full: the device is the limit there, "
+                "not the host.",
+                metric="launches.blocked_share",
+                value=float(most["blocked_share"]),
+                unit="share",
+                evidence={"rank": int(most["rank"]), "blocked_ns": int(most["blocked_ns"])},
+            )
+        )
+    return tuple(found)
+
+
+def _charts() -> tuple[Chart, ...]:
+    return (
+        Chart(
+            kind="line",
+            title="Launch queue of the busiest stream of each rank over time",
+            table="queue",
+            x="time_ns",
+            y=("mean_length",),
+            color="rank",
+        ),
+        Chart(
+            kind="bar",
+            title="Time in launching calls by call",
+            table="by_call",
+            x="name",
+            y=("call_ns",),
+            horizontal=True,
+        ),
+    )
+
+
+def _abstentions(rows: pd.DataFrame) -> tuple[Abstention, ...]:
+    unknown = int((rows["call"] < 0).sum())
+    if not unknown:
+        return ()
+    reason = f"of {unknown} of {len(rows)} kernels, copies and sets the launch was not recorded"
+    return (Abstention(what="some launches", reason=reason),)

@@ -1,0 +1,282 @@
+"""Libraries: who wrote the kernels, tensor-core use, occupancy and efficiency of the device."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit import intervals
+from profkit.analyze._windows import WHERE, step_windows
+from profkit.analyze.base import analysis
+from profkit.intervals import Intervals
+from profkit.kernel_names import (
+    LATER_TENSOR_CORES,
+    TENSORBOARD_TENSOR_CORES,
+    contains_any,
+    library,
+)
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.settings import Settings
+
+_DEVICE = [*WHERE, "device"]
+_TITLES = {
+    "busy_share": "Kernels run, of the time of the steps (GPU utilisation in TensorBoard)",
+    "sm_efficiency_share": "Estimated SM efficiency, over the time of the steps",
+    "occupancy_percent": "Estimated achieved occupancy, mean over the time of kernels",
+    "tensor_core_share": "Kernels named as using tensor or matrix cores, of the kernel time",
+    "tensorboard_tensor_core_share": "The same by the names that TensorBoard knows",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/libraries.yaml``."""
+
+    skip_first: int = 3
+    """First steps left out, as long as others remain."""
+
+    tensor_cores: tuple[str, ...] = LATER_TENSOR_CORES
+    """Parts of names of kernels that use tensor cores, besides those that TensorBoard knows."""
+
+    max_rows: int = 200
+    """Rows kept of each table."""
+
+
+@analysis(title="Libraries and efficiency")
+def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Result:
+    """Share the kernel time among the libraries that wrote the kernels, and rate its efficiency.
+
+    Shares of libraries are of the time in which any compute or communication kernel runs; where
+    kernels run side by side they add up to more than 1. As in the TensorBoard plugin, SM
+    efficiency counts blocks per SM up to 1 over the whole time of the steps, idle time included,
+    and occupancy and tensor cores are means over kernels, weighted by their time.
+    """
+    work = kernels[kernels["kind"].isin(("compute", "communication")).to_numpy()]
+    if work.empty:
+        return Result.abstain("libraries", "no kernel of a device was recorded")
+    windows, missing = step_windows(steps, kernels, config.skip_first)
+    rows = _described(work, windows, config)
+    if not rows["inside_ns"].any():
+        return Result.abstain("libraries", "no kernel runs in the steps that count")
+    by_library = _by_library(rows, windows)
+    by_device = _by_device(rows, windows)
+    note = _note(by_device)
+    return Result(
+        findings=_findings(by_library),
+        metrics=_metrics(by_device),
+        tables={
+            "by_library": table(
+                by_library, title="Kernel time by library", note=note, limit=config.max_rows
+            ),
+            "by_device": table(
+                by_device, title="Efficiency of each device", note=note, limit=config.max_rows
+            ),
+            "unknown": table(
+                _unknown(rows), title="Kernels of no known library", limit=config.max_rows
+            ),
+        },
+        charts=_charts(),
+        abstentions=(*missing, *_abstentions(by_device)),
+    )
+
+
+def _described(work: pd.DataFrame, windows: pd.DataFrame, config: Config) -> pd.DataFrame:
+    """Return the kernels with library, use of tensor cores and their time in the windows."""
+    # Decided once for each distinct name.
+    names = work["name"].astype("category").cat
+    texts = [str(name) for name in names.categories]
+    codes = names.codes.to_numpy()
+    known = np.array([contains_any(text, TENSORBOARD_TENSOR_CORES) for text in texts])
+    later = np.array([contains_any(text, config.tensor_cores) for text in texts])
+    inside = np.zeros(len(work), dtype=np.int64)
+    spans = intervals.intervals(work["start_ns"], work["end_ns"])
+    frames = _frames(windows)
+    for where, rows in work.groupby(WHERE, observed=True).indices.items():
+        inside[rows] = intervals.overlap(spans[rows], frames.get(where, intervals.nothing()))
+    return work.assign(
+        library=np.array([library(text) for text in texts], dtype=object)[codes],
+        tensorboard=known[codes],
+        tensor_cores=(known | later)[codes],
+        inside_ns=inside,
+    )
+
+
+def _frames(windows: pd.DataFrame) -> dict[Any, Intervals]:
+    return {
+        where: intervals.union(intervals.intervals(rows["start_ns"], rows["end_ns"]))
+        for where, rows in windows.groupby(WHERE, observed=True)
+    }
+
+
+def _by_library(rows: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per library, the one with most time first."""
+    groups = rows.groupby("library", observed=True)
+    total = groups["inside_ns"].sum()
+    tensor = (rows["inside_ns"] * rows["tensor_cores"]).groupby(rows["library"]).sum()
+    frames = _frames(windows)
+    covered = pd.Series({name: _covered_ns(each, frames) for name, each in groups})
+    found = pd.DataFrame(
+        {
+            "calls": groups.size(),
+            "names": groups["name"].nunique(),
+            "total_ns": total,
+            "covered_ns": covered,
+            "share": covered / max(_covered_ns(rows, frames), 1),
+            "tensor_core_share": tensor / total.where(total > 0),
+        }
+    )
+    flat = found.rename_axis("library").reset_index()
+    return flat.sort_values("covered_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def _covered_ns(rows: pd.DataFrame, frames: dict[Any, Intervals]) -> int:
+    """Return the union of kernels on each device within the steps, summed over devices."""
+    return sum(
+        int(intervals.overlap(frames[where[:2]], _union(each)).sum())
+        for where, each in _groups(rows).items()
+        if where[:2] in frames
+    )
+
+
+def _groups(rows: pd.DataFrame) -> dict[tuple[Any, ...], pd.DataFrame]:
+    found: dict[Any, pd.DataFrame] = dict(iter(rows.groupby(_DEVICE, observed=True)))
+    return found
+
+
+def _union(rows: pd.DataFrame) -> Intervals:
+    return intervals.union(intervals.intervals(rows["start_ns"], rows["end_ns"]))
+
+
+def _by_device(rows: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
+    frames = _frames(windows)
+    return pd.DataFrame(
+        [
+            dict(zip(_DEVICE, where, strict=True)) | _efficiency(each, frames[where[:2]])
+            for where, each in _groups(rows).items()
+            if where[:2] in frames
+        ]
+    )
+
+
+def _efficiency(rows: pd.DataFrame, frame: Intervals) -> dict[str, float]:
+    time, inside = intervals.total(frame), rows["inside_ns"]
+    rated = inside.where(rows["occupancy_percent"] >= 0, 0)
+    occupied = (rows["occupancy_percent"].fillna(0) * rated).sum()
+    resident = rows[rows["blocks_per_sm"] > 0]
+    return {
+        "time_ns": time,
+        "kernel_ns": int(inside.sum()),
+        "busy_share": _ratio(intervals.overlap(frame, _union(rows)).sum(), time),
+        "sm_efficiency_share": _ratio(_efficient_ns(resident, frame), time)
+        if len(resident)
+        else math.nan,
+        "occupancy_percent": _ratio(occupied, rated.sum()),
+        "tensor_core_share": _ratio((inside * rows["tensor_cores"]).sum(), inside.sum()),
+        "tensorboard_tensor_core_share": _ratio((inside * rows["tensorboard"]).sum(), inside.sum()),
+    }
+
+
+def _efficient_ns(rows: pd.DataFrame, frame: Intervals) -> float:
+    """Return the time in `frame`, weighted by the blocks per SM of all kernels, at most 1."""
+    origin = int(rows["start_ns"].min())
+    start = (rows["start_ns"] - origin).to_numpy(np.int64)
+    end = (rows["end_ns"] - origin).to_numpy(np.int64)
+    blocks = rows["blocks_per_sm"].to_numpy(np.float64)
+    times = np.concatenate((start, end))
+    order = np.argsort(times, kind="stable")
+    level = np.cumsum(np.concatenate((blocks, -blocks))[order])
+    return _integral_within(times[order], level.clip(0, 1), frame - origin)
+
+
+def _integral_within(
+    times: NDArray[np.int64], level: NDArray[np.float64], frame: Intervals
+) -> float:
+    """Return the integral over `frame` of what has `level` from each of `times` to the next."""
+    sums = np.r_[0, np.cumsum(level[:-1] * np.diff(times))]
+    at_edges = np.interp(frame.ravel(), times, sums).reshape(-1, 2)
+    return float((at_edges[:, 1] - at_edges[:, 0]).sum())
+
+
+def _ratio(part: float, whole: float) -> float:
+    return float(part / whole) if whole else math.nan
+
+
+def _unknown(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the kernels of no known library by name, those with most time first."""
+    other = rows[rows["library"] == library("")]
+    groups = other.groupby(other["name"].astype(object))["inside_ns"]
+    found = pd.DataFrame({"calls": groups.size(), "total_ns": groups.sum()}).reset_index()
+    return found.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def _metrics(by_device: pd.DataFrame) -> dict[str, Metric]:
+    """Return means over devices: of time for what is over time, of kernel time for the rest."""
+    over_time = ("busy_share", "sm_efficiency_share")
+    found = {}
+    for name, title in _TITLES.items():
+        weights = by_device["time_ns" if name in over_time else "kernel_ns"]
+        known = by_device[name].notna()
+        value = _ratio((by_device[name] * weights)[known].sum(), weights[known].sum())
+        if math.isfinite(value):
+            unit = "percent" if name.endswith("percent") else "share"
+            found[name] = Metric(value=value, unit=unit, title=title, better="higher")
+    return found
+
+
+def _findings(by_library: pd.DataFrame) -> tuple[Finding, ...]:
+    top = by_library.iloc[0]
+    parts = ", ".join(
+        f"{row['library']} {row['share']:.1%}" for _, row in by_library.head(4).iterrows()
+    )
+    return (
+        Finding(
+            severity=Severity.INFO,
+            message=f"Of the time in which kernels run: {parts}.",
+            metric="libraries.top_share",
+            value=float(top["share"]),
+            unit="share",
+            evidence={"library": str(top["library"]), "calls": int(top["calls"])},
+        ),
+    )
+
+
+def _charts() -> tuple[Chart, ...]:
+    return (
+        Chart(
+            kind="bar",
+            title="Kernel time by library",
+            table="by_library",
+            x="library",
+            y=("covered_ns",),
+            horizontal=True,
+        ),
+        Chart(
+            kind="bar",
+            title="SM efficiency and time with kernels, of the time of the steps",
+            table="by_device",
+            x="rank",
+            y=("busy_share", "sm_efficiency_share"),
+        ),
+    )
+
+
+def _abstentions(by_device: pd.DataFrame) -> tuple[Abstention, ...]:
+    reasons = {
+        "sm_efficiency_share": ("SM efficiency", "the capture has no blocks per SM of its kernels"),
+        "occupancy_percent": ("occupancy", "the capture has no occupancy estimate of its kernels"),
+    }
+    return tuple(
+        Abstention(what=what, reason=reason)
+        for name, (what, reason) in reasons.items()
+        if by_device[name].isna().all()
+    )
+
+
+def _note(by_device: pd.DataFrame) -> str:
+    return (
+        f"{len(by_device)} device(s) of {by_device['rank'].nunique()} rank(s), in the steps that "
+        "count. Libraries and tensor cores are told by the names of kernels."
+    )

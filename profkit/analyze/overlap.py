@@ -1,0 +1,196 @@
+"""Communication overlap: how much of it compute hides, and what the rest costs the step."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from profkit import intervals
+from profkit.analyze._windows import WHERE, step_windows, with_clock
+from profkit.analyze.base import analysis
+from profkit.intervals import Intervals
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.settings import Settings
+
+_TIMES = ["communication_ns", "hidden_ns", "exposed_ns"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/overlap.yaml``."""
+
+    skip_first: int = 3
+    """First steps left out, as long as others remain."""
+
+    warn_exposed: float = 0.1
+    """Exposed communication as a share of the step time above which it is worth a warning."""
+
+    max_rows: int = 2000
+    """Rows kept of the table of single steps."""
+
+
+@analysis(title="Communication overlap")
+def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Result:
+    """Tell which share of the communication time compute kernels hide, and what is exposed.
+
+    Communication is the union of communication kernels on a device, and hidden while a compute
+    kernel runs on the same device; copies and sets hide nothing, as in HTA. The share hidden is
+    of the rank's communication time. Exposed communication is given as a share of the step time,
+    and that is the time of the step on its slowest rank.
+    """
+    if kernels.empty:
+        reason = "no device work was recorded: the breakdown has what the host communicated"
+        return Result.abstain("communication overlap", reason)
+    kind = kernels["kind"]
+    communication = kernels[(kind == "communication").to_numpy()]
+    if communication.empty:
+        return Result.abstain("communication overlap", "no communication kernel was recorded")
+    windows, missing = step_windows(steps, kernels, config.skip_first)
+    compute = kernels[(kind == "compute").to_numpy()]
+    by_step = _by_step(with_clock(windows), communication, compute)
+    by_rank = _by_rank(by_step)
+    note = _note(by_step)
+    return Result(
+        findings=_findings(by_rank, config),
+        metrics=_metrics(by_step),
+        tables={
+            "by_rank": table(by_rank, title="Communication of each rank", note=note),
+            "by_step": table(
+                by_step, title="Communication of each step", note=note, limit=config.max_rows
+            ),
+        },
+        charts=_charts(),
+        abstentions=(*missing, *_abstentions(by_step)),
+    )
+
+
+def _by_step(
+    windows: pd.DataFrame, communication: pd.DataFrame, compute: pd.DataFrame
+) -> pd.DataFrame:
+    """Return one row per rank, repeat and step, summed over the devices of the rank."""
+    key = [*WHERE, "device"]
+    # Only a kernel on the same device hides anything.
+    cover = {where: _union(rows) for where, rows in compute.groupby(key, observed=True)}
+    parts = []
+    for where, rows in communication.groupby(key, observed=True):
+        spans = _union(rows)
+        hidden = intervals.intersection(spans, cover.get(where, intervals.nothing()))
+        same = (windows["rank"] == where[0]) & (windows["repeat"] == where[1])
+        frame = windows[same]
+        inside = intervals.intervals(frame["start_ns"], frame["end_ns"])
+        times = {
+            "communication_ns": intervals.overlap(inside, spans),
+            "hidden_ns": intervals.overlap(inside, hidden),
+        }
+        parts.append(frame[[*WHERE, "step"]].assign(**times))
+    sums = pd.concat(parts).groupby([*WHERE, "step"], observed=True).sum().reset_index()
+    # A step without communication is one with 0 of it, not an unknown one.
+    rows = windows[[*WHERE, "step", "step_time_ns"]].merge(sums, how="left", on=[*WHERE, "step"])
+    rows = rows.fillna(0).astype({"communication_ns": np.int64, "hidden_ns": np.int64})
+    rows["exposed_ns"] = rows["communication_ns"] - rows["hidden_ns"]
+    return _with_shares(rows).sort_values([*WHERE, "step"], ignore_index=True)
+
+
+def _union(rows: pd.DataFrame) -> Intervals:
+    return intervals.union(intervals.intervals(rows["start_ns"], rows["end_ns"]))
+
+
+def _by_rank(by_step: pd.DataFrame) -> pd.DataFrame:
+    sums = by_step.groupby("rank", observed=True)[["step_time_ns", *_TIMES]].sum()
+    sums.insert(0, "steps", by_step.groupby("rank", observed=True).size())
+    return _with_shares(sums.reset_index())
+
+
+def _with_shares(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return `rows` with what is hidden of the communication and what is exposed of the step."""
+    hidden, exposed = rows["hidden_ns"], rows["exposed_ns"]
+    return rows.assign(
+        hidden_share=hidden / rows["communication_ns"].where(rows["communication_ns"] > 0),
+        exposed_share=exposed / rows["step_time_ns"].where(rows["step_time_ns"] > 0),
+    )
+
+
+def _metrics(by_step: pd.DataFrame) -> dict[str, Metric]:
+    sums = by_step[["step_time_ns", *_TIMES]].sum()
+    metrics = {
+        "hidden_share": Metric(
+            value=_ratio(sums["hidden_ns"], sums["communication_ns"]),
+            unit="share",
+            title="Communication hidden behind compute, of the communication time of all ranks",
+            better="higher",
+        ),
+        "exposed_share": Metric(
+            value=_ratio(sums["exposed_ns"], sums["step_time_ns"]),
+            unit="share",
+            title="Exposed communication, of the step time, mean over ranks",
+            better="lower",
+        ),
+        "communication_share": Metric(
+            value=_ratio(sums["communication_ns"], sums["step_time_ns"]),
+            unit="share",
+            title="Communication, hidden or not, of the step time, mean over ranks",
+        ),
+    }
+    return {name: metric for name, metric in metrics.items() if math.isfinite(metric.value)}
+
+
+def _ratio(part: float, whole: float) -> float:
+    return float(part / whole) if whole else math.nan
+
+
+def _findings(by_rank: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
+    if not by_rank["communication_ns"].any():
+        return ()
+    worst = by_rank.sort_values(["exposed_ns", "communication_ns"]).iloc[-1]
+    least_hidden = by_rank.sort_values("hidden_share").iloc[0]
+    share = float(worst["exposed_share"])
+    return (
+        Finding(
+            severity=Severity.WARN if share > config.warn_exposed else Severity.INFO,
+            message=f"Rank {worst['rank']:.0f} waits longest for communication: it takes "
+            f"{share:.1%} of the step time with no compute beside it, and compute hides "
+            f"{worst['hidden_share']:.1%} of the rank's communication time.",
+            metric="overlap.exposed_share",
+            value=share,
+            unit="share",
+            evidence={"rank": int(worst["rank"]), "least_hidden_rank": int(least_hidden["rank"])},
+            advice="Communicate earlier (smaller gradient buckets, prefetching) or less often "
+            "(gradient accumulation); time in a collective may also be waiting for a late rank.",
+        ),
+    )
+
+
+def _charts() -> tuple[Chart, ...]:
+    return (
+        Chart(
+            kind="stacked_bar",
+            title="Communication of each rank, hidden and exposed",
+            table="by_rank",
+            x="rank",
+            y=("hidden_ns", "exposed_ns"),
+        ),
+        Chart(
+            kind="line",
+            title="Exposed communication, of the time of each step",
+            table="by_step",
+            x="step",
+            y=("exposed_share",),
+            color="rank",
+        ),
+    )
+
+
+def _abstentions(by_step: pd.DataFrame) -> tuple[Abstention, ...]:
+    if by_step["communication_ns"].any():
+        return ()
+    reason = "all communication that was recorded lies outside the steps that count"
+    return (Abstention(what="communication overlap", reason=reason),)
+
+
+def _note(by_step: pd.DataFrame) -> str:
+    ranks, repeats = by_step["rank"].nunique(), by_step["repeat"].nunique()
+    return (
+        f"{ranks} rank(s) and {repeats} repeat(s). Hidden: share of the communication time; "
+        "exposed: share of the step time, which is that of the slowest rank."
+    )

@@ -1,0 +1,298 @@
+"""Transfers: copies between host and device, copies on the device, and sets, with bandwidths."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit import intervals
+from profkit.analyze._windows import WHERE, step_windows, with_clock
+from profkit.analyze.base import analysis
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.settings import Settings
+from profkit.wording import duration
+
+_NS_PER_S = 1e9
+_SET = "set"
+_MEMORY = ("Pageable", "Pinned", "Managed")
+_UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/transfers.yaml``."""
+
+    skip_first: int = 3
+    """First steps left out, as long as others remain."""
+
+    warn_share: float = 0.05
+    """Union of transfers as a share of the step time above which it is worth a warning."""
+
+    warn_pageable: float = 0.5
+    """Pageable share of the bytes between host and device above which it is worth a warning."""
+
+    points: int = 100
+    """Parts of the time for which bandwidths are drawn."""
+
+    max_rows: int = 200
+    """Rows kept of each table but that of the bandwidth over time."""
+
+
+@analysis(title="Transfers")
+def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Result:
+    """Count copies and sets, their bytes, time and bandwidth, by direction and host memory.
+
+    Bandwidth is bytes over the sum of the durations: what one transfer gets while it runs.
+    covered_ns is the union, and its share is of the step time on the slowest rank. Pageable or
+    pinned is the host's side, as the trace names it. Warm-up steps are left out.
+    """
+    moves = kernels[kernels["kind"].isin(("copy", "set")).to_numpy()]
+    if moves.empty:
+        reason = "no device work was recorded" if kernels.empty else "no copy or set was recorded"
+        return Result.abstain("transfers", reason)
+    windows, missing = step_windows(steps, kernels, config.skip_first)
+    rows = _counted(_described(moves), windows)
+    if rows.empty:
+        return Result.abstain("transfers", "none lies in the steps that count")
+    total_ns = int(with_clock(windows)["step_time_ns"].sum())
+    by_direction = _summary(rows, ["direction", "host_memory"])
+    by_direction["covered_share"] = by_direction["covered_ns"] / max(total_ns, 1)
+    by_rank = _summary(rows, ["rank", "direction"])
+    return Result(
+        findings=_findings(rows, by_direction, total_ns, config),
+        metrics=_metrics(rows, total_ns),
+        tables={
+            "by_direction": table(
+                by_direction,
+                title="Transfers by direction and host memory",
+                note=_note(rows),
+                limit=config.max_rows,
+            ),
+            "by_rank": table(
+                by_rank, title="Transfers of each rank", note=_note(rows), limit=config.max_rows
+            ),
+            "over_time": table(
+                _over_time(rows, config.points),
+                title="Bandwidth over time",
+                note="Mean over ranks of the first repeat; time from the first transfer of each.",
+            ),
+        },
+        charts=_charts(),
+        abstentions=(*missing, *_abstentions(rows)),
+    )
+
+
+def _described(moves: pd.DataFrame) -> pd.DataFrame:
+    """Return the transfers with duration, direction and the kind of the host's memory."""
+    # CUDA and ROCm write "Memcpy HtoD (Pageable -> Device)"; decided once per distinct name.
+    names = moves["name"].astype("category")
+    kinds = np.array([_host_memory(str(name)) for name in names.cat.categories] + [_UNKNOWN])
+    direction = moves["copy_kind"].astype(object).replace("", _UNKNOWN)
+    return moves.assign(
+        direction=np.where(moves["kind"] == "set", _SET, direction),
+        host_memory=np.where(
+            direction.isin(("HtoD", "DtoH")), kinds[names.cat.codes.to_numpy()], ""
+        ),
+        duration_ns=moves["end_ns"] - moves["start_ns"],
+        known_bytes=moves["size_bytes"].clip(lower=0),
+        known_ns=(moves["end_ns"] - moves["start_ns"]).where(moves["size_bytes"] >= 0, 0),
+    )
+
+
+def _host_memory(name: str) -> str:
+    return next((kind.lower() for kind in _MEMORY if kind in name), _UNKNOWN)
+
+
+def _counted(rows: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
+    if (windows["step"] < 0).all():
+        return rows
+    key = [*WHERE, "step"]
+    return rows.merge(windows[key], on=key)
+
+
+def _summary(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+    """Return one row per `key`, the one with most time first."""
+    groups = rows.groupby(key, observed=True)
+    size, known = groups["known_bytes"].sum(), groups["known_ns"].sum()
+    bandwidth = rows["size_bytes"].where(rows["size_bytes"] >= 0) / rows["duration_ns"].where(
+        rows["duration_ns"] > 0
+    )
+    each = bandwidth.groupby([rows[name] for name in key], observed=True)
+    covered = pd.Series({where: _covered_ns(part) for where, part in groups})
+    found = pd.DataFrame(
+        {
+            "count": groups.size(),
+            "size_bytes": size,
+            "total_ns": groups["duration_ns"].sum(),
+            "covered_ns": covered,
+            "bandwidth_bytes_per_s": size / known.where(known > 0) * _NS_PER_S,
+            "best_bytes_per_s": each.max() * _NS_PER_S,
+            "mean_bytes": size / groups.size(),
+            "median_ns": groups["duration_ns"].median(),
+        }
+    )
+    flat = found.rename_axis(key).reset_index()
+    return flat.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def _covered_ns(rows: pd.DataFrame) -> int:
+    """Return the union of the transfers on each device, summed over devices."""
+    return sum(
+        intervals.total(intervals.union(intervals.intervals(part["start_ns"], part["end_ns"])))
+        for _, part in rows.groupby([*WHERE, "device"], observed=True)
+    )
+
+
+def _over_time(rows: pd.DataFrame, points: int) -> pd.DataFrame:
+    """Return the bandwidth of each direction in equal parts of the time, mean over ranks."""
+    first = rows[(rows["repeat"] == rows["repeat"].min()) & (rows["size_bytes"] >= 0)]
+    if first.empty:
+        return pd.DataFrame(columns=["time_ns", "direction", "bandwidth_bytes_per_s"])
+    origin = first.groupby("rank", observed=True)["start_ns"].transform("min")
+    start = (first["start_ns"] - origin).to_numpy(np.float64)
+    end = np.maximum((first["end_ns"] - origin).to_numpy(np.float64), start + 1)
+    edges = np.linspace(0, max(end.max(), points), points + 1)
+    ranks = first["rank"].nunique()
+    parts = []
+    for direction, places in first.groupby("direction", observed=True).indices.items():
+        size = first["size_bytes"].to_numpy(np.float64)[places]
+        moved = np.diff(_moved_before(edges, start[places], end[places], size))
+        parts.append(
+            pd.DataFrame(
+                {
+                    "time_ns": edges[:-1].astype(np.int64),
+                    "direction": direction,
+                    "bandwidth_bytes_per_s": moved / np.diff(edges) / ranks * _NS_PER_S,
+                }
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def _moved_before(
+    edges: NDArray[np.float64],
+    start: NDArray[np.float64],
+    end: NDArray[np.float64],
+    size: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the bytes moved before each edge, if each transfer moves them evenly."""
+    times = np.concatenate((start, end))
+    rate = size / (end - start)
+    order = np.argsort(times, kind="stable")
+    slope = np.cumsum(np.concatenate((rate, -rate))[order])
+    moved = np.r_[0, np.cumsum(slope[:-1] * np.diff(times[order]))]
+    return np.asarray(np.interp(edges, times[order], moved), dtype=np.float64)
+
+
+def _pageable_share(rows: pd.DataFrame) -> float:
+    """Return the pageable share of the bytes between host and device; NaN if not known."""
+    crossing = rows[rows["host_memory"].isin([kind.lower() for kind in _MEMORY])]
+    size = crossing["known_bytes"]
+    total = int(size.sum())
+    return float(size[crossing["host_memory"] == "pageable"].sum() / total) if total else math.nan
+
+
+def _metrics(rows: pd.DataFrame, total_ns: int) -> dict[str, Metric]:
+    def bandwidth(direction: str) -> float:
+        part = rows[rows["direction"] == direction]
+        time = int(part["known_ns"].sum())
+        return float(part["known_bytes"].sum() / time * _NS_PER_S) if time else math.nan
+
+    values: tuple[tuple[str, float, str, Literal["lower", "higher"], str], ...] = (
+        (
+            "covered_share",
+            _covered_ns(rows) / max(total_ns, 1),
+            "share",
+            "lower",
+            "Copies and sets, hidden or not, of the step time, mean over ranks",
+        ),
+        ("h2d_bytes_per_s", bandwidth("HtoD"), "bytes_per_s", "higher", "Bandwidth host to device"),
+        ("d2h_bytes_per_s", bandwidth("DtoH"), "bytes_per_s", "higher", "Bandwidth device to host"),
+        ("d2d_bytes_per_s", bandwidth("DtoD"), "bytes_per_s", "higher", "Bandwidth on the device"),
+        (
+            "pageable_share",
+            _pageable_share(rows),
+            "share",
+            "lower",
+            "Bytes from or to pageable memory, of those between host and device",
+        ),
+    )
+    return {
+        name: Metric(value=float(value), unit=unit, title=title, better=better)
+        for name, value, unit, better, title in values
+        if math.isfinite(value)
+    }
+
+
+def _findings(
+    rows: pd.DataFrame, by_direction: pd.DataFrame, total_ns: int, config: Config
+) -> tuple[Finding, ...]:
+    most = by_direction.iloc[0]
+    share = _covered_ns(rows) / max(total_ns, 1)
+    found = [
+        Finding(
+            severity=Severity.WARN if share > config.warn_share else Severity.INFO,
+            message=f"Copies and sets run during {share:.1%} of the step time (mean over ranks), "
+            f"hidden or not; most of it is {most['direction']}: {most['count']} of them in "
+            f"{duration(most['total_ns'])}.",
+            metric="transfers.covered_share",
+            value=share,
+            unit="share",
+            evidence={"direction": str(most["direction"]), "count": int(most["count"])},
+        )
+    ]
+    pageable = _pageable_share(rows)
+    if pageable > config.warn_pageable:
+        found.append(
+            Finding(
+                severity=Severity.WARN,
+                message=f"{pageable:.0%} of the bytes between host and device come from or go to "
+                "pageable memory, which is slower and makes the host wait.",
+                metric="transfers.pageable_share",
+                value=pageable,
+                unit="share",
+                advice="pin_memory=True in the DataLoader and .to(device, non_blocking=True).",
+            )
+        )
+    return tuple(found)
+
+
+def _charts() -> tuple[Chart, ...]:
+    return (
+        Chart(
+            kind="bar",
+            title="Time of transfers by direction",
+            table="by_direction",
+            x="direction",
+            y=("total_ns",),
+            color="host_memory",
+        ),
+        Chart(
+            kind="line",
+            title="Bandwidth over time",
+            table="over_time",
+            x="time_ns",
+            y=("bandwidth_bytes_per_s",),
+            color="direction",
+        ),
+    )
+
+
+def _abstentions(rows: pd.DataFrame) -> tuple[Abstention, ...]:
+    unsized = int((rows["size_bytes"] < 0).sum())
+    unnamed = int((rows["host_memory"] == _UNKNOWN).sum())
+    reasons = {
+        "bandwidth of some transfers": unsized
+        and f"the size of {unsized} of {len(rows)} was not recorded",
+        "pageable or pinned": unnamed
+        and f"the trace does not name the host's memory of {unnamed} copies",
+    }
+    return tuple(Abstention(what=what, reason=str(text)) for what, text in reasons.items() if text)
+
+
+def _note(rows: pd.DataFrame) -> str:
+    ranks, repeats = rows["rank"].nunique(), rows["repeat"].nunique()
+    return f"Sums over {ranks} rank(s) and {repeats} repeat(s), in the steps that count."

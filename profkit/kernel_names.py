@@ -1,0 +1,98 @@
+"""What the name of a kernel tells: who wrote it, and whether it uses tensor cores."""
+
+import re
+from collections.abc import Iterable
+
+OTHER = "custom or unknown"
+# What builds on CUTLASS or CUB comes before them, as their names occur in its own.
+_LIBRARIES: dict[str, tuple[str, ...]] = {
+    "NCCL or RCCL": ("nccl", "rccl", "msccl"),
+    "FlashAttention": ("flash_(?:fwd|bwd|attn)", "pytorch_flash", r"\bflash::", "FlashAttn"),
+    "FlashInfer": ("flashinfer::", "BatchDecodeWithPagedKV", "BatchPrefillWith"),
+    "Transformer Engine": ("transformer_engine",),
+    "vLLM or SGLang": ("vllm", "sgl_", "paged_attention_", "rotary_embedding_kernel<"),
+    "AITER": (r"\baiter", "_ZN5aiter"),
+    "FBGEMM": (
+        "fbgemm",
+        "split_embedding",
+        r"embedding_\w*codegen",
+        "bounds_check_indices",
+        "jagged_",
+        "linearize_index",
+        "pooled_embs",
+        "recat_",
+    ),
+    "Triton": ("^triton_", r"_triton\b", "^attn_(?:fwd|bwd)", "^bwd_kernel_d"),
+    "MIOpen or CK": (
+        "(?i:miopen)",
+        "^igemm_(?:fwd|bwd|wrw)",
+        r"^batched_transpose_\d",
+        "^naive_conv",
+        "SubTensorOp",
+        "ConvAsm",
+        "Conv_Winograd",
+        r"\bck::",
+        "ck_tile",
+        "_ZN2ck",
+        "_gemm_xdl",
+    ),
+    "hipBLASLt or rocBLAS": ("Cijk_", "(?i:tensile|hipblas|rocblas)"),
+    "MAGMA": ("magma_",),
+    "cuDNN": ("cudnn", "xmma_(?:fprop|dgrad|wgrad)", "plicit_convolve", "wgrad_alg0", "fft2d_"),
+    "CUTLASS": ("cutlass",),
+    "cuBLAS": (
+        "cublas",
+        "nvjet",
+        "xmma_gemm",
+        "gemvx",
+        "gemv2",
+        "gemvNSP",
+        "gemmk1",
+        "gemmSN",
+        "splitKreduce",
+        "^void (?:dot_kernel|reduce_1Block_kernel|gemm)",
+        r"^(?:void )?(?:maxwell|pascal|volta|turing|ampere|ada|hopper|sm\d+)_\w*gemm",
+    ),
+    "CUB or Thrust": (
+        r"^(?:void )?(?:\w+::)*(?:cub|thrust|rocprim|hipcub)::",
+        r"_ZN\d*(?:cub|6thrust|7rocprim)",
+    ),
+    "ATen": (
+        "at::native",
+        "at::cuda",
+        "at::functorch",
+        "at6native",
+        "^void at::",
+        r"\bcunn_",
+        r"^void (?:\(anonymous namespace\)::)?(?:softmax_warp_|indexing_backward_kernel)",
+        "^void multi_tensor_apply_kernel",
+    ),
+}
+_PATTERNS = {library: re.compile("|".join(parts)) for library, parts in _LIBRARIES.items()}
+
+TENSORBOARD_TENSOR_CORES = (
+    *("h884", "s884", "h1688", "s1688", "hmma", "i8816", "16816", "c1688"),
+    *("dgrad_1x1_stride_2x2", "first_layer_wgrad_kernel", "conv1x1", "conv2d_c1_k1"),
+    *("direct_group", "xmma_implicit_gemm", "xmma_sparse_conv", "xmma_gemm", "xmma_sparse_gemm"),
+    "xmma_warp_specialized_implicit_gemm",
+)
+"""What the TensorBoard plugin looks for in a name, after NVIDIA's PyProf: up to Ampere."""
+
+LATER_TENSOR_CORES = (
+    *("tensorop", "wgmma", "nvjet", "tf32f32", "flash_fwd", "flash_bwd"),
+    *("_MI16x16x", "_MI32x32x", "_MI4x4x", "_gtcx", "_xdl"),
+)
+"""The same for what came later, and for the matrix cores of AMD."""
+
+
+def library(kernel: str) -> str:
+    """Return who wrote the kernel of this name, the first that fits; `OTHER` if nobody does.
+
+    NCCL and RCCL, cuBLAS' CUTLASS kernels and other users' cannot be told apart by name.
+    """
+    return next((name for name, pattern in _PATTERNS.items() if pattern.search(kernel)), OTHER)
+
+
+def contains_any(kernel: str, parts: Iterable[str]) -> bool:
+    """Return whether the name contains one of `parts`."""
+    return any(part in kernel for part in parts)

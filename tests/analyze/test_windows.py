@@ -1,0 +1,50 @@
+from profkit import schema
+from profkit.analyze._windows import step_windows, with_clock
+
+# Beyond 2**53, where a float would lose nanoseconds.
+ORIGIN = 1_790_000_000_000_000_001
+
+
+def span(start, end, **rest):
+    where = {"rank": 0, "repeat": 0, "step": 0}
+    return where | {"start_ns": ORIGIN + start, "end_ns": ORIGIN + end} | rest
+
+
+def windows(steps, kernels, skip_first=0):
+    found, missing = step_windows(
+        schema.frame("steps", steps), schema.frame("kernels", kernels), skip_first
+    )
+    rows = zip(found["step"], found["start_ns"] - ORIGIN, found["end_ns"] - ORIGIN, strict=True)
+    return [*rows], [each.reason for each in missing]
+
+
+def test_a_step_lasts_until_its_device_work_is_done_and_the_next_begins_there():
+    steps = [span(0, 50), span(50, 100, step=1), span(110, 150, step=2)]
+    kernels = [span(10, 70), span(70, 90, step=1), span(120, 170, step=2)]
+    assert windows(steps, kernels) == ([(0, 0, 70), (1, 70, 100), (2, 110, 170)], [])
+    assert windows(steps, kernels, skip_first=2) == ([(2, 110, 170)], [])
+    assert len(windows(steps, kernels, skip_first=5)[0]) == 3
+
+
+def test_without_steps_there_is_one_window_of_all_work():
+    assert windows([], [span(10, 20), span(15, 40)]) == (
+        [(-1, 10, 40)],
+        ["no step was marked: the numbers are those of all that was recorded"],
+    )
+    (found, (reason,)) = windows([span(1000, 1100)], [span(10, 20)])
+    assert found == [(-1, 10, 20)]
+    assert reason.startswith("the steps are those of another capture")
+
+
+def test_the_slowest_rank_of_a_repeat_is_the_clock():
+    steps = [span(0, 10), span(0, 30, rank=1), span(0, 20, repeat=1)]
+    kernels = [span(0, 5), span(0, 5, rank=1), span(0, 5, repeat=1)]
+    found, _ = step_windows(schema.frame("steps", steps), schema.frame("kernels", kernels), 0)
+    assert with_clock(found)["step_time_ns"].tolist() == [30, 20, 30]
+    assert found[["rank", "repeat"]].to_numpy().tolist() == [[0, 0], [0, 1], [1, 0]]
+
+
+def test_a_rank_without_steps_is_left_out_and_that_is_said():
+    found, missing = windows([span(0, 10)], [span(0, 5), span(0, 5, rank=1), span(0, 5, rank=2)])
+    assert found == [(0, 0, 10)]
+    assert missing == ["device work was recorded, but no step that counts: it is left out"]
