@@ -29,7 +29,7 @@ def step_windows(
     known = known[(known["start_ns"] < known["last"]) & (known["end_ns"] > known["first"])]
     columns = [*WHERE, "step", "start_ns", "end_ns"]
     if len(known):
-        windows = _until_the_device_is_done(known, kernels)[columns]
+        windows = until_the_device_is_done(known, kernels)[columns]
         counted = windows[windows["step"] >= skip_first]
         kept = counted if len(counted) else windows
         return kept.reset_index(drop=True), _without_steps(ranks.index, kept)
@@ -50,7 +50,8 @@ def _without_steps(known: "pd.Index[Any]", windows: pd.DataFrame) -> tuple[Abste
     return (Abstention(what=f"steps of rank {ranks}", reason=reason),)
 
 
-def _until_the_device_is_done(steps: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
+def until_the_device_is_done(steps: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
+    """Let each step last until its device work is done, and the next begin after it."""
     # Times are around 2**60 ns: nothing here may pass through a float.
     key = [*WHERE, "step"]
     ends = pd.concat([steps, kernels])[[*key, "end_ns"]].groupby(key, observed=True).max()

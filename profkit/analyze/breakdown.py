@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from profkit import intervals
+from profkit.analyze._windows import WHERE, until_the_device_is_done
 from profkit.analyze.base import analysis
 from profkit.intervals import Intervals
 from profkit.patterns import matching
@@ -15,7 +16,6 @@ from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity,
 from profkit.settings import Settings
 from profkit.wording import duration
 
-_WHERE = ["rank", "repeat"]
 _DEVICE = {"compute": "kernel", "copy": "copy", "set": "set", "communication": "communication"}
 _TITLES = {
     "kernel": "Kernels",
@@ -105,34 +105,21 @@ def _windows(
     steps: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame, config: Config
 ) -> tuple[pd.DataFrame, tuple[Abstention, ...]]:
     """Return the windows that count; where no step is known, the whole capture of each rank."""
-    columns = [*_WHERE, "start_ns", "end_ns"]
+    columns = [*WHERE, "start_ns", "end_ns"]
     work = pd.concat([cpu_ops[columns], kernels[columns]])
-    ranks = work.groupby(_WHERE, observed=True).agg(
+    ranks = work.groupby(WHERE, observed=True).agg(
         first=("start_ns", "min"), last=("end_ns", "max")
     )
-    kept = steps.merge(ranks.reset_index(), on=_WHERE)
+    kept = steps.merge(ranks.reset_index(), on=WHERE)
     kept = kept[(kept["start_ns"] < kept["last"]) & (kept["end_ns"] > kept["first"])]
     if len(kept):
-        kept = _extended(kept, kernels) if config.window == "device" else kept
+        kept = until_the_device_is_done(kept, kernels) if config.window == "device" else kept
         counted = kept[kept["step"] >= config.skip_first]
         return (counted if len(counted) else kept), ()
     whole = ranks.reset_index().rename(columns={"first": "start_ns", "last": "end_ns"})
     reason = "no step was marked" if steps.empty else "the steps are those of another capture"
     what = f"{reason}: the parts are those of all that was recorded"
     return whole.assign(step=-1), (Abstention(what="single steps", reason=what),)
-
-
-def _extended(steps: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
-    """Let each step last until its device work is done, and the next begin after it."""
-    # Times are around 2**60 ns: nothing here may pass through a float.
-    key = [*_WHERE, "step"]
-    ends = pd.concat([steps, kernels])[[*key, "end_ns"]].groupby(key, observed=True).max()
-    rows = steps.drop(columns="end_ns").merge(ends.reset_index(), on=key)
-    rows = rows.sort_values([*_WHERE, "start_ns"], ignore_index=True)
-    by_rank = rows.groupby(_WHERE, observed=True)["end_ns"]
-    rows["end_ns"] = by_rank.cummax()
-    before = by_rank.shift(fill_value=0)
-    return rows.assign(start_ns=np.maximum(rows["start_ns"], before))
 
 
 def _parts(
@@ -144,15 +131,15 @@ def _parts(
 ) -> pd.DataFrame:
     """Return one row per window with the time of each category that the capture can tell."""
     activities = {
-        name: {where: _union(rows) for where, rows in each.groupby(_WHERE, observed=True)}
+        name: {where: _union(rows) for where, rows in each.groupby(WHERE, observed=True)}
         for name, each in _activities(cpu_ops, kernels, runtime_calls, config).items()
     }
     found = []
-    for where, rows in windows.groupby(_WHERE, observed=True):
+    for where, rows in windows.groupby(WHERE, observed=True):
         spans = {name: each.get(where, intervals.nothing()) for name, each in activities.items()}
         frame = intervals.intervals(rows["start_ns"], rows["end_ns"])
         parts = {"step_time_ns": frame[:, 1] - frame[:, 0]} | _divided(frame, spans)
-        found.append(rows[[*_WHERE, "step"]].assign(**parts))
+        found.append(rows[[*WHERE, "step"]].assign(**parts))
     return pd.concat(found, ignore_index=True)
 
 
@@ -167,7 +154,7 @@ def _activities(
         category: kernels[(kernels["kind"] == kind).to_numpy()]
         for kind, category in _DEVICE.items()
     }
-    columns = [*_WHERE, "start_ns", "end_ns"]
+    columns = [*WHERE, "start_ns", "end_ns"]
     host = {
         "communication": pd.concat([device["communication"], cpu_ops[communicates]])[columns],
         "runtime": runtime_calls,
