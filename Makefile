@@ -28,4 +28,6 @@ $(VENV)/.ready: envs/requirements.lock pyproject.toml
 	touch $@
 
 lock:  ## pin what is installed now
-	$(BIN)/python -m pip freeze --exclude-editable --exclude pip | sed 's/+cpu$$//' > envs/requirements.lock
+	$(BIN)/python -m pip freeze --exclude-editable --exclude pip | sed 's/+cpu$$//' > envs/.frozen
+	(sed -n '/^#/p' envs/requirements.lock; cat envs/.frozen) > envs/.lock
+	mv envs/.lock envs/requirements.lock; rm envs/.frozen
