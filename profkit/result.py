@@ -90,8 +90,12 @@ class Table:
 class Chart:
     """A drawing of columns of one of the result's tables; the report turns it into Plotly."""
 
-    kind: Literal["bar", "stacked_bar", "line", "scatter", "box"]
-    """``stacked_bar`` stacks the groups of `color`, or the columns of `y` if there are several."""
+    kind: Literal["bar", "stacked_bar", "line", "area", "scatter", "box", "icicle", "sunburst"]
+    """``stacked_bar`` and ``area`` stack the groups of `color`, or the columns of `y`.
+
+    ``icicle`` and ``sunburst`` draw a tree: `x` holds paths from the root as folded stacks have
+    them (names joined by semicolons), the one column of `y` what each row has beyond its children.
+    """
 
     title: str
     """What is to be seen."""
@@ -110,6 +114,9 @@ class Chart:
 
     horizontal: bool = False
     """Draw bars sideways, for long names."""
+
+    log: tuple[Literal["x", "y"], ...] = ()
+    """Axes of numbers with even steps for multiples, as rooflines have them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

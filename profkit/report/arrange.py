@@ -204,6 +204,7 @@ def _chart(
         y=tuple(columns.index(name) for name in chart.y),
         color=columns.index(chart.color) if chart.color else -1,
         horizontal=chart.horizontal,
+        log=chart.log,
     )
 
 

@@ -55,8 +55,8 @@ class Chart:
     """Column that tells series apart; -1 for one series per column of `y`."""
 
     horizontal: bool = False
-    log_x: bool = False
-    """Even steps for doublings, as batch sizes are swept."""
+    log: tuple[str, ...] = ()
+    """Axes, x or y, with even steps for multiples, as batch sizes are swept."""
 
     note: str = ""
 

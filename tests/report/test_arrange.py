@@ -88,7 +88,7 @@ def test_key_numbers_are_drawn_against_the_swept_number_with_a_series_for_the_re
     ).overview
     assert drawn.charts == (
         view.Chart(
-            title="Step time, by batch", kind="line", table=2, x=0, y=(2,), color=1, log_x=True
+            title="Step time, by batch", kind="line", table=2, x=0, y=(2,), color=1, log=("x",)
         ),
     )
     assert drawn.tables[2].rows == ((1, "gpt", 2e6), (8, "gpt", 3e6), (1, "cnn", 4e6))
