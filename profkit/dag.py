@@ -192,6 +192,14 @@ class Dag:
         """Return the params function for the settings of `analysis`."""
         return lambda wildcards: as_json(self.run(wildcards).analyses[analysis])
 
+    def of_the_run(self, analysis: str) -> PlanFunction:
+        """Return the params function for the flags that tell `analysis` of the run."""
+        return lambda wildcards: [
+            word
+            for name, value in self.plan.of_the_run(self.run(wildcards), analysis).items()
+            for word in (f"--{name}", as_json(value))
+        ]
+
     def selection(self) -> str:
         """Write what the report is about to a file named by its content, and return its path."""
         content = msgspec.json.format(msgspec.json.encode(self._selection()), indent=1)

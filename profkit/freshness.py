@@ -126,6 +126,8 @@ class Freshness:
         code = ("profkit.analyze", registry.module_names("profkit.analyze")[name])
         inputs = [*tables, *self.dag.results(name)(wildcards)]
         reasons = _differences(f"analyses.{name}", made.settings, run.analyses[name])
+        for key, value in self.dag.plan.of_the_run(run, name).items():
+            reasons += _differences(key, made.of_the_run.get(key), value)
         return [*upstream, *reasons, *_changes(path, made, code, inputs)]
 
     def report(self) -> list[str]:

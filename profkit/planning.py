@@ -108,7 +108,15 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
         report_code=fingerprint("profkit.report", "profkit.report.__main__"),
         notes=tuple(checker.notes),
         imported=bool(tops[0].imports),
+        parts=_hash_of(conf / "hardware"),
     )
+
+
+def _hash_of(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.yaml")):
+        digest.update(f"{path.name}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _chosen(overrides: Sequence[str], group: str) -> bool:
@@ -131,6 +139,7 @@ def _analysis_plan(name: str, analysis: Analysis) -> AnalysisPlan:
         tables=analysis.tables,
         tables_by_tool=analysis.tables_by_tool,
         results=analysis.results,
+        of_the_run=analysis.of_the_run,
         code=fingerprint("profkit.analyze", registry.module_names("profkit.analyze")[name]),
     )
 

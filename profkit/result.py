@@ -162,6 +162,9 @@ class Provenance:
     inputs: dict[str, str]
     """SHA-256 of each input file, by path."""
 
+    of_the_run: dict[str, Any] = field(default_factory=dict)
+    """What it was told of the run's configuration: hardware, behaviour, both or nothing."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Document:

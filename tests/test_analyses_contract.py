@@ -12,9 +12,18 @@ from pydantic import TypeAdapter
 
 from profkit import registry, resources, schema
 from profkit.analyze import analyses
+from profkit.hardware import Hardware
 from profkit.result import Result
 
 FOUND = analyses()
+PART = Hardware(
+    name="x",
+    memory_bytes=1,
+    memory_bandwidth_bytes_per_s=1e9,
+    peak_flops={"fp32": 1e9},
+    link_bytes_per_s=1e9,
+    processors=1,
+)
 MODULES = registry.module_names("profkit.analyze")
 # Keys of conf/config.yaml that a setting may follow.
 FOLLOWED = {"${warmup_steps}": 3}
@@ -36,7 +45,13 @@ def inputs(name):
         table: {"baseline": schema.frame(table), "other": schema.frame(table)}
         for table in analysis.tables_by_tool
     }
-    return frames | by_tool | {other: Result() for other in analysis.results}
+    others = {other: Result() for other in analysis.results}
+    return frames | by_tool | others | of_the_run(analysis, Hardware(), {})
+
+
+def of_the_run(analysis, hardware, behaviour):
+    values = {"hardware": hardware, "behaviour": behaviour}
+    return {name: values[name] for name in analysis.of_the_run}
 
 
 def one_row(table):
@@ -137,7 +152,8 @@ def full(name):
         other: FOUND[other].run(**full(other), config=FOUND[other].config())
         for other in analysis.results
     }
-    return frames | by_tool | results
+    known = of_the_run(analysis, PART, {"batch": 2, "model": {"name": "x"}})
+    return frames | by_tool | results | known
 
 
 def test_parameters_name_tables_or_analyses():

@@ -1,6 +1,7 @@
 """The workflow's questions, answered without running Snakemake."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -32,16 +33,24 @@ def dag():
         timeout_s=9,
         tools={
             "baseline": ToolPlan(tables=("steps",), code="a"),
-            "torch_profiler": ToolPlan(tables=("steps", "cpu_ops"), code="b"),
+            "torch_profiler": ToolPlan(tables=("steps", "cpu_ops", "devices"), code="b"),
         },
         analyses={
             "breakdown": AnalysisPlan(
                 tables=("steps", "cpu_ops"), tables_by_tool=(), results=("steps",), code="c"
             ),
+            "peaks": AnalysisPlan(
+                tables=("steps", "cpu_ops"),
+                tables_by_tool=(),
+                results=(),
+                code="f",
+                of_the_run=("hardware", "behaviour"),
+            ),
             "steps": AnalysisPlan(tables=(), tables_by_tool=("steps",), results=(), code="d"),
         },
         report={"title": "t"},
         report_code="e",
+        parts="9f",
     )
     return Dag(plan)
 
@@ -67,6 +76,29 @@ def test_a_table_by_tool_comes_from_every_tool(dag, wildcards):
 
 def test_results_of_other_analyses_are_inputs(dag, wildcards):
     assert dag.results("breakdown")(wildcards) == ["results/runs/r/analyze/steps.json"]
+
+
+def test_an_analysis_is_told_what_it_names_of_the_run(dag, wildcards):
+    behaviour = '{"batch": 2, "model": {"name": "gpt_tiny"}}'
+    told = ["--hardware", '{"name": "T4"}', "--behaviour", behaviour]
+    assert with_hardware(dag, "T4").of_the_run("peaks")(wildcards) == told
+    assert dag.of_the_run("breakdown")(wildcards) == []
+
+
+def test_only_hardware_left_to_the_traces_needs_their_devices_and_the_files(dag, wildcards):
+    by_name, by_trace = with_hardware(dag, "T4"), with_hardware(dag, "auto")
+    folder = "results/runs/r/tables/torch_profiler"
+    assert by_trace.tables("peaks")(wildcards) == [
+        *by_name.tables("peaks")(wildcards),
+        f"{folder}/devices.parquet",
+    ]
+    assert f"{folder}/devices.parquet" not in by_name.tables("peaks")(wildcards)
+    assert by_trace.of_the_run("peaks")(wildcards)[1] == '{"name": "auto", "parts": "9f"}'
+
+
+def with_hardware(dag, name):
+    runs = tuple(replace(each, hardware={"name": name}) for each in dag.plan.runs)
+    return Dag(replace(dag.plan, runs=runs))
 
 
 def test_each_repeat_has_a_capture(dag):

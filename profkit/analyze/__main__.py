@@ -11,10 +11,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from profkit import analyze, events, registry, result
+from profkit import analyze, events, registry, resources, result
 from profkit.analyze.base import Analysis
 from profkit.errors import InputError, ProfkitError
 from profkit.fingerprint import provenance
+from profkit.hardware import AUTO, Hardware, found, parts
 from profkit.settings import checked, from_json
 
 T = TypeVar("T")
@@ -39,7 +40,9 @@ def _run(options: argparse.Namespace) -> None:
     analysis = analyze.analysis(options.name)
     where = f"analyses.{options.name}"
     config = checked(where, analysis.config, from_json("--settings", options.settings))
+    told = {name: from_json(f"--{name}", getattr(options, name)) for name in analysis.of_the_run}
     inputs = _inputs(analysis, options.tables, options.results)
+    inputs |= {name: _of_the_run[name](value, options.tables) for name, value in told.items()}
     document = result.Document(
         analysis=options.name,
         title=analysis.title,
@@ -50,6 +53,7 @@ def _run(options: argparse.Namespace) -> None:
             registry.module_names(analyze.__name__)[options.name],
             asdict(config),
             [*options.tables, *options.results],
+            told,
         ),
     )
     options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -66,6 +70,24 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
     for name in analysis.results:
         inputs[name] = _read(_named(name, results)[0], result.read).result
     return inputs
+
+
+def _hardware(section: dict[str, Any], tables: list[Path]) -> Hardware:
+    """Return the device that the configuration names, or that the traces name if it says so."""
+    # Where the traces decide, the plan adds a hash of the files: for staleness only.
+    own = {key: value for key, value in section.items() if key != "parts"}
+    chosen = checked("hardware", Hardware, own)
+    if chosen.name != AUTO:
+        return chosen
+    devices = [_read(path, _frame) for path in tables if path.stem == "devices"]
+    names = [str(name) for rows in devices for name in rows["name"].unique()]
+    return found(names, parts(resources.CONF / "hardware"))
+
+
+_of_the_run: dict[str, Callable[[dict[str, Any], list[Path]], Any]] = {
+    "hardware": _hardware,
+    "behaviour": lambda section, _: section,
+}
 
 
 def _named(name: str, paths: list[Path]) -> list[Path]:
@@ -106,6 +128,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--results", type=Path, nargs="*", default=[], help="results of analyses that it reads"
     )
+    parser.add_argument("--hardware", default="{}", help="peaks of the device, as JSON")
+    parser.add_argument("--behaviour", default="{}", help="what the run was told, as JSON")
     parser.add_argument("--out", type=Path, required=True, help="the result, a JSON file")
     return parser
 

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from profkit.errors import PluginError
+from profkit.hardware import Hardware
 from profkit.result import Result
 from profkit.schema import TABLES
 from profkit.settings import Settings
@@ -15,7 +16,11 @@ from profkit.settings import Settings
 ByTool = dict[str, pd.DataFrame]
 """Annotate a parameter with this to get the table from every enabled tool that makes it."""
 
+Behaviour = dict[str, Any]
+"""Type of the parameter ``behaviour``: what the run was told (model, batch, precision...)."""
+
 _CONFIG = "config"
+_OF_THE_RUN = {"hardware": Hardware, "behaviour": Behaviour}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +42,9 @@ class Analysis:
     results: tuple[str, ...]
     """Other analyses whose result it reads."""
 
+    of_the_run: tuple[str, ...]
+    """What it reads of the run's configuration: hardware, behaviour, both or nothing."""
+
     config: type[Settings]
     """Its settings."""
 
@@ -48,7 +56,9 @@ def analysis(*, title: str) -> Callable[[Callable[..., Result]], Analysis]:
     """Register a function as an analysis; the report shows it under `title`.
 
     A parameter annotated ``pd.DataFrame`` names a table, one annotated `ByTool` a table of every
-    tool, one annotated `Result` another analysis; ``config`` is its settings dataclass.
+    tool, one annotated `Result` another analysis; ``config`` is its settings dataclass. Of the
+    run's configuration it gets ``hardware: Hardware`` (peaks; where the configuration leaves it
+    to the traces, of the device that they name) and ``behaviour: Behaviour``.
     """
 
     def register(function: Callable[..., Result]) -> Analysis:
@@ -62,6 +72,7 @@ def analysis(*, title: str) -> Callable[[Callable[..., Result]], Analysis]:
             tables=tuple(name for name, kind in kinds.items() if kind is pd.DataFrame),
             tables_by_tool=tuple(name for name, kind in kinds.items() if kind == ByTool),
             results=tuple(name for name, kind in kinds.items() if kind is Result),
+            of_the_run=tuple(name for name in kinds if name in _OF_THE_RUN),
             config=_config(function, parameters),
             run=function,
         )
@@ -70,6 +81,10 @@ def analysis(*, title: str) -> Callable[[Callable[..., Result]], Analysis]:
 
 
 def _check(function: Callable[..., Any], name: str, kind: object) -> None:
+    if name in _OF_THE_RUN:
+        if kind != _OF_THE_RUN[name]:
+            raise _error(function, f"parameter {name!r} must be a {_OF_THE_RUN[name]}")
+        return
     if kind is Result:
         return
     if kind is not pd.DataFrame and kind != ByTool:

@@ -18,7 +18,9 @@ for analysis, needs in dag.plan.analyses.items():
             analysis=analysis,
             code=needs.code,
             settings=dag.analysis_settings(analysis),
+            of_the_run=dag.of_the_run(analysis),
             results=workflow_dag.result_flags,
         shell:
             "profkit analyze {params.analysis} --settings {params.settings:q}"
+            " {params.of_the_run:q}"
             " --tables {input.tables} {params.results} --out {output} > {log} 2>&1"
