@@ -348,6 +348,9 @@ class Linker:
             reserved_bytes=memory["reserved"][rows],
             op=parents[rows],
             step=self._host_step(memory["start"][rows]),
+            action=pa.DictionaryArray.from_arrays(
+                pa.array((memory["size"][rows] < 0).astype(np.int32)), ["alloc", "free"]
+            ),
         )
 
 

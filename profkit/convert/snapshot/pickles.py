@@ -1,0 +1,72 @@
+"""Pickles of strangers, opened so that nothing in them can run.
+
+A memory snapshot holds plain data only, so an unpickler that knows no class at all reads every
+real one, and refuses what would import or call something before it does.
+"""
+
+import gc
+import pickle
+from pathlib import Path
+from typing import Any
+
+from profkit.errors import InputError
+
+_HINT = "give the pickle that torch.cuda.memory._dump_snapshot wrote"
+
+
+class _Refused(pickle.UnpicklingError):
+    """The pickle names a class or function."""
+
+
+class _PlainData(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        raise _Refused(f"{module}.{name}")
+
+    def persistent_load(self, pid: object) -> Any:
+        raise _Refused(f"persistent object {str(pid)[:80]!r}")
+
+
+def load(path: Path) -> Any:
+    """Return the plain data in the pickle at `path`.
+
+    Raises `InputError` for a pickle that would import or call anything, a truncated or damaged
+    one, and a file of another kind.
+    """
+    # Collecting garbage among millions of new objects that all stay takes half of the time.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with path.open("rb") as file:
+            return _PlainData(file).load()
+    except _Refused as refused:
+        raise InputError(
+            f"{path}: refused: it would load {refused}, and a memory snapshot holds plain data only",
+            hint="do not open this file with pickle: it can run any command",
+        ) from None
+    except (EOFError, pickle.UnpicklingError) as error:
+        raise InputError(f"{path}: {_said(path, error)}", hint=_HINT) from None
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+        raise InputError(f"{path}: a damaged pickle: {error}", hint=_HINT) from None
+    except MemoryError:
+        raise InputError(f"{path}: a pickle larger than memory", hint=_HINT) from None
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _said(path: Path, error: Exception) -> str:
+    """Return what is wrong with a file that the unpickler gave up."""
+    size = path.stat().st_size
+    if size == 0:
+        return "an empty file"
+    with path.open("rb") as file:
+        head = file.read(16)
+    if head.lstrip()[:1] in (b"{", b"["):
+        return "JSON, not the pickle of a memory snapshot"
+    if head.startswith(b"PK"):
+        return "a zip file, as torch.save writes them, not the pickle of a memory snapshot"
+    if head.startswith(b"\x1f\x8b"):
+        return "a gzip file; unpack it first"
+    if isinstance(error, EOFError) or "truncated" in str(error):
+        return f"cut off after {size:,} bytes: the process may have died while it wrote"
+    return f"not a pickle, or a damaged one: {error}"
