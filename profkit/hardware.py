@@ -7,10 +7,13 @@ from pathlib import Path
 
 import yaml
 
-from profkit.settings import Settings, checked
+from profkit.settings import Settings, checked, nearest
 
 AUTO = "auto"
 """Name of the hardware that leaves it to the traces to say what the device is."""
+
+TYPES = ("fp64", "fp64_matrix", "fp32", "fp32_matrix", "tf32", "bf16", "fp16", "fp8", "int8")
+"""Data types that a peak can be stated for."""
 
 _MAKERS = ("nvidia ", "amd ")
 
@@ -32,20 +35,27 @@ class Hardware(Settings):
     """Peak bandwidth of device memory, in bytes per second."""
 
     peak_flops: dict[str, float] = field(default_factory=dict)
-    """Dense peak by data type (fp64, fp64_tensor, fp32, tf32, bf16, fp16, fp8, int8), in FLOP/s.
+    """Dense peak by data type (`TYPES`), in FLOP per second; what is not stated is left out.
 
-    Two operations per multiply-add, without sparsity. Types of matrix units stand for those:
-    fp16, bf16, fp8 and int8 are rates of tensor cores (NVIDIA) or matrix cores (AMD).
+    Two operations per multiply-add, without sparsity. fp64 and fp32 are vector rates; those that
+    matrix units (tensor cores, matrix cores) reach with them are fp64_matrix and fp32_matrix. All
+    others are rates of matrix units that sum in fp32.
     """
 
     link_bytes_per_s: float = 0.0
-    """Peak bandwidth to other devices, all links of one direction, in bytes per second."""
+    """Peak bandwidth to other devices, all links in one direction, in bytes per second."""
 
     processors: int = 0
     """Streaming multiprocessors (NVIDIA) or compute units (AMD) of one device."""
 
     source: str = ""
     """Document that the numbers come from."""
+
+    def __post_init__(self) -> None:
+        """Refuse types that no analysis would look for."""
+        for name in self.peak_flops:
+            if name not in TYPES:
+                raise ValueError(f"peak_flops.{name}: no such type; {nearest(name, TYPES)}")
 
 
 @cache

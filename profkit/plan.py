@@ -11,7 +11,7 @@ import importlib.util
 import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,9 @@ class Run:
 
     overrides: tuple[str, ...]
     """Overrides that make this run alone."""
+
+    comparisons: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Settings of each analysis across runs that this run is part of; the same in all runs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,6 +104,11 @@ class Plan:
     def run(self, name: str) -> Run:
         """Return the run `name`."""
         return next(run for run in self.runs if run.name == name)
+
+    def comparisons(self) -> dict[str, list[Run]]:
+        """Return the runs that each analysis across runs works on."""
+        names = dict.fromkeys(name for run in self.runs for name in run.comparisons)
+        return {name: [run for run in self.runs if name in run.comparisons] for name in names}
 
     def makers(self, run: Run, table: str) -> list[str]:
         """Return the tools of `run` that make `table`."""

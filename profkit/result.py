@@ -53,6 +53,20 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Interval:
+    """Where a number lies, judging by its spread over repeats."""
+
+    low: float
+    """Lower end, in the unit of the number."""
+
+    high: float
+    """Upper end."""
+
+    confidence: float
+    """How often such intervals hold the number, 0 to 1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Metric:
     """One number of a run, comparable between runs."""
 
@@ -67,6 +81,12 @@ class Metric:
 
     better: Literal["lower", "higher", "neither"] = "neither"
     """Which direction is an improvement."""
+
+    interval: Interval | None = None
+    """Where the number lies; None if its spread is not known."""
+
+    by_repeat: dict[int, float] = field(default_factory=dict)
+    """The number in each repeat, which runs are compared by; empty if repeats have none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,7 +12,7 @@ from profkit.errors import ConfigError
 from profkit.plan import AnalysisPlan, Plan, Run, ToolPlan
 
 
-def run(name="r", tools=("baseline", "torch_profiler")):
+def run(name="r", tools=("baseline", "torch_profiler"), comparisons=None):
     return Run(
         name=name,
         behaviour={"batch": 2, "model": {"name": "gpt_tiny"}},
@@ -20,14 +20,19 @@ def run(name="r", tools=("baseline", "torch_profiler")):
         tools={tool: {"rate": 1} for tool in tools},
         analyses={"breakdown": {"top": 3}, "steps": {}},
         overrides=("batch=2",),
+        comparisons=comparisons or {},
     )
 
 
 @pytest.fixture
 def dag():
+    return dag_of(run())
+
+
+def dag_of(*runs):
     plan = Plan(
         overrides=("batch=2",),
-        runs=(run(),),
+        runs=runs,
         repeats=2,
         exclusive=True,
         timeout_s=9,
@@ -47,6 +52,9 @@ def dag():
                 of_the_run=("hardware", "behaviour"),
             ),
             "steps": AnalysisPlan(tables=(), tables_by_tool=("steps",), results=(), code="d"),
+            "trend": AnalysisPlan(
+                tables=("cpu_ops",), tables_by_tool=(), results=("steps",), code="f"
+            ),
         },
         report={"title": "t"},
         report_code="e",
@@ -165,3 +173,27 @@ def test_the_selection_is_written_under_the_name_of_its_content(dag, tmp_path, m
     written = json.loads((tmp_path / path).read_text())
     assert written["runs"][0]["folder"] == "results/runs/r"
     assert written["command"] == "profkit run batch=2"
+
+
+def test_an_analysis_across_runs_is_one_job_that_reads_those_that_have_what_it_needs():
+    compared = {"trend": {"top": 1}}
+    first, second = (run(name, ("torch_profiler",), compared) for name in "ab")
+    dag = dag_of(first, second, run("c", ("baseline",)))
+    nowhere = SimpleNamespace()
+    assert dag.folder("trend") == "results/selection"
+    assert dag.folder("steps") == "results/runs/{run}"
+    assert dag.tables("trend")(nowhere) == [
+        "results/runs/a/tables/torch_profiler/cpu_ops.parquet",
+        "results/runs/b/tables/torch_profiler/cpu_ops.parquet",
+    ]
+    assert dag.results("trend")(nowhere) == [
+        "results/runs/a/analyze/steps.json",
+        "results/runs/b/analyze/steps.json",
+    ]
+    assert dag.analysis_settings("trend")(nowhere) == '{"top": 1}'
+    assert dag.report_inputs()[-1] == "results/selection/analyze/trend.json"
+    assert dag._selection()["across"] == {
+        "run": "all runs",
+        "folder": "results/selection",
+        "analyses": ["trend"],
+    }

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -18,6 +18,9 @@ ByTool = dict[str, pd.DataFrame]
 
 Behaviour = dict[str, Any]
 """Type of the parameter ``behaviour``: what the run was told (model, batch, precision...)."""
+
+ByRun = dict[str, Result]
+"""Annotate a parameter of an analysis across runs with this to get the result of every run."""
 
 _CONFIG = "config"
 _OF_THE_RUN = {"hardware": Hardware, "behaviour": Behaviour}
@@ -51,44 +54,57 @@ class Analysis:
     run: Callable[..., Result] = field(repr=False)
     """The function."""
 
+    across: Literal["", "runs"] = ""
+    """Whether it works on each run of the selection, or once on all of them."""
 
-def analysis(*, title: str) -> Callable[[Callable[..., Result]], Analysis]:
+
+def analysis(
+    *, title: str, across: Literal["", "runs"] = ""
+) -> Callable[[Callable[..., Result]], Analysis]:
     """Register a function as an analysis; the report shows it under `title`.
 
     A parameter annotated ``pd.DataFrame`` names a table, one annotated `ByTool` a table of every
     tool, one annotated `Result` another analysis; ``config`` is its settings dataclass. Of the
     run's configuration it gets ``hardware: Hardware`` (peaks; where the configuration leaves it
     to the traces, of the device that they name) and ``behaviour: Behaviour``.
+
+    Across runs, tables have one more column, the Categorical ``run``, whose categories are the
+    runs in the order of the selection, and `ByRun` stands for `Result`. What is of the run comes
+    as a dictionary by run.
     """
 
     def register(function: Callable[..., Result]) -> Analysis:
         parameters = inspect.signature(function, eval_str=True).parameters
         kinds = {name: each.annotation for name, each in parameters.items() if name != _CONFIG}
         for name, kind in kinds.items():
-            _check(function, name, kind)
+            _check(function, name, kind, across)
         return Analysis(
             title=title,
             summary=inspect.getdoc(function) or "",
             tables=tuple(name for name, kind in kinds.items() if kind is pd.DataFrame),
             tables_by_tool=tuple(name for name, kind in kinds.items() if kind == ByTool),
-            results=tuple(name for name, kind in kinds.items() if kind is Result),
+            results=tuple(name for name, kind in kinds.items() if kind in (Result, ByRun)),
             of_the_run=tuple(name for name in kinds if name in _OF_THE_RUN),
             config=_config(function, parameters),
             run=function,
+            across=across,
         )
 
     return register
 
 
-def _check(function: Callable[..., Any], name: str, kind: object) -> None:
+def _check(function: Callable[..., Any], name: str, kind: object, across: str) -> None:
     if name in _OF_THE_RUN:
-        if kind != _OF_THE_RUN[name]:
-            raise _error(function, f"parameter {name!r} must be a {_OF_THE_RUN[name]}")
+        one = _OF_THE_RUN[name]
+        if kind != (dict[str, one] if across else one):  # type: ignore[valid-type]
+            wanted = f"dictionary by run of {one}" if across else one
+            raise _error(function, f"parameter {name!r} must be a {wanted}")
         return
-    if kind is Result:
+    results, called = (ByRun, "ByRun") if across else (Result, "Result")
+    if kind == results:
         return
     if kind is not pd.DataFrame and kind != ByTool:
-        raise _error(function, f"parameter {name!r} must be a pd.DataFrame, ByTool or Result")
+        raise _error(function, f"parameter {name!r} must be a pd.DataFrame, ByTool or {called}")
     if name not in TABLES:
         raise _error(function, f"unknown table {name!r}; known: {', '.join(TABLES)}")
 

@@ -228,6 +228,15 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Across:
+    """What the analyses of all runs together say."""
+
+    anchor: str
+    sections: tuple[Section, ...]
+    drawn: Drawn
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
     """The whole page."""
 
@@ -241,6 +250,7 @@ class Report:
     overview: Drawn
     """Table 0 compares the runs, table 1 has all their numbers, table 2 is for the charts."""
 
+    across: Across
     findings: tuple[FindingGroup, ...]
     findings_on_top: int
     problems: tuple[Problem, ...]

@@ -1,4 +1,5 @@
 for analysis, needs in dag.plan.analyses.items():
+    folder = dag.folder(analysis)
 
     rule:
         name:
@@ -7,11 +8,11 @@ for analysis, needs in dag.plan.analyses.items():
             tables=dag.tables(analysis),
             results=dag.results(analysis),
         output:
-            f"results/runs/{{run}}/analyze/{analysis}.json",
+            f"{folder}/analyze/{analysis}.json",
         log:
-            f"results/runs/{{run}}/logs/analyze/{analysis}.log",
+            f"{folder}/logs/analyze/{analysis}.log",
         benchmark:
-            f"results/runs/{{run}}/benchmarks/analyze/{analysis}.tsv"
+            f"{folder}/benchmarks/analyze/{analysis}.tsv"
         conda:
             "../../envs/analyze.yaml"
         params:
