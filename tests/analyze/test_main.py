@@ -127,6 +127,7 @@ def test_a_job_imports_one_plugin_and_nothing_heavy(run):
     assert not loaded & {"torch", "hydra", "omegaconf", "hta", "snakemake", "matplotlib", "scipy"}
     assert {each for each in loaded if each.startswith("profkit.analyze.")} == {
         "profkit.analyze.__main__",
+        "profkit.analyze._steadiness",
         "profkit.analyze._step_times",
         "profkit.analyze.base",
         "profkit.analyze.steps",
