@@ -105,7 +105,7 @@ def _notes(found: Sequence[Segment], devices: Sequence[Device], entries: int) ->
         if not count:
             yield f"No history of {device.name} was recorded: only its last state is known."
         elif entries and count >= entries:
-            yield f"The ring of {entries:,} entries was full: the history of {device.name} begins late."
+            yield f"The ring of {entries:,} entries was full: {device.name}'s history begins late."
         if count and before:
             size = int(blocks.size_bytes[blocks.start < 0].sum())
             yield (

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from profkit.convert.snapshot.stacks import text
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranges:
@@ -23,7 +25,7 @@ class Ranges:
         """Return the ranges of each device from ``external_annotations``."""
         by_device = defaultdict(list)
         for each in entries:
-            told = (int(each["time_us"]) * 1000, str(each["stage"]) == "START", str(each["name"]))
+            told = (int(each["time_us"]) * 1000, str(each["stage"]) == "START", text(each["name"]))
             by_device[int(each.get("device", 0))].append(told)
         return {device: _nested(found) for device, found in by_device.items()}
 

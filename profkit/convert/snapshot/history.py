@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from profkit.convert.snapshot.stacks import NONE, Stacks
+from profkit.convert.snapshot.stacks import NONE, Stacks, text
 
 ACTIONS = (
     "alloc",
@@ -64,7 +64,7 @@ def events(device: int, trace: Sequence[Mapping[str, Any]], stacks: Stacks) -> E
         action=action,
         address=_ints(each.get("addr", 0) & _ADDRESS for each in trace),
         size_bytes=_ints(map(itemgetter("size"), trace)),
-        stream=_ints(each.get("stream", 0) for each in trace),
+        stream=_ints(each.get("stream", 0) & _ADDRESS for each in trace),
         time_ns=_ints(each.get("time_us", -1) for each in trace) * 1000,
         stack=_ints(
             stacks.number(each.get("frames")) if tells else NONE
@@ -80,7 +80,7 @@ def _ints(values: Any) -> Ints:
 
 def _context(entry: Mapping[str, Any]) -> str:
     said = (entry.get("user_metadata"), entry.get("compile_context"))
-    return next((str(each) for each in said if each and each != "N/A"), "")
+    return next((text(each) for each in said if each and each != "N/A"), "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

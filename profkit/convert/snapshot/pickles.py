@@ -40,7 +40,7 @@ def load(path: Path) -> Any:
             return _PlainData(file).load()
     except _Refused as refused:
         raise InputError(
-            f"{path}: refused: it would load {refused}, and a memory snapshot holds plain data only",
+            f"{path}: refused: it would load {refused}; a memory snapshot holds plain data only",
             hint="do not open this file with pickle: it can run any command",
         ) from None
     except (EOFError, pickle.UnpicklingError) as error:
@@ -54,19 +54,31 @@ def load(path: Path) -> Any:
             gc.enable()
 
 
-def _said(path: Path, error: Exception) -> str:
-    """Return what is wrong with a file that the unpickler gave up."""
-    size = path.stat().st_size
-    if size == 0:
-        return "an empty file"
+def stated_rank(path: Path) -> int:
+    """Return -1: a snapshot states no rank. Raises `InputError` for what is no pickle at all."""
+    if other := _other_kind(path):
+        raise InputError(f"{path}: {other}", hint=_HINT)
+    return -1
+
+
+def _other_kind(path: Path) -> str:
+    """Return what a file is that is plainly no pickle, or ""."""
     with path.open("rb") as file:
         head = file.read(16)
+    if not head:
+        return "an empty file"
     if head.lstrip()[:1] in (b"{", b"["):
         return "JSON, not the pickle of a memory snapshot"
     if head.startswith(b"PK"):
         return "a zip file, as torch.save writes them, not the pickle of a memory snapshot"
-    if head.startswith(b"\x1f\x8b"):
-        return "a gzip file; unpack it first"
+    return "a gzip file; unpack it first" if head.startswith(b"\x1f\x8b") else ""
+
+
+def _said(path: Path, error: Exception) -> str:
+    """Return what is wrong with a file that the unpickler gave up."""
+    if other := _other_kind(path):
+        return other
     if isinstance(error, EOFError) or "truncated" in str(error):
+        size = path.stat().st_size
         return f"cut off after {size:,} bytes: the process may have died while it wrote"
     return f"not a pickle, or a damaged one: {error}"

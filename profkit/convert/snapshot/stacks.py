@@ -93,7 +93,12 @@ class Stacks:
 
 
 def _frame(frame: Mapping[str, Any]) -> Frame:
-    return str(frame["filename"]), int(frame["line"]), str(frame["name"])
+    return text(frame["filename"]), int(frame["line"]), text(frame["name"])
+
+
+def text(value: Any) -> str:
+    """Return `value` as text that can be written, whatever a stranger put there."""
+    return str(value).encode("utf-8", "replace").decode()
 
 
 def named(frame: Frame) -> str:
@@ -107,11 +112,16 @@ def named(frame: Frame) -> str:
 def is_dull(frame: Frame) -> bool:
     """Say whether a frame belongs to the interpreter or the dispatcher."""
     file, _, function = frame
-    return any(each in function for each in _DULL_NAMES) or any(each in file for each in _DULL_FILES)
+    return any(each in function for each in _DULL_NAMES) or any(
+        each in file for each in _DULL_FILES
+    )
+
+
+def _is_library(file: str) -> bool:
+    return any(each in file for each in _LIBRARIES)
 
 
 def _line(stack: Sequence[Frame]) -> str:
     python = [frame for frame in stack if frame[0].endswith(".py")]
-    own = [frame for frame in python if not any(each in frame[0] for each in _LIBRARIES)]
-    chosen = (own or python or [None])[0]
-    return named(chosen) if chosen else ""
+    own = [frame for frame in python if not _is_library(frame[0].replace("\\", "/"))]
+    return next((named(frame) for frame in (*own, *python)), "")

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from profkit.convert.snapshot.stacks import Stacks
+from profkit.convert.snapshot.stacks import Stacks, text
 
 ALLOCATED = "active_allocated"
 """State of a block that the program holds."""
 
-_ADDRESS = 2**63 - 1
+_MOST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,31 +49,38 @@ def segments(entries: Sequence[Mapping[str, Any]], stacks: Stacks) -> list[Segme
 
 
 def _segment(entry: Mapping[str, Any], stacks: Stacks) -> Segment:
-    address = entry["address"] & _ADDRESS
+    address = entry["address"] & _MOST
     pool = entry.get("segment_pool_id", ())
     return Segment(
-        device=int(entry.get("device", 0)),
+        device=_whole(entry.get("device", 0)),
         address=address,
-        size_bytes=int(entry["total_size"]),
-        stream=int(entry.get("stream", 0)),
-        kind=str(entry.get("segment_type", "")),
-        pool=",".join(map(str, pool)),
+        size_bytes=_whole(entry["total_size"]),
+        stream=entry.get("stream", 0) & _MOST,
+        kind=text(entry.get("segment_type", "")),
+        pool=text(",".join(map(str, pool))),
         expandable=int(entry.get("is_expandable", -1)),
         stack=stacks.number(entry.get("frames")),
         blocks=tuple(_blocks(entry["blocks"], address, stacks)),
     )
 
 
+def _whole(number: Any) -> int:
+    """Return a number as one that a table can hold; raises OverflowError for a larger one."""
+    if not 0 <= number <= _MOST:
+        raise OverflowError(f"{number!r} is no size, address or index")
+    return int(number)
+
+
 def _blocks(entries: Sequence[Mapping[str, Any]], start: int, stacks: Stacks) -> Iterator[Block]:
     """Yield the blocks of a segment, which lie end to end from `start`."""
     for entry in entries:
-        size = int(entry["size"])
+        size = _whole(entry["size"])
         # The oldest format has a history instead, newest first, and no addresses.
         history = entry.get("history") or [{}]
         frames = entry.get("frames", history[0].get("frames"))
         requested = entry.get("requested_size", history[0].get("real_size", size))
-        state = str(entry["state"])
-        yield Block(start, size, int(requested), state, stacks.number(frames))
+        state = text(entry["state"])
+        yield Block(start, size, _whole(requested), state, stacks.number(frames))
         start += size
 
 
@@ -89,5 +96,3 @@ def live_sizes(found: Sequence[Segment], device: int) -> dict[int, int]:
         for block in segment.blocks
         if block.state == ALLOCATED
     }
-
-

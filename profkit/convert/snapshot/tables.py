@@ -53,10 +53,7 @@ def _distinct(codes: pa.Array, texts: pa.Array) -> pa.DictionaryArray:
 
 
 def _joined(name: str, parts: Sequence[dict[str, Any]], where: dict[str, int]) -> pa.Table:
-    rows = [
-        schema.table(name, {**{key: np.full(_length(part), value) for key, value in where.items()}, **part})
-        for part in parts
-    ]
+    rows = [schema.table(name, {**_repeated(where, part), **part}) for part in parts]
     whole = pa.concat_tables([schema.empty(name), *rows]).unify_dictionaries()
     if name == "allocations":
         at = whole.schema.get_field_index("allocation")
@@ -64,8 +61,9 @@ def _joined(name: str, parts: Sequence[dict[str, Any]], where: dict[str, int]) -
     return whole
 
 
-def _length(part: dict[str, Any]) -> int:
-    return len(next(iter(part.values())))
+def _repeated(where: dict[str, int], part: dict[str, Any]) -> dict[str, Any]:
+    count = len(next(iter(part.values())))
+    return {key: np.full(count, value) for key, value in where.items()}
 
 
 def _same(text: str, count: int) -> pa.DictionaryArray:
@@ -88,7 +86,7 @@ def _allocations(device: Device, texts: _Texts, steps: Windows) -> dict[str, Any
     start_ns = _of(events.time_ns, found.start)
     stack = _of(events.stack, found.start)
     context = np.array([*events.context, ""], dtype=object)
-    annotation = device.ranges.at(start_ns)
+    ranges = zip(device.ranges.at(start_ns), started, strict=True)
     return {
         "allocation": np.arange(len(found.start)),
         "device": _same(device.name, len(found.start)),
@@ -102,7 +100,7 @@ def _allocations(device: Device, texts: _Texts, steps: Windows) -> dict[str, Any
         "end_event": found.end,
         "stack": texts.of("stack", stack),
         "line": texts.of("line", stack),
-        "annotation": [name if known else "" for name, known in zip(annotation, started, strict=True)],
+        "annotation": [name if known else "" for name, known in ranges],
         "context": context[found.start].tolist(),
         "step": np.where(started, _step_at(start_ns, steps), -1),
     }
