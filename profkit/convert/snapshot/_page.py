@@ -194,7 +194,8 @@ SCRIPT = r""""use strict";
       + bytes(whole) + ", largest first";
     byId("live").replaceChildren(...live.slice(0, 40).map(function (i) {
       const row = document.createElement("tr"), line = data.lines[data.stack[i]];
-      [bytes(data.size[i]), line || frames(i)[0] || data.note[i] || "(no stack recorded)"].forEach(function (text) {
+      const told = line || frames(i)[0] || data.note[i] || "(no stack recorded)";
+      [bytes(data.size[i]), told].forEach(function (text) {
         const cell = document.createElement("td"); cell.textContent = text; row.append(cell);
       });
       row.addEventListener("click", function () { kept = i; tell(i); draw(); });
