@@ -163,8 +163,10 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
             (
                 "action",
                 TEXT,
-                "alloc or free; in histories free_requested, free_completed, segment_alloc,"
-                " segment_free, segment_map, segment_unmap, oom or snapshot.",
+                (
+                    "alloc or free; in histories free_requested, free_completed, segment_alloc,"
+                    " segment_free, segment_map, segment_unmap, oom or snapshot."
+                ),
             ),
         ),
         "allocations": _table(
