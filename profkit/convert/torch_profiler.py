@@ -15,6 +15,7 @@ from profkit.convert.base import Converted, Importable, Raw, converter
     "collectives",
     "memory_events",
     "kernel_metrics",
+    "devices",
     pattern="rank*.pt.trace.json*",
     importable=Importable(
         word="trace",

@@ -1,6 +1,6 @@
 """Events of one trace gathered into NumPy columns, by what they are."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -28,7 +28,7 @@ Column = NDArray[Any]
 Columns = Mapping[str, Column]
 
 _KIND_COUNT = 9
-OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, DEVICE_ANNOTATION, MEMORY, COUNTED = range(_KIND_COUNT)
+OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, SPAN, MEMORY, COUNTED = range(_KIND_COUNT)
 UNCATEGORISED = _KIND_COUNT
 _KINDS = {
     "cpu_op": OPERATOR,
@@ -54,7 +54,7 @@ _KINDS = {
     "Memcpy": COPY,
     "gpu_memset": SET,
     "Memset": SET,
-    "gpu_user_annotation": DEVICE_ANNOTATION,
+    "gpu_user_annotation": SPAN,
     "cpu_instant_event": MEMORY,
     "cuda_profiler_range": COUNTED,
     "xpu_scope_profiler": COUNTED,
@@ -62,6 +62,7 @@ _KINDS = {
 }
 # Kineto's other categories, and why they become no row.
 IGNORED = {
+    "Trace": "when recording began and ended",
     "external_correlation": "ids that the events themselves carry",
     "overhead": "the profiler's own time, on threads of its own",
     "python_function": "Python frames, which nest around the operators of their thread",
@@ -138,8 +139,12 @@ class Gathered:
         """Categories up to the first event that became a row."""
         self.found = False
         """Whether any event became a row."""
+        self.unknown: Counter[str] = Counter()
+        """Number of events by category of which we do not know what they are."""
         self.without_time = 0
         self.without_duration = 0
+        self.negative = 0
+        """Number of events that end before they begin."""
         self.pairs = Pairs()
         self.processes: set[str] = set()
         """What the trace calls its processes: they tell who wrote it."""
@@ -164,6 +169,8 @@ class Gathered:
                 kind = self._by_name(whole)
             if kind is not None:
                 sorted_out[kind].append(whole)
+            elif whole.cat not in IGNORED:
+                self.unknown[whole.cat] += 1
         for kind, each in enumerate(sorted_out):
             if each:
                 self.found = True
@@ -174,7 +181,7 @@ class Gathered:
             self._add("ops", self._ops(events, kind))
         elif kind == CALL:
             self._add("calls", self._calls(events))
-        elif kind == DEVICE_ANNOTATION:
+        elif kind == SPAN:
             self._add("device_annotations", self._device_annotations(events))
         elif kind == MEMORY:
             self._add("memory", self._memory(events))
@@ -294,11 +301,11 @@ class Gathered:
     def _spans(self, events: list[Event]) -> dict[str, Column]:
         start = nanoseconds([event.ts for event in events])
         duration = nanoseconds([event.dur for event in events])
-        unknown = duration < 0
-        self.without_duration += int(unknown.sum())
+        self.without_duration += int((duration == UNKNOWN_NS).sum())
+        self.negative += int(((duration < 0) & (duration != UNKNOWN_NS)).sum())
         return {
             "start": start,
-            "end": start + np.where(unknown, 0, duration),
+            "end": start + duration.clip(min=0),
             "name": self.names.codes([event.name for event in events]),
         }
 

@@ -38,14 +38,12 @@ def add_counters(events: Sequence[Event], text: bytes, *, whole: bool = False) -
     """
     if not any(mark in text for mark in _MARKS):
         return
-    if whole:
-        ranged = decoded(text, _RangedDocument).traceEvents
-    else:
-        ranged = decoded(text, list[_Ranged])
-    for event, found in zip(events, ranged, strict=True):
-        if isinstance(found.cat, str) and f'"{found.cat}"'.encode() in _MARKS:
+    found = decoded(text, _RangedDocument if whole else list[_Ranged])
+    ranged = found.traceEvents if whole else found
+    for event, each in zip(events, ranged, strict=True):
+        if isinstance(each.cat, str) and f'"{each.cat}"'.encode() in _MARKS:
             event.args = event.args or Args()
-            event.args.counters = found.args
+            event.args.counters = each.args
 
 
 def kernel_metrics(linker: "Linker", counters: Mapping[str, Column]) -> dict[str, Any]:

@@ -152,9 +152,9 @@ class Reader:
         for candidate in (text, without_nan(text)):
             try:
                 header: Header = decoded(candidate, Header)
-                return header
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
+            return header
         self.notes.append("The keys beside the events are damaged and were not read.")
         return Header()
 
@@ -248,12 +248,12 @@ class Reader:
         events: list[Event] = []
         for raw in decoded(text, list[msgspec.Raw]):
             try:
-                event = decoder.decode(raw)
+                event: Event | None = decoder.decode(raw)
             except msgspec.ValidationError:
-                if (event := loose(raw)) is None:
-                    continue
-            add_counters([event], _bracketed(bytes(raw), 0, len(raw)))
-            events.append(event)
+                event = loose(raw)
+            if event is not None:
+                add_counters([event], b"[" + bytes(raw) + b"]")
+                events.append(event)
         return events
 
     def _salvage(self, text: bytes, offset: int) -> list[Event]:
