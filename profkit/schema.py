@@ -214,6 +214,17 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
             ("stack", TEXT, "Frames of who allocated it, from the root."),
             ("line", TEXT, "The innermost frame that is the user's own Python."),
         ),
+        "kernel_metrics": _table(
+            "Hardware counters and what follows from them: one row per measured kernel and metric.",
+            *_WHERE,
+            ("kernel", INT, "Index of the measured kernel in its rank and repeat, by launch."),
+            ("correlation", INT, "Id shared with its row of `kernels`; -1 if the tool gives none."),
+            _OP,
+            ("name", TEXT, "Kernel, as recorded."),
+            ("metric", TEXT, "Name of the metric, in the words of the tool."),
+            ("value", FLOAT, "Value, in `unit`."),
+            ("unit", TEXT, "Unit in the words of the tool; empty for a plain number."),
+        ),
         "stacks": _table(
             "Call stacks, summed over equal stacks: of sampled threads, or of allocations.",
             *_WHERE,

@@ -10,6 +10,7 @@ import pyarrow as pa
 from profkit import schema
 from profkit.convert.kineto.collectives import communication
 from profkit.convert.kineto.columns import ANNOTATION, COPY, KERNEL, Column, Gathered, Text
+from profkit.convert.kineto.counters import kernel_metrics
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import (
     any_row,
@@ -58,6 +59,7 @@ class Linker:
             "runtime_calls": self._runtime_calls(),
             "annotations": self._annotations(),
             "memory_events": self._memory_events(),
+            "kernel_metrics": self._kernel_metrics(),
         }
 
     @cached_property
@@ -331,6 +333,10 @@ class Linker:
             op=np.concatenate([self.op_of_row[rows], at_or(self.op_of_row, op_row)]),
             step=np.concatenate([self.op_step[rows], at_or(self.op_step, op_row, around)]),
         )
+
+    def _kernel_metrics(self) -> pa.Table:
+        columns = kernel_metrics(self, self.gathered.columns("counters"))
+        return self._table("kernel_metrics", len(columns["kernel"]), **columns)
 
     def _memory_events(self) -> pa.Table:
         memory = self.memory
