@@ -39,8 +39,11 @@ def test_a_result_is_written_with_what_made_it(run):
     document = result.read(out)
     assert document.analysis == "observer_tax"
     assert document.result.metrics["py_spy_slowdown_ratio"].value == 2.0
-    stated = {"skip_first": 1, "warn_slowdown": 1.2, "confidence": 0.95}
-    assert document.provenance.settings == stated
+    assert document.provenance.settings == {
+        "skip_first": 1,
+        "warn_slowdown": 1.2,
+        "confidence": 0.95,
+    }
     assert set(document.provenance.inputs) == {baseline, tool}
     assert "profkit.analyze.observer_tax" in document.provenance.modules
 
