@@ -29,7 +29,7 @@ _WORD = (
 # Names that tell where a secret is, or how long it is, and not what it is.
 _ABOUT = r"(?![\w-]*(?:path|file|dir|name|len|length|size|count|url|host|type|id)s?\b)"
 _SECRET_NAME = re.compile(
-    rf"{_WORD}|(?:^|[_-])tokens?(?:$|[_-])|(?:^|[_-])(?:key|pat|auth|pass|pwd)$", re.IGNORECASE
+    rf"{_WORD}|(?:^|[_-])tokens?(?:$|[_-])|(?:^|[_-])(?:key|pat|auth|pass)$|[_-]pwd$", re.IGNORECASE
 )
 _ABOUT_NAME = re.compile(
     r"[_-](?:path|file|dir|name|url|host|type|id|sock|parallelism)s?$", re.IGNORECASE
@@ -55,16 +55,21 @@ _QUOTE = r"(?:\\?[\"'])"
 # An annotation may stand between a name and its value, a prefix before a string.
 _ASSIGN = rf"{_QUOTE}?\]?\s*(?::\s*[\w.|\[\] ]{{1,40}}?)?\s*(?:==?|=>|:=|:)\s*[bfru]{{0,2}}"
 _NAMED = re.compile(
-    rf"(?P<head>{_WORD}{_ABOUT}[\w-]*{_ASSIGN}{_QUOTE}?)(?P<value>(?<=[\"'])[^\"'\\\n]+|[^\s\"',;&)}}\]]{{4,}})",
+    rf"(?P<head>{_WORD}{_ABOUT}[\w-]*{_ASSIGN}{_QUOTE}?)"
+    r"(?P<value>(?<=[\"'])[^\"'\\\n]+|[^\s\"',;&)}\]]{4,})",
     re.IGNORECASE,
 )
 _FLAG = re.compile(
-    rf"(?P<head>--?[\w-]*(?:{_WORD}|token){_ABOUT}[\w-]*[= ]{_QUOTE}?)(?P<value>[^\s\"'-][^\s\"']*)",
+    rf"(?P<head>--?[\w-]*(?:{_WORD}|token){_ABOUT}[\w-]*[= ]{_QUOTE}?)"
+    r"(?P<value>[^\s\"'-][^\s\"']*)",
     re.IGNORECASE,
 )
-_ASSIGNED = re.compile(
-    rf"(?P<head>(?P<name>[\w-]+){_ASSIGN}{_QUOTE}?)(?P<value>[\w+/=.-]{{16,}})", re.IGNORECASE
-)
+_LONG = re.compile(r"(?<![\w+/.-])[\w+/.-]{16,}={0,2}")
+_BEFORE_VALUE = re.compile(rf"(?P<name>[\w-]+){_ASSIGN}{_QUOTE}?$", re.IGNORECASE)
+_BEFORE_LENGTH = 120
+# A line without the hints of a pattern is not searched with it: nearly every line of a log.
+_NAMES = ("secret", "passw", "passphrase", "credential", "bearer", "key")
+_HINTS = {_HEADER: ("bearer ", "basic "), _NAMED: _NAMES, _FLAG: (*_NAMES, "token")}
 _LIKE_TOKEN = re.compile(r"(?:token|key|auth|pat)$", re.IGNORECASE)
 # Not a value but a place where one comes from: a call, an index, a template, a constant.
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*[(\[]|[$<{%*\[]|(?:None|True|False|null|true|false)$")
@@ -76,13 +81,13 @@ class Masker:
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         found = sorted(secret_values(environment), key=len, reverse=True)
         self._values = re.compile("|".join(map(re.escape, found))) if found else None
-        self.places: dict[str, int] = {}
+        self.places: set[str] = set()
 
     def text(self, text: str, place: str) -> str:
         """Return `text` without its secrets; `place` is what a warning calls the text."""
         masked = self._masked(text)
         if masked != text:
-            self.places[place] = self.places.get(place, 0) + 1
+            self.places.add(place)
         return masked
 
     def document(self, value: Any, place: str) -> Any:
@@ -90,10 +95,16 @@ class Masker:
         if isinstance(value, str):
             return self.text(value, place)
         if isinstance(value, Mapping):
-            return {key: self.document(each, place) for key, each in value.items()}
+            return {key: self._entry(key, each, place) for key, each in value.items()}
         if isinstance(value, list | tuple):
             return [self.document(each, place) for each in value]
         return value
+
+    def _entry(self, key: str, value: Any, place: str) -> Any:
+        if isinstance(value, str) and value and is_secret_name(key):
+            self.places.add(place)
+            return MASK
+        return self.document(value, place)
 
     def command(self, words: Sequence[str], place: str) -> list[str]:
         """Return a command line without secrets, those that follow a flag of their name included.
@@ -104,7 +115,7 @@ class Masker:
         for index, flag in enumerate(words[:-1]):
             if flag.startswith("-") and "=" not in flag and is_secret_name(flag):
                 masked[index + 1] = MASK
-                self.places[place] = self.places.get(place, 0) + 1
+                self.places.add(place)
         return masked
 
     def file(self, path: Path, place: str) -> None:
@@ -133,11 +144,9 @@ class Masker:
     def _masked(self, text: str) -> str:
         if self._values:
             text = self._values.sub(MASK, text)
-        for pattern in (_PEM, _KNOWN_FORMS, _IN_URL, _HEADER):
-            text = pattern.sub(MASK, text)
-        for pattern in (_NAMED, _FLAG):
-            text = pattern.sub(_without_named, text)
-        return _ASSIGNED.sub(_without_random, text)
+        for pattern in (_PEM, _KNOWN_FORMS, _IN_URL, _LONG):
+            text = pattern.sub(_without_random if pattern is _LONG else MASK, text)
+        return "".join(map(_without_names, text.splitlines(keepends=True)))
 
 
 def secret_values(environment: Mapping[str, str]) -> set[str]:
@@ -153,12 +162,21 @@ def secret_values(environment: Mapping[str, str]) -> set[str]:
     urls = (match for value in environment.values() for match in _IN_URL.findall(value))
     secrets |= {url.rpartition(":")[2] for url in urls}
     secrets = {each.strip() for each in secrets if len(each.strip()) >= _SHORTEST}
-    return secrets | {quote(each, safe="") for each in secrets} | {repr(each)[1:-1] for each in secrets}
+    return {form for each in secrets for form in (each, quote(each, safe=""), repr(each)[1:-1])}
 
 
 def is_secret_name(name: str) -> bool:
     """Say whether a variable or flag of this name holds a secret, not the place of one."""
     return bool(_SECRET_NAME.search(name)) and not _ABOUT_NAME.search(name)
+
+
+def _without_names(line: str) -> str:
+    """Mask what a line assigns to the name of a secret."""
+    lowered = line.lower()
+    for pattern, hints in _HINTS.items():
+        if any(hint in lowered for hint in hints):
+            line = pattern.sub(MASK if pattern is _HEADER else _without_named, line)
+    return line
 
 
 def _without_named(match: re.Match[str]) -> str:
@@ -167,7 +185,10 @@ def _without_named(match: re.Match[str]) -> str:
 
 
 def _without_random(match: re.Match[str]) -> str:
-    return match["head"] + MASK if _is_random(match["name"], match["value"]) else match[0]
+    start = match.start()
+    before = match.string[max(0, start - _BEFORE_LENGTH) : start].rpartition("\n")[2]
+    named = _BEFORE_VALUE.search(before)
+    return MASK if named and _is_random(named["name"], match[0]) else match[0]
 
 
 def _is_random(name: str, value: str) -> bool:
