@@ -39,12 +39,16 @@ class Workload(Program):
         return zero.lacks(world_size)
 
     def rule(self) -> Rule:
-        """Return the optimizer, as one operator that updates all parameters."""
+        """Return the optimizer, which updates all parameters in as few operators as it can."""
         from torch import optim
 
-        kind: Any = optim.AdamW if self.optimizer == "adamw" else optim.SGD
-        decay, rate = self.weight_decay, self.learning_rate
-        return partial(kind, lr=rate, weight_decay=decay, fused=True)
+        # FSDP2's parameters have no fused SGD.
+        kinds: dict[str, tuple[Any, str]] = {
+            "adamw": (optim.AdamW, "fused"),
+            "sgd": (optim.SGD, "foreach"),
+        }
+        kind, fast = kinds[self.optimizer]
+        return partial(kind, lr=self.learning_rate, weight_decay=self.weight_decay, **{fast: True})
 
 
 def train(process: "Process") -> list[float]:
