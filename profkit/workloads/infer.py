@@ -9,14 +9,14 @@ from pydantic import NonNegativeInt
 
 import profkit
 from profkit.errors import ProfkitError
-from profkit.settings import Settings
+from profkit.workloads.base import Program
 
 if TYPE_CHECKING:
     from profkit.workloads.runtime.process import Process
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workload(Settings):
+class Workload(Program):
     """Composed from ``conf/workload/infer.yaml``."""
 
     workers: NonNegativeInt = 0

@@ -9,7 +9,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 import profkit
 from profkit.errors import ProfkitError
-from profkit.settings import Settings
+from profkit.workloads.base import Program
 
 if TYPE_CHECKING:
     import torch
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workload(Settings):
+class Workload(Program):
     """Composed from ``conf/workload/train.yaml``."""
 
     optimizer: Literal["adamw", "sgd"] = "adamw"

@@ -1,0 +1,27 @@
+"""The contract of a workload: its settings, and what can be known of it before it runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from profkit.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Program(Settings):
+    """Settings of a program that each rank runs."""
+
+    def check(self) -> str:
+        """Return why this program cannot run here, or "" if it can."""
+        return ""
+
+    def total_steps(self, steps: int) -> int:
+        """Return how many steps it runs when `steps` are asked for, -1 if only it knows."""
+        return steps
+
+    def subject(self, model: str) -> str:
+        """Return what is profiled, in a word for the run's name; `model` is the one chosen."""
+        return model
+
+    def environment(self) -> Mapping[str, str]:
+        """Return the environment variables that its ranks are started with."""
+        return {}
