@@ -206,7 +206,7 @@ class _Checker:
         behaviour |= {name: getattr(top, name) for name in _IDENTITY}
         self.launchable(behaviour)
         runs = program(behaviour)
-        if reason := runs.check():
+        if reason := runs.check(Path.cwd()):
             raise ConfigError(f"workload.{reason}")
         steps = runs.total_steps(top.steps)
         top.check(steps)

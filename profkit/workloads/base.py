@@ -1,7 +1,7 @@
 """The contract of a workload: its settings, and what can be known of it before it runs."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from profkit.settings import Settings
 
@@ -10,8 +10,9 @@ from profkit.settings import Settings
 class Program(Settings):
     """Settings of a program that each rank runs."""
 
-    def check(self) -> str:
-        """Return why this program cannot run here, or "" if it can."""
+    def check(self, folder: Path) -> str:
+        """Return why this program cannot run in `folder`, or "" if it can."""
+        del folder
         return ""
 
     def total_steps(self, steps: int) -> int:
@@ -21,7 +22,3 @@ class Program(Settings):
     def subject(self, model: str) -> str:
         """Return what is profiled, in a word for the run's name; `model` is the one chosen."""
         return model
-
-    def environment(self) -> Mapping[str, str]:
-        """Return the environment variables that its ranks are started with."""
-        return {}

@@ -7,9 +7,9 @@ import runpy
 import shlex
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import PositiveInt
@@ -30,12 +30,6 @@ class Workload(Program):
     command: str = ""
     """The script and its arguments as on a command line, without ``python``; or ``-m module``."""
 
-    cwd: str = ""
-    """Folder to run it in, and that its path is relative to; empty is where profkit is started."""
-
-    env: dict[str, str] = field(default_factory=dict)
-    """Environment variables to set for it; they are written into the results."""
-
     step: Kind = "auto"
     """What a step is: of an optimizer, a forward pass, what ``profkit.step()`` marks; auto takes
     an optimizer's where there is one, else a forward pass."""
@@ -51,12 +45,7 @@ class Workload(Program):
         """The command, word by word."""
         return shlex.split(self.command)
 
-    @property
-    def folder(self) -> Path:
-        """Where the script runs."""
-        return Path(self.cwd).expanduser().absolute()
-
-    def check(self) -> str:
+    def check(self, folder: Path) -> str:
         """See `Program.check`."""
         try:
             words = self.words
@@ -64,20 +53,9 @@ class Workload(Program):
             return f"command: {error}: {self.command}"
         if not words:
             return "command is empty: workload.command='train.py --epochs 1'"
-        if not self.folder.is_dir():
-            return f"cwd: no such folder: {self.folder}"
-        return _unfit_module(words, self.folder) if words[0] == "-m" else self._unfit_script()
-
-    def _unfit_script(self) -> str:
-        name = self.words[0]
-        path = self.folder / name
-        if path.exists():
-            return "" if _is_python(path) else f"command: {path} is not a Python script"
-        if _PYTHON.fullmatch(Path(name).name):
-            return f"command: leave out {name!r}, the launcher starts Python; begin with the script"
-        if name in _STARTERS:
-            return f"command: set launcher={name}, and begin with the script"
-        return f"command: no such script: {path}"
+        if words[0] == "-m":
+            return _unfit_module(words, folder)
+        return _unfit_script(words[0], folder)
 
     def total_steps(self, steps: int) -> int:
         """See `Program.total_steps`."""
@@ -90,9 +68,16 @@ class Workload(Program):
         word = re.sub(r"[^A-Za-z0-9_.]+", "_", script).strip("_.") or "script"
         return word if model == "none" else f"{word}-{model}"
 
-    def environment(self) -> Mapping[str, str]:
-        """See `Program.environment`."""
-        return self.env
+
+def _unfit_script(name: str, folder: Path) -> str:
+    path = folder / name
+    if path.exists():
+        return "" if _is_python(path) else f"command: {path} is not a Python script"
+    if _PYTHON.fullmatch(Path(name).name):
+        return f"command: leave out {name!r}, the launcher starts Python; begin with the script"
+    if name in _STARTERS:
+        return f"command: set launcher={name}, and begin with the script"
+    return f"command: no such script: {path}"
 
 
 def _unfit_module(words: Sequence[str], folder: Path) -> str:
@@ -139,7 +124,6 @@ class Limit:
 
 def run(settings: Workload) -> None:
     """Run the script as Python itself would, and return when it ends without an error."""
-    os.chdir(settings.folder)
     words = settings.words
     try:
         if words[0] == "-m":
@@ -203,7 +187,7 @@ def main(argv: Sequence[str]) -> None:
     from profkit.workloads.runtime.request import parsed
 
     settings = parsed(argv).settings(Workload)
-    if reason := settings.check():
+    if reason := settings.check(Path.cwd()):
         raise ProfkitError(f"workload.{reason}")
     if marks.is_heard():
         observed(settings)

@@ -62,7 +62,7 @@ def _captured(
     record.clear(spec.folder)
     # Without buffers, what a killed process printed is in the log.
     spec = replace(spec, deadline_s=time.time() + timeout_s)
-    environment = {**spec.environment, **exported(spec), "PYTHONUNBUFFERED": "1"}
+    environment = {**exported(spec), "PYTHONUNBUFFERED": "1"}
     log = spec.folder / record.LOG
     ended = launch(command, environment, log, timeout_s, spec.token)
     clock.collect(spec.folder)

@@ -65,11 +65,6 @@ class Spec:
         """Number of steps that the workload will run, -1 if it does not say."""
         return program(self.workload).total_steps(int(self.workload.get("steps", -1)))
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """Environment variables that the workload wants to be started with."""
-        return dict(program(self.workload).environment())
-
     def ranks(self) -> list[Rank]:
         """Return every rank of the run."""
         size = int(self.workload.get("world_size", 1))

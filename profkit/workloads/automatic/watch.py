@@ -47,10 +47,8 @@ class Watch(ExitStack):
         warnings.filterwarnings("ignore", message=_COMPILED)
         self._look_at_forward()
         self.callback(self._look_away)
-        # As a part of a compiled step, a hook would run while PyTorch compiles and never again.
-        before, after = map(_disable_dynamo, (self._before_step, self._after_step))
-        self.callback(register_optimizer_step_pre_hook(before).remove)
-        self.callback(register_optimizer_step_post_hook(after).remove)
+        self.callback(register_optimizer_step_pre_hook(self._before_step).remove)
+        self.callback(register_optimizer_step_post_hook(self._after_step).remove)
         self._replace(torch.amp.GradScaler, "_maybe_opt_step", self._whose_turn(1))
         if marks.shows_phases():
             self._replace(torch.autograd, "backward", _in_backward)
@@ -63,11 +61,14 @@ class Watch(ExitStack):
         yield
         self._end_turn(who)
 
+    # As a part of a compiled step, a hook would run while PyTorch compiles and never again.
+    @_disable_dynamo
     def _before_step(self, optimizer: optim.Optimizer, args: object, kwargs: object) -> None:
         del args, kwargs
         self._meet_engine()
         self._begin_turn(optimizer)
 
+    @_disable_dynamo
     def _after_step(self, optimizer: optim.Optimizer, args: object, kwargs: object) -> None:
         del args, kwargs
         self._end_turn(optimizer)
