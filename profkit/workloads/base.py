@@ -1,6 +1,7 @@
-"""The contract of a workload: settings, and a module that runs one rank of it as ``python -m``."""
+"""The contract of a workload: its settings, and what can be known of it before it runs."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from profkit.settings import Settings
 from profkit.workloads.zero import Zero
@@ -8,7 +9,20 @@ from profkit.workloads.zero import Zero
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Program(Settings):
-    """Inherit, call it ``Workload``, and add settings."""
+    """Inherit, call it ``Workload``, and add settings; its module runs one rank of it."""
+
+    def check(self, folder: Path) -> str:
+        """Return why this program cannot run in `folder`, or "" if it can."""
+        del folder
+        return ""
+
+    def total_steps(self, steps: int) -> int:
+        """Return how many steps it runs when `steps` are asked for, -1 if only it knows."""
+        return steps
+
+    def subject(self, model: str) -> str:
+        """Return what is profiled, in a word for the run's name; `model` is the one chosen."""
+        return model
 
     def unfit(self, zero: Zero, world_size: int) -> str:
         """Return why it cannot run sharded like `zero` on so many ranks, or "" if it can."""

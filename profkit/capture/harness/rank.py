@@ -57,6 +57,8 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
         StepClock(spec.folder, rank, recorder, progress) as clock,
     ):
         marks.listen(clock, markers=_markers() if tool.markers else ())
+        # A process that the workload forks, such as a DataLoader's worker, is no rank.
+        os.register_at_fork(after_in_child=marks.listen)
         run_workload(spec)
     faulthandler.cancel_dump_traceback_later()
     # Spares the interpreter a last walk over torch's objects: half a second of each capture.
