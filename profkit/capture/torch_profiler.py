@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import NonNegativeInt, PositiveInt
 
+from profkit.capture._one_recording import alone
 from profkit.capture.base import Rank, Recorder, Session
 from profkit.settings import Settings
 
@@ -190,11 +191,13 @@ class Capture(Session):
     @contextmanager
     def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:
         """See `Session.record`."""
-        recording = _Recording(self.profiler(out, rank))
-        try:
-            yield recording
-        finally:
-            recording.end()
+        profiler = self.profiler(out, rank)
+        recording = _Recording(profiler)
+        with alone(profiler):
+            try:
+                yield recording
+            finally:
+                recording.end()
 
     def profiler(self, out: Path, rank: Rank) -> "profile":
         """Return PyTorch's profiler, not started."""
