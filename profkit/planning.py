@@ -24,6 +24,7 @@ from profkit.plan import AnalysisPlan, Plan, Run, ToolPlan, source
 from profkit.report.settings import Settings as ReportSettings
 from profkit.settings import adapter, checked, known
 from profkit.workloads import program
+from profkit.workloads.base import Program
 from profkit.workloads.runtime.request import Request, without_choices
 from profkit.workloads.zero import Zero
 
@@ -205,15 +206,13 @@ class _Checker:
         behaviour = {name: self.group(name, getattr(top, name)) for name in _GROUPS}
         behaviour |= {name: getattr(top, name) for name in _IDENTITY}
         self.launchable(behaviour)
-        runs = program(behaviour)
-        if reason := runs.check(Path.cwd()):
-            raise ConfigError(f"workload.{reason}")
-        steps = runs.total_steps(top.steps)
+        workload = self.workload(behaviour, top)
+        steps = workload.total_steps(top.steps)
         top.check(steps)
         chosen = {name: self.tool(name, each, steps) for name, each in top.tools.items()}
         settings = self.analyses(top.analyses, tuple(chosen))
         return Run(
-            name=_name(behaviour, runs.subject(behaviour["model"]["name"])),
+            name=_name(behaviour, workload.subject(behaviour["model"]["name"])),
             behaviour=behaviour,
             hardware=self.section("hardware", Hardware, top.hardware),
             tools=chosen,
@@ -253,6 +252,15 @@ class _Checker:
         launcher = checked("launcher", _kind("launcher", section.pop("name")), section)
         if reason := launcher.check(behaviour["world_size"]):
             raise ConfigError(f"launcher: {reason}")
+
+    def workload(self, behaviour: Mapping[str, Any], top: Top) -> Program:
+        """Return the program; raises `ConfigError` if it cannot run here, or sharded like this."""
+        workload = program(behaviour)
+        if reason := workload.check(Path.cwd()):
+            raise ConfigError(f"workload.{reason}")
+        if reason := workload.unfit(top.sharding(), top.world_size):
+            raise ConfigError(f"zero: {reason}")
+        return workload
 
     def tool(self, name: str, values: object, steps: int) -> dict[str, Any]:
         """Check a tool's settings, and that they fit the number of steps, if that is known."""
@@ -339,7 +347,16 @@ def _name(behaviour: Mapping[str, Any], subject: str) -> str:
         behaviour["workload"]["name"],
         f"b{behaviour['batch']}",
         f"w{behaviour['world_size']}",
-        behaviour["zero"]["name"],
+        *_sharding_words(behaviour["zero"]),
         behaviour["precision"],
+        *([] if behaviour["compile"] == "none" else ["compile", behaviour["compile"]]),
     )
     return "-".join([*map(str, words), digest])
+
+
+def _sharding_words(zero: Mapping[str, Any]) -> list[str]:
+    """Return what tells one way of sharding from another, for example ``zero2 deepspeed``."""
+    if zero["stage"] == 0:
+        return [zero["name"]]
+    offloaded = [] if zero["offload"] == "none" else ["offload", zero["offload"]]
+    return [zero["name"], zero["backend"], *offloaded]
