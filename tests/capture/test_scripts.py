@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -25,6 +24,44 @@ def step():
     model(torch.ones(2, 4)).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
+"""
+
+OWN_PROFILER = """
+for index in range(12):
+    if index == 9 or index == 1:
+        own = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+        own.start()
+    step()
+    if index == 10 or index == 2:
+        own.stop()
+        rows = {each.key: each.count for each in own.key_averages()}
+        print("saw", rows["aten::addmm"], "products")
+"""
+
+WORKERS = """
+from torch.utils.data import DataLoader, Dataset
+
+class Data(Dataset):
+    def __len__(self):
+        return 3
+    def __getitem__(self, index):
+        step()
+        return torch.ones(1)
+
+if __name__ == "__main__":
+    for kind in ("fork", "spawn"):
+        for _ in DataLoader(Data(), batch_size=None, num_workers=1, multiprocessing_context=kind):
+            step()
+"""
+
+SPAWN = """
+import torch
+
+def rank(index):
+    print("rank", index)
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(rank, nprocs=2)
 """
 
 # What a user adds to a script: a profiler around the loop, and a border after each step.
@@ -109,3 +146,85 @@ def test_the_same_script_profiled_by_hand_has_the_same_operators_in_each_step(ca
         # Accumulation makes two passes of four products in each of two layers.
         assert theirs[0]["aten::addmm"] == 2 * 2 * 4
         assert mine == theirs
+
+
+def test_a_recording_of_the_scripts_own_works_beside_other_tools(capture, tmp_path, written):
+    path = written(LOOP + OWN_PROFILER)
+    made = capture("baseline", tmp_path, {}, **script(path))
+    assert made.record["status"] == "ok", made.record["log_tail"]
+    assert "saw 2 products" in (made.folder / "capture.log").read_text()
+
+
+def test_two_recordings_at_once_are_refused_and_named(capture, tmp_path, written):
+    path = written(LOOP + OWN_PROFILER)
+    settings = {"skip_first": 0, "wait": 0, "warmup": 1, "active": 2}
+    made = capture("torch_profiler", tmp_path, settings, **script(path))
+    assert made.record["status"] == "error"
+    assert made.record["reason"] == (
+        "rank0_dp0_tp0_pp0: the script uses torch.profiler while profkit's records, and PyTorch"
+        " keeps one recording at a time hint: switch the script's own profiler off, or leave out"
+        " this one: ~tools.torch_profiler"
+    )
+
+
+def test_two_recordings_one_after_the_other_both_work(capture, tmp_path, written):
+    path = written(LOOP + OWN_PROFILER)
+    settings = {"skip_first": 5, "wait": 0, "warmup": 1, "active": 2}
+    made = capture("torch_profiler", tmp_path, settings, **script(path))
+    assert made.record["status"] == "ok", made.record["log_tail"]
+    assert "saw 2 products" in (made.folder / "capture.log").read_text()
+    (trace,) = made.folder.glob("*.pt.trace.json.gz")
+    assert [each["aten::addmm"] for each in operators(trace)] == [1, 1]
+
+
+def test_a_script_shorter_than_the_schedule_says_so(capture, tmp_path, written):
+    made = capture("torch_profiler", tmp_path, {}, **script(written(LOOP + "step()\nstep()\n")))
+    assert made.record["status"] == "error"
+    assert "made 2 steps, and the first that is recorded is number 6" in made.record["reason"]
+    assert len(made.steps()) == 2
+
+
+def test_a_recording_that_the_script_cuts_short_is_kept(capture, tmp_path, written):
+    loop = "for _ in range(7):\n    step()\nsys.exit(0)\n"
+    made = capture("torch_profiler", tmp_path, {}, **script(written(LOOP + loop)))
+    assert made.record["status"] == "ok", made.record["log_tail"]
+    (note,) = made.record["warnings"]
+    assert note.startswith("Less was recorded than asked for: schedule 'stable' needs 8 steps")
+    (trace,) = made.folder.glob("*.pt.trace.json.gz")
+    assert operators(trace)[0]["aten::addmm"] == 1
+
+
+def test_a_script_that_goes_on_is_ended_after_the_steps_that_are_asked_for(
+    capture, tmp_path, written
+):
+    endless = "try:\n    while True:\n        step()\nfinally:\n    print('closed')\n"
+    behaviour = script(written(LOOP + endless), stop_after=8)
+    made = capture("torch_profiler", tmp_path, {}, **behaviour)
+    assert made.record["status"] == "ok", made.record["log_tail"]
+    assert len(made.steps()) == 8
+    assert "closed" in (made.folder / "capture.log").read_text()
+
+
+def test_workers_of_any_kind_are_no_ranks(capture, tmp_path, written):
+    path = written(LOOP + WORKERS)
+    made = capture("baseline", tmp_path, {}, **script(path))
+    assert made.record["status"] == "ok", made.record["log_tail"]
+    assert len(made.steps()) == 6
+    assert made.record["warnings"] == []
+
+
+def test_ranks_that_the_script_starts_itself_are_named(capture, tmp_path, written):
+    made = capture("baseline", tmp_path, {}, **script(written(SPAWN)))
+    assert made.record["status"] == "error"
+    assert "the script ended without a step" in made.record["reason"]
+    (warning,) = made.record["warnings"]
+    assert warning.startswith("The script starts processes itself with torch.multiprocessing.spawn")
+
+
+def test_leaving_without_an_end_is_named(capture, tmp_path, written):
+    loop = "import os\nfor _ in range(4):\n    step()\nos._exit(0)\n"
+    made = capture("baseline", tmp_path, {}, **script(written(LOOP + loop)))
+    assert len(made.steps()) == 4
+    assert made.record["warnings"] == [
+        "The script ended with os._exit(0): what is saved at an end is lost."
+    ]
