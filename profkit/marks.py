@@ -1,8 +1,8 @@
 """Marks that a workload sets at its steps and phases, for every tool at once.
 
-They cost one attribute look-up when nothing records. The capture harness is the only listener.
-For a script that marks nothing, `profkit.workloads.automatic` calls the ``observed_*`` functions;
-what the script says itself wins over them.
+They cost an attribute look-up or two when nothing records. The only listener is the capture
+harness. For a script that marks nothing, `profkit.workloads.automatic` calls the ``observed_*``
+functions; what the script says itself wins over them.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,9 +37,14 @@ class _Marks:
         self.open_step: ExitStack | None = None
         self.index = 0
         self.begun = False
-        # Whether the workload marks its steps, or its phases, itself.
+        # Whether the workload marks its steps itself, and which phases.
         self.says_steps = False
-        self.says_phases = False
+        self.said_phases: set[str] = set()
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self.listeners or self.markers)
 
     def ranges(self, name: str) -> ExitStack:
         """Open one range called `name` with every marker."""
@@ -98,13 +103,13 @@ def phase(name: str) -> AbstractContextManager[object]:
     """Mark what happens inside as phase `name` of the step: data, forward, backward, optimizer."""
     if not _marks.markers:
         return _SILENT
-    _marks.says_phases = True
+    _marks.said_phases.add(name)
     return _marks.ranges(name)
 
 
 def steps(total: int, *, samples: int = -1) -> Iterator[int]:
     """Iterate over `total` steps of `samples` samples each, marking where each begins and ends."""
-    if not _marks.listeners and not _marks.markers:
+    if not _marks.heard:
         yield from range(total)
         return
     _marks.says_steps = True
@@ -120,7 +125,7 @@ def step(samples: int = -1) -> None:
 
     What comes before the first call counts as set-up: where a first step begins is not known.
     """
-    if not _marks.listeners:
+    if not _marks.heard:
         return
     # A step that was seen to begin goes on to the next call, which says where it really ends.
     takes_over = not _marks.says_steps and _marks.open_step is not None
@@ -131,24 +136,25 @@ def step(samples: int = -1) -> None:
 
 def observed_begin() -> None:
     """Begin the first step, as somebody has seen who looks on; later calls do nothing."""
-    if _marks.listeners and not _marks.begun and not _marks.says_steps:
+    if _marks.heard and not _marks.begun and not _marks.says_steps:
         _marks.begin()
 
 
 def observed_step(samples: int = -1) -> None:
     """End a step of which somebody has seen the end who looks on."""
-    if _marks.listeners and not _marks.says_steps:
+    if _marks.heard and not _marks.says_steps:
         _marks.step(samples)
 
 
 def observed_phase(name: str) -> AbstractContextManager[object]:
     """Mark a phase that somebody sees who looks on."""
-    return _SILENT if _marks.says_phases or not _marks.markers else _marks.ranges(name)
+    is_said = name in _marks.said_phases
+    return _SILENT if is_said or not _marks.markers else _marks.ranges(name)
 
 
 def is_heard() -> bool:
     """Say whether anybody listens."""
-    return bool(_marks.listeners)
+    return _marks.heard
 
 
 def shows_phases() -> bool:

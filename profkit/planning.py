@@ -206,16 +206,13 @@ class _Checker:
         behaviour = {name: self.group(name, getattr(top, name)) for name in _GROUPS}
         behaviour |= {name: getattr(top, name) for name in _IDENTITY}
         self.launchable(behaviour)
-        runs = program(behaviour)
-        if reason := runs.check(Path.cwd()):
-            raise ConfigError(f"workload.{reason}")
-        self.shardable(runs, top)
-        steps = runs.total_steps(top.steps)
+        workload = self.workload(behaviour, top)
+        steps = workload.total_steps(top.steps)
         top.check(steps)
         chosen = {name: self.tool(name, each, steps) for name, each in top.tools.items()}
         settings = self.analyses(top.analyses, tuple(chosen))
         return Run(
-            name=_name(behaviour, runs.subject(behaviour["model"]["name"])),
+            name=_name(behaviour, workload.subject(behaviour["model"]["name"])),
             behaviour=behaviour,
             hardware=self.section("hardware", Hardware, top.hardware),
             tools=chosen,
@@ -256,10 +253,14 @@ class _Checker:
         if reason := launcher.check(behaviour["world_size"]):
             raise ConfigError(f"launcher: {reason}")
 
-    def shardable(self, runs: Program, top: Top) -> None:
-        """Raise `ConfigError` if the workload cannot run sharded like this."""
-        if reason := runs.unfit(top.sharding(), top.world_size):
+    def workload(self, behaviour: Mapping[str, Any], top: Top) -> Program:
+        """Return the program; raises `ConfigError` if it cannot run here, or sharded like this."""
+        workload = program(behaviour)
+        if reason := workload.check(Path.cwd()):
+            raise ConfigError(f"workload.{reason}")
+        if reason := workload.unfit(top.sharding(), top.world_size):
             raise ConfigError(f"zero: {reason}")
+        return workload
 
     def tool(self, name: str, values: object, steps: int) -> dict[str, Any]:
         """Check a tool's settings, and that they fit the number of steps, if that is known."""

@@ -1,4 +1,4 @@
-"""The contract of a workload: its settings, and what can be known of it before it runs."""
+"""The contract of a workload: settings, and a module that runs one rank of it as ``python -m``."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +9,16 @@ from profkit.workloads.zero import Zero
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Program(Settings):
-    """Inherit, call it ``Workload``, and add settings; its module runs one rank of it."""
+    """Inherit, call it ``Workload``, and add settings."""
 
     def check(self, folder: Path) -> str:
         """Return why this program cannot run in `folder`, or "" if it can."""
         del folder
+        return ""
+
+    def unfit(self, zero: Zero, world_size: int) -> str:
+        """Return why it cannot run sharded like `zero` on so many ranks, or "" if it can."""
+        del zero, world_size
         return ""
 
     def total_steps(self, steps: int) -> int:
@@ -23,8 +28,3 @@ class Program(Settings):
     def subject(self, model: str) -> str:
         """Return what is profiled, in a word for the run's name; `model` is the one chosen."""
         return model
-
-    def unfit(self, zero: Zero, world_size: int) -> str:
-        """Return why it cannot run sharded like `zero` on so many ranks, or "" if it can."""
-        del zero, world_size
-        return ""

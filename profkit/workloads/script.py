@@ -132,6 +132,7 @@ def run(settings: Workload) -> None:
             runpy.run_module(words[1], run_name="__main__", alter_sys=True)
         else:
             sys.argv = words
+            # Absolute like ``__file__`` has to be; runpy puts it into sys.argv as well.
             path = Path(words[0]).absolute()
             _begin_path(path.resolve().parent)
             runpy.run_path(str(path), run_name="__main__")

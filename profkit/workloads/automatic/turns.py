@@ -27,7 +27,7 @@ class Turns:
     def ended(self, who: object) -> bool:
         """Say whether the turn of `who`, which has come to its end, ends a step."""
         ends = self._ender() in (None, who)
-        if who not in self.known:
+        if ends or who not in self.known:
             self.known.add(who)
             self.ender = weakref.ref(who)
         self.steps += ends

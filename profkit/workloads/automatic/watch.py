@@ -2,6 +2,7 @@
 
 import functools
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -38,9 +39,14 @@ class Watch(ExitStack):
         self.trains = kind == "optimizer"
         self.turns = Turns()
         self.open: list[object] = []
+        self.is_in_turn = False
+        self.thread = threading.get_ident()
+        self.elsewhere: list[object] = []
         self.phase = ExitStack()
         self.knows_engine = False
-        self.forward_hook: Any = None
+        self.before_forward = self._before_forward
+        self.hook = register_module_forward_pre_hook(self.before_forward)
+        self.hook.remove()
 
     def __enter__(self) -> Self:
         """Install the hooks; they are gone when this closes."""
@@ -50,15 +56,23 @@ class Watch(ExitStack):
         self.callback(register_optimizer_step_pre_hook(self._before_step).remove)
         self.callback(register_optimizer_step_post_hook(self._after_step).remove)
         self._replace(torch.amp.GradScaler, "_maybe_opt_step", self._whose_turn(1))
+        self._replace(sys.modules["torch.multiprocessing.spawn"], "start_processes", _told_of)
         if marks.shows_phases():
             self._replace(torch.autograd, "backward", _in_backward)
         return self
 
     @contextmanager
     def turn(self, who: object) -> Iterator[None]:
-        """Take what happens inside as one turn of `who`, whatever it is made of."""
+        """Take what happens inside as one turn of `who`, whatever steps it is made of."""
+        if self.is_in_turn:
+            yield
+            return
         self._begin_turn(who)
-        yield
+        self.is_in_turn = True
+        try:
+            yield
+        finally:
+            self.is_in_turn = False
         self._end_turn(who)
 
     # As a part of a compiled step, a hook would run while PyTorch compiles and never again.
@@ -66,14 +80,19 @@ class Watch(ExitStack):
     def _before_step(self, optimizer: optim.Optimizer, args: object, kwargs: object) -> None:
         del args, kwargs
         self._meet_engine()
-        self._begin_turn(optimizer)
+        if not self.is_in_turn:
+            self._begin_turn(optimizer)
 
     @_disable_dynamo
     def _after_step(self, optimizer: optim.Optimizer, args: object, kwargs: object) -> None:
         del args, kwargs
-        self._end_turn(optimizer)
+        if not self.is_in_turn:
+            self._end_turn(optimizer)
 
     def _begin_turn(self, who: object) -> None:
+        if threading.get_ident() != self.thread:
+            return
+        self._catch_up()
         for index, each in enumerate(self.open):
             if each is who:
                 # Its last turn ended with an exception, and those that it had opened with it.
@@ -85,11 +104,26 @@ class Watch(ExitStack):
         self.open.append(who)
 
     def _end_turn(self, who: object) -> None:
+        if threading.get_ident() != self.thread:
+            # An optimizer within the backward pass steps on a thread of the device, and profilers
+            # know borders of steps on this one only: the next forward pass is soon enough.
+            self.elsewhere.append(who)
+            self._look_at_forward()
+            return
         while self.open and self.open.pop() is not who:
             pass
         if self.open:
             return
         self.phase.close()
+        self._end_training(who)
+
+    def _catch_up(self) -> None:
+        """Take the turns that ended on other threads."""
+        turns, self.elsewhere = self.elsewhere, []
+        for who in turns:
+            self._end_training(who)
+
+    def _end_training(self, who: object) -> None:
         if self.kind in ("auto", "optimizer"):
             self._train()
             self._ended(who)
@@ -118,18 +152,23 @@ class Watch(ExitStack):
 
     def _look_at_forward(self) -> None:
         """Hear of the next call of an outermost module; those inside it cost nothing."""
-        self.forward_hook = register_module_forward_pre_hook(self._before_forward)
+        # Compiled code depends on the number of the hook: a new one would mean to compile again.
+        hooks: Any = self.hook.hooks_dict_ref()
+        hooks[self.hook.id] = self.before_forward
 
     def _look_away(self) -> None:
-        self.forward_hook.remove()
+        self.hook.remove()
 
     def _before_forward(self, module: nn.Module, args: object) -> None:
+        # Constant while torch.compile looks: nothing of this is compiled.
+        if torch.compiler.is_compiling():
+            return
         del args
-        # While torch.compile looks, the first is constant, and nothing of this is compiled.
-        if torch.compiler.is_compiling() or next(module.parameters(), None) is None:
+        if threading.get_ident() != self.thread or next(module.parameters(), None) is None:
             return
         self._look_away()
         self._meet_engine()
+        self._catch_up()
         is_step = self._is_forward_a_step()
         # A validation before the training has no gradients.
         if is_step or (self.kind != "mark" and torch.is_grad_enabled()):
@@ -193,6 +232,20 @@ def _once_after(module: nn.Module, act: Callable[[], None]) -> None:
         act()
 
     handle = module.register_forward_hook(hook, always_call=True)
+
+
+def _told_of(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `start_processes`, which also leaves a note: nobody looks at those processes."""
+
+    @functools.wraps(original)
+    def start_processes(*args: Any, **kwargs: Any) -> Any:
+        marks.note(
+            "The script starts processes itself with torch.multiprocessing.spawn, and profkit sees"
+            " none of them: let the launcher start its ranks, launcher=torchrun for one."
+        )
+        return original(*args, **kwargs)
+
+    return start_processes
 
 
 def _in_backward(original: Callable[..., Any]) -> Callable[..., Any]:
