@@ -16,7 +16,10 @@ BEFORE = "before the history"
 # Tried in this order; the stack of a backward pass names the forward one that began it.
 _ORIGINS = (
     ("optimizer", re.compile(r"Optimizer\.step|[\\/]torch[\\/]optim[\\/]|\boptimizer(?:\.py)?\b")),
-    ("backward", re.compile(r"torch::autograd::Engine|_engine_run_backward|\bbackward\b")),
+    (
+        "backward",
+        re.compile(r"torch::autograd::Engine|autograd::engine|_engine_run_backward|\bbackward\b"),
+    ),
     ("forward", re.compile(r"_call_impl|\bforward\b")),
     ("data", re.compile(r"[\\/]torch[\\/]utils[\\/]data[\\/]|^data$")),
     ("set-up", re.compile(r"_apply \(|__init__ \(|\bto \(|load_state_dict|reset_parameters")),
