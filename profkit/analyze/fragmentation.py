@@ -53,6 +53,9 @@ def analyze(
     """
     if segments.empty:
         return Result.abstain("fragmentation", "no segment of device memory was recorded")
+    if segments["device"].astype(object).str.startswith("cpu").all():
+        reason = "memory of the CPU is handed out by the C library, which keeps no such record"
+        return Result.abstain("fragmentation", reason)
     ends = _ends(segments, blocks)
     peaks, missing = _peaks(memory_events, segments)
     replays, left_out = _replays(allocations, peaks, config)
@@ -160,6 +163,7 @@ def _replays(
 
 def _changes(own: pd.DataFrame) -> Iterator[tuple[int, int, int]]:
     """Yield number, bytes (-1 for a free) and stream of each change, in the order of time."""
+    own = own[(own["size_bytes"] >= 0).to_numpy()]
     start, end = own["start_event"].to_numpy(), own["end_event"].to_numpy()
     ended = np.flatnonzero(end >= 0)
     number = np.concatenate([np.arange(len(own)), ended])

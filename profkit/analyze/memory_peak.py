@@ -1,4 +1,4 @@
-"""The instant at which most device memory was allocated, and what filled it."""
+"""Peak of memory: when most of it was allocated on each device, and what filled it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What differs between the memory of two runs, and between two instants of each run."""
+"""Memory compared: what differs between two runs, and between two instants of each run."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -41,7 +41,8 @@ def test_the_peak_counts_what_was_live_before_and_is_split_by_who_allocated():
             "at_end_bytes": 320, "step": 4, "allocations": 5,
         }
     ]  # fmt: skip
-    assert [(row["origin"], row["live_bytes"], row["count"]) for row in rows(result, "by_origin")] == [
+    origins = rows(result, "by_origin")
+    assert [(row["origin"], row["live_bytes"], row["count"]) for row in origins] == [
         ("optimizer", 200, 1), ("before the history", 100, 1), ("forward", 30, 1),
     ]  # fmt: skip
     assert [(row["operator"], row["live_bytes"]) for row in rows(result, "by_operator")] == [
