@@ -27,8 +27,10 @@ from profkit.convert.kineto.pairs import Pairs
 Column = NDArray[Any]
 Columns = Mapping[str, Column]
 
-_KIND_COUNT = 8
-OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, DEVICE_ANNOTATION, MEMORY = range(_KIND_COUNT)
+_KIND_COUNT = 9
+OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, DEVICE_ANNOTATION, MEMORY, PYTHON = range(
+    _KIND_COUNT
+)
 UNCATEGORISED = _KIND_COUNT
 _KINDS = {
     "cpu_op": OPERATOR,
@@ -52,6 +54,7 @@ _KINDS = {
     "Memset": SET,
     "gpu_user_annotation": DEVICE_ANNOTATION,
     "cpu_instant_event": MEMORY,
+    "python_function": PYTHON,
     "": UNCATEGORISED,
 }
 # torch.autograd.profiler before Kineto wrote no category, but a process with one of these names.
@@ -157,6 +160,8 @@ class Gathered:
             self._add("device_annotations", self._device_annotations(events))
         elif kind == MEMORY:
             self._add("memory", self._memory(events))
+        elif kind == PYTHON:
+            self._add("python", self._on_threads(events))
         else:
             self._add("device_work", self._device_work(events, kind))
 
@@ -185,9 +190,7 @@ class Gathered:
 
     def _ops(self, events: list[Event], kind: int) -> dict[str, Column]:
         args = _args(events)
-        return self._spans(events) | {
-            "pid": identifiers([event.pid for event in events], self._threads),
-            "tid": identifiers([event.tid for event in events], self._threads),
+        return self._on_threads(events) | {
             "kind": np.full(len(events), kind, dtype=np.int8),
             "external": _external(args),
             "sequence": integers([each.sequence for each in args]),
@@ -195,14 +198,13 @@ class Gathered:
             "shapes": self.texts.json_codes([each.shapes or each.shapes_1_9 for each in args]),
             "types": self.texts.json_codes([each.types for each in args]),
             "inputs": self.texts.json_codes([each.inputs for each in args]),
+            "stack": self.texts.codes([str(each.stack or "") for each in args]),
             "message": self.messages.codes(args),
         }
 
     def _calls(self, events: list[Event]) -> dict[str, Column]:
         args = _args(events)
-        return self._spans(events) | {
-            "pid": identifiers([event.pid for event in events], self._threads),
-            "tid": identifiers([event.tid for event in events], self._threads),
+        return self._on_threads(events) | {
             "correlation": integers([each.correlation for each in args]),
             "external": _external(args),
         }
@@ -218,6 +220,8 @@ class Gathered:
             "device": np.where(device == -1, process, device),
             "stream": np.where(stream == -1, track, stream),
             "correlation": integers([each.correlation for each in args]),
+            "graph": integers([each.graph for each in args]),
+            "graph_node": integers([each.graph_node for each in args]),
             "external": _external(args),
             "size": integers([each.size for each in args]),
             "what": self.texts.codes([str(each.kind) for each in args]),
@@ -249,6 +253,12 @@ class Gathered:
             "address": integers([each.address for each in args]),
             "allocated": integers([each.allocated for each in args]),
             "reserved": integers([each.reserved for each in args]),
+        }
+
+    def _on_threads(self, events: list[Event]) -> dict[str, Column]:
+        return self._spans(events) | {
+            "pid": identifiers([event.pid for event in events], self._threads),
+            "tid": identifiers([event.tid for event in events], self._threads),
         }
 
     def _spans(self, events: list[Event]) -> dict[str, Column]:
