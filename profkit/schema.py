@@ -32,8 +32,7 @@ _STEP = ("step", SMALL, "Step in which it was launched (device work) or started;
 _MODULE = (
     "module",
     TEXT,
-    "Path of the nn.Modules around it from the root, separated by semicolons; of backward work, "
-    "those of the forward operator.",
+    "nn.Modules around it (around the forward operator, if backward), as a path with semicolons.",
 )
 _PHASE = ("phase", TEXT, "forward, backward, optimizer or data; empty if unknown.")
 

@@ -200,9 +200,7 @@ def _convert_one(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
     for name, table in converted.tables.items():
         pq.write_table(table, folder / f"{name}.parquet", compression="lz4")
     rows = {
-        name: len(table)
-        for name, table in converted.tables.items()
-        if name in _NUMBERED.values()
+        name: len(table) for name, table in converted.tables.items() if name in _NUMBERED.values()
     }
     return Part(raw=raw, folder=folder, rows=rows, notes=tuple(converted.notes))
 

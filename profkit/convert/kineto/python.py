@@ -80,7 +80,9 @@ def nested(thread: Ints, start: Ints, end: Ints) -> Calls:
 def _threads(thread: Ints) -> Iterator[tuple[int, int, int]]:
     """Yield each thread with the slice of its rows."""
     threads, first = np.unique(thread, return_index=True)
-    yield from zip(threads.tolist(), first.tolist(), [*first[1:].tolist(), len(thread)])
+    # Without a thread there is one limit more than slices.
+    limits = [*first.tolist(), len(thread)]
+    yield from zip(threads.tolist(), limits, limits[1:], strict=False)
 
 
 def _open(found: Ints, caller: Ints, end: Ints, time: Ints) -> Ints:
@@ -131,7 +133,9 @@ def paths(caller: Ints, name: Ints, counted: NDArray[np.bool_]) -> Paths:
     for rows in _levels(caller):
         around = node[caller[rows]]
         new = counted[rows]
-        distinct, which = np.unique((around[new] + 1) * names + name[rows[new]], return_inverse=True)
+        distinct, which = np.unique(
+            (around[new] + 1) * names + name[rows[new]], return_inverse=True
+        )
         node[rows] = around
         node[rows[new]] = size + which
         above.append(distinct // names - 1)

@@ -57,7 +57,7 @@ def test_without_forward_operators_nothing_is_linked():
 def test_links_are_the_flows_that_pytorch_drew(real_data, name, flows):
     path = real_data / "kineto/hta" / name
     # Times of 16 digits and a fraction are more than a float holds.
-    trace = json.loads(gzip.open(path).read(), parse_float=Decimal)
+    trace = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)
     base = int(trace.get("baseTimeNanoseconds", 0))
     drawn = {"s": {}, "f": {}}
     for event in trace["traceEvents"]:
@@ -67,8 +67,6 @@ def test_links_are_the_flows_that_pytorch_drew(real_data, name, flows):
     ops = kineto.read(path).tables["cpu_ops"].to_pandas()
     by_start = dict(zip(zip(ops["tid"], ops["start_ns"], strict=True), ops["op"], strict=True))
     forward = ops["forward"].to_numpy()
-    pairs = [
-        (forward[by_start[at]], by_start[drawn["s"][flow]]) for flow, at in drawn["f"].items()
-    ]
+    pairs = [(forward[by_start[at]], by_start[drawn["s"][flow]]) for flow, at in drawn["f"].items()]
     assert len(pairs) == flows
     assert [got for got, _ in pairs] == [wanted for _, wanted in pairs]

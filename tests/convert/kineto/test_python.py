@@ -74,7 +74,9 @@ def test_frames_are_readable():
     ],
 )
 def test_callers_are_those_that_the_tracer_recorded(real_data, name, apart):
-    events = json.loads(gzip.open(real_data / "kineto/tracelens" / name).read())["traceEvents"]
+    events = json.loads(gzip.decompress((real_data / "kineto/tracelens" / name).read_bytes()))[
+        "traceEvents"
+    ]
     python = [event for event in events if event.get("cat") == "python_function"]
     python.sort(key=lambda event: (event["tid"], event["ts"], -event["dur"]))
     ids = [event["args"]["Python id"] for event in python]
