@@ -11,11 +11,11 @@ from profkit import calltree
 from profkit.analyze._windows import WHERE
 from profkit.analyze.base import analysis
 from profkit.flops import flops
+from profkit.paths import SEPARATOR
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.settings import Settings
 from profkit.wording import duration
 
-_SEPARATOR = ";"
 _PHASES = ("forward", "backward")
 _TIMES = ("cpu", "device")
 _MEASURES = [f"{phase}_{time}_ns" for time in _TIMES for phase in _PHASES]
@@ -185,13 +185,13 @@ def _with_inner(own: pd.DataFrame) -> pd.DataFrame:
 
 
 def _prefixes(path: str) -> list[str]:
-    names = path.split(_SEPARATOR)
-    return [_SEPARATOR.join(names[: count + 1]) for count in range(len(names))]
+    names = path.split(SEPARATOR)
+    return [SEPARATOR.join(names[: count + 1]) for count in range(len(names))]
 
 
 def _kind(path: str) -> str:
     """Return the class of the module at `path`: its name without the number."""
-    return path.rpartition(_SEPARATOR)[2].rpartition("_")[0] or path
+    return path.rpartition(SEPARATOR)[2].rpartition("_")[0] or path
 
 
 def _tables(tree: pd.DataFrame, passes: int, config: Config) -> dict[str, Table]:

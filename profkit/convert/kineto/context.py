@@ -14,13 +14,12 @@ from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import at_or, nearest_with, threads
 from profkit.convert.kineto.python import (
     Calls,
-    Paths,
     is_module,
     nested,
-    paths,
     readable,
     root_first,
 )
+from profkit.paths import Paths, paths
 
 if TYPE_CHECKING:
     from profkit.convert.kineto.tables import Linker

@@ -1,22 +1,21 @@
-"""Calls of Python functions and modules: who called whom, which ran when, and whole stacks.
+"""Calls of Python functions and modules: who called whom, and which ran when.
 
 Rows are sorted by thread, start, and from the outside in. Loops run over threads and over levels
 of the stack, never over rows.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from profkit.convert.kineto.events import Ints
+from profkit.paths import SEPARATOR
 
 _MODULE = "nn.Module: "
 # Built-in functions are recorded with the address of an object, which differs from run to run.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-_SEPARATOR = ";"
 
 
 def is_module(name: str) -> bool:
@@ -26,12 +25,12 @@ def is_module(name: str) -> bool:
 
 def readable(name: str) -> str:
     """Return the name of a frame without address, without separator of frames, and in short."""
-    return _ADDRESS.sub("", name.removeprefix(_MODULE)).replace(_SEPARATOR, ",")
+    return _ADDRESS.sub("", name.removeprefix(_MODULE)).replace(SEPARATOR, ",")
 
 
 def root_first(recorded: str) -> str:
     """Return a recorded call stack, which begins with the innermost frame, from the root."""
-    return _SEPARATOR.join(reversed([each for each in recorded.split(_SEPARATOR) if each]))
+    return SEPARATOR.join(reversed([each for each in recorded.split(SEPARATOR) if each]))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,68 +92,3 @@ def _open(found: Ints, caller: Ints, end: Ints, time: Ints) -> Ints:
         rows = rows[end[found[rows]] <= time[rows]]
         found[rows] = caller[found[rows]]
     return found
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Paths:
-    """The distinct paths through a tree: nodes that know the node above them."""
-
-    node: Ints
-    """Node of each row; -1 for none."""
-    above: Ints
-    """Node above each node; -1 for a root. It has a lower number."""
-    name: Ints
-    """Name of each node, as a number."""
-
-    def texts(self, wanted: Ints, names: Sequence[str]) -> list[str]:
-        """Return the path of each of the nodes `wanted`: its names from the root."""
-        needed = np.zeros(len(self.above) + 1, dtype=np.bool_)
-        needed[wanted] = True
-        level = np.unique(wanted)
-        while len(level := level[level >= 0]):
-            needed[level] = True
-            level = np.unique(self.above[level])
-        texts = {-1: ""}
-        for node in np.flatnonzero(needed[:-1]).tolist():
-            around, own = texts[int(self.above[node])], names[self.name[node]]
-            texts[node] = f"{around}{_SEPARATOR}{own}" if around else own
-        return [texts[node] for node in wanted.tolist()]
-
-
-def paths(caller: Ints, name: Ints, counted: NDArray[np.bool_]) -> Paths:
-    """Return the paths of rows through those that are `counted`; others are where their caller is.
-
-    `name` is the number of each row's name.
-    """
-    names = int(name.max()) + 1 if len(name) else 1
-    node = np.full(len(caller) + 1, -1, dtype=np.int64)  # the last is that of row -1
-    above, own = [], []
-    size = 0
-    for rows in _levels(caller):
-        around = node[caller[rows]]
-        new = counted[rows]
-        distinct, which = np.unique(
-            (around[new] + 1) * names + name[rows[new]], return_inverse=True
-        )
-        node[rows] = around
-        node[rows[new]] = size + which
-        above.append(distinct // names - 1)
-        own.append(distinct % names)
-        size += len(distinct)
-    nothing = np.empty(0, dtype=np.int64)
-    return Paths(
-        node=node[:-1],
-        above=np.concatenate([nothing, *above]),
-        name=np.concatenate([nothing, *own]),
-    )
-
-
-def _levels(caller: Ints) -> Iterator[Ints]:
-    """Yield the rows without a caller, then those that these call, and so on."""
-    depth = (caller >= 0).astype(np.int64)
-    jump = caller
-    while (jump >= 0).any():  # each round looks twice as far up
-        depth += np.where(jump >= 0, depth[jump], 0)
-        jump = np.where(jump >= 0, jump[jump], -1)
-    order = np.argsort(depth, kind="stable")
-    yield from np.split(order, np.flatnonzero(np.diff(depth[order])) + 1)

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from profkit.convert.kineto.python import nested, paths, readable, root_first
+from profkit.convert.kineto.python import nested, readable, root_first
 
 
 def calls(*rows):
@@ -36,20 +36,10 @@ def test_the_innermost_open_call_is_found():
     assert found.at(threads, times).tolist() == [0, 1, 2, 1, 0, -1, 3, -1]
 
 
-def test_equal_paths_are_one_node_and_rows_that_do_not_count_are_where_their_caller_is():
-    # root(a) > b, root > b again, and a function inside the first b
-    caller = np.array([-1, 0, 1, 0])
-    name = np.array([0, 1, 2, 1])
-    found = paths(caller, name, np.array([True, True, False, True]))
-    assert found.node.tolist() == [0, 1, 1, 1]
-    assert found.texts(np.array([-1, 0, 1]), ["a", "b", "f"]) == ["", "a", "a;b"]
-
-
-def test_no_call_has_no_path():
+def test_without_calls_none_is_open():
     nothing = np.array([], dtype=np.int64)
     found = nested(nothing, nothing, nothing)
     assert found.at(np.array([1]), np.array([5])).tolist() == [-1]
-    assert paths(found.caller, nothing, nothing.astype(np.bool_)).texts(np.array([-1]), []) == [""]
 
 
 def test_frames_are_readable():
