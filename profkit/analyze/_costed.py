@@ -28,7 +28,8 @@ class Costed:
     calls: pd.DataFrame
     """Operators that count: rank, repeat, step, name, input_shapes, phase and the columns of
     `profkit.costs.costs`; ``time_ns`` is the sum of the device work that each launched, without
-    communication, or its time on the host where no device was recorded."""
+    communication and copies from or to the host, or its time on the host where no device was
+    recorded."""
 
     kernels: pd.DataFrame
     """Device work; ``call`` is the position in `calls` of what launched it, -1 if nothing there."""
@@ -117,5 +118,7 @@ def _phases(cpu_ops: pd.DataFrame, parent: calltree.Rows) -> NDArray[np.object_]
 
 
 def _computing_ns(kernels: pd.DataFrame) -> NDArray[np.int64]:
-    communicates = (kernels["kind"] == "communication").to_numpy()
-    return np.where(communicates, 0, (kernels["end_ns"] - kernels["start_ns"]).to_numpy(np.int64))
+    """Return the time of work that the device does by itself, 0 for what a link bounds."""
+    kind, copies = kernels["kind"], kernels["copy_kind"]
+    own = kind.isin(("compute", "set")) | ((kind == "copy") & (copies == "DtoD"))
+    return np.where(own, (kernels["end_ns"] - kernels["start_ns"]).to_numpy(np.int64), 0)

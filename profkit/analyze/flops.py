@@ -31,7 +31,9 @@ from profkit.wording import duration, shortened
 _RATED = ["calls", "flops", "bytes", "time_ns", "achieved_flops_per_s", "achieved_bytes_per_s",
           "flops_per_byte", "bound", "peak", "roofline_share"]  # fmt: skip
 _ALL = "all FLOPs of the model, and MFU"
-_MULTIPLIES = re.compile(r"(?i)gemm|conv|attn|attention|flash_|fmha|nvjet|cijk_|wgrad|dgrad|fprop")
+_MULTIPLIES = re.compile(
+    r"(?i)(?<!fb)gemm|conv|attn|attention|flash_|fmha|nvjet|cijk_|wgrad|dgrad|fprop"
+)
 _ADVICE = {
     "compute": "Sizes that are multiples of 64, a larger batch or a lower precision bring matrix "
     "products nearer to the peak; very small ones are bound by their launch.",

@@ -6,6 +6,7 @@ between operators. What no formula is for is NaN (unknown), never 0.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 
 import numpy as np
@@ -65,12 +66,10 @@ def costs(ops: pd.DataFrame) -> pd.DataFrame:
 
 def cost(name: str, shapes: str, types: str, inputs: str) -> tuple[str, str, float, float, float]:
     """Return kind, type, FLOPs, those of them that are recomputed, and bytes of one call."""
-    unknown = np.nan, np.nan, np.nan
-    try:
+    dtype, work = "", (np.nan, np.nan, np.nan)
+    # Shapes come from a trace of whatever version: too few, too many or not lists of numbers.
+    with suppress(UncountedError, ArithmeticError, ValueError, TypeError, IndexError):
         call = Call.read(shapes, types, inputs)
-        kind = next((str(call.types[each]) for each in call.tensors()), "") if call.types else ""
-        work = _BY_NAME[name](call) if shapes else unknown
-    except (UncountedError, ArithmeticError, ValueError, TypeError, IndexError):
-        # Shapes come from a trace of whatever version: too few, too many or not lists of numbers.
-        return _KINDS[name], "", *unknown
-    return _KINDS[name], kind, *work
+        dtype = next((str(call.types[each]) for each in call.tensors()), "") if call.types else ""
+        work = _BY_NAME[name](call) if shapes else work
+    return _KINDS[name], dtype, *work

@@ -116,6 +116,15 @@ def test_fp32_products_of_tf32_kernels_are_measured_by_that_peak():
     assert values(result)["mfu_share"] == pytest.approx(MM_FLOPS / 4e10 / 400e-9)
 
 
+def test_copies_from_the_host_and_communication_are_no_work_of_memory():
+    ops = [op(0, 0, 10, "aten::copy_", input_shapes="[[1000], [1000]]",
+              input_types='["float", "float"]', step=0)]  # fmt: skip
+    kernels = [kernel(100, 400, op=0, kind="copy", copy_kind="HtoD")]
+    assert not run(ops, kernels, [where(0, 400)]).tables
+    kernels[0]["copy_kind"] = "DtoD"
+    assert rows(run(ops, kernels, [where(0, 400)]), "by_shape")[0]["time_ns"] == 300
+
+
 def test_phases_are_told_by_autograd_and_the_optimizer_is_not_the_model():
     ops = [
         op(0, 0, 9, "aten::mm", sequence=1, **MM),
