@@ -27,8 +27,9 @@ from profkit.convert.kineto.pairs import Pairs
 Column = NDArray[Any]
 Columns = Mapping[str, Column]
 
-_KIND_COUNT = 8
-OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, DEVICE_ANNOTATION, MEMORY = range(_KIND_COUNT)
+_KIND_COUNT = 9
+(OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, DEVICE_ANNOTATION, MEMORY,
+ SYNCHRONISATION) = range(_KIND_COUNT)  # fmt: skip
 UNCATEGORISED = _KIND_COUNT
 _KINDS = {
     "cpu_op": OPERATOR,
@@ -52,6 +53,7 @@ _KINDS = {
     "Memset": SET,
     "gpu_user_annotation": DEVICE_ANNOTATION,
     "cpu_instant_event": MEMORY,
+    "cuda_sync": SYNCHRONISATION,
     "": UNCATEGORISED,
 }
 # torch.autograd.profiler before Kineto wrote no category, but a process with one of these names.
@@ -157,6 +159,8 @@ class Gathered:
             self._add("device_annotations", self._device_annotations(events))
         elif kind == MEMORY:
             self._add("memory", self._memory(events))
+        elif kind == SYNCHRONISATION:
+            self._add("synchronisations", self._synchronisations(events))
         else:
             self._add("device_work", self._device_work(events, kind))
 
@@ -235,6 +239,16 @@ class Gathered:
         return self._spans(events) | {
             "tid": identifiers([event.tid for event in events], self._threads),
             "external": _external(_args(events)),
+        }
+
+    def _synchronisations(self, events: list[Event]) -> dict[str, Column]:
+        args = _args(events)
+        return self._spans(events) | {
+            "device": identifiers([each.device for each in args], self._threads),
+            "stream": identifiers([each.stream for each in args], self._threads),
+            "correlation": integers([each.correlation for each in args]),
+            "awaited_stream": integers([each.awaited_stream for each in args]),
+            "awaited_correlation": integers([each.awaited_correlation for each in args]),
         }
 
     def _memory(self, events: list[Event]) -> dict[str, Column]:

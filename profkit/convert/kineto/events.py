@@ -60,6 +60,8 @@ class Args(
         "device_id": "Device Id",
         "allocated": "Total Allocated",
         "reserved": "Total Reserved",
+        "awaited_stream": "wait_on_stream",
+        "awaited_correlation": "wait_on_cuda_event_record_corr_id",
     },
 ):
     """The arguments that become columns; all others are skipped while decoding."""
@@ -98,6 +100,8 @@ class Args(
     device_id: Number = -1
     allocated: Number = -1
     reserved: Number = -1
+    awaited_stream: Number = -1
+    awaited_correlation: Number = -1
 
 
 NO_ARGS = Args()

@@ -58,6 +58,7 @@ class Linker:
             "runtime_calls": self._runtime_calls(),
             "annotations": self._annotations(),
             "memory_events": self._memory_events(),
+            "synchronisations": self._synchronisations(),
         }
 
     @cached_property
@@ -330,6 +331,26 @@ class Linker:
             end_ns=both["end"] + self.base_ns,
             op=np.concatenate([self.op_of_row[rows], at_or(self.op_of_row, op_row)]),
             step=np.concatenate([self.op_step[rows], at_or(self.op_step, op_row, around)]),
+        )
+
+    def _synchronisations(self) -> pa.Table:
+        waits = self.gathered.columns("synchronisations")
+        rows = np.argsort(waits["start"], kind="stable")
+        waits = {name: column[rows] for name, column in waits.items()}
+        call, op = self._launch(waits | {"external": np.full(len(rows), -1, dtype=np.int64)})
+        return self._table(
+            "synchronisations",
+            len(rows),
+            device=waits["device"],
+            stream=waits["stream"],
+            name=self._name(waits["name"]),
+            start_ns=waits["start"] + self.base_ns,
+            end_ns=waits["end"] + self.base_ns,
+            correlation=waits["correlation"],
+            awaited_stream=waits["awaited_stream"],
+            awaited_correlation=waits["awaited_correlation"],
+            op=op,
+            step=at_or(self._host_step(self.calls["start"]), call),
         )
 
     def _memory_events(self) -> pa.Table:
