@@ -50,7 +50,16 @@ def trace(tables: dict[str, pd.DataFrame], *, include_last_step: bool = False) -
     for rank, each in made.traces.items():
         made.traces[rank] = each.set_index("index", drop=False).rename_axis(None)
     made.is_parsed = True
+    _without_file(made)
     return made
+
+
+def _without_file(made: "Trace") -> None:
+    """Have HTA draw its sequences of kernels into an empty trace, and not write that."""
+    made.trace_files = dict.fromkeys(made.traces, "")
+    nothing = {"name": "", "ph": "M", "pid": 0, "args": {}}
+    made.get_raw_trace_for_one_rank = lambda **_: {"traceEvents": [nothing]}
+    made.write_raw_trace = lambda *_: None
 
 
 _TEXT = ("cat", "name")
@@ -154,5 +163,5 @@ def _iterations(rows: pd.DataFrame) -> NDArray[np.int64]:
     step = rows["step"].to_numpy(np.int64)
     link = rows["index_correlation"].to_numpy(np.int64)
     # Numbers of events begin at 1, as their places at 0.
-    launched = np.where(link > 0, step[link - 1], -1)
+    launched = np.where(link > 0, step[np.maximum(link, 1) - 1], -1)
     return np.where(rows["stream"].to_numpy() > 0, launched, step)

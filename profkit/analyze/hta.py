@@ -223,7 +223,7 @@ def _filled(rows: pd.DataFrame | None) -> pd.DataFrame:
 
 
 def _table(name: str, rows: pd.DataFrame, config: Config) -> Table:
-    flat = rows if isinstance(rows.index, pd.RangeIndex) else rows.reset_index()
+    flat = rows.reset_index() if any(rows.index.names) else rows
     names = [_column(each) for each in flat.columns]
     plain = flat.set_axis(names, axis=1).rename(columns=_RENAMED.get(name, {}))
     return table(plain, title=_TITLES[name], note="As HTA defines it.", limit=config.max_rows)
