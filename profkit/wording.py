@@ -9,3 +9,8 @@ def duration(time_ns: float) -> str:
     value = time_ns / factor
     # Beyond 999 three digits would become an exponent.
     return f"{value:.0f} {unit}" if abs(value) >= 999.5 else f"{value:.3g} {unit}"  # noqa: PLR2004
+
+
+def shortened(text: str, limit: int = 80) -> str:
+    """Return at most `limit` characters of a text, the end replaced by dots."""
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."

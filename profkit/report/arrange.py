@@ -226,6 +226,7 @@ def _chart(
         color=columns.index(chart.color) if chart.color else -1,
         horizontal=chart.horizontal,
         log=chart.log,
+        lines=chart.lines,
     )
 
 

@@ -58,6 +58,9 @@ class Chart:
     log: tuple[str, ...] = ()
     """Axes, x or y, with even steps for multiples, as batch sizes are swept."""
 
+    lines: tuple[str, ...] = ()
+    """Series of a scatter that are drawn as lines."""
+
     note: str = ""
 
 

@@ -84,7 +84,11 @@ function trace(chart, table, axis, scale, series, color, index, count) {
     hoverinfo: "text",
     hovertext: rows.map((row) => hover(chart, table, row, series, count)),
   };
-  return Object.assign(made, KINDS[chart.kind](chart, color, index, rows.length));
+  Object.assign(made, KINDS[chart.kind](chart, color, index, rows.length));
+  if (chart.lines.includes(series.name)) {
+    Object.assign(made, { mode: "lines", line: { color, width: 2, dash: DASHES[index % DASHES.length] } });
+  }
+  return made;
 }
 
 const KINDS = {
