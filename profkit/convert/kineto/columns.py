@@ -77,6 +77,7 @@ IGNORED = {
 _LEGACY_PROCESSES = {"CPU functions": OPERATOR, "CUDA functions": KERNEL}
 _MEMORY_NAME = "[memory]"
 _COMPLETE, _INSTANT, _METADATA, _PAIRED = "X", "i", "M", ("B", "E")
+_OTHERS = frozenset({_INSTANT, _METADATA, *_PAIRED})
 
 
 class _Numbering(dict[str, int]):
@@ -162,7 +163,10 @@ class Gathered:
         if not self.found:
             self.categories.update(event.cat for event in events)
         for event in events:
-            whole = event if event.ph == _COMPLETE else self._whole(event)
+            whole: Event | None = event
+            if event.ph != _COMPLETE:
+                # Most others are flows, the ids of which the events themselves carry.
+                whole = self._whole(event) if event.ph in _OTHERS else None
             if whole is None:
                 continue
             kind = _KINDS.get(whole.cat)
