@@ -20,6 +20,7 @@ from profkit.errors import ConfigError
 from profkit.fingerprint import fingerprint
 from profkit.hardware import Hardware
 from profkit.imports import imported
+from profkit.parallel import Parallel, Ranks
 from profkit.plan import AnalysisPlan, Plan, Run, ToolPlan, source
 from profkit.report.settings import Settings as ReportSettings
 from profkit.settings import adapter, checked, known
@@ -38,6 +39,9 @@ class Top(Request):
 
     repeats: PositiveInt = 3
     """How often each tool captures the same run."""
+
+    ranks: Ranks = "all"
+    """Ranks that tools look at: all, their numbers, or the first of each pipeline stage."""
 
     exclusive: bool = True
     """Whether a capture has the machine to itself."""
@@ -67,6 +71,14 @@ class Top(Request):
                 f"warmup_steps: {self.warmup_steps} of {self.steps} steps leave none to measure",
                 hint="raise steps or lower warmup_steps",
             )
+        if reason := self.parallel.check(self.world_size):
+            raise ConfigError(f"parallel: {reason}")
+        if absent := [each for each in self.chosen() if not 0 <= each < self.world_size]:
+            raise ConfigError(f"ranks: there is no rank {absent[0]} of {self.world_size}")
+
+    def chosen(self) -> tuple[int, ...]:
+        """Return the ranks that are named by number."""
+        return () if isinstance(self.ranks, str) else self.ranks
 
 
 # What changes the behaviour of the workload, and so is another run.
@@ -183,6 +195,7 @@ class _Checker:
         """Return the run that one configuration describes."""
         behaviour = {name: self.group(name, getattr(top, name)) for name in _GROUPS}
         behaviour |= {name: getattr(top, name) for name in _IDENTITY}
+        behaviour["parallel"] = adapter(Parallel).dump_python(top.parallel, mode="json")
         self.launchable(behaviour)
         chosen = {name: self.tool(name, each, top) for name, each in top.tools.items()}
         return Run(
@@ -223,10 +236,13 @@ class _Checker:
         launcher = checked("launcher", _kind("launcher", section.pop("name")), section)
         if reason := launcher.check(behaviour["world_size"]):
             raise ConfigError(f"launcher: {reason}")
+        self.notes += [each for each in launcher.warnings() if each not in self.notes]
 
     def tool(self, name: str, values: object, top: Top) -> dict[str, Any]:
         """Check a tool's settings, and that they fit the number of steps."""
         kind = known("tool", name, tools())
+        if kind.outputs and isinstance(values, Mapping):
+            values = {"ranks": top.ranks, **values}
         settings = self.section(f"tools.{name}", kind, values)
         if reason := checked(f"tools.{name}", kind, settings).check(top.steps):
             raise ConfigError(f"tools.{name}: {reason}")
