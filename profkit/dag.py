@@ -24,6 +24,9 @@ from profkit.settings import nearest
 SELECTIONS = Path("results/.profkit/selections")
 """What the report is about, by content."""
 
+ACROSS = "results/selection"
+"""Folder of what is about all runs of the selection."""
+
 _LAST = Path("results/.profkit/last.json")
 
 PlanFunction = Callable[[Any], Any]
@@ -177,20 +180,56 @@ class Dag:
             }
         )
 
+    def folder(self, analysis: str) -> str:
+        """Return the pattern of the folder that the result of `analysis` lies in."""
+        return ACROSS if analysis in self.plan.comparisons() else "results/runs/{run}"
+
+    def analysed(self, analysis: str, wildcards: Any) -> list[Run]:
+        """Return the runs that one job of `analysis` works on."""
+        return self.plan.comparisons().get(analysis) or [self.run(wildcards)]
+
     def tables(self, analysis: str) -> PlanFunction:
         """Return the input function for the tables that `analysis` reads."""
-        return lambda wildcards: self.plan.tables(self.run(wildcards), analysis)
+        return lambda wildcards: [
+            path
+            for run in self.analysed(analysis, wildcards)
+            for path in self.plan.tables(run, analysis)
+        ]
 
     def results(self, analysis: str) -> PlanFunction:
         """Return the input function for the other results that `analysis` reads."""
         needs = self.plan.analyses[analysis].results
         return lambda wildcards: [
-            f"results/runs/{wildcards.run}/analyze/{name}.json" for name in needs
+            f"results/runs/{run.name}/analyze/{name}.json"
+            for run in self.analysed(analysis, wildcards)
+            for name in needs
         ]
 
     def analysis_settings(self, analysis: str) -> PlanFunction:
         """Return the params function for the settings of `analysis`."""
-        return lambda wildcards: as_json(self.run(wildcards).analyses[analysis])
+        return lambda wildcards: as_json(self.settings(analysis, wildcards))
+
+    def settings(self, analysis: str, wildcards: Any) -> dict[str, Any]:
+        """Return the settings of one job of `analysis`."""
+        run = self.analysed(analysis, wildcards)[0]
+        return (run.analyses | run.comparisons)[analysis]
+
+    def of_the_run(self, analysis: str) -> PlanFunction:
+        """Return the params function for the flags that tell `analysis` of the run."""
+        return lambda wildcards: [
+            word
+            for name, value in self.told(analysis, wildcards).items()
+            for word in (f"--{name}", as_json(value))
+        ]
+
+    def told(self, analysis: str, wildcards: Any) -> dict[str, Any]:
+        """Return what a job of `analysis` is told of its run; across runs, by run."""
+        runs = self.analysed(analysis, wildcards)
+        by_run = {run.name: self.plan.of_the_run(run, analysis) for run in runs}
+        if analysis not in self.plan.comparisons():
+            return by_run[runs[0].name]
+        names = self.plan.analyses[analysis].of_the_run
+        return {name: {run: each[name] for run, each in by_run.items()} for name in names}
 
     def selection(self) -> str:
         """Write what the report is about to a file named by its content, and return its path."""
@@ -207,6 +246,11 @@ class Dag:
             "overrides": self.plan.overrides,
             "command": command(self.plan.overrides),
             "notes": self.plan.notes,
+            "across": {
+                "run": "all runs",
+                "folder": ACROSS,
+                "analyses": list(self.plan.comparisons()),
+            },
             "runs": [
                 {
                     "run": run.name,
@@ -223,7 +267,8 @@ class Dag:
 
     def report_inputs(self) -> list[str]:
         """Return every file that the report shows."""
-        return [path for run in self.plan.runs for path in self.run_files(run)]
+        of_runs = [path for run in self.plan.runs for path in self.run_files(run)]
+        return [*of_runs, *(f"{ACROSS}/analyze/{name}.json" for name in self.plan.comparisons())]
 
     def run_files(self, run: Run) -> list[str]:
         """Return the files of one run that the report shows."""

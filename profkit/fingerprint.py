@@ -16,13 +16,18 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from profkit.result import Provenance
 
 
 def provenance(
-    stage: str, module: str, settings: Mapping[str, Any], inputs: Sequence[Path]
+    stage: str,
+    module: str,
+    settings: Mapping[str, Any],
+    inputs: Sequence[Path],
+    of_the_run: Mapping[str, Any] = MappingProxyType({}),
 ) -> Provenance:
     """Return what a result made now by `module` of `stage` from `inputs` is made of."""
     modules, packages = closure(stage, module)
@@ -31,6 +36,7 @@ def provenance(
         modules=modules,
         packages=packages,
         inputs={str(path): sha256(path) for path in inputs},
+        of_the_run=dict(of_the_run),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from profkit import registry, result
-from profkit.dag import Dag
+from profkit.dag import ACROSS, Dag
 from profkit.errors import InputError
 from profkit.fingerprint import closure, sha256
 from profkit.plan import Run
@@ -30,6 +30,10 @@ class Freshness:
         parts = path.parts
         if path.name.startswith("report."):
             return self.report()
+        if parts[-4:-1] == (*Path(ACROSS).parts, "analyze"):
+            if path.stem in self.dag.plan.comparisons():
+                return self.comparison(path.stem)
+            raise InputError(f"{path}: nothing that this selection makes")
         if "runs" not in parts or len(parts) < parts.index("runs") + 3:
             raise InputError(
                 f"{path}: not a result of profkit",
@@ -108,24 +112,37 @@ class Freshness:
         return [*upstream, *_changes(record, made, code, self.dag.captures(tool))]
 
     def analysis(self, run: Run, name: str) -> list[str]:
-        """Say why an analysis would be made again."""
-        path = Path(f"results/runs/{run.name}/analyze/{name}.json")
-        wildcards = Wildcards(run.name)
+        """Say why an analysis of one run would be made again."""
+        return self._result(name, Wildcards(run.name))
+
+    def comparison(self, name: str) -> list[str]:
+        """Say why an analysis across runs would be made again."""
+        return self._result(name, Wildcards(""))
+
+    def _result(self, name: str, wildcards: "Wildcards") -> list[str]:
+        path = Path(self.dag.folder(name).format(run=wildcards.run)) / "analyze" / f"{name}.json"
         tables = self.dag.tables(name)(wildcards)
         others = self.dag.plan.analyses[name].results
+        runs = self.dag.analysed(name, wildcards)
         upstream = [
             reason
-            for tool in dict.fromkeys(Path(each).parent.name for each in tables)
+            for run in runs
+            for tool in dict.fromkeys(map(_tool_of, self.dag.plan.tables(run, name)))
             for reason in self.tables(run, tool)
         ]
-        upstream += [reason for other in others for reason in self.analysis(run, other)]
+        upstream += [
+            reason for run in runs for other in others for reason in self.analysis(run, other)
+        ]
         upstream = list(dict.fromkeys(upstream))
         if not path.is_file():
             return [*upstream, f"{path}: was never made"]
         made = result.read(path).provenance
         code = ("profkit.analyze", registry.module_names("profkit.analyze")[name])
         inputs = [*tables, *self.dag.results(name)(wildcards)]
-        reasons = _differences(f"analyses.{name}", made.settings, run.analyses[name])
+        settings = self.dag.settings(name, wildcards)
+        reasons = _differences(f"analyses.{name}", made.settings, settings)
+        for key, value in self.dag.told(name, wildcards).items():
+            reasons += _differences(key, made.of_the_run.get(key), value)
         return [*upstream, *reasons, *_changes(path, made, code, inputs)]
 
     def report(self) -> list[str]:
@@ -136,6 +153,7 @@ class Freshness:
             for stale in self.run(run).values()
             for reason in stale
         ]
+        reasons += [each for name in self.dag.plan.comparisons() for each in self.comparison(name)]
         path = Path("results/report.json")
         if not path.is_file():
             return [*dict.fromkeys(reasons), "results/report.html: was never made"]
@@ -167,6 +185,10 @@ class Wildcards:
 
 
 _closure = cache(closure)
+
+
+def _tool_of(table: str) -> str:
+    return Path(table).parent.name
 
 
 def _changes(

@@ -11,7 +11,7 @@ import importlib.util
 import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,12 @@ from profkit.files import write_atomically
 
 CACHE = Path("results/.profkit/plans")
 """Plans that were made before, by the hash of what they were made from."""
+
+_AUTO = "auto"
+"""Name of the hardware that leaves it to the traces to say what the device is."""
+
+_DEVICES = "devices"
+"""Table in which traces say it."""
 
 _KEPT = 100
 
@@ -48,6 +54,9 @@ class Run:
     overrides: tuple[str, ...]
     """Overrides that make this run alone."""
 
+    comparisons: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Settings of each analysis across runs that this run is part of; the same in all runs."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolPlan:
@@ -68,6 +77,8 @@ class AnalysisPlan:
     tables_by_tool: tuple[str, ...]
     results: tuple[str, ...]
     code: str
+    of_the_run: tuple[str, ...] = ()
+    """What it reads of the run's configuration: hardware, behaviour, both or nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,13 +98,35 @@ class Plan:
     imported: bool = False
     """Whether the runs were imported, so that nothing captures them."""
 
+    parts: str = ""
+    """Hash of the files that ``hardware=auto`` chooses from."""
+
     def run(self, name: str) -> Run:
         """Return the run `name`."""
         return next(run for run in self.runs if run.name == name)
 
+    def comparisons(self) -> dict[str, list[Run]]:
+        """Return the runs that each analysis across runs works on."""
+        names = dict.fromkeys(name for run in self.runs for name in run.comparisons)
+        return {name: [run for run in self.runs if name in run.comparisons] for name in names}
+
     def makers(self, run: Run, table: str) -> list[str]:
         """Return the tools of `run` that make `table`."""
         return [name for name in run.tools if table in self.tools[name].tables]
+
+    @staticmethod
+    def leaves_hardware_to_traces(run: Run) -> bool:
+        """Say whether the device is the one that the traces of `run` name."""
+        return run.hardware.get("name") == _AUTO
+
+    def of_the_run(self, run: Run, analysis: str) -> dict[str, dict[str, Any]]:
+        """Return what `analysis` reads of the configuration of `run`, by parameter."""
+        hardware = run.hardware
+        if self.leaves_hardware_to_traces(run):
+            # The files are read by the job: their hash makes it stale when one changes.
+            hardware = {**hardware, "parts": self.parts}
+        values = {"hardware": hardware, "behaviour": run.behaviour}
+        return {name: values[name] for name in self.analyses[analysis].of_the_run}
 
     def tables(self, run: Run, analysis: str) -> list[str]:
         """Return the Parquet files that `analysis` reads of `run`."""
@@ -103,6 +136,8 @@ class Plan:
         pairs += [
             (tool, table) for table in needs.tables_by_tool for tool in self.makers(run, table)
         ]
+        if "hardware" in needs.of_the_run and self.leaves_hardware_to_traces(run):
+            pairs += [(tool, _DEVICES) for tool in self.makers(run, _DEVICES)]
         return [
             f"results/runs/{run.name}/tables/{tool}/{table}.parquet"
             for tool, table in dict.fromkeys(pairs)

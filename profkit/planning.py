@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -104,8 +104,9 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
         raise ConfigError(
             "repeats, exclusive, timeout_s and imports cannot be swept: they make no other run"
         )
+    _check_comparisons(runs.values())
     names = {name for run in runs.values() for name in run.tools}
-    wanted = {name for run in runs.values() for name in run.analyses}
+    wanted = {name for run in runs.values() for name in (*run.analyses, *run.comparisons)}
     return Plan(
         overrides=tuple(overrides),
         runs=tuple(runs.values()),
@@ -120,7 +121,15 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
         report_code=fingerprint("profkit.report", "profkit.report.__main__"),
         notes=tuple(checker.notes),
         imported=bool(tops[0].imports),
+        parts=_hash_of(conf / "hardware"),
     )
+
+
+def _hash_of(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.yaml")):
+        digest.update(f"{path.name}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _chosen(overrides: Sequence[str], group: str) -> bool:
@@ -143,13 +152,25 @@ def _analysis_plan(name: str, analysis: Analysis) -> AnalysisPlan:
         tables=analysis.tables,
         tables_by_tool=analysis.tables_by_tool,
         results=analysis.results,
+        of_the_run=analysis.of_the_run,
         code=fingerprint("profkit.analyze", registry.module_names("profkit.analyze")[name]),
     )
 
 
+def _check_comparisons(runs: Iterable[Run]) -> None:
+    """Raise `ConfigError` if two runs want an analysis of both with different settings."""
+    settings: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        for name, each in run.comparisons.items():
+            if settings.setdefault(name, each) != each:
+                raise ConfigError(
+                    f"analyses.{name}: works across runs, so its settings must be the same in all"
+                )
+
+
 def _merged(one: Run, other: Run) -> Run:
     """Return two captures of the same run as one, with the tools of both."""
-    for kind in ("tools", "analyses"):
+    for kind in ("tools", "analyses", "comparisons"):
         mine, theirs = getattr(one, kind), getattr(other, kind)
         for name in sorted(set(mine) & set(theirs)):
             if mine[name] != theirs[name]:
@@ -164,6 +185,7 @@ def _merged(one: Run, other: Run) -> Run:
         tools=one.tools | other.tools,
         analyses=one.analyses | other.analyses,
         overrides=one.overrides,
+        comparisons=one.comparisons | other.comparisons,
     )
 
 
@@ -198,13 +220,15 @@ class _Checker:
         behaviour["parallel"] = adapter(Parallel).dump_python(top.parallel, mode="json")
         self.launchable(behaviour)
         chosen = {name: self.tool(name, each, top) for name, each in top.tools.items()}
+        settings = self.analyses(top.analyses, tuple(chosen))
         return Run(
             name=_name(behaviour),
             behaviour=behaviour,
             hardware=self.section("hardware", Hardware, top.hardware),
             tools=chosen,
-            analyses=self.analyses(top.analyses, tuple(chosen)),
+            analyses=_across(settings, ""),
             overrides=tuple(each for each in composed.overrides if not _later(each)),
+            comparisons=_across(settings, "runs"),
         )
 
     def imported(self, top: Top) -> list[Run]:
@@ -215,11 +239,13 @@ class _Checker:
                 behaviour=behaviour,
                 hardware=self.section("hardware", Hardware, top.hardware),
                 tools={tool: {}},
-                analyses=self.analyses(top.analyses, (tool,)),
+                analyses=_across(settings, ""),
                 overrides=(f"imports=[{name}]",),
+                comparisons=_across(settings, "runs"),
             )
             for name in top.imports
             for tool, behaviour in [imported(name)]
+            for settings in [self.analyses(top.analyses, (tool,))]
         ]
 
     def group(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -267,6 +293,12 @@ class _Checker:
         return {name: each for name, each in settings.items() if name not in missing}
 
 
+def _across(settings: Mapping[str, dict[str, Any]], across: str) -> dict[str, dict[str, Any]]:
+    """Return the settings of the analyses that work across `across`."""
+    known_ones = analyses()
+    return {name: each for name, each in settings.items() if known_ones[name].across == across}
+
+
 def _kind(group: str, name: str) -> type[Any]:
     """Return the settings class behind one choice of a group."""
     if group == "zero":
@@ -297,6 +329,8 @@ def _lacks(name: str, enabled: tuple[str, ...], chosen: Mapping[str, Any]) -> st
     for other in analysis.results:
         if other not in chosen:
             return f"it reads the result of analysis {other!r}, which is not chosen"
+        if analyses()[other].across:
+            return f"it reads the result of analysis {other!r}, which is about all runs"
         if lack := _lacks(other, enabled, chosen):
             return lack
     return ""

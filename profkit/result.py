@@ -53,6 +53,20 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Interval:
+    """Where a number lies, judging by its spread over repeats."""
+
+    low: float
+    """Lower end, in the unit of the number."""
+
+    high: float
+    """Upper end."""
+
+    confidence: float
+    """How often such intervals hold the number, 0 to 1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Metric:
     """One number of a run, comparable between runs."""
 
@@ -67,6 +81,12 @@ class Metric:
 
     better: Literal["lower", "higher", "neither"] = "neither"
     """Which direction is an improvement."""
+
+    interval: Interval | None = None
+    """Where the number lies; None if its spread is not known."""
+
+    by_repeat: dict[int, float] = field(default_factory=dict)
+    """The number in each repeat, which runs are compared by; empty if repeats have none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,8 +110,12 @@ class Table:
 class Chart:
     """A drawing of columns of one of the result's tables; the report turns it into Plotly."""
 
-    kind: Literal["bar", "stacked_bar", "line", "scatter", "box"]
-    """``stacked_bar`` stacks the groups of `color`, or the columns of `y` if there are several."""
+    kind: Literal["bar", "stacked_bar", "line", "area", "scatter", "box", "icicle", "sunburst"]
+    """``stacked_bar`` and ``area`` stack the groups of `color`, or the columns of `y`.
+
+    ``icicle`` and ``sunburst`` draw a tree: `x` holds paths from the root as folded stacks have
+    them (names joined by semicolons), the one column of `y` what each row has beyond its children.
+    """
 
     title: str
     """What is to be seen."""
@@ -110,6 +134,9 @@ class Chart:
 
     horizontal: bool = False
     """Draw bars sideways, for long names."""
+
+    log: tuple[Literal["x", "y"], ...] = ()
+    """Axes of numbers with even steps for multiples, as rooflines have them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,6 +181,9 @@ class Provenance:
 
     inputs: dict[str, str]
     """SHA-256 of each input file, by path."""
+
+    of_the_run: dict[str, Any] = field(default_factory=dict)
+    """What it was told of the run's configuration: hardware, behaviour, both or nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

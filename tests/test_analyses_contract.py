@@ -12,9 +12,18 @@ from pydantic import TypeAdapter
 
 from profkit import registry, resources, schema
 from profkit.analyze import analyses
+from profkit.hardware import Hardware
 from profkit.result import Result
 
 FOUND = analyses()
+PART = Hardware(
+    name="x",
+    memory_bytes=1,
+    memory_bandwidth_bytes_per_s=1e9,
+    peak_flops={"fp32": 1e9},
+    link_bytes_per_s=1e9,
+    processors=1,
+)
 MODULES = registry.module_names("profkit.analyze")
 # Keys of conf/config.yaml that a setting may follow.
 FOLLOWED = {"${warmup_steps}": 3}
@@ -31,12 +40,34 @@ def conf(name):
 
 def inputs(name):
     analysis = FOUND[name]
-    frames = {table: schema.frame(table) for table in analysis.tables}
+    results = {other: of_runs(analysis, Result()) for other in analysis.results}
+    return given(analysis, schema.frame) | results
+
+
+def given(analysis, make, runs=("one", "two")):
+    """Return the tables that `analysis` reads, as `make` makes them; across runs, of all `runs`."""
+
+    def table(name):
+        rows = make(name)
+        if not analysis.across:
+            return rows
+        parts = [rows.assign(run=pd.Categorical([run] * len(rows), runs)) for run in runs]
+        return pd.concat(parts, ignore_index=True)
+
     by_tool = {
-        table: {"baseline": schema.frame(table), "other": schema.frame(table)}
-        for table in analysis.tables_by_tool
+        name: dict.fromkeys(("baseline", "other"), table(name)) for name in analysis.tables_by_tool
     }
-    return frames | by_tool | {other: Result() for other in analysis.results}
+    known = of_the_run(analysis, runs)
+    return {name: table(name) for name in analysis.tables} | by_tool | known
+
+
+def of_the_run(analysis, runs):
+    values = {"hardware": PART, "behaviour": {"batch": 2, "model": {"name": "x"}}}
+    return {name: of_runs(analysis, values[name], runs) for name in analysis.of_the_run}
+
+
+def of_runs(analysis, result, runs=("one", "two")):
+    return dict.fromkeys(runs, result) if analysis.across else result
 
 
 def one_row(table):
@@ -126,21 +157,26 @@ def test_it_leaves_its_input_as_it_was(name):
                 pd.testing.assert_frame_equal(frame, other)
 
 
-def full(name):
+def full(name, runs=("one", "two")):
     analysis = FOUND[name]
-    frames = {table: one_row(table) for table in analysis.tables}
-    by_tool = {
-        table: {"baseline": one_row(table), "other": one_row(table)}
-        for table in analysis.tables_by_tool
-    }
     results = {
-        other: FOUND[other].run(**full(other), config=FOUND[other].config())
+        other: of_runs(
+            analysis, FOUND[other].run(**full(other), config=FOUND[other].config()), runs
+        )
         for other in analysis.results
     }
-    return frames | by_tool | results
+    return given(analysis, one_row, runs) | results
+
+
+@pytest.mark.parametrize("name", [name for name, each in FOUND.items() if each.across])
+def test_across_runs_it_abstains_if_there_is_one_of_one_rank(name):
+    result = FOUND[name].run(**full(name, ["one"]), config=FOUND[name].config())
+    assert result.abstentions
+    assert not result.findings
 
 
 def test_parameters_name_tables_or_analyses():
     for name, analysis in FOUND.items():
         assert set(analysis.results) <= set(FOUND), name
+        assert not any(FOUND[other].across for other in analysis.results), name
         assert "config" in inspect.signature(analysis.run).parameters

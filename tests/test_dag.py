@@ -1,6 +1,7 @@
 """The workflow's questions, answered without running Snakemake."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,7 @@ from profkit.errors import ConfigError
 from profkit.plan import AnalysisPlan, Plan, Run, ToolPlan
 
 
-def run(name="r", tools=("baseline", "torch_profiler")):
+def run(name="r", tools=("baseline", "torch_profiler"), comparisons=None):
     return Run(
         name=name,
         behaviour={"batch": 2, "model": {"name": "gpt_tiny"}},
@@ -19,29 +20,45 @@ def run(name="r", tools=("baseline", "torch_profiler")):
         tools={tool: {"rate": 1} for tool in tools},
         analyses={"breakdown": {"top": 3}, "steps": {}},
         overrides=("batch=2",),
+        comparisons=comparisons or {},
     )
 
 
 @pytest.fixture
 def dag():
+    return dag_of(run())
+
+
+def dag_of(*runs):
     plan = Plan(
         overrides=("batch=2",),
-        runs=(run(),),
+        runs=runs,
         repeats=2,
         exclusive=True,
         timeout_s=9,
         tools={
             "baseline": ToolPlan(tables=("steps",), code="a"),
-            "torch_profiler": ToolPlan(tables=("steps", "cpu_ops"), code="b"),
+            "torch_profiler": ToolPlan(tables=("steps", "cpu_ops", "devices"), code="b"),
         },
         analyses={
             "breakdown": AnalysisPlan(
                 tables=("steps", "cpu_ops"), tables_by_tool=(), results=("steps",), code="c"
             ),
+            "peaks": AnalysisPlan(
+                tables=("steps", "cpu_ops"),
+                tables_by_tool=(),
+                results=(),
+                code="f",
+                of_the_run=("hardware", "behaviour"),
+            ),
             "steps": AnalysisPlan(tables=(), tables_by_tool=("steps",), results=(), code="d"),
+            "trend": AnalysisPlan(
+                tables=("cpu_ops",), tables_by_tool=(), results=("steps",), code="f"
+            ),
         },
         report={"title": "t"},
         report_code="e",
+        parts="9f",
     )
     return Dag(plan)
 
@@ -67,6 +84,29 @@ def test_a_table_by_tool_comes_from_every_tool(dag, wildcards):
 
 def test_results_of_other_analyses_are_inputs(dag, wildcards):
     assert dag.results("breakdown")(wildcards) == ["results/runs/r/analyze/steps.json"]
+
+
+def test_an_analysis_is_told_what_it_names_of_the_run(dag, wildcards):
+    behaviour = '{"batch": 2, "model": {"name": "gpt_tiny"}}'
+    told = ["--hardware", '{"name": "T4"}', "--behaviour", behaviour]
+    assert with_hardware(dag, "T4").of_the_run("peaks")(wildcards) == told
+    assert dag.of_the_run("breakdown")(wildcards) == []
+
+
+def test_only_hardware_left_to_the_traces_needs_their_devices_and_the_files(dag, wildcards):
+    by_name, by_trace = with_hardware(dag, "T4"), with_hardware(dag, "auto")
+    folder = "results/runs/r/tables/torch_profiler"
+    assert by_trace.tables("peaks")(wildcards) == [
+        *by_name.tables("peaks")(wildcards),
+        f"{folder}/devices.parquet",
+    ]
+    assert f"{folder}/devices.parquet" not in by_name.tables("peaks")(wildcards)
+    assert by_trace.of_the_run("peaks")(wildcards)[1] == '{"name": "auto", "parts": "9f"}'
+
+
+def with_hardware(dag, name):
+    runs = tuple(replace(each, hardware={"name": name}) for each in dag.plan.runs)
+    return Dag(replace(dag.plan, runs=runs))
 
 
 def test_each_repeat_has_a_capture(dag):
@@ -133,3 +173,27 @@ def test_the_selection_is_written_under_the_name_of_its_content(dag, tmp_path, m
     written = json.loads((tmp_path / path).read_text())
     assert written["runs"][0]["folder"] == "results/runs/r"
     assert written["command"] == "profkit run batch=2"
+
+
+def test_an_analysis_across_runs_is_one_job_that_reads_those_that_have_what_it_needs():
+    compared = {"trend": {"top": 1}}
+    first, second = (run(name, ("torch_profiler",), compared) for name in "ab")
+    dag = dag_of(first, second, run("c", ("baseline",)))
+    nowhere = SimpleNamespace()
+    assert dag.folder("trend") == "results/selection"
+    assert dag.folder("steps") == "results/runs/{run}"
+    assert dag.tables("trend")(nowhere) == [
+        "results/runs/a/tables/torch_profiler/cpu_ops.parquet",
+        "results/runs/b/tables/torch_profiler/cpu_ops.parquet",
+    ]
+    assert dag.results("trend")(nowhere) == [
+        "results/runs/a/analyze/steps.json",
+        "results/runs/b/analyze/steps.json",
+    ]
+    assert dag.analysis_settings("trend")(nowhere) == '{"top": 1}'
+    assert dag.report_inputs()[-1] == "results/selection/analyze/trend.json"
+    assert dag._selection()["across"] == {
+        "run": "all runs",
+        "folder": "results/selection",
+        "analyses": ["trend"],
+    }

@@ -1,6 +1,8 @@
 """An analysis that somebody else wrote: listed, run and shown with no other edit."""
 
+import json
 import re
+import shutil
 import textwrap
 from pathlib import Path
 
@@ -33,6 +35,34 @@ ANALYSIS = '''
         """How many steps every tool saw."""
         count = sum(len(rows) for rows in steps.values()) * config.factor
         return Result(metrics={"count": Metric(value=count, unit="count", title="Steps")})
+'''
+
+
+ACROSS = '''
+    """Compared steps: the steps of the runs side by side."""
+
+    from dataclasses import dataclass
+
+    import pandas as pd
+
+    from profkit.analyze.base import ByRun, analysis
+    from profkit.result import Result, table
+    from profkit.settings import Settings
+
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(Settings):
+        """Settings."""
+
+
+    @analysis(title="Steps of a plugin across runs", across="runs")
+    def analyze(steps: pd.DataFrame, breakdown: ByRun, config: Config) -> Result:
+        """The steps of the runs side by side."""
+        counts = steps.groupby("run", observed=False).size().reset_index(name="step_count")
+        counts["known"] = [str(run in breakdown) for run in counts["run"]]
+        if len(counts) < 2:
+            return Result.abstain("differences between runs", "there is one run")
+        return Result(tables={"counts": table(counts, title="Steps")})
 '''
 
 
@@ -102,3 +132,33 @@ def test_the_analysis_in_the_readme_works(tree):
         module.unlink()
         yaml.unlink()
         tree.snakemake("")
+
+
+def test_an_analysis_across_runs_works_once_on_all_of_them(tree):
+    module = tree.folder / "profkit/analyze/compared.py"
+    settings = tree.folder / "conf/analysis/compared.yaml"
+    module.write_text(textwrap.dedent(ACROSS))
+    settings.write_text("# @package analyses.compared\n# Compares steps.\n{}\n")
+    path = "results/selection/analyze/compared.json"
+    try:
+        tree.snakemake("")
+        assert "there is one run" in (tree.folder / path).read_text()
+        tree.snakemake("batch=1,2")
+        assert tree.jobs("batch=1,2") == []
+        (made,) = json.loads((tree.folder / path).read_text())["result"]["tables"].values()
+        runs = [run for run, *_ in made["rows"]]
+        assert [run.partition("-b")[2][0] for run in runs] == ["1", "2"]
+        assert [row[1:] for row in made["rows"]] == [[8, "True"], [8, "True"]]
+        page = (tree.folder / "results/report.html").read_text()
+        assert page.count("Steps of a plugin across runs</h3>") == 1
+        assert tree.why(path, "batch=1,2") == f"{path} is fresh\n"
+        assert f"{path}: input results/runs/{runs[0]}" in tree.why(path)
+        tree.edited("profkit/analyze/compared.py", "len(counts) < 2", "len(counts) <= 1")
+        assert tree.jobs("batch=1,2") == ["analyze_compared", "report"]
+        assert "module profkit.analyze.compared" in tree.why(path, "batch=1,2")
+    finally:
+        module.unlink()
+        settings.unlink()
+        tree.snakemake("")
+        for run in (tree.folder / "results/runs").glob("*-b1-*"):
+            shutil.rmtree(run)

@@ -7,23 +7,26 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from profkit import analyze, events, registry, result
+from profkit import analyze, events, registry, resources, result
 from profkit.analyze.base import Analysis
 from profkit.errors import InputError, ProfkitError
 from profkit.fingerprint import provenance
+from profkit.hardware import AUTO, Hardware, found, parts
 from profkit.settings import checked, from_json
 
 T = TypeVar("T")
+_Reader = Callable[[dict[str, Any], list[Path]], Any]
 
 
 def main(argv: Sequence[str]) -> None:
     """Run the analysis that `argv` names and write its result."""
     options = _parser().parse_args(argv)
-    # results/runs/<run>/analyze/<name>.json
+    # results/runs/<run>/analyze/<name>.json, or results/selection/analyze/<name>.json
     about = {"stage": "analyze", "run": options.out.resolve().parent.parent.name}
     about |= {"name": options.name, "log": ""}
     events.emit("started", **about)
@@ -39,7 +42,10 @@ def _run(options: argparse.Namespace) -> None:
     analysis = analyze.analysis(options.name)
     where = f"analyses.{options.name}"
     config = checked(where, analysis.config, from_json("--settings", options.settings))
+    told = {name: from_json(f"--{name}", getattr(options, name)) for name in analysis.of_the_run}
     inputs = _inputs(analysis, options.tables, options.results)
+    for name, value in told.items():
+        inputs[name] = _told(analysis, _of_the_run[name], value, options.tables)
     document = result.Document(
         analysis=options.name,
         title=analysis.title,
@@ -50,6 +56,7 @@ def _run(options: argparse.Namespace) -> None:
             registry.module_names(analyze.__name__)[options.name],
             asdict(config),
             [*options.tables, *options.results],
+            told,
         ),
     )
     options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -59,17 +66,52 @@ def _run(options: argparse.Namespace) -> None:
 def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict[str, Any]:
     """Read what the parameters of `analysis` name from the files that there are."""
     inputs: dict[str, Any] = {}
+    frame = _frame_of_runs if analysis.across else _frame
     for name in analysis.tables:
-        inputs[name] = _read(_named(name, tables)[0], _frame)
+        inputs[name] = frame(_named(name, tables))
     for name in analysis.tables_by_tool:
-        inputs[name] = {path.parent.name: _read(path, _frame) for path in _named(name, tables)}
+        found = _named(name, tables)
+        tools = dict.fromkeys(path.parent.name for path in found)
+        inputs[name] = {
+            tool: frame([path for path in found if path.parent.name == tool]) for tool in tools
+        }
     for name in analysis.results:
-        inputs[name] = _read(_named(name, results)[0], result.read).result
+        found = _named(name, results)
+        by_run = {path.resolve().parents[1].name: _read(path, result.read).result for path in found}
+        inputs[name] = by_run if analysis.across else next(iter(by_run.values()))
     return inputs
 
 
+def _told(analysis: Analysis, read: _Reader, value: dict[str, Any], tables: list[Path]) -> Any:
+    """Return what is told of the run; across runs, of each, with the tables of that run."""
+    if not analysis.across:
+        return read(value, tables)
+    return {
+        run: read(section, [path for path in tables if path.resolve().parents[2].name == run])
+        for run, section in value.items()
+    }
+
+
+def _hardware(section: dict[str, Any], tables: list[Path]) -> Hardware:
+    """Return the device that the configuration names, or that the traces name if it says so."""
+    # Where the traces decide, the plan adds a hash of the files: for staleness only.
+    own = {key: value for key, value in section.items() if key != "parts"}
+    chosen = checked("hardware", Hardware, own)
+    if chosen.name != AUTO:
+        return chosen
+    devices = [_frame([path]) for path in tables if path.stem == "devices"]
+    names = [str(name) for rows in devices for name in rows["name"].unique()]
+    return found(names, parts(resources.CONF / "hardware"))
+
+
+_of_the_run: dict[str, _Reader] = {
+    "hardware": _hardware,
+    "behaviour": lambda section, _: section,
+}
+
+
 def _named(name: str, paths: list[Path]) -> list[Path]:
-    """Return the files called `name`; the first is that of the first tool on the command line."""
+    """Return the files called `name`, in the order of the command line."""
     found = [path for path in paths if path.stem == name]
     if not found:
         given = ", ".join(str(path) for path in paths) or "none"
@@ -77,10 +119,23 @@ def _named(name: str, paths: list[Path]) -> list[Path]:
     return found
 
 
-def _frame(path: Path) -> pd.DataFrame:
-    """Read a table; dictionary-coded text becomes a Categorical."""
-    rows: pd.DataFrame = pq.read_table(path).to_pandas()
+def _frame(paths: Sequence[Path]) -> pd.DataFrame:
+    """Read the first table; dictionary-coded text becomes a Categorical."""
+    rows: pd.DataFrame = _read(paths[0], pq.read_table).to_pandas()
     return rows
+
+
+def _frame_of_runs(paths: Sequence[Path]) -> pd.DataFrame:
+    """Read the first table of each run, results/runs/<run>/tables/<tool>/<table>.parquet."""
+    first = {path.resolve().parents[2].name: path for path in reversed(paths)}
+    runs = list(dict.fromkeys(path.resolve().parents[2].name for path in paths))
+    parts = []
+    for code, run in enumerate(runs):
+        rows = _read(first[run], pq.read_table)
+        codes = pa.array(np.full(len(rows), code, dtype=np.int32))
+        parts.append(rows.append_column("run", pa.DictionaryArray.from_arrays(codes, runs)))
+    rows_of_all: pd.DataFrame = pa.concat_tables(parts).unify_dictionaries().to_pandas()
+    return rows_of_all
 
 
 def _read(path: Path, read: Callable[[Path], T]) -> T:
@@ -106,6 +161,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--results", type=Path, nargs="*", default=[], help="results of analyses that it reads"
     )
+    parser.add_argument("--hardware", default="{}", help="peaks of the device, as JSON")
+    parser.add_argument("--behaviour", default="{}", help="what the run was told, as JSON")
     parser.add_argument("--out", type=Path, required=True, help="the result, a JSON file")
     return parser
 

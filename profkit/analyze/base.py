@@ -3,11 +3,12 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
 from profkit.errors import PluginError
+from profkit.hardware import Hardware
 from profkit.result import Result
 from profkit.schema import TABLES
 from profkit.settings import Settings
@@ -15,7 +16,14 @@ from profkit.settings import Settings
 ByTool = dict[str, pd.DataFrame]
 """Annotate a parameter with this to get the table from every enabled tool that makes it."""
 
+Behaviour = dict[str, Any]
+"""Type of the parameter ``behaviour``: what the run was told (model, batch, precision...)."""
+
+ByRun = dict[str, Result]
+"""Annotate a parameter of an analysis across runs with this to get the result of every run."""
+
 _CONFIG = "config"
+_OF_THE_RUN = {"hardware": Hardware, "behaviour": Behaviour}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,43 +45,66 @@ class Analysis:
     results: tuple[str, ...]
     """Other analyses whose result it reads."""
 
+    of_the_run: tuple[str, ...]
+    """What it reads of the run's configuration: hardware, behaviour, both or nothing."""
+
     config: type[Settings]
     """Its settings."""
 
     run: Callable[..., Result] = field(repr=False)
     """The function."""
 
+    across: Literal["", "runs"] = ""
+    """Whether it works on each run of the selection, or once on all of them."""
 
-def analysis(*, title: str) -> Callable[[Callable[..., Result]], Analysis]:
+
+def analysis(
+    *, title: str, across: Literal["", "runs"] = ""
+) -> Callable[[Callable[..., Result]], Analysis]:
     """Register a function as an analysis; the report shows it under `title`.
 
     A parameter annotated ``pd.DataFrame`` names a table, one annotated `ByTool` a table of every
-    tool, one annotated `Result` another analysis; ``config`` is its settings dataclass.
+    tool, one annotated `Result` another analysis; ``config`` is its settings dataclass. Of the
+    run's configuration it gets ``hardware: Hardware`` (peaks; where the configuration leaves it
+    to the traces, of the device that they name) and ``behaviour: Behaviour``.
+
+    Across runs, tables have one more column, the Categorical ``run``, whose categories are the
+    runs in the order of the selection, and `ByRun` stands for `Result`. What is of the run comes
+    as a dictionary by run.
     """
 
     def register(function: Callable[..., Result]) -> Analysis:
         parameters = inspect.signature(function, eval_str=True).parameters
         kinds = {name: each.annotation for name, each in parameters.items() if name != _CONFIG}
         for name, kind in kinds.items():
-            _check(function, name, kind)
+            _check(function, name, kind, across)
         return Analysis(
             title=title,
             summary=inspect.getdoc(function) or "",
             tables=tuple(name for name, kind in kinds.items() if kind is pd.DataFrame),
             tables_by_tool=tuple(name for name, kind in kinds.items() if kind == ByTool),
-            results=tuple(name for name, kind in kinds.items() if kind is Result),
+            results=tuple(name for name, kind in kinds.items() if kind in (Result, ByRun)),
+            of_the_run=tuple(name for name in kinds if name in _OF_THE_RUN),
             config=_config(function, parameters),
             run=function,
+            across=across,
         )
 
     return register
 
 
-def _check(function: Callable[..., Any], name: str, kind: object) -> None:
-    if kind is Result:
+def _check(function: Callable[..., Any], name: str, kind: object, across: str) -> None:
+    if name in _OF_THE_RUN:
+        one = _OF_THE_RUN[name]
+        if kind != (dict[str, one] if across else one):  # type: ignore[valid-type]
+            wanted = f"dictionary by run of {one}" if across else one
+            raise _error(function, f"parameter {name!r} must be a {wanted}")
+        return
+    results, called = (ByRun, "ByRun") if across else (Result, "Result")
+    if kind == results:
         return
     if kind is not pd.DataFrame and kind != ByTool:
-        raise _error(function, f"parameter {name!r} must be a pd.DataFrame, ByTool or Result")
+        raise _error(function, f"parameter {name!r} must be a pd.DataFrame, ByTool or {called}")
     if name not in TABLES:
         raise _error(function, f"unknown table {name!r}; known: {', '.join(TABLES)}")
 

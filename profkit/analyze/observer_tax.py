@@ -1,6 +1,7 @@
 """Observer tax: how much each tool slows the steps down, against the unprofiled run."""
 
-from collections.abc import Hashable
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from profkit.analyze._step_times import BASELINE, timed
 from profkit.analyze.base import ByTool, analysis
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.settings import Settings
+from profkit.uncertainty import Ratio, over_repeats
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,15 +24,19 @@ class Config(Settings):
     warn_slowdown: float = 1.2
     """Ratio of profiled to unprofiled step time above which a tool's times mislead."""
 
+    confidence: float = 0.95
+    """How often the intervals hold the true slowdown."""
+
 
 @analysis(title="Observer tax")
 def analyze(steps: ByTool, config: Config) -> Result:
     """Compare each tool's step times with those of the unprofiled capture (tool ``baseline``).
 
     The slowdown of a rank and repeat is the median of its step times over the baseline's median,
-    on the same rank, the same steps and all repeats of the baseline. A tool's slowdown is the
-    median of these; the range is that of its ranks and repeats. The steps are those in the
-    tool's own table: those that it recorded, if it has a schedule.
+    on the same rank, the same steps and the same repeat, which were captured one after the other.
+    That of a repeat is the median of its ranks, and a tool's the geometric mean of its repeats,
+    with an interval from how much they differ. The steps are those in the tool's own table:
+    those that it recorded, if it has a schedule.
     """
     if BASELINE not in steps or steps[BASELINE].empty:
         return Result.abstain(
@@ -44,7 +50,9 @@ def analyze(steps: ByTool, config: Config) -> Result:
     }
     known = {tool: rows for tool, rows in taxes.items() if len(rows)}
     missing = tuple(
-        Abstention(what=f"slowdown by {tool}", reason="no step of it is in the baseline too")
+        Abstention(
+            what=f"slowdown by {tool}", reason="no step of it is in the same repeat of the baseline"
+        )
         for tool in taxes
         if tool not in known
     )
@@ -52,19 +60,23 @@ def analyze(steps: ByTool, config: Config) -> Result:
         nothing = Abstention(what="slowdown of the tools", reason="only the baseline ran")
         return Result(abstentions=missing or (nothing,))
     each = pd.concat(rows.assign(tool=tool) for tool, rows in known.items())
-    overall = _overall(each)
+    slowdowns = _by_tool(each, config.confidence)
     return Result(
-        findings=tuple(_finding(row, config) for row in overall.to_dict("records")),
+        findings=tuple(
+            _finding(tool, ratio, each["rank"].nunique(), config)
+            for tool, ratio in slowdowns.items()
+        ),
         metrics={
-            f"{row['tool']}_slowdown_ratio": Metric(
-                value=row["slowdown_ratio"],
+            f"{tool}_slowdown_ratio": Metric(
+                value=ratio.ratio,
                 unit="ratio",
-                title=f"Step time with {row['tool']} over without",
+                title=f"Step time with {tool} over without",
                 better="lower",
+                interval=ratio.interval,
             )
-            for row in overall.to_dict("records")
+            for tool, ratio in slowdowns.items()
         },
-        tables=_tables(overall, each),
+        tables=_tables(slowdowns, each),
         charts=(
             Chart(
                 kind="bar",
@@ -74,7 +86,7 @@ def analyze(steps: ByTool, config: Config) -> Result:
                 y=("slowdown_ratio",),
             ),
         ),
-        abstentions=missing,
+        abstentions=(*missing, *_unsure(slowdowns)),
     )
 
 
@@ -88,31 +100,42 @@ def _slowdowns(rows: pd.DataFrame, base: pd.DataFrame) -> pd.DataFrame:
     matched = base.merge(rows[["rank", "step"]].drop_duplicates(), on=["rank", "step"])
     times = both.groupby(["rank", "repeat"], observed=True)["step_time_ns"]
     result = times.agg(steps="size", median_ns="median").reset_index()
-    baseline = matched.groupby("rank", observed=True)["step_time_ns"].median()
-    result["baseline_ns"] = result["rank"].map(baseline)
+    baseline = matched.groupby(["rank", "repeat"], observed=True)["step_time_ns"].median()
+    result = result.merge(baseline.rename("baseline_ns").reset_index(), on=["rank", "repeat"])
     result["slowdown_ratio"] = result["median_ns"] / result["baseline_ns"]
-    return result[result["baseline_ns"] > 0]
+    return result[(result["baseline_ns"] > 0) & (result["median_ns"] > 0)]
 
 
-def _overall(each: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per tool, the costliest first."""
-    by_tool = each.groupby("tool", observed=True)
-    rows = by_tool.agg(
-        slowdown_ratio=("slowdown_ratio", "median"),
-        lowest_ratio=("slowdown_ratio", "min"),
-        highest_ratio=("slowdown_ratio", "max"),
-        median_ns=("median_ns", "median"),
-        baseline_ns=("baseline_ns", "median"),
-        ranks=("rank", "nunique"),
-        repeats=("repeat", "nunique"),
-    )
-    return rows.reset_index().sort_values("slowdown_ratio", ascending=False, ignore_index=True)
+def _by_tool(each: pd.DataFrame, confidence: float) -> dict[str, Ratio]:
+    """Return the slowdown by each tool, the costliest first."""
+    medians = each.groupby(["tool", "repeat"], observed=True)["slowdown_ratio"].median()
+    found = {
+        str(tool): over_repeats(dict(enumerate(ratios)), confidence=confidence)
+        for tool, ratios in medians.groupby(level="tool")
+    }
+    return dict(sorted(found.items(), key=lambda item: -item[1].ratio))
 
 
-def _tables(overall: pd.DataFrame, each: pd.DataFrame) -> dict[str, Table]:
+def _row(tool: str, ratio: Ratio, each: pd.DataFrame) -> dict[str, Any]:
+    own = each[each["tool"] == tool]
+    return {
+        "tool": tool,
+        "slowdown_ratio": ratio.ratio,
+        "low_ratio": ratio.interval.low if ratio.interval else math.nan,
+        "high_ratio": ratio.interval.high if ratio.interval else math.nan,
+        "median_ns": own["median_ns"].median(),
+        "baseline_ns": own["baseline_ns"].median(),
+        "ranks": own["rank"].nunique(),
+        "repeats": ratio.repeats,
+    }
+
+
+def _tables(slowdowns: Mapping[str, Ratio], each: pd.DataFrame) -> dict[str, Table]:
     return {
         "by_tool": table(
-            overall, title="Slowdown by tool", note="Range over ranks and repeats of the tool."
+            pd.DataFrame([_row(tool, ratio, each) for tool, ratio in slowdowns.items()]),
+            title="Slowdown by tool",
+            note="Low and high are the ends of the interval, from how much repeats differ.",
         ),
         "by_repeat": table(
             each[["tool", "rank", "repeat", *_MEASURES]],
@@ -122,16 +145,30 @@ def _tables(overall: pd.DataFrame, each: pd.DataFrame) -> dict[str, Table]:
     }
 
 
-def _finding(row: dict[Hashable, Any], config: Config) -> Finding:
-    ratio, low, high = (row[f"{name}_ratio"] for name in ("slowdown", "lowest", "highest"))
-    heavy = ratio > config.warn_slowdown
+def _finding(tool: str, ratio: Ratio, ranks: int, config: Config) -> Finding:
+    heavy = ratio.ratio > config.warn_slowdown
+    trusted = "one repeat, so how sure that is cannot be said"
+    if (known := ratio.interval) is not None:
+        trusted = (
+            f"{known.confidence:.0%} interval {known.low:.2f} to {known.high:.2f}, from "
+            f"{ratio.repeats} repeats"
+        )
     return Finding(
         severity=Severity.WARN if heavy else Severity.INFO,
-        message=f"Steps take {ratio:.2f} times as long with {row['tool']} as without any tool "
-        f"({low:.2f} to {high:.2f} over {row['ranks']} rank(s) and {row['repeats']} repeat(s)).",
-        metric=f"observer_tax.{row['tool']}_slowdown_ratio",
-        value=ratio,
+        message=f"Steps take {ratio.ratio:.2f} times as long with {tool} as without any tool "
+        f"({trusted}, {ranks} rank(s)).",
+        metric=f"observer_tax.{tool}_slowdown_ratio",
+        value=ratio.ratio,
         unit="ratio",
-        evidence={"tool": row["tool"], "lowest_ratio": low, "highest_ratio": high},
+        evidence={"tool": tool, "repeats": ratio.repeats, "p_value": ratio.p_value},
         advice="Read its times as shares; record fewer steps, or less of each." if heavy else "",
+    )
+
+
+def _unsure(slowdowns: Mapping[str, Ratio]) -> tuple[Abstention, ...]:
+    reason = "one repeat does not say how much repeats differ: set repeats=3 or more"
+    return tuple(
+        Abstention(what=f"interval of the slowdown by {tool}", reason=reason)
+        for tool, ratio in slowdowns.items()
+        if ratio.interval is None
     )

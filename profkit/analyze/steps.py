@@ -1,16 +1,19 @@
 """Steps: how long each takes on each rank, how much that varies, and samples per second."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
+from profkit.analyze._steadiness import by_repeat, unknown, unsettled, unsteady
 from profkit.analyze._step_times import BASELINE, chosen, timed
 from profkit.analyze.base import ByTool, analysis
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.settings import Settings
+from profkit.uncertainty import Statistic, Times, interval
 from profkit.wording import duration
 
 _NS_PER_S = 1e9
@@ -32,7 +35,16 @@ class Config(Settings):
     """...and by at least this share of it: where steps are even, a deviation is next to none."""
 
     warn_repeats: float = 0.05
-    """Difference between the medians of repeats, as a share of the median, that is reported."""
+    """Difference between the medians of repeats, as a share of the smallest, that is reported..."""
+
+    warn_warm_up: float = 0.05
+    """...and that of the first counted steps from the later ones; both only if not by chance."""
+
+    confidence: float = 0.95
+    """How often intervals hold the true number; what is less sure than this is not reported."""
+
+    bootstrap_draws: int = 2000
+    """Samples drawn for the intervals; fewer make the ends of intervals themselves uncertain."""
 
     max_rows: int = 2000
     """Rows kept of the tables of single steps."""
@@ -44,6 +56,8 @@ def analyze(steps: ByTool, config: Config) -> Result:
 
     A step takes as long as it does on its slowest rank: the largest of the ranks' own durations.
     Times come from the unprofiled capture where there is one. Warm-up steps are left out.
+    Intervals come from a bootstrap over repeats, and over the steps within them. Repeats differ,
+    and steps still warm up, only where that is not chance.
     """
     tool, rows = chosen(steps)
     if rows.empty:
@@ -57,7 +71,9 @@ def analyze(steps: ByTool, config: Config) -> Result:
     clock = _clock(kept)
     per_rank, per_repeat = _per_rank(kept), _per_repeat(clock)
     outliers = _outliers(clock, config)
-    metrics = _metrics(clock, per_rank, per_repeat)
+    times = by_repeat(clock)
+    metrics = _with_intervals(_metrics(clock, per_rank, per_repeat), clock, times, config)
+    metrics = _with_repeats(metrics, per_repeat)
     by_step = kept.groupby(["rank", "step"], observed=True)["step_time_ns"]
     shown = {
         "Step times of each rank": ("per_rank", per_rank),
@@ -71,7 +87,7 @@ def analyze(steps: ByTool, config: Config) -> Result:
     }
     note = _note(tool, kept, config)
     return Result(
-        findings=_findings(clock, per_repeat, outliers, config),
+        findings=_findings(metrics["step_time_ns"], clock, per_repeat, outliers, config),
         metrics=metrics,
         tables={
             key: table(each, title=title, note=note, limit=config.max_rows)
@@ -79,7 +95,7 @@ def analyze(steps: ByTool, config: Config) -> Result:
             if len(each)
         },
         charts=_charts(),
-        abstentions=_abstentions(tool, metrics),
+        abstentions=(*_abstentions(tool, metrics), *unknown(times)),
     )
 
 
@@ -200,6 +216,43 @@ def _metrics(
     }
 
 
+def _with_intervals(
+    metrics: dict[str, Metric], clock: pd.DataFrame, times: Mapping[int, Times], config: Config
+) -> dict[str, Metric]:
+    """Return the metrics with the intervals of step time and throughput."""
+    # As long as all steps have as many samples, throughput is as uncertain as the mean step.
+    statistics: dict[str, Statistic] = {"step_time_ns": np.median}
+    if "throughput_per_s" in metrics and clock["samples"].min() == clock["samples"].max():
+        statistics["throughput_per_s"] = np.mean
+    return metrics | {
+        name: replace(
+            metrics[name],
+            interval=interval(
+                metrics[name].value,
+                list(times.values()),
+                statistic,
+                confidence=config.confidence,
+                draws=config.bootstrap_draws,
+            ),
+        )
+        for name, statistic in statistics.items()
+    }
+
+
+def _with_repeats(metrics: dict[str, Metric], per_repeat: pd.DataFrame) -> dict[str, Metric]:
+    """Return the metrics with what step time and throughput are in each repeat."""
+    columns = {"step_time_ns": "median_ns", "throughput_per_s": "throughput_per_s"}
+    repeats = per_repeat.set_index("repeat")
+    return metrics | {
+        name: replace(
+            metrics[name],
+            by_repeat=dict(zip(repeats.index.tolist(), repeats[column].tolist(), strict=True)),
+        )
+        for name, column in columns.items()
+        if name in metrics
+    }
+
+
 def _variation(times: "pd.Series[float]") -> float:
     return float(times.std(ddof=0) / times.mean()) if times.any() else math.nan
 
@@ -212,39 +265,37 @@ def _excess(rows: pd.DataFrame) -> float:
 
 
 def _findings(
-    clock: pd.DataFrame, per_repeat: pd.DataFrame, outliers: pd.DataFrame, config: Config
+    step_time: Metric,
+    clock: pd.DataFrame,
+    per_repeat: pd.DataFrame,
+    outliers: pd.DataFrame,
+    config: Config,
 ) -> tuple[Finding, ...]:
-    times = clock["step_time_ns"]
-    low, median, high = (float(times.quantile(share)) for share in (0.05, 0.5, 0.95))
-    found = [
-        Finding(
-            severity=Severity.INFO,
-            message=f"A step takes {duration(median)} (median of {len(clock)}; 90% of them take "
-            f"{duration(low)} to {duration(high)}).",
-            metric="steps.step_time_ns",
-            value=median,
-            unit="ns",
-        )
-    ]
-    if (excess := _excess(per_repeat)) > config.warn_repeats:
-        found.append(_unsteady(per_repeat, excess))
+    found = [_length(step_time, clock)]
+    found += unsettled(clock, config.confidence, config.warn_warm_up)
+    change = unsteady(per_repeat, by_repeat(clock), 1 - config.confidence)
+    if change is not None and change.value > config.warn_repeats:
+        found.append(change)
     if len(outliers):
         found.append(_slow_steps(outliers, len(clock)))
     return tuple(found)
 
 
-def _unsteady(per_repeat: pd.DataFrame, excess: float) -> Finding:
-    ordered = per_repeat.sort_values("median_ns")
-    fast, slow = int(ordered["repeat"].iloc[0]), int(ordered["repeat"].iloc[-1])
+def _length(step_time: Metric, clock: pd.DataFrame) -> Finding:
+    low, high = (float(clock["step_time_ns"].quantile(share)) for share in (0.05, 0.95))
+    repeats, trusted = clock["repeat"].nunique(), ""
+    if (known := step_time.interval) is not None:
+        trusted = (
+            f"; {known.confidence:.0%} interval over {repeats} repeats {duration(known.low)} to "
+            f"{duration(known.high)}"
+        )
     return Finding(
-        severity=Severity.WARN,
-        message=f"The median step of repeat {slow} is {excess:.0%} longer than that of repeat "
-        f"{fast}: differences between runs that are no larger mean nothing.",
-        metric="steps.repeat_difference",
-        value=excess,
-        unit="share",
-        evidence={"slowest_repeat": slow, "fastest_repeat": fast},
-        advice="Keep other work off the machine, and run more steps and repeats.",
+        severity=Severity.INFO,
+        message=f"A step takes {duration(step_time.value)} (median of {len(clock)}{trusted}; 90% "
+        f"of them take {duration(low)} to {duration(high)}).",
+        metric="steps.step_time_ns",
+        value=step_time.value,
+        unit="ns",
     )
 
 

@@ -31,6 +31,9 @@ def main(argv: Sequence[str]) -> None:
     console = Console(file=sys.stdout, highlight=False, markup=False, width=_WIDTH)
     console.print(table)
     console.print(f"runs: {len(plan.runs)}, repeats of each capture: {plan.repeats}")
+    for name, runs in plan.comparisons().items():
+        state = "stale" if freshness.comparison(name) else "fresh"
+        console.print(f"{name}, across {len(runs)} runs: {state}")
     console.print(f"report: {'stale' if freshness.report() else 'fresh'}")
     for note in plan.notes:
         console.print(f"note: {note}")

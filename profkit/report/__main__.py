@@ -45,6 +45,7 @@ def _report(arguments: argparse.Namespace) -> None:
     )
     selection = sources.read_selection(arguments.selection)
     runs = [sources.read_run(each) for each in selection.runs]
+    across = sources.read_run(selection.across)
     page = Page(
         folder=str(arguments.out.parent),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -54,9 +55,9 @@ def _report(arguments: argparse.Namespace) -> None:
         "profkit.report",
         "profkit.report.__main__",
         TypeAdapter(Settings).dump_python(chosen, mode="json"),
-        [arguments.selection, *(path for run in runs for path in sources.inputs(run))],
+        [arguments.selection, *(path for run in (*runs, across) for path in sources.inputs(run))],
     )
-    write_atomically(arguments.out, render(report(selection, runs, chosen, page)).encode())
+    write_atomically(arguments.out, render(report(selection, runs, across, chosen, page)).encode())
     write_atomically(arguments.out.with_suffix(".json"), msgspec.json.encode(made_of))
 
 

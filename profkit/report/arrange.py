@@ -42,12 +42,18 @@ class Page:
 
 
 def report(
-    selection: sources.Selection, runs: Sequence[sources.Run], settings: Settings, page: Page
+    selection: sources.Selection,
+    runs: Sequence[sources.Run],
+    across: sources.Run,
+    settings: Settings,
+    page: Page,
 ) -> view.Report:
-    """Return the view of `selection`."""
+    """Return the view of `selection`; `across` is what is about all its runs together."""
     places = [Place(run, f"run-{index}", page.folder) for index, run in enumerate(runs, start=1)]
     budget = settings.data_bytes // max(1, len(runs)) + settings.data_bytes_per_run
     arranged = [_run(place, runs, settings, budget) for place in places]
+    of_runs = [section for run in arranged for section in run.sections]
+    together = _across(Place(across, "across", page.folder), settings)
     return view.Report(
         title=settings.title or selection.title or _title(selection.runs),
         made=page.made,
@@ -57,7 +63,8 @@ def report(
         command=selection.command,
         notes=selection.notes,
         overview=overview(places, settings),
-        findings=_grouped([section for run in arranged for section in run.sections]),
+        across=together,
+        findings=_grouped([*together.sections, *of_runs]),
         findings_on_top=settings.findings_on_top,
         problems=tuple(problem for place in places for problem in _problems(place)),
         remarks=tuple(_remarks(places)),
@@ -90,15 +97,29 @@ def _minute(iso: str) -> str:
     return iso[:16].replace("T", " ")
 
 
-def _run(place: Place, runs: Sequence[sources.Run], settings: Settings, budget: int) -> view.Run:
-    run = place.run
+def _across(place: Place, settings: Settings) -> view.Across:
+    sections, drawn = _sections(place, settings.max_rows_per_table, settings.data_bytes_per_run)
+    return view.Across(anchor=place.anchor, sections=sections, drawn=drawn)
+
+
+def _sections(
+    place: Place, max_rows: int, budget: int
+) -> tuple[tuple[view.Section, ...], view.Drawn]:
+    """Return the sections of the analyses at `place`, and what they draw in `budget` bytes."""
     tables: list[view.Table] = []
     charts: list[view.Chart] = []
     sections = tuple(
         _section(place, index, name, tables, charts)
-        for index, name in enumerate(run.selected.analyses, start=1)
+        for index, name in enumerate(place.run.selected.analyses, start=1)
     )
-    fitted = _fitted(tables, settings.max_rows_per_table, budget)
+    fitted = _fitted(tables, max_rows, budget)
+    drawn = view.Drawn(tables=fitted, charts=tuple(_noted(chart, fitted) for chart in charts))
+    return sections, drawn
+
+
+def _run(place: Place, runs: Sequence[sources.Run], settings: Settings, budget: int) -> view.Run:
+    run = place.run
+    sections, drawn = _sections(place, settings.max_rows_per_table, budget)
     return view.Run(
         anchor=place.anchor,
         name=run.selected.run,
@@ -114,7 +135,7 @@ def _run(place: Place, runs: Sequence[sources.Run], settings: Settings, budget: 
         folders=folders(place, settings.max_files_per_folder),
         configuration=configuration(run),
         manifest=manifest(run),
-        drawn=view.Drawn(tables=fitted, charts=tuple(_noted(chart, fitted) for chart in charts)),
+        drawn=drawn,
     )
 
 
@@ -204,6 +225,7 @@ def _chart(
         y=tuple(columns.index(name) for name in chart.y),
         color=columns.index(chart.color) if chart.color else -1,
         horizontal=chart.horizontal,
+        log=chart.log,
     )
 
 

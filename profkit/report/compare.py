@@ -168,7 +168,7 @@ def _charts(
             y=(2 + index,),
             color=1 if axis and others else -1,
             horizontal=not axis,
-            log_x=_by_doubling([row[0] for row in rows]),
+            log=("x",) if _by_doubling([row[0] for row in rows]) else (),
         )
         for index, each in enumerate(numbers[0])
     )

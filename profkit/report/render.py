@@ -14,7 +14,7 @@ from profkit.report.blob import encoded
 _ASSETS = files("profkit.report") / "assets"
 _EARLY = ("early.js",)
 _PLOTLY = ("vendor/plotly-cartesian-4.1.1.min.js",)
-_PAGE = ("format.js", "table.js", "figure.js", "chart.js", "page.js")
+_PAGE = ("format.js", "table.js", "figure.js", "tree.js", "chart.js", "page.js")
 
 
 def render(report: view.Report) -> str:

@@ -35,6 +35,8 @@ class Selection:
     command: str = ""
     overrides: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    across: Selected = Selected(run="all runs", folder="results/selection")
+    """Analyses of all runs together, in a folder like that of a run."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

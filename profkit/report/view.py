@@ -55,8 +55,8 @@ class Chart:
     """Column that tells series apart; -1 for one series per column of `y`."""
 
     horizontal: bool = False
-    log_x: bool = False
-    """Even steps for doublings, as batch sizes are swept."""
+    log: tuple[str, ...] = ()
+    """Axes, x or y, with even steps for multiples, as batch sizes are swept."""
 
     note: str = ""
 
@@ -228,6 +228,15 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Across:
+    """What the analyses of all runs together say."""
+
+    anchor: str
+    sections: tuple[Section, ...]
+    drawn: Drawn
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
     """The whole page."""
 
@@ -241,6 +250,7 @@ class Report:
     overview: Drawn
     """Table 0 compares the runs, table 1 has all their numbers, table 2 is for the charts."""
 
+    across: Across
     findings: tuple[FindingGroup, ...]
     findings_on_top: int
     problems: tuple[Problem, ...]

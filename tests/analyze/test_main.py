@@ -2,12 +2,13 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from profkit import result, schema
-from profkit.analyze.__main__ import main
+from profkit.analyze.__main__ import _frame_of_runs, main
 from profkit.errors import ConfigError, InputError
 
 
@@ -129,3 +130,18 @@ def test_a_job_imports_one_plugin_and_nothing_heavy(run):
         "profkit.analyze.base",
         "profkit.analyze.steps",
     }
+
+
+def test_tables_of_several_runs_are_one_with_the_runs_in_their_order(tmp_path):
+    runs = {name: tmp_path / "results" / "runs" / name for name in "ba"}
+    paths = [
+        Path(write(runs[name], tool, "kernels", rows))
+        for name, tool, rows in (
+            ("b", "nsys", []),
+            ("a", "nsys", [{"rank": 1, "name": "gemm"}]),
+            ("a", "torch_profiler", [{"rank": 0, "name": "copy"}]),
+        )
+    ]
+    frame = _frame_of_runs(paths)
+    assert list(frame["run"].cat.categories) == ["b", "a"]
+    assert frame[["run", "rank", "name"]].to_numpy().tolist() == [["a", 1, "gemm"]]

@@ -1,3 +1,7 @@
+import numpy as np
+import pytest
+from scipy import stats
+
 from profkit import schema
 from profkit.analyze import observer_tax
 from profkit.result import Severity
@@ -18,24 +22,41 @@ def run(tables):
 
 
 def test_a_tool_is_compared_on_the_same_ranks_and_steps_without_warm_up():
-    base = table((0, 0, 0, 999), (0, 0, 1, 10), (0, 0, 2, 20), (0, 1, 2, 20), (1, 0, 2, 40))
-    tool = table((0, 0, 0, 1), (0, 0, 2, 30), (0, 1, 2, 40), (1, 0, 2, 40), (1, 0, 7, 5))
+    base = table((0, 0, 0, 999), (0, 0, 1, 10), (0, 0, 2, 20), (0, 1, 2, 25), (1, 0, 2, 40))
+    tool = table((0, 0, 0, 1), (0, 0, 2, 30), (0, 1, 2, 50), (1, 0, 2, 40), (1, 0, 7, 5))
     result = run({"baseline": base, "nsys": tool})
     columns = ("tool", "rank", "repeat", "steps", "median_ns", "baseline_ns", "slowdown_ratio")
     assert result.tables["by_repeat"].columns == columns
     assert result.tables["by_repeat"].rows == (
         ("nsys", 0, 0, 1, 30.0, 20.0, 1.5),
-        ("nsys", 0, 1, 1, 40.0, 20.0, 2.0),
+        ("nsys", 0, 1, 1, 50.0, 25.0, 2.0),
         ("nsys", 1, 0, 1, 40.0, 40.0, 1.0),
     )
-    assert {name: metric.value for name, metric in result.metrics.items()} == {
-        "nsys_slowdown_ratio": 1.5
-    }
+    # Of the first repeat's ranks the median is 1.25; the second has one rank.
+    assert result.metrics["nsys_slowdown_ratio"].value == pytest.approx((1.25 * 2) ** 0.5)
     assert result.findings[0].severity is Severity.WARN
+
+
+def test_the_interval_is_that_of_the_pairs_of_repeats():
+    """The same machine is twice as slow in every repeat as in the one before: it cancels."""
+    base = table(*[(0, repeat, 1, 1000 * 2**repeat) for repeat in range(3)])
+    tool = table(*[(0, 0, 1, 1100), (0, 1, 1, 2420), (0, 2, 1, 4000)])
+    result = run({"baseline": base, "nsys": tool})
+    logs = np.log([1.1, 1.21, 1.0])
+    expected = stats.t.interval(0.95, 2, logs.mean(), stats.sem(logs))
+    measured = result.metrics["nsys_slowdown_ratio"]
+    assert measured.value == pytest.approx(np.exp(logs.mean()))
+    assert (measured.interval.low, measured.interval.high) == pytest.approx(np.exp(expected))
     assert result.findings[0].message == (
-        "Steps take 1.50 times as long with nsys as without any tool "
-        "(1.00 to 2.00 over 2 rank(s) and 2 repeat(s))."
+        "Steps take 1.10 times as long with nsys as without any tool "
+        "(95% interval 0.87 to 1.39, from 3 repeats, 1 rank(s))."
     )
+
+
+def test_one_repeat_has_no_interval_and_says_so():
+    result = run({"baseline": table((0, 0, 1, 10)), "nsys": table((0, 0, 1, 11))})
+    assert result.metrics["nsys_slowdown_ratio"].interval is None
+    assert [each.what for each in result.abstentions] == ["interval of the slowdown by nsys"]
 
 
 def test_the_costliest_tool_comes_first():

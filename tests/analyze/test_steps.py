@@ -73,10 +73,10 @@ def test_the_unprofiled_capture_is_preferred():
     profiled, plain = table((0, 0, 0, 20, 1, 1)), table((0, 0, 0, 10, 1, 1))
     both = run({"torch_profiler": profiled, "baseline": plain})
     assert both.metrics["step_time_ns"].value == 10 * MS
-    assert both.abstentions == ()
+    assert [each.what for each in both.abstentions] == ["interval of the step time"]
     alone = run({"torch_profiler": profiled, "baseline": schema.frame("steps")})
     assert alone.metrics["step_time_ns"].value == 20 * MS
-    assert [each.what for each in alone.abstentions] == ["unprofiled step times"]
+    assert alone.abstentions[0].what == "unprofiled step times"
 
 
 def test_a_slow_step_is_an_outlier_of_its_own_repeat():
@@ -92,13 +92,82 @@ def test_a_slow_step_is_an_outlier_of_its_own_repeat():
     )
 
 
-def test_repeats_that_disagree_are_a_warning():
-    result = run({"baseline": table((0, 0, 0, 10), (0, 1, 0, 12))})
+def drifting(*factors):
+    """Return six steps for each repeat, of 10 ms and a little more or less, times its factor."""
+    noise = (1.01, 0.99, 1.0, 1.02, 0.98, 1.0)
+    return table(
+        *[
+            (0, repeat, step, 10 * factor * share)
+            for repeat, factor in enumerate(factors)
+            for step, share in enumerate(noise)
+        ]
+    )
+
+
+def test_repeats_that_differ_more_than_their_steps_are_a_warning():
+    result = run({"baseline": drifting(1.0, 1.1, 1.2)})
     assert [each.severity for each in result.findings] == [Severity.INFO, Severity.WARN]
-    assert result.findings[1].evidence == {"slowest_repeat": 1, "fastest_repeat": 0}
+    drift = result.findings[1]
+    assert drift.message == (
+        "Step times drift upwards from repeat to repeat: 12 ms in repeat 2 is 20% more than "
+        "10 ms in repeat 0, and the steps within a repeat do not differ so."
+    )
+    assert (drift.evidence["slowest_repeat"], drift.evidence["fastest_repeat"]) == (2, 0)
+    assert drift.evidence["p_value"] < drift.evidence["significance_level"] == 0.05
     assert abs(result.metrics["repeat_difference"].value - 0.2) < 1e-9
-    tolerant = run({"baseline": table((0, 0, 0, 10), (0, 1, 0, 12))}, warn_repeats=0.3)
-    assert len(tolerant.findings) == 1
+    other = run({"baseline": drifting(1.1, 1.0, 1.2)}).findings[1]
+    assert other.message.startswith("Step times change from repeat to repeat")
+
+
+def test_repeats_that_differ_no_more_than_their_steps_are_none():
+    assert len(run({"baseline": drifting(1.1, 1.2)}, warn_repeats=0.3).findings) == 1
+    noise = [
+        (0, repeat, step, 10 + 5 * ((step + repeat) % 2))
+        for repeat in range(3)
+        for step in range(7)
+    ]
+    result = run({"baseline": table(*noise)})
+    assert result.metrics["repeat_difference"].value > 0.4
+    assert "steps.repeat_difference" not in [each.metric for each in result.findings]
+
+
+def test_too_few_steps_to_tell_drift_from_chance_is_said():
+    result = run({"baseline": table((0, 0, 0, 10), (0, 1, 0, 12))})
+    assert len(result.findings) == 1
+    assert "drift over the repeats" in [each.what for each in result.abstentions]
+
+
+def test_a_warm_up_longer_than_what_is_left_out_is_a_warning_and_says_how_long():
+    def warming(factor):
+        return table(
+            *[
+                (0, repeat, step, (10 + repeat) * (factor if step < 5 else 1))
+                for repeat in range(3)
+                for step in range(2, 14)
+            ]
+        )
+
+    result = run({"baseline": warming(1.5)})
+    (finding,) = [each for each in result.findings if each.metric == "steps.warm_up_excess"]
+    assert finding.message == (
+        "Warm-up is longer than the steps left out: the first quarter of the counted steps takes "
+        "50% longer than the second half, in 3 repeats alike."
+    )
+    assert finding.evidence["settled_step"] == 5
+    assert finding.advice == "Leave out more: warmup_steps=5, with as many more steps."
+    for none in (warming(1.04), warming(0.5)):
+        metrics = [each.metric for each in run({"baseline": none}).findings]
+        assert "steps.warm_up_excess" not in metrics
+
+
+def test_step_time_has_an_interval_and_a_value_for_each_repeat():
+    result = run({"baseline": drifting(1.0, 1.02, 1.01)})
+    step_time = result.metrics["step_time_ns"]
+    assert step_time.interval.low < step_time.value < step_time.interval.high
+    assert step_time.by_repeat == {0: 10 * MS, 1: 10.2 * MS, 2: 10.1 * MS}
+    narrower = run({"baseline": drifting(1.0, 1.02, 1.01)}, confidence=0.8)
+    assert narrower.metrics["step_time_ns"].interval.low > step_time.interval.low
+    assert "95% interval over 3 repeats" in result.findings[0].message
 
 
 def test_unknown_samples_and_memory_are_said_and_never_zero():
@@ -106,7 +175,7 @@ def test_unknown_samples_and_memory_are_said_and_never_zero():
     assert "throughput_per_s" not in result.metrics
     assert result.metrics["peak_memory_bytes"].value == GIB
     nothing = run({"baseline": table((0, 0, 0, 10))})
-    assert [each.what for each in nothing.abstentions] == ["throughput", "peak memory"]
+    assert [each.what for each in nothing.abstentions][:2] == ["throughput", "peak memory"]
 
 
 def test_large_tables_are_cut_and_say_so():

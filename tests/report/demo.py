@@ -386,7 +386,8 @@ def _memory(batch: int, noise: random.Random, index: int) -> Result:
                 title="Allocated memory",
                 columns=("time_ns", "device", "allocated_bytes"),
                 rows=tuple(rows),
-            )
+            ),
+            "modules": _modules(batch),
         },
         charts=(
             Chart(
@@ -397,8 +398,36 @@ def _memory(batch: int, noise: random.Random, index: int) -> Result:
                 y=("allocated_bytes",),
                 color="device",
             ),
+            Chart(
+                kind="area",
+                title="Allocated memory, stacked",
+                table="timeline",
+                x="time_ns",
+                y=("allocated_bytes",),
+                color="device",
+            ),
+            *(
+                Chart(
+                    kind=kind,
+                    title=f"Memory by module, as {kind}",
+                    table="modules",
+                    x="module",
+                    y=("size_bytes",),
+                )
+                for kind in ("icicle", "sunburst")
+            ),
         ),
     )
+
+
+def _modules(batch: int) -> Table:
+    layers = [
+        (f"model;layers;{layer};{part}", size * batch)
+        for layer in range(4)
+        for part, size in (("attention;qkv", 3 << 20), ("attention;out", 1 << 20), ("mlp", 8 << 20))
+    ]
+    rows = (("model;embedding", 40 << 20), *layers, (f"model;{HOSTILE}", 1 << 20))
+    return Table(title="Memory by module", columns=("module", "size_bytes"), rows=rows)
 
 
 def _tax(noise: random.Random, index: int) -> Result:

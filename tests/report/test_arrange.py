@@ -19,6 +19,7 @@ from profkit.result import (
 )
 
 PAGE = Page(folder="results", made="2026-11-20 20:00 UTC", version="0.1.0")
+TOGETHER = sources.Run(selected=sources.Selection(title="", runs=()).across)
 KEYS = Settings(key_metrics=("steps.step_time_ns",))
 
 
@@ -48,7 +49,7 @@ def run(name: str, result: Result | None = None, **differs: object) -> sources.R
 
 def arranged(*runs: sources.Run, settings: Settings = KEYS) -> view.Report:
     selection = sources.Selection(title="A title", runs=tuple(each.selected for each in runs))
-    return report(selection, runs, settings, PAGE)
+    return report(selection, runs, TOGETHER, settings, PAGE)
 
 
 def timed(value: float) -> Result:
@@ -88,7 +89,7 @@ def test_key_numbers_are_drawn_against_the_swept_number_with_a_series_for_the_re
     ).overview
     assert drawn.charts == (
         view.Chart(
-            title="Step time, by batch", kind="line", table=2, x=0, y=(2,), color=1, log_x=True
+            title="Step time, by batch", kind="line", table=2, x=0, y=(2,), color=1, log=("x",)
         ),
     )
     assert drawn.tables[2].rows == ((1, "gpt", 2e6), (8, "gpt", 3e6), (1, "cnn", 4e6))
@@ -117,7 +118,7 @@ def test_key_numbers_are_bars_where_only_names_vary():
 def test_without_a_title_the_page_is_called_after_what_varies():
     def title(*runs: sources.Run) -> str:
         selection = sources.Selection(title="", runs=tuple(each.selected for each in runs))
-        return report(selection, runs, KEYS, PAGE).title
+        return report(selection, runs, TOGETHER, KEYS, PAGE).title
 
     assert title(run("a")) == "Profile of a"
     assert title(run("a", batch=1, model="x"), run("b", batch=2)) == "2 runs by batch and model"
@@ -284,3 +285,28 @@ def test_files_beyond_the_limit_are_counted():
 def test_only_the_first_runs_are_unfolded():
     shown = arranged(run("a", batch=1), run("b", batch=2), settings=replace(KEYS, open_runs=1))
     assert [each.is_open for each in shown.runs] == [True, False]
+
+
+def test_what_is_about_all_runs_has_a_part_of_its_own_and_its_findings_count():
+    result = Result(
+        findings=(found(Severity.WARN, "b is slower than a"),),
+        tables={"ops": Table(title="Operators", columns=("name",), rows=(("mm",),))},
+    )
+    selected = sources.Selected(
+        run="all runs", folder="results/selection", analyses=("trace_diff", "gone")
+    )
+    together = sources.Run(
+        selected=selected, documents={"trace_diff": document("trace_diff", result)}
+    )
+    runs = (run("a", batch=1), run("b", batch=2))
+    selection = sources.Selection(
+        title="", runs=tuple(each.selected for each in runs), across=selected
+    )
+    shown = report(selection, runs, together, KEYS, PAGE)
+    first, second = shown.across.sections
+    assert (first.anchor, first.tables, len(shown.across.drawn.tables)) == ("across-1", (0,), 1)
+    assert first.file == view.Link(
+        text="analyze/trace_diff.json", href="selection/analyze/trace_diff.json"
+    )
+    assert second.abstentions[0].what == "all of this analysis"
+    assert shown.findings[0].first.run == view.Link(text="all runs", href="#across")

@@ -73,8 +73,10 @@ def test_nothing_is_asked_for_but_the_page_and_nothing_complains(watched, demo_r
 
 def test_every_chart_is_drawn(watched):
     figures = watched.page.locator("figure.chart")
-    assert figures.count() == 6 * 7 - 2 + 4
-    marks = "f => f.querySelectorAll('.points path, .lines path, .box, path.js-line').length"
+    assert figures.count() == 6 * 7 - 2 + 4 + 5 * 3
+    marks = (
+        "f => f.querySelectorAll('.points path, .lines path, .box, path.js-line, .piece').length"
+    )
     assert min(figures.evaluate_all(f"figures => figures.map({marks})")) > 0
 
 
@@ -242,3 +244,18 @@ def test_a_hundred_runs_open_fast(chromium, tmp_path):
     assert took_ms < 5000
     assert found.complaints == []
     found.page.context.close()
+
+
+@pytest.mark.parametrize("kind", ["icicle", "sunburst"])
+def test_a_tree_tells_what_is_under_the_pointer_and_opens_by_a_click(watched, kind):
+    figure = watched.page.locator("#run-1 figure.chart", has_text=f"as {kind}")
+    assert figure.locator(".tree-told").inner_text().endswith("100.0% of all")
+    layers = figure.locator(".piece").nth({"icicle": 2, "sunburst": 1}[kind])
+    layers.dispatch_event("pointerenter")  # the middle of a ring is not on it
+    told = figure.locator(".tree-told").inner_text()
+    assert told.startswith("model / layers: ")
+    before = figure.locator(".piece").count()
+    layers.dispatch_event("click")
+    assert figure.locator(".piece").count() < before
+    figure.get_by_role("button", name="Show all").click()
+    assert figure.locator(".piece").count() == before

@@ -1,4 +1,5 @@
 for analysis, needs in dag.plan.analyses.items():
+    folder = dag.folder(analysis)
 
     rule:
         name:
@@ -7,18 +8,20 @@ for analysis, needs in dag.plan.analyses.items():
             tables=dag.tables(analysis),
             results=dag.results(analysis),
         output:
-            f"results/runs/{{run}}/analyze/{analysis}.json",
+            f"{folder}/analyze/{analysis}.json",
         log:
-            f"results/runs/{{run}}/logs/analyze/{analysis}.log",
+            f"{folder}/logs/analyze/{analysis}.log",
         benchmark:
-            f"results/runs/{{run}}/benchmarks/analyze/{analysis}.tsv"
+            f"{folder}/benchmarks/analyze/{analysis}.tsv"
         conda:
             "../../envs/analyze.yaml"
         params:
             analysis=analysis,
             code=needs.code,
             settings=dag.analysis_settings(analysis),
+            of_the_run=dag.of_the_run(analysis),
             results=workflow_dag.result_flags,
         shell:
             "profkit analyze {params.analysis} --settings {params.settings:q}"
+            " {params.of_the_run:q}"
             " --tables {input.tables} {params.results} --out {output} > {log} 2>&1"

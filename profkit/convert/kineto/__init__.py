@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from profkit.convert.kineto.collectives import only_group
 from profkit.convert.kineto.columns import Gathered
+from profkit.convert.kineto.devices import devices
 from profkit.convert.kineto.reader import BLOCK_BYTES, Header, Reader
 from profkit.convert.kineto.source import Source
 from profkit.convert.kineto.tables import Linker
@@ -49,7 +50,7 @@ def read(path: Path, *, rank: int = -1, repeat: int = 0, block_bytes: int = BLOC
     )
     if not gathered.found:
         _refuse(path, reader, gathered)
-    tables = linker.tables()
+    tables = linker.tables() | {"devices": devices(reader.header, linker.rank, repeat)}
     return Trace(
         header=reader.header,
         tables=tables,

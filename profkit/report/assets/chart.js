@@ -20,22 +20,29 @@ function look(place) {
 function drawChart(figure, chart, table, maxBars) {
   const place = figure.querySelector(".plot");
   if (!place.clientWidth) return;
-  const { traces, layout, cut, height } = figureOf(chart, table, look(place), maxBars);
-  layout.height = height;
-  layout.width = place.clientWidth;
-  place.style.height = `${height}px`;
+  const cut = chart.kind in TREES
+    ? drawTree(place, chart, table, look(place)) : plot(place, chart, table, maxBars);
   const notes = [chart.note];
   if (cut > 0) notes.push(`${cut.toLocaleString("en-US")} more in the table below.`);
   const told = figure.querySelector(".note");
   told.textContent = notes.filter(Boolean).join(" ");
   told.hidden = told.textContent === "";
-  Plotly.react(place, traces, layout, CONFIG);
   figure.dataset.drawn = "yes";
   if (!charts.has(figure)) {
     charts.set(figure, { redraw: () => drawChart(figure, chart, table, maxBars), width: 0 });
     resized.observe(place);
   }
   charts.get(figure).width = place.clientWidth;
+}
+
+// Returns how many bars found no room.
+function plot(place, chart, table, maxBars) {
+  const { traces, layout, cut, height } = figureOf(chart, table, look(place), maxBars);
+  layout.height = height;
+  layout.width = place.clientWidth;
+  place.style.height = `${height}px`;
+  Plotly.react(place, traces, layout, CONFIG);
+  return cut;
 }
 
 const resized = new ResizeObserver((entries) => {

@@ -2,6 +2,7 @@
 
 const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "x", "star", "hexagon", "cross"];
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
+const NUMBERED = new Set(["line", "area", "scatter"]);
 const MUTED = /^(idle|unknown|not known)\b/i;
 
 // Plotly reads a part of HTML in every text: a name must stay a name.
@@ -39,7 +40,7 @@ function xAxis(chart, table, isBar, maxBars) {
   const distinct = [...new Set(given)];
   const numbers = given.length > 0 && given.every((value) => typeof value === "number");
   const few = distinct.length <= maxBars;
-  if (numbers && (chart.kind === "line" || chart.kind === "scatter" || (isBar && !few))) {
+  if (numbers && (NUMBERED.has(chart.kind) || (isBar && !few))) {
     const scale = scaleFor(column.unit, given.reduce((m, v) => Math.max(m, Math.abs(v)), 0));
     const place = (value) => (value === null ? undefined : value * scale.factor);
     return { place, names: null, name: scale.name, distinct, cut: 0, factor: scale.factor };
@@ -73,7 +74,7 @@ function seriesName(column, value) {
 
 function trace(chart, table, axis, scale, series, color, index, count) {
   let rows = series.rows;
-  if (chart.kind === "line" && !axis.names) rows = rows.toSorted((a, b) => a[chart.x] - b[chart.x]);
+  if (NUMBERED.has(chart.kind) && chart.kind !== "scatter" && !axis.names) rows = rows.toSorted((a, b) => a[chart.x] - b[chart.x]);
   const places = rows.map((row) => axis.place(row[chart.x]));
   const heights = rows.map((row) => (row[series.y] === null ? null : row[series.y] * scale.factor));
   const made = {
@@ -93,6 +94,10 @@ const KINDS = {
     type: "scatter", mode: length > 80 ? "lines" : "lines+markers", connectgaps: false,
     line: { color, width: 2, dash: DASHES[index % DASHES.length] },
     marker: { color, size: 7, symbol: SYMBOLS[index % SYMBOLS.length] },
+  }),
+  area: (chart, color) => ({
+    type: "scatter", mode: "lines", stackgroup: "all", stackgaps: "interpolate",
+    line: { color, width: 0.5 }, fillcolor: color,
   }),
   scatter: (chart, color, index) => ({
     type: "scatter", mode: "markers",
@@ -127,6 +132,7 @@ function layoutOf(chart, table, axis, scale, look, count, values) {
     hoverformat: ".4~g", nticks: 6,
     rangemode: chart.kind !== "scatter" && values.every((v) => v >= 0) ? "tozero" : "normal",
   };
+  if (chart.log.includes("y")) Object.assign(up, { type: "log", rangemode: "normal" });
   return {
     xaxis: chart.horizontal ? up : across,
     yaxis: chart.horizontal ? { ...across, autorange: "reversed" } : up,
@@ -171,8 +177,8 @@ function namedAxis(chart, table, axis, look) {
   } else if (axis.distinct.length <= 12) {
     made.tickvals = axis.distinct.map((value) => value * axis.factor);
     made.ticktext = axis.distinct.map((value) => inert(human(value * axis.factor, "id")));
-    if (chart.log_x) made.type = "log";
   }
+  if (!axis.names && chart.log.includes("x")) made.type = "log";
   return made;
 }
 

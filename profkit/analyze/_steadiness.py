@@ -1,0 +1,107 @@
+"""Whether step times hold still: within a repeat after its warm-up, and from repeat to repeat."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from profkit.result import Abstention, Finding, Severity
+from profkit.uncertainty import Ratio, Times, over_repeats, unequal_repeats
+from profkit.wording import duration
+
+_FEWEST_STEPS = 4
+_ORDERED_FROM = 3
+
+
+def by_repeat(clock: pd.DataFrame) -> dict[int, Times]:
+    """Return the step times of each repeat, in ns and in the order of the steps."""
+    return {
+        repeat: clock.loc[clock["repeat"] == repeat, "step_time_ns"].to_numpy(np.float64)
+        for repeat in sorted(clock["repeat"].unique().tolist())
+    }
+
+
+def unsettled(clock: pd.DataFrame, confidence: float, tolerance: float) -> tuple[Finding, ...]:
+    """Warn if the first counted steps are slower than the later ones by more than `tolerance`.
+
+    The first quarter of each repeat is held against its second half, and the repeats say whether
+    that is chance: one-sided, with an error of at most 1 - `confidence`.
+    """
+    ratios = _starts(by_repeat(clock))
+    start = over_repeats(ratios, confidence=confidence) if ratios else None
+    # One-sided: a start that is faster is no warm-up.
+    if start is None or start.ratio <= 1 + tolerance or start.p_value / 2 > 1 - confidence:
+        return ()
+    return (_warming(clock, start, tolerance),)
+
+
+def _starts(times: Mapping[int, Times]) -> dict[int, float]:
+    return {
+        repeat: float(np.median(each[: len(each) // 4]) / np.median(each[len(each) // 2 :]))
+        for repeat, each in times.items()
+        if len(each) >= _FEWEST_STEPS and each.min() > 0
+    }
+
+
+def _warming(clock: pd.DataFrame, start: Ratio, tolerance: float) -> Finding:
+    over_steps = clock.groupby("step", observed=True)["step_time_ns"].median()
+    level = over_steps.iloc[len(over_steps) // 2 :].median()
+    settled = int(over_steps.index[over_steps <= (1 + tolerance) * level][0])
+    return Finding(
+        severity=Severity.WARN,
+        message="Warm-up is longer than the steps left out: the first quarter of the counted "
+        f"steps takes {start.ratio - 1:.0%} longer than the second half, in {start.repeats} "
+        "repeats alike.",
+        metric="steps.warm_up_excess",
+        value=start.ratio - 1,
+        unit="share",
+        evidence={"settled_step": settled, "p_value": start.p_value / 2},
+        advice=f"Leave out more: warmup_steps={settled}, with as many more steps.",
+    )
+
+
+def unsteady(per_repeat: pd.DataFrame, times: Mapping[int, Times], level: float) -> Finding | None:
+    """Warn if repeats differ by more than their own steps explain, at significance `level`."""
+    p_value = unequal_repeats(list(times.values()))
+    if p_value is None or p_value > level:
+        return None
+    ordered = per_repeat.sort_values("median_ns")
+    fast, slow = ordered.iloc[0], ordered.iloc[-1]
+    excess = float(slow["median_ns"] / fast["median_ns"] - 1)
+    return Finding(
+        severity=Severity.WARN,
+        message=f"Step times {_course(per_repeat)}: {duration(slow['median_ns'])} in repeat "
+        f"{slow['repeat']:.0f} is {excess:.0%} more than {duration(fast['median_ns'])} in repeat "
+        f"{fast['repeat']:.0f}, and the steps within a repeat do not differ so.",
+        metric="steps.repeat_difference",
+        value=excess,
+        unit="share",
+        evidence={
+            "slowest_repeat": int(slow["repeat"]),
+            "fastest_repeat": int(fast["repeat"]),
+            "p_value": p_value,
+            "significance_level": round(level, 6),
+        },
+        advice="Keep other work off the machine, let its clocks settle, and take more repeats: "
+        "they, not more steps, narrow the interval.",
+    )
+
+
+def _course(per_repeat: pd.DataFrame) -> str:
+    changes = per_repeat.sort_values("repeat")["median_ns"].diff().dropna()
+    if len(per_repeat) >= _ORDERED_FROM and (changes > 0).all():
+        return "drift upwards from repeat to repeat"
+    if len(per_repeat) >= _ORDERED_FROM and (changes < 0).all():
+        return "drift downwards from repeat to repeat"
+    return "change from repeat to repeat"
+
+
+def unknown(times: Mapping[int, Times]) -> tuple[Abstention, ...]:
+    """Say what one repeat, or a few steps, cannot tell."""
+    if len(times) <= 1:
+        reason = "one repeat does not say how much repeats differ: set repeats=3 or more"
+        return (Abstention(what="interval of the step time", reason=reason),)
+    if unequal_repeats(list(times.values())) is None:
+        reason = "it takes 6 counted steps in each repeat: raise steps"
+        return (Abstention(what="drift over the repeats", reason=reason),)
+    return ()

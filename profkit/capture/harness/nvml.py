@@ -1,0 +1,165 @@
+"""What NVIDIA's management library (NVML) says of the GPUs; nothing where there is no driver.
+
+What a device or a driver does not tell is left out of the answers: a missing key is not known.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+_MHZ_CLOCKS = {"sm_clock": "NVML_CLOCK_SM", "memory_clock": "NVML_CLOCK_MEM"}
+# Bits of nvmlDeviceGetCurrentClocksEventReasons, in the words of NVML's documentation.
+_THROTTLE_REASONS = {
+    "nvmlClocksThrottleReasonGpuIdle": "gpu_idle",
+    "nvmlClocksThrottleReasonApplicationsClocksSetting": "applications_clocks_setting",
+    "nvmlClocksThrottleReasonSwPowerCap": "sw_power_cap",
+    "nvmlClocksThrottleReasonHwSlowdown": "hw_slowdown",
+    "nvmlClocksThrottleReasonSyncBoost": "sync_boost",
+    "nvmlClocksThrottleReasonSwThermalSlowdown": "sw_thermal_slowdown",
+    "nvmlClocksThrottleReasonHwThermalSlowdown": "hw_thermal_slowdown",
+    "nvmlClocksThrottleReasonHwPowerBrakeSlowdown": "hw_power_brake_slowdown",
+    "nvmlClocksThrottleReasonDisplayClockSetting": "display_clock_setting",
+}
+
+
+@contextmanager
+def opened(library: Any = None) -> Iterator[Any]:
+    """Yield the initialised bindings, or None where there is no driver or it does not answer.
+
+    Tests hand in a `library` that stands for the module ``pynvml``.
+    """
+    import pynvml
+
+    nvml = library or pynvml
+    try:
+        nvml.nvmlInit()
+    except pynvml.NVMLError:
+        yield None
+        return
+    try:
+        yield nvml
+    finally:
+        nvml.nvmlShutdown()
+
+
+def system(nvml: Any) -> dict[str, Any]:
+    """Return the version of the driver and the newest CUDA version that it can run."""
+    version = _asked(nvml, nvml.nvmlSystemGetCudaDriverVersion_v2)
+    return _known(
+        driver=_asked(nvml, nvml.nvmlSystemGetDriverVersion),
+        # 12080 is 12.8.
+        cuda_driver=None if version is None else f"{version // 1000}.{version % 1000 // 10}",
+    )
+
+
+def devices(nvml: Any) -> list[dict[str, Any]]:
+    """Return what each GPU of this machine is and is limited to, which seldom changes.
+
+    Memory in bytes, clocks in MHz, power limits in W, one GPU after the other in NVML's order.
+    """
+    return [_device(nvml, handle) for handle in _handles(nvml)]
+
+
+def states(nvml: Any) -> list[dict[str, Any]]:
+    """Return how each GPU of this machine is at this moment, in the order of `devices`.
+
+    Clocks in MHz, power in W, temperature in °C; ``throttle_reasons`` are NVML's words for what
+    holds the clocks down, and are empty when nothing does.
+    """
+    return [_state(nvml, handle) for handle in _handles(nvml)]
+
+
+def _device(nvml: Any, handle: Any) -> dict[str, Any]:
+    memory = _asked(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
+    ecc = _asked(nvml, nvml.nvmlDeviceGetEccMode, handle)
+    mig = _asked(nvml, nvml.nvmlDeviceGetMigMode, handle)
+    limits = {
+        "power_limit_w": nvml.nvmlDeviceGetEnforcedPowerLimit,
+        "power_limit_default_w": nvml.nvmlDeviceGetPowerManagementDefaultLimit,
+    }
+    links = {
+        "pcie_generation": nvml.nvmlDeviceGetCurrPcieLinkGeneration,
+        "pcie_generation_max": nvml.nvmlDeviceGetMaxPcieLinkGeneration,
+        "pcie_width": nvml.nvmlDeviceGetCurrPcieLinkWidth,
+    }
+    return _known(
+        name=_asked(nvml, nvml.nvmlDeviceGetName, handle),
+        uuid=_asked(nvml, nvml.nvmlDeviceGetUUID, handle),
+        memory_bytes=None if memory is None else int(memory.total),
+        **_clocks(nvml, nvml.nvmlDeviceGetMaxClockInfo, handle, "max_mhz"),
+        **{name: _watts(_asked(nvml, get, handle)) for name, get in limits.items()},
+        **{name: _asked(nvml, get, handle) for name, get in links.items()},
+        ecc=None if ecc is None else bool(ecc[0]),
+        mig=None if mig is None else bool(mig[0]),
+        nvlink_count=_nvlinks(nvml, handle),
+    )
+
+
+def _state(nvml: Any, handle: Any) -> dict[str, Any]:
+    sensor = nvml.NVML_TEMPERATURE_GPU
+    reasons = _asked(nvml, nvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
+    if reasons is None:
+        # The name before driver 535.
+        reasons = _asked(nvml, nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+    return _known(
+        **_clocks(nvml, nvml.nvmlDeviceGetClockInfo, handle, "mhz"),
+        power_w=_watts(_asked(nvml, nvml.nvmlDeviceGetPowerUsage, handle)),
+        temperature_c=_asked(nvml, nvml.nvmlDeviceGetTemperature, handle, sensor),
+        throttle_reasons=None if reasons is None else throttle_words(nvml, reasons),
+    )
+
+
+def throttle_words(nvml: Any, reasons: int) -> list[str]:
+    """Return the words for the bits of `reasons`; a bit without a word is given as a number."""
+    words, left = [], reasons
+    for name, word in _THROTTLE_REASONS.items():
+        bit = getattr(nvml, name)
+        if reasons & bit:
+            words.append(word)
+            left &= ~bit
+    return [*words, *([hex(left)] if left else [])]
+
+
+def _handles(nvml: Any) -> Sequence[Any]:
+    count = _asked(nvml, nvml.nvmlDeviceGetCount) or 0
+    found = [_asked(nvml, nvml.nvmlDeviceGetHandleByIndex, index) for index in range(count)]
+    # A GPU that has fallen off the bus has no handle.
+    return [handle for handle in found if handle is not None]
+
+
+def _clocks(nvml: Any, get: Callable[..., Any], handle: Any, unit: str) -> dict[str, Any]:
+    return {
+        f"{name}_{unit}": _asked(nvml, get, handle, getattr(nvml, kind))
+        for name, kind in _MHZ_CLOCKS.items()
+    }
+
+
+def _nvlinks(nvml: Any, handle: Any) -> int | None:
+    """Return how many NVLinks are up; None for a GPU without any."""
+    states = []
+    for link in range(nvml.NVML_NVLINK_MAX_LINKS):
+        state = _asked(nvml, nvml.nvmlDeviceGetNvLinkState, handle, link)
+        if state is None:
+            break
+        states.append(state)
+    return sum(map(bool, states)) if states else None
+
+
+def _watts(milliwatts: int | None) -> float | None:
+    return None if milliwatts is None else milliwatts / 1000
+
+
+def _asked(nvml: Any, get: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what NVML answers, or None where it does not know, may not say, or has no such call.
+
+    The one place where NVML's errors end.
+    """
+    try:
+        answer = get(*arguments)
+    except nvml.NVMLError:
+        return None
+    return answer.decode() if isinstance(answer, bytes) else answer
+
+
+def _known(**facts: Any) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if value is not None}

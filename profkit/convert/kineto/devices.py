@@ -1,0 +1,50 @@
+"""The devices that a trace describes beside its events."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from profkit import schema
+from profkit.convert.kineto.reader import Header
+
+# Each column with the keys of CUDA and, where they differ, of HIP.
+_SIZES = {
+    "device": ("id",),
+    "memory_bytes": ("totalGlobalMem",),
+    "processors": ("numSms",),
+    "threads_per_processor": ("maxThreadsPerMultiprocessor",),
+    "warp_threads": ("warpSize",),
+    "registers_per_processor": ("regsPerMultiprocessor",),
+    "shared_memory_bytes": ("sharedMemPerMultiprocessor", "maxSharedMemoryPerMultiProcessor"),
+}
+_LARGEST = 2**31
+
+
+def devices(header: Header, rank: int, repeat: int) -> pa.Table:
+    """Return the table `devices` of one trace; empty where it describes none."""
+    given = header.deviceProperties
+    found = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    columns: dict[str, Any] = {
+        "rank": [rank] * len(found),
+        "repeat": [repeat] * len(found),
+        "name": [str(each.get("name", "")) for each in found],
+        "capability": [_capability(each) for each in found],
+    }
+    limits = {"memory_bytes": _LARGEST**2}
+    for column, keys in _SIZES.items():
+        largest = limits.get(column, _LARGEST)
+        columns[column] = [_size([each.get(key) for key in keys], largest) for each in found]
+    return schema.table("devices", columns)
+
+
+def _capability(device: dict[str, Any]) -> str:
+    major, minor = device.get("computeMajor"), device.get("computeMinor")
+    return "" if major is None or minor is None else f"{major}.{minor}"
+
+
+def _size(values: list[Any], largest: int) -> int:
+    """Return the first that is a number of things, -1 if none is."""
+    for value in values:
+        if isinstance(value, int) and 0 <= value < largest:
+            return value
+    return -1
