@@ -25,7 +25,7 @@ def place(launcher: RankLauncher, spec: Spec, node: Node) -> Place:
     # The folder of the events is another one than that of the capture.
     watched = os.environ.get(events.VARIABLE)
     told = [str(Path(watched).parent)] if watched else []
-    names = [VARIABLE, *([events.VARIABLE] if watched else []), *launcher.env]
+    names = [VARIABLE, *([events.VARIABLE] if watched else []), *launcher.variables]
     names += [name for name in _HANDED if name in os.environ or name == "PYTHONUNBUFFERED"]
     return Place(
         name=f"profkit-{spec.token}-{node.rank}",

@@ -6,7 +6,8 @@ They share the folder of results. Hosts but the first leave their log and a repo
 import json
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from profkit.files import write_atomically
 RANK = "PROFKIT_NODE_RANK"
 """Environment variable with the number of this host; Slurm's and torchrun's are known as well."""
 
+_BEGUN = "capture.begun.json"
 _RANKS = (RANK, "SLURM_NODEID", "NODE_RANK", "OMPI_COMM_WORLD_NODE_RANK")
 _LOOK_S = 0.2
 
@@ -54,6 +56,26 @@ def free_port() -> int:
 def log(out: Path, first: Path, node: int) -> Path:
     """Return the log of a host: `first` for the first one."""
     return out / f"{first.stem}.node{node}{first.suffix}" if node else first
+
+
+@contextmanager
+def beginning(out: Path) -> Iterator[None]:
+    """Let the other hosts begin; before, the first one removes what an earlier attempt left."""
+    (out / _BEGUN).touch()
+    try:
+        yield
+    finally:
+        (out / _BEGUN).unlink()
+
+
+def has_begun(out: Path, within_s: float) -> bool:
+    """Wait for the first host to begin; say whether it did."""
+    deadline = time.monotonic() + within_s
+    while not (out / _BEGUN).exists():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK_S)
+    return True
 
 
 def leave(out: Path, report: Report) -> None:

@@ -80,7 +80,8 @@ def _captured(job: Job) -> Outcome:
     result = replace(result, reason=job.unavailable())
     if not result.reason:
         record.clear(out)
-        left = _left(job)
+        with nodes.beginning(out):
+            left = _left(job)
         result, ranks = left.outcome, left.ranks
         warnings += [f"process {pid} could not be killed" for pid in _survivors(left)]
     about = {
@@ -126,7 +127,7 @@ def _started(job: Job) -> Ended:
     """Start this host's ranks and wait for them."""
     # Without buffers, what a killed process printed is in the log.
     spec = replace(job.spec, deadline_s=time.time() + job.timeout_s)
-    environment = {**job.launcher.env, **exported(spec), "PYTHONUNBUFFERED": "1"}
+    environment = {**job.launcher.variables, **exported(spec), "PYTHONUNBUFFERED": "1"}
     log = nodes.log(spec.folder, spec.folder / record.LOG, job.node.rank)
     with container.ended(job.launcher, spec, job.node):
         command = container.wrapped(job.command, job.launcher, spec, job.node)
@@ -136,6 +137,8 @@ def _started(job: Job) -> Ended:
 def _assist(job: Job) -> Outcome:
     """Start this host's ranks, and leave a report for the first host."""
     reason = job.unavailable()
+    if not reason and not nodes.has_begun(job.spec.folder, job.timeout_s):
+        reason = f"the first host has not begun within {job.timeout_s:g} s"
     ended = Ended(exit_code=127) if reason else _started(job)
     report = nodes.Report(
         node=job.node.rank,

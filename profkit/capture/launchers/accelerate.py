@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from pydantic import NonNegativeInt
 
 from profkit.capture.launchers.base import Distributed, Node
+
+# What the drivers of NVIDIA's, AMD's and Intel's GPUs leave, and of those shown to WSL.
+_GPUS = tuple(map(Path, ("/dev/nvidiactl", "/dev/kfd", "/dev/dri/renderD128", "/dev/dxg")))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -14,7 +18,11 @@ class Launcher(Distributed):
     """Start the ranks with ``accelerate launch``, which sets what ``Accelerator()`` reads."""
 
     config_file: str = ""
-    """File that ``accelerate config`` wrote (DeepSpeed, FSDP, ...); empty uses none."""
+    """File that ``accelerate config`` wrote (DeepSpeed, FSDP, ...); empty starts plain ranks."""
+
+    cpu: bool | None = None
+    """Whether ``Accelerator()`` takes CPUs; null does where there is no GPU, as it would else
+    take each rank for one that is alone."""
 
     mixed_precision: Literal["", "no", "fp16", "bf16", "fp8"] = ""
     """Precision that ``Accelerator()`` takes; empty leaves it to the file, or to accelerate."""
@@ -28,6 +36,12 @@ class Launcher(Distributed):
     main_process_port: NonNegativeInt = 0
     """Port where ranks meet; 0 takes MASTER_PORT, and on a single host a free one."""
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """See `RankLauncher.variables`."""
+        cpu = self.cpu if self.cpu is not None else not any(path.exists() for path in _GPUS)
+        return {"ACCELERATE_USE_CPU": "true", **self.env} if cpu else self.env
+
     def command(self, program: Sequence[str], world_size: int, node: Node) -> list[str]:
         """See `RankLauncher.command`."""
         _, module, *arguments = program
@@ -38,6 +52,8 @@ class Launcher(Distributed):
         elif world_size > 1:
             # Without it, accelerate starts a single process where it sees no two GPUs.
             flags += ["--multi_gpu"]
+        elif self.cpu:
+            flags += ["--cpu"]
         if self.mixed_precision:
             flags += [f"--mixed_precision={self.mixed_precision}"]
         if self.num_cpu_threads_per_process:

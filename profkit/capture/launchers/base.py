@@ -4,8 +4,9 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
-from pydantic import PositiveInt
+from pydantic import Field, PositiveInt
 
 from profkit.capture.launchers._container import Container
 from profkit.errors import ConfigError
@@ -35,7 +36,7 @@ class RankLauncher(Settings):
     python: str = ""
     """Python that runs the ranks and has profkit installed; empty takes the one of profkit."""
 
-    env: dict[str, str] = field(default_factory=dict)
+    env: dict[str, Annotated[str, Field(coerce_numbers_to_str=True)]] = field(default_factory=dict)
     """Environment variables of the ranks beside those that profkit itself was started with."""
 
     cwd: str = ""
@@ -53,6 +54,11 @@ class RankLauncher(Settings):
         if self.container.engine != "none":
             return self.container.python
         return self.python or sys.executable
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What the environment of the ranks has more than that of profkit."""
+        return self.env
 
     @property
     def hosts(self) -> int:
