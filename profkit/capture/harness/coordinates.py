@@ -9,7 +9,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -51,6 +51,19 @@ class Found:
     """Number of ranks along each of these axes, as far as it is known."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Told:
+    """Where a rank stands, and how far that is to be believed."""
+
+    rank: Rank
+
+    source: str
+    """Who said so, in words."""
+
+    doubt: str = ""
+    """Why it may be wrong, and what to do; "" if nothing speaks against it."""
+
+
 def discovered() -> list[Found]:
     """Return what the libraries in this process know, the most reliable first."""
     if "torch.distributed" not in sys.modules:
@@ -62,7 +75,7 @@ def discovered() -> list[Found]:
 
 def located(
     rank: Rank, found: Iterable[Found], environment: Mapping[str, str], parallel: Parallel
-) -> tuple[Rank, str]:
+) -> Told:
     """Return `rank` with its coordinates and who said so, by the precedence of this module."""
     sources = [*found, _of_environment(environment)]
     place: dict[Axis, int] = {}
@@ -76,7 +89,28 @@ def located(
     laid = Parallel(tp=sizes["tp"], pp=sizes["pp"], order=parallel.order)
     place = laid.coordinates(rank.rank, rank.world_size) | place
     same = {"rank": rank.rank, "world_size": rank.world_size, "local_rank": rank.local_rank}
-    return Rank(**same, **place), told or "configuration"
+    return Told(rank=Rank(**same, **place), source=told or "configuration")
+
+
+def doubt(told: Told, sizes: Iterable[int], parallel: Parallel) -> str:
+    """Return why `told` may be wrong in a program that has groups of `sizes` ranks, or ""."""
+    parts = sorted({size for size in sizes if 1 < size < told.rank.world_size})
+    if told.source != "configuration" or not parts or parallel.tp * parallel.pp > 1:
+        return ""
+    return (
+        f"ranks are named as data-parallel replicas, but the program has groups of "
+        f"{', '.join(map(str, parts))} of {told.rank.world_size} ranks that nothing names; "
+        f"if they are tensor or pipeline groups, set parallel.tp and parallel.pp"
+    )
+
+
+def _group_sizes() -> list[int]:
+    """Return the number of ranks in each process group of the program."""
+    distributed = sys.modules.get("torch.distributed.distributed_c10d")
+    if distributed is None:
+        return []
+    # There is no public list of the groups.
+    return [len(ranks) for ranks in distributed._world.pg_group_ranks.values()]  # noqa: SLF001
 
 
 def placed(rank: int, world_size: int, local_rank: int, parallel: Parallel) -> Rank:
@@ -171,15 +205,17 @@ class Witness:
         self.parallel = parallel
         self.at_first_step = at_first_step
         self.found: list[Found] = []
+        self.group_sizes: list[int] = []
 
     def begin(self) -> None:
         """See `profkit.marks.Listener`."""
-        self.found = discovered()
+        self.found, self.group_sizes = discovered(), _group_sizes()
         self.at_first_step()
 
     def step(self, samples: int) -> None:
         """See `profkit.marks.Listener`."""
 
-    def told(self) -> tuple[Rank, str]:
+    def told(self) -> Told:
         """Return this rank with its coordinates, and who said so."""
-        return located(self.rank, self.found or discovered(), os.environ, self.parallel)
+        told = located(self.rank, self.found or discovered(), os.environ, self.parallel)
+        return replace(told, doubt=doubt(told, self.group_sizes, self.parallel))

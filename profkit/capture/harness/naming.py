@@ -6,19 +6,33 @@ coordinates when it ends, and the files get their names then, before there is a 
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from profkit.capture.base import Rank
+from profkit.capture.harness.coordinates import Told
 
 _PLACE = ".place.json"
 
 
-def leave(out: Path, start: Rank, rank: Rank, source: str) -> None:
-    """Leave the coordinates of `rank`, which was named as `start`, and who said so."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Names:
+    """The ranks of a capture as they are called in the end."""
+
+    ranks: list[Rank]
+
+    sources: list[str]
+    """Who said where they stand."""
+
+    doubts: list[str]
+    """What speaks against it."""
+
+
+def leave(out: Path, start: Rank, told: Told) -> None:
+    """Leave the coordinates of a rank, which was named as `start`."""
     path = out / f"{start.label}{_PLACE}"
     temporary = path.with_suffix(".part")
-    temporary.write_text(json.dumps({"rank": asdict(rank), "source": source}))
+    temporary.write_text(json.dumps(asdict(told)))
     # Whoever waits for it must not read half of it.
     temporary.replace(path)
 
@@ -28,24 +42,30 @@ def has_left(out: Path, start: Rank) -> bool:
     return (out / f"{start.label}{_PLACE}").exists()
 
 
-def settle(out: Path, ranks: Sequence[Rank]) -> tuple[list[Rank], list[str]]:
+def settle(out: Path, ranks: Sequence[Rank]) -> Names:
     """Rename the files of `ranks` in `out` by the coordinates that each has left.
 
-    Return the ranks with these, and who said so. A rank that was killed keeps its first name.
+    A rank that was killed keeps its first name.
     """
-    settled, sources = [], set()
-    for start in ranks:
-        path = out / f"{start.label}{_PLACE}"
-        rank = start
-        if path.is_file():
-            left = json.loads(path.read_text())
-            rank = Rank(**left["rank"])
-            sources.add(left["source"])
-            path.unlink()
-        if rank.label != start.label:
-            _rename(out, start.label, rank.label)
-        settled.append(rank)
-    return settled, sorted(sources)
+    left = [_left(out, start) for start in ranks]
+    for start, told in zip(ranks, left, strict=True):
+        if told.rank.label != start.label:
+            _rename(out, start.label, told.rank.label)
+    return Names(
+        ranks=[told.rank for told in left],
+        sources=sorted({told.source for told in left if told.source}),
+        doubts=sorted({told.doubt for told in left if told.doubt}),
+    )
+
+
+def _left(out: Path, start: Rank) -> Told:
+    """Return what the rank that was named as `start` has left, and remove it."""
+    path = out / f"{start.label}{_PLACE}"
+    if not path.is_file():
+        return Told(rank=start, source="")
+    values = json.loads(path.read_text())
+    path.unlink()
+    return Told(**{**values, "rank": Rank(**values["rank"])})
 
 
 def _rename(out: Path, old: str, new: str) -> None:

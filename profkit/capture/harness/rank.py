@@ -72,7 +72,7 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
         marks.listen(witness, clock, markers=_markers() if tool.markers and is_profiled else ())
         run_workload(spec)
         told = witness.told()
-    naming.leave(spec.folder, rank, *told)
+    naming.leave(spec.folder, rank, told)
     if not is_profiled:
         _wait_for_profiled(spec, tool)
     faulthandler.cancel_dump_traceback_later()

@@ -41,13 +41,6 @@ def megatron():
     sys.modules[state.__name__] = state
 
 
-def pairs():
-    """Groups that nobody names."""
-    from torch import distributed
-
-    return [distributed.new_group([rank]) for rank in range(2)]
-
-
 if __name__ == "__main__":
     import torch
     from torch import distributed
@@ -55,9 +48,11 @@ if __name__ == "__main__":
     import profkit
 
     request = json.loads(sys.argv[2])
-    distributed.init_process_group("gloo", timeout=timedelta(seconds=3))
-    how = request["workload"]["how"]
+    distributed.init_process_group("gloo")
+    how = request["workload"].get("how")
     kept = globals()[how]() if how else None
+    distributed.barrier()
+    impatient = distributed.new_group(timeout=timedelta(seconds=3))
     for _ in profkit.steps(request["steps"]):
-        distributed.all_reduce(torch.ones(1))
+        distributed.all_reduce(torch.ones(1), group=impatient)
     distributed.destroy_process_group()
