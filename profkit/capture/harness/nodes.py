@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from profkit.capture.launchers.base import Node
+from profkit.errors import ConfigError
 from profkit.files import write_atomically
 
 RANK = "PROFKIT_NODE_RANK"
@@ -19,6 +20,7 @@ RANK = "PROFKIT_NODE_RANK"
 
 _BEGUN = "capture.begun.json"
 _RANKS = (RANK, "SLURM_NODEID", "NODE_RANK", "OMPI_COMM_WORLD_NODE_RANK")
+_PORTS = 1 << 16
 _LOOK_S = 0.2
 
 
@@ -40,9 +42,17 @@ def here(environment: Mapping[str, str], hosts: int) -> Node:
         # What the environment says is meant for several: a fixed port would let two captures on
         # one host disturb each other.
         return Node(port=free_port())
-    rank = next((environment[name] for name in _RANKS if environment.get(name)), "0")
-    port = environment.get("MASTER_PORT", "0")
-    return Node(rank=int(rank), address=environment.get("MASTER_ADDR", ""), port=int(port))
+    name = next((name for name in _RANKS if environment.get(name)), "")
+    rank = _number(name, environment.get(name, "0"), hosts)
+    port = _number("MASTER_PORT", environment.get("MASTER_PORT", "0"), _PORTS)
+    return Node(rank=rank, address=environment.get("MASTER_ADDR", ""), port=port)
+
+
+def _number(name: str, text: str, end: int) -> int:
+    """Return the value of environment variable `name`; raises `ConfigError` if it is none."""
+    if not text.isdigit() or int(text) >= end:
+        raise ConfigError(f"the environment variable {name} is {text!r}, not a number below {end}")
+    return int(text)
 
 
 def free_port() -> int:
