@@ -219,6 +219,7 @@ class _Checker:
         behaviour |= {name: getattr(top, name) for name in _IDENTITY}
         behaviour["parallel"] = adapter(Parallel).dump_python(top.parallel, mode="json")
         self.launchable(behaviour)
+        self.shardable(top)
         chosen = {name: self.tool(name, each, top) for name, each in top.tools.items()}
         settings = self.analyses(top.analyses, tuple(chosen))
         return Run(
@@ -263,6 +264,13 @@ class _Checker:
         if reason := launcher.check(behaviour["world_size"]):
             raise ConfigError(f"launcher: {reason}")
         self.notes += [each for each in launcher.warnings() if each not in self.notes]
+
+    def shardable(self, top: Top) -> None:
+        """Raise `ConfigError` if the workload cannot run sharded like this."""
+        kind = _kind("workload", str(top.workload["name"]))
+        program = checked("workload", kind, without_choices(top.workload))
+        if reason := program.unfit(top.sharding(), top.world_size):
+            raise ConfigError(f"zero: {reason}")
 
     def tool(self, name: str, values: object, top: Top) -> dict[str, Any]:
         """Check a tool's settings, and that they fit the number of steps."""
@@ -350,7 +358,16 @@ def _name(behaviour: Mapping[str, Any]) -> str:
         behaviour["workload"]["name"],
         f"b{behaviour['batch']}",
         f"w{behaviour['world_size']}",
-        behaviour["zero"]["name"],
+        *_sharding_words(behaviour["zero"]),
         behaviour["precision"],
+        *([] if behaviour["compile"] == "none" else ["compile", behaviour["compile"]]),
     )
     return "-".join([*map(str, words), digest])
+
+
+def _sharding_words(zero: Mapping[str, Any]) -> list[str]:
+    """Return what tells one way of sharding from another, for example ``zero2 deepspeed``."""
+    if zero["stage"] == 0:
+        return [zero["name"]]
+    offloaded = [] if zero["offload"] == "none" else ["offload", zero["offload"]]
+    return [zero["name"], zero["backend"], *offloaded]

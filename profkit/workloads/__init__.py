@@ -3,18 +3,18 @@
 from typing import TypeGuard
 
 from profkit import registry
-from profkit.settings import Settings
+from profkit.workloads.base import Program
 
 
-def workloads() -> dict[str, type[Settings]]:
+def workloads() -> dict[str, type[Program]]:
     """Return the settings class of every workload, by name."""
     return registry.discover(__name__, "Workload", _is_workload)
 
 
-def workload(name: str) -> type[Settings]:
+def workload(name: str) -> type[Program]:
     """Import the one workload `name`; raises `ConfigError` if there is none."""
     return registry.load("workload", __name__, name, "Workload", _is_workload)
 
 
-def _is_workload(plugin: object) -> TypeGuard[type[Settings]]:
-    return isinstance(plugin, type) and issubclass(plugin, Settings)
+def _is_workload(plugin: object) -> TypeGuard[type[Program]]:
+    return isinstance(plugin, type) and issubclass(plugin, Program)
