@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from profkit import registry
+from profkit import registry, resources
 from profkit.analyze import analyses
 from profkit.analyze.base import Analysis
 from profkit.capture import tools
@@ -121,13 +121,13 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
         report_code=fingerprint("profkit.report", "profkit.report.__main__"),
         notes=tuple(checker.notes),
         imported=bool(tops[0].imports),
-        parts=_hash_of(conf / "hardware"),
+        parts=_hash_of(resources.folders("hardware", conf)),
     )
 
 
-def _hash_of(folder: Path) -> str:
+def _hash_of(folders: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.yaml")):
+    for path in sorted(path for folder in folders for path in folder.glob("*.yaml")):
         digest.update(f"{path.name}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
