@@ -14,6 +14,8 @@ from profkit import registry, resources
 from profkit.analyze import analyses
 from profkit.analyze.base import Analysis
 from profkit.capture import tools
+from profkit.capture.launchers import launcher as launcher_named
+from profkit.capture.launchers.base import RankLauncher
 from profkit.config import Composed, compose_all
 from profkit.convert import produced
 from profkit.errors import ConfigError
@@ -24,6 +26,8 @@ from profkit.parallel import Parallel, Ranks
 from profkit.plan import AnalysisPlan, Plan, Run, ToolPlan, source
 from profkit.report.settings import Settings as ReportSettings
 from profkit.settings import adapter, checked, known
+from profkit.workloads import program
+from profkit.workloads.base import Program
 from profkit.workloads.runtime.request import Request, without_choices
 from profkit.workloads.zero import Zero
 
@@ -64,11 +68,11 @@ class Top(Request):
     report: dict[str, Any] = field(default_factory=dict)
     """Settings of the report."""
 
-    def check(self) -> None:
-        """Raise `ConfigError` if the numbers do not fit one another."""
-        if self.warmup_steps >= self.steps:
+    def check(self, steps: int) -> None:
+        """Raise `ConfigError` if `steps`, unless it is -1, leave none to measure."""
+        if 0 <= steps <= self.warmup_steps:
             raise ConfigError(
-                f"warmup_steps: {self.warmup_steps} of {self.steps} steps leave none to measure",
+                f"warmup_steps: {self.warmup_steps} of {steps} steps leave none to measure",
                 hint="raise steps or lower warmup_steps",
             )
         if reason := self.parallel.check(self.world_size):
@@ -209,21 +213,20 @@ class _Checker:
 
     def top(self, values: Mapping[str, Any]) -> Top:
         """Check the keys of ``conf/config.yaml``, and that there is no other."""
-        top = checked("", Top, dict(values))
-        top.check()
-        return top
+        return checked("", Top, dict(values))
 
     def run(self, composed: Composed, top: Top) -> Run:
         """Return the run that one configuration describes."""
         behaviour = {name: self.group(name, getattr(top, name)) for name in _GROUPS}
         behaviour |= {name: getattr(top, name) for name in _IDENTITY}
         behaviour["parallel"] = adapter(Parallel).dump_python(top.parallel, mode="json")
-        self.launchable(behaviour)
-        self.shardable(top)
-        chosen = {name: self.tool(name, each, top) for name, each in top.tools.items()}
+        workload = self.workload(behaviour, top, self.launcher(behaviour))
+        steps = workload.total_steps(top.steps)
+        top.check(steps)
+        chosen = {name: self.tool(name, each, steps, top.ranks) for name, each in top.tools.items()}
         settings = self.analyses(top.analyses, tuple(chosen))
         return Run(
-            name=_name(behaviour),
+            name=_name(behaviour, workload.subject(behaviour["model"]["name"])),
             behaviour=behaviour,
             hardware=self.section("hardware", Hardware, top.hardware),
             tools=chosen,
@@ -257,28 +260,34 @@ class _Checker:
         kind = _kind(name, str(labels.get("family", labels["name"])))
         return {**labels, **self.section(name, kind, without_choices(values))}
 
-    def launchable(self, behaviour: Mapping[str, Any]) -> None:
-        """Raise `ConfigError` if the launcher cannot start so many processes."""
+    def launcher(self, behaviour: Mapping[str, Any]) -> RankLauncher:
+        """Return the launcher; raises `ConfigError` if it cannot start so many processes."""
         section = dict(behaviour["launcher"])
-        launcher = checked("launcher", _kind("launcher", section.pop("name")), section)
+        launcher = checked("launcher", launcher_named(section.pop("name")), section)
         if reason := launcher.check(behaviour["world_size"]):
             raise ConfigError(f"launcher: {reason}")
         self.notes += [each for each in launcher.warnings() if each not in self.notes]
+        return launcher
 
-    def shardable(self, top: Top) -> None:
-        """Raise `ConfigError` if the workload cannot run sharded like this."""
-        kind = _kind("workload", str(top.workload["name"]))
-        program = checked("workload", kind, without_choices(top.workload))
-        if reason := program.unfit(top.sharding(), top.world_size):
+    def workload(self, behaviour: Mapping[str, Any], top: Top, launcher: RankLauncher) -> Program:
+        """Return the program; raises `ConfigError` if it cannot run here, or sharded like this."""
+        workload = program(behaviour)
+        # What an image holds shows when it runs.
+        is_seen = launcher.container.engine == "none"
+        if reason := workload.check(launcher.folder) if is_seen else "":
+            raise ConfigError(f"workload.{reason}")
+        if reason := workload.unfit(top.sharding(), top.world_size):
             raise ConfigError(f"zero: {reason}")
+        return workload
 
-    def tool(self, name: str, values: object, top: Top) -> dict[str, Any]:
-        """Check a tool's settings, and that they fit the number of steps."""
+    def tool(self, name: str, values: object, steps: int, ranks: Ranks) -> dict[str, Any]:
+        """Check a tool's settings, and that they fit the number of steps, if that is known."""
         kind = known("tool", name, tools())
         if kind.outputs and isinstance(values, Mapping):
-            values = {"ranks": top.ranks, **values}
+            values = {"ranks": ranks, **values}
         settings = self.section(f"tools.{name}", kind, values)
-        if reason := checked(f"tools.{name}", kind, settings).check(top.steps):
+        tool = checked(f"tools.{name}", kind, settings)
+        if reason := tool.check(steps) if steps > 0 else "":
             raise ConfigError(f"tools.{name}: {reason}")
         return settings
 
@@ -350,11 +359,11 @@ def _later(override: str) -> bool:
     return key in ("analysis", "repeats", "exclusive") or key.startswith(("analyses.", "report"))
 
 
-def _name(behaviour: Mapping[str, Any]) -> str:
-    """Return a readable name, unique by the content of `behaviour`."""
+def _name(behaviour: Mapping[str, Any], subject: str) -> str:
+    """Return a readable name of a run of `subject`, unique by the content of `behaviour`."""
     digest = hashlib.sha256(json.dumps(behaviour, sort_keys=True).encode()).hexdigest()[:8]
     words = (
-        behaviour["model"]["name"],
+        subject,
         behaviour["workload"]["name"],
         f"b{behaviour['batch']}",
         f"w{behaviour['world_size']}",

@@ -1,6 +1,7 @@
 """Running the ranks of a capture in a container, and ending it with the capture."""
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -15,18 +16,22 @@ from profkit.capture.launchers.base import Node, RankLauncher
 from profkit.errors import ConfigError
 
 _STOP_S = 30
-# What the ranks need of the environment that docker does not hand in by itself.
-_HANDED = ("PYTHONUNBUFFERED", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "DS_ACCELERATOR")
+# What ranks read of the environment; docker hands in nothing by itself. Its flags name variables
+# without their values, which would else be seen in lists of processes.
+_HANDED = re.compile(
+    r"PYTHONUNBUFFERED|CUDA_VISIBLE_DEVICES|(NCCL|GLOO|UCX|FI|TORCH|PYTORCH|OMP|MKL|DS|HF)_\w+"
+    r"|PROFKIT_(DP|TP|PP)_RANK"
+)
 
 
 def place(launcher: RankLauncher, spec: Spec, node: Node) -> Place:
     """Return what the ranks must find inside."""
-    cwd = str(Path(launcher.cwd or Path.cwd()).resolve())
+    cwd = str(launcher.folder)
     # The folder of the events is another one than that of the capture.
     watched = os.environ.get(events.VARIABLE)
     told = [str(Path(watched).parent)] if watched else []
     names = [VARIABLE, *([events.VARIABLE] if watched else []), *launcher.variables]
-    names += [name for name in _HANDED if name in os.environ or name == "PYTHONUNBUFFERED"]
+    names += sorted(filter(_HANDED.fullmatch, {*os.environ, "PYTHONUNBUFFERED"}))
     return Place(
         name=f"profkit-{spec.token}-{node.rank}",
         cwd=cwd,

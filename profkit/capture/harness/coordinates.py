@@ -215,6 +215,9 @@ class Witness:
     def step(self, samples: int) -> None:
         """See `profkit.marks.Listener`."""
 
+    def note(self, text: str) -> None:
+        """See `profkit.marks.Listener`."""
+
     def told(self) -> Told:
         """Return this rank with its coordinates, and who said so."""
         told = located(self.rank, self.found or discovered(), os.environ, self.parallel)

@@ -6,26 +6,13 @@ coordinates when it ends, and the files get their names then, before there is a 
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from profkit.capture.base import Rank
 from profkit.capture.harness.coordinates import Told
 
 _PLACE = ".place.json"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Names:
-    """The ranks of a capture as they are called in the end."""
-
-    ranks: list[Rank]
-
-    sources: list[str]
-    """Who said where they stand."""
-
-    doubts: list[str]
-    """What speaks against it."""
 
 
 def leave(out: Path, start: Rank, told: Told) -> None:
@@ -42,20 +29,17 @@ def has_left(out: Path, start: Rank) -> bool:
     return (out / f"{start.label}{_PLACE}").exists()
 
 
-def settle(out: Path, ranks: Sequence[Rank]) -> Names:
+def settle(out: Path, ranks: Sequence[Rank]) -> tuple[list[Rank], list[str]]:
     """Rename the files of `ranks` in `out` by the coordinates that each has left.
 
-    A rank that was killed keeps its first name.
+    Return the ranks with these, and who said so. A rank that was killed keeps its first name.
     """
     left = [_left(out, start) for start in ranks]
     for start, told in zip(ranks, left, strict=True):
         if told.rank.label != start.label:
             _rename(out, start.label, told.rank.label)
-    return Names(
-        ranks=[told.rank for told in left],
-        sources=sorted({told.source for told in left if told.source}),
-        doubts=sorted({told.doubt for told in left if told.doubt}),
-    )
+    sources = {told.source for told in left if told.source}
+    return [told.rank for told in left], sorted(sources)
 
 
 def _left(out: Path, start: Rank) -> Told:

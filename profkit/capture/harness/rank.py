@@ -12,19 +12,18 @@ from contextlib import AbstractContextManager, nullcontext
 
 from profkit import marks, registry
 from profkit.capture.base import Bystander, Rank, Recorder, Session, Tool, Wrapper, executable
-from profkit.capture.harness import lifetime, naming
+from profkit.capture.harness import lifetime, naming, notes
 from profkit.capture.harness.clock import StepClock
 from profkit.capture.harness.coordinates import Witness
 from profkit.capture.harness.outcome import has_failed, leave_error
 from profkit.capture.harness.patience import be_patient
 from profkit.capture.harness.spec import Spec, rank_of, received
+from profkit.errors import ProfkitError
 from profkit.settings import known
+from profkit.workloads.base import HANDED_IN
 
 PROGRAM = ("-m", "profkit.capture.harness.rank")
 """Arguments of Python that the launcher starts on each rank."""
-
-ARGUMENTS = "PROFKIT_ARGUMENTS"
-"""Environment variable with what the launcher adds to a program's arguments, as a JSON list."""
 
 _WRAPPED = "PROFKIT_WRAPPED"
 # A rank that hangs says where, just before it is killed.
@@ -37,8 +36,8 @@ def main() -> None:
     lifetime.die_with_parent()
     spec = received(os.environ)
     rank = rank_of(os.environ, spec.parallel)
-    # Kept for the workload: deepspeed hands in --local_rank, and scripts rely on it.
-    os.environ.setdefault(ARGUMENTS, json.dumps(sys.argv[1:]))
+    # Kept for the workload, also through a wrapper: deepspeed hands in --local_rank.
+    os.environ.setdefault(HANDED_IN, json.dumps(sys.argv[1:]))
     try:
         tool = spec.load_tool()
         is_wrapped = isinstance(tool, Wrapper) and spec.looks_at(rank, tool)
@@ -53,6 +52,9 @@ def main() -> None:
             text = stop.code if isinstance(stop.code, str) else f"exit status {stop.code}"
             leave_error(spec.folder, rank, " ".join(text.split()), "")
         raise
+    except ProfkitError as error:
+        leave_error(spec.folder, rank, " ".join(str(error).split()), "")
+        sys.exit(str(error))
     except BaseException as error:
         summary = "".join(traceback.format_exception_only(error))
         leave_error(spec.folder, rank, summary, traceback.format_exc())
@@ -70,8 +72,12 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
         StepClock(spec.folder, rank, recorder, progress) as clock,
     ):
         marks.listen(witness, clock, markers=_markers() if tool.markers and is_profiled else ())
+        # A process that the workload forks, such as a DataLoader's worker, is no rank.
+        os.register_at_fork(after_in_child=marks.listen)
         run_workload(spec)
         told = witness.told()
+    if told.doubt:
+        notes.leave(spec.folder, rank, told.doubt)
     naming.leave(spec.folder, rank, told)
     if not is_profiled:
         _wait_for_profiled(spec, tool)

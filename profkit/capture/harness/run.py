@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from profkit.capture.base import Tool
-from profkit.capture.harness import clock, container, facts, naming, nodes, outcome, record
+from profkit.capture.base import Rank, Tool
+from profkit.capture.harness import clock, container, facts, naming, nodes, notes, outcome, record
 from profkit.capture.harness.launch import Ended, launch
 from profkit.capture.harness.outcome import Outcome
 from profkit.capture.harness.rank import PROGRAM
@@ -49,7 +49,8 @@ class Left:
 
     ended: Ended
     outcome: Outcome
-    names: naming.Names
+    ranks: list[Rank]
+    named_by: list[str]
     reports: list[nodes.Report]
 
 
@@ -81,8 +82,8 @@ def _captured(job: Job) -> Outcome:
         record.clear(out)
         with nodes.beginning(out):
             left = _left(job)
-        result, ranks = left.outcome, left.names.ranks
-        warnings += left.names.doubts
+        result, ranks = left.outcome, left.ranks
+        warnings += notes.collect(out)
         warnings += [f"process {pid} could not be killed" for pid in _survivors(left)]
     about = {
         **_asked(job),
@@ -94,7 +95,7 @@ def _captured(job: Job) -> Outcome:
         "exit_code": None if left is None else left.ended.exit_code,
         "ranks": [rank.label for rank in ranks],
         "profiled": [rank.label for rank in ranks if job.spec.looks_at(rank, job.tool)],
-        "ranks_named_by": [] if left is None else left.names.sources,
+        "ranks_named_by": [] if left is None else left.named_by,
         "nodes": [] if left is None else [asdict(each) for each in left.reports],
         "files": record.files(out),
         "warnings": warnings,
@@ -113,14 +114,14 @@ def _left(job: Job) -> Left:
     ended = _started(job)
     within_s = _OTHERS_AFTER_FAILURE_S if ended.exit_code else _OTHERS_S
     reports, absent = nodes.gathered(out, job.launcher.hosts, spec.attempt, within_s)
-    names = naming.settle(out, spec.ranks())
+    ranks, named_by = naming.settle(out, spec.ranks())
     clock.collect(out)
-    labels = {rank.label: spec.looks_at(rank, job.tool) for rank in names.ranks}
+    labels = {rank.label: spec.looks_at(rank, job.tool) for rank in ranks}
     missing = outcome.missing_files(job.tool, out, labels)
     error, text = outcome.first_error(out), "\n".join(record.tail(out / record.LOG))
     worst = max([ended, *(_as_ended(each) for each in reports)], key=_severity)
     result = outcome.judged(worst, job.timeout_s, error or absent, text, missing)
-    return Left(ended=ended, outcome=result, names=names, reports=reports)
+    return Left(ended=ended, outcome=result, ranks=ranks, named_by=named_by, reports=reports)
 
 
 def _started(job: Job) -> Ended:

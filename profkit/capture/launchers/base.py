@@ -1,9 +1,11 @@
 """The contract of a launcher: a settings dataclass that composes one command line."""
 
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, PositiveInt
@@ -56,6 +58,11 @@ class RankLauncher(Settings):
         return self.python or sys.executable
 
     @property
+    def folder(self) -> Path:
+        """Folder that the ranks start in."""
+        return Path(self.cwd or Path.cwd()).resolve()
+
+    @property
     def variables(self) -> dict[str, str]:
         """What the environment of the ranks has more than that of profkit."""
         return self.env
@@ -68,6 +75,10 @@ class RankLauncher(Settings):
     def check(self, world_size: int) -> str:
         """Return why this launcher cannot start `world_size` ranks, or "" if it can."""
         del world_size
+        if not self.folder.is_dir():
+            return f"cwd: no such folder: {self.cwd}"
+        if self.container.engine == "none" and not shutil.which(self.interpreter):
+            return f"python: no such program: {self.python}"
         return self.container.check()
 
     def command(self, program: Sequence[str], world_size: int, node: Node) -> list[str]:

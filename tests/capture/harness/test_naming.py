@@ -32,12 +32,9 @@ def test_a_rank_that_was_killed_keeps_the_name_it_began_with(tmp_path):
     killed, alive = Rank(rank=0, world_size=2), Rank(rank=1, world_size=2, dp=1)
     for rank in (killed, alive):
         (tmp_path / f"{rank.label}.steps.part").touch()
-    said = Told(rank=Rank(rank=1, world_size=2, pp=1), source="environment", doubt="perhaps")
+    said = Told(rank=Rank(rank=1, world_size=2, pp=1), source="environment")
     naming.leave(tmp_path, alive, said)
-    names = naming.settle(tmp_path, [killed, alive])
-    assert names == naming.Names(
-        ranks=[killed, said.rank], sources=["environment"], doubts=["perhaps"]
-    )
+    assert naming.settle(tmp_path, [killed, alive]) == ([killed, said.rank], ["environment"])
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "rank0_dp0_tp0_pp0.steps.part",
         "rank1_dp0_tp0_pp1.steps.part",

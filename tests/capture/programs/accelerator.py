@@ -4,11 +4,11 @@ import json
 import sys
 from dataclasses import dataclass
 
-from profkit.settings import Settings
+from profkit.workloads.base import Program
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workload(Settings):
+class Workload(Program):
     pass
 
 

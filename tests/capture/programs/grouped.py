@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from types import ModuleType
 
-from profkit.settings import Settings
+from profkit.workloads.base import Program
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workload(Settings):
+class Workload(Program):
     how: str = ""
 
 

@@ -9,11 +9,11 @@ import time
 from dataclasses import dataclass
 
 import profkit
-from profkit.settings import Settings
+from profkit.workloads.base import Program
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workload(Settings):
+class Workload(Program):
     how: str = ""
 
 
