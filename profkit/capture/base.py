@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from profkit.parallel import Parallel, Ranks
 from profkit.settings import Settings
 
 
@@ -70,10 +71,20 @@ class Tool(Settings):
     markers: ClassVar[bool] = True
     """Whether steps and phases are marked with record_function and NVTX ranges."""
 
+    ranks: Ranks = "all"
+    """Ranks that are looked at, set by the top-level key ``ranks``; the others only keep time."""
+
     @classmethod
     def unavailable(cls) -> str:
         """Return why the tool cannot run on this machine, or "" if it can."""
         return ""
+
+    def looks_at(self, rank: int, world_size: int, parallel: Parallel) -> bool:
+        """Say whether `rank` is one of those that are looked at."""
+        if self.ranks == "first-of-each-stage":
+            place = parallel.coordinates(rank, world_size)
+            return (place["dp"], place["tp"]) == (0, 0)
+        return self.ranks == "all" or rank in self.ranks
 
     def check(self, steps: int) -> str:
         """Return why these settings do not fit a workload of `steps` steps, or "" if they do."""

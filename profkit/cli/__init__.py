@@ -12,6 +12,7 @@ from profkit.errors import ProfkitError
 COMMANDS = {
     "run": ("profkit.cli.run", "capture, convert, analyze and report what overrides select"),
     "import": ("profkit.cli.importing", "make a run of files that a profiler left elsewhere"),
+    "init": ("profkit.cli.init", "write a starting point: a conf/ of one's own with an example"),
     "plan": ("profkit.cli.plan", "print the runs that overrides select, and what is stale"),
     "list": ("profkit.cli.listing", "print what there is: tools, analyses, models, ..."),
     "why": ("profkit.cli.why", "say why a result is stale, or that it is fresh"),
