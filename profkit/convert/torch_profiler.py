@@ -12,6 +12,7 @@ from profkit.convert.base import Converted, Importable, Raw, converter
     "kernels",
     "runtime_calls",
     "annotations",
+    "python_calls",
     "collectives",
     "memory_events",
     "kernel_metrics",

@@ -41,6 +41,9 @@ class Args(
         "shapes_1_9": "Input dims",
         "types": "Input type",
         "inputs": "Concrete Inputs",
+        "stack": "Call stack",
+        "graph": "graph id",
+        "graph_node": "graph node id",
         "size": "bytes",
         "registers": "registers per thread",
         "shared_memory": "shared memory",
@@ -74,6 +77,9 @@ class Args(
     shapes_1_9: msgspec.Raw = _NO_JSON
     types: msgspec.Raw = _NO_JSON
     inputs: msgspec.Raw = _NO_JSON
+    stack: Number = ""
+    graph: Number = -1
+    graph_node: Number = -1
     device: Number = -1
     stream: Number = -1
     size: Number = -1
