@@ -207,6 +207,7 @@ class _Checker:
         behaviour |= {name: getattr(top, name) for name in _IDENTITY}
         self.launchable(behaviour)
         self.shardable(top)
+        self.buildable(top)
         chosen = {name: self.tool(name, each, top) for name, each in top.tools.items()}
         settings = self.analyses(top.analyses, tuple(chosen))
         return Run(
@@ -257,6 +258,11 @@ class _Checker:
         program = checked("workload", kind, without_choices(top.workload))
         if reason := program.unfit(top.sharding(), top.world_size):
             raise ConfigError(f"zero: {reason}")
+
+    def buildable(self, top: Top) -> None:
+        """Raise `ConfigError` if the model cannot be built here."""
+        if reason := top.family().check():
+            raise ConfigError(f"model.{reason}")
 
     def tool(self, name: str, values: object, top: Top) -> dict[str, Any]:
         """Check a tool's settings, and that they fit the number of steps."""
