@@ -56,7 +56,8 @@ class Heads(nn.Module):
 
     def forward(self, qkv: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Split (batch, tokens, 3 * width)."""
-        q, k, v = qkv.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv.view(*qkv.shape[:2], 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        # Under autocast, norms give fp32.
         return self.q_norm(q).to(v.dtype), self.k_norm(k).to(v.dtype), v
 
 
@@ -67,7 +68,7 @@ def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, by: torch.Tensor
 
 
 class Stream(nn.Module):
-    """What image or text have of their own in a double block."""
+    """What image or text have of their own in a double block; both meet between its two halves."""
 
     def __init__(self, sizes: "Model") -> None:
         super().__init__()
@@ -75,11 +76,29 @@ class Stream(nn.Module):
         self.modulation = Modulation(width, 6)
         self.norm = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
         self.qkv = nn.Linear(width, 3 * width)
-        self.split = Heads(sizes)
+        self.heads = Heads(sizes)
         self.projection = nn.Linear(width, width)
         self.mlp = nn.Sequential(
             nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width)
         )
+
+    def before(
+        self, x: torch.Tensor, shift: torch.Tensor, scale: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return the queries, keys and values of (batch, tokens, width)."""
+        made: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = self.heads(
+            self.qkv(self.norm(x) * (1 + scale) + shift)
+        )
+        return made
+
+    def after(
+        self, x: torch.Tensor, mixed: torch.Tensor, factors: tuple[torch.Tensor, ...]
+    ) -> torch.Tensor:
+        """Add what attention has `mixed`, and what the perceptron makes of that."""
+        gate, shift, scale, last = factors
+        x = x + gate * self.projection(mixed)
+        out: torch.Tensor = x + last * self.mlp(self.norm(x) * (1 + scale) + shift)
+        return out
 
 
 class DoubleBlock(nn.Module):
@@ -94,21 +113,16 @@ class DoubleBlock(nn.Module):
         self, image: torch.Tensor, text: torch.Tensor, conditions: torch.Tensor, by: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Map both (batch, tokens, width) to the same shapes."""
-        pairs = ((self.text, text), (self.image, image))
-        factors = [stream.modulation(conditions) for stream, _ in pairs]
-        heads = [
-            stream.split(stream.qkv(stream.norm(x) * (1 + scale) + shift))
-            for (stream, x), (shift, scale, *_) in zip(pairs, factors, strict=True)
-        ]
-        q, k, v = (torch.cat(each, dim=2) for each in zip(*heads, strict=True))
-        mixed = attended(q, k, v, by).split((text.shape[1], image.shape[1]), dim=1)
-        out = []
-        for (stream, x), part, (_, _, gate, shift, scale, last) in zip(
-            pairs, mixed, factors, strict=True
-        ):
-            x = x + gate * stream.projection(part)  # noqa: PLW2901 - the stream goes on
-            out.append(x + last * stream.mlp(stream.norm(x) * (1 + scale) + shift))
-        return out[1], out[0]
+        of_image, of_text = self.image.modulation(conditions), self.text.modulation(conditions)
+        texts = self.text.before(text, *of_text[:2])
+        images = self.image.before(image, *of_image[:2])
+        q, k, v = (torch.cat(each, dim=2) for each in zip(texts, images, strict=True))
+        mixed = attended(q, k, v, by)
+        border = text.shape[1]
+        return (
+            self.image.after(image, mixed[:, border:], of_image[2:]),
+            self.text.after(text, mixed[:, :border], of_text[2:]),
+        )
 
 
 class SingleBlock(nn.Module):
@@ -117,18 +131,20 @@ class SingleBlock(nn.Module):
     def __init__(self, sizes: "Model") -> None:
         super().__init__()
         width = sizes.width
-        self.widths = (3 * width, 4 * width)
+        self.widths = [3 * width, 4 * width]
         self.modulation = Modulation(width, 3)
         self.norm = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
         self.first = nn.Linear(width, sum(self.widths))
-        self.split = Heads(sizes)
+        self.heads = Heads(sizes)
         self.second = nn.Linear(width + 4 * width, width)
 
     def forward(self, x: torch.Tensor, conditions: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
         """Map (batch, tokens, width) to the same shape."""
         shift, scale, gate = self.modulation(conditions)
-        qkv, hidden = self.first(self.norm(x) * (1 + scale) + shift).split(self.widths, dim=-1)
-        mixed = attended(*self.split(qkv), by)
+        made = self.first(self.norm(x) * (1 + scale) + shift)
+        qkv, hidden = torch.split(made, self.widths, dim=-1)
+        q, k, v = self.heads(qkv)
+        mixed = attended(q, k, v, by)
         activated = functional.gelu(hidden, approximate="tanh")
         out: torch.Tensor = x + gate * self.second(torch.cat((mixed, activated), dim=-1))
         return out

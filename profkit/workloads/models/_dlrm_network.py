@@ -32,8 +32,7 @@ class Dlrm(nn.Module):
         )
         self.bottom = _perceptron(bottom)
         self.top = _perceptron(top)
-        pairs = torch.tril_indices(len(sizes.rows) + 1, len(sizes.rows) + 1, offset=-1)
-        self.register_buffer("pairs", pairs, persistent=False)
+        self.features = len(sizes.rows) + 1
 
     def forward(self, dense: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
         """Return logits (batch) of `dense` (batch, dense), `indices` (batch, tables, lookups)."""
@@ -41,7 +40,9 @@ class Dlrm(nn.Module):
         found = [table(indices[:, index]) for index, table in enumerate(self.tables)]
         features = torch.stack([described, *found], dim=1)
         products = features @ features.transpose(1, 2)
-        first, second = self.pairs
+        first, second = torch.tril_indices(
+            self.features, self.features, offset=-1, device=dense.device
+        )
         interactions = products[:, first, second]
         logits: torch.Tensor = self.top(torch.cat((described, interactions), dim=1))
         return logits.squeeze(1)

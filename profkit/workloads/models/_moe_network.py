@@ -61,7 +61,7 @@ class Experts(nn.Module):
         counts = torch.bincount(chosen.flatten(), minlength=len(self.gate)).tolist()
         made = [
             (functional.silu(part @ self.gate[each]) * (part @ self.up[each])) @ self.down[each]
-            for each, part in enumerate(tokens[sources].split(counts))
+            for each, part in enumerate(torch.split(tokens[sources], counts))
         ]
         weighted = torch.cat(made) * weights.flatten()[order, None]
         return torch.zeros_like(tokens).index_add(0, sources, weighted.to(tokens.dtype))

@@ -1,5 +1,6 @@
 """Recommendation model (DLRM's shape): embedding tables, pairwise interactions, perceptrons."""
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -56,9 +57,7 @@ class Model(ModelFamily):
 
     def parameters(self) -> int:
         """See `ModelFamily.parameters`."""
-        layers = [
-            pair for sizes in self.perceptrons for pair in zip(sizes, sizes[1:], strict=False)
-        ]
+        layers = [pair for sizes in self.perceptrons for pair in itertools.pairwise(sizes)]
         dense = sum((inputs + 1) * outputs for inputs, outputs in layers)
         return sum(self.rows) * self.width + dense
 

@@ -77,10 +77,10 @@ class Model(ModelFamily):
         """See `ModelFamily.check`."""
         if importlib.util.find_spec("transformers") is None:
             return "family: hf needs transformers: pip install 'profkit[zero]'"
-        from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+        from transformers import CONFIG_MAPPING
 
-        if self.architecture not in CONFIG_MAPPING_NAMES:
-            hint = nearest(self.architecture, CONFIG_MAPPING_NAMES)
+        if self.architecture not in CONFIG_MAPPING:
+            hint = nearest(self.architecture, CONFIG_MAPPING)
             return f"architecture: transformers has no {self.architecture!r}; {hint}"
         default = _default(self.architecture)
         for name in self.config:
@@ -143,9 +143,9 @@ class Model(ModelFamily):
         logits = output.logits
         loss = functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), target.flatten())
         balance = output.get("aux_loss")
-        if balance is None:
-            return loss
-        return loss + self.configured().router_aux_loss_coef * balance
+        if balance is not None:
+            loss = loss + self.configured().router_aux_loss_coef * balance
+        return loss
 
 
 def _tasks(architecture: str) -> list[str]:
