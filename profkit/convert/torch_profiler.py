@@ -12,8 +12,10 @@ from profkit.convert.base import Converted, Importable, Raw, converter
     "kernels",
     "runtime_calls",
     "annotations",
+    "python_calls",
     "collectives",
     "memory_events",
+    "kernel_metrics",
     "devices",
     pattern="rank*.pt.trace.json*",
     importable=Importable(

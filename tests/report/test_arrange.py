@@ -11,6 +11,7 @@ from profkit.result import (
     Chart,
     Document,
     Finding,
+    Interval,
     Metric,
     Provenance,
     Result,
@@ -79,6 +80,21 @@ def test_runs_are_compared_by_what_varies_and_by_their_key_numbers():
         best=((0, 2),),
         reasons={"2,2": "there is no result of the analysis steps"},
     )
+
+
+@pytest.mark.parametrize(
+    ("others", "best"), [((2.5e6, 3.5e6), ((0, 2),)), ((1.5e6, 3.5e6), ()), (None, ((0, 2),))]
+)
+def test_a_best_number_is_marked_only_where_no_other_interval_meets_its_own(others, best):
+    def about(value, ends):
+        metric = timed(value).metrics["step_time_ns"]
+        known = ends and Interval(low=ends[0], high=ends[1], confidence=0.95)
+        return Result(metrics={"step_time_ns": replace(metric, interval=known)})
+
+    view_of = arranged(
+        run("a", about(2e6, (1.9e6, 2.1e6)), batch=1), run("b", about(3e6, others), batch=2)
+    )
+    assert view_of.overview.tables[0].best == best
 
 
 def test_key_numbers_are_drawn_against_the_swept_number_with_a_series_for_the_rest():

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from profkit.capture.base import Tool
-from profkit.capture.harness import clock, facts, outcome, record
+from profkit.capture.harness import clock, facts, notes, outcome, record
 from profkit.capture.harness.launch import Ended, launch
 from profkit.capture.harness.outcome import Outcome
 from profkit.capture.harness.rank import PROGRAM
@@ -22,8 +22,8 @@ def run(spec: Spec, timeout_s: float) -> Outcome:
     there is no record.
     """
     tool, launcher = spec.load_tool(), spec.load_launcher()
-    ranks = spec.ranks()
-    unfit = tool.check(spec.steps) if spec.steps > 0 else ""
+    ranks, steps = spec.ranks(), spec.steps
+    unfit = tool.check(steps) if steps > 0 else ""
     if reason := launcher.check(len(ranks)) or unfit:
         raise ConfigError(f"{spec.tool}: {reason}")
     spec.folder.mkdir(parents=True, exist_ok=True)
@@ -33,6 +33,7 @@ def run(spec: Spec, timeout_s: float) -> Outcome:
     ended, result = None, Outcome(status="unavailable", reason=tool.unavailable())
     if not result.reason:
         ended, result = _captured(spec, tool, command, timeout_s)
+        warnings += notes.collect(spec.folder)
         warnings += [f"process {pid} could not be killed" for pid in ended.survivors]
     about = {
         **_asked(spec, tool),
