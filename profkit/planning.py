@@ -220,6 +220,7 @@ class _Checker:
         behaviour = {name: self.group(name, getattr(top, name)) for name in _GROUPS}
         behaviour |= {name: getattr(top, name) for name in _IDENTITY}
         behaviour["parallel"] = adapter(Parallel).dump_python(top.parallel, mode="json")
+        self.buildable(top)
         workload = self.workload(behaviour, top, self.launcher(behaviour))
         steps = workload.total_steps(top.steps)
         top.check(steps)
@@ -279,6 +280,11 @@ class _Checker:
         if reason := workload.unfit(top.sharding(), top.world_size):
             raise ConfigError(f"zero: {reason}")
         return workload
+
+    def buildable(self, top: Top) -> None:
+        """Raise `ConfigError` if the model cannot be built here."""
+        if reason := top.family().check():
+            raise ConfigError(f"model.{reason}")
 
     def tool(self, name: str, values: object, steps: int, ranks: Ranks) -> dict[str, Any]:
         """Check a tool's settings, and that they fit the number of steps, if that is known."""

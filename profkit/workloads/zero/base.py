@@ -75,3 +75,18 @@ def in_fp32(output: Any) -> Any:
         return leaf.float() if is_float else leaf
 
     return pytree.tree_map(widened, output)
+
+
+def cast_statistics(model: "nn.Module", dtype: "torch.dtype") -> None:
+    """Keep the running statistics of batch norms in `dtype`, as their parameters will be.
+
+    Backends cast parameters and leave buffers, and ``batch_norm`` refuses the two of different
+    types. Training normalises with the statistics of the batch, so that this changes no loss.
+    """
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    for module in model.modules():
+        if isinstance(module, _BatchNorm):
+            for name in ("running_mean", "running_var"):
+                buffer = getattr(module, name)
+                setattr(module, name, buffer if buffer is None else buffer.to(dtype))

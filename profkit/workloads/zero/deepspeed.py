@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from profkit.errors import ConfigError
 from profkit.workloads.zero.base import Backend as BaseBackend
-from profkit.workloads.zero.base import Engine, Rule, in_fp32
+from profkit.workloads.zero.base import Engine, Rule, cast_statistics, in_fp32
 
 if TYPE_CHECKING:
     import torch
@@ -64,6 +64,7 @@ class Backend(BaseBackend):
     def engine(self, process: "Process", model: "nn.Module", rule: Rule) -> Engine:
         """See `Backend.engine`."""
         deepspeed = _imported(process)
+        cast_statistics(model, process.compute_dtype)
         size = sum(each.numel() for each in model.parameters())
         engine, optimizer, *_ = deepspeed.initialize(
             model=model, optimizer=rule, config=settings(process, size), dist_init_required=False
@@ -99,6 +100,8 @@ def settings(process: "Process", size: int) -> dict[str, Any]:
     """Return DeepSpeed's configuration for a model of `size` parameters."""
     request = process.request
     zero = request.sharding()
+    # It refuses sizes that are odd.
+    bucket = min(_BUCKET, size + size % 2)
     return {
         "train_micro_batch_size_per_gpu": request.batch,
         "gradient_accumulation_steps": request.grad_accumulation,
@@ -110,8 +113,8 @@ def settings(process: "Process", size: int) -> dict[str, Any]:
         "zero_force_ds_cpu_optimizer": False,
         "zero_optimization": {
             "stage": zero.stage,
-            "reduce_bucket_size": min(_BUCKET, size),
-            "allgather_bucket_size": min(_BUCKET, size),
+            "reduce_bucket_size": bucket,
+            "allgather_bucket_size": bucket,
             # By default tensors of up to 100,000 elements stay gathered: all of a small model.
             "stage3_param_persistence_threshold": 0,
             **_offload(zero.offload, pinned=process.device.type == "cuda"),

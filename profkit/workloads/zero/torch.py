@@ -27,7 +27,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from profkit.workloads.zero.base import Backend as BaseBackend
-from profkit.workloads.zero.base import Engine, Rule, in_fp32
+from profkit.workloads.zero.base import Engine, Rule, cast_statistics, in_fp32
 
 if TYPE_CHECKING:
     from torch import nn
@@ -107,6 +107,7 @@ def _sharded(process: "Process", model: "nn.Module", rule: Rule) -> Sharded:
     from torch.distributed.fsdp import fully_shard
 
     request = process.request
+    cast_statistics(model, process.compute_dtype)
     mesh = init_device_mesh(process.device.type, (request.world_size,), mesh_dim_names=("dp",))
     for part in (*units(model), model):
         fully_shard(

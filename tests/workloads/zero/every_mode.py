@@ -3,6 +3,7 @@
 Writes ``<rank>.json`` into the folder that is its argument.
 """
 
+import gc
 import json
 import sys
 from dataclasses import replace
@@ -33,6 +34,25 @@ VARIANTS = {
     "still": {"workload": SGD | {"learning_rate": 1e-9}},
     "accumulated still": {"grad_accumulation": 2, "workload": SGD | {"learning_rate": 1e-9}},
 }
+# One tiny model of each further family, in bf16 what has batch norms.
+MODELS = {
+    "cnn": {"family": "cnn", "width": 4},
+    "vit": {"family": "vit", "layers": 1, "width": 16},
+    "moe": {"family": "moe", "layers": 1, "vocabulary": 64, "context": 8, "width": 16},
+    "dit": {"family": "dit", "double_blocks": 1, "single_blocks": 1, "grid": 2, "width": 16},
+    "dlrm": {"family": "dlrm", "rows": (50, 20, 3), "width": 4, "bottom": (8,), "top": (8,)},
+    "hf": {"family": "hf", "layers": 1, "vocabulary": 64, "context": 8, "width": 16, "hidden": 24},
+}
+VARIANTS |= {name: {"model": {"name": name, **sizes}} for name, sizes in MODELS.items()}
+VARIANTS["cnn"] |= {"precision": "bf16", "workload": SGD | {"learning_rate": 1e-3}}
+FEW = [MODES[0], "2 deepspeed none", "3 torch none", "3 deepspeed none"]
+
+
+def modes(variant):
+    """Return the modes that a variant is trained in; those of ``still`` are compared with one."""
+    if "still" in variant:
+        return MODES[:1]
+    return FEW if variant in MODELS else MODES
 
 
 def asked(mode, changes):
@@ -47,8 +67,10 @@ def main(out):
     found = {}
     with joined(asked(MODES[0], {})) as process:
         for variant, changes in VARIANTS.items():
-            for mode in MODES[:1] if "still" in variant else MODES:
+            for mode in modes(variant):
                 torch.manual_seed(0)
+                # DeepSpeed collects garbage a lot, among all objects of torch without this.
+                gc.freeze()
                 losses = program.train(replace(process, request=asked(mode, changes)))
                 found[f"{variant}: {mode}"] = losses
         (out / f"{process.rank}.json").write_text(json.dumps(found))

@@ -60,6 +60,16 @@ def test_the_losses_would_show_a_step_that_is_not_made(ranks, variant, without):
         assert max(abs(a - b) for a, b in zip(moved, still, strict=True)) > 5 * CLOSE[variant]
 
 
+@pytest.mark.parametrize("model", ["cnn", "vit", "moe", "dit", "dlrm", "hf"])
+def test_sharding_changes_nothing_about_the_losses_of_other_models(ranks, model):
+    tolerance = 2e-2 if model == "cnn" else 1e-4
+    for rank in ranks:
+        losses = [each for key, each in rank.items() if key.startswith(f"{model}: ")]
+        assert len(losses) == 4
+        for sharded in losses[1:]:
+            assert sharded == pytest.approx(losses[0], abs=tolerance)
+
+
 def test_each_rank_has_data_of_its_own(ranks):
     first, second = (rank["plain: 0 torch none"] for rank in ranks)
     assert first[0] != second[0]
