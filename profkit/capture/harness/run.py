@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from profkit.capture.base import Tool
-from profkit.capture.harness import clock, facts, outcome, record
+from profkit.capture.harness import clock, facts, outcome, record, secrecy, source
 from profkit.capture.harness.launch import Ended, launch
 from profkit.capture.harness.outcome import Outcome
 from profkit.capture.harness.rank import PROGRAM
@@ -33,6 +33,7 @@ def run(spec: Spec, timeout_s: float) -> Outcome:
     ended, result = None, Outcome(status="unavailable", reason=tool.unavailable())
     if not result.reason:
         ended, result = _captured(spec, tool, command, timeout_s)
+        warnings += secrecy.guard(spec.folder, tool)
         warnings += [f"process {pid} could not be killed" for pid in ended.survivors]
     about = {
         **_asked(spec, tool),
@@ -46,11 +47,13 @@ def run(spec: Spec, timeout_s: float) -> Outcome:
         "files": record.files(spec.folder),
         "warnings": warnings,
         "machine": facts.machine(),
-        "versions": facts.versions(),
+        "versions": facts.versions(tool),
+        "environment": facts.environment(),
+        **source.described(spec.workload),
     }
     if result.status != "ok":
         about["log_tail"] = record.tail(spec.folder / record.LOG)
-    record.write(spec.folder, about)
+    record.write(spec.folder, secrecy.masked(about))
     return result
 
 
