@@ -9,6 +9,8 @@ from profkit.capture.base import Tool
 from profkit.masking import Masker, is_secret_name
 
 _TEXTS = ("capture.log", "*.error.txt")
+# Without what was masked in these, a capture cannot be made again.
+_ASKED = ("command", "settings", "workload")
 
 
 def guard(out: Path, tool: Tool) -> list[str]:
@@ -20,11 +22,14 @@ def guard(out: Path, tool: Tool) -> list[str]:
 
 
 def masked(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of a capture without secrets, and with a warning where one was."""
-    masker = Masker()
-    shown = {key: masker.document(value, key) for key, value in record.items()}
-    shown["command"] = masker.command(record["command"], "the command line")
-    return shown | {"warnings": [*shown["warnings"], *masker.warnings()]}
+    """Return the record of a capture without secrets; a warning says where one was asked for."""
+    asked, told = Masker(), Masker()
+    shown = {
+        key: (asked if key in _ASKED else told).document(value, key)
+        for key, value in record.items()
+    }
+    shown["command"] = asked.command(record["command"], "command")
+    return shown | {"warnings": [*shown["warnings"], *asked.warnings()]}
 
 
 def _kept(out: Path, tool: Tool, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
