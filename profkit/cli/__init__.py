@@ -16,6 +16,7 @@ COMMANDS = {
     "list": ("profkit.cli.listing", "print what there is: tools, analyses, models, ..."),
     "why": ("profkit.cli.why", "say why a result is stale, or that it is fresh"),
     "query": ("profkit.cli.query", "ask the tables of all runs with SQL"),
+    "doctor": ("profkit.cli.doctor", "say which tools work on this machine, and what to do"),
     "hardware": ("profkit.cli.hardware", "measure the peaks of this machine's CPU"),
     "capture": ("profkit.capture.__main__", "job: run a workload under one tool"),
     "manifest": ("profkit.cli.manifest", "job: write what makes a run reproducible"),
