@@ -15,6 +15,7 @@ COMMANDS = {
     "plan": ("profkit.cli.plan", "print the runs that overrides select, and what is stale"),
     "list": ("profkit.cli.listing", "print what there is: tools, analyses, models, ..."),
     "why": ("profkit.cli.why", "say why a result is stale, or that it is fresh"),
+    "reproduce": ("profkit.cli.reproduce", "print what makes a run again, or make it and compare"),
     "query": ("profkit.cli.query", "ask the tables of all runs with SQL"),
     "doctor": ("profkit.cli.doctor", "say which tools work on this machine, and what to do"),
     "hardware": ("profkit.cli.hardware", "measure the peaks of this machine's CPU"),
