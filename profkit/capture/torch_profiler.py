@@ -15,7 +15,8 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from profkit import marks
 from profkit.capture._one_recording import alone
-from profkit.capture.base import Rank, Recorder, Session
+from profkit.capture.base import Rank, Recorder, Session, Trouble
+from profkit.capture.harness import permissions
 from profkit.errors import ProfkitError
 from profkit.settings import Settings
 
@@ -183,6 +184,12 @@ class Capture(Session):
         names = [each.name for each in fields(Schedule)]
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return Schedule(**{name: getattr(preset, name) for name in names} | given)
+
+    @classmethod
+    def troubles(cls) -> Iterator[Trouble]:
+        """See `Tool.troubles`."""
+        yield from super(Capture, cls).troubles()
+        yield from permissions.gpu_counters(needed_by="experimental.profiler_metrics")
 
     def check(self, steps: int) -> str:
         """See `Tool.check`."""

@@ -8,7 +8,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 from profkit.capture.base import Rank, Tool
-from profkit.capture.harness import clock, container, facts, naming, nodes, notes, outcome, record
+from profkit.capture.harness import (
+    clock,
+    container,
+    facts,
+    naming,
+    nodes,
+    notes,
+    outcome,
+    record,
+    secrecy,
+    source,
+)
 from profkit.capture.harness.launch import Ended, launch
 from profkit.capture.harness.outcome import Outcome
 from profkit.capture.harness.rank import PROGRAM
@@ -84,6 +95,7 @@ def _captured(job: Job) -> Outcome:
             left = _left(job)
         result, ranks = left.outcome, left.ranks
         warnings += notes.collect(out)
+        warnings += secrecy.guard(out, job.tool)
         warnings += [f"process {pid} could not be killed" for pid in _survivors(left)]
     about = {
         **_asked(job),
@@ -100,11 +112,13 @@ def _captured(job: Job) -> Outcome:
         "files": record.files(out),
         "warnings": warnings,
         "machine": facts.machine(),
-        "versions": facts.versions(),
+        "versions": facts.versions(job.tool),
+        "environment": facts.environment(),
+        **source.described(job.spec.workload),
     }
     if result.status != "ok":
         about["log_tail"] = record.tail(out / record.LOG)
-    record.write(out, about)
+    record.write(out, secrecy.masked(about))
     return result
 
 

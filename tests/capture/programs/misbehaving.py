@@ -20,6 +20,10 @@ class Workload(Program):
 def misbehave(how):
     if how == "raise":
         raise ValueError("the loss is not a number\nsecond line")
+    if how.startswith("tell"):
+        print(os.environ)
+    if how == "tell and raise":
+        raise ValueError("bad token " + os.environ["MY_CANARY_SECRET"])
     if how == "exit":
         sys.exit(7)
     if how == "exhaust":
