@@ -23,6 +23,7 @@ def main(argv: Sequence[str]) -> None:
         out=str(options.out.resolve()),
         repeat=options.repeat,
         attempt=options.attempt,
+        memory_limit_mb=options.memory_limit_mb,
         settings=from_json("--settings", options.settings),
         workload=from_json("--workload", options.workload),
     )
@@ -45,6 +46,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--settings", default="{}", help="settings of the tool, as JSON")
     parser.add_argument("--workload", default="{}", help="what to run, as JSON")
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds until it is killed")
+    parser.add_argument(
+        "--memory-limit-mb", type=int, default=0, help="memory until it is killed; 0 is all of it"
+    )
     return parser
 
 

@@ -57,11 +57,12 @@ def judged(ended: Ended, timeout_s: float, error: str, log: str, missing: Sequen
     if ended.timed_out:
         reason = f"not finished after {timeout_s:g} s; the log says where each rank was"
         return Outcome(status="timeout", reason=reason)
+    if ended.stopped:
+        return Outcome(status="oom", reason=f"{ended.stopped}; {_SMALLER}")
     # A wrapper may end well although what it wrapped did not, so the ranks' errors count first.
     if ended.exit_code == 0 and not error:
-        if not missing:
-            return Outcome(status="ok")
-        return Outcome(status="error", reason=f"no file matches {', '.join(missing)}")
+        reason = f"no file matches {', '.join(missing)}" if missing else ""
+        return Outcome(status="error" if missing else "ok", reason=reason)
     summary = error.partition("\n")[0] or f"exit status {ended.exit_code}; the log says more"
     if _OUT_OF_MEMORY.search(error or log):
         return Outcome(status="oom", reason=f"{summary}; {_SMALLER}")

@@ -2,17 +2,28 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from profkit.capture.base import Tool
-from profkit.capture.harness import clock, facts, outcome, record
+from profkit.capture.harness import clock, conditions, facts, memory, outcome, record, space
 from profkit.capture.harness.launch import Ended, launch
 from profkit.capture.harness.outcome import Outcome
 from profkit.capture.harness.rank import PROGRAM
 from profkit.capture.harness.spec import Spec, exported
 from profkit.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Left:
+    """What a command left."""
+
+    ended: Ended
+    outcome: Outcome
+    conditions: dict[str, Any]
+    dropped: list[str]
+    """Files that were removed because the disk was full."""
 
 
 def run(spec: Spec, timeout_s: float) -> Outcome:
@@ -30,10 +41,11 @@ def run(spec: Spec, timeout_s: float) -> Outcome:
     started, before_s = datetime.now(UTC), time.monotonic()
     command = launcher.command(PROGRAM, len(ranks))
     warnings = record.earlier_warning(spec.folder)
-    ended, result = None, Outcome(status="unavailable", reason=tool.unavailable())
+    left, result = None, Outcome(status="unavailable", reason=tool.unavailable())
     if not result.reason:
-        ended, result = _captured(spec, tool, command, timeout_s)
-        warnings += [f"process {pid} could not be killed" for pid in ended.survivors]
+        left = _captured(spec, tool, command, timeout_s)
+        result = left.outcome
+        warnings += _warnings(spec, left)
     about = {
         **_asked(spec, tool),
         **asdict(result),
@@ -41,10 +53,11 @@ def run(spec: Spec, timeout_s: float) -> Outcome:
         "started": started.isoformat(),
         "ended": datetime.now(UTC).isoformat(),
         "elapsed_s": round(time.monotonic() - before_s, 3),
-        "exit_code": None if ended is None else ended.exit_code,
+        "exit_code": None if left is None else left.ended.exit_code,
         "ranks": [rank.label for rank in ranks],
         "files": record.files(spec.folder),
         "warnings": warnings,
+        "conditions": {} if left is None else left.conditions,
         "machine": facts.machine(),
         "versions": facts.versions(),
     }
@@ -54,21 +67,41 @@ def run(spec: Spec, timeout_s: float) -> Outcome:
     return result
 
 
-def _captured(
-    spec: Spec, tool: Tool, command: Sequence[str], timeout_s: float
-) -> tuple[Ended, Outcome]:
+def _captured(spec: Spec, tool: Tool, command: Sequence[str], timeout_s: float) -> Left:
     """Run the command and judge what it left."""
-    record.clear(spec.folder)
+    out = spec.folder
+    record.clear(out)
     # Without buffers, what a killed process printed is in the log.
     spec = replace(spec, deadline_s=time.time() + timeout_s)
     environment = {**exported(spec), "PYTHONUNBUFFERED": "1"}
-    log = spec.folder / record.LOG
-    ended = launch(command, environment, log, timeout_s, spec.token)
-    clock.collect(spec.folder)
+    limit = memory.Limit(limit_mb=spec.memory_limit_mb, at_first=memory.available())
+    with space.kept(out), conditions.watched() as machine:
+
+        def watch() -> str:
+            machine.look()
+            return limit.exceeded(memory.available())
+
+        ended = launch(command, environment, out / record.LOG, timeout_s, spec.token, watch)
+        is_full, readings = space.is_full(out), machine.summary()
     labels = [rank.label for rank in spec.ranks()]
-    missing = outcome.missing_files(tool, spec.folder, labels)
-    error, text = outcome.first_error(spec.folder), "\n".join(record.tail(log))
-    return ended, outcome.judged(ended, timeout_s, error, text, missing)
+    dropped = space.drop_unfinished(out, labels) if is_full else []
+    clock.collect(out)
+    missing = outcome.missing_files(tool, out, labels)
+    error, text = outcome.first_error(out), "\n".join(record.tail(out / record.LOG))
+    result = outcome.judged(ended, timeout_s, error, text, missing)
+    if is_full:
+        result = Outcome(status="error", reason=f"no space is left on the disk of {out}")
+    return Left(ended=ended, outcome=result, conditions=readings, dropped=dropped)
+
+
+def _warnings(spec: Spec, left: Left) -> list[str]:
+    """Return what makes the capture doubtful."""
+    killing = [f"process {pid} could not be killed" for pid in left.ended.survivors]
+    removed = [
+        f"removed, as the disk was full when it was written: {name}" for name in left.dropped
+    ]
+    earlier = [each["conditions"] for each in record.siblings(spec.folder)]
+    return [*killing, *removed, *conditions.warnings(left.conditions, earlier)]
 
 
 def _asked(spec: Spec, tool: Tool) -> dict[str, Any]:
