@@ -4,13 +4,17 @@ import argparse
 import sys
 import uuid
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from profkit import events
 from profkit.capture.harness import record
-from profkit.capture.harness.run import run
+from profkit.capture.harness.guard import guarded
+from profkit.capture.harness.outcome import Outcome
+from profkit.capture.harness.run import lost, run
 from profkit.capture.harness.spec import Spec
 from profkit.errors import ProfkitError
+from profkit.records import read_capture
 from profkit.settings import from_json
 
 
@@ -30,11 +34,30 @@ def main(argv: Sequence[str]) -> None:
     log = str(options.out / record.LOG)
     about = {"stage": "capture", "run": spec.run, "name": spec.tool, "repeat": spec.repeat}
     events.emit("started", **about, log=log)
-    outcome = run(spec, options.timeout)
+    outcome = _captured(spec, options.timeout)
     event = "finished" if outcome.status == "ok" else "failed"
     events.emit(event, **about, log=log, status=outcome.status, reason=outcome.reason)
     if outcome.reason:
         print(f"{spec.tool}: {outcome.status}: {outcome.reason}", file=sys.stderr)  # noqa: T201
+
+
+def _captured(spec: Spec, timeout_s: float) -> Outcome:
+    """Return what became of the capture; raises SystemExit if it left no record."""
+    started = datetime.now(UTC)
+    status = guarded(lambda: _made(spec, timeout_s))
+    if status < 0:
+        return lost(spec, -status, started)
+    if status > 0:
+        sys.exit(status)
+    made = read_capture(spec.folder / record.NAME)
+    return Outcome(status=made["status"], reason=made["reason"])
+
+
+def _made(spec: Spec, timeout_s: float) -> None:
+    try:
+        run(spec, timeout_s)
+    except ProfkitError as error:
+        sys.exit(f"profkit: {error}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -15,7 +15,8 @@ from profkit.capture.harness import lifetime
 
 # Memory can fill by gigabytes a second.
 _LOOK_S = 0.2
-_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that ask a process to end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +67,7 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
             ended = _waited(process, timeout_s, watch)
         finally:
             # A second signal must not stop the killing half-way.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
             survivors = lifetime.end_all(mark, spared)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return replace(ended, survivors=tuple(survivors))
@@ -96,7 +97,7 @@ def _stoppable() -> Iterator[None]:
         del frame
         sys.exit(128 + signum)
 
-    before = {signum: signal.signal(signum, stop) for signum in _STOPS}
+    before = {signum: signal.signal(signum, stop) for signum in STOPS}
     try:
         yield
     finally:

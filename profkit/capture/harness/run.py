@@ -7,7 +7,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 from profkit.capture.base import Tool
-from profkit.capture.harness import clock, conditions, facts, memory, outcome, record, space
+from profkit.capture.harness import (
+    clock,
+    conditions,
+    facts,
+    lifetime,
+    memory,
+    outcome,
+    record,
+    space,
+)
 from profkit.capture.harness.launch import Ended, launch
 from profkit.capture.harness.outcome import Outcome
 from profkit.capture.harness.rank import PROGRAM
@@ -33,13 +42,12 @@ def run(spec: Spec, timeout_s: float) -> Outcome:
     there is no record.
     """
     tool, launcher = spec.load_tool(), spec.load_launcher()
-    ranks = spec.ranks()
     unfit = tool.check(spec.steps) if spec.steps > 0 else ""
-    if reason := launcher.check(len(ranks)) or unfit:
+    if reason := launcher.check(len(spec.ranks())) or unfit:
         raise ConfigError(f"{spec.tool}: {reason}")
     spec.folder.mkdir(parents=True, exist_ok=True)
     started, before_s = datetime.now(UTC), time.monotonic()
-    command = launcher.command(PROGRAM, len(ranks))
+    command = launcher.command(PROGRAM, len(spec.ranks()))
     warnings = record.earlier_warning(spec.folder)
     left, result = None, Outcome(status="unavailable", reason=tool.unavailable())
     if not result.reason:
@@ -47,24 +55,52 @@ def run(spec: Spec, timeout_s: float) -> Outcome:
         result = left.outcome
         warnings += _warnings(spec, left)
     about = {
-        **_asked(spec, tool),
         **asdict(result),
         "command": command,
         "started": started.isoformat(),
-        "ended": datetime.now(UTC).isoformat(),
         "elapsed_s": round(time.monotonic() - before_s, 3),
         "exit_code": None if left is None else left.ended.exit_code,
-        "ranks": [rank.label for rank in ranks],
-        "files": record.files(spec.folder),
         "warnings": warnings,
         "conditions": {} if left is None else left.conditions,
+    }
+    _leave(spec, tool, about)
+    return result
+
+
+def lost(spec: Spec, signum: int, started: datetime) -> Outcome:
+    """Clean up after a capture whose process was killed by `signum`, and write its record."""
+    survivors = lifetime.end_all(spec.token, ())
+    tool, launcher = spec.load_tool(), spec.load_launcher()
+    spec.folder.mkdir(parents=True, exist_ok=True)
+    space.release(spec.folder)
+    clock.collect(spec.folder)
+    reason = f"the process that captures was killed by signal {signum}; the ranks were ended"
+    result = Outcome(status="error", reason=reason)
+    about = {
+        **asdict(result),
+        "command": launcher.command(PROGRAM, len(spec.ranks())),
+        "started": started.isoformat(),
+        "elapsed_s": round((datetime.now(UTC) - started).total_seconds(), 3),
+        "exit_code": -signum,
+        "warnings": [f"process {pid} could not be killed" for pid in survivors],
+        "conditions": {},
+    }
+    _leave(spec, tool, about)
+    return result
+
+
+def _leave(spec: Spec, tool: Tool, about: dict[str, Any]) -> None:
+    """Write the record, with what is the same for every capture added to what `about` says."""
+    if about["status"] != "ok":
+        about["log_tail"] = record.tail(spec.folder / record.LOG)
+    same = {
+        "ended": datetime.now(UTC).isoformat(),
+        "ranks": [rank.label for rank in spec.ranks()],
+        "files": record.files(spec.folder),
         "machine": facts.machine(),
         "versions": facts.versions(),
     }
-    if result.status != "ok":
-        about["log_tail"] = record.tail(spec.folder / record.LOG)
-    record.write(spec.folder, about)
-    return result
+    record.write(spec.folder, {**_asked(spec, tool), **about, **same})
 
 
 def _captured(spec: Spec, tool: Tool, command: Sequence[str], timeout_s: float) -> Left:

@@ -1,10 +1,13 @@
 """Room on the disk: what the record of a capture needs is kept free, and a full disk is told."""
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from profkit.errors import ProfkitError
 
 # More than a record with its log's tail takes, or the steps of some thousand steps.
 _KEPT_BYTES = 1 << 20
@@ -17,14 +20,26 @@ _KEPT_FILES = (".steps.json", ".steps.part", ".error.txt")
 
 @contextmanager
 def kept(out: Path) -> Iterator[None]:
-    """Keep room in `out` for what is written after the capture; raises OSError if there is none."""
-    path = out / _KEPT
-    with path.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, _KEPT_BYTES)
+    """Keep room in `out` for what is written after the capture.
+
+    Raises `ProfkitError` if there is none.
+    """
     try:
+        with (out / _KEPT).open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, _KEPT_BYTES)
         yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        hint = "make room and run again"
+        raise ProfkitError(f"no space is left on the disk of {out}", hint=hint) from None
     finally:
-        path.unlink(missing_ok=True)
+        release(out)
+
+
+def release(out: Path) -> None:
+    """Give back the room kept in `out`, also by a capture that was killed."""
+    (out / _KEPT).unlink(missing_ok=True)
 
 
 def is_full(folder: Path) -> bool:

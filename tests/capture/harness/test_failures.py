@@ -108,16 +108,27 @@ def test_a_capture_that_is_told_to_stop_leaves_no_record_and_no_process(
     assert not (tmp_path / "capture.json").exists()
 
 
-def test_ranks_end_with_a_capture_that_is_killed(arguments_of, misbehaving, tmp_path):
+def test_a_capture_that_is_killed_takes_all_with_it(arguments_of, misbehaving, tmp_path):
     process = launched(arguments_of, tmp_path, misbehaving("hang"))
     process.kill()
     process.wait(10)
-    left = running(tmp_path)
-    psutil.wait_procs([each for each in left if "sleep" not in each.name()], timeout=5)
-    # What has broken away from the rank is not the kernel's to end, and nobody is left to.
-    left = running(tmp_path)
-    assert [each.name() for each in left] == ["sleep"]
-    left[0].kill()
+    psutil.wait_procs(running(tmp_path), timeout=5)
+    assert running(tmp_path) == []
+    assert not (tmp_path / "capture.json").exists()
+
+
+def test_a_capture_whose_inner_process_is_killed_says_so(arguments_of, misbehaving, tmp_path):
+    process = launched(arguments_of, tmp_path, misbehaving("hang"))
+    (inner,) = psutil.Process(process.pid).children()
+    inner.kill()
+    assert process.wait(10) == 0
+    assert running(tmp_path) == []
+    record = json.loads((tmp_path / "capture.json").read_text())
+    assert (record["status"], record["exit_code"]) == ("error", -signal.SIGKILL)
+    assert record["reason"].startswith("the process that captures was killed by signal 9")
+    assert "in the fourth step" in record["log_tail"]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["capture.json", "capture.log", "rank0_dp0_tp0_pp0.steps.json"]
 
 
 def test_an_unavailable_tool_is_recorded_with_its_reason(monkeypatch, tmp_path, capsys):
