@@ -24,7 +24,7 @@ DEFAULT = {
 }
 
 MISBEHAVING = '''
-"""A program that does, in its fourth step, what ``how`` says."""
+"""A program that does, in its fourth step, what ``how`` says, unless a file ``well`` is there."""
 
 import json, os, signal, subprocess, sys, time
 from dataclasses import dataclass
@@ -38,6 +38,17 @@ class Workload(Settings):
 
 
 def misbehave(how):
+    if how == "fill":
+        out = json.loads(os.environ["PROFKIT_CAPTURE"])["out"]
+        with open(f"{out}/rank0_dp0_tp0_pp0.half.json", "wb", buffering=0) as file:
+            while file.write(bytes(1 << 20)):
+                pass
+    if how == "gobble":
+        kept = []
+        for _ in range(40):
+            # Touched, so that the pages are really there.
+            kept.append(bytearray(os.urandom(1 << 20)) * 25)
+            time.sleep(0.1)
     if how == "raise":
         raise ValueError("the loss is not a number\\nsecond line")
     if how == "exit":
@@ -53,10 +64,13 @@ def misbehave(how):
 
 if __name__ == "__main__":
     request = json.loads(sys.argv[2])
+    how = "" if os.path.exists("well") else request["workload"]["how"]
+    if how == "early":
+        sys.exit()
     for index in profkit.steps(request["steps"], samples=2):
         if index == 3:
             print("in the fourth step")
-            misbehave(request["workload"]["how"])
+            misbehave(how)
 '''
 
 
