@@ -101,7 +101,9 @@ def _parse(parser: OverridesParser, overrides: Sequence[str]) -> list[Override]:
             parsed += parser.parse_overrides([override])
         except HydraException as error:
             reason = str(error).strip().partition("\n")[0]
-            hint = "it follows Hydra's grammar; quote text with spaces or brackets in it"
+            hint = (
+                "it follows Hydra's grammar; put text with commas, = or brackets in further quotes"
+            )
             raise ConfigError(f"cannot read {override!r}: {reason}", hint=hint) from None
     return parsed
 

@@ -23,6 +23,8 @@ from profkit.imports import imported
 from profkit.plan import AnalysisPlan, Plan, Run, ToolPlan, source
 from profkit.report.settings import Settings as ReportSettings
 from profkit.settings import adapter, checked, known
+from profkit.workloads import program
+from profkit.workloads.base import Program
 from profkit.workloads.runtime.request import Request, without_choices
 from profkit.workloads.zero import Zero
 
@@ -63,11 +65,11 @@ class Top(Request):
     report: dict[str, Any] = field(default_factory=dict)
     """Settings of the report."""
 
-    def check(self) -> None:
-        """Raise `ConfigError` if the numbers do not fit one another."""
-        if self.warmup_steps >= self.steps:
+    def check(self, steps: int) -> None:
+        """Raise `ConfigError` if `steps`, unless it is -1, leave none to measure."""
+        if 0 <= steps <= self.warmup_steps:
             raise ConfigError(
-                f"warmup_steps: {self.warmup_steps} of {self.steps} steps leave none to measure",
+                f"warmup_steps: {self.warmup_steps} of {steps} steps leave none to measure",
                 hint="raise steps or lower warmup_steps",
             )
 
@@ -201,19 +203,20 @@ class _Checker:
 
     def top(self, values: Mapping[str, Any]) -> Top:
         """Check the keys of ``conf/config.yaml``, and that there is no other."""
-        top = checked("", Top, dict(values))
-        top.check()
-        return top
+        return checked("", Top, dict(values))
 
     def run(self, composed: Composed, top: Top) -> Run:
         """Return the run that one configuration describes."""
         behaviour = {name: self.group(name, getattr(top, name)) for name in _GROUPS}
         behaviour |= {name: getattr(top, name) for name in _IDENTITY}
         self.launchable(behaviour)
-        chosen = {name: self.tool(name, each, top) for name, each in top.tools.items()}
+        workload = self.workload(behaviour, top)
+        steps = workload.total_steps(top.steps)
+        top.check(steps)
+        chosen = {name: self.tool(name, each, steps) for name, each in top.tools.items()}
         settings = self.analyses(top.analyses, tuple(chosen))
         return Run(
-            name=_name(behaviour),
+            name=_name(behaviour, workload.subject(behaviour["model"]["name"])),
             behaviour=behaviour,
             hardware=self.section("hardware", Hardware, top.hardware),
             tools=chosen,
@@ -254,11 +257,21 @@ class _Checker:
         if reason := launcher.check(behaviour["world_size"]):
             raise ConfigError(f"launcher: {reason}")
 
-    def tool(self, name: str, values: object, top: Top) -> dict[str, Any]:
-        """Check a tool's settings, and that they fit the number of steps."""
+    def workload(self, behaviour: Mapping[str, Any], top: Top) -> Program:
+        """Return the program; raises `ConfigError` if it cannot run here, or sharded like this."""
+        workload = program(behaviour)
+        if reason := workload.check(Path.cwd()):
+            raise ConfigError(f"workload.{reason}")
+        if reason := workload.unfit(top.sharding(), top.world_size):
+            raise ConfigError(f"zero: {reason}")
+        return workload
+
+    def tool(self, name: str, values: object, steps: int) -> dict[str, Any]:
+        """Check a tool's settings, and that they fit the number of steps, if that is known."""
         kind = known("tool", name, tools())
         settings = self.section(f"tools.{name}", kind, values)
-        if reason := checked(f"tools.{name}", kind, settings).check(top.steps):
+        tool = checked(f"tools.{name}", kind, settings)
+        if reason := tool.check(steps) if steps > 0 else "":
             raise ConfigError(f"tools.{name}: {reason}")
         return settings
 
@@ -330,15 +343,24 @@ def _later(override: str) -> bool:
     return key in ("analysis", "repeats", "exclusive") or key.startswith(("analyses.", "report"))
 
 
-def _name(behaviour: Mapping[str, Any]) -> str:
-    """Return a readable name, unique by the content of `behaviour`."""
+def _name(behaviour: Mapping[str, Any], subject: str) -> str:
+    """Return a readable name of a run of `subject`, unique by the content of `behaviour`."""
     digest = hashlib.sha256(json.dumps(behaviour, sort_keys=True).encode()).hexdigest()[:8]
     words = (
-        behaviour["model"]["name"],
+        subject,
         behaviour["workload"]["name"],
         f"b{behaviour['batch']}",
         f"w{behaviour['world_size']}",
-        behaviour["zero"]["name"],
+        *_sharding_words(behaviour["zero"]),
         behaviour["precision"],
+        *([] if behaviour["compile"] == "none" else ["compile", behaviour["compile"]]),
     )
     return "-".join([*map(str, words), digest])
+
+
+def _sharding_words(zero: Mapping[str, Any]) -> list[str]:
+    """Return what tells one way of sharding from another, for example ``zero2 deepspeed``."""
+    if zero["stage"] == 0:
+        return [zero["name"]]
+    offloaded = [] if zero["offload"] == "none" else ["offload", zero["offload"]]
+    return [zero["name"], zero["backend"], *offloaded]

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import NonNegativeInt, PositiveInt
 
+from profkit import marks
+from profkit.capture._one_recording import alone
 from profkit.capture.base import Rank, Recorder, Session
 from profkit.errors import ProfkitError
 from profkit.settings import Settings
@@ -33,6 +35,11 @@ class Schedule:
     warmup: int
     active: int
     repeat: int
+
+    @property
+    def first(self) -> int:
+        """Number of the first step that is recorded, from 0."""
+        return self.skip_first + self.wait + self.warmup
 
     @property
     def steps(self) -> int:
@@ -191,11 +198,22 @@ class Capture(Session):
     @contextmanager
     def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:
         """See `Session.record`."""
-        recording = _Recording(self.profiler(out, rank))
-        try:
-            yield recording
-        finally:
-            recording.end()
+        profiler = self.profiler(out, rank)
+        recording = _Recording(profiler)
+        with alone(profiler):
+            try:
+                yield recording
+            finally:
+                recording.end()
+        # Only a workload that does not say its number of steps beforehand gets as far.
+        if recording.steps <= self.cycles.first:
+            raise ProfkitError(
+                f"the workload made {recording.steps} steps, and the first that is recorded is"
+                f" number {self.cycles.first + 1}",
+                hint="lower tools.torch_profiler.skip_first, wait or warmup, or let it run longer",
+            )
+        if reason := self.check(recording.steps):
+            marks.note(f"Less was recorded than asked for: {reason}.")
 
     def profiler(self, out: Path, rank: Rank) -> "profile":
         """Return PyTorch's profiler, not started."""
@@ -252,6 +270,7 @@ class _Recording:
     def __init__(self, profiler: "profile") -> None:
         self.profiler = profiler
         self.started = False
+        self.steps = 0
 
     def begin(self) -> None:
         """See `Recorder.begin`."""
@@ -260,6 +279,7 @@ class _Recording:
 
     def step(self) -> None:
         """See `Recorder.step`."""
+        self.steps += 1
         self.profiler.step()
 
     def end(self) -> None:

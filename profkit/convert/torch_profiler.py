@@ -14,6 +14,7 @@ from profkit.convert.base import Converted, Importable, Raw, converter
     "annotations",
     "collectives",
     "memory_events",
+    "kernel_metrics",
     "devices",
     pattern="rank*.pt.trace.json*",
     importable=Importable(

@@ -29,11 +29,11 @@ MISBEHAVING = '''
 import json, os, signal, subprocess, sys, time
 from dataclasses import dataclass
 import profkit
-from profkit.settings import Settings
+from profkit.workloads.base import Program
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workload(Settings):
+class Workload(Program):
     how: str = ""
 
 

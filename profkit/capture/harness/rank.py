@@ -15,6 +15,7 @@ from profkit.capture.harness import lifetime
 from profkit.capture.harness.clock import StepClock
 from profkit.capture.harness.outcome import leave_error
 from profkit.capture.harness.spec import Spec, rank_of, received
+from profkit.errors import ProfkitError
 from profkit.settings import known
 
 PROGRAM = ("-m", "profkit.capture.harness.rank")
@@ -42,6 +43,9 @@ def main() -> None:
             text = stop.code if isinstance(stop.code, str) else f"exit status {stop.code}"
             leave_error(spec.folder, rank, " ".join(text.split()), "")
         raise
+    except ProfkitError as error:
+        leave_error(spec.folder, rank, " ".join(str(error).split()), "")
+        sys.exit(str(error))
     except BaseException as error:
         summary = "".join(traceback.format_exception_only(error))
         leave_error(spec.folder, rank, summary, traceback.format_exc())
@@ -57,6 +61,8 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
         StepClock(spec.folder, rank, recorder, progress) as clock,
     ):
         marks.listen(clock, markers=_markers() if tool.markers else ())
+        # A process that the workload forks, such as a DataLoader's worker, is no rank.
+        os.register_at_fork(after_in_child=marks.listen)
         run_workload(spec)
     faulthandler.cancel_dump_traceback_later()
     # Spares the interpreter a last walk over torch's objects: half a second of each capture.

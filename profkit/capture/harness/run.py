@@ -13,6 +13,7 @@ from profkit.capture.harness import (
     facts,
     lifetime,
     memory,
+    notes,
     outcome,
     record,
     space,
@@ -42,7 +43,8 @@ def run(spec: Spec, timeout_s: float) -> Outcome:
     there is no record.
     """
     tool, launcher = spec.load_tool(), spec.load_launcher()
-    unfit = tool.check(spec.steps) if spec.steps > 0 else ""
+    steps = spec.steps
+    unfit = tool.check(steps) if steps > 0 else ""
     if reason := launcher.check(len(spec.ranks())) or unfit:
         raise ConfigError(f"{spec.tool}: {reason}")
     spec.folder.mkdir(parents=True, exist_ok=True)
@@ -82,7 +84,10 @@ def lost(spec: Spec, signum: int, started: datetime) -> Outcome:
         "started": started.isoformat(),
         "elapsed_s": round((datetime.now(UTC) - started).total_seconds(), 3),
         "exit_code": -signum,
-        "warnings": [f"process {pid} could not be killed" for pid in survivors],
+        "warnings": [
+            *notes.collect(spec.folder),
+            *(f"process {pid} could not be killed" for pid in survivors),
+        ],
         "conditions": {},
     }
     _leave(spec, tool, about)
@@ -137,7 +142,8 @@ def _warnings(spec: Spec, left: Left) -> list[str]:
         f"removed, as the disk was full when it was written: {name}" for name in left.dropped
     ]
     earlier = [each["conditions"] for each in record.siblings(spec.folder)]
-    return [*killing, *removed, *conditions.warnings(left.conditions, earlier)]
+    said = notes.collect(spec.folder)
+    return [*said, *killing, *removed, *conditions.warnings(left.conditions, earlier)]
 
 
 def _asked(spec: Spec, tool: Tool) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from profkit.capture.base import Rank, Tool
 from profkit.capture.launchers import launcher as launcher_named
 from profkit.capture.launchers.base import RankLauncher
 from profkit.settings import checked
+from profkit.workloads import program
 
 VARIABLE = "PROFKIT_CAPTURE"
 """Environment variable with the `Spec` as JSON; every process of a capture has it."""
@@ -65,7 +66,7 @@ class Spec:
     @property
     def steps(self) -> int:
         """Number of steps that the workload will run, -1 if it does not say."""
-        return int(self.workload.get("steps", -1))
+        return program(self.workload).total_steps(int(self.workload.get("steps", -1)))
 
     def ranks(self) -> list[Rank]:
         """Return every rank of the run."""

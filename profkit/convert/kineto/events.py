@@ -47,6 +47,7 @@ class Args(
         "blocks_per_sm": "blocks per SM",
         "warps_per_sm": "warps per SM",
         "occupancy": "est. achieved occupancy %",
+        "label": "name",
         "collective": "Collective name",
         "group": "Process Group Name",
         "group_description": "Process Group Description",
@@ -77,6 +78,8 @@ class Args(
     stream: Number = -1
     size: Number = -1
     kind: Number = ""
+    label: Number = ""
+    """On metadata events: what a process or thread is called."""
     grid: msgspec.Raw = _NO_JSON
     block: msgspec.Raw = _NO_JSON
     registers: Number = -1
@@ -98,6 +101,8 @@ class Args(
     device_id: Number = -1
     allocated: Number = -1
     reserved: Number = -1
+    counters: Any = None
+    """Hardware counters by name, on the ranges that have them: filled in by `counters`."""
 
 
 NO_ARGS = Args()
@@ -231,11 +236,12 @@ def _hexadecimal(value: str) -> int:
 
 
 def floats(values: list[Any]) -> NDArray[np.float64]:
-    """Return values as floats, NaN where there is no number."""
+    """Return values as floats, NaN where there is no finite number."""
     try:
-        return np.array(values, dtype=np.float64)
+        found = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        return np.array([_float(value) for value in values], dtype=np.float64)
+        found = np.array([_float(value) for value in values], dtype=np.float64)
+    return np.where(np.isfinite(found), found, np.nan)
 
 
 def _float(value: Any) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from profkit.convert.kineto.counters import add_counters
 from profkit.convert.kineto.events import (
     EXACT_BELOW_US,
     LATEST_NS,
@@ -17,10 +18,12 @@ from profkit.convert.kineto.events import (
     FloatEvent,
     loose,
 )
+from profkit.convert.kineto.messages import RANKS_BELOW, plausible
 from profkit.convert.kineto.source import Source
 from profkit.convert.kineto.text import (
     TRAILING,
     byte_of,
+    decoded,
     holds_nan,
     last_event,
     last_event_end,
@@ -65,7 +68,7 @@ class Header(msgspec.Struct):
         info = self.distributedInfo
         rank = info.get("rank") if isinstance(info, dict) else None
         try:
-            return int(rank) if rank is not None else -1
+            return plausible(int(rank), RANKS_BELOW) if rank is not None else -1
         except (TypeError, ValueError, OverflowError):
             return -1
 
@@ -148,9 +151,10 @@ class Reader:
     def _header(self, text: bytes) -> Header:
         for candidate in (text, without_nan(text)):
             try:
-                return msgspec.json.decode(candidate, type=Header)
+                header: Header = decoded(candidate, Header)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
+            return header
         self.notes.append("The keys beside the events are damaged and were not read.")
         return Header()
 
@@ -197,8 +201,10 @@ class Reader:
     def _document(self, text: bytes) -> list[Event]:
         kind: type[FloatDocument | DecimalDocument]
         kind = DecimalDocument if self._exact else FloatDocument
-        document = msgspec.json.decode(b'{"traceEvents":[' + text, type=kind)
+        whole = b'{"traceEvents":[' + text
+        document = decoded(whole, kind)
         self.header.merge(document)
+        add_counters(document.traceEvents, whole, whole=True)
         return list(document.traceEvents)
 
     def _timed(self, events: list[Event], text: bytes, used: int) -> list[Event]:
@@ -230,20 +236,24 @@ class Reader:
     def _decode_strictly(self, text: bytes) -> list[Event]:
         kind: Any = list[DecimalEvent] if self._exact else list[FloatEvent]
         try:
-            return msgspec.json.decode(text, type=kind)  # type: ignore[no-any-return]
+            events: list[Event] = decoded(text, kind)
         except msgspec.ValidationError:
             return self._decode_loosely(text)
+        add_counters(events, text)
+        return events
 
     def _decode_loosely(self, text: bytes) -> list[Event]:
         kind = DecimalEvent if self._exact else FloatEvent
         decoder = msgspec.json.Decoder(kind)
         events: list[Event] = []
-        for raw in msgspec.json.decode(text, type=list[msgspec.Raw]):
+        for raw in decoded(text, list[msgspec.Raw]):
             try:
-                events.append(decoder.decode(raw))
+                event: Event | None = decoder.decode(raw)
             except msgspec.ValidationError:
-                if (event := loose(raw)) is not None:
-                    events.append(event)
+                event = loose(raw)
+            if event is not None:
+                add_counters([event], b"[" + bytes(raw) + b"]")
+                events.append(event)
         return events
 
     def _salvage(self, text: bytes, offset: int) -> list[Event]:

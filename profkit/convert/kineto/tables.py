@@ -10,6 +10,7 @@ import pyarrow as pa
 from profkit import schema
 from profkit.convert.kineto.collectives import communication
 from profkit.convert.kineto.columns import ANNOTATION, COPY, KERNEL, Column, Gathered, Text
+from profkit.convert.kineto.counters import kernel_metrics
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import (
     any_row,
@@ -58,6 +59,7 @@ class Linker:
             "runtime_calls": self._runtime_calls(),
             "annotations": self._annotations(),
             "memory_events": self._memory_events(),
+            "kernel_metrics": self._kernel_metrics(),
         }
 
     @cached_property
@@ -332,6 +334,10 @@ class Linker:
             step=np.concatenate([self.op_step[rows], at_or(self.op_step, op_row, around)]),
         )
 
+    def _kernel_metrics(self) -> pa.Table:
+        columns = kernel_metrics(self, self.gathered.columns("counters"))
+        return self._table("kernel_metrics", len(columns["kernel"]), **columns)
+
     def _memory_events(self) -> pa.Table:
         memory = self.memory
         rows = np.argsort(memory["start"], kind="stable")
@@ -348,6 +354,9 @@ class Linker:
             reserved_bytes=memory["reserved"][rows],
             op=parents[rows],
             step=self._host_step(memory["start"][rows]),
+            action=pa.DictionaryArray.from_arrays(
+                pa.array((memory["size"][rows] < 0).astype(np.int32)), ["alloc", "free"]
+            ),
         )
 
 

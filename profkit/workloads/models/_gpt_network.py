@@ -63,7 +63,7 @@ class Gpt(nn.Module):
         super().__init__()
         self.tokens = nn.Embedding(sizes.vocabulary, sizes.width)
         self.positions = nn.Embedding(sizes.context, sizes.width)
-        self.blocks = nn.Sequential(*(Block(sizes) for _ in range(sizes.layers)))
+        self.blocks = nn.ModuleList(Block(sizes) for _ in range(sizes.layers))
         self.norm = nn.LayerNorm(sizes.width)
         self.head = nn.Linear(sizes.width, sizes.vocabulary, bias=False)
         self.apply(_initialise)
@@ -73,7 +73,9 @@ class Gpt(nn.Module):
         """Return the logits of the next token at every position."""
         positions = torch.arange(tokens.shape[-1], device=tokens.device)
         x = self.tokens(tokens) + self.positions(positions)
-        logits: torch.Tensor = self.head(self.norm(self.blocks(x)))
+        for block in self.blocks:
+            x = block(x)
+        logits: torch.Tensor = self.head(self.norm(x))
         return logits
 
 

@@ -4,7 +4,7 @@ Families are imported when a plan is checked, so none of them imports torch at i
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from profkit.settings import Settings
 
@@ -12,19 +12,46 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+Inputs: TypeAlias = "dict[str, torch.Tensor]"
+"""Arguments of the model's ``forward``, by name."""
+
+Sample: TypeAlias = "tuple[Inputs, torch.Tensor]"
+"""What goes in and what should come out, of one sample or of a batch of them."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelFamily(Settings):
-    """What a workload needs to know about a model."""
+    """What a workload needs to know about a model.
+
+    Blocks that repeat belong into an ``nn.ModuleList``: its elements are what FSDP2 gathers one
+    by one.
+    """
 
     def build(self) -> "nn.Module":
         """Return a new model on the CPU, in fp32, with weights from torch's global generator."""
         raise NotImplementedError
 
-    def sample(self, generator: "torch.Generator") -> "tuple[torch.Tensor, torch.Tensor]":
-        """Return one synthetic sample, input and target without a batch dimension."""
+    def sample(self, generator: "torch.Generator") -> Sample:
+        """Return one synthetic sample, inputs and target without a batch dimension."""
         raise NotImplementedError
 
-    def loss(self, output: "torch.Tensor", target: "torch.Tensor") -> "torch.Tensor":
-        """Return the mean loss of a batch."""
+    def loss(self, output: Any, target: "torch.Tensor") -> "torch.Tensor":
+        """Return the mean loss of a batch; `output` is what the model returned, in fp32."""
         raise NotImplementedError
+
+    def parameters(self) -> int | None:
+        """Return the number of parameters that `build` makes, or None where only that can tell.
+
+        Shared parameters count once. Needs no torch: plans and analyses ask.
+        """
+        return None
+
+    def forward_flops(self) -> int | None:
+        """Return the FLOPs of the forward pass of one sample, or None where they are not known.
+
+        Two for each multiply-add of matrix products, convolutions and attention (without a
+        discount for causal masks), nothing for the rest, as ``torch.utils.flop_counter`` counts.
+        A training step of a batch takes three times as many for each sample, as the backward pass
+        has two products for each of the forward pass. Needs no torch: plans and analyses ask.
+        """
+        return None

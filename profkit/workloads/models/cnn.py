@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import PositiveInt
 
-from profkit.workloads.models.base import ModelFamily
+from profkit.workloads.models.base import ModelFamily, Sample
 
 if TYPE_CHECKING:
     import torch
@@ -50,12 +50,12 @@ class Model(ModelFamily):
         head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], self.classes)]
         return nn.Sequential(*stages, *head)
 
-    def sample(self, generator: "torch.Generator") -> "tuple[torch.Tensor, torch.Tensor]":
+    def sample(self, generator: "torch.Generator") -> Sample:
         """Return an image of noise and a random class."""
         import torch
 
         image = torch.randn(self.channels, self.image, self.image, generator=generator)
-        return image, torch.randint(self.classes, (), generator=generator)
+        return {"input": image}, torch.randint(self.classes, (), generator=generator)
 
     def loss(self, output: "torch.Tensor", target: "torch.Tensor") -> "torch.Tensor":
         """Return the cross entropy of the class."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import NonNegativeFloat, PositiveInt
 
-from profkit.workloads.models.base import ModelFamily
+from profkit.workloads.models.base import ModelFamily, Sample
 
 if TYPE_CHECKING:
     import torch
@@ -44,12 +44,12 @@ class Model(ModelFamily):
 
         return Gpt(self)
 
-    def sample(self, generator: "torch.Generator") -> "tuple[torch.Tensor, torch.Tensor]":
+    def sample(self, generator: "torch.Generator") -> Sample:
         """Return `context` random tokens, and the same shifted by one as the target."""
         import torch
 
         tokens = torch.randint(self.vocabulary, (self.context + 1,), generator=generator)
-        return tokens[:-1], tokens[1:]
+        return {"tokens": tokens[:-1]}, tokens[1:]
 
     def loss(self, output: "torch.Tensor", target: "torch.Tensor") -> "torch.Tensor":
         """Return the cross entropy of the next token."""

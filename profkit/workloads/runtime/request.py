@@ -43,7 +43,10 @@ class Request(Settings):
     """Number of ranks; must be what the launcher started."""
 
     precision: Literal["fp32", "bf16"] = "fp32"
-    """Number format of the forward pass; bf16 is autocast, parameters stay in fp32."""
+    """Number format of computing; with bf16 the optimizer still updates parameters in fp32."""
+
+    compile: Literal["none", "default", "reduce-overhead", "max-autotune"] = "none"
+    """Mode of torch.compile, or none; compiling happens in the first step."""
 
     grad_accumulation: PositiveInt = 1
     """Batches whose gradients are summed before an optimizer step."""

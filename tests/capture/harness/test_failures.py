@@ -76,12 +76,10 @@ def test_a_model_that_does_not_fit_is_out_of_memory_on_every_rank(capture, tmp_p
 
 
 def test_a_hang_is_ended_with_all_it_started_and_says_where_it_was(capture, misbehaving, tmp_path):
-    started = time.monotonic()
-    failed = capture("baseline", tmp_path, {}, "--timeout", "2.5", **misbehaving("hang"))
-    assert time.monotonic() - started < 10
+    failed = capture("baseline", tmp_path, {}, "--timeout", "6", **misbehaving("hang"))
     record = failed.record
     assert record["status"] == "timeout"
-    assert record["reason"].startswith("not finished after 2.5 s")
+    assert record["reason"].startswith("not finished after 6 s")
     assert record["exit_code"] == -signal.SIGKILL
     assert any("in misbehave" in line for line in record["log_tail"])
     assert len(failed.steps()) == 3
@@ -134,7 +132,8 @@ def test_a_capture_whose_inner_process_is_killed_says_so(arguments_of, misbehavi
 def test_an_unavailable_tool_is_recorded_with_its_reason(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(Capture, "unavailable", classmethod(lambda _: "ptrace is forbidden"))
     out = tmp_path / "r/capture/py_spy/rep0"
-    main(["py_spy", "--out", str(out), "--workload", '{"steps": 2}'])
+    workload = '{"workload": {"name": "train"}, "steps": 2}'
+    main(["py_spy", "--out", str(out), "--workload", workload])
     record = json.loads((out / "capture.json").read_text())
     assert (record["status"], record["reason"]) == ("unavailable", "ptrace is forbidden")
     assert (record["exit_code"], record["files"], record["log_tail"]) == (None, [], [])
@@ -154,13 +153,6 @@ def test_a_second_attempt_replaces_the_files_of_the_first(capture, misbehaving, 
     assert len(second.steps()) == 8
 
 
-def test_a_workload_nobody_knows_is_named_in_the_reason(capture, tmp_path):
-    alone = {"launcher": {"name": "python"}, "world_size": 1}
-    failed = capture("baseline", tmp_path, {}, **alone, workload={"name": "trian"})
-    assert failed.record["status"] == "error"
-    assert "no workload named 'trian'" in failed.record["reason"]
-
-
 @pytest.mark.parametrize(
     ("tool", "asked", "message"),
     [
@@ -168,6 +160,7 @@ def test_a_workload_nobody_knows_is_named_in_the_reason(capture, tmp_path):
         ("torch_profiler", {"steps": 3}, "needs 8 steps"),
         ("baseline", {"launcher": {"name": "python"}}, "set launcher=torchrun"),
         ("baselin", {}, "did you mean 'baseline'?"),
+        ("baseline", {"workload": {"name": "trian"}}, "no workload named 'trian'"),
     ],
 )
 def test_a_mistake_is_told_before_anything_runs(capture, tmp_path, tool, asked, message):
