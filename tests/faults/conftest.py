@@ -36,6 +36,7 @@ class Farm(Tree):
         (folder / "conf/workload/misbehaving.yaml").write_text(CONF)
 
     def words(self, *overrides: str) -> list[str]:
+        # What comes later counts: a test may choose another workload.
         return [sys.executable, "-m", "profkit", "run", *ALONE.split(), *FEW.split(), *overrides]
 
     def begin(self, *overrides: str) -> "subprocess.Popen[str]":

@@ -1,6 +1,7 @@
 """Memory, disk, tools: what a capture needs of the machine is not there."""
 
 import contextlib
+import json
 import os
 import textwrap
 
@@ -66,6 +67,28 @@ def test_a_disk_that_fills_up_is_the_reason_and_leaves_room_for_the_report(farm,
     status, said = farm.finish(FILL)
     assert status == 0, said
     assert farm.captured("nothing") == good
+
+
+def test_a_script_that_never_steps_is_told_what_to_do_and_tried_again(farm):
+    script = farm.folder / "idle.py"
+    script.write_text("print('in no step')\n")
+    words = ("workload=script", "workload.command=idle.py")
+    status, said = farm.finish(*words)
+    assert status == 1
+    farm.check_nothing_is_left_running()
+    farm.check_every_file_is_whole()
+    (path,) = farm.folder.glob("results/runs/*/capture/baseline/rep0/capture.json")
+    record = json.loads(path.read_text())
+    assert record["status"] == "error"
+    assert "the script ended without a step" in record["reason"]
+    assert record["reason"] in said
+    assert record["reason"] in farm.report()
+    assert "in no step" in farm.report()
+
+    script.write_text("import profkit\nfor _ in range(9):\n    profkit.step()\n")
+    status, said = farm.finish(*words)
+    assert status == 0, said
+    assert json.loads(path.read_text())["attempt"] == 2
 
 
 TOOLS = {

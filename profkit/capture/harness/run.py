@@ -124,6 +124,8 @@ def _captured(spec: Spec, tool: Tool, command: Sequence[str], timeout_s: float) 
 
         ended = launch(command, environment, out / record.LOG, timeout_s, spec.token, watch)
         is_full, readings = space.is_full(out), machine.summary()
+    earlier = [each["conditions"] for each in record.siblings(out)]
+    readings["warnings"] = conditions.warnings(readings, earlier)
     labels = [rank.label for rank in spec.ranks()]
     dropped = space.drop_unfinished(out, labels) if is_full else []
     clock.collect(out)
@@ -136,14 +138,12 @@ def _captured(spec: Spec, tool: Tool, command: Sequence[str], timeout_s: float) 
 
 
 def _warnings(spec: Spec, left: Left) -> list[str]:
-    """Return what makes the capture doubtful."""
+    """Return what a reader of the capture has to know."""
     killing = [f"process {pid} could not be killed" for pid in left.ended.survivors]
     removed = [
         f"removed, as the disk was full when it was written: {name}" for name in left.dropped
     ]
-    earlier = [each["conditions"] for each in record.siblings(spec.folder)]
-    said = notes.collect(spec.folder)
-    return [*said, *killing, *removed, *conditions.warnings(left.conditions, earlier)]
+    return [*notes.collect(spec.folder), *killing, *removed]
 
 
 def _asked(spec: Spec, tool: Tool) -> dict[str, Any]:

@@ -147,7 +147,7 @@ def test_a_second_attempt_replaces_the_files_of_the_first(capture, misbehaving, 
     second = capture("baseline", tmp_path, {}, "--attempt", "2", **misbehaving("nothing"))
     record = second.record
     assert (record["status"], record["attempt"]) == ("ok", 2)
-    assert record["warnings"][0] == f"attempt 1 ended as error: {reason}"
+    assert record["warnings"] == [f"attempt 1 ended as error: {reason}"]
     assert not list(second.folder.glob("*.error.txt"))
     assert (second.folder / "notes.txt").read_text() == "mine"
     assert len(second.steps()) == 8
