@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from profkit import plan as plans
+from profkit import running
 from profkit.capture.harness import lifetime
 from profkit.errors import ConfigError
 from profkit.files import write_atomically
@@ -37,12 +38,13 @@ PlanFunction = Callable[[Any], Any]
 def load(overrides: object, *, is_main: bool = True) -> "Dag":
     """Return the DAG of what `overrides` select: one string as on a command line, or a list.
 
-    Only the main process of Snakemake notes what is selected, and what is gone: on a cluster, jobs
-    parse the workflow again while files are being made.
+    Only the main process of Snakemake notes that it works here, what is selected, and what is
+    gone: on a cluster, jobs parse the workflow again while files are being made.
     """
     words = _words(overrides)
     dag = Dag(plan=plans.load(words))
     if is_main:
+        running.enter()
         _remember(words)
         return replace(dag, gone=counted(dag.groups()))
     return dag

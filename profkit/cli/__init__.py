@@ -1,5 +1,6 @@
 """``profkit``: one command for people (run, plan, list, why) and one for each job of the DAG."""
 
+import errno
 import importlib
 import sys
 from collections.abc import Sequence
@@ -28,6 +29,9 @@ COMMANDS = {
     "report": ("profkit.report.__main__", "job: results to one HTML file"),
 }
 
+# Jobs that stop at nothing else when their Snakemake is killed; a capture watches by itself.
+_ENDED_BY_OWNER = ("manifest", "convert", "analyze", "report")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
@@ -41,10 +45,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command not in COMMANDS:
         sys.stderr.write(f"profkit: no command named {command!r}\n{_usage()}")
         return 2
+    return _run(command, rest)
+
+
+def _run(command: str, argv: Sequence[str]) -> int:
+    if command in _ENDED_BY_OWNER:
+        importlib.import_module("profkit.capture.harness.lifetime").end_with_owner()
     try:
-        return importlib.import_module(COMMANDS[command][0]).main(rest) or 0
+        return importlib.import_module(COMMANDS[command][0]).main(argv) or 0
     except ProfkitError as error:
         sys.stderr.write(f"profkit: {error}\n")
+        return 1
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        sys.stderr.write(f"profkit: {error}\n  hint: make room on that disk and run again\n")
         return 1
     except KeyboardInterrupt:
         sys.stderr.write("profkit: interrupted\n")

@@ -316,7 +316,7 @@ def _remarks(places: Iterable[Place]) -> Iterator[view.Remark]:
     said: dict[tuple[str, str], dict[Place, list[str]]] = defaultdict(lambda: defaultdict(list))
     for place in places:
         for captured in place.run.captures:
-            for text in captured.warnings:
+            for text in (*captured.warnings, *captured.conditions.get("warnings", ())):
                 said[captured.tool, text][place].append(captured.folder)
         for conversion in place.run.conversions:
             for note in conversion.notes:
