@@ -257,8 +257,8 @@ def _findings(base: str, pairs: list[tuple[str, pd.DataFrame]]) -> Iterator[Find
         yield Finding(
             severity=Severity.INFO,
             message=f"{label} against {base}: {counted} (places in the tree of operators, not "
-            f"counting what these enclose); the largest change of time is {_short(worst['name'])} with "
-            f"{duration(abs(change))} {more} {where} time a step.",
+            "counting what these enclose); the largest change of time is "
+            f"{_short(worst['name'])} with {duration(abs(change))} {more} {where} time a step.",
             metric="trace_diff.largest_change_ns",
             value=change,
             unit="ns",
