@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from profkit.holdings import held
 from profkit.workloads import train as program
 from profkit.workloads.runtime.process import joined
 from profkit.workloads.runtime.request import Request
@@ -52,6 +53,8 @@ def modes(variant):
     """Return the modes that a variant is trained in; those of ``still`` are compared with one."""
     if "still" in variant:
         return MODES[:1]
+    if variant == "bf16":
+        return [mode for mode in MODES if mode.endswith("none")]
     return FEW if variant in MODELS else MODES
 
 
@@ -61,6 +64,23 @@ def asked(mode, changes):
     workload = {"name": "train", "learning_rate": 0.05}
     common = {"model": MODEL, "workload": workload, "device": "cpu", "world_size": 2, "steps": 3}
     return Request(**{**common, "zero": zero, **changes})
+
+
+def holdings(process):
+    """Return the bytes per parameter that this rank holds before the second optimizer step."""
+    request = process.request
+    family = request.family()
+    rule = program.Workload().rule()
+    engine = request.sharding().load().engine(process, family.build(), rule)
+    batches = process.batches(family, 0)
+    for step in range(2):
+        with engine.micro_batch(last=True):
+            inputs, targets = next(batches)
+            engine.backward(family.loss(engine.forward(inputs), targets))
+        if step == 0:
+            engine.step()
+    sizes = held(engine.model, [engine.optimizer]).sizes_bytes()
+    return {kind: size / family.parameters() for kind, size in sizes.items()}
 
 
 def main(out):
@@ -73,6 +93,10 @@ def main(out):
                 gc.freeze()
                 losses = program.train(replace(process, request=asked(mode, changes)))
                 found[f"{variant}: {mode}"] = losses
+        for mode in MODES:
+            for precision in ("fp32", "bf16"):
+                asking = asked(mode, {"precision": precision})
+                found[f"held {precision}: {mode}"] = holdings(replace(process, request=asking))
         (out / f"{process.rank}.json").write_text(json.dumps(found))
 
 
