@@ -16,6 +16,7 @@ from profkit import plan as plans
 from profkit.capture.harness import lifetime
 from profkit.errors import ConfigError
 from profkit.files import write_atomically
+from profkit.masking import Masker
 from profkit.missing import counted
 from profkit.plan import Plan, Run
 from profkit.records import read_capture
@@ -170,15 +171,15 @@ class Dag:
     def about(self, wildcards: Any) -> str:
         """Return what the manifest says of the run beyond what its captures say."""
         run = self.run(wildcards)
-        return as_json(
-            {
-                "run": run.name,
-                "command": command(run.overrides),
-                "behaviour": run.behaviour,
-                "hardware": run.hardware,
-                "tools": run.tools,
-            }
-        )
+        about = {
+            "run": run.name,
+            "command": command(run.overrides),
+            "overrides": run.overrides,
+            "behaviour": run.behaviour,
+            "hardware": run.hardware,
+            "tools": run.tools,
+        }
+        return as_json(Masker().document(about))
 
     def folder(self, analysis: str) -> str:
         """Return the pattern of the folder that the result of `analysis` lies in."""
@@ -233,7 +234,9 @@ class Dag:
 
     def selection(self) -> str:
         """Write what the report is about to a file named by its content, and return its path."""
-        content = msgspec.json.format(msgspec.json.encode(self._selection()), indent=1)
+        content = msgspec.json.format(
+            msgspec.json.encode(Masker().document(self._selection())), indent=1
+        )
         path = SELECTIONS / f"{digest(content)}.json"
         if not path.is_file():
             write_atomically(path, content)

@@ -120,7 +120,9 @@ def _name(found: Found, kind: Importable, size: int) -> str:
     label = Rank(rank=found.rank, world_size=size, dp=found.rank).label
     stem = found.path.name
     compressed = ".gz" if stem.endswith(".gz") else ""
-    kept = stem.removesuffix(".gz").removesuffix(".json").removesuffix(".pt.trace")
+    endings = (kind.suffix, *(pattern.lstrip("*") for pattern in kind.patterns))
+    kept = stem.removesuffix(".gz")
+    kept = min((kept.removesuffix(each) for each in endings), key=len)
     unique = hashlib.sha256(str(found.path.resolve()).encode()).hexdigest()[:6]
     return f"{label}.{kept[:80]}.{unique}{kind.suffix}{compressed}"
 

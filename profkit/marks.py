@@ -1,6 +1,8 @@
 """Marks that a workload sets at its steps and phases, for every tool at once.
 
-They cost one attribute look-up when nothing records. The capture harness is the only listener.
+They cost an attribute look-up or two when nothing records. The only listener is the capture
+harness. For a script that marks nothing, `profkit.workloads.automatic` calls the ``observed_*``
+functions; what the script says itself wins over them.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,6 +24,9 @@ class Listener(Protocol):
     def step(self, samples: int) -> None:
         """End the current step, which processed `samples` samples (-1: unknown)."""
 
+    def note(self, text: str) -> None:
+        """Keep what a reader of the capture should know."""
+
 
 class _Marks:
     """The one set of marks of this process."""
@@ -31,6 +36,15 @@ class _Marks:
         self.markers: tuple[Marker, ...] = ()
         self.open_step: ExitStack | None = None
         self.index = 0
+        self.begun = False
+        # Whether the workload marks its steps itself, and which phases.
+        self.says_steps = False
+        self.said_phases: set[str] = set()
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self.listeners or self.markers)
 
     def ranges(self, name: str) -> ExitStack:
         """Open one range called `name` with every marker."""
@@ -40,10 +54,13 @@ class _Marks:
         return stack
 
     def begin(self) -> None:
-        """Begin step `index`."""
-        for listener in self.listeners:
-            listener.begin()
-        self.open_step = self.ranges(f"step#{self.index}")
+        """Begin step `index`; the time since the step before, if there is one, is part of it."""
+        if not self.begun:
+            self.begun = True
+            for listener in self.listeners:
+                listener.begin()
+        if self.open_step is None:
+            self.open_step = self.ranges(f"step#{self.index}")
 
     def end(self, samples: int, *, last: bool) -> None:
         """End the current step and, unless it was the `last`, begin the next."""
@@ -53,6 +70,13 @@ class _Marks:
         for listener in self.listeners:
             listener.step(samples)
         self.open_step = None if last else self.ranges(f"step#{self.index}")
+
+    def step(self, samples: int) -> None:
+        """End the current step and begin the next; begin the first if there is none."""
+        if self.open_step is None:
+            self.begin()
+        else:
+            self.end(samples, last=False)
 
 
 _marks = _Marks()
@@ -64,13 +88,31 @@ def listen(*listeners: Listener, markers: tuple[Marker, ...] = ()) -> None:
     _marks.markers = markers
 
 
+def listen_too(listener: Listener) -> None:
+    """Send steps to `listener` as well, after those that listen already."""
+    _marks.listeners = (*_marks.listeners, listener)
+
+
+def note(text: str) -> None:
+    """Tell who reads the capture something about it, such as a cause of odd numbers."""
+    for listener in _marks.listeners:
+        listener.note(text)
+
+
 def phase(name: str) -> AbstractContextManager[object]:
     """Mark what happens inside as phase `name` of the step: data, forward, backward, optimizer."""
-    return _marks.ranges(name) if _marks.markers else _SILENT
+    if not _marks.markers:
+        return _SILENT
+    _marks.said_phases.add(name)
+    return _marks.ranges(name)
 
 
 def steps(total: int, *, samples: int = -1) -> Iterator[int]:
     """Iterate over `total` steps of `samples` samples each, marking where each begins and ends."""
+    if not _marks.heard:
+        yield from range(total)
+        return
+    _marks.says_steps = True
     for index in range(total):
         if index == 0:
             _marks.begin()
@@ -83,7 +125,48 @@ def step(samples: int = -1) -> None:
 
     What comes before the first call counts as set-up: where a first step begins is not known.
     """
-    if _marks.open_step is None:
+    if not _marks.heard:
+        return
+    # A step that was seen to begin goes on to the next call, which says where it really ends.
+    takes_over = not _marks.says_steps and _marks.open_step is not None
+    _marks.says_steps = True
+    if not takes_over:
+        _marks.step(samples)
+
+
+def observed_begin() -> None:
+    """Begin the first step, as somebody has seen who looks on; later calls do nothing."""
+    if _marks.heard and not _marks.begun and not _marks.says_steps:
         _marks.begin()
-    else:
-        _marks.end(samples, last=False)
+
+
+def observed_step(samples: int = -1) -> None:
+    """End a step of which somebody has seen the end who looks on."""
+    if _marks.heard and not _marks.says_steps:
+        _marks.step(samples)
+
+
+def observed_phase(name: str) -> AbstractContextManager[object]:
+    """Mark a phase that somebody sees who looks on."""
+    is_said = name in _marks.said_phases
+    return _SILENT if is_said or not _marks.markers else _marks.ranges(name)
+
+
+def is_heard() -> bool:
+    """Say whether anybody listens."""
+    return _marks.heard
+
+
+def shows_phases() -> bool:
+    """Say whether any tool sees phases, so that looking for them is worth anything."""
+    return bool(_marks.markers)
+
+
+def has_begun() -> bool:
+    """Say whether the first step has begun."""
+    return _marks.begun
+
+
+def steps_seen() -> int:
+    """Return how many steps have come to their end."""
+    return _marks.index

@@ -170,7 +170,8 @@ def load(overrides: Sequence[str], conf: Path = resources.CONF) -> Plan:
 def _key(overrides: Sequence[str], conf: Path) -> str:
     """Hash the overrides, the configuration, the sources, and the versions installed."""
     digest = hashlib.sha256(repr((tuple(overrides), sys.version, __version__)).encode())
-    for path in sorted(conf.rglob("*.yaml")):
+    files = (path for folder in resources.folders(conf=conf) for path in folder.rglob("*.yaml"))
+    for path in sorted(files):
         digest.update(f"{path}\0".encode() + path.read_bytes())
     for name, version, location in _installed():
         digest.update(f"{name} {version}\0".encode())
@@ -213,13 +214,20 @@ def differing(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     flat = {run.name: _scalars(run.behaviour) for run in runs}
     keys = dict.fromkeys(itertools.chain.from_iterable(flat.values()))
     varying = [key for key in keys if len({str(each.get(key)) for each in flat.values()}) > 1]
-    # The fields of a group follow from its name.
-    named = {key.removesuffix(".name") for key in varying if key.endswith(".name")}
-    shown = [key for key in varying if key.endswith(".name") or key.split(".")[0] not in named]
+    shown = [key for key in varying if not _follows(key, list(flat.values()))]
     return {
         name: {key.removesuffix(".name"): each.get(key) for key in shown}
         for name, each in flat.items()
     }
+
+
+def _follows(key: str, behaviours: Sequence[Mapping[str, Any]]) -> bool:
+    """Say whether the field `key` of a group is known once the name of the group's choice is."""
+    name = f"{key.partition('.')[0]}.name"
+    if key == name or name not in behaviours[0]:
+        return False
+    pairs = {(str(each.get(name)), str(each.get(key))) for each in behaviours}
+    return len(pairs) == len({choice for choice, _ in pairs})
 
 
 def _scalars(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

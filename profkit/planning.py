@@ -10,19 +10,24 @@ from typing import Any, TypeGuard
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from profkit import registry
+from profkit import registry, resources
 from profkit.analyze import analyses
 from profkit.analyze.base import Analysis
 from profkit.capture import tools
+from profkit.capture.launchers import launcher as launcher_named
+from profkit.capture.launchers.base import RankLauncher
 from profkit.config import Composed, compose_all
 from profkit.convert import produced
 from profkit.errors import ConfigError
 from profkit.fingerprint import fingerprint
 from profkit.hardware import Hardware
 from profkit.imports import imported
+from profkit.parallel import Parallel, Ranks
 from profkit.plan import AnalysisPlan, Plan, Run, ToolPlan, source
 from profkit.report.settings import Settings as ReportSettings
 from profkit.settings import adapter, checked, known
+from profkit.workloads import program
+from profkit.workloads.base import Program
 from profkit.workloads.runtime.request import Request, without_choices
 from profkit.workloads.zero import Zero
 
@@ -38,6 +43,9 @@ class Top(Request):
 
     repeats: PositiveInt = 3
     """How often each tool captures the same run."""
+
+    ranks: Ranks = "all"
+    """Ranks that tools look at: all, their numbers, or the first of each pipeline stage."""
 
     exclusive: bool = True
     """Whether a capture has the machine to itself."""
@@ -60,13 +68,21 @@ class Top(Request):
     report: dict[str, Any] = field(default_factory=dict)
     """Settings of the report."""
 
-    def check(self) -> None:
-        """Raise `ConfigError` if the numbers do not fit one another."""
-        if self.warmup_steps >= self.steps:
+    def check(self, steps: int) -> None:
+        """Raise `ConfigError` if `steps`, unless it is -1, leave none to measure."""
+        if 0 <= steps <= self.warmup_steps:
             raise ConfigError(
-                f"warmup_steps: {self.warmup_steps} of {self.steps} steps leave none to measure",
+                f"warmup_steps: {self.warmup_steps} of {steps} steps leave none to measure",
                 hint="raise steps or lower warmup_steps",
             )
+        if reason := self.parallel.check(self.world_size):
+            raise ConfigError(f"parallel: {reason}")
+        if absent := [each for each in self.chosen() if not 0 <= each < self.world_size]:
+            raise ConfigError(f"ranks: there is no rank {absent[0]} of {self.world_size}")
+
+    def chosen(self) -> tuple[int, ...]:
+        """Return the ranks that are named by number."""
+        return () if isinstance(self.ranks, str) else self.ranks
 
 
 # What changes the behaviour of the workload, and so is another run.
@@ -109,13 +125,13 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
         report_code=fingerprint("profkit.report", "profkit.report.__main__"),
         notes=tuple(checker.notes),
         imported=bool(tops[0].imports),
-        parts=_hash_of(conf / "hardware"),
+        parts=_hash_of(resources.folders("hardware", conf)),
     )
 
 
-def _hash_of(folder: Path) -> str:
+def _hash_of(folders: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.yaml")):
+    for path in sorted(path for folder in folders for path in folder.glob("*.yaml")):
         digest.update(f"{path.name}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -197,19 +213,21 @@ class _Checker:
 
     def top(self, values: Mapping[str, Any]) -> Top:
         """Check the keys of ``conf/config.yaml``, and that there is no other."""
-        top = checked("", Top, dict(values))
-        top.check()
-        return top
+        return checked("", Top, dict(values))
 
     def run(self, composed: Composed, top: Top) -> Run:
         """Return the run that one configuration describes."""
         behaviour = {name: self.group(name, getattr(top, name)) for name in _GROUPS}
         behaviour |= {name: getattr(top, name) for name in _IDENTITY}
-        self.launchable(behaviour)
-        chosen = {name: self.tool(name, each, top) for name, each in top.tools.items()}
+        behaviour["parallel"] = adapter(Parallel).dump_python(top.parallel, mode="json")
+        self.buildable(top)
+        workload = self.workload(behaviour, top, self.launcher(behaviour))
+        steps = workload.total_steps(top.steps)
+        top.check(steps)
+        chosen = {name: self.tool(name, each, steps, top.ranks) for name, each in top.tools.items()}
         settings = self.analyses(top.analyses, tuple(chosen))
         return Run(
-            name=_name(behaviour),
+            name=_name(behaviour, workload.subject(behaviour["model"]["name"])),
             behaviour=behaviour,
             hardware=self.section("hardware", Hardware, top.hardware),
             tools=chosen,
@@ -243,18 +261,39 @@ class _Checker:
         kind = _kind(name, str(labels.get("family", labels["name"])))
         return {**labels, **self.section(name, kind, without_choices(values))}
 
-    def launchable(self, behaviour: Mapping[str, Any]) -> None:
-        """Raise `ConfigError` if the launcher cannot start so many processes."""
+    def launcher(self, behaviour: Mapping[str, Any]) -> RankLauncher:
+        """Return the launcher; raises `ConfigError` if it cannot start so many processes."""
         section = dict(behaviour["launcher"])
-        launcher = checked("launcher", _kind("launcher", section.pop("name")), section)
+        launcher = checked("launcher", launcher_named(section.pop("name")), section)
         if reason := launcher.check(behaviour["world_size"]):
             raise ConfigError(f"launcher: {reason}")
+        self.notes += [each for each in launcher.warnings() if each not in self.notes]
+        return launcher
 
-    def tool(self, name: str, values: object, top: Top) -> dict[str, Any]:
-        """Check a tool's settings, and that they fit the number of steps."""
+    def workload(self, behaviour: Mapping[str, Any], top: Top, launcher: RankLauncher) -> Program:
+        """Return the program; raises `ConfigError` if it cannot run here, or sharded like this."""
+        workload = program(behaviour)
+        # What an image holds shows when it runs.
+        is_seen = launcher.container.engine == "none"
+        if reason := workload.check(launcher.folder) if is_seen else "":
+            raise ConfigError(f"workload.{reason}")
+        if reason := workload.unfit(top.sharding(), top.world_size):
+            raise ConfigError(f"zero: {reason}")
+        return workload
+
+    def buildable(self, top: Top) -> None:
+        """Raise `ConfigError` if the model cannot be built here."""
+        if reason := top.family().check():
+            raise ConfigError(f"model.{reason}")
+
+    def tool(self, name: str, values: object, steps: int, ranks: Ranks) -> dict[str, Any]:
+        """Check a tool's settings, and that they fit the number of steps, if that is known."""
         kind = known("tool", name, tools())
+        if kind.outputs and isinstance(values, Mapping):
+            values = {"ranks": ranks, **values}
         settings = self.section(f"tools.{name}", kind, values)
-        if reason := checked(f"tools.{name}", kind, settings).check(top.steps):
+        tool = checked(f"tools.{name}", kind, settings)
+        if reason := tool.check(steps) if steps > 0 else "":
             raise ConfigError(f"tools.{name}: {reason}")
         return settings
 
@@ -326,15 +365,24 @@ def _later(override: str) -> bool:
     return key in ("analysis", "repeats", "exclusive") or key.startswith(("analyses.", "report"))
 
 
-def _name(behaviour: Mapping[str, Any]) -> str:
-    """Return a readable name, unique by the content of `behaviour`."""
+def _name(behaviour: Mapping[str, Any], subject: str) -> str:
+    """Return a readable name of a run of `subject`, unique by the content of `behaviour`."""
     digest = hashlib.sha256(json.dumps(behaviour, sort_keys=True).encode()).hexdigest()[:8]
     words = (
-        behaviour["model"]["name"],
+        subject,
         behaviour["workload"]["name"],
         f"b{behaviour['batch']}",
         f"w{behaviour['world_size']}",
-        behaviour["zero"]["name"],
+        *_sharding_words(behaviour["zero"]),
         behaviour["precision"],
+        *([] if behaviour["compile"] == "none" else ["compile", behaviour["compile"]]),
     )
     return "-".join([*map(str, words), digest])
+
+
+def _sharding_words(zero: Mapping[str, Any]) -> list[str]:
+    """Return what tells one way of sharding from another, for example ``zero2 deepspeed``."""
+    if zero["stage"] == 0:
+        return [zero["name"]]
+    offloaded = [] if zero["offload"] == "none" else ["offload", zero["offload"]]
+    return [zero["name"], zero["backend"], *offloaded]

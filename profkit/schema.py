@@ -29,6 +29,12 @@ _WHEN = (
 )
 _OP = ("op", INT, "Row of `cpu_ops` (its `op`) that encloses or launched this; -1 if none.")
 _STEP = ("step", SMALL, "Step in which it was launched (device work) or started; -1 if outside.")
+_MODULE = (
+    "module",
+    TEXT,
+    "nn.Modules around it (around the forward operator, if backward), as a path with semicolons.",
+)
+_PHASE = ("phase", TEXT, "forward, backward, optimizer or data; empty if unknown.")
 
 
 def _table(doc: str, *columns: tuple[str, pa.DataType, str]) -> pa.Schema:
@@ -64,6 +70,14 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
             ("input_shapes", TEXT, "Shapes of the inputs as a JSON list; empty if not recorded."),
             ("input_types", TEXT, "Data types of the inputs as a JSON list."),
             ("inputs", TEXT, "Concrete values of scalar inputs as a JSON list."),
+            (
+                "forward",
+                INT,
+                "`op` of the forward operator whose gradient this, or the row around it, computes.",
+            ),
+            _MODULE,
+            _PHASE,
+            ("stack", TEXT, "Python frames around it from the root, separated by semicolons."),
         ),
         "kernels": _table(
             "Work on devices: compute and communication kernels, copies and sets.",
@@ -85,6 +99,11 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
             ("blocks_per_sm", FLOAT, "Blocks per streaming multiprocessor."),
             ("warps_per_sm", FLOAT, "Warps per streaming multiprocessor."),
             ("occupancy_percent", FLOAT, "Estimated achieved occupancy, 0 to 100."),
+            ("graph", INT, "Id of the CUDA graph that it is part of; -1 if none."),
+            ("graph_node", INT, "Id of its node in that graph."),
+            ("collective", INT, "Row of `collectives` (its `collective`) that it carries out."),
+            _MODULE,
+            _PHASE,
         ),
         "devices": _table(
             "Devices that a process could see, as the tool describes them.",
@@ -109,6 +128,19 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
             _OP,
             _STEP,
         ),
+        "python_calls": _table(
+            "Calls of Python functions and of nn.Modules, as a tree per thread.",
+            *_WHERE,
+            ("call", INT, "Index of this row within its rank and repeat, from 0."),
+            ("caller", INT, "`call` of the enclosing row on the same thread; -1 for a root."),
+            ("pid", INT, "Process."),
+            ("tid", INT, "Thread."),
+            ("name", TEXT, "file(line): function, or name and number of the module."),
+            ("kind", TEXT, "function or module."),
+            *_WHEN,
+            _STEP,
+            _MODULE,
+        ),
         "annotations": _table(
             "Ranges named by the program: phases, steps, record_function, NVTX.",
             *_WHERE,
@@ -122,7 +154,7 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
         "collectives": _table(
             "Communication calls: one row per communication kernel, or per call that a host made.",
             *_WHERE,
-            ("collective", INT, "Index of this row within its trace, by start, from 0."),
+            ("collective", INT, "Index of this row within its rank and repeat, from 0."),
             ("kind", TEXT, "device, or host where no device takes part (gloo, MPI)."),
             (
                 "operation",
@@ -160,6 +192,70 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
             ("reserved_bytes", INT, "Total reserved by the allocator after the event."),
             _OP,
             _STEP,
+            (
+                "action",
+                TEXT,
+                (
+                    "alloc or free; in histories free_requested, free_completed, segment_alloc,"
+                    " segment_free, segment_map, segment_unmap, oom or snapshot."
+                ),
+            ),
+        ),
+        "allocations": _table(
+            "Blocks of device memory that the program held at some time, each from start to end.",
+            *_WHERE,
+            ("allocation", INT, "Index of this row within its rank and repeat, from 0."),
+            ("device", TEXT, "Type and index, such as cuda:0."),
+            ("stream", INT, "Stream or queue that it was allocated for; -1 if unknown."),
+            ("address", INT, "Address of the block."),
+            ("size_bytes", INT, "Bytes that were asked for."),
+            ("start_ns", INT, "Allocated, in unix ns; -1 if unknown or before the window."),
+            ("requested_ns", INT, "Free asked for, in unix ns; -1 if unknown or never."),
+            ("end_ns", INT, "Freed, in unix ns; -1 if unknown or live at the end."),
+            ("start_event", INT, "Entry of the history; -1 if it was live before the window."),
+            ("end_event", INT, "Entry of the history; -1 if it was live at the end."),
+            ("stack", TEXT, "Frames of who allocated, from the root, separated by semicolons."),
+            ("line", TEXT, "The innermost frame that is the user's own Python."),
+            ("annotation", TEXT, "Innermost range of the program that was open."),
+            ("context", TEXT, "What compiled code or the program said of itself."),
+            ("step", SMALL, "Step in which it was allocated; -1 if outside."),
+        ),
+        "segments": _table(
+            "Pieces of device memory that the allocator held when the snapshot was taken.",
+            *_WHERE,
+            ("device", TEXT, "Type and index, such as cuda:0."),
+            ("address", INT, "Address of the segment."),
+            ("stream", INT, "Stream or queue."),
+            ("kind", TEXT, "small or large: the allocator's pools."),
+            ("pool", TEXT, "Private pool, for example of a CUDA graph; 0,0 is the common one."),
+            ("expandable", SMALL, "1 if it can grow, 0 if not, -1 if unknown."),
+            ("size_bytes", INT, "Bytes reserved."),
+            ("allocated_bytes", INT, "Bytes of blocks that the program holds."),
+            ("active_bytes", INT, "The same, and blocks whose free waits for a stream."),
+            ("stack", TEXT, "Frames of who made it grow, from the root."),
+        ),
+        "blocks": _table(
+            "Blocks that segments are cut into, end to end, when the snapshot was taken.",
+            *_WHERE,
+            ("device", TEXT, "Type and index, such as cuda:0."),
+            ("segment", INT, "Address of the segment."),
+            ("address", INT, "Address of the block."),
+            ("size_bytes", INT, "Bytes of the block."),
+            ("requested_bytes", INT, "Bytes that were asked for; the allocator rounds up."),
+            ("state", TEXT, "active_allocated, active_pending_free (awaiting a stream), inactive."),
+            ("stack", TEXT, "Frames of who allocated it, from the root."),
+            ("line", TEXT, "The innermost frame that is the user's own Python."),
+        ),
+        "kernel_metrics": _table(
+            "Hardware counters and what follows from them: one row per measured kernel and metric.",
+            *_WHERE,
+            ("kernel", INT, "Index of the measured kernel in its rank and repeat, by launch."),
+            ("correlation", INT, "Id shared with its row of `kernels`; -1 if the tool gives none."),
+            _OP,
+            ("name", TEXT, "Kernel, as recorded."),
+            ("metric", TEXT, "Name of the metric, in the words of the tool."),
+            ("value", FLOAT, "Value, in `unit`."),
+            ("unit", TEXT, "Unit in the words of the tool; empty for a plain number."),
         ),
         "synchronisations": _table(
             "Waits for streams and events, as CUPTI records them: of the host or of a stream.",
@@ -175,12 +271,13 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
             _STEP,
         ),
         "stacks": _table(
-            "Sampled call stacks, summed over equal stacks of one thread.",
+            "Call stacks, summed over equal stacks: of sampled threads, or of allocations.",
             *_WHERE,
-            ("thread", TEXT, "Thread, as the sampler names it."),
+            ("thread", TEXT, "Thread, as the sampler names it; the device, of allocations."),
             ("stack", TEXT, "Frames from the root, separated by semicolons."),
-            ("samples", INT, "Number of samples."),
-            ("duration_ns", INT, "Time that the samples stand for."),
+            ("samples", INT, "Number of samples or of allocations."),
+            ("duration_ns", INT, "Time that the samples stand for; -1 of allocations."),
+            ("size_bytes", INT, "Bytes of it that were live at the peak; -1 of samples."),
         ),
     }
 )

@@ -39,6 +39,10 @@ def chromium():
         browser.close()
 
 
+CANARIES = {"MY_CANARY_SECRET": "canary-5f0b0c3e", "MY_CANARY": "canary-8a1d4d0e"}
+"""Variables in the environment of the tree's runs: one under the name of a secret, one not."""
+
+
 class Tree:
     """A copy of the project with results of its own."""
 
@@ -49,7 +53,7 @@ class Tree:
             shutil.copytree(ROOT / name, folder / name, ignore=skipped)
 
     def run(self, *command):
-        environment = os.environ | {"PYTHONPATH": str(self.folder)}
+        environment = os.environ | CANARIES | {"PYTHONPATH": str(self.folder)}
         return subprocess.run(
             [sys.executable, "-m", *command],
             cwd=self.folder,

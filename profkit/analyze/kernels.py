@@ -38,6 +38,8 @@ def analyze(kernels: pd.DataFrame, config: Config) -> Result:
     if kernels.empty:
         return Result.abstain("kernels", "no device work was recorded")
     rows = kernels.assign(duration_ns=kernels["end_ns"] - kernels["start_ns"])
+    if not rows["duration_ns"].any():
+        return Result.abstain("kernels", "none of the device work has a duration")
     devices = _by_device(rows)
     by_name = _by_name(rows, int(devices["busy_ns"].sum()))
     note = _note(rows)

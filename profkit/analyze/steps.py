@@ -69,7 +69,7 @@ def analyze(steps: ByTool, config: Config) -> Result:
             f"all {rows['step'].max() + 1} steps are warm-up: run more than {config.skip_first}",
         )
     clock = _clock(kept)
-    per_rank, per_repeat = _per_rank(kept), _per_repeat(clock)
+    per_rank, per_repeat = _per_rank(kept), _per_repeat(clock, kept)
     outliers = _outliers(clock, config)
     times = by_repeat(clock)
     metrics = _with_intervals(_metrics(clock, per_rank, per_repeat), clock, times, config)
@@ -122,11 +122,16 @@ def _per_rank(kept: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def _per_repeat(clock: pd.DataFrame) -> pd.DataFrame:
+def _per_repeat(clock: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per repeat; times of day are UTC, as text that sorts."""
+    began = pd.to_datetime(kept.groupby("repeat", observed=True)["start_ns"].min())
     rows = _distribution(clock, "repeat")
     sums = clock.groupby("repeat", observed=True)[["samples", "step_time_ns"]].sum(min_count=1)
     throughput = sums["samples"] / sums["step_time_ns"] * _NS_PER_S
-    return rows.assign(throughput_per_s=rows["repeat"].map(throughput))
+    return rows.assign(
+        throughput_per_s=rows["repeat"].map(throughput),
+        began=rows["repeat"].map(began.dt.strftime("%Y-%m-%d %H:%M:%S.%f")),
+    )
 
 
 def _distribution(rows: pd.DataFrame, key: str) -> pd.DataFrame:

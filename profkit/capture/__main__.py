@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from profkit import events
-from profkit.capture.harness import record
+from profkit.capture.harness import record, spread
 from profkit.capture.harness.run import run
 from profkit.capture.harness.spec import Spec
 from profkit.errors import ProfkitError
@@ -29,6 +29,9 @@ def main(argv: Sequence[str]) -> None:
     log = str(options.out / record.LOG)
     about = {"stage": "capture", "run": spec.run, "name": spec.tool, "repeat": spec.repeat}
     events.emit("started", **about, log=log)
+    if across := spread.asked(spec):
+        spread.start(spec, across, argv, options.timeout)
+        return
     outcome = run(spec, options.timeout)
     event = "finished" if outcome.status == "ok" else "failed"
     events.emit(event, **about, log=log, status=outcome.status, reason=outcome.reason)

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from profkit.capture.base import Rank, Recorder, Session
+from profkit import marks
+from profkit.capture._one_recording import alone
+from profkit.capture.base import Rank, Recorder, Session, Trouble
+from profkit.capture.harness import permissions
+from profkit.errors import ProfkitError
 from profkit.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,6 +36,11 @@ class Schedule:
     warmup: int
     active: int
     repeat: int
+
+    @property
+    def first(self) -> int:
+        """Number of the first step that is recorded, from 0."""
+        return self.skip_first + self.wait + self.warmup
 
     @property
     def steps(self) -> int:
@@ -176,6 +185,12 @@ class Capture(Session):
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return Schedule(**{name: getattr(preset, name) for name in names} | given)
 
+    @classmethod
+    def troubles(cls) -> Iterator[Trouble]:
+        """See `Tool.troubles`."""
+        yield from super(Capture, cls).troubles()
+        yield from permissions.gpu_counters(needed_by="experimental.profiler_metrics")
+
     def check(self, steps: int) -> str:
         """See `Tool.check`."""
         cycles = self.cycles
@@ -190,11 +205,22 @@ class Capture(Session):
     @contextmanager
     def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:
         """See `Session.record`."""
-        recording = _Recording(self.profiler(out, rank))
-        try:
-            yield recording
-        finally:
-            recording.end()
+        profiler = self.profiler(out, rank)
+        recording = _Recording(profiler)
+        with alone(profiler):
+            try:
+                yield recording
+            finally:
+                recording.end()
+        # Only a workload that does not say its number of steps beforehand gets as far.
+        if recording.steps <= self.cycles.first:
+            raise ProfkitError(
+                f"the workload made {recording.steps} steps, and the first that is recorded is"
+                f" number {self.cycles.first + 1}",
+                hint="lower tools.torch_profiler.skip_first, wait or warmup, or let it run longer",
+            )
+        if reason := self.check(recording.steps):
+            marks.note(f"Less was recorded than asked for: {reason}.")
 
     def profiler(self, out: Path, rank: Rank) -> "profile":
         """Return PyTorch's profiler, not started."""
@@ -251,6 +277,7 @@ class _Recording:
     def __init__(self, profiler: "profile") -> None:
         self.profiler = profiler
         self.started = False
+        self.steps = 0
 
     def begin(self) -> None:
         """See `Recorder.begin`."""
@@ -259,6 +286,7 @@ class _Recording:
 
     def step(self) -> None:
         """See `Recorder.step`."""
+        self.steps += 1
         self.profiler.step()
 
     def end(self) -> None:

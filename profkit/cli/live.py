@@ -99,9 +99,16 @@ class View:
         )
         body = Table.grid(padding=(0, 2))
         for key, job in self._jobs.items():
-            step = f"step {job.step} of {job.total}" if job.total else ""
+            step = _progress(job)
             body.add_row(f"  {_words(key)}", step, f"{time.time() - job.started_s:.0f} s")
         return Group(head, body)
+
+
+def _progress(job: _Job) -> str:
+    """Return how far the job is; the number of steps of a script is not known beforehand."""
+    if job.total > 0:
+        return f"step {job.step} of {job.total}"
+    return f"step {job.step}" if job.step else ""
 
 
 def _words(key: _Key) -> str:

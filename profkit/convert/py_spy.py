@@ -159,5 +159,6 @@ def _table(sums: Sums, raw: Raw) -> pa.Table:
         ],
         "samples": [samples for samples, _ in sums.values()],
         "duration_ns": [round(time_ns) for _, time_ns in sums.values()],
+        "size_bytes": [-1] * len(sums),
     }
     return schema.table("stacks", columns)

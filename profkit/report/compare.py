@@ -119,17 +119,28 @@ def _best(
     rows: Sequence[tuple[view.Value, ...]],
     before: int,
 ) -> Iterator[tuple[int, int]]:
-    """Yield the cells that are best in their column, where a direction is better at all."""
+    """Yield the cells that are best in their column, where that means anything."""
     asked = {name for run in runs for name in run.selected.analyses}
     shown = [key for key in keys if key.partition(".")[0] in asked]
     for place, key in enumerate(shown, start=before):
-        better = next((found.better for run in runs if (found := _metric(run, key))), "neither")
+        metrics = [_metric(run, key) for run in runs]
+        better = next((each.better for each in metrics if each), "neither")
         values = [row[place] for row in rows]
         known = [value for value in values if isinstance(value, int | float)]
         if better == "neither" or len(set(known)) <= 1:
             continue
         best = min(known) if better == "lower" else max(known)
-        yield from ((row, place) for row, value in enumerate(values) if value == best)
+        if _stands_out(best, metrics):
+            yield from ((row, place) for row, value in enumerate(values) if value == best)
+
+
+def _stands_out(best: float, metrics: Sequence[result.Metric | None]) -> bool:
+    """Say whether the interval of the best value, if it has one, meets that of no other."""
+    winner = next(each for each in metrics if each and each.value == best)
+    intervals = [each.interval for each in metrics if each and each.value != best and each.interval]
+    return winner.interval is None or all(
+        winner.interval.high < each.low or each.high < winner.interval.low for each in intervals
+    )
 
 
 def _charts(

@@ -1,20 +1,28 @@
-"""Built-in programs to profile; each module but ``base`` is one, and runs with ``python -m``."""
+"""Programs to profile; each module but ``base`` is one, and runs with ``python -m``."""
 
-from typing import TypeGuard
+from collections.abc import Mapping
+from typing import Any, TypeGuard
 
 from profkit import registry
-from profkit.settings import Settings
+from profkit.settings import checked
+from profkit.workloads.base import Program
 
 
-def workloads() -> dict[str, type[Settings]]:
+def workloads() -> dict[str, type[Program]]:
     """Return the settings class of every workload, by name."""
     return registry.discover(__name__, "Workload", _is_workload)
 
 
-def workload(name: str) -> type[Settings]:
+def workload(name: str) -> type[Program]:
     """Import the one workload `name`; raises `ConfigError` if there is none."""
     return registry.load("workload", __name__, name, "Workload", _is_workload)
 
 
-def _is_workload(plugin: object) -> TypeGuard[type[Settings]]:
-    return isinstance(plugin, type) and issubclass(plugin, Settings)
+def program(behaviour: Mapping[str, Any]) -> Program:
+    """Return the settings of the workload of a run; raises `ConfigError` if they do not fit."""
+    settings = dict(behaviour["workload"])
+    return checked("workload", workload(str(settings.pop("name"))), settings)
+
+
+def _is_workload(plugin: object) -> TypeGuard[type[Program]]:
+    return isinstance(plugin, type) and issubclass(plugin, Program)

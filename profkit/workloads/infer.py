@@ -9,18 +9,24 @@ from pydantic import NonNegativeInt
 
 import profkit
 from profkit.errors import ProfkitError
-from profkit.settings import Settings
+from profkit.workloads.base import Program
+from profkit.workloads.zero import Zero
 
 if TYPE_CHECKING:
     from profkit.workloads.runtime.process import Process
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workload(Settings):
+class Workload(Program):
     """Composed from ``conf/workload/infer.yaml``."""
 
     workers: NonNegativeInt = 0
     """Processes that a rank's DataLoader makes batches in; 0 makes them between the steps."""
+
+    def unfit(self, zero: Zero, world_size: int) -> str:
+        """See `Program.unfit`."""
+        del world_size
+        return "each rank infers with the whole model; set zero=none" if zero.stage > 0 else ""
 
 
 def infer(process: "Process") -> None:
@@ -30,6 +36,7 @@ def infer(process: "Process") -> None:
     request = process.request
     settings, family = request.settings(Workload), request.family()
     model = family.build().to(process.device).eval()
+    process.compile(model)
     batches = process.batches(family, settings.workers)
     with torch.inference_mode():
         for _ in profkit.steps(request.steps, samples=request.samples):
@@ -37,7 +44,7 @@ def infer(process: "Process") -> None:
                 with profkit.phase("data"):
                     inputs, _target = process.moved(next(batches))
                 with profkit.phase("forward"), process.autocast():
-                    model(inputs)
+                    model(**inputs)
 
 
 def main(argv: Sequence[str]) -> None:

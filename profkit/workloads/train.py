@@ -1,25 +1,25 @@
-"""Training on synthetic data: forward, backward and an optimizer step, replicated over ranks."""
+"""Training on synthetic data: forward, backward and an optimizer step, replicated or sharded."""
 
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 import profkit
 from profkit.errors import ProfkitError
-from profkit.settings import Settings
+from profkit.workloads.base import Program
+from profkit.workloads.zero import Zero
+from profkit.workloads.zero.base import Rule
 
 if TYPE_CHECKING:
-    import torch
-    from torch import nn
-
     from profkit.workloads.runtime.process import Process
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workload(Settings):
+class Workload(Program):
     """Composed from ``conf/workload/train.yaml``."""
 
     optimizer: Literal["adamw", "sgd"] = "adamw"
@@ -34,36 +34,42 @@ class Workload(Settings):
     workers: NonNegativeInt = 0
     """Processes that a rank's DataLoader makes batches in; 0 makes them between the steps."""
 
-    def updates(self, model: "nn.Module") -> "torch.optim.Optimizer":
-        """Return the optimizer of `model`."""
+    def unfit(self, zero: Zero, world_size: int) -> str:
+        """See `Program.unfit`."""
+        return zero.lacks(world_size)
+
+    def rule(self) -> Rule:
+        """Return the optimizer, which updates all parameters in as few operators as it can."""
         from torch import optim
 
-        kind = optim.AdamW if self.optimizer == "adamw" else optim.SGD
-        return kind(model.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
+        # FSDP2's parameters have no fused SGD.
+        kinds: dict[str, tuple[Any, str]] = {
+            "adamw": (optim.AdamW, "fused"),
+            "sgd": (optim.SGD, "foreach"),
+        }
+        kind, fast = kinds[self.optimizer]
+        return partial(kind, lr=self.learning_rate, weight_decay=self.weight_decay, **{fast: True})
 
 
 def train(process: "Process") -> list[float]:
     """Train as `process` was asked to, and return the loss of each step's last batch."""
-    import torch
-
     request = process.request
     settings, family = request.settings(Workload), request.family()
-    model = process.replica(family.build())
-    optimizer = settings.updates(model)
+    backend = request.sharding().load()
+    engine = backend.engine(process, family.build(), settings.rule())
     batches = process.batches(family, settings.workers)
     losses = []
     for _ in profkit.steps(request.steps, samples=request.samples):
         for left in reversed(range(request.grad_accumulation)):
             with profkit.phase("data"):
                 inputs, targets = process.moved(next(batches))
-            with process.accumulating(model, more=left > 0):
-                with profkit.phase("forward"), process.autocast():
-                    loss = family.loss(model(inputs), targets)
+            with engine.micro_batch(last=left == 0):
+                with profkit.phase("forward"):
+                    loss = family.loss(engine.forward(inputs), targets)
                 with profkit.phase("backward"):
-                    torch.autograd.backward(loss / request.grad_accumulation)
+                    engine.backward(loss)
         with profkit.phase("optimizer"):
-            optimizer.step()
-            optimizer.zero_grad()
+            engine.step()
         # Reading the value here would wait for the device in every step.
         losses.append(loss.detach())
     return [float(each) for each in losses]

@@ -39,7 +39,11 @@ def test_a_result_is_written_with_what_made_it(run):
     document = result.read(out)
     assert document.analysis == "observer_tax"
     assert document.result.metrics["py_spy_slowdown_ratio"].value == 2.0
-    assert document.provenance.settings == {"skip_first": 1, "warn_slowdown": 1.2}
+    assert document.provenance.settings == {
+        "skip_first": 1,
+        "warn_slowdown": 1.2,
+        "confidence": 0.95,
+    }
     assert set(document.provenance.inputs) == {baseline, tool}
     assert "profkit.analyze.observer_tax" in document.provenance.modules
 
@@ -126,6 +130,7 @@ def test_a_job_imports_one_plugin_and_nothing_heavy(run):
     assert not loaded & {"torch", "hydra", "omegaconf", "hta", "snakemake", "matplotlib", "scipy"}
     assert {each for each in loaded if each.startswith("profkit.analyze.")} == {
         "profkit.analyze.__main__",
+        "profkit.analyze._steadiness",
         "profkit.analyze._step_times",
         "profkit.analyze.base",
         "profkit.analyze.steps",

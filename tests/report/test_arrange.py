@@ -11,6 +11,7 @@ from profkit.result import (
     Chart,
     Document,
     Finding,
+    Interval,
     Metric,
     Provenance,
     Result,
@@ -79,6 +80,21 @@ def test_runs_are_compared_by_what_varies_and_by_their_key_numbers():
         best=((0, 2),),
         reasons={"2,2": "there is no result of the analysis steps"},
     )
+
+
+@pytest.mark.parametrize(
+    ("others", "best"), [((2.5e6, 3.5e6), ((0, 2),)), ((1.5e6, 3.5e6), ()), (None, ((0, 2),))]
+)
+def test_a_best_number_is_marked_only_where_no_other_interval_meets_its_own(others, best):
+    def about(value, ends):
+        metric = timed(value).metrics["step_time_ns"]
+        known = ends and Interval(low=ends[0], high=ends[1], confidence=0.95)
+        return Result(metrics={"step_time_ns": replace(metric, interval=known)})
+
+    view_of = arranged(
+        run("a", about(2e6, (1.9e6, 2.1e6)), batch=1), run("b", about(3e6, others), batch=2)
+    )
+    assert view_of.overview.tables[0].best == best
 
 
 def test_key_numbers_are_drawn_against_the_swept_number_with_a_series_for_the_rest():
@@ -182,6 +198,34 @@ def test_tables_and_charts_are_placed_by_position_and_keep_raw_values():
     )
     assert shown.sections[0].tables == (0,)
     assert shown.sections[0].charts == (0,)
+
+
+def test_ranks_have_the_names_of_their_files_in_tables_charts_and_evidence():
+    columns = ("rank", "slowest_rank", "calls_per_rank")
+    rows = ((0, 1, 1), (1, 2, 0), (None, -1, 1))
+    finding = replace(found(Severity.WARN, "slow"), evidence={"rank": 1, "step": 1})
+    result = Result(
+        tables={"by_rank": Table(title="Ranks", columns=columns, rows=rows)}, findings=(finding,)
+    )
+    capture = sources.Captured(
+        tool="baseline",
+        repeat=0,
+        attempt=1,
+        status="ok",
+        ranks=("rank0_dp0_tp0_pp0", "rank1_dp0_tp1_pp0"),
+    )
+    # A rank that was killed keeps the name that it began with.
+    failed = replace(capture, repeat=1, status="error", ranks=("rank1_dp1_tp0_pp0",))
+    shown = arranged(replace(run("a", result), captures=(capture, failed))).runs[0]
+    assert shown.drawn.tables[0].rows == (
+        ("rank0_dp0_tp0_pp0", "rank1_dp0_tp1_pp0", 1),
+        ("rank1_dp0_tp1_pp0", 2, 0),
+        (None, -1, 1),
+    )
+    assert shown.sections[0].findings[0].evidence == (
+        view.Item(label="Rank", value="rank1_dp0_tp1_pp0", unit="id"),
+        view.Item(label="Step", value=1, unit="id"),
+    )
 
 
 def test_a_table_that_does_not_fit_is_cut_and_its_chart_says_so():

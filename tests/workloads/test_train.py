@@ -7,7 +7,8 @@ from profkit import marks
 from profkit.errors import ConfigError
 from profkit.workloads import train as program
 from profkit.workloads import workloads
-from profkit.workloads.runtime.process import Process, joined, place
+from profkit.workloads.models.gpt import Model
+from profkit.workloads.runtime.process import joined, place
 from profkit.workloads.runtime.request import Request, parsed
 
 TINY = {"name": "t", "family": "gpt", "vocabulary": 64, "context": 8, "layers": 1, "width": 16}
@@ -59,14 +60,14 @@ def test_the_first_loss_is_that_of_guessing():
 def trained(monkeypatch, **changes):
     """Return the weights after training."""
     models = []
-    replica = Process.replica
+    build = Model.build
 
-    def kept(process, model):
-        models.append(replica(process, model))
+    def kept(family):
+        models.append(build(family))
         return models[0]
 
     with monkeypatch.context() as patch:
-        patch.setattr(Process, "replica", kept)
+        patch.setattr(Model, "build", kept)
         losses(workload={"name": "train", "optimizer": "sgd", "learning_rate": 0.5}, **changes)
     return [each.detach() for each in models[0].parameters()]
 

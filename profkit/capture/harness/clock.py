@@ -15,6 +15,7 @@ from typing import Any, Protocol, Self
 
 from profkit import events
 from profkit.capture.base import Rank, Recorder
+from profkit.capture.harness import notes
 
 SCHEMA_VERSION = 1
 _PART = ".steps.part"
@@ -133,6 +134,7 @@ class StepClock:
     """
 
     def __init__(self, out: Path, rank: Rank, recorder: Recorder, progress: dict[str, Any]) -> None:
+        self.out = out
         self.rank = rank
         self.recorder = recorder
         self.progress = progress
@@ -158,6 +160,10 @@ class StepClock:
         self.drain(wait=False)
         self.report()
         self.timer.begin()
+
+    def note(self, text: str) -> None:
+        """See `profkit.marks.Listener`."""
+        notes.leave(self.out, self.rank, text)
 
     def drain(self, *, wait: bool) -> None:
         """Write the steps that have come to their end."""
@@ -203,7 +209,9 @@ def collect(out: Path) -> None:
         lines = [line for line in part.read_text().splitlines(keepends=True) if line[-1] == "\n"]
         if lines:
             header, *steps = map(json.loads, lines)
-            document = {"schema_version": SCHEMA_VERSION, **header, "steps": steps}
+            # The file has its final name by now.
+            label = part.name.removesuffix(_PART)
+            document = {"schema_version": SCHEMA_VERSION, **header, "label": label, "steps": steps}
             path = part.with_name(part.name.removesuffix(_PART) + ".steps.json")
             path.write_text(json.dumps(document) + "\n")
         part.unlink()

@@ -31,10 +31,15 @@ class Ended:
     """Processes that could not be killed."""
 
 
-def launch(
-    command: Sequence[str], environment: Mapping[str, str], log: Path, timeout_s: float, mark: str
+def launch(  # noqa: PLR0913, PLR0917 - what a process is
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    log: Path,
+    timeout_s: float,
+    mark: str,
+    cwd: str = "",
 ) -> Ended:
-    """Run `command` with its output in `log`, at most for `timeout_s`.
+    """Run `command` in folder `cwd` (here, if "") with its output in `log`, at most `timeout_s`.
 
     When this returns or raises, every process that was started is gone; `mark` is a text in the
     environment of all of them. Raises SystemExit when this process is told to stop.
@@ -49,6 +54,7 @@ def launch(
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **environment},
+                cwd=cwd or None,
                 # Ctrl-C in a terminal reaches a whole process group; ranks are to be ended here.
                 start_new_session=True,
                 preexec_fn=lifetime.die_with_parent,  # noqa: PLW1509 - one thread only

@@ -2,7 +2,7 @@
 
 import re
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -37,6 +37,11 @@ def leave_error(out: Path, rank: Rank, summary: str, details: str) -> None:
     (out / f"{rank.label}{_ERROR}").write_text(text)
 
 
+def has_failed(out: Path) -> bool:
+    """Say whether some rank has left an error."""
+    return any(out.glob(f"*{_ERROR}"))
+
+
 def first_error(out: Path) -> str:
     """Return what ended the rank that failed first; the others fail because of it."""
     files = sorted(out.glob(f"*{_ERROR}"), key=lambda path: path.stat().st_mtime_ns)
@@ -45,10 +50,16 @@ def first_error(out: Path) -> str:
     return f"{files[0].name.removesuffix(_ERROR)}: {files[0].read_text()}"
 
 
-def missing_files(tool: Tool, out: Path, labels: Iterable[str]) -> list[str]:
-    """Return the patterns that no file matches, of all that a good capture leaves."""
-    kinds = ("*.steps.json", *tool.outputs)
-    patterns = [f"{label}{kind}" for label in labels for kind in kinds]
+def missing_files(tool: Tool, out: Path, labels: Mapping[str, bool]) -> list[str]:
+    """Return the patterns that no file matches, of all that a good capture leaves.
+
+    `labels` says of each rank whether the tool looked at it.
+    """
+    patterns = [
+        f"{label}{kind}"
+        for label, is_profiled in labels.items()
+        for kind in ("*.steps.json", *(tool.outputs if is_profiled else ()))
+    ]
     return [pattern for pattern in patterns if not any(out.glob(pattern))]
 
 

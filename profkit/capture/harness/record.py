@@ -14,7 +14,7 @@ LOG = "capture.log"
 SCHEMA_VERSION = 1
 _TAIL_LINES = 40
 _TAIL_BYTES = 64 << 10
-_OURS = re.compile(r"rank\d+_dp\d+_tp\d+_pp\d+\..+|capture\.(json|log)")
+_OURS = re.compile(r"rank\d+_dp\d+_tp\d+_pp\d+\..+|capture(\.node\d+|\.begun)?\.(json|log)")
 
 
 def earlier_warning(out: Path) -> list[str]:

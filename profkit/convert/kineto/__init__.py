@@ -15,6 +15,8 @@ from profkit.convert.kineto.tables import Linker
 from profkit.errors import InputError
 
 _HEAD_BYTES = 1 << 20
+_NAMED = 3
+_OF_XLA = re.compile(r"/(?:device|host):")
 _RANK = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*"?(\d+)')
 
 
@@ -48,8 +50,7 @@ def read(path: Path, *, rank: int = -1, repeat: int = 0, block_bytes: int = BLOC
         base_ns=reader.header.base_ns,
         group=only_group(reader.header.distributedInfo),
     )
-    if not gathered.found:
-        _refuse(path, reader, gathered)
+    _refuse(path, reader, gathered)
     tables = linker.tables() | {"devices": devices(reader.header, linker.rank, repeat)}
     return Trace(
         header=reader.header,
@@ -76,11 +77,15 @@ def stated_rank(path: Path) -> int:
 
 def _repairs(gathered: Gathered, linker: Linker) -> list[str]:
     """Return what was repaired, one sentence each."""
+    unknown = gathered.unknown
+    categories = ", ".join(repr(each) for each, _ in unknown.most_common(_NAMED))
     unpaired = gathered.pairs.unmatched + gathered.pairs.open
     counts = (
         (not gathered.found, "The trace holds no operator, call, kernel or allocation."),
         (gathered.without_time, "{} events without a usable time were left out."),
         (gathered.without_duration, "{} events without a usable duration count as 0 ns long."),
+        (gathered.negative, "{} events end before they begin and count as 0 ns long."),
+        (unknown.total(), "{} events of unknown categories ({of}) were left out."),
         (unpaired, "{} begin or end events have no partner and were left out."),
         (linker.tree.cut, "{} rows outlived the row around them by at most 2 us and were cut."),
         (
@@ -88,30 +93,41 @@ def _repairs(gathered: Gathered, linker: Linker) -> list[str]:
             "{} rows outlive the row around them: they count as asynchronous, without self time.",
         ),
     )
-    return [sentence.format(count) for count, sentence in counts if count]
+    return [sentence.format(count, of=categories) for count, sentence in counts if count]
 
 
 def _refuse(path: Path, reader: Reader, gathered: Gathered) -> None:
-    """Raise if a trace without a row that we know is somebody else's."""
-    header = reader.header
-    metadata = header.metadata if isinstance(header.metadata, dict) else {}
+    """Raise if a trace is somebody else's."""
     hint = "give the *.pt.trace.json[.gz] file that torch.profiler wrote"
-    if metadata.get("source") == "DevTools" or any("devtools" in c for c in gathered.categories):
-        raise InputError(f"{path}: a trace of Chrome DevTools, not of torch.profiler", hint=hint)
-    if "highres-ticks" in metadata:
-        raise InputError(
-            f"{path}: a profile of TensorFlow or JAX, not of torch.profiler", hint=hint
-        )
-    if header.schemaVersion is not None or header.deviceProperties is not None:
+    if other := _other(reader.header, gathered):
+        raise InputError(f"{path}: {other}, not of torch.profiler", hint=hint)
+    header = reader.header
+    known = header.schemaVersion is not None or header.deviceProperties is not None
+    if gathered.found or known:
         return
     if not reader.ended:
         raise InputError(
             f"{path}: cut off before the first operator or kernel",
             hint="the process may have died while it wrote; run the capture again",
         )
-    known = ", ".join(sorted(filter(None, gathered.categories))[:5])
+    categories = ", ".join(sorted(filter(None, gathered.categories))[:5])
     raise InputError(
         f"{path}: a trace without any event of torch.profiler"
-        + (f" (its categories: {known})" if known else ""),
+        + (f" (its categories: {categories})" if categories else ""),
         hint=hint,
     )
+
+
+def _other(header: Header, gathered: Gathered) -> str:
+    """Return what a trace is that another program wrote, "" for one of torch.profiler."""
+    # Its operators look like ours, but nothing on the device would be found.
+    if "Ascend Hardware" in gathered.processes:
+        return "a trace of torch_npu for Ascend"
+    if gathered.found:
+        return ""
+    metadata = header.metadata if isinstance(header.metadata, dict) else {}
+    if metadata.get("source") == "DevTools" or any("devtools" in c for c in gathered.categories):
+        return "a trace of Chrome DevTools"
+    if "highres-ticks" in metadata or any(map(_OF_XLA.match, gathered.processes)):
+        return "a profile of TensorFlow or JAX"
+    return ""

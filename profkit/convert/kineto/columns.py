@@ -1,6 +1,6 @@
 """Events of one trace gathered into NumPy columns, by what they are."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,14 +21,14 @@ from profkit.convert.kineto.events import (
     integers,
     nanoseconds,
 )
-from profkit.convert.kineto.messages import Messages
+from profkit.convert.kineto.messages import RANKS_BELOW, Messages
 from profkit.convert.kineto.pairs import Pairs
 
 Column = NDArray[Any]
 Columns = Mapping[str, Column]
 
-_KIND_COUNT = 9
-(OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, DEVICE_ANNOTATION, MEMORY,
+_KIND_COUNT = 11
+(OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, SPAN, MEMORY, COUNTED, PYTHON,
  SYNCHRONISATION) = range(_KIND_COUNT)  # fmt: skip
 UNCATEGORISED = _KIND_COUNT
 _KINDS = {
@@ -43,23 +43,41 @@ _KINDS = {
     "xpu_driver": CALL,
     "privateuse1_runtime": CALL,
     "privateuse1_driver": CALL,
+    "mtia_runtime": CALL,
+    "glow_runtime": CALL,
+    "hpu_op": CALL,
     "Runtime": CALL,
     "kernel": KERNEL,
     "concurrent_kernel": KERNEL,
     "Kernel": KERNEL,
+    "mtia_ccp_events": KERNEL,
     "gpu_memcpy": COPY,
     "Memcpy": COPY,
     "gpu_memset": SET,
     "Memset": SET,
-    "gpu_user_annotation": DEVICE_ANNOTATION,
+    "gpu_user_annotation": SPAN,
     "cpu_instant_event": MEMORY,
+    "cuda_profiler_range": COUNTED,
+    "xpu_scope_profiler": COUNTED,
+    "python_function": PYTHON,
     "cuda_sync": SYNCHRONISATION,
     "": UNCATEGORISED,
+}
+# Kineto's other categories, and why they become no row.
+IGNORED = {
+    "Trace": "when recording began and ended",
+    "external_correlation": "ids that the events themselves carry",
+    "overhead": "the profiler's own time, on threads of its own",
+    "cuda_event": "records of events, which take no time on the device",
+    "collective_comm": "the same collectives as the communication kernels, seen from the library",
+    "mtia_insight": "remarks of a vendor's tool",
+    "mtia_counters": "counters of a whole device, not of a kernel",
 }
 # torch.autograd.profiler before Kineto wrote no category, but a process with one of these names.
 _LEGACY_PROCESSES = {"CPU functions": OPERATOR, "CUDA functions": KERNEL}
 _MEMORY_NAME = "[memory]"
-_COMPLETE, _INSTANT, _PAIRED = "X", "i", ("B", "E")
+_COMPLETE, _INSTANT, _METADATA, _PAIRED = "X", "i", "M", ("B", "E")
+_OTHERS = frozenset({_INSTANT, _METADATA, *_PAIRED})
 
 
 class _Numbering(dict[str, int]):
@@ -123,9 +141,17 @@ class Gathered:
         """Categories up to the first event that became a row."""
         self.found = False
         """Whether any event became a row."""
+        self.unknown: Counter[str] = Counter()
+        """Number of events by category of which we do not know what they are."""
         self.without_time = 0
         self.without_duration = 0
+        self.negative = 0
+        """Number of events that end before they begin."""
         self.pairs = Pairs()
+        self.processes: set[str] = set()
+        """What the trace calls its processes: they tell who wrote it."""
+        self.ranges = 0
+        """Number of ranges with hardware counters."""
         self._threads: dict[str, int] = {}
         self._parts: dict[str, list[dict[str, Column]]] = defaultdict(list)
         for kind in range(_KIND_COUNT):
@@ -137,7 +163,10 @@ class Gathered:
         if not self.found:
             self.categories.update(event.cat for event in events)
         for event in events:
-            whole = event if event.ph == _COMPLETE else self._whole(event)
+            whole: Event | None = event
+            if event.ph != _COMPLETE:
+                # Most others are flows, the ids of which the events themselves carry.
+                whole = self._whole(event) if event.ph in _OTHERS else None
             if whole is None:
                 continue
             kind = _KINDS.get(whole.cat)
@@ -145,6 +174,8 @@ class Gathered:
                 kind = self._by_name(whole)
             if kind is not None:
                 sorted_out[kind].append(whole)
+            elif whole.cat not in IGNORED:
+                self.unknown[whole.cat] += 1
         for kind, each in enumerate(sorted_out):
             if each:
                 self.found = True
@@ -155,10 +186,14 @@ class Gathered:
             self._add("ops", self._ops(events, kind))
         elif kind == CALL:
             self._add("calls", self._calls(events))
-        elif kind == DEVICE_ANNOTATION:
+        elif kind == SPAN:
             self._add("device_annotations", self._device_annotations(events))
         elif kind == MEMORY:
             self._add("memory", self._memory(events))
+        elif kind == COUNTED:
+            self._add("counters", self._counters(events))
+        elif kind == PYTHON:
+            self._add("python", self._on_threads(events))
         elif kind == SYNCHRONISATION:
             self._add("synchronisations", self._synchronisations(events))
         else:
@@ -166,6 +201,8 @@ class Gathered:
 
     def _whole(self, event: Event) -> Event | None:
         """Return what an instant or the end of a pair stands for, None for all else."""
+        if event.ph == _METADATA and event.name == "process_name" and event.args:
+            self.processes.add(str(event.args.label))
         if event.ph == _INSTANT:
             return event if event.name == _MEMORY_NAME else None
         return self.pairs.joined(event) if event.ph in _PAIRED else None
@@ -189,9 +226,7 @@ class Gathered:
 
     def _ops(self, events: list[Event], kind: int) -> dict[str, Column]:
         args = _args(events)
-        return self._spans(events) | {
-            "pid": identifiers([event.pid for event in events], self._threads),
-            "tid": identifiers([event.tid for event in events], self._threads),
+        return self._on_threads(events) | {
             "kind": np.full(len(events), kind, dtype=np.int8),
             "external": _external(args),
             "sequence": integers([each.sequence for each in args]),
@@ -199,14 +234,13 @@ class Gathered:
             "shapes": self.texts.json_codes([each.shapes or each.shapes_1_9 for each in args]),
             "types": self.texts.json_codes([each.types for each in args]),
             "inputs": self.texts.json_codes([each.inputs for each in args]),
+            "stack": self.texts.codes([str(each.stack or "") for each in args]),
             "message": self.messages.codes(args),
         }
 
     def _calls(self, events: list[Event]) -> dict[str, Column]:
         args = _args(events)
-        return self._spans(events) | {
-            "pid": identifiers([event.pid for event in events], self._threads),
-            "tid": identifiers([event.tid for event in events], self._threads),
+        return self._on_threads(events) | {
             "correlation": integers([each.correlation for each in args]),
             "external": _external(args),
         }
@@ -219,16 +253,18 @@ class Gathered:
         track = identifiers([event.tid for event in events], self._threads)
         return self._spans(events) | {
             "kind": np.full(len(events), kind, dtype=np.int8),
-            "device": np.where(device == -1, process, device),
+            "device": _small(np.where(device == -1, process, device)),
             "stream": np.where(stream == -1, track, stream),
             "correlation": integers([each.correlation for each in args]),
+            "graph": integers([each.graph for each in args]),
+            "graph_node": integers([each.graph_node for each in args]),
             "external": _external(args),
             "size": integers([each.size for each in args]),
             "what": self.texts.codes([str(each.kind) for each in args]),
             "message": self.messages.codes(args),
             "grid": self.texts.json_codes([each.grid for each in args]),
             "block": self.texts.json_codes([each.block for each in args]),
-            "registers": integers([each.registers for each in args]),
+            "registers": _small(integers([each.registers for each in args])),
             "shared_memory": integers([each.shared_memory for each in args]),
             "blocks_per_sm": floats([each.blocks_per_sm for each in args]),
             "warps_per_sm": floats([each.warps_per_sm for each in args]),
@@ -265,16 +301,42 @@ class Gathered:
             "reserved": integers([each.reserved for each in args]),
         }
 
+    def _counters(self, events: list[Event]) -> dict[str, Column]:
+        """Return one row for each counter of each range; `range` tells them apart."""
+        found = [each.counters if isinstance(each.counters, dict) else {} for each in _args(events)]
+        rows = np.repeat(np.arange(len(events)), [len(each) for each in found])
+        spans = self._spans(events)
+        ranges = np.arange(self.ranges, self.ranges + len(events))
+        self.ranges += len(events)
+        return {
+            "start": spans["start"][rows],
+            "name": spans["name"][rows],
+            "range": ranges[rows],
+            "metric": self.texts.codes([str(name) for each in found for name in each]),
+            "value": floats([value for each in found for value in each.values()]),
+        }
+
+    def _on_threads(self, events: list[Event]) -> dict[str, Column]:
+        return self._spans(events) | {
+            "pid": identifiers([event.pid for event in events], self._threads),
+            "tid": identifiers([event.tid for event in events], self._threads),
+        }
+
     def _spans(self, events: list[Event]) -> dict[str, Column]:
         start = nanoseconds([event.ts for event in events])
         duration = nanoseconds([event.dur for event in events])
-        unknown = duration < 0
-        self.without_duration += int(unknown.sum())
+        self.without_duration += int((duration == UNKNOWN_NS).sum())
+        self.negative += int(((duration < 0) & (duration != UNKNOWN_NS)).sum())
         return {
             "start": start,
-            "end": start + np.where(unknown, 0, duration),
+            "end": start + duration.clip(min=0),
             "name": self.names.codes([event.name for event in events]),
         }
+
+
+def _small(values: Ints) -> Ints:
+    """Return `values`, with -1 for what a 32-bit column cannot hold: that is damage."""
+    return np.where(np.abs(values // 2) < RANKS_BELOW // 2, values, -1)
 
 
 def _args(events: list[Event]) -> list[Args]:

@@ -41,12 +41,16 @@ class Args(
         "shapes_1_9": "Input dims",
         "types": "Input type",
         "inputs": "Concrete Inputs",
+        "stack": "Call stack",
+        "graph": "graph id",
+        "graph_node": "graph node id",
         "size": "bytes",
         "registers": "registers per thread",
         "shared_memory": "shared memory",
         "blocks_per_sm": "blocks per SM",
         "warps_per_sm": "warps per SM",
         "occupancy": "est. achieved occupancy %",
+        "label": "name",
         "collective": "Collective name",
         "group": "Process Group Name",
         "group_description": "Process Group Description",
@@ -75,10 +79,15 @@ class Args(
     shapes_1_9: msgspec.Raw = _NO_JSON
     types: msgspec.Raw = _NO_JSON
     inputs: msgspec.Raw = _NO_JSON
+    stack: Number = ""
+    graph: Number = -1
+    graph_node: Number = -1
     device: Number = -1
     stream: Number = -1
     size: Number = -1
     kind: Number = ""
+    label: Number = ""
+    """On metadata events: what a process or thread is called."""
     grid: msgspec.Raw = _NO_JSON
     block: msgspec.Raw = _NO_JSON
     registers: Number = -1
@@ -100,6 +109,8 @@ class Args(
     device_id: Number = -1
     allocated: Number = -1
     reserved: Number = -1
+    counters: Any = None
+    """Hardware counters by name, on the ranges that have them: filled in by `counters`."""
     awaited_stream: Number = -1
     awaited_correlation: Number = -1
 
@@ -235,11 +246,12 @@ def _hexadecimal(value: str) -> int:
 
 
 def floats(values: list[Any]) -> NDArray[np.float64]:
-    """Return values as floats, NaN where there is no number."""
+    """Return values as floats, NaN where there is no finite number."""
     try:
-        return np.array(values, dtype=np.float64)
+        found = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        return np.array([_float(value) for value in values], dtype=np.float64)
+        found = np.array([_float(value) for value in values], dtype=np.float64)
+    return np.where(np.isfinite(found), found, np.nan)
 
 
 def _float(value: Any) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from profkit.convert.kineto.counters import add_counters
 from profkit.convert.kineto.events import (
     EXACT_BELOW_US,
     LATEST_NS,
@@ -17,10 +18,12 @@ from profkit.convert.kineto.events import (
     FloatEvent,
     loose,
 )
+from profkit.convert.kineto.messages import RANKS_BELOW, plausible
 from profkit.convert.kineto.source import Source
 from profkit.convert.kineto.text import (
     TRAILING,
     byte_of,
+    decoded,
     holds_nan,
     last_event,
     last_event_end,
@@ -36,6 +39,7 @@ BLOCK_BYTES = 4 << 20
 _PIECE_BYTES = 1 << 20
 _HEADER_BYTES = 64 << 20
 _CUTS_TRIED = 8
+_KEYS_TRIED = 100
 _SAMPLED = 256
 _PLACES_NAMED = 3
 
@@ -65,7 +69,7 @@ class Header(msgspec.Struct):
         info = self.distributedInfo
         rank = info.get("rank") if isinstance(info, dict) else None
         try:
-            return int(rank) if rank is not None else -1
+            return plausible(int(rank), RANKS_BELOW) if rank is not None else -1
         except (TypeError, ValueError, OverflowError):
             return -1
 
@@ -148,11 +152,12 @@ class Reader:
     def _header(self, text: bytes) -> Header:
         for candidate in (text, without_nan(text)):
             try:
-                return msgspec.json.decode(candidate, type=Header)
+                header: Header = decoded(candidate, Header)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
-        self.notes.append("The keys beside the events are damaged and were not read.")
-        return Header()
+            return header
+        self.notes.append("The keys beside the events are damaged: only some or none were read.")
+        return _leading_keys(text)
 
     def _fill(self, text: bytes) -> tuple[bytes, bool]:
         """Return `text` grown to a block, and whether the file goes on."""
@@ -197,8 +202,10 @@ class Reader:
     def _document(self, text: bytes) -> list[Event]:
         kind: type[FloatDocument | DecimalDocument]
         kind = DecimalDocument if self._exact else FloatDocument
-        document = msgspec.json.decode(b'{"traceEvents":[' + text, type=kind)
+        whole = b'{"traceEvents":[' + text
+        document = decoded(whole, kind)
         self.header.merge(document)
+        add_counters(document.traceEvents, whole, whole=True)
         return list(document.traceEvents)
 
     def _timed(self, events: list[Event], text: bytes, used: int) -> list[Event]:
@@ -230,20 +237,24 @@ class Reader:
     def _decode_strictly(self, text: bytes) -> list[Event]:
         kind: Any = list[DecimalEvent] if self._exact else list[FloatEvent]
         try:
-            return msgspec.json.decode(text, type=kind)  # type: ignore[no-any-return]
+            events: list[Event] = decoded(text, kind)
         except msgspec.ValidationError:
             return self._decode_loosely(text)
+        add_counters(events, text)
+        return events
 
     def _decode_loosely(self, text: bytes) -> list[Event]:
         kind = DecimalEvent if self._exact else FloatEvent
         decoder = msgspec.json.Decoder(kind)
         events: list[Event] = []
-        for raw in msgspec.json.decode(text, type=list[msgspec.Raw]):
+        for raw in decoded(text, list[msgspec.Raw]):
             try:
-                events.append(decoder.decode(raw))
+                event: Event | None = decoder.decode(raw)
             except msgspec.ValidationError:
-                if (event := loose(raw)) is not None:
-                    events.append(event)
+                event = loose(raw)
+            if event is not None:
+                add_counters([event], b"[" + bytes(raw) + b"]")
+                events.append(event)
         return events
 
     def _salvage(self, text: bytes, offset: int) -> list[Event]:
@@ -292,7 +303,8 @@ class Reader:
     def _end(self, trailer: bytes) -> None:
         """Read the keys after the list of events."""
         self.ended = True
-        if keys := trailer[skip_space(trailer, 0) :]:
+        keys = trailer[skip_space(trailer, 0) :]
+        if keys or self._in_object:
             self.header.merge(self._header(b"{" + keys))
 
     def _conclude(self, size: int) -> None:
@@ -310,6 +322,20 @@ class Reader:
             self.notes.append(
                 f"{len(self.lost)} events could not be read (near byte {where}{more})."
             )
+
+
+def _leading_keys(text: bytes) -> Header:
+    """Return the keys that stand whole before the damage in the text of an object."""
+    end = len(text)
+    for _ in range(_KEYS_TRIED):
+        try:
+            header: Header = decoded(text[:end] + b"}", Header)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            if (end := text.rfind(b",", 0, end)) < 0:
+                break
+        else:
+            return header
+    return Header()
 
 
 def _bracketed(text: bytes, start: int, end: int) -> bytes:

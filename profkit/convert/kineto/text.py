@@ -5,8 +5,10 @@ confirms it: a cut inside nested arguments or inside a string leaves text that d
 """
 
 import re
+from typing import Any
 
 import msgspec
+import numpy as np
 
 _KEY = b'"traceEvents"'
 _KEY_BYTES = 64
@@ -28,6 +30,7 @@ _BYTE = re.compile(r"\(byte (\d+)\)")
 TRAILING = "trailing characters"
 """In a decoder's message: the JSON value ended, and more follows."""
 _SPACE = b" \t\r\n,"
+_LEVELS = 100
 
 
 def list_start(text: bytes, searched: int = 0) -> int:
@@ -68,6 +71,26 @@ def next_event(text: bytes, after: int, end: int) -> int:
     return end
 
 
+def decoded(text: bytes, kind: Any) -> Any:
+    """Decode JSON as `kind`; raises `msgspec.DecodeError` with a position for whatever is wrong."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except RecursionError:
+        # Nesting of thousands of levels is damage like any other.
+        message = f"JSON is nested too deeply (byte {_too_deep(text)})"
+        raise msgspec.DecodeError(message) from None
+
+
+def _too_deep(text: bytes) -> int:
+    """Return where nesting exceeds what traces have; brackets inside strings are counted too."""
+    content = np.frombuffer(text, dtype=np.uint8)
+    steps = np.zeros(len(content), dtype=np.int8)
+    steps[np.isin(content, np.frombuffer(b"[{", dtype=np.uint8))] = 1
+    steps[np.isin(content, np.frombuffer(b"]}", dtype=np.uint8))] = -1
+    deep = np.cumsum(steps, dtype=np.int32) > _LEVELS
+    return int(deep.argmax()) if deep.any() else len(text)
+
+
 def byte_of(message: str, size: int) -> int:
     """Return the position that a decoder's message names, or `size` if it names none."""
     if not (found := _BYTE.search(message)):
@@ -86,7 +109,7 @@ def without_nan(text: bytes) -> bytes:
     """Return `text` with null for NaN and infinities, which are not JSON."""
     repaired = _NOT_JSON.sub(rb"\1null", text)
     try:
-        msgspec.json.decode(repaired, type=msgspec.Raw)
+        decoded(repaired, msgspec.Raw)
     except msgspec.DecodeError as error:
         if holds_nan(repaired, byte_of(str(error), len(repaired))):
             return _NOT_JSON_ANYWHERE.sub(lambda found: found[1] or b"null", repaired)

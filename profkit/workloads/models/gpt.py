@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import NonNegativeFloat, PositiveInt
 
-from profkit.workloads.models.base import ModelFamily
+from profkit.workloads.models.base import ModelFamily, Sample
 
 if TYPE_CHECKING:
     import torch
@@ -44,12 +44,20 @@ class Model(ModelFamily):
 
         return Gpt(self)
 
-    def sample(self, generator: "torch.Generator") -> "tuple[torch.Tensor, torch.Tensor]":
+    def parameters(self) -> int:
+        """See `ModelFamily.parameters`; the head's are those of the tokens' embedding."""
+        width = self.width
+        attention = (width + 1) * 3 * width + (width + 1) * width
+        perceptron = (width + 1) * 4 * width + (4 * width + 1) * width
+        block = attention + perceptron + 2 * 2 * width
+        return (self.vocabulary + self.context + 2) * width + self.layers * block
+
+    def sample(self, generator: "torch.Generator") -> Sample:
         """Return `context` random tokens, and the same shifted by one as the target."""
         import torch
 
         tokens = torch.randint(self.vocabulary, (self.context + 1,), generator=generator)
-        return tokens[:-1], tokens[1:]
+        return {"tokens": tokens[:-1]}, tokens[1:]
 
     def loss(self, output: "torch.Tensor", target: "torch.Tensor") -> "torch.Tensor":
         """Return the cross entropy of the next token."""

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import distributed, nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
 from profkit.errors import ConfigError
-from profkit.workloads.models.base import ModelFamily
+from profkit.workloads.models.base import ModelFamily, Sample
 from profkit.workloads.runtime.request import Request
-
-Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,27 +22,23 @@ class Process:
     rank: int
     device: torch.device
 
-    def replica(self, model: nn.Module) -> nn.Module:
-        """Move `model` to the device and keep its gradients equal over the ranks."""
-        model = model.to(self.device)
-        if self.request.world_size == 1:
-            return model
-        devices = [self.device] if self.device.type == "cuda" else None
-        return DistributedDataParallel(model, device_ids=devices)
+    @property
+    def compute_dtype(self) -> torch.dtype:
+        """Number format that was asked for."""
+        return torch.float32 if self.request.precision == "fp32" else torch.bfloat16
 
     def autocast(self) -> AbstractContextManager[object]:
         """Compute inside in the precision that was asked for."""
         if self.request.precision == "fp32":
             return nullcontext()
-        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+        return torch.autocast(self.device.type, dtype=self.compute_dtype)
 
-    def accumulating(self, model: nn.Module, *, more: bool) -> AbstractContextManager[object]:
-        """Keep gradients to this rank while `more` batches are to be summed in the step."""
-        if more and isinstance(model, DistributedDataParallel):
-            return model.no_sync()
-        return nullcontext()
+    def compile(self, model: nn.Module) -> None:
+        """Have `model` compiled, when it is first called, if that was asked for."""
+        if self.request.compile != "none":
+            model.compile(mode=self.request.compile)
 
-    def batches(self, family: ModelFamily, workers: int) -> Iterator[Batch]:
+    def batches(self, family: ModelFamily, workers: int) -> Iterator[Sample]:
         """Yield all batches of the run, made by a DataLoader with `workers` processes."""
         dataset = Synthetic(family, self.request, self.rank)
         loader = DataLoader(
@@ -56,13 +49,14 @@ class Process:
         )
         return iter(loader)
 
-    def moved(self, batch: Batch) -> Batch:
+    def moved(self, batch: Sample) -> Sample:
         """Return `batch` on the device; the copy of pinned memory does not wait."""
-        inputs, targets = (each.to(self.device, non_blocking=True) for each in batch)
-        return inputs, targets
+        inputs, targets = batch
+        there = {name: each.to(self.device, non_blocking=True) for name, each in inputs.items()}
+        return there, targets.to(self.device, non_blocking=True)
 
 
-class Synthetic(Dataset[Batch]):
+class Synthetic(Dataset[Sample]):
     """Samples made up from a seed and their index, so that every repeat sees the same data."""
 
     def __init__(self, family: ModelFamily, request: Request, rank: int) -> None:
@@ -74,7 +68,7 @@ class Synthetic(Dataset[Batch]):
         """Return the number of samples of the whole run."""
         return self.length
 
-    def __getitem__(self, index: int) -> Batch:
+    def __getitem__(self, index: int) -> Sample:
         """Return sample `index`; the DataLoader makes batches of them."""
         generator = torch.Generator().manual_seed(self.first_seed + index)
         return self.family.sample(generator)

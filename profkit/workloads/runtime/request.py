@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import PositiveInt
 
 from profkit.errors import ConfigError
+from profkit.parallel import Parallel
 from profkit.settings import Settings, checked
 from profkit.workloads.models import family
 from profkit.workloads.models.base import ModelFamily
@@ -42,8 +43,14 @@ class Request(Settings):
     world_size: PositiveInt = 1
     """Number of ranks; must be what the launcher started."""
 
+    parallel: Parallel = field(default_factory=Parallel)
+    """How the program lays out its ranks, which they are named by."""
+
     precision: Literal["fp32", "bf16"] = "fp32"
-    """Number format of the forward pass; bf16 is autocast, parameters stay in fp32."""
+    """Number format of computing; with bf16 the optimizer still updates parameters in fp32."""
+
+    compile: Literal["none", "default", "reduce-overhead", "max-autotune"] = "none"
+    """Mode of torch.compile, or none; compiling happens in the first step."""
 
     grad_accumulation: PositiveInt = 1
     """Batches whose gradients are summed before an optimizer step."""

@@ -55,7 +55,7 @@ def test_every_rank_must_leave_what_the_tool_promises(tmp_path):
 
     for name in ("rank0_x.steps.json", "rank0_x.7.trace.json", "rank1_x.steps.json"):
         (tmp_path / name).touch()
-    missing = missing_files(Profiler(), tmp_path, ["rank0_x", "rank1_x"])
+    missing = missing_files(Profiler(), tmp_path, {"rank0_x": True, "rank1_x": True})
     assert missing == ["rank1_x*.trace.json"]
 
 

@@ -286,3 +286,34 @@ def test_traces_of_other_programs_are_named(tmp_path, text, says):
     path.write_text(text)
     with pytest.raises(InputError, match=says):
         kineto.read(path)
+
+
+@pytest.mark.parametrize(
+    ("process", "says"),
+    [
+        ("Ascend Hardware", "a trace of torch_npu for Ascend"),
+        ("/device:TPU:0 (pid 1)", "a profile of TensorFlow or JAX"),
+        ("/host:CPU", "a profile of TensorFlow or JAX"),
+    ],
+)
+def test_the_names_of_its_processes_tell_who_wrote_a_trace(read, process, says):
+    named = {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": process}}
+    with pytest.raises(InputError, match=says):
+        read([named, {"ph": "X", "name": "MatMul", "pid": 1, "tid": 7, "ts": 1, "dur": 2}])
+
+
+def test_events_of_unknown_categories_are_counted_and_named(read):
+    trace = read(
+        [
+            event("cpu_op", "aten::add", 1, 2),
+            event("{of}", "new", 1, 2),
+            event("Trace", "PyTorch Profiler (0)", 0, 9),
+        ]
+    )
+    assert trace.notes == ("1 events of unknown categories ('{of}') were left out.",)
+
+
+def test_events_that_end_before_they_begin_count_as_instants(read):
+    trace = read([event("cpu_op", "aten::add", 5, -3), event("kernel", "k", 7, -1)])
+    assert rows(trace, "cpu_ops", "start_ns", "end_ns") == [(5000, 5000)]
+    assert trace.notes == ("2 events end before they begin and count as 0 ns long.",)

@@ -8,8 +8,8 @@ from profkit.workloads.models.cnn import Model
 
 def test_images_become_scores_of_classes():
     model = Model(width=4)
-    image, label = model.sample(torch.Generator().manual_seed(0))
-    scores = model.build()(image[None].repeat(2, 1, 1, 1))
+    inputs, label = model.sample(torch.Generator().manual_seed(0))
+    scores = model.build()(inputs["input"][None].repeat(2, 1, 1, 1))
     assert scores.shape == (2, 10)
     assert 0 <= int(label) < 10
     assert model.loss(scores, label[None].repeat(2)).shape == ()

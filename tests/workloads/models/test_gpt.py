@@ -33,8 +33,8 @@ def test_the_embeddings_are_tied():
 
 def test_a_sample_is_its_own_target_shifted_by_one():
     inputs, target = SMALL.sample(torch.Generator().manual_seed(0))
-    assert inputs[1:].tolist() == target[:-1].tolist()
-    assert inputs.shape == (8,)
+    assert inputs["tokens"][1:].tolist() == target[:-1].tolist()
+    assert inputs["tokens"].shape == (8,)
 
 
 @pytest.mark.parametrize(

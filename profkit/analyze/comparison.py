@@ -1,0 +1,218 @@
+"""Comparison: which numbers of a run differ from those of another, beyond what is chance."""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from profkit.analyze.base import ByRun, analysis
+from profkit.result import Abstention, Chart, Finding, Interval, Result, Severity, Table, table
+from profkit.settings import Settings, known
+from profkit.uncertainty import Ratio, adjusted, compared
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/comparison.yaml``."""
+
+    reference: str = ""
+    """Run that the others are held against; empty takes the first one with step times."""
+
+    confidence: float = 0.95
+    """How often a report in which no two runs differ announces no difference, at least."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pair:
+    """One number of one run, held against that of the reference."""
+
+    run: str
+    metric: str
+    title: str
+    ratio: Ratio
+    p_value: float
+    """Adjusted for all pairs of the report."""
+
+    differs: bool
+
+
+_CHARTS = (
+    Chart(
+        kind="bar",
+        title="Step time and throughput over those of the reference",
+        table="pairs",
+        x="run",
+        y=("ratio",),
+        color="number",
+        horizontal=True,
+    ),
+)
+
+
+@analysis(title="Differences between runs", across="runs")
+def analyze(steps: ByRun, config: Config) -> Result:
+    """Say which runs differ in step time and throughput from a reference, and by which factor.
+
+    Numbers are compared repeat by repeat: all runs are captured in turn, so what drifts meets
+    them alike. The interval of a factor is Student's t of the repeats' logarithms, of that pair
+    alone. A difference is announced only if it is beyond chance with all pairs taken together
+    (Holm): the more runs are compared, the more it takes.
+    """
+    measured = {run: result for run, result in steps.items() if _repeated(result)}
+    unmeasured = tuple(
+        Abstention(what=f"differences of {run}", reason="it has no step times")
+        for run in steps
+        if run not in measured
+    )
+    if len(measured) <= 1:
+        reason = "it takes two runs with step times: sweep over something"
+        return Result.abstain("differences between runs", reason)
+    reference = config.reference or next(iter(measured))
+    known("run", reference, measured)
+    pairs = _pairs(measured, reference, config)
+    if not pairs:
+        reason = f"no repeat was measured in {reference} and in another run as well"
+        return Result.abstain("differences between runs", reason)
+    return Result(
+        findings=tuple(_findings(pairs, reference, config.confidence)),
+        tables={"pairs": _table(pairs, reference)},
+        charts=_CHARTS,
+        abstentions=(*unmeasured, *_unsure(pairs), *_apart(measured, reference)),
+    )
+
+
+def _repeated(result: Result) -> dict[str, dict[int, float]]:
+    """Return the numbers that are known in each repeat."""
+    return {name: each.by_repeat for name, each in result.metrics.items() if each.by_repeat}
+
+
+def _pairs(measured: Mapping[str, Result], reference: str, config: Config) -> list[Pair]:
+    ratios = [
+        (run, name, ratio)
+        for name, theirs in _repeated(measured[reference]).items()
+        for run, result in measured.items()
+        if run != reference
+        and (mine := _repeated(result).get(name))
+        and (ratio := compared(mine, theirs, confidence=config.confidence)) is not None
+    ]
+    p_values = adjusted([ratio.p_value for *_, ratio in ratios])
+    return [
+        Pair(
+            run=run,
+            metric=name,
+            title=measured[reference].metrics[name].title,
+            ratio=ratio,
+            p_value=p_value,
+            differs=p_value <= 1 - config.confidence,
+        )
+        for (run, name, ratio), p_value in zip(ratios, p_values, strict=True)
+    ]
+
+
+def _findings(pairs: list[Pair], reference: str, confidence: float) -> Iterator[Finding]:
+    """Yield one finding for each number: in how many runs it differs, and where most."""
+    for metric in dict.fromkeys(each.metric for each in pairs):
+        mine = [each for each in pairs if each.metric == metric]
+        different = [each for each in mine if each.differs]
+        shown = max(different or mine, key=lambda each: abs(math.log(each.ratio.ratio)))
+        if shown.ratio.interval is None:
+            continue
+        yield Finding(
+            severity=Severity.INFO,
+            message=_sentence(shown, shown.ratio.interval, len(different), len(mine), reference),
+            metric=f"comparison.{metric}_differing_runs",
+            value=len(different),
+            unit="count",
+            evidence={
+                "run": shown.run,
+                "reference": reference,
+                "p_value": shown.p_value,
+                "significance_level": round(1 - confidence, 6),
+            },
+        )
+
+
+def _sentence(shown: Pair, trusted: Interval, different: int, runs: int, reference: str) -> str:
+    factor = (
+        f"{shown.ratio.ratio:.3g} times ({trusted.confidence:.0%} interval {trusted.low:.3g} to "
+        f"{trusted.high:.3g}, {shown.ratio.repeats} repeats)"
+    )
+    if not different:
+        return (
+            f"{shown.title}: no difference from {reference} is beyond chance in {runs} other "
+            f"run(s); the largest, in {shown.run}, is {factor}."
+        )
+    return (
+        f"{shown.title}: differs from that of {reference} in {different} of {runs} other run(s), "
+        f"most in {shown.run}: {factor}."
+    )
+
+
+def _table(pairs: list[Pair], reference: str) -> Table:
+    rows = [
+        {
+            "number": each.title,
+            "run": each.run,
+            "ratio": each.ratio.ratio,
+            "low_ratio": each.ratio.interval.low if each.ratio.interval else math.nan,
+            "high_ratio": each.ratio.interval.high if each.ratio.interval else math.nan,
+            "adjusted_p_value": each.p_value,
+            "repeats": each.ratio.repeats,
+            "differs": _answer(each),
+        }
+        for each in pairs
+    ]
+    return table(
+        pd.DataFrame(rows),
+        title=f"Numbers of each run over those of {reference}",
+        note="Low and high are the interval of that pair alone; whether it differs, and its "
+        "p-value, take all pairs together.",
+    )
+
+
+def _answer(pair: Pair) -> str:
+    if pair.ratio.interval is None:
+        return "not known"
+    return "yes" if pair.differs else "not beyond chance"
+
+
+def _unsure(pairs: list[Pair]) -> Iterator[Abstention]:
+    """Say which runs have but one repeat in common with the reference."""
+    runs = dict.fromkeys(each.run for each in pairs if each.ratio.interval is None)
+    if runs:
+        reason = "one repeat does not say how much repeats differ: set repeats=3 or more"
+        yield Abstention(what=f"whether {', '.join(runs)} differ from the reference", reason=reason)
+
+
+def _apart(measured: Mapping[str, Result], reference: str) -> Iterator[Abstention]:
+    """Say which runs were not captured in turn with the reference."""
+    theirs = _beginnings(measured[reference])
+    runs = [
+        run
+        for run, result in measured.items()
+        if run != reference and not _in_turn(_beginnings(result), theirs)
+    ]
+    if runs:
+        yield Abstention(
+            what=f"what the machine has to do with the differences of {', '.join(runs)}",
+            reason=f"it was captured at another time than {reference}, not in turn with it; what "
+            "changed on the machine in between shows as a difference: capture all runs anew",
+        )
+
+
+def _beginnings(steps: Result) -> dict[int, str]:
+    """Return when each repeat began, as times that sort by their text."""
+    repeats = steps.tables["per_repeat"]
+    rows = [dict(zip(repeats.columns, row, strict=True)) for row in repeats.rows]
+    return {int(row["repeat"] or 0): str(row["began"]) for row in rows}
+
+
+def _in_turn(mine: Mapping[int, str], theirs: Mapping[int, str]) -> bool:
+    """Say whether both began each repeat before either began the next."""
+    shared = sorted(set(mine) & set(theirs))
+    return all(
+        max(mine[one], theirs[one]) < min(mine[other], theirs[other])
+        for one, other in itertools.pairwise(shared)
+    )

@@ -1,0 +1,55 @@
+"""PyTorch keeps one recording at a time: a second one ends the first, which loses its events.
+
+It says nothing when that happens (2.13), so this looks whether a script's own profiler and
+profkit's meet. One after the other, both work.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from profkit.errors import ProfkitError
+
+if TYPE_CHECKING:
+    from torch.profiler import profile
+
+
+@contextmanager
+def alone(mine: "profile") -> Iterator[None]:
+    """Raise `ProfkitError` where a recording starts while another goes on, and `mine` is one."""
+    from torch.autograd import profiler
+
+    recordings: Any = profiler.profile
+    open_ones: list[object] = []
+
+    def prepare(recording: Any) -> None:
+        others = [each for each in open_ones if each is not recording]
+        if others and mine.profiler in (recording, *others):
+            raise ProfkitError(
+                "the script uses torch.profiler while profkit's records, and PyTorch keeps one"
+                " recording at a time",
+                hint="switch the script's own profiler off, or leave out this one:"
+                " ~tools.torch_profiler",
+            )
+        if recording not in open_ones:
+            open_ones.append(recording)
+
+    def end(recording: Any) -> None:
+        open_ones[:] = [each for each in open_ones if each is not recording]
+
+    originals = {name: getattr(recordings, name) for name in ("_prepare_trace", "__exit__")}
+    recordings._prepare_trace = _before(prepare, originals["_prepare_trace"])  # noqa: SLF001
+    recordings.__exit__ = _before(end, originals["__exit__"])
+    try:
+        yield
+    finally:
+        for name, original in originals.items():
+            setattr(recordings, name, original)
+
+
+def _before(act: Callable[[Any], None], original: Callable[..., Any]) -> Callable[..., Any]:
+    def method(recording: Any, *args: Any, **kwargs: Any) -> Any:
+        act(recording)
+        return original(recording, *args, **kwargs)
+
+    return method

@@ -1,0 +1,127 @@
+"""Stacks of a snapshot, each distinct one once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+NONE = -1
+"""Index of the stack that was not recorded."""
+
+SEPARATOR = ";"
+
+# Frames of the interpreter and of PyTorch's dispatcher, which are in every stack.
+_DULL_NAMES = (
+    "unwind::unwind",
+    "CapturedTraceback::gather",
+    "gather_with_cpp",
+    "_PyEval_",
+    "PyEval_",
+    "PyObject_",
+    "_PyObject",
+    "PyFunction_",
+    "_PyFunction",
+    "__libc_start",
+    "_start",
+    "clone3",
+    "start_thread",
+)
+_DULL_FILES = (
+    "core/boxing",
+    "/Register",
+    "/Redispatch",
+    "ceval.c",
+    "Objects/call.c",
+    "Objects/methodobject.c",
+    "pythonrun.c",
+    "Modules/main.c",
+    "cpython/abstract.h",
+)
+_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen", "??")
+
+Frame = tuple[str, int, str]
+"""File, line and function."""
+
+
+@dataclass(slots=True)
+class Stacks:
+    """Numbers stacks from 0 by their content.
+
+    Entries share the objects of their frames, so a stack is told by the identity of its frames
+    first, which is much cheaper than by their text.
+    """
+
+    known: list[tuple[Frame, ...]] = field(default_factory=list)
+    """Frames of each stack, from the innermost to the root."""
+
+    _by_objects: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _by_content: dict[tuple[Frame, ...], int] = field(default_factory=dict)
+    _alive: list[Sequence[Mapping[str, Any]]] = field(default_factory=list)
+
+    def number(self, frames: Sequence[Mapping[str, Any]] | None) -> int:
+        """Return the number of a stack, `NONE` for one that was not recorded."""
+        if not frames:
+            return NONE
+        key = tuple(map(id, frames))
+        found = self._by_objects.get(key)
+        if found is None:
+            # Kept, so that the identities stay theirs.
+            self._alive.append(frames)
+            content = tuple(_frame(each) for each in frames)
+            found = self._by_content.setdefault(content, len(self.known))
+            if found == len(self.known):
+                self.known.append(content)
+            self._by_objects[key] = found
+        return found
+
+    def names(self, number: int) -> tuple[str, ...]:
+        """Return the frames that tell something, from the root."""
+        if number == NONE:
+            return ("(no stack recorded)",)
+        told = [named(frame) for frame in reversed(self.known[number]) if not is_dull(frame)]
+        return tuple(told) or ("(no Python frame)",)
+
+    def folded(self) -> list[str]:
+        """Return each stack as one text: all frames from the root, joined by semicolons."""
+        return [
+            SEPARATOR.join(named(frame).replace(SEPARATOR, ",") for frame in reversed(stack))
+            for stack in self.known
+        ]
+
+    def lines(self) -> list[str]:
+        """Return for each stack the innermost line that is the user's own, or of Python at all."""
+        return [_line(stack) for stack in self.known]
+
+
+def _frame(frame: Mapping[str, Any]) -> Frame:
+    return text(frame["filename"]), int(frame["line"]), text(frame["name"])
+
+
+def text(value: Any) -> str:
+    """Return `value` as text that can be written, whatever a stranger put there."""
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def named(frame: Frame) -> str:
+    """Return a frame as text, for example ``forward (model.py:12)``."""
+    file, line, function = frame
+    if not file or file == "??":
+        return function
+    return f"{function} ({file}:{line})"
+
+
+def is_dull(frame: Frame) -> bool:
+    """Say whether a frame belongs to the interpreter or the dispatcher."""
+    file, _, function = frame
+    return any(each in function for each in _DULL_NAMES) or any(
+        each in file for each in _DULL_FILES
+    )
+
+
+def _is_library(file: str) -> bool:
+    return any(each in file for each in _LIBRARIES)
+
+
+def _line(stack: Sequence[Frame]) -> str:
+    python = [frame for frame in stack if frame[0].endswith(".py")]
+    own = [frame for frame in python if not _is_library(frame[0].replace("\\", "/"))]
+    return next((named(frame) for frame in (*own, *python)), "")

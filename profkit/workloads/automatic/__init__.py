@@ -1,0 +1,1 @@
+"""Steps and phases of a script that marks none: seen from hooks, without a change to it."""

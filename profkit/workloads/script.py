@@ -1,0 +1,204 @@
+"""A training or inference script of yours, unchanged: its steps are found by looking on."""
+
+import importlib.machinery
+import json
+import os
+import re
+import runpy
+import shlex
+import sys
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import PositiveInt
+
+from profkit import marks
+from profkit.errors import ProfkitError
+from profkit.workloads.automatic.turns import Kind
+from profkit.workloads.base import HANDED_IN, Program
+
+_PYTHON = re.compile(r"python[\d.]*(\.exe)?")
+_STARTERS = ("torchrun", "accelerate", "deepspeed")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workload(Program):
+    """Composed from ``conf/workload/script.yaml``."""
+
+    command: str = ""
+    """The script and its arguments as on a command line, without ``python``; or ``-m module``."""
+
+    step: Kind = "auto"
+    """What a step is: of an optimizer, a forward pass, what ``profkit.step()`` marks; auto takes
+    an optimizer's where there is one, else a forward pass."""
+
+    samples: PositiveInt | None = None
+    """Samples that a rank processes in a step, for the throughput; null if that is not known."""
+
+    stop_after: PositiveInt | None = None
+    """Steps after which the script is ended, on every rank; null lets it come to its own end."""
+
+    @property
+    def words(self) -> list[str]:
+        """The command, word by word."""
+        return shlex.split(self.command)
+
+    def check(self, folder: Path) -> str:
+        """See `Program.check`."""
+        try:
+            words = self.words
+        except ValueError as error:
+            return f"command: {error}: {self.command}"
+        if not words:
+            return "command is empty: workload.command='train.py --epochs 1'"
+        if words[0] == "-m":
+            return _unfit_module(words, folder)
+        return _unfit_script(words[0], folder)
+
+    def total_steps(self, steps: int) -> int:
+        """See `Program.total_steps`."""
+        del steps
+        return self.stop_after or -1
+
+    def subject(self, model: str) -> str:
+        """See `Program.subject`."""
+        script = self.words[1] if self.words[0] == "-m" else Path(self.words[0]).stem
+        word = re.sub(r"[^A-Za-z0-9_.]+", "_", script).strip("_.") or "script"
+        return word if model == "none" else f"{word}-{model}"
+
+
+def _unfit_script(name: str, folder: Path) -> str:
+    path = folder / name
+    if path.exists():
+        return "" if _is_python(path) else f"command: {path} is not a Python script"
+    if _PYTHON.fullmatch(Path(name).name):
+        return f"command: leave out {name!r}, the launcher starts Python; begin with the script"
+    if name in _STARTERS:
+        return f"command: set launcher={name}, and begin with the script"
+    return f"command: no such script: {path}"
+
+
+def _unfit_module(words: Sequence[str], folder: Path) -> str:
+    if len(words) == 1:
+        return "command: -m wants the name of a module"
+    top = words[1].partition(".")[0]
+    found = importlib.machinery.PathFinder.find_spec(top, [str(folder), *sys.path])
+    return "" if found else f"command: no module named {top!r}, neither installed nor in {folder}"
+
+
+def _is_python(path: Path) -> bool:
+    """Say whether Python can run `path`: a script, or a folder or archive with a main program."""
+    if path.is_dir():
+        return (path / "__main__.py").is_file()
+    if path.suffix == ".py" or zipfile.is_zipfile(path):
+        return True
+    try:
+        compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+class Limit:
+    """Ends the script after its step number `steps`."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def begin(self) -> None:
+        """See `profkit.marks.Listener`."""
+
+    def step(self, samples: int) -> None:
+        """See `profkit.marks.Listener`."""
+        del samples
+        self.left -= 1
+        if self.left == 0:
+            # Scripts catch their own errors, and nobody catches this.
+            raise SystemExit(0)
+
+    def note(self, text: str) -> None:
+        """See `profkit.marks.Listener`."""
+
+
+def run(settings: Workload) -> None:
+    """Run the script as Python itself would, and return when it ends without an error."""
+    words = [*settings.words, *json.loads(os.environ.get(HANDED_IN, "[]"))]
+    try:
+        if words[0] == "-m":
+            sys.argv = words[1:]
+            _begin_path(Path.cwd())
+            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = words
+            # Absolute like ``__file__`` has to be; runpy puts it into sys.argv as well.
+            path = Path(words[0]).absolute()
+            _begin_path(path.resolve().parent)
+            runpy.run_path(str(path), run_name="__main__")
+    except SystemExit as stop:
+        if stop.code not in (None, 0):
+            raise
+
+
+def _begin_path(folder: Path) -> None:
+    """Look for modules first where the script is; the first entry so far is profkit's."""
+    if not sys.flags.safe_path:
+        sys.path[0] = str(folder)
+
+
+@contextmanager
+def _hard_exits() -> Iterator[None]:
+    """Name ``os._exit``, and keep children that the script forks from ending as this rank does."""
+    rank, leave = os.getpid(), os._exit
+
+    def named(code: int) -> None:
+        if os.getpid() == rank:
+            marks.note(f"The script ended with os._exit({code}): what is saved at an end is lost.")
+        leave(code)
+
+    os._exit = named  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        os._exit = leave
+        if os.getpid() != rank:
+            leave(int(sys.exc_info()[0] not in (None, SystemExit)))
+
+
+def observed(settings: Workload) -> None:
+    """Run the script and mark its steps; raises `ProfkitError` if it makes none."""
+    # Late: plans import this module, and torch takes seconds.
+    from profkit.workloads.automatic.watch import Watch
+
+    if settings.stop_after:
+        marks.listen_too(Limit(settings.stop_after))
+    with _hard_exits(), Watch(settings.step, settings.samples or -1):
+        run(settings)
+    if not marks.steps_seen():
+        raise ProfkitError(
+            f"the script ended without a step (workload.step={settings.step})",
+            hint="call profkit.step() at the end of each step, or set workload.step=forward if it"
+            " calls a module but no optimizer",
+        )
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run one rank of the script that ``--config`` describes."""
+    from profkit.workloads.runtime.request import parsed
+
+    settings = parsed(argv).settings(Workload)
+    if reason := settings.check(Path.cwd()):
+        raise ProfkitError(f"workload.{reason}")
+    if marks.is_heard():
+        observed(settings)
+    else:
+        run(settings)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except ProfkitError as error:
+        sys.exit(str(error))

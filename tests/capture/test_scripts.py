@@ -1,0 +1,230 @@
+"""Scripts that nobody changed, captured: what is seen of them, and what is said when it fails."""
+
+import gzip
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ALONE = {"launcher": {"name": "python"}, "world_size": 1, "model": {"name": "none"}}
+
+LOOP = """
+import sys
+import torch
+from torch import nn
+
+model = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+def step():
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+OWN_PROFILER = """
+for index in range(12):
+    if index == 9 or index == 1:
+        own = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+        own.start()
+    step()
+    if index == 10 or index == 2:
+        own.stop()
+        rows = {each.key: each.count for each in own.key_averages()}
+        print("saw", rows["aten::addmm"], "products")
+"""
+
+WORKERS = """
+from torch.utils.data import DataLoader, Dataset
+
+class Data(Dataset):
+    def __len__(self):
+        return 3
+    def __getitem__(self, index):
+        step()
+        return torch.ones(1)
+
+if __name__ == "__main__":
+    for kind in ("fork", "spawn"):
+        for _ in DataLoader(Data(), batch_size=None, num_workers=1, multiprocessing_context=kind):
+            step()
+"""
+
+SPAWN = """
+import torch
+
+def rank(index):
+    print("rank", index)
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(rank, nprocs=2)
+"""
+
+# What a user adds to a script: a profiler around the loop, and a border after each step.
+PROFILER = """
+    profiler = torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU],
+        schedule=torch.profiler.schedule(skip_first=5, wait=0, warmup=1, active=2, repeat=1),
+        on_trace_ready=lambda each: each.export_chrome_trace(f"by_hand_{rank}.json"),
+        record_shapes=True,
+        profile_memory=True,
+        with_flops=True,
+    )
+    profiler.start()
+"""
+LOOP_LINE = "    for index, (tokens, targets) in enumerate(loader):\n"
+LAST_LINE = "            optimizer.zero_grad()\n"
+
+
+def operators(path):
+    """Return how often each operator is in each recorded step of a trace."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt") as file:
+        events = json.load(file)["traceEvents"]
+    steps = {
+        each["name"]: (each["ts"], each["ts"] + each["dur"])
+        for each in events
+        if each.get("cat") == "user_annotation" and each["name"].startswith("ProfilerStep#")
+    }
+    return [
+        Counter(
+            each["name"]
+            for each in events
+            if each.get("cat") == "cpu_op" and start <= each["ts"] < end
+        )
+        for start, end in (steps[name] for name in sorted(steps))
+    ]
+
+
+def script(command, **settings):
+    return ALONE | {"workload": {"name": "script", "command": str(command), **settings}}
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Return a function that writes a script, and returns its path."""
+
+    def write(text, name="train.py"):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def profiled_by_hand(example, path):
+    """Write `example` with the snippet in it."""
+    text = example.read_text()
+    assert (text.count(LOOP_LINE), text.count(LAST_LINE)) == (1, 1)
+    text = text.replace(LOOP_LINE, PROFILER + LOOP_LINE)
+    path.write_text(text.replace(LAST_LINE, LAST_LINE + "            profiler.step()\n"))
+
+
+def test_the_same_script_profiled_by_hand_has_the_same_operators_in_each_step(capture, tmp_path):
+    example = EXAMPLES / "ddp_gpt.py"
+    arguments = ["--steps", "9", "--layers", "2", "--accumulate", "2"]
+    pair = {"launcher": {"name": "torchrun"}, "world_size": 2}
+    behaviour = script(" ".join([str(example), *arguments])) | pair
+    settings = {"skip_first": 5, "wait": 0, "warmup": 1, "active": 2, "repeat": 1}
+    made = capture("torch_profiler", tmp_path, settings, **behaviour)
+    assert made.record["status"] == "ok", made.record["log_tail"]
+    assert [len(made.steps(rank)) for rank in (0, 1)] == [9, 9]
+
+    by_hand = tmp_path / "by_hand.py"
+    profiled_by_hand(example, by_hand)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = [*torchrun, str(by_hand), *arguments]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    for rank in (0, 1):
+        (trace,) = made.folder.glob(f"rank{rank}*.pt.trace.json.gz")
+        mine, theirs = operators(trace), operators(tmp_path / f"by_hand_{rank}.json")
+        assert len(theirs) == 2
+        # Accumulation makes two passes of four products in each of two layers.
+        assert theirs[0]["aten::addmm"] == 2 * 2 * 4
+        assert mine == theirs
+
+
+def test_a_recording_of_the_scripts_own_works_beside_other_tools(capture, tmp_path, written):
+    path = written(LOOP + OWN_PROFILER)
+    made = capture("baseline", tmp_path, {}, **script(path))
+    assert made.record["status"] == "ok", made.record["log_tail"]
+    assert "saw 2 products" in (made.folder / "capture.log").read_text()
+
+
+def test_two_recordings_at_once_are_refused_and_named(capture, tmp_path, written):
+    path = written(LOOP + OWN_PROFILER)
+    settings = {"skip_first": 0, "wait": 0, "warmup": 1, "active": 2}
+    made = capture("torch_profiler", tmp_path, settings, **script(path))
+    assert made.record["status"] == "error"
+    assert made.record["reason"] == (
+        "rank0_dp0_tp0_pp0: the script uses torch.profiler while profkit's records, and PyTorch"
+        " keeps one recording at a time hint: switch the script's own profiler off, or leave out"
+        " this one: ~tools.torch_profiler"
+    )
+
+
+def test_two_recordings_one_after_the_other_both_work(capture, tmp_path, written):
+    path = written(LOOP + OWN_PROFILER)
+    settings = {"skip_first": 5, "wait": 0, "warmup": 1, "active": 2}
+    made = capture("torch_profiler", tmp_path, settings, **script(path))
+    assert made.record["status"] == "ok", made.record["log_tail"]
+    assert "saw 2 products" in (made.folder / "capture.log").read_text()
+    (trace,) = made.folder.glob("*.pt.trace.json.gz")
+    assert [each["aten::addmm"] for each in operators(trace)] == [1, 1]
+
+
+def test_a_script_shorter_than_the_schedule_says_so(capture, tmp_path, written):
+    made = capture("torch_profiler", tmp_path, {}, **script(written(LOOP + "step()\nstep()\n")))
+    assert made.record["status"] == "error"
+    assert "made 2 steps, and the first that is recorded is number 6" in made.record["reason"]
+    assert len(made.steps()) == 2
+
+
+def test_a_recording_that_the_script_cuts_short_is_kept(capture, tmp_path, written):
+    loop = "for _ in range(7):\n    step()\nsys.exit(0)\n"
+    made = capture("torch_profiler", tmp_path, {}, **script(written(LOOP + loop)))
+    assert made.record["status"] == "ok", made.record["log_tail"]
+    (note,) = made.record["warnings"]
+    assert note.startswith("Less was recorded than asked for: schedule 'stable' needs 8 steps")
+    (trace,) = made.folder.glob("*.pt.trace.json.gz")
+    assert operators(trace)[0]["aten::addmm"] == 1
+
+
+def test_a_script_that_goes_on_is_ended_after_the_steps_that_are_asked_for(
+    capture, tmp_path, written
+):
+    endless = "try:\n    while True:\n        step()\nfinally:\n    print('closed')\n"
+    behaviour = script(written(LOOP + endless), stop_after=8)
+    made = capture("torch_profiler", tmp_path, {}, **behaviour)
+    assert made.record["status"] == "ok", made.record["log_tail"]
+    assert len(made.steps()) == 8
+    assert "closed" in (made.folder / "capture.log").read_text()
+
+
+def test_workers_of_any_kind_are_no_ranks(capture, tmp_path, written):
+    path = written(LOOP + WORKERS)
+    made = capture("baseline", tmp_path, {}, **script(path))
+    assert made.record["status"] == "ok", made.record["log_tail"]
+    assert len(made.steps()) == 6
+    assert made.record["warnings"] == []
+
+
+def test_ranks_that_the_script_starts_itself_are_named(capture, tmp_path, written):
+    made = capture("baseline", tmp_path, {}, **script(written(SPAWN)))
+    assert made.record["status"] == "error"
+    assert "the script ended without a step" in made.record["reason"]
+    (warning,) = made.record["warnings"]
+    assert warning.startswith("The script starts processes itself with torch.multiprocessing.spawn")
+
+
+def test_leaving_without_an_end_is_named(capture, tmp_path, written):
+    loop = "import os\nfor _ in range(4):\n    step()\nos._exit(0)\n"
+    made = capture("baseline", tmp_path, {}, **script(written(LOOP + loop)))
+    assert len(made.steps()) == 4
+    assert made.record["warnings"] == [
+        "The script ended with os._exit(0): what is saved at an end is lost."
+    ]

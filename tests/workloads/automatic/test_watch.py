@@ -1,0 +1,298 @@
+from threading import Thread
+
+import pytest
+import torch
+from torch import nn, optim
+
+import profkit
+from profkit import marks
+from profkit.workloads.automatic.watch import Watch
+
+FORWARD = ["forward", "/forward"]
+BACKWARD = ["backward", "/backward"]
+OPTIMIZER = ["optimizer", "/optimizer"]
+
+
+def step(index, *inside, samples=-1):
+    """Return what is seen of step `index`, whose end begins the next."""
+    return [f"step#{index}", *inside, f"/step#{index}", samples]
+
+
+def network():
+    return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+
+
+def lost(model):
+    return model(torch.ones(2, 3)).sum()
+
+
+def test_a_step_goes_from_one_optimizer_step_to_the_next(watcher):
+    model = network()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with Watch("auto", samples=2):
+        for _ in range(2):
+            lost(model).backward()
+            optimizer.step()
+    inside = [*FORWARD, *BACKWARD, *OPTIMIZER]
+    assert watcher.seen == [
+        "begin",
+        *step(0, *inside, samples=2),
+        *step(1, *inside, samples=2),
+        "step#2",
+    ]
+    assert watcher.notes == []
+
+
+def test_gradients_may_be_accumulated(watcher):
+    model = network()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with Watch("auto"):
+        for index in range(4):
+            lost(model).backward()
+            if index % 2:
+                optimizer.step()
+    inside = [*FORWARD, *BACKWARD, *FORWARD, *BACKWARD, *OPTIMIZER]
+    assert watcher.seen == ["begin", *step(0, *inside), *step(1, *inside), "step#2"]
+
+
+def test_the_two_optimizers_of_a_gan_make_one_step(watcher):
+    pair = [network(), network()]
+    optimizers = [optim.SGD(each.parameters(), lr=0.1) for each in pair]
+    with Watch("auto"):
+        for _ in range(3):
+            for model, optimizer in zip(pair, optimizers, strict=True):
+                lost(model).backward()
+                optimizer.step()
+    turn = [*FORWARD, *BACKWARD, *OPTIMIZER]
+    # That there are two shows when the second joins, and by then the first has ended a step.
+    assert watcher.seen == [
+        "begin",
+        *step(0, *turn),
+        *step(1, *turn, *turn, *turn),
+        *step(2, *turn, *turn),
+        "step#3",
+    ]
+    assert watcher.notes == []
+
+
+def test_an_optimizer_that_joins_late_is_said(watcher):
+    one, two = network(), network()
+    early, late = (optim.SGD(each.parameters(), lr=0.1) for each in (one, two))
+    with Watch("auto"):
+        for index in range(5):
+            lost(one).backward()
+            early.step()
+            if index >= 3:
+                lost(two).backward()
+                late.step()
+    assert marks.steps_seen() == 5
+    (note,) = watcher.notes
+    assert note.startswith("From step 4 on, a step ends with SGD, which joined then;")
+    assert note.endswith("warmup_steps=5.")
+
+
+def test_a_step_that_the_scaler_skips_is_a_step(watcher):
+    model = network()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    before = [each.detach().clone() for each in model.parameters()]
+    with Watch("auto"):
+        for factor in (float("inf"), 1.0):
+            scaler.scale(lost(model) * factor).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            if factor > 1:
+                after = [each.detach().clone() for each in model.parameters()]
+                torch.testing.assert_close(after, before)
+    inside = [*FORWARD, *BACKWARD, *OPTIMIZER]
+    assert watcher.seen == ["begin", *step(0, *inside), *step(1, *inside), "step#2"]
+
+
+class Outer(optim.Optimizer):
+    """Steps another optimizer in its own step, as sharding optimizers do."""
+
+    def __init__(self, inner):
+        super().__init__([torch.zeros(1)], {})
+        self.inner = inner
+
+    def step(self, closure=None):
+        self.inner.step()
+        if closure is not None:
+            closure()
+
+
+def test_an_optimizer_in_an_optimizer_is_a_part_of_it(watcher):
+    model = network()
+    optimizer = Outer(optim.SGD(model.parameters(), lr=0.1))
+    with Watch("auto"):
+        for _ in range(2):
+            lost(model).backward()
+            optimizer.step()
+    inside = [*FORWARD, *BACKWARD, *OPTIMIZER]
+    assert watcher.seen == ["begin", *step(0, *inside), *step(1, *inside), "step#2"]
+
+
+def test_a_step_that_fails_and_is_tried_again_is_one(watcher):
+    model = network()
+    optimizer = Outer(optim.SGD(model.parameters(), lr=0.1))
+
+    def fail():
+        raise FloatingPointError
+
+    with Watch("auto"):
+        lost(model).backward()
+        with pytest.raises(FloatingPointError):
+            optimizer.step(fail)
+        optimizer.step()
+    assert [each for each in watcher.seen if isinstance(each, int)] == [-1]
+    assert marks.steps_seen() == 1
+
+
+def test_a_forward_pass_that_fails_is_closed_and_the_next_one_seen(watcher):
+    model = network()
+    with Watch("forward"):
+        with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+            model(torch.ones(2, 7))
+        model(torch.ones(2, 3))
+    assert watcher.seen == ["begin", *step(0, *FORWARD), *step(1, *FORWARD), "step#2"]
+
+
+@pytest.mark.usefixtures("watcher")
+def test_optimizers_that_step_within_the_backward_pass_make_one_step():
+    model = network()
+    optimizers = {each: optim.SGD([each], lr=0.1) for each in model.parameters()}
+    for parameter, optimizer in optimizers.items():
+        parameter.register_post_accumulate_grad_hook(lambda _, o=optimizer: o.step())
+    with Watch("auto"):
+        for _ in range(4):
+            lost(model).backward()
+    assert marks.steps_seen() == 4
+
+
+def test_steps_on_another_thread_end_with_the_next_forward_pass(watcher):
+    model = network()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with Watch("auto"):
+        for _ in range(3):
+            lost(model).backward()
+            run_in_thread(optimizer.step)
+    inside = [*FORWARD, *BACKWARD]
+    assert watcher.seen == ["begin", *step(0, *inside), *step(1, *inside), "step#2", *inside]
+
+
+def run_in_thread(act):
+    thread = Thread(target=act)
+    thread.start()
+    thread.join()
+
+
+def test_inference_steps_with_each_call_of_the_outermost_module(watcher):
+    model = network()
+    with Watch("forward"), torch.inference_mode():
+        for _ in range(2):
+            nn.functional.relu(model(torch.ones(2, 3)))
+            nn.Softmax(dim=-1)(torch.ones(2))
+    assert watcher.seen == ["begin", *step(0, *FORWARD), *step(1, *FORWARD), "step#2"]
+
+
+def test_a_validation_before_the_training_is_set_up(watcher):
+    model = network()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with Watch("optimizer"):
+        with torch.no_grad():
+            lost(model)
+        lost(model).backward()
+        optimizer.step()
+    inside = [*FORWARD, *BACKWARD, *OPTIMIZER]
+    assert watcher.seen == [*FORWARD, "begin", *step(0, *inside), "step#1"]
+
+
+def test_a_script_that_marks_its_steps_is_believed(watcher):
+    model = network()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with Watch("mark"):
+        for _ in range(3):
+            for _ in range(2):
+                lost(model).backward()
+                optimizer.step()
+            profkit.step(samples=5)
+    inside = [*FORWARD, *BACKWARD, *OPTIMIZER]
+    set_up = [*inside, *inside]
+    assert watcher.seen == [
+        *set_up,
+        "begin",
+        *step(0, *set_up, samples=5),
+        *step(1, *set_up, samples=5),
+        "step#2",
+    ]
+
+
+def test_marks_win_over_what_is_seen_from_the_first_of_them_on(watcher):
+    model = network()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with Watch("auto"):
+        for _ in range(3):
+            with profkit.phase("forward"):
+                loss = lost(model)
+            loss.backward()
+            optimizer.step()
+            profkit.step(samples=5)
+    inside = [*FORWARD, *BACKWARD, *OPTIMIZER]
+    assert watcher.seen == [
+        # The first range of the script is open before its first forward pass begins the step.
+        *["forward", "begin", "step#0", "/forward", *BACKWARD, *OPTIMIZER, "/step#0", -1],
+        # The step that was seen to begin goes on to the mark after it.
+        *step(1, *inside, samples=5),
+        *step(2, *inside, samples=5),
+        "step#3",
+    ]
+
+
+@pytest.mark.usefixtures("watcher")
+def test_compiled_modules_are_not_compiled_again():
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = network()
+
+        def forward(self, x):
+            return self.layers(x)
+
+    class Loss(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(1))
+
+        def forward(self, x):
+            return (x * self.weight).sum()
+
+    inner, wrapped, loss = Net(), torch.compile(Net(), backend=backend), Loss()
+    inner.compile(backend=backend)
+    parameters = [*inner.parameters(), *wrapped.parameters(), *loss.parameters()]
+    optimizer = optim.SGD(parameters, lr=0.1)
+    with Watch("auto"):
+        for _ in range(4):
+            loss(inner(torch.ones(2, 3)) + wrapped(torch.ones(2, 3))).backward()
+            optimizer.step()
+    assert len(graphs) == 2
+    assert marks.steps_seen() == 4
+
+
+def test_nothing_is_left_behind(watcher):
+    backward, skipping = torch.autograd.backward, torch.amp.GradScaler._maybe_opt_step
+    model = network()
+    with Watch("auto"):
+        lost(model).backward()
+    seen = list(watcher.seen)
+    lost(model).backward()
+    optim.SGD(model.parameters(), lr=0.1).step()
+    assert watcher.seen == seen
+    assert (torch.autograd.backward, torch.amp.GradScaler._maybe_opt_step) == (backward, skipping)
+    assert not nn.modules.module._global_forward_pre_hooks
