@@ -20,7 +20,7 @@ from profkit.files import write_atomically
 from profkit.masking import Masker
 from profkit.missing import counted
 from profkit.plan import Plan, Run
-from profkit.records import read_capture
+from profkit.records import imported_files, read_capture
 from profkit.settings import nearest
 
 SELECTIONS = Path("results/.profkit/selections")
@@ -139,6 +139,15 @@ class Dag:
         return [
             f"results/runs/{{run}}/capture/{tool}/rep{repeat}/capture.json"
             for repeat in range(self.plan.repeats)
+        ]
+
+    def imported_files(self, tool: str) -> PlanFunction:
+        """Return the input function for what was imported: links to files that may be edited."""
+        captures = self.captures(tool) if self.plan.imported else []
+        return lambda wildcards: [
+            str(file)
+            for capture in captures
+            for file in imported_files(Path(capture.format(run=wildcards.run)))
         ]
 
     def all_captures(self, wildcards: Any) -> list[str]:

@@ -112,7 +112,9 @@ class Freshness:
         files = [record.parent / f"{table}.parquet" for table in self.dag.plan.tools[tool].tables]
         upstream += [f"{file}: is gone" for file in files if not file.is_file()]
         code = ("profkit.convert", converter_module(tool))
-        return [*upstream, *_changes(record, made, code, self.dag.captures(tool))]
+        inputs = [each.format(run=run.name) for each in self.dag.captures(tool)]
+        inputs += self.dag.imported_files(tool)(Wildcards(run.name))
+        return [*upstream, *_changes(record, made, code, inputs)]
 
     def analysis(self, run: Run, name: str) -> list[str]:
         """Say why an analysis of one run would be made again."""
@@ -207,7 +209,7 @@ def _changes(
         f"package {each} {made.packages.get(each, 'absent')} -> {packages.get(each, 'absent')}"
         for each in _changed(made.packages, packages)
     ]
-    wanted = [each.format(run=_run_of(path)) for each in inputs]
+    wanted = list(inputs)
     reasons += [f"input {each} was added" for each in wanted if each not in made.inputs]
     reasons += [f"input {each} was removed" for each in made.inputs if each not in wanted]
     age = path.stat().st_mtime_ns
@@ -218,10 +220,6 @@ def _changes(
         if each in made.inputs and is_newer and sha256(file) != made.inputs[each]:
             reasons.append(f"input {each} changed")
     return [f"{path}: {each}" for each in reasons]
-
-
-def _run_of(path: Path) -> str:
-    return path.parts[path.parts.index("runs") + 1] if "runs" in path.parts else ""
 
 
 def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
