@@ -55,7 +55,7 @@ class Farm(Tree):
     def finish(self, *overrides: str) -> "tuple[int, str]":
         """Let ``profkit run`` come to its end; return its exit status and what it said."""
         process = self.begin(*overrides)
-        said, _ = process.communicate(timeout=120)
+        said, _ = process.communicate(timeout=600)
         return process.returncode, said
 
     def recover(self) -> None:
@@ -69,7 +69,7 @@ class Farm(Tree):
     def captures(self, *overrides: str) -> set[str]:
         """Return what the program was told in the runs that would be captured now."""
         process = self.begin(*overrides, "--", "--dry-run")
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=300)
         assert process.returncode == 0, said
         outputs = re.findall(r"output: (results/runs/\S+?)/capture/\S+", said)
         return {self.how(self.folder / run) for run in outputs}
@@ -111,7 +111,7 @@ class Farm(Tree):
                 found.append(process)
         return found
 
-    def until(self, condition, what: str, seconds: float = 60) -> None:
+    def until(self, condition, what: str, seconds: float = 300) -> None:
         """Wait for what must happen."""
         end = time.monotonic() + seconds
         while not condition():
@@ -119,7 +119,7 @@ class Farm(Tree):
             time.sleep(0.05)
 
     def check_nothing_is_left_running(self) -> None:
-        self.until(lambda: not self.alive(), f"still running: {self.alive()}", seconds=10)
+        self.until(lambda: not self.alive(), f"still running: {self.alive()}", seconds=60)
 
     def check_every_file_is_whole(self) -> None:
         """Check that whatever has the name of a result can be read to its end."""
