@@ -29,6 +29,12 @@ _WHEN = (
 )
 _OP = ("op", INT, "Row of `cpu_ops` (its `op`) that encloses or launched this; -1 if none.")
 _STEP = ("step", SMALL, "Step in which it was launched (device work) or started; -1 if outside.")
+_MODULE = (
+    "module",
+    TEXT,
+    "nn.Modules around it (around the forward operator, if backward), as a path with semicolons.",
+)
+_PHASE = ("phase", TEXT, "forward, backward, optimizer or data; empty if unknown.")
 
 
 def _table(doc: str, *columns: tuple[str, pa.DataType, str]) -> pa.Schema:
@@ -64,6 +70,14 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
             ("input_shapes", TEXT, "Shapes of the inputs as a JSON list; empty if not recorded."),
             ("input_types", TEXT, "Data types of the inputs as a JSON list."),
             ("inputs", TEXT, "Concrete values of scalar inputs as a JSON list."),
+            (
+                "forward",
+                INT,
+                "`op` of the forward operator whose gradient this, or the row around it, computes.",
+            ),
+            _MODULE,
+            _PHASE,
+            ("stack", TEXT, "Python frames around it from the root, separated by semicolons."),
         ),
         "kernels": _table(
             "Work on devices: compute and communication kernels, copies and sets.",
@@ -85,6 +99,11 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
             ("blocks_per_sm", FLOAT, "Blocks per streaming multiprocessor."),
             ("warps_per_sm", FLOAT, "Warps per streaming multiprocessor."),
             ("occupancy_percent", FLOAT, "Estimated achieved occupancy, 0 to 100."),
+            ("graph", INT, "Id of the CUDA graph that it is part of; -1 if none."),
+            ("graph_node", INT, "Id of its node in that graph."),
+            ("collective", INT, "Row of `collectives` (its `collective`) that it carries out."),
+            _MODULE,
+            _PHASE,
         ),
         "devices": _table(
             "Devices that a process could see, as the tool describes them.",
@@ -109,6 +128,19 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
             _OP,
             _STEP,
         ),
+        "python_calls": _table(
+            "Calls of Python functions and of nn.Modules, as a tree per thread.",
+            *_WHERE,
+            ("call", INT, "Index of this row within its rank and repeat, from 0."),
+            ("caller", INT, "`call` of the enclosing row on the same thread; -1 for a root."),
+            ("pid", INT, "Process."),
+            ("tid", INT, "Thread."),
+            ("name", TEXT, "file(line): function, or name and number of the module."),
+            ("kind", TEXT, "function or module."),
+            *_WHEN,
+            _STEP,
+            _MODULE,
+        ),
         "annotations": _table(
             "Ranges named by the program: phases, steps, record_function, NVTX.",
             *_WHERE,
@@ -122,7 +154,7 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
         "collectives": _table(
             "Communication calls: one row per communication kernel, or per call that a host made.",
             *_WHERE,
-            ("collective", INT, "Index of this row within its trace, by start, from 0."),
+            ("collective", INT, "Index of this row within its rank and repeat, from 0."),
             ("kind", TEXT, "device, or host where no device takes part (gloo, MPI)."),
             (
                 "operation",
@@ -224,6 +256,19 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
             ("metric", TEXT, "Name of the metric, in the words of the tool."),
             ("value", FLOAT, "Value, in `unit`."),
             ("unit", TEXT, "Unit in the words of the tool; empty for a plain number."),
+        ),
+        "synchronisations": _table(
+            "Waits for streams and events, as CUPTI records them: of the host or of a stream.",
+            *_WHERE,
+            ("device", SMALL, "Index of the device."),
+            ("stream", INT, "Stream that waits, or that the host waits for; -1 for all."),
+            ("name", TEXT, "Stream Sync, Event Sync, Context Sync or Stream Wait Event."),
+            *_WHEN,
+            ("correlation", INT, "Id shared with the runtime call that asked for it."),
+            ("awaited_stream", INT, "Stream on which the awaited event was recorded; -1 if none."),
+            ("awaited_correlation", INT, "Correlation of the call that recorded that event."),
+            _OP,
+            _STEP,
         ),
         "stacks": _table(
             "Call stacks, summed over equal stacks: of sampled threads, or of allocations.",

@@ -16,3 +16,8 @@ def size(size_bytes: float) -> str:
     """Return a number of bytes with four digits and a fitting unit, for example ``12.25 MiB``."""
     factor, unit = next((each for each in _SIZES if abs(size_bytes) >= each[0]), (1.0, "B"))
     return f"{size_bytes / factor:.4g} {unit}"
+
+
+def shortened(text: str, limit: int = 80) -> str:
+    """Return at most `limit` characters of a text, the end replaced by dots."""
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."

@@ -29,6 +29,9 @@ _TITLES = {
 }
 """Categories in their order: an instant belongs to the first that is active."""
 
+_BESIDE = ("exposed_communication", "hidden_communication", "hidden_copy")
+"""What is told besides, which overlaps the parts: hidden is what runs while compute does."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config(Settings):
@@ -71,7 +74,8 @@ def analyze(
 
     The first category that is active wins: kernel, copy, set, communication, runtime call, data
     loading, other CPU work, nothing. So communication is what no compute kernel hides; on a CPU
-    it runs beside operators, and its exposed part is given too. Nothing recorded means that the
+    it runs beside operators, and its exposed part is given too, as are the communication and the
+    copies that compute hides: these run beside other parts. Nothing recorded means that the
     device is idle and the host runs Python between operators, or waits.
     """
     if cpu_ops.empty and kernels.empty:
@@ -173,7 +177,7 @@ def _union(rows: pd.DataFrame) -> Intervals:
 
 
 def _divided(windows: Intervals, spans: Mapping[str, Intervals]) -> dict[str, np.ndarray]:
-    """Return the ns of each window in each category, and of communication that nothing hides."""
+    """Return the ns of each window in each category, and those of `_BESIDE`."""
     left = intervals.union(windows)
     parts = {}
     for name in _TITLES:
@@ -186,12 +190,17 @@ def _divided(windows: Intervals, spans: Mapping[str, Intervals]) -> dict[str, np
     # On a CPU the operators are the compute that communication can hide behind.
     work = spans["kernel"] if "kernel" in spans else spans["other_cpu"]
     exposed = intervals.difference(spans["communication"], work)
-    return parts | {"exposed_communication_ns": intervals.overlap(windows, exposed)}
+    beside = {"exposed_communication": exposed} | {
+        f"hidden_{name}": intervals.intersection(spans[name], work)
+        for name in ("communication", "copy")
+        if name in spans
+    }
+    return parts | {f"{name}_ns": intervals.overlap(windows, each) for name, each in beside.items()}
 
 
 def _shares(parts: pd.DataFrame, shown: list[str]) -> pd.DataFrame:
     """Return the mean step time and the share of each category: of all, then of each rank."""
-    names = [*shown, "exposed_communication"]
+    names = [*shown, *(name for name in _BESIDE if f"{name}_ns" in parts)]
     columns = [f"{name}_ns" for name in names]
     sums = parts.groupby("rank", observed=True)[["step_time_ns", *columns]].sum()
     sums.index = sums.index.astype(str)
@@ -211,7 +220,7 @@ def _metrics(overall: "pd.Series[float]", shown: list[str]) -> dict[str, Metric]
         f"{name}_share": Metric(
             value=float(overall[f"{name}_share"]),
             unit="share",
-            title=f"{title}, of the step time",
+            title=f"{title}, of each rank's own step time",
             better=better.get(name, "lower"),
         )
         for name, title in titles.items()

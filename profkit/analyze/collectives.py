@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._meetings import MEETING_OPERATIONS, Meetings, meetings
 from profkit.analyze.base import analysis
+from profkit.meetings import MEETING_OPERATIONS, Meetings, meetings
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.settings import Settings
 from profkit.wording import duration

@@ -57,7 +57,7 @@ def analyze(
     by_shape = _shown(_joined([_summed(operators, ["name", "input_shapes"])]), totals, steps)
     shaped = bool((by_shape["input_shapes"] != "").any())
     return Result(
-        findings=_findings(by_name),
+        findings=_findings(by_name, _communicating(cpu_ops, kernels)),
         metrics=_metrics(by_name, steps),
         tables=_tables(by_name, by_shape if shaped else None, _note(cpu_ops, steps), config),
         charts=_charts(by_name),
@@ -141,16 +141,27 @@ def _note(cpu_ops: pd.DataFrame, steps: int) -> str:
     return f"{what}; per step: mean over {steps} steps of a rank." if steps else f"{what}."
 
 
-def _findings(by_name: pd.DataFrame) -> tuple[Finding, ...]:
+def _communicating(cpu_ops: pd.DataFrame, kernels: pd.DataFrame) -> list[str]:
+    """Return the names of operators that launched communication kernels."""
+    key = [*WHERE, "op"]
+    launched = kernels.loc[(kernels["kind"] == "communication").to_numpy(), key].drop_duplicates()
+    return cpu_ops.merge(launched, on=key)["name"].astype(str).unique().tolist()
+
+
+def _findings(by_name: pd.DataFrame, communicating: list[str]) -> tuple[Finding, ...]:
     found = []
     for kind, where in (("cpu", "CPU"), ("device", "device")):
         column = f"self_{kind}_ns"
         rows = by_name[(by_name["kind"] == "operator") & (by_name[column] > 0)]
+        if kind == "device":
+            # Time in a collective is transfer and waiting, of which other analyses tell.
+            rows = rows[~rows["name"].isin(communicating)]
         for top in rows.nlargest(1, column).to_dict("records"):
             share = float(top[f"self_{kind}_share"])
             finding = Finding(
                 severity=Severity.INFO,
-                message=f"{top['name']} has the most self {where} time of all operators: "
+                message=f"{top['name']} has the most self {where} time of all operators"
+                f"{' that compute' if kind == 'device' and communicating else ''}: "
                 f"{share:.1%} of the self {where} time recorded, in {top['calls']} calls.",
                 metric=f"operators.top_self_{kind}_share",
                 value=share,

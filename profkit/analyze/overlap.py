@@ -29,9 +29,15 @@ class Config(Settings):
     max_rows: int = 2000
     """Rows kept of the table of single steps."""
 
+    mostly_waiting: float = 0.5
+    """Waiting for late ranks as a share of the time in collectives above which the advice is to
+    find the late rank: overlap hides transfer, but who waits goes on waiting later."""
+
 
 @analysis(title="Communication overlap")
-def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Result:
+def analyze(
+    kernels: pd.DataFrame, steps: pd.DataFrame, collectives: Result, config: Config
+) -> Result:
     """Tell which share of the communication time compute kernels hide, and what is exposed.
 
     Communication is the union of communication kernels on a device, and hidden while a compute
@@ -52,7 +58,7 @@ def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Resul
     by_rank = _by_rank(by_step)
     note = _note(by_step)
     return Result(
-        findings=_findings(by_rank, config),
+        findings=_findings(by_rank, collectives, config),
         metrics=_metrics(by_step),
         tables={
             "by_rank": table(by_rank, title="Communication of each rank", note=note),
@@ -123,13 +129,13 @@ def _metrics(by_step: pd.DataFrame) -> dict[str, Metric]:
         "exposed_share": Metric(
             value=_ratio(sums["exposed_ns"], sums["step_time_ns"]),
             unit="share",
-            title="Exposed communication, of the step time, mean over ranks",
+            title="Exposed communication, of the slowest rank's step time, mean over ranks",
             better="lower",
         ),
         "communication_share": Metric(
             value=_ratio(sums["communication_ns"], sums["step_time_ns"]),
             unit="share",
-            title="Communication, hidden or not, of the step time, mean over ranks",
+            title="Communication, hidden or not, of the slowest rank's step time, mean over ranks",
         ),
     }
     return {name: metric for name, metric in metrics.items() if math.isfinite(metric.value)}
@@ -139,7 +145,7 @@ def _ratio(part: float, whole: float) -> float:
     return float(part / whole) if whole else math.nan
 
 
-def _findings(by_rank: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
+def _findings(by_rank: pd.DataFrame, collectives: Result, config: Config) -> tuple[Finding, ...]:
     if not by_rank["communication_ns"].any():
         return ()
     worst = by_rank.sort_values(["exposed_ns", "communication_ns"]).iloc[-1]
@@ -155,9 +161,22 @@ def _findings(by_rank: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
             value=share,
             unit="share",
             evidence={"rank": int(worst["rank"]), "least_hidden_rank": int(least_hidden["rank"])},
-            advice="Communicate earlier (smaller gradient buckets, prefetching) or less often "
-            "(gradient accumulation); time in a collective may also be waiting for a late rank.",
+            advice=_advice(collectives, config),
         ),
+    )
+
+
+def _advice(collectives: Result, config: Config) -> str:
+    waiting = collectives.metrics.get("wait_share")
+    if waiting and waiting.value > config.mostly_waiting:
+        return (
+            f"Find the late rank first (see the stragglers): {waiting.value:.0%} of the time in "
+            "collectives is waiting for it, which no overlap takes away."
+        )
+    return (
+        "Communicate earlier (smaller gradient buckets, prefetching) or less often (gradient "
+        "accumulation)"
+        + ("." if waiting else "; time in a collective may also be waiting for a late rank.")
     )
 
 

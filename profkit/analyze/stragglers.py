@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from profkit.analyze._lateness import Cause, fell_behind
-from profkit.analyze._meetings import Meetings, meetings
 from profkit.analyze.base import analysis
+from profkit.meetings import Meetings, meetings
 from profkit.patterns import matching
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.settings import Settings

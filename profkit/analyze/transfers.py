@@ -152,8 +152,9 @@ def _over_time(rows: pd.DataFrame, points: int) -> pd.DataFrame:
     if first.empty:
         return pd.DataFrame(columns=["time_ns", "direction", "bandwidth_bytes_per_s"])
     origin = first.groupby("rank", observed=True)["start_ns"].transform("min")
-    start = (first["start_ns"] - origin).to_numpy(np.float64)
-    end = np.maximum((first["end_ns"] - origin).to_numpy(np.float64), start + 1)
+    # Integers: beyond 2**53 ns a float has no next nanosecond.
+    start = (first["start_ns"] - origin).to_numpy(np.int64)
+    end = np.maximum((first["end_ns"] - origin).to_numpy(np.int64), start + 1)
     edges = np.linspace(0, max(end.max(), points), points + 1)
     ranks = first["rank"].nunique()
     parts = []
@@ -174,8 +175,8 @@ def _over_time(rows: pd.DataFrame, points: int) -> pd.DataFrame:
 
 def _moved_before(
     edges: NDArray[np.float64],
-    start: NDArray[np.float64],
-    end: NDArray[np.float64],
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
     size: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Return the bytes moved before each edge, if each transfer moves them evenly."""

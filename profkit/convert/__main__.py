@@ -7,11 +7,11 @@ import os
 import re
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,15 @@ from profkit.convert.base import Raw
 from profkit.errors import InputError, ProfkitError
 from profkit.files import write_atomically
 from profkit.fingerprint import provenance
+from profkit.records import imported_files
 
 _RANK = re.compile(r"rank(\d+)")
-_OP_COLUMNS = ("op", "parent")
+_NUMBERED = {
+    **dict.fromkeys(("op", "parent", "forward"), "cpu_ops"),
+    **dict.fromkeys(("call", "caller"), "python_calls"),
+    "collective": "collectives",
+}
+"""Columns that hold row numbers of a table, which count on over the files of a rank and repeat."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,8 +51,8 @@ class Part:
     raw: Raw
     folder: Path | None
     """None if the file could not be read."""
-    ops: int = 0
-    """Rows of `cpu_ops`."""
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """Number of rows of each table that other rows refer to."""
     notes: tuple[str, ...] = ()
 
 
@@ -86,15 +92,31 @@ def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, core
             source = _joined(name, parts) if own else _harness_steps(good, notes)
             _write(tables / f"{name}.parquet", name, source)
     module = registry.module_names("profkit.convert").get(tool, "profkit.convert.__main__")
+    made_of = provenance("profkit.convert", module, {}, _read_from(captures))
     record = {
         "schema_version": 1,
         "tool": tool,
-        "notes": [asdict(note) for note in notes],
-        "provenance": asdict(
-            provenance("profkit.convert", module, {}, [each / "capture.json" for each in captures])
-        ),
+        "notes": [asdict(note) for note in (*notes, *_edited(captures, made_of.inputs))],
+        "provenance": asdict(made_of),
     }
     write_atomically(tables / "convert.json", json.dumps(record, indent=1).encode() + b"\n")
+
+
+def _read_from(captures: Iterable[Path]) -> list[Path]:
+    """Return the files that tell whether converting again would give the same."""
+    records = [each / "capture.json" for each in captures]
+    imported = [file for record in records for file in imported_files(record)]
+    return [*records, *filter(Path.is_file, imported)]
+
+
+def _edited(captures: Iterable[Path], hashes: Mapping[str, str]) -> list[Note]:
+    """Return a note on each imported file that is no longer what the run is named after."""
+    return [
+        Note(file=_shown(file), text="It was edited after it was imported: import it again.")
+        for folder in captures
+        for file, imported in imported_files(folder / "capture.json").items()
+        if hashes.get(str(file), imported) != imported
+    ]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -152,7 +174,8 @@ def _raws(tool: str, good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> 
     pattern = converter(tool).pattern
     for folder, record in good.items():
         found = [path for path in sorted(folder.glob(pattern)) if path.is_file()]
-        for label in record["ranks"]:
+        # Ranks that the tool was told to leave alone have nothing to be missed.
+        for label in record.get("profiled", record["ranks"]):
             own = [path for path in found if path.name.startswith(f"{label}.")]
             for path in own:
                 yield Raw(path=path, label=label, rank=_rank(label), repeat=record["repeat"])
@@ -194,29 +217,29 @@ def _convert_one(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
     folder.mkdir()
     for name, table in converted.tables.items():
         pq.write_table(table, folder / f"{name}.parquet", compression="lz4")
-    ops = converted.tables.get("cpu_ops")
-    return Part(
-        raw=raw, folder=folder, ops=0 if ops is None else len(ops), notes=tuple(converted.notes)
-    )
+    rows = {
+        name: len(table) for name, table in converted.tables.items() if name in _NUMBERED.values()
+    }
+    return Part(raw=raw, folder=folder, rows=rows, notes=tuple(converted.notes))
 
 
 def _joined(name: str, parts: Sequence[Part]) -> Iterator[pa.Table]:
-    """Yield the rows of all parts; operators count on over the files of one rank and repeat."""
-    before: dict[tuple[int, int], int] = defaultdict(int)
+    """Yield the rows of all parts; row numbers count on over the files of one rank and repeat."""
+    before: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     for part in parts:
         if part.folder is None:
             continue
-        offset = before[part.raw.rank, part.raw.repeat]
-        before[part.raw.rank, part.raw.repeat] += part.ops
+        offsets = Counter(before[part.raw.rank, part.raw.repeat])
+        before[part.raw.rank, part.raw.repeat].update(part.rows)
         with pq.ParquetFile(part.folder / f"{name}.parquet") as file:
             for group in range(file.num_row_groups):
-                yield _shifted(file.read_row_group(group), offset)
+                yield _shifted(file.read_row_group(group), offsets)
 
 
-def _shifted(rows: pa.Table, offset: int) -> pa.Table:
-    for column in _OP_COLUMNS if offset else ():
+def _shifted(rows: pa.Table, offsets: Mapping[str, int]) -> pa.Table:
+    for column, counted in _NUMBERED.items():
         at = rows.schema.get_field_index(column)
-        if at >= 0:
+        if at >= 0 and (offset := offsets[counted]):
             values = rows.column(at)
             moved = pc.if_else(pc.less(values, 0), values, pc.add(values, offset))
             rows = rows.set_column(at, rows.schema.field(at), moved)

@@ -12,9 +12,11 @@ from profkit.convert.base import Converted, Importable, Raw, converter
     "kernels",
     "runtime_calls",
     "annotations",
+    "python_calls",
     "collectives",
     "memory_events",
     "kernel_metrics",
+    "synchronisations",
     "devices",
     pattern="rank*.pt.trace.json*",
     importable=Importable(

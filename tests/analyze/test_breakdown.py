@@ -62,6 +62,7 @@ def test_every_instant_belongs_to_the_first_category_that_is_active():
         "rank": 0, "repeat": 0, "step": 0, "step_time": 100,
         "kernel": 20, "copy": 10, "set": 2, "communication": 18, "runtime": 15,
         "data_loading": 0, "other_cpu": 30, "idle": 5, "exposed_communication": 30,
+        "hidden_communication": 2, "hidden_copy": 5,
     }  # fmt: skip
 
 
@@ -79,7 +80,7 @@ def test_on_a_cpu_there_are_host_categories_only():
     assert parts(result) == [
         {"rank": 0, "repeat": 0, "step": 0, "step_time": 100}
         | {"communication": 30, "data_loading": 10, "other_cpu": 30, "idle": 30}
-        | {"exposed_communication": 20}
+        | {"exposed_communication": 20, "hidden_communication": 10}
     ]
     assert [each.what for each in result.abstentions] == ["kernels, copies and sets"]
     assert result.findings[0].message == (
@@ -130,6 +131,7 @@ def test_without_steps_the_whole_capture_is_one_window():
     assert parts(result)[0] == {
         "rank": 0, "repeat": 0, "step": -1, "step_time": 40, "communication": 0,
         "data_loading": 0, "other_cpu": 20, "idle": 20, "exposed_communication": 0,
+        "hidden_communication": 0,
     }  # fmt: skip
     assert result.abstentions[0].reason.startswith("no step was marked")
 

@@ -3,7 +3,7 @@ import pytest
 
 from profkit import schema
 from profkit.analyze import collectives
-from profkit.analyze._meetings import meetings
+from profkit.meetings import meetings
 
 # Beyond 2**53, where a float would lose nanoseconds.
 ORIGIN = 1_790_000_000_000_000_001

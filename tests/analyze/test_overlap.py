@@ -5,8 +5,10 @@ import pytest
 
 from profkit import schema
 from profkit.analyze import overlap
+from profkit.result import Metric, Result
 
 ORIGIN = 1_790_000_000_000_000_001
+UNKNOWN = Result()
 
 
 def span(start, end, **rest):
@@ -18,10 +20,11 @@ def step(start, end, **rest):
     return {key: value for key, value in span(start, end, **rest).items() if key != "device"}
 
 
-def run(steps=(), kernels=(), **settings):
+def run(steps=(), kernels=(), collectives=UNKNOWN, **settings):
     return overlap.analyze.run(
         kernels=schema.frame("kernels", kernels),
         steps=schema.frame("steps", steps),
+        collectives=collectives,
         config=overlap.Config(**{"skip_first": 0} | settings),
     )
 
@@ -102,6 +105,20 @@ def test_a_rank_that_does_not_communicate_is_not_the_one_that_waits():
     assert result.findings[0].evidence == {"rank": 1, "least_hidden_rank": 1}
 
 
+@pytest.mark.parametrize(
+    ("waiting", "advice"),
+    [(0.97, "Find the late rank first (see the stragglers): 97% of"), (0.2, "Communicate earlier")],
+)
+def test_who_waits_for_a_late_rank_is_told_to_find_it(waiting, advice):
+    share = Metric(value=waiting, unit="share", title="Waiting")
+    result = run(
+        steps=[step(0, 10)],
+        kernels=[span(0, 9, kind="communication"), span(9, 10, kind="compute")],
+        collectives=Result(metrics={"wait_share": share}),
+    )
+    assert result.findings[0].advice.startswith(advice)
+
+
 def test_nothing_to_overlap_is_said():
     assert run().abstentions[0].reason.startswith("no device work was recorded")
     none = run(kernels=[span(0, 10, kind="compute")])
@@ -129,6 +146,7 @@ def test_hidden_shares_equal_those_of_hta(real_data, converted, name, path):
     result = overlap.analyze.run(
         kernels=as_hta(tables["kernels"], expected["profiler_steps"]),
         steps=schema.frame("steps"),
+        collectives=UNKNOWN,
         config=overlap.Config(),
     )
     (ours,), (theirs,) = rows(result, "by_rank"), expected["comm_comp_overlap"]
@@ -138,7 +156,12 @@ def test_hidden_shares_equal_those_of_hta(real_data, converted, name, path):
 def test_the_rounding_of_hta_is_all_that_we_differ_by(real_data, converted):
     tables = converted(real_data / "kineto" / "hta/nccl_parser_config/nccl_data.json.gz")
     kept = tables["kernels"][tables["kernels"]["step"].isin([4, 5])]
-    result = overlap.analyze.run(kernels=kept, steps=schema.frame("steps"), config=overlap.Config())
+    result = overlap.analyze.run(
+        kernels=kept,
+        steps=schema.frame("steps"),
+        collectives=UNKNOWN,
+        config=overlap.Config(),
+    )
     # 14.31 in HTA: most compute kernels here take few microseconds, and lose up to two of them.
     assert 100 * result.metrics["hidden_share"].value == pytest.approx(14.76, abs=0.006)
 
@@ -147,7 +170,7 @@ def test_hidden_shares_of_eight_ranks_equal_those_of_hta(real_data, converted):
     folder = real_data / "kineto" / "dlrm_8rank_v100"
     ranks = [converted(path, rank) for rank, path in enumerate(sorted(folder.iterdir()))]
     tables = {name: pd.concat([each[name] for each in ranks]) for name in ("kernels", "steps")}
-    result = overlap.analyze.run(**tables, config=overlap.Config())
+    result = overlap.analyze.run(**tables, collectives=UNKNOWN, config=overlap.Config())
     ours = [100 * row["hidden_share"] for row in rows(result, "by_rank")]
     theirs = [4.5, 2.47, 7.88, 3.31, 0.56, 0.64, 7.56, 9.51]
     assert ours == pytest.approx(theirs, abs=0.006)

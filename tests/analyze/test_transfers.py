@@ -126,6 +126,13 @@ TRACES = {
 }
 
 
+def test_a_copy_without_duration_long_after_the_others_is_no_infinite_bandwidth():
+    year = 2**55
+    result = run(kernels=[copy(0, 20, 400), copy(year, year, 300)])
+    found = [row["bandwidth_bytes_per_s"] for row in rows(result, "over_time")]
+    assert found == pytest.approx([400 * 2e9 / year, 300 * 2e9 / year])
+
+
 @pytest.mark.parametrize("name", TRACES)
 def test_counts_and_best_bandwidths_equal_those_of_hta(real_data, converted, name):
     expected = json.loads((real_data / "expected" / "hta" / f"{name}.json").read_text())

@@ -138,6 +138,8 @@ def test_values_are_human_and_the_raw_one_is_in_the_tooltip(operators):
         ("1500", "ns", "1.50 µs"),
         ("61e9", "ns", "61.0 s"),
         ("1536", "bytes", "1.50 KiB"),
+        ("24852520000", "bytes_per_s", "24.9 GB/s"),
+        ("3.1e14", "flops_per_s", "310 TFLOP/s"),
         ("0.1234", "share", "12.3%"),
         ("0.00001", "share", "<0.01%"),
         ("12.5", "percent", "12.5%"),

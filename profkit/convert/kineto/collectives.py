@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from profkit.convert.kineto.columns import Column, Text
 from profkit.convert.kineto.events import UNKNOWN_NS, Ints
-from profkit.convert.kineto.link import any_row, at_or
+from profkit.convert.kineto.link import at_or, nearest_with
 from profkit.convert.kineto.messages import (
     NO_MESSAGE,
     RANKS_BELOW,
@@ -78,12 +79,15 @@ def _is_communication(kinds: pa.DictionaryArray) -> NDArray[np.bool_]:
     return result
 
 
-def _nearest_with(flags: Column, rows: Ints, parents: Ints) -> Ints:
-    """Return for each of `rows` itself or its nearest ancestor whose flag is set; -1 if none."""
-    found = rows
-    while (climbs := (found >= 0) & ~any_row(flags, found)).any():
-        found = np.where(climbs, parents[found], found)
-    return found
+def carried_out(kernels: pa.Table, collectives: pa.Table) -> Ints:
+    """Return for each row of `kernels` the row of `collectives` that it carries out; -1 for none.
+
+    Both are in the order of their starts, so the n-th communication kernel has the n-th such row.
+    """
+    result = np.full(len(kernels), -1, dtype=np.int64)
+    on_device = pc.equal(collectives["kind"].cast(pa.string()), "device").to_numpy()
+    result[_is_communication(kernels["kind"].combine_chunks())] = np.flatnonzero(on_device)
+    return result
 
 
 def is_backend_range(name: str) -> bool:
@@ -107,10 +111,10 @@ def described(  # noqa: PLR0913 - one column each
     operator counts that says something; failing that, the backend's range around it and the
     shapes of its inputs; failing that, the name.
     """
-    above = _nearest_with(columns["message"] > 0, ops, parents)
+    above = nearest_with(columns["message"] > 0, ops, parents)
     said = np.where(own > 0, own, at_or(columns["message"].astype(np.int64), above, 0))
     ranges = words.names.matching(is_backend_range)[columns["name"]]
-    around = _nearest_with(ranges, np.where(said > 0, -1, ops), parents)
+    around = nearest_with(ranges, np.where(said > 0, -1, ops), parents)
     texts = [
         at_or(columns[each].astype(np.int64), around, 0) for each in ("name", "shapes", "types")
     ]

@@ -27,8 +27,9 @@ from profkit.convert.kineto.pairs import Pairs
 Column = NDArray[Any]
 Columns = Mapping[str, Column]
 
-_KIND_COUNT = 9
-OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, SPAN, MEMORY, COUNTED = range(_KIND_COUNT)
+_KIND_COUNT = 11
+(OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, SPAN, MEMORY, COUNTED, PYTHON,
+ SYNCHRONISATION) = range(_KIND_COUNT)  # fmt: skip
 UNCATEGORISED = _KIND_COUNT
 _KINDS = {
     "cpu_op": OPERATOR,
@@ -58,6 +59,8 @@ _KINDS = {
     "cpu_instant_event": MEMORY,
     "cuda_profiler_range": COUNTED,
     "xpu_scope_profiler": COUNTED,
+    "python_function": PYTHON,
+    "cuda_sync": SYNCHRONISATION,
     "": UNCATEGORISED,
 }
 # Kineto's other categories, and why they become no row.
@@ -65,8 +68,6 @@ IGNORED = {
     "Trace": "when recording began and ended",
     "external_correlation": "ids that the events themselves carry",
     "overhead": "the profiler's own time, on threads of its own",
-    "python_function": "Python frames, which nest around the operators of their thread",
-    "cuda_sync": "waits that the synchronising calls show",
     "cuda_event": "records of events, which take no time on the device",
     "collective_comm": "the same collectives as the communication kernels, seen from the library",
     "mtia_insight": "remarks of a vendor's tool",
@@ -76,6 +77,7 @@ IGNORED = {
 _LEGACY_PROCESSES = {"CPU functions": OPERATOR, "CUDA functions": KERNEL}
 _MEMORY_NAME = "[memory]"
 _COMPLETE, _INSTANT, _METADATA, _PAIRED = "X", "i", "M", ("B", "E")
+_OTHERS = frozenset({_INSTANT, _METADATA, *_PAIRED})
 
 
 class _Numbering(dict[str, int]):
@@ -161,7 +163,10 @@ class Gathered:
         if not self.found:
             self.categories.update(event.cat for event in events)
         for event in events:
-            whole = event if event.ph == _COMPLETE else self._whole(event)
+            whole: Event | None = event
+            if event.ph != _COMPLETE:
+                # Most others are flows, the ids of which the events themselves carry.
+                whole = self._whole(event) if event.ph in _OTHERS else None
             if whole is None:
                 continue
             kind = _KINDS.get(whole.cat)
@@ -187,6 +192,10 @@ class Gathered:
             self._add("memory", self._memory(events))
         elif kind == COUNTED:
             self._add("counters", self._counters(events))
+        elif kind == PYTHON:
+            self._add("python", self._on_threads(events))
+        elif kind == SYNCHRONISATION:
+            self._add("synchronisations", self._synchronisations(events))
         else:
             self._add("device_work", self._device_work(events, kind))
 
@@ -217,9 +226,7 @@ class Gathered:
 
     def _ops(self, events: list[Event], kind: int) -> dict[str, Column]:
         args = _args(events)
-        return self._spans(events) | {
-            "pid": identifiers([event.pid for event in events], self._threads),
-            "tid": identifiers([event.tid for event in events], self._threads),
+        return self._on_threads(events) | {
             "kind": np.full(len(events), kind, dtype=np.int8),
             "external": _external(args),
             "sequence": integers([each.sequence for each in args]),
@@ -227,14 +234,13 @@ class Gathered:
             "shapes": self.texts.json_codes([each.shapes or each.shapes_1_9 for each in args]),
             "types": self.texts.json_codes([each.types for each in args]),
             "inputs": self.texts.json_codes([each.inputs for each in args]),
+            "stack": self.texts.codes([str(each.stack or "") for each in args]),
             "message": self.messages.codes(args),
         }
 
     def _calls(self, events: list[Event]) -> dict[str, Column]:
         args = _args(events)
-        return self._spans(events) | {
-            "pid": identifiers([event.pid for event in events], self._threads),
-            "tid": identifiers([event.tid for event in events], self._threads),
+        return self._on_threads(events) | {
             "correlation": integers([each.correlation for each in args]),
             "external": _external(args),
         }
@@ -250,6 +256,8 @@ class Gathered:
             "device": _small(np.where(device == -1, process, device)),
             "stream": np.where(stream == -1, track, stream),
             "correlation": integers([each.correlation for each in args]),
+            "graph": integers([each.graph for each in args]),
+            "graph_node": integers([each.graph_node for each in args]),
             "external": _external(args),
             "size": integers([each.size for each in args]),
             "what": self.texts.codes([str(each.kind) for each in args]),
@@ -267,6 +275,16 @@ class Gathered:
         return self._spans(events) | {
             "tid": identifiers([event.tid for event in events], self._threads),
             "external": _external(_args(events)),
+        }
+
+    def _synchronisations(self, events: list[Event]) -> dict[str, Column]:
+        args = _args(events)
+        return self._spans(events) | {
+            "device": identifiers([each.device for each in args], self._threads),
+            "stream": identifiers([each.stream for each in args], self._threads),
+            "correlation": integers([each.correlation for each in args]),
+            "awaited_stream": integers([each.awaited_stream for each in args]),
+            "awaited_correlation": integers([each.awaited_correlation for each in args]),
         }
 
     def _memory(self, events: list[Event]) -> dict[str, Column]:
@@ -296,6 +314,12 @@ class Gathered:
             "range": ranges[rows],
             "metric": self.texts.codes([str(name) for each in found for name in each]),
             "value": floats([value for each in found for value in each.values()]),
+        }
+
+    def _on_threads(self, events: list[Event]) -> dict[str, Column]:
+        return self._spans(events) | {
+            "pid": identifiers([event.pid for event in events], self._threads),
+            "tid": identifiers([event.tid for event in events], self._threads),
         }
 
     def _spans(self, events: list[Event]) -> dict[str, Column]:

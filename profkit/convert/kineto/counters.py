@@ -15,14 +15,13 @@ from profkit.convert.kineto.text import decoded
 if TYPE_CHECKING:
     from profkit.convert.kineto.tables import Linker
 
-_MARKS = (b'"cuda_profiler_range"', b'"xpu_scope_profiler"')
+_CATEGORIES = frozenset({"cuda_profiler_range", "xpu_scope_profiler"})
 _LAUNCH = re.compile(r"(?:cuda|cu|hip|ze)\w*LaunchKernel|hipModuleLaunch|urEnqueueKernelLaunch")
 
 
 class _Ranged(msgspec.Struct, gc=False):
     """An event whose arguments are whatever they are."""
 
-    cat: Any = ""
     args: Any = None
 
 
@@ -36,12 +35,12 @@ def add_counters(events: Sequence[Event], text: bytes, *, whole: bool = False) -
     The decoder skips arguments that no column is made of, and counters have any name. `text` is
     the JSON list that `events` were decoded from, or with `whole` the object that holds it.
     """
-    if not any(mark in text for mark in _MARKS):
+    if _CATEGORIES.isdisjoint({event.cat for event in events}):
         return
     found = decoded(text, _RangedDocument if whole else list[_Ranged])
     ranged = found.traceEvents if whole else found
     for event, each in zip(events, ranged, strict=True):
-        if isinstance(each.cat, str) and f'"{each.cat}"'.encode() in _MARKS:
+        if event.cat in _CATEGORIES:
             event.args = event.args or Args()
             event.args.counters = each.args
 

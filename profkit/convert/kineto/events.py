@@ -41,6 +41,9 @@ class Args(
         "shapes_1_9": "Input dims",
         "types": "Input type",
         "inputs": "Concrete Inputs",
+        "stack": "Call stack",
+        "graph": "graph id",
+        "graph_node": "graph node id",
         "size": "bytes",
         "registers": "registers per thread",
         "shared_memory": "shared memory",
@@ -61,6 +64,8 @@ class Args(
         "device_id": "Device Id",
         "allocated": "Total Allocated",
         "reserved": "Total Reserved",
+        "awaited_stream": "wait_on_stream",
+        "awaited_correlation": "wait_on_cuda_event_record_corr_id",
     },
 ):
     """The arguments that become columns; all others are skipped while decoding."""
@@ -74,6 +79,9 @@ class Args(
     shapes_1_9: msgspec.Raw = _NO_JSON
     types: msgspec.Raw = _NO_JSON
     inputs: msgspec.Raw = _NO_JSON
+    stack: Number = ""
+    graph: Number = -1
+    graph_node: Number = -1
     device: Number = -1
     stream: Number = -1
     size: Number = -1
@@ -103,6 +111,8 @@ class Args(
     reserved: Number = -1
     counters: Any = None
     """Hardware counters by name, on the ranges that have them: filled in by `counters`."""
+    awaited_stream: Number = -1
+    awaited_correlation: Number = -1
 
 
 NO_ARGS = Args()

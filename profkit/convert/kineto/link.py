@@ -74,6 +74,23 @@ def any_row(flags: NDArray[np.bool_], rows: Ints) -> NDArray[np.bool_]:
     return (rows >= 0) & flags[rows] if len(flags) else np.zeros(len(rows), dtype=np.bool_)
 
 
+def nearest_with(flags: NDArray[np.bool_], rows: Ints, parents: Ints) -> Ints:
+    """Return for each of `rows` itself or its nearest ancestor whose flag is set; -1 if none."""
+    found = rows.copy()
+    climbing = np.arange(len(found))
+    while len(climbing := climbing[found[climbing] >= 0]):
+        climbing = climbing[~flags[found[climbing]]]
+        found[climbing] = parents[found[climbing]]
+    return found
+
+
+def threads(pid: Ints, tid: Ints) -> Ints:
+    """Return one number for each pair of process and thread."""
+    processes, process = np.unique(pid, return_inverse=True)
+    _, thread = np.unique(tid, return_inverse=True)
+    return thread * len(processes) + process
+
+
 def at_or(values: Ints, rows: Ints, otherwise: int | Ints = -1) -> Ints:
     """Return ``values[row]`` for each row, and `otherwise` for row -1."""
     if not len(values):

@@ -39,6 +39,7 @@ BLOCK_BYTES = 4 << 20
 _PIECE_BYTES = 1 << 20
 _HEADER_BYTES = 64 << 20
 _CUTS_TRIED = 8
+_KEYS_TRIED = 100
 _SAMPLED = 256
 _PLACES_NAMED = 3
 
@@ -155,8 +156,8 @@ class Reader:
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
             return header
-        self.notes.append("The keys beside the events are damaged and were not read.")
-        return Header()
+        self.notes.append("The keys beside the events are damaged: only some or none were read.")
+        return _leading_keys(text)
 
     def _fill(self, text: bytes) -> tuple[bytes, bool]:
         """Return `text` grown to a block, and whether the file goes on."""
@@ -302,7 +303,8 @@ class Reader:
     def _end(self, trailer: bytes) -> None:
         """Read the keys after the list of events."""
         self.ended = True
-        if keys := trailer[skip_space(trailer, 0) :]:
+        keys = trailer[skip_space(trailer, 0) :]
+        if keys or self._in_object:
             self.header.merge(self._header(b"{" + keys))
 
     def _conclude(self, size: int) -> None:
@@ -320,6 +322,20 @@ class Reader:
             self.notes.append(
                 f"{len(self.lost)} events could not be read (near byte {where}{more})."
             )
+
+
+def _leading_keys(text: bytes) -> Header:
+    """Return the keys that stand whole before the damage in the text of an object."""
+    end = len(text)
+    for _ in range(_KEYS_TRIED):
+        try:
+            header: Header = decoded(text[:end] + b"}", Header)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            if (end := text.rfind(b",", 0, end)) < 0:
+                break
+        else:
+            return header
+    return Header()
 
 
 def _bracketed(text: bytes, start: int, end: int) -> bytes:

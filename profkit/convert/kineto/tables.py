@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from profkit import schema
-from profkit.convert.kineto.collectives import communication
+from profkit.convert.kineto.collectives import carried_out, communication
 from profkit.convert.kineto.columns import ANNOTATION, COPY, KERNEL, Column, Gathered, Text
+from profkit.convert.kineto.context import Context
 from profkit.convert.kineto.counters import kernel_metrics
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import (
@@ -21,6 +22,7 @@ from profkit.convert.kineto.link import (
     names_communication,
     step_at,
     step_number,
+    threads,
 )
 from profkit.convert.kineto.messages import NO_MESSAGE, Message
 from profkit.convert.kineto.tree import LEAF, POINT, SPAN, Tree, is_asynchronous, nested
@@ -51,16 +53,28 @@ class Linker:
     def tables(self) -> dict[str, pa.Table]:
         """Return all tables."""
         kernels = self._kernels()
+        collectives = self._collectives(kernels)
+        at = kernels.schema.get_field_index("collective")
+        carried = pa.array(carried_out(kernels, collectives))
         return {
             "steps": self._steps(),
             "cpu_ops": self._cpu_ops(),
-            "kernels": kernels,
-            "collectives": self._collectives(kernels),
+            "kernels": kernels.set_column(at, kernels.schema.field(at), carried),
+            "collectives": collectives,
             "runtime_calls": self._runtime_calls(),
             "annotations": self._annotations(),
             "memory_events": self._memory_events(),
             "kernel_metrics": self._kernel_metrics(),
+            "python_calls": self._table(
+                "python_calls", len(self.context.order), **self.context.python_calls()
+            ),
+            "synchronisations": self._synchronisations(),
         }
+
+    @cached_property
+    def context(self) -> Context:
+        """What surrounds operators and device work."""
+        return Context(linker=self)
 
     @cached_property
     def ops(self) -> dict[str, Column]:
@@ -101,7 +115,7 @@ class Linker:
         asynchronous = np.zeros(len(start), dtype=np.bool_)
         asynchronous[: counts[0]] = by_name[self.ops["name"]]
         return nested(
-            thread=_threads(
+            thread=threads(
                 np.concatenate([columns["pid"] for columns in every]),
                 np.concatenate([columns["tid"] for columns in every]),
             ),
@@ -134,7 +148,7 @@ class Linker:
     @cached_property
     def op_step(self) -> Ints:
         """Step of each operator row."""
-        return self._host_step(self.ops["start"])
+        return self.host_step(self.ops["start"])
 
     @cached_property
     def call_op(self) -> Ints:
@@ -159,7 +173,8 @@ class Linker:
         """Steps as the spans of the device work launched in them."""
         return self._numbered(self.device_annotations)
 
-    def _host_step(self, times: Ints) -> Ints:
+    def host_step(self, times: Ints) -> Ints:
+        """Return the step that each time on the host lies in."""
         return step_at(times, *self.host_steps)
 
     def _by_external(self, external: Ints) -> Ints:
@@ -215,6 +230,7 @@ class Linker:
             input_shapes=self._text(ops["shapes"][rows]),
             input_types=self._text(ops["types"][rows]),
             inputs=self._text(ops["inputs"][rows]),
+            **self.context.of_ops(rows),
         )
 
     def _runtime_calls(self) -> pa.Table:
@@ -230,7 +246,7 @@ class Linker:
             end_ns=calls["end"][rows] + self.base_ns,
             correlation=calls["correlation"][rows],
             op=self.call_op[rows],
-            step=self._host_step(start),
+            step=self.host_step(start),
         )
 
     @cached_property
@@ -269,6 +285,10 @@ class Linker:
             blocks_per_sm=work["blocks_per_sm"],
             warps_per_sm=work["warps_per_sm"],
             occupancy_percent=work["occupancy"],
+            graph=work["graph"],
+            graph_node=work["graph_node"],
+            collective=np.full(len(call), -1),
+            **self.context.of_work(call, op_row),
         )
 
     def _launch(self, work: dict[str, Column]) -> tuple[Ints, Ints]:
@@ -283,7 +303,7 @@ class Linker:
 
     def _work_step(self, work: dict[str, Column], call: Ints, op_row: Ints) -> Ints:
         """Return the step of the launch; without one, the device-side step around the work."""
-        launched = at_or(self._host_step(self.calls["start"]), call)
+        launched = at_or(self.host_step(self.calls["start"]), call)
         by_op = np.where(call >= 0, launched, at_or(self.op_step, op_row))
         around = step_at(work["start"], *self.device_steps)
         return np.where((call >= 0) | (op_row >= 0), by_op, around)
@@ -338,6 +358,26 @@ class Linker:
         columns = kernel_metrics(self, self.gathered.columns("counters"))
         return self._table("kernel_metrics", len(columns["kernel"]), **columns)
 
+    def _synchronisations(self) -> pa.Table:
+        waits = self.gathered.columns("synchronisations")
+        rows = np.argsort(waits["start"], kind="stable")
+        waits = {name: column[rows] for name, column in waits.items()}
+        call, op = self._launch(waits | {"external": np.full(len(rows), -1, dtype=np.int64)})
+        return self._table(
+            "synchronisations",
+            len(rows),
+            device=waits["device"],
+            stream=waits["stream"],
+            name=self._name(waits["name"]),
+            start_ns=waits["start"] + self.base_ns,
+            end_ns=waits["end"] + self.base_ns,
+            correlation=waits["correlation"],
+            awaited_stream=waits["awaited_stream"],
+            awaited_correlation=waits["awaited_correlation"],
+            op=op,
+            step=at_or(self.host_step(self.calls["start"]), call),
+        )
+
     def _memory_events(self) -> pa.Table:
         memory = self.memory
         rows = np.argsort(memory["start"], kind="stable")
@@ -353,18 +393,11 @@ class Linker:
             allocated_bytes=memory["allocated"][rows],
             reserved_bytes=memory["reserved"][rows],
             op=parents[rows],
-            step=self._host_step(memory["start"][rows]),
+            step=self.host_step(memory["start"][rows]),
             action=pa.DictionaryArray.from_arrays(
                 pa.array((memory["size"][rows] < 0).astype(np.int32)), ["alloc", "free"]
             ),
         )
-
-
-def _threads(pid: Ints, tid: Ints) -> Ints:
-    """Return one number for each pair of process and thread."""
-    processes, process = np.unique(pid, return_inverse=True)
-    _, thread = np.unique(tid, return_inverse=True)
-    return thread * len(processes) + process
 
 
 def _direction(text: str) -> str:

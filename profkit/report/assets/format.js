@@ -5,11 +5,15 @@ const SIZE = [[1, "B"], [2 ** 10, "KiB"], [2 ** 20, "MiB"], [2 ** 30, "GiB"], [2
 const OPERATIONS = [[1, "FLOP"], [1e3, "kFLOP"], [1e6, "MFLOP"], [1e9, "GFLOP"], [1e12, "TFLOP"],
   [1e15, "PFLOP"]];
 const FREQUENCY = [[1, "Hz"], [1e3, "kHz"], [1e6, "MHz"], [1e9, "GHz"]];
+// Bandwidths and rates have powers of ten, as data sheets and the tests of NCCL state them.
+const BANDWIDTH = [[1, "B/s"], [1e3, "kB/s"], [1e6, "MB/s"], [1e9, "GB/s"], [1e12, "TB/s"]];
+const RATE = OPERATIONS.map(([size, name]) => [size, `${name}/s`]);
 // Unit of a column: what one of it is on its ladder.
 const LADDERS = {
   ns: [TIME, 1], us: [TIME, 1e3], ms: [TIME, 1e6], s: [TIME, 1e9],
   bytes: [SIZE, 1], flops: [OPERATIONS, 1], flop: [OPERATIONS, 1],
   hz: [FREQUENCY, 1], mhz: [FREQUENCY, 1e6],
+  bytes_per_s: [BANDWIDTH, 1], flops_per_s: [RATE, 1], flop_per_s: [RATE, 1],
 };
 const SUFFIXES = {
   share: "%", fraction: "%", percent: "%", ratio: "×", w: " W", j: " J", count: "", id: "", "": "",

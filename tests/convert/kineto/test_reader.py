@@ -170,3 +170,14 @@ def test_nesting_of_any_depth_costs_only_its_event(trace):
     found, reader = names(trace('{"traceEvents": [' + ",".join(given) + "]}"))
     assert found == ["op0", "op2", "op3"]
     assert [note.partition(" (")[0] for note in reader.notes] == ["1 events could not be read"]
+
+
+@pytest.mark.parametrize(
+    ("tail", "rank"),
+    [("]", -1), ("],", -1), ('], "distributedInfo": {"rank": 3}', 3),
+     ('], "distributedInfo": {"rank": 3}, "other": {"a": [1, 2', 3)],
+)  # fmt: skip
+def test_keys_cut_off_after_the_events_are_read_as_far_as_they_go(trace, tail, rank):
+    found, reader = names(trace('{"traceEvents": [' + ",".join(events(2)) + tail))
+    assert (found, reader.header.rank) == (["op0", "op1"], rank)
+    assert reader.notes == ["The keys beside the events are damaged: only some or none were read."]

@@ -1,0 +1,273 @@
+"""Traces at size: from file to all analyses, beside HTA, TraceLens and `json.loads`.
+
+    python benchmarks/trace.py [--trace FILE] [--replicas 10] [--only peers|memory|ranks]
+
+A trace is repeated in time. Without `--trace` it is a real one where `$PROFKIT_REAL_DATA` (or
+``../shared/data``) has it, and otherwise one that torch.profiler makes. Each program runs in
+processes of its own, imports included; the peak is the memory of all its processes together,
+with what they share counted once, sampled. Of profkit there are three numbers: reading into
+tables in memory, the job `convert` (which also writes them), and `convert` and then all analyses
+as the workflow runs them, each in a process of its own and as many at once as there are cores.
+"""
+
+import argparse
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from profkit import dag as dags
+from profkit.errors import ProfkitError
+from profkit.freshness import Wildcards
+from profkit.imports import find, importables, place
+
+_REAL = "kineto/tracelens/h100/google_owlv2-large-patch14-ensemble__1016001.json.gz"
+_GAP_US = 1000
+_SAMPLED_S = 0.05
+_CORES = os.cpu_count() or 1
+_TOOL, _KIND = importables()["trace"]
+
+_JSON = "import json, sys; json.loads(open(sys.argv[1], 'rb').read())"
+_READ = """
+import sys
+from pathlib import Path
+from profkit.convert import kineto
+kineto.read(Path(sys.argv[1]), rank=0)
+"""
+_HTA_LOAD = """
+import sys
+from pathlib import Path
+from hta.trace_analysis import TraceAnalysis
+path = Path(sys.argv[1])
+analysis = TraceAnalysis(trace_files={0: str(path)}, trace_dir=str(path.parent))
+"""
+_HTA = (
+    _HTA_LOAD
+    + """
+analysis.get_temporal_breakdown(visualize=False)
+analysis.get_gpu_kernel_breakdown(visualize=False)
+analysis.get_comm_comp_overlap(visualize=False)
+analysis.get_idle_time_breakdown(visualize=False)
+analysis.get_cuda_kernel_launch_stats(visualize=False)
+analysis.get_queue_length_summary()
+analysis.get_memory_bw_summary()
+"""
+)
+_TRACELENS = """
+import sys
+from pathlib import Path
+from TraceLens.Reporting.generate_perf_report_pytorch import generate_perf_report_pytorch
+path = Path(sys.argv[1])
+generate_perf_report_pytorch(str(path), output_csvs_dir=str(path.parent / "tracelens"))
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """What a program took."""
+
+    seconds: float
+    peak_mb: float
+
+
+def main(argv: Sequence[str]) -> None:
+    """Print the comparisons that were asked for."""
+    options = _parser().parse_args(argv)
+    with tempfile.TemporaryDirectory() as scratch:
+        os.chdir(scratch)
+        source = options.trace or _default(Path("recorded.json"))
+        parts: dict[str, Callable[[], None]] = {
+            "peers": lambda: _against_peers(source, options.replicas),
+            "memory": lambda: _over_replicas(source, (1, options.replicas, 2 * options.replicas)),
+            "ranks": lambda: _over_cores(source),
+        }
+        for name, part in parts.items():
+            if options.only in (None, name):
+                part()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trace", type=_absolute, help="trace to repeat")
+    parser.add_argument("--replicas", type=int, default=10, help="how often it is repeated")
+    parser.add_argument("--only", choices=("peers", "memory", "ranks"), help="a part of it all")
+    return parser
+
+
+def _absolute(path: str) -> Path:
+    return Path(path).resolve()
+
+
+def _against_peers(source: Path, replicas: int) -> None:
+    """Print a line for each program, on the same file."""
+    path = _replicated(source, replicas)
+    megabytes = path.stat().st_size / 1e6
+    programs: dict[str, Callable[[], Measured]] = {
+        "json.loads": lambda: _python(_JSON, path),
+        "profkit: read": lambda: _python(_READ, path),
+        "profkit: convert": lambda: _watched(lambda: _convert(_imported(path), 1)),
+        "profkit: to all analyses": lambda: _watched(lambda: _to_analyses(_imported(path))),
+        "HTA: load": lambda: _python(_HTA_LOAD, path),
+        "HTA: to 7 analyses": lambda: _python(_HTA, path),
+    }
+    if importlib.util.find_spec("TraceLens") is None:
+        print("TraceLens is not installed: pip install git+https://github.com/AMD-AGI/TraceLens")
+    else:
+        programs["TraceLens: report"] = lambda: _python(_TRACELENS, path)
+    found = {name: program() for name, program in programs.items()}
+    ours = found["profkit: to all analyses"].seconds
+    print(f"{'':26}{'seconds':>9}{'MB/s':>9}{'peak MB':>9}{'of ours':>9}")
+    for name, each in found.items():
+        speed, ratio = megabytes / each.seconds, each.seconds / ours
+        print(f"{name:26}{each.seconds:9.2f}{speed:9.1f}{each.peak_mb:9.0f}{ratio:8.2f}x")
+
+
+def _over_replicas(source: Path, counts: Sequence[int]) -> None:
+    """Print what converting takes as the file grows."""
+    for count in counts:
+        run = _imported(_replicated(source, count))
+        found = _watched(lambda run=run: _convert(run, 1))  # type: ignore[misc]
+        print(f"convert {count:3} replicas {found.seconds:9.2f} s {found.peak_mb:7.0f} MB")
+
+
+def _over_cores(source: Path, ranks: int = 8) -> None:
+    """Print what converting several ranks takes on one core and on all."""
+    path = _replicated(source, 1)
+    files = [Path(f"ranks/rank{rank}.json") for rank in range(ranks)]
+    files[0].parent.mkdir()
+    for file in files:
+        shutil.copyfile(path, file)
+    run = _imported(files[0].parent)
+    for cores in range(1, _CORES + 1):
+        found = _watched(lambda cores=cores: _convert(run, cores))  # type: ignore[misc]
+        print(f"{ranks} ranks on {cores} cores {found.seconds:9.2f} s {found.peak_mb:7.0f} MB")
+
+
+def _imported(path: Path) -> str:
+    return place(find([path], _KIND), _TOOL, _KIND, name="benchmark", command="benchmark")
+
+
+def _to_analyses(run: str) -> None:
+    """Convert and analyse, as many jobs at once as there are cores."""
+    dag = dags.load([f"imports=[{run}]"])
+    _convert(run, _CORES)
+    done: set[str] = set()
+    names = list(dag.plan.run(run).analyses)
+    while left := [name for name in names if name not in done]:
+        ready = [name for name in left if set(dag.plan.analyses[name].results) <= done]
+        with ThreadPoolExecutor(_CORES) as pool:
+            list(pool.map(_profkit, (_analysis(dag, run, name) for name in ready)))
+        done.update(ready)
+
+
+def _convert(run: str, cores: int) -> None:
+    folder = Path("results/runs") / run
+    capture = folder / "capture" / _TOOL / "rep0"
+    tables, files = folder / "tables" / _TOOL, folder / "convert" / _TOOL
+    words = ["convert", _TOOL, "--captures", capture, "--tables", tables, "--files", files]
+    _profkit([*map(str, words), "--cores", str(cores)])
+
+
+def _analysis(dag: dags.Dag, run: str, name: str) -> list[str]:
+    wildcards = Wildcards(run)
+    results = dag.results(name)(wildcards)
+    return [
+        *("analyze", name, "--settings", dag.analysis_settings(name)(wildcards)),
+        *dag.of_the_run(name)(wildcards),
+        *("--tables", *dag.tables(name)(wildcards)),
+        *(("--results", *results) if results else ()),
+        *("--out", f"results/runs/{run}/analyze/{name}.json"),
+    ]
+
+
+def _profkit(words: Sequence[str]) -> None:
+    _run([sys.executable, "-m", "profkit", *words])
+
+
+def _python(code: str, path: Path) -> Measured:
+    # HTA writes beside its input.
+    alone = Path(tempfile.mkdtemp(dir=".")) / path.name
+    os.link(path, alone)
+    return _watched(lambda: _run([sys.executable, "-c", code, str(alone)]))
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise ProfkitError(f"{command[1:4]} failed: {done.stderr[-2000:]}")
+
+
+def _watched(work: Callable[[], object]) -> Measured:
+    """Return the wall time of `work` and the peak memory of the processes that it starts."""
+    peak, finished, own = 0, threading.Event(), psutil.Process()
+
+    def sample() -> None:
+        nonlocal peak
+        while not finished.wait(_SAMPLED_S):
+            peak = max(peak, sum(map(_memory, own.children(recursive=True))))
+
+    watcher = threading.Thread(target=sample)
+    watcher.start()
+    begun = time.perf_counter()
+    try:
+        work()
+    finally:
+        seconds = time.perf_counter() - begun
+        finished.set()
+        watcher.join()
+    return Measured(seconds=seconds, peak_mb=peak / 1e6)
+
+
+def _memory(process: psutil.Process) -> int:
+    with suppress(psutil.Error):
+        return int(process.memory_full_info().pss)
+    return 0
+
+
+def _default(recorded: Path) -> Path:
+    data = os.environ.get("PROFKIT_REAL_DATA", Path(__file__).parents[2] / "shared/data")
+    real = Path(data) / _REAL
+    return real if real.is_file() else _record(recorded)
+
+
+def _record(path: Path) -> Path:
+    """Record some training steps of a small network."""
+    import torch  # noqa: PLC0415 - only where no real trace is at hand
+    from torch.profiler import profile  # noqa: PLC0415
+
+    model = torch.nn.Sequential(*(torch.nn.Linear(32, 32) for _ in range(20)))
+    optimizer = torch.optim.AdamW(model.parameters())
+    with profile(record_shapes=True, profile_memory=True, with_stack=True) as profiler:
+        for _ in range(40):
+            model(torch.ones(4, 32)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            profiler.step()
+    profiler.export_chrome_trace(str(path))
+    return path
+
+
+def _replicated(source: Path, replicas: int) -> Path:
+    """Return a file with `source` repeated in time, made by a process that gives memory back."""
+    target = Path(f"{replicas}/rank0.pt.trace.json").resolve()
+    if not target.is_file():
+        target.parent.mkdir()
+        writer = Path(__file__).with_name("trace_replicas.py")
+        command = [sys.executable, str(writer), str(source), str(target), str(replicas)]
+        subprocess.run(command, check=True)
+    return target
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,83 @@
+"""The operator trees of several runs or ranks laid over each other: one node per path of names."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit import calltree
+from profkit.paths import Paths, paths
+
+KINDS = ("operator", "runtime", "kernel")
+
+# Their number differs from step to step, so they would make every path a different one.
+_STEP = re.compile(r"(ProfilerStep|step)#\d+$")
+
+_STEPS = ("ProfilerStep", "step")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Merged:
+    """Operators, then runtime calls, then device work; rows below the operator they belong to."""
+
+    names: list[str]
+    """Names by number."""
+    paths: Paths
+    """Path of each row through the names."""
+    counted: NDArray[np.bool_]
+    """Whether a row is a node of its own; steps are where the row around them is."""
+    name: NDArray[np.int64]
+    """Number of each row's name."""
+    kind: NDArray[np.int64]
+    """Place in `KINDS` of each row."""
+    own_ns: NDArray[np.int64]
+    """Self time of operators, duration of all else."""
+    total_ns: NDArray[np.int64]
+    """Duration."""
+    where: pd.DataFrame
+    """run, rank, repeat and step of each row."""
+
+
+def merged(cpu_ops: pd.DataFrame, runtime_calls: pd.DataFrame, kernels: pd.DataFrame) -> Merged:
+    """Lay the trees of all runs, ranks and repeats over each other."""
+    given = (cpu_ops, runtime_calls, kernels)
+    tables = [_apart(each.assign(name=each["name"].astype("category"))) for each in given]
+    ops, calls, work = tables
+    above = [calltree.rows_of(ops, ops, "parent")]
+    above += [calltree.rows_of(ops, each) for each in (calls, work)]
+    names, codes = _named(tables)
+    is_step = np.array([name in _STEPS for name in names], dtype=np.bool_)
+    total = np.concatenate([(each["end_ns"] - each["start_ns"]).to_numpy() for each in tables])
+    own = total.copy()
+    own[: len(ops)] = ops["self_ns"].to_numpy()
+    return Merged(
+        names=names,
+        paths=paths(np.concatenate(above), codes, ~is_step[codes]),
+        counted=~is_step[codes],
+        name=codes,
+        kind=np.repeat(np.arange(len(tables)), [len(each) for each in tables]),
+        own_ns=own,
+        total_ns=total,
+        where=pd.concat(
+            [each[["run", "rank", "repeat", "step"]] for each in tables], ignore_index=True
+        ),
+    )
+
+
+def _apart(table: pd.DataFrame) -> pd.DataFrame:
+    """Return `table` with a repeat of its own for each run, so that rows are told apart by it."""
+    runs = len(table["run"].cat.categories)
+    return table.assign(repeat=table["repeat"] * runs + table["run"].cat.codes)
+
+
+def _named(tables: list[pd.DataFrame]) -> tuple[list[str], NDArray[np.int64]]:
+    """Return all names, those of steps without their number, and the number of each row's."""
+    number: dict[str, int] = {}
+    codes = []
+    for each in tables:
+        names = [_STEP.sub(r"\1", name) for name in each["name"].cat.categories]
+        numbers = [number.setdefault(name, len(number)) for name in names]
+        codes.append(np.array(numbers, dtype=np.int64)[each["name"].cat.codes.to_numpy()])
+    return list(number), np.concatenate(codes)

@@ -1,0 +1,294 @@
+"""Modules: time, memory and FLOPs along the tree of nn.Modules, forward and backward."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit import calltree
+from profkit.analyze._windows import WHERE
+from profkit.analyze.base import analysis
+from profkit.flops import flops
+from profkit.paths import SEPARATOR
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.settings import Settings
+from profkit.wording import duration
+
+_PHASES = ("forward", "backward")
+_TIMES = ("cpu", "device")
+_MEASURES = [f"{phase}_{time}_ns" for time in _TIMES for phase in _PHASES]
+_MEMORY = ["allocated_bytes", "kept_bytes"]
+_FLOPS = [f"{phase}_flops" for phase in _PHASES]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/modules.yaml``."""
+
+    skip_first: int = 3
+    """First steps left out, as long as others remain."""
+
+    max_rows: int = 2000
+    """Modules kept, those with the most time; their number is that of the parts of the chart."""
+
+
+@analysis(title="Modules")
+def analyze(
+    python_calls: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    kernels: pd.DataFrame,
+    memory_events: pd.DataFrame,
+    config: Config,
+) -> Result:
+    """Give each nn.Module what ran inside its calls, and what computed their gradients.
+
+    Numbers are means over the steps of a rank. CPU time of the forward pass is the time of the
+    module's calls, that of the backward pass the time of the backward operators whose forward
+    operator ran in the module. Device time is the sum of the durations of the kernels, copies and
+    sets launched there. Own numbers leave out modules inside. Gradients that are accumulated, and
+    the optimizer, belong to no module.
+    """
+    calls = python_calls[(python_calls["kind"] == "module").to_numpy()]
+    if calls.empty:
+        return Result.abstain(
+            "modules", "no nn.Module was recorded: set with_stack of torch.profiler"
+        )
+    steps = calls.loc[calls["step"] >= 0, "step"]
+    first = min(0, len(steps) - 1)  # without steps, what is in none
+    if (steps >= config.skip_first).any():
+        first = config.skip_first
+    passes = len(calls.loc[calls["step"] >= first, [*WHERE, "step"]].drop_duplicates())
+    own = _own(python_calls, cpu_ops, kernels, memory_events, first) / passes
+    tree = _with_inner(own.drop(index="", errors="ignore"))
+    tree = tree.sort_values(
+        [f"{time}_ns" for time in reversed(_TIMES)], ascending=False, kind="stable"
+    )
+    device = bool(tree["device_ns"].any())
+    missing = _abstentions(memory_events, tree, len(steps))
+    return Result(
+        findings=_findings(tree, "device" if device else "cpu"),
+        metrics=_metrics(own, kernels),
+        tables=_tables(tree, passes, config),
+        charts=_charts("device" if device else "cpu"),
+        abstentions=missing,
+    )
+
+
+def _own(
+    python_calls: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    kernels: pd.DataFrame,
+    memory_events: pd.DataFrame,
+    first: int,
+) -> pd.DataFrame:
+    """Return what each module has beyond those inside it, by path; "" is what is in none."""
+    parts = [
+        _calls(python_calls, first),
+        _backward(cpu_ops, first),
+        _device(kernels, first),
+        _allocated(cpu_ops, memory_events, first),
+        _counted(cpu_ops, first),
+    ]
+    columns = ["calls", *_MEASURES, *_MEMORY, *_FLOPS]
+    return pd.concat(parts).groupby(level=0).sum().reindex(columns=columns, fill_value=0)
+
+
+def _by_path(rows: pd.DataFrame, values: dict[str, NDArray[Any]]) -> pd.DataFrame:
+    """Return the sums of `values` by the module of each of `rows`."""
+    path = rows["module"].astype(object).to_numpy()
+    return pd.DataFrame(values, index=range(len(rows))).groupby(path).sum()
+
+
+def _calls(python_calls: pd.DataFrame, first: int) -> pd.DataFrame:
+    """Return calls of modules, and their time less that of the modules that they call."""
+    numbered = python_calls.rename(columns={"call": "op"})
+    caller = calltree.rows_of(numbered, numbered, "caller")
+    module = (python_calls["kind"] == "module").to_numpy()
+    around = calltree.nearest(caller, caller, ~module)
+    took = _duration(python_calls) * module
+    own = took - calltree.sums(around, took, len(took))
+    counts = module & (python_calls["step"] >= first).to_numpy()
+    values = {"calls": module.astype(np.int64), "forward_cpu_ns": own}
+    return _by_path(python_calls[counts], {name: value[counts] for name, value in values.items()})
+
+
+def _backward(cpu_ops: pd.DataFrame, first: int) -> pd.DataFrame:
+    """Return the time of the outermost backward operators."""
+    parent = calltree.rows_of(cpu_ops, cpu_ops, "parent")
+    backward = (cpu_ops["forward"] >= 0).to_numpy()
+    inside = np.append(backward, False)[parent]  # row -1 is not
+    counts = backward & ~inside & (cpu_ops["step"] >= first).to_numpy()
+    rows = cpu_ops[counts]
+    return _by_path(rows, {"backward_cpu_ns": _duration(rows)})
+
+
+def _device(kernels: pd.DataFrame, first: int) -> pd.DataFrame:
+    rows = kernels[(kernels["step"] >= first).to_numpy()]
+    backward = (rows["phase"] == "backward").to_numpy()
+    took = _duration(rows)
+    return _by_path(
+        rows, {"forward_device_ns": took * ~backward, "backward_device_ns": took * backward}
+    )
+
+
+def _allocated(cpu_ops: pd.DataFrame, memory_events: pd.DataFrame, first: int) -> pd.DataFrame:
+    """Return what forward operators allocated on the device (without one, on the host)."""
+    on_host = (memory_events["device"] == "cpu").to_numpy()
+    where = on_host if on_host.all() else ~on_host
+    events = memory_events[where & (memory_events["step"] >= first).to_numpy()]
+    row = calltree.rows_of(cpu_ops, events)
+    known = row >= 0
+    ops, size = cpu_ops.iloc[row[known]], events["size_bytes"].to_numpy(np.int64)[known]
+    forward = (ops["phase"] != "backward").to_numpy()
+    return _by_path(
+        ops[forward],
+        {"allocated_bytes": size[forward].clip(min=0), "kept_bytes": size[forward]},
+    )
+
+
+def _counted(cpu_ops: pd.DataFrame, first: int) -> pd.DataFrame:
+    """Return the FLOPs of operators that are counted and in no other such operator."""
+    counts = flops(cpu_ops)
+    known = ~np.isnan(counts)
+    parent = calltree.rows_of(cpu_ops, cpu_ops, "parent")
+    outermost = known & (calltree.nearest(parent, parent, ~known) < 0)
+    mine = outermost & (cpu_ops["step"] >= first).to_numpy()
+    backward = (cpu_ops["phase"] == "backward").to_numpy()[mine]
+    rows, counts = cpu_ops[mine], counts[mine]
+    return _by_path(
+        rows, {"forward_flops": counts * ~backward, "backward_flops": counts * backward}
+    )
+
+
+def _duration(rows: pd.DataFrame) -> NDArray[np.int64]:
+    return (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64)
+
+
+def _with_inner(own: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per module with sums over the modules inside it, and what it has itself."""
+    prefixes = {path: _prefixes(path) for path in own.index}
+    every = list(dict.fromkeys(prefix for each in prefixes.values() for prefix in each))
+    pairs = pd.DataFrame(
+        [(prefix, path) for path, each in prefixes.items() for prefix in each],
+        columns=["module", "path"],
+    )
+    total = pairs.join(own, on="path").drop(columns="path").groupby("module").sum().loc[every]
+    itself = own.reindex(every, fill_value=0)
+    total["calls"] = itself["calls"]
+    for time in _TIMES:
+        names = [f"{phase}_{time}_ns" for phase in _PHASES]
+        total[f"{time}_ns"] = total[names].sum(axis=1)
+        total[f"own_{time}_ns"] = itself[names].sum(axis=1)
+    return total
+
+
+def _prefixes(path: str) -> list[str]:
+    names = path.split(SEPARATOR)
+    return [SEPARATOR.join(names[: count + 1]) for count in range(len(names))]
+
+
+def _kind(path: str) -> str:
+    """Return the class of the module at `path`: its name without the number."""
+    return path.rpartition(SEPARATOR)[2].rpartition("_")[0] or path
+
+
+def _tables(tree: pd.DataFrame, passes: int, config: Config) -> dict[str, Table]:
+    times = [name for time in _TIMES for name in (f"{time}_ns", f"own_{time}_ns")]
+    shown = [*times, *_MEASURES, *_MEMORY, *_FLOPS]
+    used = [name for name in shown if tree[name].any()]
+    note = f"Means over {passes} step(s) of a rank."
+    by_class = tree.groupby([_kind(path) for path in tree.index])[
+        ["calls", *(f"own_{time}_ns" for time in _TIMES)]
+    ].sum()
+    order = [f"own_{time}_ns" for time in reversed(_TIMES)]
+    by_class = by_class.sort_values(order, ascending=False, kind="stable")
+    by_class = by_class.rename_axis("class").reset_index()
+    kept = [name for name in by_class.columns if name == "class" or by_class[name].any()]
+    return {
+        "by_module": table(
+            tree[["calls", *used]].rename_axis("module").reset_index(),
+            title="Modules, each with those inside it",
+            note=f"{note} Memory is that of the forward pass: allocated, and less what was freed.",
+            limit=config.max_rows,
+        ),
+        "by_class": table(
+            by_class[kept],
+            title="Modules by class, without those inside them",
+            note=note,
+            limit=config.max_rows,
+        ),
+    }
+
+
+def _findings(tree: pd.DataFrame, time: str) -> tuple[Finding, ...]:
+    own, total = tree[f"own_{time}_ns"], float(tree[f"own_{time}_ns"].sum())
+    if not total > 0:
+        return ()
+    by_class = own.groupby([_kind(path) for path in tree.index]).sum().sort_values()
+    name, most = str(by_class.index[-1]), float(by_class.iloc[-1])
+    path = str(own.idxmax())
+    return (
+        Finding(
+            severity=Severity.INFO,
+            message=f"{name} modules take {most / total:.0%} of the {_WORDS[time]} of all modules "
+            f"({duration(most)} of {duration(total)} a step), without modules inside them.",
+            metric="modules.top_class_share",
+            value=most / total,
+            unit="share",
+            evidence={"class": name, "module": path, f"own_{time}_ns": float(own.max())},
+        ),
+    )
+
+
+_WORDS = {"cpu": "CPU time", "device": "device time"}
+
+
+def _metrics(own: pd.DataFrame, kernels: pd.DataFrame) -> dict[str, Metric]:
+    if kernels.empty:
+        return {}
+    device = own[["forward_device_ns", "backward_device_ns"]].sum(axis=1)
+    if not device.sum() > 0:
+        return {}
+    inside = float(device.drop(index="", errors="ignore").sum() / device.sum())
+    title = "Device time that belongs to a module, of all in the steps"
+    return {"attributed_share": Metric(value=inside, unit="share", title=title)}
+
+
+def _charts(time: str) -> tuple[Chart, ...]:
+    tree = Chart(
+        kind="icicle",
+        title=f"{_WORDS[time][0].upper()}{_WORDS[time][1:]} along the tree of modules",
+        table="by_module",
+        x="module",
+        y=(f"own_{time}_ns",),
+    )
+    classes = Chart(
+        kind="bar",
+        title=f"{_WORDS[time][0].upper()}{_WORDS[time][1:]} by class of module",
+        table="by_class",
+        x="class",
+        y=(f"own_{time}_ns",),
+        horizontal=True,
+    )
+    return (tree, classes)
+
+
+def _abstentions(
+    memory_events: pd.DataFrame, tree: pd.DataFrame, steps: int
+) -> tuple[Abstention, ...]:
+    reasons = (
+        (
+            memory_events.empty,
+            "memory of modules",
+            "no allocation was recorded: set profile_memory",
+        ),
+        (
+            not tree[_FLOPS].any(axis=None),
+            "FLOPs of modules",
+            "no operator that is counted was recorded with its shapes: set record_shapes",
+        ),
+        (not steps, "numbers per step", "no step was marked: they are those of all recorded"),
+    )
+    return tuple(Abstention(what=what, reason=reason) for holds, what, reason in reasons if holds)

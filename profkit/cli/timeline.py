@@ -1,0 +1,110 @@
+"""``profkit timeline RUN``: one trace of all ranks for Perfetto, cut to a few steps."""
+
+import argparse
+import gzip
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pandas as pd
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from profkit.errors import InputError
+from profkit.files import write_atomically
+from profkit.timeline import TABLES, Timeline, few_steps, timeline
+
+RUNS = Path("results/runs")
+_PYTHON = "python_calls"
+_STEPS = re.compile(r"(\d+)(?:-(\d+))?$")
+_COORDINATE = re.compile(r"([a-z]+)(\d+)")
+
+
+def main(argv: Sequence[str]) -> None:
+    """Write the timeline of a run, and say where."""
+    args = _parser().parse_args(argv)
+    folder = RUNS / args.run
+    tables = _tables(folder, args.tool, args.repeat, python=args.python)
+    steps = _asked(args.steps) if args.steps else few_steps(tables, args.skip_first, args.count)
+    labels = _labels(folder / "capture" / args.tool / f"rep{args.repeat}" / "capture.json")
+    drawn = timeline(tables, steps=steps, labels=labels, max_events=args.max_events)
+    if not any(event["ph"] == "X" for event in drawn.events):
+        raise InputError(
+            f"{folder}: nothing was recorded in steps {args.steps}", hint=_known(tables)
+        )
+    out = args.out or folder / "timeline.json.gz"
+    write_atomically(out, gzip.compress(encoded(drawn), compresslevel=6))
+    for note in drawn.notes:
+        sys.stderr.write(f"{note}\n")
+    sys.stderr.write(f"{out}: {len(drawn.events)} events; open it at https://ui.perfetto.dev\n")
+
+
+def encoded(drawn: Timeline) -> bytes:
+    """Return the trace file's content."""
+    return msgspec.json.encode(
+        {
+            "schemaVersion": 1,
+            "displayTimeUnit": "ns",
+            "baseTimeNanoseconds": drawn.base_ns,
+            "otherData": {"steps": drawn.steps, "notes": drawn.notes},
+            "traceEvents": drawn.events,
+        }
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="profkit timeline", description=__doc__)
+    parser.add_argument("run", help="a run: the name of its folder in results/runs")
+    parser.add_argument("--steps", help="such as 5 or 3-5; left out, a few after the warm-up")
+    parser.add_argument("--skip-first", type=int, default=3, help="steps of the warm-up")
+    parser.add_argument("--count", type=int, default=3, help="steps drawn if none are named")
+    parser.add_argument("--python", action="store_true", help="with calls of Python functions")
+    parser.add_argument("--tool", default="torch_profiler", help="whose tables are drawn")
+    parser.add_argument("--repeat", type=int, default=0, help="repeat of the capture")
+    parser.add_argument(
+        "--max-events", type=int, default=300_000, help="more than some make browsers slow"
+    )
+    parser.add_argument("--out", type=Path, help="left out, timeline.json.gz in the run's folder")
+    return parser
+
+
+def _asked(steps: str) -> list[int]:
+    if not (found := _STEPS.match(steps)):
+        raise InputError(f"--steps {steps}: not a step or a range", hint="such as 5 or 3-5")
+    first, last = int(found[1]), int(found[2] or found[1])
+    return list(range(first, last + 1))
+
+
+def _tables(folder: Path, tool: str, repeat: int, *, python: bool) -> dict[str, pd.DataFrame]:
+    """Read the rows of one repeat of each table that is drawn."""
+    found = {}
+    for name in (*TABLES, *((_PYTHON,) if python else ())):
+        path = folder / "tables" / tool / f"{name}.parquet"
+        try:
+            found[name] = pq.read_table(path, filters=pc.field("repeat") == repeat).to_pandas()
+        except FileNotFoundError:
+            known = ", ".join(sorted(each.name for each in RUNS.glob("*"))) or "none"
+            hint = f"the runs in {RUNS}: {known}"
+            raise InputError(f"{path}: no such table", hint=hint) from None
+    return found
+
+
+def _labels(path: Path) -> dict[int, str]:
+    """Return the readable name of each rank: ``rank 3 (dp1 tp1 pp0)``."""
+    if not path.is_file():
+        return {}
+    ranks = msgspec.json.decode(path.read_bytes()).get("ranks", [])
+    found = {}
+    for label in ranks:
+        coordinates = dict(_COORDINATE.findall(label))
+        rank = coordinates.pop("rank", "-1")
+        rest = " ".join(f"{name}{number}" for name, number in coordinates.items())
+        found[int(rank)] = f"rank {rank} ({rest})" if rest else f"rank {rank}"
+    return found
+
+
+def _known(tables: dict[str, pd.DataFrame]) -> str:
+    steps = sorted({int(step) for name in TABLES for step in tables[name]["step"].unique()})
+    return f"the steps recorded: {', '.join(str(step) for step in steps if step >= 0) or 'none'}"

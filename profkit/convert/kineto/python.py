@@ -1,0 +1,94 @@
+"""Calls of Python functions and modules: who called whom, and which ran when.
+
+Rows are sorted by thread, start, and from the outside in. Loops run over threads and over levels
+of the stack, never over rows.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from profkit.convert.kineto.events import Ints
+from profkit.paths import SEPARATOR
+
+_MODULE = "nn.Module: "
+# Built-in functions are recorded with the address of an object, which differs from run to run.
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def is_module(name: str) -> bool:
+    """Return whether a row of this name is the call of a module."""
+    return name.startswith(_MODULE)
+
+
+def readable(name: str) -> str:
+    """Return the name of a frame without address, without separator of frames, and in short."""
+    return _ADDRESS.sub("", name.removeprefix(_MODULE)).replace(SEPARATOR, ",")
+
+
+def root_first(recorded: str) -> str:
+    """Return a recorded call stack, which begins with the innermost frame, from the root."""
+    return SEPARATOR.join(reversed([each for each in recorded.split(SEPARATOR) if each]))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Calls:
+    """The calls on all threads."""
+
+    thread: Ints
+    start: Ints
+    end: Ints
+    """At least 1 ns after the start, so that a call is open when it begins."""
+    caller: Ints
+    """Row of the call around each; -1 if there is none."""
+
+    def at(self, thread: Ints, time: Ints) -> Ints:
+        """Return the innermost call that is open on each thread at each time; -1 for none."""
+        found = np.full(len(time), -1, dtype=np.int64)
+        for each, first, last in _threads(self.thread):
+            mine = np.flatnonzero(thread == each)
+            before = np.searchsorted(self.start[first:last], time[mine], side="right")
+            found[mine] = np.where(before > 0, first + before - 1, -1)
+        return _open(found, self.caller, self.end, time)
+
+
+def nested(thread: Ints, start: Ints, end: Ints) -> Calls:
+    """Nest sorted rows by time on each thread.
+
+    The depth of a row is the number of rows before it that have not ended. Its caller is the last
+    row before it that is one less deep.
+    """
+    until = np.maximum(end, start + 1)
+    row = np.arange(len(start))
+    depth, begin = row.copy(), row.copy()
+    for _, first, last in _threads(thread):
+        ended = np.searchsorted(np.sort(until[first:last]), start[first:last], side="right")
+        depth[first:last] -= first + ended
+        begin[first:last] = first
+    key = depth * (len(row) + 1) + row
+    order = np.argsort(key)
+    above = np.searchsorted(key[order], key - len(row) - 1) - 1
+    caller = order[above.clip(min=0)]
+    caller = np.where((depth > 0) & (above >= 0) & (caller >= begin), caller, -1)
+    # Rows that cross instead of nesting may have pointed at one that is over.
+    return Calls(thread=thread, start=start, end=until, caller=_open(caller, caller, until, start))
+
+
+def _threads(thread: Ints) -> Iterator[tuple[int, int, int]]:
+    """Yield each thread with the slice of its rows."""
+    threads, first = np.unique(thread, return_index=True)
+    # Without a thread there is one limit more than slices.
+    limits = [*first.tolist(), len(thread)]
+    yield from zip(threads.tolist(), limits, limits[1:], strict=False)
+
+
+def _open(found: Ints, caller: Ints, end: Ints, time: Ints) -> Ints:
+    """Climb from the rows `found` to those that have not ended at each `time`."""
+    found = found.copy()
+    rows = np.arange(len(found))
+    while len(rows := rows[found[rows] >= 0]):
+        rows = rows[end[found[rows]] <= time[rows]]
+        found[rows] = caller[found[rows]]
+    return found

@@ -1,0 +1,159 @@
+"""Differences between runs, or between ranks of one run."""
+
+import pandas as pd
+import pytest
+
+from profkit.analyze.trace_diff import Config, analyze
+from profkit.schema import frame
+
+TABLES = ("cpu_ops", "runtime_calls", "kernels")
+
+
+def of_runs(**runs):
+    """Return the tables of several runs as an analysis across runs gets them."""
+    frames = {}
+    for table in TABLES:
+        parts = [tables[table].assign(run=run) for run, tables in runs.items()]
+        rows = pd.concat([each.astype({"name": object}) for each in parts], ignore_index=True)
+        rows["name"] = rows["name"].astype("category")
+        frames[table] = rows.assign(run=pd.Categorical(rows["run"], list(runs)))
+    return frames
+
+
+def trace(*ops, kernels=(), step=0, rank=0):
+    """Build a trace from (name, parent, start, end, self) and (name, op, duration)."""
+    where = {"rank": rank, "repeat": 0, "step": step}
+    rows = [
+        where
+        | {"op": op, "parent": parent, "name": name, "start_ns": start, "end_ns": end}
+        # a comment would not make this clearer: the fifth is the self time
+        | {"self_ns": own}
+        for op, (name, parent, start, end, own) in enumerate(ops)
+    ]
+    work = [
+        where | {"op": op, "name": name, "start_ns": 0, "end_ns": took, "kind": "compute"}
+        for name, op, took in kernels
+    ]
+    return {
+        "cpu_ops": frame("cpu_ops", rows),
+        "runtime_calls": frame("runtime_calls"),
+        "kernels": frame("kernels", work),
+    }
+
+
+BASE = trace(
+    ("ProfilerStep#3", -1, 0, 100, 10),
+    ("linear", 0, 10, 60, 20),
+    ("addmm", 1, 20, 50, 30),
+    ("relu", 0, 60, 70, 10),
+    kernels=[("gemm", 2, 500), ("relu_kernel", 3, 50)],
+)
+FUSED = trace(
+    ("ProfilerStep#7", -1, 0, 100, 10),
+    ("fused", 0, 10, 40, 10),
+    ("triton", 1, 20, 40, 20),
+    ("relu", 0, 60, 75, 15),
+    ("relu", 0, 80, 95, 15),
+    kernels=[("triton_kernel", 2, 300), ("relu_kernel", 3, 40), ("relu_kernel", 4, 40)],
+)
+
+
+def rows(result, name):
+    table = result.tables[name]
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def test_what_came_and_went_is_listed_where_it_begins():
+    result = analyze.run(**of_runs(a=BASE, b=FUSED), config=Config())
+    got = [tuple(row.values()) for row in rows(result, "by_path")]
+    assert got == [
+        ("b", "linear", "operator", "removed", 1, 0, -50, -500),
+        ("b", "fused", "operator", "added", 0, 1, 30, 300),
+        ("b", "relu", "operator", "more", 1, 2, 20, 0),
+        # It is called as much more often as the operator that launches it: no change of its own,
+        # and its time is not told apart from that.
+    ]
+    assert result.findings[0].value == -500
+    assert result.findings[0].message.startswith(
+        "b against a: 1 added, 1 removed, 1 called more often, 0 called less often"
+    )
+
+
+def test_names_have_counts_and_whole_durations():
+    result = analyze.run(**of_runs(a=BASE, b=FUSED), config=Config())
+    by_name = {row["name"]: row for row in rows(result, "by_name")}
+    linear = ("b", "linear", "operator", "removed", 1, 0, 50, 0, -50)
+    assert tuple(by_name["linear"].values()) == linear
+    assert by_name["ProfilerStep"]["change"] == ""
+    assert by_name["relu_kernel"]["change"] == "more"
+
+
+def test_counts_are_per_step_of_a_rank():
+    steps = [
+        trace(("relu", -1, 0, 10, 10), step=step, rank=rank) for step, rank in ((0, 0), (0, 1))
+    ]
+    both = {name: pd.concat([each[name] for each in steps]) for name in TABLES}
+    once = trace(("relu", -1, 0, 10, 10))
+    result = analyze.run(**of_runs(a=once, b=both), config=Config())
+    assert [each.what for each in result.abstentions] == ["differences"]
+    assert "same operators" in result.abstentions[0].reason
+
+
+def test_ranks_of_a_single_run_are_compared_with_the_lowest():
+    ranks = [
+        trace(("relu", -1, 0, 10, 10), rank=0),
+        trace(("relu", -1, 0, 30, 30), ("item", -1, 40, 50, 10), rank=1),
+    ]
+    both = {name: pd.concat([each[name] for each in ranks]) for name in TABLES}
+    result = analyze.run(**of_runs(only=both), config=Config())
+    assert [tuple(row.values()) for row in rows(result, "by_path")] == [
+        ("rank 1", "relu", "operator", "", 1, 1, 20, 0),
+        ("rank 1", "item", "operator", "added", 0, 1, 10, 0),
+    ]
+
+
+def test_the_base_can_be_chosen():
+    result = analyze.run(**of_runs(a=BASE, b=FUSED), config=Config(base="b"))
+    assert {row["compared"] for row in rows(result, "by_path")} == {"a"}
+
+
+@pytest.fixture(scope="module")
+def step_1010(real_data, converted):
+    """Return the result for one step of the two traces that HTA's own tests compare."""
+    folder = real_data / "kineto/hta/trace_compare"
+    runs = {}
+    for name in ("base", "test"):
+        tables = converted(folder / name / f"{name}.json.gz")
+        runs[name] = {table: tables[table][tables[table]["step"] == 1010] for table in TABLES}
+    return analyze.run(**of_runs(**runs), config=Config())
+
+
+def test_operators_added_and_removed_are_those_that_hta_names(step_1010):
+    changed = {(row["name"], row["change"]) for row in rows(step_1010, "by_name") if row["change"]}
+    kernels = {name for name, _ in changed if name.startswith("void")}
+    assert {each for each in changed if each[0] not in kernels} == {
+        *(("AddmmBackward0", "added"), ("All2All_Pooled_Req", "added"), ("CatBackward0", "added")),
+        ("nccl:all_reduce", "removed"),
+    }
+
+
+def test_durations_by_name_are_those_of_hta(step_1010):
+    took = {row["name"]: row["base_ns"] for row in rows(step_1010, "by_name")}
+    assert took["ProfilerStep"] == 122_149_000
+    assert took["nccl:all_reduce"] == 67_000
+    assert (took["cudaEventQuery"], took["cudaLaunchKernel"]) == (4000, 4000)
+
+
+def test_counts_by_name_are_those_of_hta(real_data, converted):
+    # HTA 0.6.1's TraceDiff.compare_traces on step 1010: 431 names beside the step itself, all
+    # counts equal; of these 32 are only in test, 138 only in control.
+    folder = real_data / "kineto/hta/trace_diff"
+    runs = {}
+    for name in ("control", "test"):
+        tables = converted(folder / name / f"{name}.json.gz")
+        runs[name] = {table: tables[table][tables[table]["step"] == 1010] for table in TABLES}
+    result = analyze.run(**of_runs(**runs), config=Config(max_rows=1000, tolerance=0))
+    found = pd.DataFrame(rows(result, "by_name")).groupby("name")
+    counts = found[["base_count", "other_count"]].sum()
+    assert len(counts) == 432
+    assert ((counts["base_count"] == 0).sum(), (counts["other_count"] == 0).sum()) == (32, 138)

@@ -1,0 +1,57 @@
+"""The stages after a capture, one after the other in the process of a test."""
+
+from pathlib import Path
+
+from profkit import dag as dags
+from profkit.analyze.__main__ import main as analyze
+from profkit.convert.__main__ import main as convert
+from profkit.freshness import Wildcards
+from profkit.report.__main__ import main as report
+
+
+def report_of(*overrides):
+    """Convert, analyse and report on what `overrides` select; return the text of the page."""
+    dag = dags.load(list(overrides))
+    for run in dag.plan.runs:
+        for tool in run.tools:
+            _convert(dag, run, tool)
+        for name in _in_order(dag, run.analyses):
+            _analyze(dag, name, Wildcards(run.name))
+    for name in dag.plan.comparisons():
+        _analyze(dag, name, Wildcards(""))
+    settings = dags.as_json(dag.plan.report)
+    page = "results/report.html"
+    report(["--selection", dag.selection(), "--settings", settings, "--out", page])
+    return Path(page).read_text()
+
+
+def _convert(dag, run, tool):
+    folder = f"results/runs/{run.name}"
+    captures = [each.format(run=run.name) for each in dag.captures(tool)]
+    folders = [str(Path(each).parent) for each in captures]
+    tables, files = f"{folder}/tables/{tool}", f"{folder}/convert/{tool}"
+    convert([tool, "--captures", *folders, "--tables", tables, "--files", files])
+
+
+def _in_order(dag, names):
+    """Yield analyses after those whose results they read."""
+    done = set()
+    while left := [name for name in names if name not in done]:
+        for name in left:
+            if set(dag.plan.analyses[name].results) <= done:
+                done.add(name)
+                yield name
+
+
+def _analyze(dag, name, wildcards):
+    out = Path(dag.folder(name).format(run=wildcards.run)) / "analyze" / f"{name}.json"
+    results = dag.results(name)(wildcards)
+    analyze(
+        [
+            *(name, "--settings", dag.analysis_settings(name)(wildcards)),
+            *dag.of_the_run(name)(wildcards),
+            *("--tables", *dag.tables(name)(wildcards)),
+            *(("--results", *results) if results else ()),
+            *("--out", str(out)),
+        ]
+    )

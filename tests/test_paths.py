@@ -1,0 +1,20 @@
+"""Distinct paths through a tree."""
+
+import numpy as np
+
+from profkit.paths import paths
+
+
+def test_equal_paths_are_one_node_and_rows_that_do_not_count_are_where_their_caller_is():
+    # root(a) > b, root > b again, and a function inside the first b
+    caller = np.array([-1, 0, 1, 0])
+    name = np.array([0, 1, 2, 1])
+    found = paths(caller, name, np.array([True, True, False, True]))
+    assert found.node.tolist() == [0, 1, 1, 1]
+    assert found.texts(np.array([-1, 0, 1]), ["a", "b", "f"]) == ["", "a", "a;b"]
+
+
+def test_a_tree_without_rows_has_one_path():
+    nothing = np.array([], dtype=np.int64)
+    found = paths(nothing, nothing, nothing.astype(np.bool_))
+    assert found.texts(np.array([-1]), []) == [""]

@@ -1,0 +1,69 @@
+"""Real traces, whole and damaged, from import through every analysis to the report."""
+
+import functools
+import html
+import json
+import random
+import warnings
+
+import pytest
+
+from profkit import fingerprint
+from profkit.imports import find, importables, place
+from tests.convert.kineto import damage
+from tests.stages import report_of
+
+TOOL, KIND = importables()["trace"]
+# One of each vintage and each kind of device, all of them small.
+HARMED = (
+    "hta/amd_trace/mi250_minitoy_train_ROCm6_2_kineto.json.gz",
+    "dlrm_8rank_v100/worker3_step_12.1694128201557.pt.trace.json.gz",
+)
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """Return an empty result tree; what makes numbers suspect is an error in it."""
+    monkeypatch.chdir(tmp_path)
+    # What a job hashes once, a process of many jobs would hash as often.
+    monkeypatch.setattr(fingerprint, "closure", functools.cache(fingerprint.closure))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        yield tmp_path
+
+
+def imported(path, name):
+    """Return the run that the one file at `path` becomes."""
+    return place(find([path], KIND), TOOL, KIND, name=name, command="profkit import")
+
+
+def notes(tree, run):
+    record = json.loads((tree / f"results/runs/{run}/tables/{TOOL}/convert.json").read_bytes())
+    return [note["text"] for note in record["notes"]]
+
+
+def test_every_trace_goes_through_all_analyses_to_the_report(real_data, tree):
+    paths = sorted((real_data / "kineto").rglob("*.json*"))
+    runs = [imported(path, f"{number}-{path.stem}") for number, path in enumerate(paths)]
+    page = report_of(f"imports=[{','.join(runs)}]")
+    assert all(run in page for run in runs)
+    results = [*(tree / "results/runs").glob("*/analyze/*.json")]
+    assert len(results) % len(runs) == 0
+    # An analysis that finds nothing says so.
+    for path in results:
+        found = json.loads(path.read_bytes())["result"]
+        assert found["findings"] or found["metrics"] or found["abstentions"], path
+
+
+def test_damaged_traces_go_through_too_and_are_marked_in_the_report(real_data, tree):
+    runs = []
+    for name in HARMED:
+        text = damage.unpacked((real_data / "kineto" / name).read_bytes())
+        for number, way in enumerate(damage.WAYS.values()):
+            path = tree / f"{len(runs)}.json"
+            path.write_bytes(way(text, random.Random(number)))  # noqa: S311
+            runs.append(imported(path, f"damaged-{len(runs)}"))
+    page = html.unescape(report_of(f"imports=[{','.join(runs)}]"))
+    said = {run: notes(tree, run) for run in runs}
+    assert sum(map(bool, said.values())) >= len(runs) - len(HARMED)  # a byte may be of no account
+    assert all(note in page for each in said.values() for note in each)
