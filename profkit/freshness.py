@@ -13,6 +13,7 @@ from profkit import registry, result
 from profkit.dag import ACROSS, Dag
 from profkit.errors import InputError
 from profkit.fingerprint import closure, sha256
+from profkit.masking import Masker
 from profkit.plan import Run
 from profkit.planning import converter_module
 from profkit.records import read_capture
@@ -92,8 +93,10 @@ class Freshness:
         if not path.is_file():
             return [f"{path}: was never captured"]
         record = read_capture(path)
-        reasons = _differences(f"tools.{tool}", record["settings"], run.tools[tool])
-        reasons += _differences("run", record["workload"], run.behaviour)
+        masker = Masker()
+        asked = masker.document(run.tools[tool])
+        reasons = _differences(f"tools.{tool}", record["settings"], asked)
+        reasons += _differences("run", record["workload"], masker.document(run.behaviour))
         if self.dag.attempt(tool, repeat)(Wildcards(run.name)) != record["attempt"]:
             reasons.append(f"{path}: failed ({record['status']}: {record['reason']})")
         return reasons
@@ -109,7 +112,9 @@ class Freshness:
         files = [record.parent / f"{table}.parquet" for table in self.dag.plan.tools[tool].tables]
         upstream += [f"{file}: is gone" for file in files if not file.is_file()]
         code = ("profkit.convert", converter_module(tool))
-        return [*upstream, *_changes(record, made, code, self.dag.captures(tool))]
+        inputs = [each.format(run=run.name) for each in self.dag.captures(tool)]
+        inputs += self.dag.imported_files(tool)(Wildcards(run.name))
+        return [*upstream, *_changes(record, made, code, inputs)]
 
     def analysis(self, run: Run, name: str) -> list[str]:
         """Say why an analysis of one run would be made again."""
@@ -204,7 +209,7 @@ def _changes(
         f"package {each} {made.packages.get(each, 'absent')} -> {packages.get(each, 'absent')}"
         for each in _changed(made.packages, packages)
     ]
-    wanted = [each.format(run=_run_of(path)) for each in inputs]
+    wanted = list(inputs)
     reasons += [f"input {each} was added" for each in wanted if each not in made.inputs]
     reasons += [f"input {each} was removed" for each in made.inputs if each not in wanted]
     age = path.stat().st_mtime_ns
@@ -215,10 +220,6 @@ def _changes(
         if each in made.inputs and is_newer and sha256(file) != made.inputs[each]:
             reasons.append(f"input {each} changed")
     return [f"{path}: {each}" for each in reasons]
-
-
-def _run_of(path: Path) -> str:
-    return path.parts[path.parts.index("runs") + 1] if "runs" in path.parts else ""
 
 
 def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

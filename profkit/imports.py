@@ -5,7 +5,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -86,7 +86,8 @@ def place(files: Sequence[Found], tool: str, kind: Importable, *, name: str, com
 
     The name ends in a hash of the content: the same files are the same run.
     """
-    digests = sorted(f"{each.rank} {sha256(each.path)}" for each in files)
+    hashes = {each.path: sha256(each.path) for each in files}
+    digests = sorted(f"{each.rank} {hashes[each.path]}" for each in files)
     identity = hashlib.sha256("\n".join(digests).encode()).hexdigest()[:8]
     slug = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.") or "import"
     run = f"{slug}-{identity}"
@@ -98,7 +99,8 @@ def place(files: Sequence[Found], tool: str, kind: Importable, *, name: str, com
     for source, target in placed.items():
         _link(source, target)
     behaviour = {"model": {"name": slug}, "imported": kind.word, "world_size": size}
-    record = _record(files, tool, behaviour, folder, command)
+    made = {target.name: hashes[source] for source, target in placed.items()}
+    record = _record(files, tool, behaviour, folder, command) | {"files": _files(folder, made)}
     facts = ("tool", "repeat", "attempt", "status", "started", "ended", "elapsed_s", "exit_code")
     manifest = {
         "schema_version": 1,
@@ -156,15 +158,19 @@ def _record(
         "elapsed_s": 0.0,
         "exit_code": 0,
         "ranks": sorted({file.name.partition(".")[0] for file in folder.iterdir()}),
-        "files": [
-            {"path": file.name, "size_bytes": file.stat().st_size}
-            for file in sorted(folder.iterdir())
-        ],
         "warnings": warnings,
         "log_tail": [],
         "machine": {},
         "versions": {},
     }
+
+
+def _files(folder: Path, hashes: Mapping[str, str]) -> list[dict[str, str | int]]:
+    """Return the files; their hashes tell later whether somebody has edited one."""
+    return [
+        {"path": name, "size_bytes": (folder / name).stat().st_size, "sha256": hashes[name]}
+        for name in sorted(hashes)
+    ]
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

@@ -90,6 +90,7 @@ class Plan:
     repeats: int
     exclusive: bool
     timeout_s: float
+    memory_limit_mb: int = 0
     tools: dict[str, ToolPlan]
     analyses: dict[str, AnalysisPlan]
     report: dict[str, Any]

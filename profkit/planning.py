@@ -53,6 +53,9 @@ class Top(Request):
     timeout_s: PositiveInt = 1800
     """Seconds after which a capture is ended and counted as failed."""
 
+    memory_limit_mb: NonNegativeInt = 0
+    """MB of memory (10^6 bytes) beyond which a capture is ended; 0 is all that the machine has."""
+
     imports: tuple[str, ...] = ()
     """Runs that ``profkit import`` made, to work on instead of capturing anything."""
 
@@ -87,6 +90,8 @@ class Top(Request):
 
 # What changes the behaviour of the workload, and so is another run.
 _GROUPS = ("workload", "model", "zero", "launcher")
+# What is the same for all runs, and changes none.
+_OF_ALL = ("repeats", "exclusive", "timeout_s", "memory_limit_mb", "imports")
 _IDENTITY = tuple(each.name for each in fields(Request) if each.name not in _GROUPS)
 
 
@@ -104,10 +109,8 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
     for each, top in zip(composed, tops, strict=True):
         for run in checker.imported(top) if top.imports else [checker.run(each, top)]:
             runs[run.name] = _merged(runs[run.name], run) if run.name in runs else run
-    if len({(top.repeats, top.exclusive, top.timeout_s, top.imports) for top in tops}) > 1:
-        raise ConfigError(
-            "repeats, exclusive, timeout_s and imports cannot be swept: they make no other run"
-        )
+    if len({tuple(getattr(top, name) for name in _OF_ALL) for top in tops}) > 1:
+        raise ConfigError(f"{', '.join(_OF_ALL)} cannot be swept: they make no other run")
     _check_comparisons(runs.values())
     names = {name for run in runs.values() for name in run.tools}
     wanted = {name for run in runs.values() for name in (*run.analyses, *run.comparisons)}
@@ -117,6 +120,7 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
         repeats=1 if tops[0].imports else tops[0].repeats,
         exclusive=tops[0].exclusive,
         timeout_s=tops[0].timeout_s,
+        memory_limit_mb=tops[0].memory_limit_mb,
         tools={name: _tool_plan(name) for name in sorted(names)},
         analyses={
             name: _analysis_plan(name, each) for name, each in analyses().items() if name in wanted
@@ -220,6 +224,7 @@ class _Checker:
         behaviour = {name: self.group(name, getattr(top, name)) for name in _GROUPS}
         behaviour |= {name: getattr(top, name) for name in _IDENTITY}
         behaviour["parallel"] = adapter(Parallel).dump_python(top.parallel, mode="json")
+        self.buildable(top)
         workload = self.workload(behaviour, top, self.launcher(behaviour))
         steps = workload.total_steps(top.steps)
         top.check(steps)
@@ -279,6 +284,11 @@ class _Checker:
         if reason := workload.unfit(top.sharding(), top.world_size):
             raise ConfigError(f"zero: {reason}")
         return workload
+
+    def buildable(self, top: Top) -> None:
+        """Raise `ConfigError` if the model cannot be built here."""
+        if reason := top.family().check():
+            raise ConfigError(f"model.{reason}")
 
     def tool(self, name: str, values: object, steps: int, ranks: Ranks) -> dict[str, Any]:
         """Check a tool's settings, and that they fit the number of steps, if that is known."""

@@ -26,3 +26,12 @@ def read_capture(path: Path) -> dict[str, Any]:
         "settings": {},
         "workload": {},
     }
+
+
+def imported_files(path: Path) -> dict[Path, str]:
+    """Return the files of the import that the record at `path` is of, with their hashes then.
+
+    None for a capture, the files of which nobody else has.
+    """
+    files = read_capture(path).get("files", ())
+    return {path.with_name(each["path"]): each["sha256"] for each in files if "sha256" in each}

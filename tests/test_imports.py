@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import re
 
+import pyarrow.parquet as pq
 import pytest
 
 from profkit.cli import main
@@ -78,3 +80,22 @@ def test_eight_ranks_come_in_with_one_command(real_data, tmp_path, monkeypatch, 
     assert "8 files of 8 ranks" in capfd.readouterr().err
     page = (tmp_path / "results/report.html").read_text()
     assert "dlrm_8rank_v100" in page
+
+
+def test_a_file_edited_in_place_is_read_again_and_named(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    source = tmp_path / "rank0.json"
+    source.write_text(trace())
+    assert main(["import", "trace", str(source)]) == 0
+    (run,) = [each.name for each in (tmp_path / "results/runs").iterdir()]
+    table = f"results/runs/{run}/tables/torch_profiler/cpu_ops.parquet"
+    capfd.readouterr()
+    assert main(["why", table, f"imports=[{run}]"]) == 0
+    assert "is fresh" in capfd.readouterr().out
+    with source.open("r+") as file:
+        file.write(trace().replace("aten::mm", "aten::bm"))
+    assert main(["why", table, f"imports=[{run}]"]) == 0
+    assert "rank0.pt.trace.json changed" in re.sub(r"\.\w{6}\.pt", ".pt", capfd.readouterr().out)
+    assert main(["run", f"imports=[{run}]"]) == 0
+    assert pq.read_table(table)["name"].to_pylist() == ["aten::bm"]
+    assert "edited after it was imported" in (tmp_path / "results/report.html").read_text()

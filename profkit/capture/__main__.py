@@ -1,16 +1,21 @@
 """``profkit capture TOOL``: run the workload once under one tool."""
 
 import argparse
+import os
 import sys
 import uuid
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from profkit import events
-from profkit.capture.harness import record, spread
-from profkit.capture.harness.run import run
+from profkit.capture.harness import nodes, record, spread
+from profkit.capture.harness.guard import guarded
+from profkit.capture.harness.outcome import Outcome
+from profkit.capture.harness.run import lost, run
 from profkit.capture.harness.spec import Spec
 from profkit.errors import ProfkitError
+from profkit.records import read_capture
 from profkit.settings import from_json
 
 
@@ -23,6 +28,7 @@ def main(argv: Sequence[str]) -> None:
         out=str(options.out.resolve()),
         repeat=options.repeat,
         attempt=options.attempt,
+        memory_limit_mb=options.memory_limit_mb,
         settings=from_json("--settings", options.settings),
         workload=from_json("--workload", options.workload),
     )
@@ -32,11 +38,33 @@ def main(argv: Sequence[str]) -> None:
     if across := spread.asked(spec):
         spread.start(spec, across, argv, options.timeout)
         return
-    outcome = run(spec, options.timeout)
+    outcome = _captured(spec, options.timeout)
     event = "finished" if outcome.status == "ok" else "failed"
     events.emit(event, **about, log=log, status=outcome.status, reason=outcome.reason)
     if outcome.reason:
         print(f"{spec.tool}: {outcome.status}: {outcome.reason}", file=sys.stderr)  # noqa: T201
+
+
+def _captured(spec: Spec, timeout_s: float) -> Outcome:
+    """Return what became of the capture; raises SystemExit if it left no record."""
+    if nodes.here(os.environ, spec.load_launcher().hosts).rank:
+        # The record is the first host's.
+        return run(spec, timeout_s)
+    started = datetime.now(UTC)
+    status = guarded(lambda: _made(spec, timeout_s))
+    if status < 0:
+        return lost(spec, -status, started)
+    if status > 0:
+        sys.exit(status)
+    made = read_capture(spec.folder / record.NAME)
+    return Outcome(status=made["status"], reason=made["reason"])
+
+
+def _made(spec: Spec, timeout_s: float) -> None:
+    try:
+        run(spec, timeout_s)
+    except ProfkitError as error:
+        sys.exit(f"profkit: {error}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -48,6 +76,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--settings", default="{}", help="settings of the tool, as JSON")
     parser.add_argument("--workload", default="{}", help="what to run, as JSON")
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds until it is killed")
+    parser.add_argument(
+        "--memory-limit-mb", type=int, default=0, help="memory until it is killed; 0 is all of it"
+    )
     return parser
 
 

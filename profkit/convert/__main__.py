@@ -25,6 +25,7 @@ from profkit.convert.base import Raw
 from profkit.errors import InputError, ProfkitError
 from profkit.files import write_atomically
 from profkit.fingerprint import provenance
+from profkit.records import imported_files
 
 _RANK = re.compile(r"rank(\d+)")
 _NUMBERED = {
@@ -91,15 +92,31 @@ def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, core
             source = _joined(name, parts) if own else _harness_steps(good, notes)
             _write(tables / f"{name}.parquet", name, source)
     module = registry.module_names("profkit.convert").get(tool, "profkit.convert.__main__")
+    made_of = provenance("profkit.convert", module, {}, _read_from(captures))
     record = {
         "schema_version": 1,
         "tool": tool,
-        "notes": [asdict(note) for note in notes],
-        "provenance": asdict(
-            provenance("profkit.convert", module, {}, [each / "capture.json" for each in captures])
-        ),
+        "notes": [asdict(note) for note in (*notes, *_edited(captures, made_of.inputs))],
+        "provenance": asdict(made_of),
     }
     write_atomically(tables / "convert.json", json.dumps(record, indent=1).encode() + b"\n")
+
+
+def _read_from(captures: Iterable[Path]) -> list[Path]:
+    """Return the files that tell whether converting again would give the same."""
+    records = [each / "capture.json" for each in captures]
+    imported = [file for record in records for file in imported_files(record)]
+    return [*records, *filter(Path.is_file, imported)]
+
+
+def _edited(captures: Iterable[Path], hashes: Mapping[str, str]) -> list[Note]:
+    """Return a note on each imported file that is no longer what the run is named after."""
+    return [
+        Note(file=_shown(file), text="It was edited after it was imported: import it again.")
+        for folder in captures
+        for file, imported in imported_files(folder / "capture.json").items()
+        if hashes.get(str(file), imported) != imported
+    ]
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -13,12 +13,11 @@ from profkit.report.folder import (
     captures,
     configuration,
     folders,
-    machines,
-    manifest,
     problem,
     viewable,
 )
 from profkit.report.place import Place, differing, run_label
+from profkit.report.provenance import differences, listings, machines, manifest
 from profkit.report.settings import Settings
 from profkit.report.units import column, columns
 
@@ -61,7 +60,7 @@ def report(
         machines=machines(runs),
         captured=_captured(runs),
         command=selection.command,
-        notes=selection.notes,
+        notes=(*selection.notes, *differences(places)),
         overview=overview(places, settings),
         across=together,
         findings=_grouped([*together.sections, *of_runs]),
@@ -135,6 +134,7 @@ def _run(place: Place, runs: Sequence[sources.Run], settings: Settings, budget: 
         folders=folders(place, settings.max_files_per_folder),
         configuration=configuration(run),
         manifest=manifest(run),
+        listings=listings(run),
         drawn=drawn,
     )
 
@@ -316,7 +316,7 @@ def _remarks(places: Iterable[Place]) -> Iterator[view.Remark]:
     said: dict[tuple[str, str], dict[Place, list[str]]] = defaultdict(lambda: defaultdict(list))
     for place in places:
         for captured in place.run.captures:
-            for text in captured.warnings:
+            for text in (*captured.warnings, *captured.conditions.get("warnings", ())):
                 said[captured.tool, text][place].append(captured.folder)
         for conversion in place.run.conversions:
             for note in conversion.notes:

@@ -60,6 +60,7 @@ class Captured:
     elapsed_s: float | None = None
     exit_code: int | None = None
     warnings: tuple[str, ...] = ()
+    conditions: dict[str, Any] = field(default_factory=dict)
     log_tail: tuple[str, ...] = ()
     ranks: tuple[str, ...] = ()
     machine: dict[str, Any] = field(default_factory=dict)

@@ -92,6 +92,14 @@ class Machine:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """A longer text under a title: commands, a diff."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Link:
     """A reference with its text; `href` is quoted and relative, or an anchor of the page."""
 
@@ -227,6 +235,7 @@ class Run:
     folders: tuple[Folder, ...]
     configuration: str
     manifest: tuple[tuple[str, tuple[Item, ...]], ...]
+    listings: tuple[Listing, ...]
     drawn: Drawn
 
 

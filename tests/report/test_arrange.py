@@ -307,6 +307,19 @@ def test_the_same_remark_of_several_runs_is_made_once():
     )
 
 
+def test_what_the_machine_did_during_captures_is_remarked_on_once():
+    busy = {"cpu": {}, "warnings": ["other processes took more than 10% of the CPUs' time"]}
+    captured = tuple(
+        sources.Captured(
+            tool="baseline", repeat=repeat, status="ok", folder=f"rep{repeat}", conditions=busy
+        )
+        for repeat in range(2)
+    )
+    (remark,) = arranged(replace(run("a"), captures=captured)).remarks
+    assert remark.text == "other processes took more than 10% of the CPUs' time"
+    assert [each.files for each in remark.places] == [("rep0", "rep1")]
+
+
 def test_names_of_files_become_quoted_relative_links_and_never_schemes():
     files = (
         sources.File(path="javascript:alert(1)", size_bytes=1),

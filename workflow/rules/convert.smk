@@ -5,6 +5,7 @@ for tool, made in dag.plan.tools.items():
             f"convert_{tool}"
         input:
             captures=dag.captures(tool),
+            imported=dag.imported_files(tool),
         output:
             tables=expand(
                 "results/runs/{{run}}/tables/{tool}/{table}.parquet",

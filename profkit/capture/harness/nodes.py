@@ -33,6 +33,7 @@ class Report:
     hostname: str
     exit_code: int
     timed_out: bool = False
+    stopped: str = ""
     survivors: tuple[int, ...] = ()
 
 
@@ -75,7 +76,12 @@ def beginning(out: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        (out / _BEGUN).unlink()
+        forget(out)
+
+
+def forget(out: Path) -> None:
+    """Take back that the first host has begun."""
+    (out / _BEGUN).unlink(missing_ok=True)
 
 
 def has_begun(out: Path, within_s: float) -> bool:

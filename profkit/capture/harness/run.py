@@ -3,12 +3,28 @@
 import os
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from profkit.capture.base import Rank, Tool
-from profkit.capture.harness import clock, container, facts, naming, nodes, notes, outcome, record
+from profkit.capture.harness import (
+    clock,
+    conditions,
+    container,
+    facts,
+    lifetime,
+    memory,
+    naming,
+    nodes,
+    notes,
+    outcome,
+    record,
+    secrecy,
+    source,
+    space,
+)
 from profkit.capture.harness.launch import Ended, launch
 from profkit.capture.harness.outcome import Outcome
 from profkit.capture.harness.rank import PROGRAM
@@ -52,6 +68,9 @@ class Left:
     ranks: list[Rank]
     named_by: list[str]
     reports: list[nodes.Report]
+    conditions: dict[str, Any]
+    dropped: list[str]
+    """Files that were removed because the disk was full."""
 
 
 def run(spec: Spec, timeout_s: float) -> Outcome:
@@ -74,65 +93,140 @@ def run(spec: Spec, timeout_s: float) -> Outcome:
 def _captured(job: Job) -> Outcome:
     """Capture, and write the record."""
     started, before_s = datetime.now(UTC), time.monotonic()
-    command, out = job.command, job.spec.folder
+    out = job.spec.folder
     warnings = [*record.earlier_warning(out), *job.launcher.warnings()]
-    left, result, ranks = None, Outcome(status="unavailable"), job.spec.ranks()
-    result = replace(result, reason=job.unavailable())
+    left, result = None, Outcome(status="unavailable", reason=job.unavailable())
     if not result.reason:
         record.clear(out)
         with nodes.beginning(out):
             left = _left(job)
-        result, ranks = left.outcome, left.ranks
-        warnings += notes.collect(out)
-        warnings += [f"process {pid} could not be killed" for pid in _survivors(left)]
+        result = left.outcome
+        warnings += _warnings(job, left)
     about = {
-        **_asked(job),
         **asdict(result),
-        "command": container.wrapped(command, job.launcher, job.spec, job.node),
         "started": started.isoformat(),
-        "ended": datetime.now(UTC).isoformat(),
         "elapsed_s": round(time.monotonic() - before_s, 3),
         "exit_code": None if left is None else left.ended.exit_code,
-        "ranks": [rank.label for rank in ranks],
-        "profiled": [rank.label for rank in ranks if job.spec.looks_at(rank, job.tool)],
         "ranks_named_by": [] if left is None else left.named_by,
         "nodes": [] if left is None else [asdict(each) for each in left.reports],
-        "files": record.files(out),
         "warnings": warnings,
-        "machine": facts.machine(),
-        "versions": facts.versions(),
+        "conditions": {} if left is None else left.conditions,
     }
-    if result.status != "ok":
-        about["log_tail"] = record.tail(out / record.LOG)
-    record.write(out, about)
+    _leave(job, about, job.spec.ranks() if left is None else left.ranks)
     return result
+
+
+def lost(spec: Spec, signum: int, started: datetime) -> Outcome:
+    """Clean up after a capture whose process was killed by `signum`, and write its record."""
+    survivors = lifetime.end_all(spec.token, ())
+    launcher = spec.load_launcher()
+    node = nodes.here(os.environ, launcher.hosts)
+    job = Job(spec=spec, tool=spec.load_tool(), launcher=launcher, node=node, timeout_s=0.0)
+    spec.folder.mkdir(parents=True, exist_ok=True)
+    space.release(spec.folder)
+    nodes.forget(spec.folder)
+    ranks, named_by = naming.settle(spec.folder, spec.ranks())
+    clock.collect(spec.folder)
+    reason = f"the process that captures was killed by signal {signum}; the ranks were ended"
+    result = Outcome(status="error", reason=reason)
+    about = {
+        **asdict(result),
+        "started": started.isoformat(),
+        "elapsed_s": round((datetime.now(UTC) - started).total_seconds(), 3),
+        "exit_code": -signum,
+        "ranks_named_by": named_by,
+        "nodes": [],
+        "warnings": [
+            *notes.collect(spec.folder),
+            *secrecy.guard(spec.folder, job.tool),
+            *(f"process {pid} could not be killed" for pid in survivors),
+        ],
+        "conditions": {},
+    }
+    _leave(job, about, ranks)
+    return result
+
+
+def _leave(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> None:
+    """Write the record, with what is the same for every capture added to what `about` says."""
+    out = job.spec.folder
+    if about["status"] != "ok":
+        about["log_tail"] = record.tail(out / record.LOG)
+    same = {
+        "command": container.wrapped(job.command, job.launcher, job.spec, job.node),
+        "ended": datetime.now(UTC).isoformat(),
+        "ranks": [rank.label for rank in ranks],
+        "profiled": [rank.label for rank in ranks if job.spec.looks_at(rank, job.tool)],
+        "files": record.files(out),
+        "machine": facts.machine(),
+        "versions": facts.versions(job.tool),
+        "environment": facts.environment(),
+        **source.described(job.spec.workload),
+    }
+    record.write(out, secrecy.masked({**_asked(job), **about, **same}))
 
 
 def _left(job: Job) -> Left:
     """Run the command, gather what the hosts left, and judge it."""
     spec, out = job.spec, job.spec.folder
-    ended = _started(job)
+    ended, readings, is_full = _started(job)
     within_s = _OTHERS_AFTER_FAILURE_S if ended.exit_code else _OTHERS_S
     reports, absent = nodes.gathered(out, job.launcher.hosts, spec.attempt, within_s)
     ranks, named_by = naming.settle(out, spec.ranks())
+    dropped = space.drop_unfinished(out, [rank.label for rank in ranks]) if is_full else []
     clock.collect(out)
     labels = {rank.label: spec.looks_at(rank, job.tool) for rank in ranks}
     missing = outcome.missing_files(job.tool, out, labels)
     error, text = outcome.first_error(out), "\n".join(record.tail(out / record.LOG))
     worst = max([ended, *(_as_ended(each) for each in reports)], key=_severity)
     result = outcome.judged(worst, job.timeout_s, error or absent, text, missing)
-    return Left(ended=ended, outcome=result, ranks=ranks, named_by=named_by, reports=reports)
+    if is_full:
+        result = Outcome(status="error", reason=f"no space is left on the disk of {out}")
+    return Left(
+        ended=ended,
+        outcome=result,
+        ranks=ranks,
+        named_by=named_by,
+        reports=reports,
+        conditions=readings,
+        dropped=dropped,
+    )
 
 
-def _started(job: Job) -> Ended:
-    """Start this host's ranks and wait for them."""
+def _started(job: Job) -> tuple[Ended, dict[str, Any], bool]:
+    """Start this host's ranks and wait; return the end, the conditions, and if the disk is full."""
     # Without buffers, what a killed process printed is in the log.
     spec = replace(job.spec, deadline_s=time.time() + job.timeout_s)
     environment = {**job.launcher.variables, **exported(spec), "PYTHONUNBUFFERED": "1"}
-    log = nodes.log(spec.folder, spec.folder / record.LOG, job.node.rank)
-    with container.ended(job.launcher, spec, job.node):
+    out, cwd = spec.folder, job.launcher.cwd
+    log = nodes.log(out, out / record.LOG, job.node.rank)
+    limit = memory.Limit(limit_mb=spec.memory_limit_mb, at_first=memory.available())
+    with (
+        space.kept(out),
+        conditions.watched() as machine,
+        container.ended(job.launcher, spec, job.node),
+    ):
+
+        def watch() -> str:
+            machine.look()
+            return limit.exceeded(memory.available())
+
         command = container.wrapped(job.command, job.launcher, spec, job.node)
-        return launch(command, environment, log, job.timeout_s, spec.token, job.launcher.cwd)
+        ended = launch(command, environment, log, job.timeout_s, spec.token, cwd, watch)
+        is_full, readings = space.is_full(out), machine.summary()
+    earlier = [each["conditions"] for each in record.siblings(out)]
+    readings["warnings"] = conditions.warnings(readings, earlier)
+    return ended, readings, is_full
+
+
+def _warnings(job: Job, left: Left) -> list[str]:
+    """Return what a reader of the capture has to know."""
+    out = job.spec.folder
+    killing = [f"process {pid} could not be killed" for pid in _survivors(left)]
+    removed = [
+        f"removed, as the disk was full when it was written: {name}" for name in left.dropped
+    ]
+    return [*notes.collect(out), *secrecy.guard(out, job.tool), *killing, *removed]
 
 
 def _assist(job: Job) -> Outcome:
@@ -140,7 +234,7 @@ def _assist(job: Job) -> Outcome:
     reason = job.unavailable()
     if not reason and not nodes.has_begun(job.spec.folder, job.timeout_s):
         reason = f"the first host has not begun within {job.timeout_s:g} s"
-    ended = Ended(exit_code=127) if reason else _started(job)
+    ended = Ended(exit_code=127) if reason else _started(job)[0]
     report = nodes.Report(
         node=job.node.rank,
         attempt=job.spec.attempt,
@@ -153,7 +247,12 @@ def _assist(job: Job) -> Outcome:
 
 
 def _as_ended(report: nodes.Report) -> Ended:
-    return Ended(exit_code=report.exit_code, timed_out=report.timed_out, survivors=report.survivors)
+    return Ended(
+        exit_code=report.exit_code,
+        timed_out=report.timed_out,
+        stopped=report.stopped,
+        survivors=report.survivors,
+    )
 
 
 def _severity(ended: Ended) -> tuple[bool, bool]:

@@ -32,3 +32,26 @@ def test_a_variable_that_looks_like_a_secret_is_warned_of_by_name_alone():
     (warning,) = Launcher(env={"HF_TOKEN": "hf_canary", "NCCL_DEBUG": "INFO"}).warnings()
     assert warning.startswith("launcher.env.HF_TOKEN looks like a secret")
     assert "hf_canary" not in warning
+
+
+def test_a_folder_or_a_python_that_is_not_there_is_named(tmp_path):
+    missing = str(tmp_path / "none")
+    assert Launcher(cwd=missing).check(1) == f"cwd: no such folder: {missing}"
+    assert Launcher(python=missing).check(1) == f"python: no such program: {missing}"
+
+
+def test_ranks_start_in_their_folder_with_their_variables(capture, tmp_path):
+    (tmp_path / "code").mkdir()
+    program = "import os, profkit\nprofkit.step()\nprofkit.step()\n"
+    program += "print('program:', os.getcwd(), os.environ['MODE'])\n"
+    (tmp_path / "code/train.py").write_text(program)
+    made = capture(
+        "baseline",
+        tmp_path,
+        {},
+        workload={"name": "script", "command": "train.py"},
+        launcher={"name": "python", "cwd": str(tmp_path / "code"), "env": {"MODE": "fast"}},
+        world_size=1,
+    )
+    assert made.record["status"] == "ok", made.record
+    assert made.printed() == {f"{tmp_path / 'code'} fast"}
