@@ -1,7 +1,6 @@
 """``profkit capture TOOL``: run the workload once under one tool."""
 
 import argparse
-import os
 import sys
 import uuid
 from collections.abc import Sequence
@@ -9,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from profkit import events
-from profkit.capture.harness import nodes, record, spread
+from profkit.capture.harness import record, spread
 from profkit.capture.harness.guard import guarded
 from profkit.capture.harness.outcome import Outcome
-from profkit.capture.harness.run import lost, run
+from profkit.capture.harness.run import Job, lost, prepared, run
 from profkit.capture.harness.spec import Spec
 from profkit.errors import ProfkitError
 from profkit.records import read_capture
@@ -38,31 +37,31 @@ def main(argv: Sequence[str]) -> None:
     if across := spread.asked(spec):
         spread.start(spec, across, argv, options.timeout)
         return
-    outcome = _captured(spec, options.timeout)
+    outcome = _captured(prepared(spec, options.timeout))
     event = "finished" if outcome.status == "ok" else "failed"
     events.emit(event, **about, log=log, status=outcome.status, reason=outcome.reason)
     if outcome.reason:
         print(f"{spec.tool}: {outcome.status}: {outcome.reason}", file=sys.stderr)  # noqa: T201
 
 
-def _captured(spec: Spec, timeout_s: float) -> Outcome:
+def _captured(job: Job) -> Outcome:
     """Return what became of the capture; raises SystemExit if it left no record."""
-    if nodes.here(os.environ, spec.load_launcher().hosts).rank:
+    if job.node.rank:
         # The record is the first host's.
-        return run(spec, timeout_s)
+        return run(job)
     started = datetime.now(UTC)
-    status = guarded(lambda: _made(spec, timeout_s))
+    status = guarded(lambda: _made(job))
     if status < 0:
-        return lost(spec, -status, started)
+        return lost(job, -status, started)
     if status > 0:
         sys.exit(status)
-    made = read_capture(spec.folder / record.NAME)
+    made = read_capture(job.spec.folder / record.NAME)
     return Outcome(status=made["status"], reason=made["reason"])
 
 
-def _made(spec: Spec, timeout_s: float) -> None:
+def _made(job: Job) -> None:
     try:
-        run(spec, timeout_s)
+        run(job)
     except ProfkitError as error:
         sys.exit(f"profkit: {error}")
 

@@ -73,21 +73,24 @@ class Left:
     """Files that were removed because the disk was full."""
 
 
-def run(spec: Spec, timeout_s: float) -> Outcome:
-    """Capture what `spec` says and write ``capture.json``; a failure is an outcome like others.
-
-    On hosts but the first, start this host's ranks and leave a report for the first. Raises
-    `ConfigError` for settings that do not fit, and SystemExit when told to stop; then there is
-    no record.
-    """
+def prepared(spec: Spec, timeout_s: float) -> Job:
+    """Return the capture that `spec` says; raises `ConfigError` for settings that do not fit."""
     tool, launcher = spec.load_tool(), spec.load_launcher()
     unfit = tool.check(spec.steps) if spec.steps > 0 else ""
     if reason := launcher.check(len(spec.ranks())) or unfit:
         raise ConfigError(f"{spec.tool}: {reason}")
     node = nodes.here(os.environ, launcher.hosts)
-    job = Job(spec=spec, tool=tool, launcher=launcher, node=node, timeout_s=timeout_s)
-    spec.folder.mkdir(parents=True, exist_ok=True)
-    return _assist(job) if node.rank else _captured(job)
+    return Job(spec=spec, tool=tool, launcher=launcher, node=node, timeout_s=timeout_s)
+
+
+def run(job: Job) -> Outcome:
+    """Capture, and write ``capture.json``; a failure is an outcome like others.
+
+    On hosts but the first, start this host's ranks and leave a report for the first. Raises
+    SystemExit when told to stop; then there is no record.
+    """
+    job.spec.folder.mkdir(parents=True, exist_ok=True)
+    return _assist(job) if job.node.rank else _captured(job)
 
 
 def _captured(job: Job) -> Outcome:
@@ -116,12 +119,10 @@ def _captured(job: Job) -> Outcome:
     return result
 
 
-def lost(spec: Spec, signum: int, started: datetime) -> Outcome:
+def lost(job: Job, signum: int, started: datetime) -> Outcome:
     """Clean up after a capture whose process was killed by `signum`, and write its record."""
+    spec = job.spec
     survivors = lifetime.end_all(spec.token, ())
-    launcher = spec.load_launcher()
-    node = nodes.here(os.environ, launcher.hosts)
-    job = Job(spec=spec, tool=spec.load_tool(), launcher=launcher, node=node, timeout_s=0.0)
     spec.folder.mkdir(parents=True, exist_ok=True)
     space.release(spec.folder)
     nodes.forget(spec.folder)

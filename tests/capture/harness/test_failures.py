@@ -81,7 +81,7 @@ def test_a_hang_is_ended_with_all_it_started_and_says_where_it_was(capture, misb
     assert record["status"] == "timeout"
     assert record["reason"].startswith("not finished after 6 s")
     assert record["exit_code"] == -signal.SIGKILL
-    assert any("in misbehave" in line for line in record["log_tail"])
+    assert any(" in hang" in line for line in record["log_tail"])
     assert len(failed.steps()) == 3
     assert running(tmp_path) == []
 
