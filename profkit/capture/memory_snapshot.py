@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from pydantic import NonNegativeInt, PositiveInt
 
 from profkit.capture import _cpu_history
+from profkit.capture._one_recording import alone
 from profkit.capture.base import Rank, Recorder, Session
 
 _SUFFIX = ".memory.pickle"
@@ -205,7 +206,8 @@ class _Cpu:
     def watched(self) -> Iterator[None]:
         """See `_History.watched`."""
         try:
-            yield
+            with alone(self.profiler):
+                yield
         except (RuntimeError, MemoryError) as error:
             text = "out of memory" if isinstance(error, MemoryError) else str(error)
             if _OUT_OF_MEMORY.search(text):

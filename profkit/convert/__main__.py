@@ -77,7 +77,7 @@ def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, core
     """
     for folder in (tables, files):
         folder.mkdir(parents=True, exist_ok=True)
-    good, notes = _good(captures)
+    good, notes = _good(captures, after_oom=has_converter(tool) and converter(tool).after_oom)
     with tempfile.TemporaryDirectory(dir=tables, prefix=".parts-") as scratch:
         parts = _parts(tool, list(_raws(tool, good, notes)), files, Path(scratch), cores)
         notes += [Note(file=_shown(part.raw.path), text=t) for part in parts for t in part.notes]
@@ -140,16 +140,22 @@ def _shown(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
-def _good(captures: Iterable[Path]) -> tuple[dict[Path, dict[str, Any]], list[Note]]:
-    """Return the record of each capture that went well, and a note on each other."""
+def _good(
+    captures: Iterable[Path], *, after_oom: bool
+) -> tuple[dict[Path, dict[str, Any]], list[Note]]:
+    """Return the record of each capture that gives rows, and a note on each that failed."""
     good, notes = {}, []
     for folder in captures:
         record = _record(folder / "capture.json")
         if record["status"] == "ok":
             good[folder] = record
+            continue
+        if after_oom and record["status"] == "oom":
+            good[folder] = record
+            text = f"The capture ran out of memory: {record.get('reason', '')}"
         else:
             text = f"The capture gives no rows: {record['status']}: {record.get('reason', '')}"
-            notes.append(Note(file=f"{folder.name}/capture.json", text=text))
+        notes.append(Note(file=f"{folder.name}/capture.json", text=text))
     return good, notes
 
 

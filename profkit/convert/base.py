@@ -71,9 +71,15 @@ class Converter:
     importable: Importable | None = None
     """How a user's own files come in; None if they cannot."""
 
+    after_oom: bool = False
+    """Whether its files tell of a capture that ran out of memory; others give no rows then."""
+
 
 def converter(
-    *produces: str, pattern: str, importable: Importable | None = None
+    *produces: str,
+    pattern: str,
+    importable: Importable | None = None,
+    after_oom: bool = False,
 ) -> Callable[[Callable[[Raw, Path], Converted]], Converter]:
     """Register a function that turns one raw file into the tables `produces`.
 
@@ -88,6 +94,12 @@ def converter(
                 f"{code.co_filename}:{code.co_firstlineno}: unknown tables {sorted(unknown)}",
                 hint=f"known: {', '.join(TABLES)}",
             )
-        return Converter(produces=produces, pattern=pattern, run=function, importable=importable)
+        return Converter(
+            produces=produces,
+            pattern=pattern,
+            run=function,
+            importable=importable,
+            after_oom=after_oom,
+        )
 
     return register

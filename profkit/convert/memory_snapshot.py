@@ -21,6 +21,7 @@ from profkit.convert.snapshot import drawings, pickles, tables, timeline
         suffix=".memory.pickle",
         stated_rank=pickles.stated_rank,
     ),
+    after_oom=True,
 )
 def convert(raw: Raw, out: Path) -> Converted:
     """Read the snapshot of one rank; leave its flame graphs and its timeline in `out`."""

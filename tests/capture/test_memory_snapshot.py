@@ -1,0 +1,90 @@
+"""memory_snapshot really records on CPU, to the end of its window or of memory."""
+
+import pickle
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from profkit.convert import snapshot
+from profkit.convert.base import Raw
+from profkit.convert.memory_snapshot import convert
+
+PROGRAM = """
+import resource, sys, torch
+from pathlib import Path
+from profkit.capture.base import Rank
+from profkit.capture.memory_snapshot import Capture
+
+def forward(kept):
+    return torch.zeros(1024, 1024) if kept else torch.zeros(8)
+
+settings = Capture(first_step=1, steps=2, start_up=sys.argv[2] == "start_up")
+with settings.record(Path(sys.argv[1]), Rank()) as recorder:
+    before = torch.ones(1000)
+    recorder.begin()
+    kept = []
+    if sys.argv[3] == "exhaust":
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+    for step in range(5):
+        for _ in range(4000 if sys.argv[3] == "exhaust" else 1):
+            kept.append(forward(step != 4))
+        recorder.step()
+"""
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """Run the program above in a process of its own; return how it ended, and its pickle."""
+
+    def run(*words):
+        command = [sys.executable, "-c", PROGRAM, str(tmp_path), *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done, tmp_path / "rank0_dp0_tp0_pp0.memory.pickle"
+
+    return run
+
+
+def large(taken):
+    """Return how many blocks of 4 MiB began, and how many of them are live at the end."""
+    (device,) = taken.devices
+    chosen = device.allocations.size_bytes == 4 << 20
+    started = device.allocations.start >= 0
+    return int((chosen & started).sum()), int((chosen & (device.allocations.end < 0)).sum())
+
+
+def test_a_window_of_steps_holds_their_allocations_with_line_and_operator(recorded, tmp_path):
+    done, path = recorded("window", "end")
+    assert done.returncode == 0, done.stderr
+    taken = snapshot.read(path)
+    assert taken.kind == "cpu"
+    # Steps 1 and 2 allocate one each; that of step 0 was live before.
+    assert large(taken) == (2, 3)
+    tables = convert.run(
+        Raw(path=path, label="rank0_dp0_tp0_pp0", rank=0, repeat=0), tmp_path
+    ).tables
+    rows = [row for row in tables["allocations"].to_pylist() if row["size_bytes"] == 4 << 20]
+    assert all(row["start_ns"] > 1.7e18 for row in rows if row["start_event"] >= 0)
+    stacks = [row["stack"] for row in rows if row["start_event"] >= 0]
+    assert all("forward (" in stack and "aten::zeros" in stack for stack in stacks)
+
+
+def test_from_the_beginning_nothing_of_the_model_is_missing(recorded):
+    done, path = recorded("start_up", "end")
+    assert done.returncode == 0, done.stderr
+    taken = snapshot.read(path)
+    (device,) = taken.devices
+    assert 4000 in device.allocations.size_bytes[device.allocations.start >= 0].tolist()
+    assert large(taken) == (3, 3)
+
+
+def test_running_out_of_memory_leaves_what_filled_it(recorded):
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        pytest.skip("the address space is limited already")
+    done, path = recorded("start_up", "exhaust")
+    assert done.returncode != 0
+    assert "can't allocate memory" in done.stderr
+    begun, live = large(snapshot.read(path))
+    assert begun == live > 100
+    assert pickle.loads(path.read_bytes())["device_traces"][0][-1]["action"] == "oom"  # noqa: S301
