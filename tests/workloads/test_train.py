@@ -95,6 +95,15 @@ def test_the_loader_may_work_in_processes_of_its_own():
     assert losses(workload={"name": "train", "workers": 1}) == losses()
 
 
+@pytest.mark.parametrize(("mode", "expected"), [("none", []), ("default", [{"mode": "default"}])])
+def test_the_model_is_compiled_if_asked_for(monkeypatch, mode, expected):
+    asked = []
+    # Compiling itself takes most of a minute.
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda _, **kwargs: asked.append(kwargs))
+    losses(compile=mode, steps=1)
+    assert asked == expected
+
+
 def test_convolutions_train_too():
     seen = losses(model={"name": "c", "family": "cnn", "width": 4}, steps=2)
     assert seen[0] == pytest.approx(2.3, abs=1.5)
