@@ -106,16 +106,28 @@ def test_every_row_of_the_steps_is_drawn(drawn, dlrm):
     assert arrows["ac2g"] == len(kernels)
 
 
-def test_ends_of_a_collective_are_at_the_same_place(drawn):
-    pids = {each["pid"]: each for each in drawn.events if each["name"] == "process_name"}
-    ends = {pid: [] for pid in pids}
-    for each in drawn.events:
+def ahead(tables, rank, ns):
+    """Return `tables` as if the clock of one rank were `ns` ahead."""
+    moved = {}
+    for name, rows in tables.items():
+        times = [each for each in ("start_ns", "end_ns", "time_ns", "call_ns") if each in rows]
+        more = (rows["rank"] == rank) * ns
+        moved[name] = rows.assign(**{each: rows[each] + more for each in times})
+    return moved
+
+
+def test_a_clock_that_is_ahead_is_moved_until_ends_of_collectives_agree(dlrm):
+    # The clocks of these ranks agree as they are, so one is put 5 ms ahead.
+    found = timeline(ahead(dlrm, 1, 5_000_000), steps=[10], labels={}, max_events=100_000)
+    ends = {}
+    for each in found.events:
         if each["ph"] == "X" and each["args"].get("collective") == "alltoall":
-            ends[each["pid"]].append(each["ts"] + each["dur"])
-    first, second = (each for each in ends.values() if each)
+            ends.setdefault(each["pid"], []).append(each["ts"] + each["dur"])
+    first, second = ends.values()
     apart = [abs(one - other) for one, other in zip(first, second, strict=True)]
-    assert sorted(apart)[len(apart) // 2] < 100  # us; before, the clocks were not aligned
-    assert re.search(r"ends of collectives then agree to \d+\.\d us", drawn.notes[0])
+    assert sorted(apart)[len(apart) // 2] < 100  # us, of 5000
+    moved = re.search(r"moved by up to (\d+\.\d) us; ends of collectives", found.notes[0])
+    assert float(moved[1]) == pytest.approx(5000, abs=10)
 
 
 def test_the_parser_of_hta_reads_it(drawn, tmp_path):

@@ -52,8 +52,8 @@ def test_frames_are_readable():
     )
 
 
-# In the last two a generator's frame is recorded as still open when another runs in the same
-# caller: the tracer says that they are beside each other, their times that one is in the other.
+# In the last two, two frames each lie by their times inside a frame that the tracer records as
+# their sibling (in one file while it starts, in the other beside a generator): times count here.
 @pytest.mark.parametrize(
     ("name", "apart"),
     [
