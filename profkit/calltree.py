@@ -37,7 +37,9 @@ def _keys(table: pd.DataFrame, column: str, sizes: list[int]) -> NDArray[np.int6
 def nearest(rows: Rows, parent: Rows, skipped: NDArray[np.bool_]) -> Rows:
     """Climb from each of `rows` to the first row that is not `skipped`, itself or above it."""
     found = rows.copy()
-    while len(climbing := np.flatnonzero((found >= 0) & skipped[found])):
+    climbing = np.arange(len(found))
+    while len(climbing := climbing[found[climbing] >= 0]):
+        climbing = climbing[skipped[found[climbing]]]
         found[climbing] = parent[found[climbing]]
     return found
 

@@ -11,15 +11,18 @@ from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_loader import ConfigLoader
+from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
+from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
+from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from profkit import registry
+from profkit import registry, resources
 from profkit.analyze import analyses
 from profkit.capture import tools
 from profkit.errors import ConfigError
@@ -28,8 +31,19 @@ from profkit.settings import Settings, adapter, nearest
 # Groups that are not in the defaults list and are switched on with "+": accepted without it too.
 _OPTIONAL_GROUPS = ("experiment", "toolset")
 
+# Name of profkit's own config.yaml: a user's program may well have one of that name in conf/.
+_MAIN = "profkit_config"
+
 # The section that an interpolation reads; empty for a relative one or a resolver.
 _INTERPOLATED = re.compile(r"\$\{(?:(\w+)[.}]|)")
+
+
+class OwnOptions(SearchPathPlugin):
+    """Lets the options in the user's ``conf/`` be found, before those of the same name here."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """See Hydra's `SearchPathPlugin`."""
+        search_path.prepend("own", f"file://{resources.own_conf()}", anchor="main")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +78,8 @@ def _hydra(conf: Path, chosen: Sequence[str]) -> Iterator[ConfigLoader]:
     """
     if not conf.is_dir():
         raise ConfigError(f"{conf}: no such folder of configurations")
-    _store_defaults()
+    _store_defaults(conf)
+    Plugins.instance().register(OwnOptions)
     with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
         try:
             yield GlobalHydra.instance().config_loader()
@@ -72,9 +87,10 @@ def _hydra(conf: Path, chosen: Sequence[str]) -> Iterator[ConfigLoader]:
             raise _readable(error, chosen) from None
 
 
-def _store_defaults() -> None:
+def _store_defaults(conf: Path) -> None:
     """Make known to Hydra what no YAML says: all analyses, and plugins of other packages."""
     store = ConfigStore.instance()
+    store.store(name=_MAIN, node=OmegaConf.load(conf / "config.yaml"))
     found: dict[str, dict[str, type[Settings]]] = {
         "tool": dict(tools()),
         "analysis": {name: each.config for name, each in analyses().items()},
@@ -114,7 +130,7 @@ def _sweeps_of_experiment(parsed: Sequence[Override]) -> list[str]:
     if not chosen:
         return []
     plain = [str(each.input_line) for each in chosen if not each.is_sweep_override()]
-    composed = compose("config", overrides=plain, return_hydra_config=True)
+    composed = compose(_MAIN, overrides=plain, return_hydra_config=True)
     params = OmegaConf.select(composed, "hydra.sweeper.params") or {}
     taken = {each.key_or_group for each in parsed}
     return [f"{key}={value}" for key, value in params.items() if key.lstrip("+") not in taken]
@@ -142,7 +158,7 @@ def _expanded(
     for choice in itertools.product(*axes):
         key = tuple(text for text in choice if text in groups)
         if key not in composed:
-            composed[key] = compose("config", overrides=[*fixed, *key])
+            composed[key] = compose(_MAIN, overrides=[*fixed, *key])
             _check_appended(composed[key], parsed)
             constant[key] = _constant(composed[key], swept)
         for text in choice:
@@ -243,11 +259,11 @@ def _groups_only(chosen: Sequence[str]) -> DictConfig:
         if "." in key:
             continue
         try:
-            compose("config", overrides=[*kept, override])
+            compose(_MAIN, overrides=[*kept, override])
         except (HydraException, OmegaConfBaseException):
             continue
         kept.append(override)
-    return compose("config", overrides=kept)
+    return compose(_MAIN, overrides=kept)
 
 
 def _readable(error: Exception, chosen: Sequence[str]) -> ConfigError:

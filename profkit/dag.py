@@ -13,9 +13,11 @@ from typing import Any
 import msgspec
 
 from profkit import plan as plans
+from profkit import running
 from profkit.capture.harness import lifetime
 from profkit.errors import ConfigError
 from profkit.files import write_atomically
+from profkit.masking import Masker
 from profkit.missing import counted
 from profkit.plan import Plan, Run
 from profkit.records import imported_files, read_capture
@@ -36,12 +38,13 @@ PlanFunction = Callable[[Any], Any]
 def load(overrides: object, *, is_main: bool = True) -> "Dag":
     """Return the DAG of what `overrides` select: one string as on a command line, or a list.
 
-    Only the main process of Snakemake notes what is selected, and what is gone: on a cluster, jobs
-    parse the workflow again while files are being made.
+    Only the main process of Snakemake notes that it works here, what is selected, and what is
+    gone: on a cluster, jobs parse the workflow again while files are being made.
     """
     words = _words(overrides)
     dag = Dag(plan=plans.load(words))
     if is_main:
+        running.enter()
         _remember(words)
         return replace(dag, gone=counted(dag.groups()))
     return dag
@@ -179,15 +182,15 @@ class Dag:
     def about(self, wildcards: Any) -> str:
         """Return what the manifest says of the run beyond what its captures say."""
         run = self.run(wildcards)
-        return as_json(
-            {
-                "run": run.name,
-                "command": command(run.overrides),
-                "behaviour": run.behaviour,
-                "hardware": run.hardware,
-                "tools": run.tools,
-            }
-        )
+        about = {
+            "run": run.name,
+            "command": command(run.overrides),
+            "overrides": run.overrides,
+            "behaviour": run.behaviour,
+            "hardware": run.hardware,
+            "tools": run.tools,
+        }
+        return as_json(Masker().document(about))
 
     def folder(self, analysis: str) -> str:
         """Return the pattern of the folder that the result of `analysis` lies in."""
@@ -242,7 +245,9 @@ class Dag:
 
     def selection(self) -> str:
         """Write what the report is about to a file named by its content, and return its path."""
-        content = msgspec.json.format(msgspec.json.encode(self._selection()), indent=1)
+        content = msgspec.json.format(
+            msgspec.json.encode(Masker().document(self._selection())), indent=1
+        )
         path = SELECTIONS / f"{digest(content)}.json"
         if not path.is_file():
             write_atomically(path, content)

@@ -13,6 +13,7 @@ from profkit import registry, result
 from profkit.dag import ACROSS, Dag
 from profkit.errors import InputError
 from profkit.fingerprint import closure, sha256
+from profkit.masking import Masker
 from profkit.plan import Run
 from profkit.planning import converter_module
 from profkit.records import read_capture
@@ -92,8 +93,10 @@ class Freshness:
         if not path.is_file():
             return [f"{path}: was never captured"]
         record = read_capture(path)
-        reasons = _differences(f"tools.{tool}", record["settings"], run.tools[tool])
-        reasons += _differences("run", record["workload"], run.behaviour)
+        masker = Masker()
+        asked = masker.document(run.tools[tool])
+        reasons = _differences(f"tools.{tool}", record["settings"], asked)
+        reasons += _differences("run", record["workload"], masker.document(run.behaviour))
         if self.dag.attempt(tool, repeat)(Wildcards(run.name)) != record["attempt"]:
             reasons.append(f"{path}: failed ({record['status']}: {record['reason']})")
         return reasons

@@ -9,7 +9,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -90,7 +90,7 @@ class Masker:
             self.places.add(place)
         return masked
 
-    def document(self, value: Any, place: str) -> Any:
+    def document(self, value: Any, place: str = "") -> Any:
         """Return a JSON value with every text in it masked; numbers and keys stay as they are."""
         if isinstance(value, str):
             return self.text(value, place)
@@ -119,23 +119,14 @@ class Masker:
         return masked
 
     def file(self, path: Path, place: str) -> None:
-        """Take the secrets out of a text file; one without any is not touched."""
-        if not path.is_file():
+        """Take the secrets out of a text file, if there is one; without any it is not touched."""
+        if not path.is_file() or all(self._masked(text) == text for text in _blocks(path)):
             return
         other = path.with_name(f".{path.name}.{os.getpid()}")
-        changed = False
-        with path.open("rb") as source, other.open("wb") as target:
-            # In blocks of whole lines: a log may be larger than memory.
-            while block := b"".join(source.readlines(_BLOCK_BYTES)):
-                # Bytes that are no text come out as they went in.
-                text = block.decode(errors="surrogateescape")
-                masked = self.text(text, place)
-                changed |= masked != text
-                target.write(masked.encode(errors="surrogateescape"))
-        if changed:
-            other.replace(path)
-        else:
-            other.unlink()
+        with other.open("wb") as target:
+            for text in _blocks(path):
+                target.write(self.text(text, place).encode(errors="surrogateescape"))
+        other.replace(path)
 
     def warnings(self) -> list[str]:
         """Say where something was masked."""
@@ -147,6 +138,16 @@ class Masker:
         for pattern in (_PEM, _KNOWN_FORMS, _IN_URL, _LONG):
             text = pattern.sub(_without_random if pattern is _LONG else MASK, text)
         return "".join(map(_without_names, text.splitlines(keepends=True)))
+
+
+def _blocks(path: Path) -> Iterator[str]:
+    """Yield a file in blocks of whole lines, as a log may be larger than memory.
+
+    Bytes that are no text come out as they went in.
+    """
+    with path.open("rb") as source:
+        while block := b"".join(source.readlines(_BLOCK_BYTES)):
+            yield block.decode(errors="surrogateescape")
 
 
 def secret_values(environment: Mapping[str, str]) -> set[str]:

@@ -1,6 +1,6 @@
 """Names that match glob patterns, decided once for each distinct name."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,11 @@ def matching(names: "pd.Series[str]", patterns: Iterable[str]) -> NDArray[np.boo
     Upper and lower case differ; ``*`` stands for anything, ``?`` for one character.
     """
     choices = tuple(patterns)
-    hits = [any(fnmatchcase(str(name), each) for each in choices) for name in names.cat.categories]
+    return named(names, lambda name: any(fnmatchcase(name, each) for each in choices))
+
+
+def named(names: "pd.Series[str]", fits: Callable[[str], bool]) -> NDArray[np.bool_]:
+    """Tell for each of the categorical `names` whether it `fits`."""
+    hits = [fits(str(name)) for name in names.cat.categories]
     # A missing name has the code -1, and so takes the last entry.
     return np.array([*hits, False])[names.cat.codes.to_numpy()]

@@ -90,6 +90,7 @@ class Plan:
     repeats: int
     exclusive: bool
     timeout_s: float
+    memory_limit_mb: int = 0
     tools: dict[str, ToolPlan]
     analyses: dict[str, AnalysisPlan]
     report: dict[str, Any]
@@ -170,7 +171,8 @@ def load(overrides: Sequence[str], conf: Path = resources.CONF) -> Plan:
 def _key(overrides: Sequence[str], conf: Path) -> str:
     """Hash the overrides, the configuration, the sources, and the versions installed."""
     digest = hashlib.sha256(repr((tuple(overrides), sys.version, __version__)).encode())
-    for path in sorted(conf.rglob("*.yaml")):
+    files = (path for folder in resources.folders(conf=conf) for path in folder.rglob("*.yaml"))
+    for path in sorted(files):
         digest.update(f"{path}\0".encode() + path.read_bytes())
     for name, version, location in _installed():
         digest.update(f"{name} {version}\0".encode())

@@ -10,16 +10,19 @@ from typing import Any, TypeGuard
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from profkit import registry
+from profkit import registry, resources
 from profkit.analyze import analyses
 from profkit.analyze.base import Analysis
 from profkit.capture import tools
+from profkit.capture.launchers import launcher as launcher_named
+from profkit.capture.launchers.base import RankLauncher
 from profkit.config import Composed, compose_all
 from profkit.convert import produced
 from profkit.errors import ConfigError
 from profkit.fingerprint import fingerprint
 from profkit.hardware import Hardware
 from profkit.imports import imported
+from profkit.parallel import Parallel, Ranks
 from profkit.plan import AnalysisPlan, Plan, Run, ToolPlan, source
 from profkit.report.settings import Settings as ReportSettings
 from profkit.settings import adapter, checked, known
@@ -41,11 +44,17 @@ class Top(Request):
     repeats: PositiveInt = 3
     """How often each tool captures the same run."""
 
+    ranks: Ranks = "all"
+    """Ranks that tools look at: all, their numbers, or the first of each pipeline stage."""
+
     exclusive: bool = True
     """Whether a capture has the machine to itself."""
 
     timeout_s: PositiveInt = 1800
     """Seconds after which a capture is ended and counted as failed."""
+
+    memory_limit_mb: NonNegativeInt = 0
+    """MB of memory (10^6 bytes) beyond which a capture is ended; 0 is all that the machine has."""
 
     imports: tuple[str, ...] = ()
     """Runs that ``profkit import`` made, to work on instead of capturing anything."""
@@ -69,10 +78,20 @@ class Top(Request):
                 f"warmup_steps: {self.warmup_steps} of {steps} steps leave none to measure",
                 hint="raise steps or lower warmup_steps",
             )
+        if reason := self.parallel.check(self.world_size):
+            raise ConfigError(f"parallel: {reason}")
+        if absent := [each for each in self.chosen() if not 0 <= each < self.world_size]:
+            raise ConfigError(f"ranks: there is no rank {absent[0]} of {self.world_size}")
+
+    def chosen(self) -> tuple[int, ...]:
+        """Return the ranks that are named by number."""
+        return () if isinstance(self.ranks, str) else self.ranks
 
 
 # What changes the behaviour of the workload, and so is another run.
 _GROUPS = ("workload", "model", "zero", "launcher")
+# What is the same for all runs, and changes none.
+_OF_ALL = ("repeats", "exclusive", "timeout_s", "memory_limit_mb", "imports")
 _IDENTITY = tuple(each.name for each in fields(Request) if each.name not in _GROUPS)
 
 
@@ -90,10 +109,8 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
     for each, top in zip(composed, tops, strict=True):
         for run in checker.imported(top) if top.imports else [checker.run(each, top)]:
             runs[run.name] = _merged(runs[run.name], run) if run.name in runs else run
-    if len({(top.repeats, top.exclusive, top.timeout_s, top.imports) for top in tops}) > 1:
-        raise ConfigError(
-            "repeats, exclusive, timeout_s and imports cannot be swept: they make no other run"
-        )
+    if len({tuple(getattr(top, name) for name in _OF_ALL) for top in tops}) > 1:
+        raise ConfigError(f"{', '.join(_OF_ALL)} cannot be swept: they make no other run")
     _check_comparisons(runs.values())
     names = {name for run in runs.values() for name in run.tools}
     wanted = {name for run in runs.values() for name in (*run.analyses, *run.comparisons)}
@@ -103,6 +120,7 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
         repeats=1 if tops[0].imports else tops[0].repeats,
         exclusive=tops[0].exclusive,
         timeout_s=tops[0].timeout_s,
+        memory_limit_mb=tops[0].memory_limit_mb,
         tools={name: _tool_plan(name) for name in sorted(names)},
         analyses={
             name: _analysis_plan(name, each) for name, each in analyses().items() if name in wanted
@@ -111,13 +129,13 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
         report_code=fingerprint("profkit.report", "profkit.report.__main__"),
         notes=tuple(checker.notes),
         imported=bool(tops[0].imports),
-        parts=_hash_of(conf / "hardware"),
+        parts=_hash_of(resources.folders("hardware", conf)),
     )
 
 
-def _hash_of(folder: Path) -> str:
+def _hash_of(folders: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.yaml")):
+    for path in sorted(path for folder in folders for path in folder.glob("*.yaml")):
         digest.update(f"{path.name}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -205,11 +223,12 @@ class _Checker:
         """Return the run that one configuration describes."""
         behaviour = {name: self.group(name, getattr(top, name)) for name in _GROUPS}
         behaviour |= {name: getattr(top, name) for name in _IDENTITY}
-        self.launchable(behaviour)
-        workload = self.workload(behaviour, top)
+        behaviour["parallel"] = adapter(Parallel).dump_python(top.parallel, mode="json")
+        self.buildable(top)
+        workload = self.workload(behaviour, top, self.launcher(behaviour))
         steps = workload.total_steps(top.steps)
         top.check(steps)
-        chosen = {name: self.tool(name, each, steps) for name, each in top.tools.items()}
+        chosen = {name: self.tool(name, each, steps, top.ranks) for name, each in top.tools.items()}
         settings = self.analyses(top.analyses, tuple(chosen))
         return Run(
             name=_name(behaviour, workload.subject(behaviour["model"]["name"])),
@@ -246,25 +265,36 @@ class _Checker:
         kind = _kind(name, str(labels.get("family", labels["name"])))
         return {**labels, **self.section(name, kind, without_choices(values))}
 
-    def launchable(self, behaviour: Mapping[str, Any]) -> None:
-        """Raise `ConfigError` if the launcher cannot start so many processes."""
+    def launcher(self, behaviour: Mapping[str, Any]) -> RankLauncher:
+        """Return the launcher; raises `ConfigError` if it cannot start so many processes."""
         section = dict(behaviour["launcher"])
-        launcher = checked("launcher", _kind("launcher", section.pop("name")), section)
+        launcher = checked("launcher", launcher_named(section.pop("name")), section)
         if reason := launcher.check(behaviour["world_size"]):
             raise ConfigError(f"launcher: {reason}")
+        self.notes += [each for each in launcher.warnings() if each not in self.notes]
+        return launcher
 
-    def workload(self, behaviour: Mapping[str, Any], top: Top) -> Program:
+    def workload(self, behaviour: Mapping[str, Any], top: Top, launcher: RankLauncher) -> Program:
         """Return the program; raises `ConfigError` if it cannot run here, or sharded like this."""
         workload = program(behaviour)
-        if reason := workload.check(Path.cwd()):
+        # What an image holds shows when it runs.
+        is_seen = launcher.container.engine == "none"
+        if reason := workload.check(launcher.folder) if is_seen else "":
             raise ConfigError(f"workload.{reason}")
         if reason := workload.unfit(top.sharding(), top.world_size):
             raise ConfigError(f"zero: {reason}")
         return workload
 
-    def tool(self, name: str, values: object, steps: int) -> dict[str, Any]:
+    def buildable(self, top: Top) -> None:
+        """Raise `ConfigError` if the model cannot be built here."""
+        if reason := top.family().check():
+            raise ConfigError(f"model.{reason}")
+
+    def tool(self, name: str, values: object, steps: int, ranks: Ranks) -> dict[str, Any]:
         """Check a tool's settings, and that they fit the number of steps, if that is known."""
         kind = known("tool", name, tools())
+        if kind.outputs and isinstance(values, Mapping):
+            values = {"ranks": ranks, **values}
         settings = self.section(f"tools.{name}", kind, values)
         tool = checked(f"tools.{name}", kind, settings)
         if reason := tool.check(steps) if steps > 0 else "":

@@ -138,6 +138,9 @@ class Chart:
     log: tuple[Literal["x", "y"], ...] = ()
     """Axes of numbers with even steps for multiples, as rooflines have them."""
 
+    lines: tuple[str, ...] = ()
+    """Values of `color` whose points a ``scatter`` joins, in the order of the rows: limits."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Abstention:

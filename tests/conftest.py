@@ -39,6 +39,30 @@ def chromium():
         browser.close()
 
 
+CANARIES = {"MY_CANARY_SECRET": "canary-5f0b0c3e", "MY_CANARY": "canary-8a1d4d0e"}
+"""Variables in the environment of the tree's runs: one under the name of a secret, one not."""
+
+
+@pytest.fixture
+def small_disk():
+    """Return a function that makes a folder a file system of so many MiB."""
+    mounted = []
+
+    def mount(folder, mebibytes):
+        folder.mkdir(parents=True)
+        command = ["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"a small file system cannot be mounted here: {done.stderr.strip()}")
+        mounted.append(folder)
+        return folder
+
+    yield mount
+    for folder in mounted:
+        # Lazily: what is still open in it must not keep the others mounted.
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
 class Tree:
     """A copy of the project with results of its own."""
 
@@ -49,7 +73,7 @@ class Tree:
             shutil.copytree(ROOT / name, folder / name, ignore=skipped)
 
     def run(self, *command):
-        environment = os.environ | {"PYTHONPATH": str(self.folder)}
+        environment = os.environ | CANARIES | {"PYTHONPATH": str(self.folder)}
         return subprocess.run(
             [sys.executable, "-m", *command],
             cwd=self.folder,

@@ -79,6 +79,7 @@ def test_a_manifest_gathers_what_the_captures_say(tmp_path, monkeypatch):
             "tool": "baseline", "repeat": repeat, "attempt": 1, "status": "ok", "reason": "",
             "started": "s", "ended": "e", "elapsed_s": 1.0, "exit_code": 0, "command": ["x"],
             "machine": {"cpu": "c", "cuda": cuda}, "versions": {"torch": "2"},
+            "git": {"profkit": {"commit": "1f"}}, "environment": {"LANG": "C"},
         }  # fmt: skip
         (tmp_path / f"{repeat}.json").write_text(json.dumps(record))
     about = {"run": "r", "command": "profkit run", "behaviour": {"batch": 2}, "hardware": {}}
@@ -87,5 +88,9 @@ def test_a_manifest_gathers_what_the_captures_say(tmp_path, monkeypatch):
     assert main([*argv, "--out", "m.json", "--config", "c.yaml"]) == 0
     manifest = json.loads((tmp_path / "m.json").read_text())
     assert manifest["machine"] == {"cpu": "c", "cuda": ["12", "13"]}
+    assert manifest["git"] == {"profkit": {"commit": "1f"}}
+    assert manifest["environment"] == {"LANG": "C"}
+    assert (manifest["started"], manifest["ended"]) == ("s", "e")
+    assert manifest["packages"]["torch"]
     assert [each["repeat"] for each in manifest["captures"]] == [0, 1]
     assert (tmp_path / "c.yaml").read_text().startswith("# profkit run\nbehaviour:\n  batch: 2\n")

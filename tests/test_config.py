@@ -89,3 +89,20 @@ def test_mistakes_are_named(overrides, message):
     with pytest.raises(ConfigError) as caught:
         composed(*overrides)
     assert message in str(caught.value)
+
+
+def test_options_of_ones_own_go_before_those_of_profkit_whatever_else_lies_there(
+    tmp_path, monkeypatch
+):
+    model = tmp_path / "conf/model"
+    model.mkdir(parents=True)
+    (model / "gpt_tiny.yaml").write_text("name: gpt_tiny\nfamily: gpt\nlayers: 7\n")
+    (model / "mine.yaml").write_text("defaults: [gpt_tiny]\nname: mine\n")
+    # The configuration of a program that uses Hydra itself.
+    (tmp_path / "conf/config.yaml").write_text("optimizer: adam\n")
+    monkeypatch.chdir(tmp_path)
+    composed = compose_all(resources.CONF, ["model=gpt_tiny,mine,cnn_small"])
+    models = [each.values["model"] for each in composed]
+    assert [each["name"] for each in models] == ["gpt_tiny", "mine", "cnn_small"]
+    assert [each.get("layers") for each in models[:2]] == [7, 7]
+    assert "optimizer" not in composed[0].values

@@ -101,7 +101,8 @@ def _hardware(section: dict[str, Any], tables: list[Path]) -> Hardware:
         return chosen
     devices = [_frame([path]) for path in tables if path.stem == "devices"]
     names = [str(name) for rows in devices for name in rows["name"].unique()]
-    return found(names, parts(resources.CONF / "hardware"))
+    known = [part for folder in resources.folders("hardware") for part in parts(folder)]
+    return found(names, known)
 
 
 _of_the_run: dict[str, _Reader] = {

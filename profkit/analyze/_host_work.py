@@ -25,38 +25,42 @@ def by_name(cpu_ops: pd.DataFrame, spans: Intervals) -> pd.DataFrame:
 
 
 def longest_in(
-    cpu_ops: pd.DataFrame, above: NDArray[np.int64], spans: Intervals
-) -> list[tuple[str, int]]:
+    tree: pd.DataFrame, above: NDArray[np.int64], spans: Intervals
+) -> list[tuple[int, int]]:
     """Return for each of `spans` the row that ran longest in it by itself, and for how many ns.
 
-    `above` is the row of the parent of each operator. Where less ran than did not, it is
-    `NOTHING`, and the ns without any.
+    `above` is the row around each row of `tree`. Where less ran than did not, the row is -1, and
+    the ns those without any.
     """
-    start = cpu_ops["start_ns"].to_numpy(np.int64)
-    end = cpu_ops["end_ns"].to_numpy(np.int64)
-    names = cpu_ops["name"].astype(object).to_numpy()
-    return [_longest(start, end, above, names, span) for span in spans]
+    start = tree["start_ns"].to_numpy(np.int64)
+    end = tree["end_ns"].to_numpy(np.int64)
+    return [_longest(start, end, above, span) for span in spans]
+
+
+def named(rows: pd.DataFrame, places: list[int]) -> list[str]:
+    """Return the name of the row at each place, `NOTHING` for -1."""
+    names = rows["name"].astype(object).to_numpy()
+    return [str(names[place]) if place >= 0 else NOTHING for place in places]
 
 
 def _longest(
     start: NDArray[np.int64],
     end: NDArray[np.int64],
     above: NDArray[np.int64],
-    names: NDArray[np.object_],
     span: NDArray[np.int64],
-) -> tuple[str, int]:
+) -> tuple[int, int]:
     rows = np.flatnonzero((start < span[1]) & (end > span[0]))
     inside = intervals.clip(np.column_stack((start[rows], end[rows])), span.reshape(1, 2))
     free = int(span[1] - span[0]) - intervals.total(intervals.union(inside))
     if not len(rows):
-        return NOTHING, free
+        return -1, free
     mine = inside[:, 1] - inside[:, 0]
     place = np.searchsorted(rows, above[rows]).clip(max=len(rows) - 1)
     # What encloses an operator lasts as long as it does, and so is among the rows.
     place = np.where(rows[place] == above[rows], place, -1)
     own = mine - calltree.sums(place, mine, len(rows))
     best = int(own.argmax())
-    return (str(names[rows[best]]), int(own[best])) if own[best] >= free else (NOTHING, free)
+    return (int(rows[best]), int(own[best])) if own[best] >= free else (-1, free)
 
 
 def innermost(annotations: pd.DataFrame, spans: Intervals) -> list[str]:

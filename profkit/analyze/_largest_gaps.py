@@ -8,6 +8,7 @@ import pandas as pd
 from profkit import calltree, intervals
 from profkit.analyze import _host_work
 from profkit.analyze._gaps import Gaps, late
+from profkit.analyze._python_lines import line_of, lines_during
 from profkit.analyze._windows import WHERE
 from profkit.intervals import Intervals
 
@@ -67,9 +68,13 @@ def largest(
 
 
 def beside(
-    rows: pd.DataFrame, cpu_ops: pd.DataFrame, annotations: pd.DataFrame, threads: pd.DataFrame
+    rows: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    python_calls: pd.DataFrame,
+    annotations: pd.DataFrame,
+    threads: pd.DataFrame,
 ) -> pd.DataFrame:
-    """Return gaps with the operator and annotation that ran during each, the largest first.
+    """Return gaps with operator, Python line and annotation during each, the largest first.
 
     `threads` are those that launch work (rank, repeat, tid): others run beside the gap, but the
     device does not wait for them. Where none is known all threads count.
@@ -77,22 +82,35 @@ def beside(
     parts = []
     for where, each in rows.groupby(WHERE, observed=True):
         launching = of(threads, where)["tid"]
-        ops = of(cpu_ops, where)
-        ops = ops[ops["tid"].isin(launching)] if len(launching) else ops
+        ops, calls = of(cpu_ops, where), of(python_calls, where)
+        if len(launching):
+            ops, calls = (rows[rows["tid"].isin(launching)] for rows in (ops, calls))
         spans = intervals.intervals(each["start_ns"], each["end_ns"])
         ran = _host_work.longest_in(ops, calltree.rows_of(ops, ops, "parent"), spans)
+        places = [place for place, _ in ran]
         ranges = of(annotations, where)
         ranges = ranges[(ranges["kind"] == "host").to_numpy()]
         parts.append(
             each.assign(
-                host=[name for name, _ in ran],
+                host=_host_work.named(ops, places),
                 host_share=np.array([time for _, time in ran]) / (spans[:, 1] - spans[:, 0]),
+                line=_lines(ops, places, calls, spans),
                 annotation=_host_work.innermost(ranges, spans),
             )
         )
     found = pd.concat(parts) if parts else rows
     order = found.sort_values("gap_ns", ascending=False, ignore_index=True)
     return order.drop(columns=["start_ns", "end_ns"])
+
+
+def _lines(
+    ops: pd.DataFrame, places: list[int], calls: pd.DataFrame, spans: Intervals
+) -> list[str]:
+    """Return the line of the program during each gap: from its calls, else from the operator."""
+    if len(calls):
+        return lines_during(calls, spans)
+    stacks = ops["stack"].astype(object).to_numpy()
+    return [line_of(str(stacks[place])) if place >= 0 else "" for place in places]
 
 
 def of(rows: pd.DataFrame, where: tuple[Any, ...]) -> pd.DataFrame:

@@ -85,6 +85,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     kernels: pd.DataFrame,
     runtime_calls: pd.DataFrame,
     cpu_ops: pd.DataFrame,
+    python_calls: pd.DataFrame,
     annotations: pd.DataFrame,
     steps: pd.DataFrame,
     config: Config,
@@ -107,7 +108,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     threads = launched.assign(rank=kernels["rank"].to_numpy(), repeat=kernels["repeat"].to_numpy())
     threads = threads.loc[launched["call"] >= 0, [*WHERE, "tid"]].drop_duplicates()
     found = largest(rows, kernels, launched, config.short_gap_ns, config.largest)
-    found = beside(found, cpu_ops, annotations, threads)
+    found = beside(found, cpu_ops, python_calls, annotations, threads)
     by_rank = _shares(parts, rows)
     note = f"{len(parts)} steps on {len(devices)} device(s); shares are of the time of the steps."
     shown = {
@@ -137,7 +138,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
 _GAPS_NOTE = (
     "at_ns counts from the start of the rank's first step that counts. host is the operator or "
     "annotation that ran longest by itself during the gap, on a thread that launches work, and "
-    "host_share its share of the gap. drained: the host waited for the device as the gap began; "
+    "host_share its share of the gap; line is the Python function of the program itself, not of "
+    "PyTorch, in which most of the gap was spent. drained: the host waited for the device as the "
+    "gap began; "
     "launched_after_ns: into the gap, when the host began to launch what ended it."
 )
 _WORK_TITLE = "What the host ran while a device waited for it"
@@ -297,7 +300,8 @@ def _most_idle(idle: "pd.Series[float]", config: Config) -> Finding:
     )
 
 
-def _largest_gap(gap: "pd.Series[float]") -> Finding:
+def _largest_gap(gap: "pd.Series[Any]") -> Finding:
+    line = f", in {gap['line']}" if gap["line"] else ""
     where: dict[str, str | int | float] = {
         name: int(gap[name]) for name in ("rank", "repeat", "device", "step", "at_ns")
     }
@@ -305,7 +309,7 @@ def _largest_gap(gap: "pd.Series[float]") -> Finding:
         severity=Severity.INFO,
         message=f"The largest gap, {duration(gap['gap_ns'])} in step {gap['step']:.0f} of rank "
         f"{gap['rank']:.0f}, is spent with {gap['host']} on the host ({gap['host_share']:.0%} of "
-        "the gap).",
+        f"the gap){line}.",
         metric="idle.largest_gap_ns",
         value=float(gap["gap_ns"]),
         unit="ns",

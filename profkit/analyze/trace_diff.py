@@ -14,6 +14,7 @@ from profkit.result import Chart, Finding, Result, Severity, Table, table
 from profkit.settings import Settings
 from profkit.wording import duration
 
+_NAME_LENGTH = 80
 _PARTS = ("own", "all")
 _CHANGES_OF_TIME = ["host_change_ns", "device_change_ns"]
 _WORDS = {
@@ -241,6 +242,10 @@ def _tables(
     }
 
 
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME_LENGTH else f"{name[:_NAME_LENGTH]}…"
+
+
 def _findings(base: str, pairs: list[tuple[str, pd.DataFrame]]) -> Iterator[Finding]:
     for label, rows in pairs:
         kinds = rows["change"].value_counts()
@@ -252,8 +257,8 @@ def _findings(base: str, pairs: list[tuple[str, pd.DataFrame]]) -> Iterator[Find
         yield Finding(
             severity=Severity.INFO,
             message=f"{label} against {base}: {counted} (places in the tree of operators, not "
-            f"counting what these enclose); the largest change of time is {worst['name']} with "
-            f"{duration(abs(change))} {more} {where} time a step.",
+            "counting what these enclose); the largest change of time is "
+            f"{_short(worst['name'])} with {duration(abs(change))} {more} {where} time a step.",
             metric="trace_diff.largest_change_ns",
             value=change,
             unit="ns",

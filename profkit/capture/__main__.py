@@ -4,13 +4,17 @@ import argparse
 import sys
 import uuid
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from profkit import events
-from profkit.capture.harness import record
-from profkit.capture.harness.run import run
+from profkit.capture.harness import record, spread
+from profkit.capture.harness.guard import guarded
+from profkit.capture.harness.outcome import Outcome
+from profkit.capture.harness.run import Job, lost, prepared, run
 from profkit.capture.harness.spec import Spec
 from profkit.errors import ProfkitError
+from profkit.records import read_capture
 from profkit.settings import from_json
 
 
@@ -23,17 +27,43 @@ def main(argv: Sequence[str]) -> None:
         out=str(options.out.resolve()),
         repeat=options.repeat,
         attempt=options.attempt,
+        memory_limit_mb=options.memory_limit_mb,
         settings=from_json("--settings", options.settings),
         workload=from_json("--workload", options.workload),
     )
     log = str(options.out / record.LOG)
     about = {"stage": "capture", "run": spec.run, "name": spec.tool, "repeat": spec.repeat}
     events.emit("started", **about, log=log)
-    outcome = run(spec, options.timeout)
+    if across := spread.asked(spec):
+        spread.start(spec, across, argv, options.timeout)
+        return
+    outcome = _captured(prepared(spec, options.timeout))
     event = "finished" if outcome.status == "ok" else "failed"
     events.emit(event, **about, log=log, status=outcome.status, reason=outcome.reason)
     if outcome.reason:
         print(f"{spec.tool}: {outcome.status}: {outcome.reason}", file=sys.stderr)  # noqa: T201
+
+
+def _captured(job: Job) -> Outcome:
+    """Return what became of the capture; raises SystemExit if it left no record."""
+    if job.node.rank:
+        # The record is the first host's.
+        return run(job)
+    started = datetime.now(UTC)
+    status = guarded(lambda: _made(job))
+    if status < 0:
+        return lost(job, -status, started)
+    if status > 0:
+        sys.exit(status)
+    made = read_capture(job.spec.folder / record.NAME)
+    return Outcome(status=made["status"], reason=made["reason"])
+
+
+def _made(job: Job) -> None:
+    try:
+        run(job)
+    except ProfkitError as error:
+        sys.exit(f"profkit: {error}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -45,6 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--settings", default="{}", help="settings of the tool, as JSON")
     parser.add_argument("--workload", default="{}", help="what to run, as JSON")
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds until it is killed")
+    parser.add_argument(
+        "--memory-limit-mb", type=int, default=0, help="memory until it is killed; 0 is all of it"
+    )
     return parser
 
 

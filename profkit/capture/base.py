@@ -1,15 +1,21 @@
 """The contract of a capture tool: a settings dataclass with one hook."""
 
+import importlib.metadata
 import os
+import re
 import shutil
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
+from profkit.parallel import Parallel, Ranks
 from profkit.settings import Settings
+
+_VERSION_TIMEOUT_S = 30
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +67,23 @@ class Bystander:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Trouble:
+    """Something about this machine that a tool minds; ``profkit doctor`` shows it."""
+
+    kind: Literal["missing", "forbidden", "incompatible"]
+    """Whether something is not there, not permitted, or does not go with something else."""
+
+    what: str
+    """What is the matter."""
+
+    advice: str
+    """What to do about it."""
+
+    stops: bool = True
+    """Whether the tool cannot run at all, and does not only lose a part of what it records."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Tool(Settings):
     """What all tools share. Inherit from `Wrapper` or `Session`, never from this."""
 
@@ -70,10 +93,38 @@ class Tool(Settings):
     markers: ClassVar[bool] = True
     """Whether steps and phases are marked with record_function and NVTX ranges."""
 
+    holding_environment: ClassVar[tuple[str, ...]] = ()
+    """Glob patterns of its files that hold the environment of the run, secrets included."""
+
+    ranks: Ranks = "all"
+    """Ranks that are looked at, set by the top-level key ``ranks``; the others only keep time."""
+
+    @classmethod
+    def program(cls) -> str:
+        """Return the name of what records: a distribution of Python, or an executable."""
+        raise NotImplementedError
+
+    @classmethod
+    def version(cls) -> str:
+        """Return the version of what records; "" if it is not there or does not say."""
+        raise NotImplementedError
+
+    @classmethod
+    def troubles(cls) -> Iterator[Trouble]:
+        """Yield what keeps the tool from running on this machine, or from recording everything."""
+        yield from ()
+
     @classmethod
     def unavailable(cls) -> str:
-        """Return why the tool cannot run on this machine, or "" if it can."""
-        return ""
+        """Return why the tool cannot run on this machine and what to do, or "" if it can."""
+        return next((f"{each.what}; {each.advice}" for each in cls.troubles() if each.stops), "")
+
+    def looks_at(self, rank: int, world_size: int, parallel: Parallel) -> bool:
+        """Say whether `rank` is one of those that are looked at."""
+        if self.ranks == "first-of-each-stage":
+            place = parallel.coordinates(rank, world_size)
+            return (place["dp"], place["tp"]) == (0, 0)
+        return self.ranks == "all" or rank in self.ranks
 
     def check(self, steps: int) -> str:
         """Return why these settings do not fit a workload of `steps` steps, or "" if they do."""
@@ -88,10 +139,25 @@ class Wrapper(Tool):
     binary: ClassVar[str]
     """The executable, looked for on ``PATH`` and beside the Python that runs."""
 
+    installing: ClassVar[str] = "install it, or add its folder to PATH"
+    """How to get the executable."""
+
     @classmethod
-    def unavailable(cls) -> str:
-        """Return why the tool cannot run on this machine, or "" if it can."""
-        return "" if executable(cls.binary) else f"{cls.binary} is not installed"
+    def program(cls) -> str:
+        """See `Tool.program`."""
+        return cls.binary
+
+    @classmethod
+    def version(cls) -> str:
+        """See `Tool.version`."""
+        return stated_version(cls.binary)
+
+    @classmethod
+    def troubles(cls) -> Iterator[Trouble]:
+        """See `Tool.troubles`."""
+        if not executable(cls.binary):
+            what = f"{cls.binary} is not installed"
+            yield Trouble(kind="missing", what=what, advice=cls.installing)
 
     def command(self, workload: Sequence[str], out: Path, rank: Rank) -> list[str]:
         """Return the command line that runs `workload` and leaves its files in `out`.
@@ -105,6 +171,26 @@ class Wrapper(Tool):
 class Session(Tool):
     """A tool that records from inside the workload: torch.profiler, memory history."""
 
+    distribution: ClassVar[str] = "torch"
+    """The distribution of Python that records."""
+
+    @classmethod
+    def program(cls) -> str:
+        """See `Tool.program`."""
+        return cls.distribution
+
+    @classmethod
+    def version(cls) -> str:
+        """See `Tool.version`."""
+        return installed_version(cls.distribution)
+
+    @classmethod
+    def troubles(cls) -> Iterator[Trouble]:
+        """See `Tool.troubles`."""
+        if not installed_version(cls.distribution):
+            what = f"{cls.distribution} is not installed"
+            yield Trouble(kind="missing", what=what, advice=f"pip install {cls.distribution}")
+
     def record(self, out: Path, rank: Rank) -> AbstractContextManager[Recorder]:
         """Record while the context is open and leave files in `out` when it closes.
 
@@ -117,3 +203,31 @@ def executable(binary: str) -> str:
     """Return the path of `binary` beside the Python that runs or on ``PATH``, or ""."""
     places = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     return shutil.which(binary, path=os.pathsep.join(places)) or ""
+
+
+def stated_version(binary: str) -> str:
+    """Return the version that ``binary --version`` states; "" if it is not there or does not."""
+    path = executable(binary)
+    if not path:
+        return ""
+    try:
+        done = subprocess.run(
+            [path, "--version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    found = re.search(r"\d+(?:\.\d+)+", done.stdout + done.stderr)
+    return found[0] if found else ""
+
+
+def installed_version(distribution: str) -> str:
+    """Return the version of a distribution of Python, or "" if it is not installed."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -14,6 +14,7 @@ class Capture(Session):
     """Run the workload as it is; the harness's step clock is all that looks on."""
 
     markers: ClassVar = False
+    distribution: ClassVar = "profkit"
 
     @contextmanager
     def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:

@@ -2,16 +2,15 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from pydantic import PositiveInt
 
-from profkit.capture.base import Rank, Wrapper, executable
-
-_PTRACE_SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
+from profkit.capture.base import Rank, Trouble, Wrapper
+from profkit.capture.harness import permissions
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,6 +18,7 @@ class Capture(Wrapper):
     """Record one sampled profile of each rank with ``py-spy record``."""
 
     binary: ClassVar = "py-spy"
+    installing: ClassVar = "pip install py-spy"
     outputs: ClassVar = ("*.speedscope.json",)
 
     rate: PositiveInt = 100
@@ -52,16 +52,13 @@ class Capture(Wrapper):
     """Flags passed through unread, for what the settings above leave out."""
 
     @classmethod
-    def unavailable(cls) -> str:
-        """See `Tool.unavailable`."""
-        if not executable(cls.binary):
-            return "py-spy is not installed; pip install py-spy"
+    def troubles(cls) -> Iterator[Trouble]:
+        """See `Tool.troubles`."""
+        yield from super(Capture, cls).troubles()
+        yield from permissions.tracing()
         if sys.platform == "darwin" and os.geteuid() != 0:
-            return "py-spy needs root on macOS"
-        # Lower values let a process trace its children, which is what py-spy does here.
-        if _PTRACE_SCOPE.is_file() and _PTRACE_SCOPE.read_text().strip() == "3":
-            return "kernel.yama.ptrace_scope is 3, which forbids ptrace until the next boot"
-        return ""
+            what = "py-spy needs root on macOS"
+            yield Trouble(kind="forbidden", what=what, advice="run profkit with sudo")
 
     def command(self, workload: Sequence[str], out: Path, rank: Rank) -> list[str]:
         """See `Wrapper.command`."""

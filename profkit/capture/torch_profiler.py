@@ -15,7 +15,8 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from profkit import marks
 from profkit.capture._one_recording import alone
-from profkit.capture.base import Rank, Recorder, Session
+from profkit.capture.base import Rank, Recorder, Session, Trouble
+from profkit.capture.harness import permissions
 from profkit.errors import ProfkitError
 from profkit.settings import Settings
 
@@ -184,6 +185,12 @@ class Capture(Session):
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return Schedule(**{name: getattr(preset, name) for name in names} | given)
 
+    @classmethod
+    def troubles(cls) -> Iterator[Trouble]:
+        """See `Tool.troubles`."""
+        yield from super(Capture, cls).troubles()
+        yield from permissions.gpu_counters(needed_by="experimental.profiler_metrics")
+
     def check(self, steps: int) -> str:
         """See `Tool.check`."""
         cycles = self.cycles
@@ -291,6 +298,21 @@ class _Recording:
             self.profiler.execution_trace_observer.cleanup()  # type: ignore[no-untyped-call]
 
 
+def _export(profiler: "profile", path: Path) -> None:
+    """Write the trace; raises `ProfkitError` where PyTorch only prints that it could not."""
+    profiler.export_chrome_trace(str(path))
+    if not path.is_file() or not _ends(path):
+        free_mb = shutil.disk_usage(path.parent).free // 1_000_000
+        raise ProfkitError(f"PyTorch could not write its trace: {free_mb} MB of disk are free")
+
+
+def _ends(path: Path) -> bool:
+    """Say whether the object in a JSON file is closed."""
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - 16, 0))
+        return file.read().rstrip().endswith(b"}")
+
+
 def _export_compressed(profiler: "profile", path: Path) -> None:
     """Write the trace as gzip.
 
@@ -299,7 +321,7 @@ def _export_compressed(profiler: "profile", path: Path) -> None:
     """
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f"{path.name}.") as folder:
         plain = Path(folder) / "trace.json"
-        profiler.export_chrome_trace(str(plain))
+        _export(profiler, plain)
         with plain.open("rb") as source, gzip.open(path, "wb", compresslevel=6) as packed:
             shutil.copyfileobj(source, packed, 1 << 20)
 
@@ -318,7 +340,7 @@ class _Writer:
         if self.settings.gzip:
             _export_compressed(profiler, path.with_name(f"{path.name}.gz"))
         else:
-            profiler.export_chrome_trace(str(path))
+            _export(profiler, path)
         if self.settings.key_averages_rows and not self.settings.experimental.trace_only:
             with (self.out / f"{self.label}.key_averages.txt").open("a") as file:
                 try:

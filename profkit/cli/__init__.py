@@ -1,5 +1,6 @@
 """``profkit``: one command for people (run, plan, list, why) and one for each job of the DAG."""
 
+import errno
 import importlib
 import sys
 from collections.abc import Sequence
@@ -12,11 +13,14 @@ from profkit.errors import ProfkitError
 COMMANDS = {
     "run": ("profkit.cli.run", "capture, convert, analyze and report what overrides select"),
     "import": ("profkit.cli.importing", "make a run of files that a profiler left elsewhere"),
+    "init": ("profkit.cli.init", "write a starting point: a conf/ of one's own with an example"),
     "plan": ("profkit.cli.plan", "print the runs that overrides select, and what is stale"),
     "list": ("profkit.cli.listing", "print what there is: tools, analyses, models, ..."),
     "why": ("profkit.cli.why", "say why a result is stale, or that it is fresh"),
+    "reproduce": ("profkit.cli.reproduce", "print what makes a run again, or make it and compare"),
     "query": ("profkit.cli.query", "ask the tables of all runs with SQL"),
     "timeline": ("profkit.cli.timeline", "write one trace of all ranks, to open in Perfetto"),
+    "doctor": ("profkit.cli.doctor", "say which tools work on this machine, and what to do"),
     "hardware": ("profkit.cli.hardware", "measure the peaks of this machine's CPU"),
     "capture": ("profkit.capture.__main__", "job: run a workload under one tool"),
     "manifest": ("profkit.cli.manifest", "job: write what makes a run reproducible"),
@@ -24,6 +28,9 @@ COMMANDS = {
     "analyze": ("profkit.analyze.__main__", "job: tables to a result"),
     "report": ("profkit.report.__main__", "job: results to one HTML file"),
 }
+
+# Jobs that stop at nothing else when their Snakemake is killed; a capture watches by itself.
+_ENDED_BY_OWNER = ("manifest", "convert", "analyze", "report")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,10 +45,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command not in COMMANDS:
         sys.stderr.write(f"profkit: no command named {command!r}\n{_usage()}")
         return 2
+    return _run(command, rest)
+
+
+def _run(command: str, argv: Sequence[str]) -> int:
+    if command in _ENDED_BY_OWNER:
+        importlib.import_module("profkit.capture.harness.lifetime").end_with_owner()
     try:
-        return importlib.import_module(COMMANDS[command][0]).main(rest) or 0
+        return importlib.import_module(COMMANDS[command][0]).main(argv) or 0
     except ProfkitError as error:
         sys.stderr.write(f"profkit: {error}\n")
+        return 1
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        sys.stderr.write(f"profkit: {error}\n  hint: make room on that disk and run again\n")
         return 1
     except KeyboardInterrupt:
         sys.stderr.write("profkit: interrupted\n")

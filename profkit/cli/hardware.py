@@ -18,7 +18,7 @@ from profkit.hardware import Hardware
 TYPES = {"fp64": "float64", "fp32": "float32", "bf16": "bfloat16"}
 """What is measured, with torch's name for it."""
 
-_OUT = resources.CONF / "hardware" / "cpu_measured.yaml"
+_OUT = Path("hardware") / "cpu_measured.yaml"
 _COMMENT = "# The CPU of this machine, measured by `profkit hardware measure`.\n"
 _MATRIX = 2048
 # STREAM asks for four times the last-level cache, so that memory is what is measured.
@@ -30,7 +30,8 @@ def main(argv: Sequence[str]) -> None:
     """Measure for some seconds, with nothing else running, and write the file."""
     parser = argparse.ArgumentParser(prog="profkit hardware", description=__doc__)
     parser.add_argument("what", choices=["measure"], help="what to do")
-    parser.add_argument("--out", type=Path, default=_OUT, help="file to write (%(default)s)")
+    out = resources.own_conf() / _OUT
+    parser.add_argument("--out", type=Path, default=out, help="file to write (%(default)s)")
     options = parser.parse_args(argv)
     part = measured(matrix=_MATRIX, array_bytes=_ARRAY_BYTES, seconds=_SECONDS)
     values = asdict(part) | {"reported_as": list(part.reported_as)}

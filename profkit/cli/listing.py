@@ -19,15 +19,16 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("kind", nargs="?", help="tools, analyses, models, workloads, ...")
     args = parser.parse_args(argv)
     folders = [path for path in sorted(resources.CONF.iterdir()) if path.is_dir()]
-    groups = {_plural(path.name): path for path in folders}
+    groups = {_plural(path.name): path.name for path in folders}
     kinds = [args.kind] if args.kind else list(groups)
     console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
     for kind in kinds:
-        folder = known("kind of thing", kind, groups)
+        group = known("kind of thing", kind, groups)
         if kind in _PACKAGES:
             rows = _plugins(_PACKAGES[kind])
         else:
-            rows = {path.stem: _comment(path.read_text()) for path in sorted(folder.glob("*.yaml"))}
+            options = resources.options(group)
+            rows = {path.stem: _comment(path.read_text()) for path in options}
         table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
         for name, about in rows.items():
             table.add_row(f"  {name}", about)

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,15 @@ from typing import Any
 import yaml
 
 from profkit import events
+from profkit.capture.harness import facts
 from profkit.files import write_atomically
+
+# Facts that captures made at other times, or on other machines, may not share.
+_MERGED = ("machine", "versions", "environment", "script", "git")
+_OF_EACH = (
+    *("tool", "repeat", "attempt", "status", "reason"),
+    *("started", "ended", "elapsed_s", "exit_code", "command"),
+)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -33,49 +40,24 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _manifest(about: dict[str, Any], records: list[dict[str, Any]]) -> dict[str, Any]:
-    facts = (
-        "tool",
-        "repeat",
-        "attempt",
-        "status",
-        "reason",
-        "started",
-        "ended",
-        "elapsed_s",
-        "exit_code",
-        "command",
-    )
+    merged = {name: _of_all([record.get(name, {}) for record in records]) for name in _MERGED}
     return {
         "schema_version": 1,
         **about,
-        "machine": _of_all(records, "machine"),
-        "versions": _of_all(records, "versions"),
-        "git": {"profkit": _git(Path(__file__).parent), "cwd": _git(Path.cwd())},
-        "captures": [{key: record.get(key) for key in facts} for record in records],
+        "started": min((record["started"] for record in records), default=""),
+        "ended": max((record["ended"] for record in records), default=""),
+        "cwd": str(Path.cwd()),
+        **merged,
+        "packages": facts.packages(),
+        "captures": [{key: record.get(key) for key in _OF_EACH} for record in records],
     }
 
 
-def _of_all(records: list[dict[str, Any]], key: str) -> dict[str, Any]:
+def _of_all(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the facts that all captures share; where they differ, the list of values."""
     merged: dict[str, Any] = {}
-    for name in dict.fromkeys(name for record in records for name in record[key]):
-        values = [record[key].get(name) for record in records]
+    for name in dict.fromkeys(name for part in parts for name in part):
+        values = [part.get(name) for part in parts]
         distinct = [value for index, value in enumerate(values) if value not in values[:index]]
         merged[name] = distinct[0] if len(distinct) == 1 else distinct
     return merged
-
-
-def _git(folder: Path) -> dict[str, Any]:
-    """Return commit and state of the work tree at `folder`; empty where there is none."""
-    commit = _output("git", "-C", str(folder), "rev-parse", "HEAD")
-    if not commit:
-        return {}
-    return {"commit": commit, "dirty": bool(_output("git", "-C", str(folder), "status", "-s"))}
-
-
-def _output(*command: str) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
-    except FileNotFoundError:
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""

@@ -174,7 +174,8 @@ def _raws(tool: str, good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> 
     pattern = converter(tool).pattern
     for folder, record in good.items():
         found = [path for path in sorted(folder.glob(pattern)) if path.is_file()]
-        for label in record["ranks"]:
+        # Ranks that the tool was told to leave alone have nothing to be missed.
+        for label in record.get("profiled", record["ranks"]):
             own = [path for path in found if path.name.startswith(f"{label}.")]
             for path in own:
                 yield Raw(path=path, label=label, rank=_rank(label), repeat=record["repeat"])

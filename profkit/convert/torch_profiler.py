@@ -16,6 +16,7 @@ from profkit.convert.base import Converted, Importable, Raw, converter
     "collectives",
     "memory_events",
     "kernel_metrics",
+    "synchronisations",
     "devices",
     pattern="rank*.pt.trace.json*",
     importable=Importable(

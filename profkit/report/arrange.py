@@ -1,7 +1,7 @@
 """From what the runs left to the view of the report; nothing is computed here but places."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from profkit import result
@@ -13,12 +13,11 @@ from profkit.report.folder import (
     captures,
     configuration,
     folders,
-    machines,
-    manifest,
     problem,
     viewable,
 )
 from profkit.report.place import Place, differing, run_label
+from profkit.report.provenance import differences, listings, machines, manifest
 from profkit.report.settings import Settings
 from profkit.report.units import column, columns
 
@@ -61,7 +60,7 @@ def report(
         machines=machines(runs),
         captured=_captured(runs),
         command=selection.command,
-        notes=selection.notes,
+        notes=(*selection.notes, *differences(places)),
         overview=overview(places, settings),
         across=together,
         findings=_grouped([*together.sections, *of_runs]),
@@ -135,6 +134,7 @@ def _run(place: Place, runs: Sequence[sources.Run], settings: Settings, budget: 
         folders=folders(place, settings.max_files_per_folder),
         configuration=configuration(run),
         manifest=manifest(run),
+        listings=listings(run),
         drawn=drawn,
     )
 
@@ -147,11 +147,11 @@ def _section(
     anchor = f"{place.anchor}-{index}"
     if document is None:
         return _missing(place, anchor, name)
-    shown = document.result
+    shown, names = document.result, place.run.rank_names
     positions = {key: len(tables) + i for i, key in enumerate(shown.tables)}
     first_chart = len(charts)
     drawn = [_chart(name, chart, shown, positions) for chart in shown.charts]
-    tables.extend(_table(each) for each in shown.tables.values())
+    tables.extend(_table(each, names) for each in shown.tables.values())
     charts.extend(chart for chart in drawn if tables[chart.table].rows)
     lead, _, details = document.summary.replace("`", "").partition("\n\n")
     link = view.Link(text=document.title, href=f"#{anchor}")
@@ -164,7 +164,7 @@ def _section(
             view.Number(title=each.title, value=each.value, unit=each.unit)
             for each in shown.metrics.values()
         ),
-        findings=tuple(_finding(place, link, each) for each in shown.findings),
+        findings=tuple(_finding(place, link, each, names) for each in shown.findings),
         charts=tuple(range(first_chart, len(charts))),
         tables=tuple(positions.values()),
         abstentions=shown.abstentions,
@@ -189,14 +189,31 @@ def _missing(place: Place, anchor: str, name: str) -> view.Section:
     )
 
 
-def _table(table: result.Table) -> view.Table:
+def _table(table: result.Table, names: Mapping[int, str]) -> view.Table:
+    """Return `table` with the `names` of ranks in the columns that hold their numbers."""
+    of_ranks = [_is_rank(each) for each in table.columns]
     return view.Table(
         title=table.title,
         columns=columns(table.columns),
-        rows=tuple(tuple(_cell(value) for value in row) for row in table.rows),
+        rows=tuple(
+            tuple(
+                _named(value, names) if is_rank else _cell(value)
+                for value, is_rank in zip(row, of_ranks, strict=True)
+            )
+            for row in table.rows
+        ),
         note=table.note,
         total=len(table.rows),
     )
+
+
+def _is_rank(name: str) -> bool:
+    return name == "rank" or (name.endswith("_rank") and not name.endswith("_per_rank"))
+
+
+def _named(value: view.Value, names: Mapping[int, str]) -> view.Value:
+    """Return the name of the rank with number `value`, or the number where it has none."""
+    return names.get(int(value), value) if isinstance(value, int | float) else _cell(value)
 
 
 def _cell(value: view.Value) -> view.Value:
@@ -226,6 +243,7 @@ def _chart(
         color=columns.index(chart.color) if chart.color else -1,
         horizontal=chart.horizontal,
         log=chart.log,
+        lines=chart.lines,
     )
 
 
@@ -245,21 +263,24 @@ def _noted(chart: view.Chart, tables: Sequence[view.Table]) -> view.Chart:
     return replace(chart, note=f"Drawn from the first {len(table.rows):,} of {table.total:,} rows.")
 
 
-def _finding(place: Place, section: view.Link, finding: result.Finding) -> view.Finding:
+def _finding(
+    place: Place, section: view.Link, finding: result.Finding, names: Mapping[int, str]
+) -> view.Finding:
     return view.Finding(
         severity=finding.severity,
         message=finding.message,
         number=view.Number(title=finding.metric, value=finding.value, unit=finding.unit),
-        evidence=tuple(_item(key, value) for key, value in finding.evidence.items()),
+        evidence=tuple(_item(key, value, names) for key, value in finding.evidence.items()),
         advice=finding.advice,
         run=place.here,
         section=section,
     )
 
 
-def _item(key: str, value: view.Value) -> view.Item:
-    named = column(key)
-    return view.Item(label=named.label, value=_cell(value), unit=named.unit)
+def _item(key: str, value: view.Value, names: Mapping[int, str]) -> view.Item:
+    told = column(key)
+    shown = _named(value, names) if _is_rank(key) else _cell(value)
+    return view.Item(label=told.label, value=shown, unit=told.unit)
 
 
 def _grouped(sections: Iterable[view.Section]) -> tuple[view.FindingGroup, ...]:
@@ -295,7 +316,7 @@ def _remarks(places: Iterable[Place]) -> Iterator[view.Remark]:
     said: dict[tuple[str, str], dict[Place, list[str]]] = defaultdict(lambda: defaultdict(list))
     for place in places:
         for captured in place.run.captures:
-            for text in captured.warnings:
+            for text in (*captured.warnings, *captured.conditions.get("warnings", ())):
                 said[captured.tool, text][place].append(captured.folder)
         for conversion in place.run.conversions:
             for note in conversion.notes:

@@ -1,16 +1,13 @@
-"""What lies in a run's folder: captures, files, configuration, manifest, with links to them."""
+"""What lies in a run's folder: captures, files and configuration, with links to them."""
 
 import os
 import shlex
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import Any
 
 import yaml
 
 from profkit.report import sources, view
-from profkit.report.place import Place, plain
-from profkit.report.units import columns
+from profkit.report.place import Place
 
 # Folders by what their second level is named after.
 _BY_TOOL = ("convert", "capture", "tables")
@@ -121,58 +118,3 @@ def configuration(run: sources.Run) -> str:
     """Return what makes the run itself and what its tools were set to, as YAML."""
     plain = {**run.selected.behaviour, "tools": run.selected.tools}
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=80)
-
-
-def manifest(run: sources.Run) -> tuple[tuple[str, tuple[view.Item, ...]], ...]:
-    """Return machine, versions and git state, each as labelled values."""
-    versions = run.manifest.get("versions") or _of_captures(run, "versions")
-    parts = {
-        "Machine": tuple(_items(_machine(run))),
-        "Versions": tuple(
-            view.Item(label=key, value=plain(each)) for key, each in versions.items()
-        ),
-        "Git": tuple(_items(run.manifest.get("git") or {})),
-    }
-    return tuple((title, items) for title, items in parts.items() if items)
-
-
-def machines(runs: Sequence[sources.Run]) -> tuple[view.Machine, ...]:
-    """Return each machine that the runs were captured on, once."""
-    found = (each for run in runs if (each := _machine(run)))
-    return tuple(
-        dict.fromkeys(view.Machine(title=_named(each), items=tuple(_items(each))) for each in found)
-    )
-
-
-def _named(machine: dict[str, Any]) -> str:
-    gpus = [str(each.get("name", "GPU")) for each in machine.get("gpus") or []]
-    parts = [machine.get("hostname"), machine.get("cpu"), *dict.fromkeys(gpus)]
-    return ", ".join(str(part) for part in parts if part)
-
-
-def _machine(run: sources.Run) -> dict[str, Any]:
-    return run.manifest.get("machine") or _of_captures(run, "machine")
-
-
-def _of_captures(run: sources.Run, part: str) -> dict[str, Any]:
-    """Return what the first capture says, for a run whose manifest is gone."""
-    found = [getattr(each, part) for each in run.captures]
-    return next((each for each in found if each), {})
-
-
-def _items(value: dict[str, Any]) -> Iterator[view.Item]:
-    flat = dict(_flat(value))
-    for named, inner in zip(columns(list(flat)), flat.values(), strict=True):
-        yield view.Item(label=named.label, value=plain(inner), unit=named.unit)
-
-
-def _flat(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield what is known, with the path to it as its key; of several GPUs each is one."""
-    for key, inner in value.items():
-        if isinstance(inner, dict):
-            yield from _flat(inner, f"{prefix}{key}_")
-        elif isinstance(inner, list) and any(isinstance(each, dict) for each in inner):
-            numbered = {str(index): each for index, each in enumerate(inner)}
-            yield from _flat(numbered, f"{prefix}{key.removesuffix('s')}_")
-        elif inner not in (None, "", []):
-            yield f"{prefix}{key}", ", ".join(map(str, inner)) if isinstance(inner, list) else inner

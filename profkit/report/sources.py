@@ -1,5 +1,6 @@
 """What the report reads: the selection, and the files that each of its runs left."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,8 @@ from profkit import result
 from profkit.errors import InputError
 
 T = TypeVar("T")
+
+_RANK = re.compile(r"rank(\d+)_")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +60,9 @@ class Captured:
     elapsed_s: float | None = None
     exit_code: int | None = None
     warnings: tuple[str, ...] = ()
+    conditions: dict[str, Any] = field(default_factory=dict)
     log_tail: tuple[str, ...] = ()
+    ranks: tuple[str, ...] = ()
     machine: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, Any] = field(default_factory=dict)
 
@@ -96,6 +101,16 @@ class Run:
     conversions: tuple[Conversion, ...] = ()
     documents: Mapping[str, result.Document] = field(default_factory=dict)
     files: tuple[File, ...] = ()
+
+    @property
+    def rank_names(self) -> dict[int, str]:
+        """Name of each rank with its parallel coordinates, by its number.
+
+        In a capture that failed, a rank may not have come to know its own; others then say it.
+        """
+        said = sorted(self.captures, key=lambda each: each.status == "ok")
+        labels = (label for captured in said for label in captured.ranks)
+        return {int(found[1]): label for label in labels if (found := _RANK.match(label))}
 
 
 def read_selection(path: Path) -> Selection:

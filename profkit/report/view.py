@@ -58,6 +58,9 @@ class Chart:
     log: tuple[str, ...] = ()
     """Axes, x or y, with even steps for multiples, as batch sizes are swept."""
 
+    lines: tuple[str, ...] = ()
+    """Series of a scatter that are drawn as lines."""
+
     note: str = ""
 
 
@@ -86,6 +89,14 @@ class Machine:
 
     title: str
     items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """A longer text under a title: commands, a diff."""
+
+    title: str
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -224,6 +235,7 @@ class Run:
     folders: tuple[Folder, ...]
     configuration: str
     manifest: tuple[tuple[str, tuple[Item, ...]], ...]
+    listings: tuple[Listing, ...]
     drawn: Drawn
 
 

@@ -6,6 +6,9 @@ from pathlib import Path
 from profkit.settings import Settings
 from profkit.workloads.zero import Zero
 
+HANDED_IN = "PROFKIT_ARGUMENTS"
+"""Environment variable with what the launcher adds to a program's arguments, as a JSON list."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Program(Settings):

@@ -38,6 +38,11 @@ class Workload(Program):
         """See `Program.unfit`."""
         return zero.lacks(world_size)
 
+    @property
+    def moments(self) -> int:
+        """Values that the optimizer keeps for each parameter."""
+        return 2 if self.optimizer == "adamw" else 0
+
     def rule(self) -> Rule:
         """Return the optimizer, which updates all parameters in as few operators as it can."""
         from torch import optim

@@ -7,7 +7,7 @@ from profkit import schema
 from profkit.analyze import idle
 
 ORIGIN = 1_790_000_000_000_000_001
-NAMES = ("kernels", "runtime_calls", "cpu_ops", "annotations", "steps")
+NAMES = ("kernels", "runtime_calls", "cpu_ops", "python_calls", "annotations", "steps")
 
 
 def span(start, end, **rest):
@@ -132,6 +132,35 @@ def test_where_no_operator_runs_that_is_said():
         "The largest gap, 80 ns in step 0 of rank 0, is spent with (no operator) on the host "
         "(88% of the gap)."
     )
+
+
+def test_the_line_of_the_program_that_ran_is_named():
+    calls = [
+        span(0, 300, call=0, caller=-1, name="train.py(30): main", kind="function", tid=1),
+        span(101, 170, call=1, caller=0, name="data.py(7): crop", kind="function", tid=1),
+        span(102, 169, call=2, caller=1, name="torch/_ops.py(5): call", kind="function", tid=1),
+        span(0, 300, call=3, caller=-1, name="other.py(1): wait", kind="function", tid=2),
+    ]
+    result = run(**GIVEN, cpu_ops=[op(0, 100, 170, "aten::cos")], python_calls=calls, largest=1)
+    (row,) = rows(result, "largest_gaps")
+    assert (row["host"], row["line"]) == ("aten::cos", "data.py(7): crop")
+    assert result.findings[1].message.endswith("(88% of the gap), in data.py(7): crop.")
+
+
+def test_without_calls_the_line_is_that_of_the_operator():
+    stack = "train.py(30): main;data.py(7): crop;/env/site-packages/torch/_ops.py(5): call"
+    result = run(**GIVEN, cpu_ops=[op(0, 100, 170, "aten::cos", stack=stack)], largest=1)
+    (row,) = rows(result, "largest_gaps")
+    assert row["line"] == "data.py(7): crop"
+
+
+def test_the_largest_gaps_of_real_traces_have_lines(real_data, converted):
+    name = "google_owlv2-large-patch14-ensemble__1016001.json.gz"
+    tables = converted(real_data / "kineto/tracelens/h100" / name)
+    result = idle.analyze.run(**{each: tables[each] for each in NAMES}, config=idle.Config())
+    gap = rows(result, "largest_gaps")[0]
+    assert gap["host"] == "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    assert gap["line"] == "scipy/ndimage/_interpolation.py(739): zoom"
 
 
 def test_unknown_launches_are_said():

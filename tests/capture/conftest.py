@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,41 +24,11 @@ DEFAULT = {
     "device": "cpu",
 }
 
-MISBEHAVING = '''
-"""A program that does, in its fourth step, what ``how`` says."""
-
-import json, os, signal, subprocess, sys, time
-from dataclasses import dataclass
-import profkit
-from profkit.workloads.base import Program
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Workload(Program):
-    how: str = ""
-
-
-def misbehave(how):
-    if how == "raise":
-        raise ValueError("the loss is not a number\\nsecond line")
-    if how == "exit":
-        sys.exit(7)
-    if how == "exhaust":
-        bytearray(1 << 60)
-    if how == "killed":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if how == "hang":
-        subprocess.Popen(["setsid", "--fork", "sleep", "86399"])
-        time.sleep(300)
-
-
-if __name__ == "__main__":
-    request = json.loads(sys.argv[2])
-    for index in profkit.steps(request["steps"], samples=2):
-        if index == 3:
-            print("in the fourth step")
-            misbehave(request["workload"]["how"])
-'''
+PROGRAMS = Path(__file__).parent / "programs"
+PLUGINS = {
+    "profkit.workloads": ("misbehaving", "accelerator", "grouped"),
+    "profkit.capture": ("dawdling",),
+}
 
 
 class Capture:
@@ -70,6 +41,11 @@ class Capture:
     @property
     def record(self) -> dict[str, Any]:
         return json.loads((self.folder / "capture.json").read_text())
+
+    def printed(self) -> set[str]:
+        """Return what the ranks printed of themselves."""
+        lines = (self.folder / "capture.log").read_text().splitlines()
+        return {line.partition("program: ")[2] for line in lines if "program: " in line}
 
     def steps(self, rank: int = 0) -> list[list[int]]:
         label = f"rank{rank}_dp{rank}_tp0_pp0"
@@ -97,7 +73,7 @@ def capture():
     ) -> Capture:
         out = folder / "results/runs/r/capture" / tool / "rep0"
         command = [*arguments(tool, out, settings, **behaviour), *flags]
-        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         return Capture(out, result)
 
     return made
@@ -105,20 +81,30 @@ def capture():
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install a package that provides a workload by entry point, for processes with this path."""
+    """Install a package that provides plugins by entry point, for processes with this path."""
     folder = tmp_path_factory.mktemp("site")
-    (folder / "misbehaving.py").write_text(MISBEHAVING)
-    info = folder / "misbehaving-1.dist-info"
+    info = folder / "programs-1.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: misbehaving\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[profkit.workloads]\nmisbehaving = misbehaving\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: programs\nVersion: 1\n")
+    lines = []
+    for group, names in PLUGINS.items():
+        lines += [f"[{group}]", *(f"{name} = {name}" for name in names)]
+        for name in names:
+            shutil.copy(PROGRAMS / f"{name}.py", folder)
+    (info / "entry_points.txt").write_text("\n".join(lines))
     return folder
 
 
 @pytest.fixture
-def misbehaving(installed: Path, monkeypatch: pytest.MonkeyPatch):
-    """Return a function from a misbehaviour to the behaviour of one rank that shows it."""
+def programs(installed: Path, monkeypatch: pytest.MonkeyPatch):
+    """Return a function from the name of a program, and its settings, to behaviour that runs it."""
     path = os.pathsep.join([str(installed), os.environ.get("PYTHONPATH", "")])
     monkeypatch.setenv("PYTHONPATH", path)
+    return lambda name, **settings: {"workload": {"name": name, **settings}}
+
+
+@pytest.fixture
+def misbehaving(programs: Any):
+    """Return a function from a misbehaviour to the behaviour of one rank that shows it."""
     alone = {"launcher": {"name": "python"}, "world_size": 1}
-    return lambda how: alone | {"workload": {"name": "misbehaving", "how": how}}
+    return lambda how: alone | programs("misbehaving", how=how)

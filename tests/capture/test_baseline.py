@@ -46,6 +46,7 @@ def test_the_record_says_what_was_asked_what_came_and_on_what(baseline):
     ]
     assert record["workload"]["model"] == {"name": "gpt_tiny", "family": "gpt"}
     assert record["warnings"] == []
+    assert 0 <= record["conditions"]["cpu"]["other_work_share"] <= 1
     assert "log_tail" not in record
     assert record["machine"]["cpu_count"] > 0
     assert {"profkit", "torch"} <= set(record["versions"])

@@ -1,10 +1,12 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from profkit.capture import base, py_spy
+from profkit.capture import base
 from profkit.capture.base import Rank
+from profkit.capture.harness import permissions
 from profkit.capture.py_spy import Capture
 
 OUT = Path("/out")
@@ -42,13 +44,14 @@ def test_it_says_when_the_binary_is_missing(monkeypatch, tmp_path):
     assert Capture.unavailable() == "py-spy is not installed; pip install py-spy"
 
 
-def test_it_says_when_the_kernel_forbids_tracing(monkeypatch, tmp_path):
-    scope = tmp_path / "ptrace_scope"
-    monkeypatch.setattr(py_spy, "_PTRACE_SCOPE", scope)
-    scope.write_text("1\n")
-    assert Capture.unavailable() == ""
-    scope.write_text("3\n")
-    assert Capture.unavailable().startswith("kernel.yama.ptrace_scope is 3")
+@pytest.mark.parametrize(("scope", "reason"), [(1, ""), (3, "kernel.yama.ptrace_scope is 3")])
+def test_it_says_when_the_kernel_forbids_tracing(monkeypatch, scope, reason):
+    monkeypatch.setattr(permissions, "ptrace_scope", lambda _: scope)
+    assert Capture.unavailable().partition(",")[0] == reason
+
+
+def test_it_says_which_version_is_installed():
+    assert re.fullmatch(r"\d+\.\d+(\.\d+)?", Capture.version())
 
 
 @pytest.fixture(scope="module")

@@ -140,3 +140,14 @@ def test_all_of_pytorchs_settings_are_accepted_by_pytorch(tmp_path):
         experimental=Experimental(verbose=True, profile_all_threads=True),
     )
     assert tool.profiler(tmp_path, Rank()).with_modules is True
+
+
+def test_a_trace_that_does_not_fit_on_the_disk_is_no_trace(capture, small_disk, tmp_path):
+    disk = small_disk(tmp_path / "disk", 2)
+    alone = {"launcher": {"name": "python"}, "world_size": 1, "steps": 4}
+    failed = capture("torch_profiler", disk, {"schedule": "early"}, **alone)
+    record = failed.record
+    assert record["status"] == "error"
+    assert "could not write its trace" in record["reason"] or "no space" in record["reason"]
+    assert list(failed.folder.glob("*.pt.trace.json*")) == []
+    assert len(failed.steps()) >= 2

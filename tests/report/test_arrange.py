@@ -200,6 +200,34 @@ def test_tables_and_charts_are_placed_by_position_and_keep_raw_values():
     assert shown.sections[0].charts == (0,)
 
 
+def test_ranks_have_the_names_of_their_files_in_tables_charts_and_evidence():
+    columns = ("rank", "slowest_rank", "calls_per_rank")
+    rows = ((0, 1, 1), (1, 2, 0), (None, -1, 1))
+    finding = replace(found(Severity.WARN, "slow"), evidence={"rank": 1, "step": 1})
+    result = Result(
+        tables={"by_rank": Table(title="Ranks", columns=columns, rows=rows)}, findings=(finding,)
+    )
+    capture = sources.Captured(
+        tool="baseline",
+        repeat=0,
+        attempt=1,
+        status="ok",
+        ranks=("rank0_dp0_tp0_pp0", "rank1_dp0_tp1_pp0"),
+    )
+    # A rank that was killed keeps the name that it began with.
+    failed = replace(capture, repeat=1, status="error", ranks=("rank1_dp1_tp0_pp0",))
+    shown = arranged(replace(run("a", result), captures=(capture, failed))).runs[0]
+    assert shown.drawn.tables[0].rows == (
+        ("rank0_dp0_tp0_pp0", "rank1_dp0_tp1_pp0", 1),
+        ("rank1_dp0_tp1_pp0", 2, 0),
+        (None, -1, 1),
+    )
+    assert shown.sections[0].findings[0].evidence == (
+        view.Item(label="Rank", value="rank1_dp0_tp1_pp0", unit="id"),
+        view.Item(label="Step", value=1, unit="id"),
+    )
+
+
 def test_a_table_that_does_not_fit_is_cut_and_its_chart_says_so():
     rows = tuple((f"kernel {index}", index) for index in range(1000))
     table = Table(title="Rows", columns=("name", "total_ns"), rows=rows)
@@ -277,6 +305,19 @@ def test_the_same_remark_of_several_runs_is_made_once():
             ),
         ),
     )
+
+
+def test_what_the_machine_did_during_captures_is_remarked_on_once():
+    busy = {"cpu": {}, "warnings": ["other processes took more than 10% of the CPUs' time"]}
+    captured = tuple(
+        sources.Captured(
+            tool="baseline", repeat=repeat, status="ok", folder=f"rep{repeat}", conditions=busy
+        )
+        for repeat in range(2)
+    )
+    (remark,) = arranged(replace(run("a"), captures=captured)).remarks
+    assert remark.text == "other processes took more than 10% of the CPUs' time"
+    assert [each.files for each in remark.places] == [("rep0", "rep1")]
 
 
 def test_names_of_files_become_quoted_relative_links_and_never_schemes():

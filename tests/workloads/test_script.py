@@ -54,6 +54,15 @@ def test_a_script_finds_its_arguments_and_the_modules_beside_it(here):
     assert (here / "told").read_text() == repr(told)
 
 
+def test_a_script_gets_what_the_launcher_hands_in_after_its_own_arguments(here, monkeypatch):
+    """As deepspeed would start it."""
+    monkeypatch.setenv("PROFKIT_ARGUMENTS", '["--local_rank=1"]')
+    (here / "train.py").write_text(TELLING)
+    run(Workload(command="train.py --steps 3"))
+    told = ["__main__", str(here / "train.py"), "--steps", "3", "--local_rank=1", str(here)]
+    assert (here / "told").read_text() == repr(told)
+
+
 def test_a_module_is_run_as_python_would(here):
     (here / "package").mkdir()
     (here / "package" / "__init__.py").touch()

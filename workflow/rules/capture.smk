@@ -16,6 +16,7 @@ for tool in dag.captured_tools:
             threads: dag.capture_threads(workflow.cores)
             resources:
                 timeout_s=int(dag.plan.timeout_s),
+                memory_limit_mb=dag.plan.memory_limit_mb,
             params:
                 tool=tool,
                 repeat=repeat,
@@ -26,6 +27,7 @@ for tool in dag.captured_tools:
             shell:
                 "profkit capture {params.tool} --out {params.out} --repeat {params.repeat}"
                 " --attempt {params.attempt} --timeout {resources.timeout_s}"
+                " --memory-limit-mb {resources.memory_limit_mb}"
                 " --settings {params.settings:q} --workload {params.workload:q} > {log} 2>&1"
 
 

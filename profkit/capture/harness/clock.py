@@ -209,7 +209,9 @@ def collect(out: Path) -> None:
         lines = [line for line in part.read_text().splitlines(keepends=True) if line[-1] == "\n"]
         if lines:
             header, *steps = map(json.loads, lines)
-            document = {"schema_version": SCHEMA_VERSION, **header, "steps": steps}
+            # The file has its final name by now.
+            label = part.name.removesuffix(_PART)
+            document = {"schema_version": SCHEMA_VERSION, **header, "label": label, "steps": steps}
             path = part.with_name(part.name.removesuffix(_PART) + ".steps.json")
             path.write_text(json.dumps(document) + "\n")
         part.unlink()

@@ -5,16 +5,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
 from profkit.capture.harness import lifetime
 
-_LOOK_S = 1.0
-_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Memory can fill by gigabytes a second.
+_LOOK_S = 0.2
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that ask a process to end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,16 +29,26 @@ class Ended:
     timed_out: bool = False
     """Whether it was killed because it took too long."""
 
+    stopped: str = ""
+    """Why it was killed, if the watch said so."""
+
     survivors: tuple[int, ...] = ()
     """Processes that could not be killed."""
 
 
-def launch(
-    command: Sequence[str], environment: Mapping[str, str], log: Path, timeout_s: float, mark: str
+def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may live
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    log: Path,
+    timeout_s: float,
+    mark: str,
+    cwd: str = "",
+    watch: Callable[[], str] = str,
 ) -> Ended:
-    """Run `command` with its output in `log`, at most for `timeout_s`.
+    """Run `command` in folder `cwd` (here, if "") with its output in `log`, at most `timeout_s`.
 
-    When this returns or raises, every process that was started is gone; `mark` is a text in the
+    `watch` is called all the while; once it returns a reason, the command is killed for it. When
+    this returns or raises, every process that was started is gone; `mark` is a text in the
     environment of all of them. Raises SystemExit when this process is told to stop.
     """
     lifetime.adopt_orphans()
@@ -49,31 +61,34 @@ def launch(
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **environment},
+                cwd=cwd or None,
                 # Ctrl-C in a terminal reaches a whole process group; ranks are to be ended here.
                 start_new_session=True,
                 preexec_fn=lifetime.die_with_parent,  # noqa: PLW1509 - one thread only
             )
-            code, timed_out = _waited(process, timeout_s)
+            ended = _waited(process, timeout_s, watch)
         finally:
             # A second signal must not stop the killing half-way.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
             survivors = lifetime.end_all(mark, spared)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return Ended(exit_code=code, timed_out=timed_out, survivors=tuple(survivors))
+    return replace(ended, survivors=tuple(survivors))
 
 
-def _waited(process: "subprocess.Popen[bytes]", timeout_s: float) -> tuple[int, bool]:
-    """Return the exit status, and whether it had to be forced."""
-    deadline = time.monotonic() + timeout_s
-    while (left := deadline - time.monotonic()) > 0:
+def _waited(
+    process: "subprocess.Popen[bytes]", timeout_s: float, watch: Callable[[], str]
+) -> Ended:
+    """Return the exit status, and why it had to be forced if it had to."""
+    deadline, stopped = time.monotonic() + timeout_s, ""
+    while (left := deadline - time.monotonic()) > 0 and not (stopped := watch()):
         try:
-            return process.wait(min(left, _LOOK_S)), False
+            return Ended(exit_code=process.wait(min(left, _LOOK_S)))
         except subprocess.TimeoutExpired:
             # Between us and Snakemake is a shell, which hears nothing of its being killed.
             if lifetime.is_owner_gone():
                 sys.exit("the process that asked for this capture has ended")
     process.kill()
-    return process.wait(), True
+    return Ended(exit_code=process.wait(), timed_out=not stopped, stopped=stopped)
 
 
 @contextmanager
@@ -84,7 +99,7 @@ def _stoppable() -> Iterator[None]:
         del frame
         sys.exit(128 + signum)
 
-    before = {signum: signal.signal(signum, stop) for signum in _STOPS}
+    before = {signum: signal.signal(signum, stop) for signum in STOPS}
     try:
         yield
     finally:

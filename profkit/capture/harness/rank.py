@@ -2,6 +2,7 @@
 
 import faulthandler
 import gc
+import json
 import os
 import runpy
 import sys
@@ -11,12 +12,15 @@ from contextlib import AbstractContextManager, nullcontext
 
 from profkit import marks, registry
 from profkit.capture.base import Bystander, Rank, Recorder, Session, Tool, Wrapper, executable
-from profkit.capture.harness import lifetime
+from profkit.capture.harness import lifetime, naming, notes
 from profkit.capture.harness.clock import StepClock
-from profkit.capture.harness.outcome import leave_error
+from profkit.capture.harness.coordinates import Witness
+from profkit.capture.harness.outcome import has_failed, leave_error
+from profkit.capture.harness.patience import be_patient
 from profkit.capture.harness.spec import Spec, rank_of, received
 from profkit.errors import ProfkitError
 from profkit.settings import known
+from profkit.workloads.base import HANDED_IN
 
 PROGRAM = ("-m", "profkit.capture.harness.rank")
 """Arguments of Python that the launcher starts on each rank."""
@@ -24,15 +28,20 @@ PROGRAM = ("-m", "profkit.capture.harness.rank")
 _WRAPPED = "PROFKIT_WRAPPED"
 # A rank that hangs says where, just before it is killed.
 _LAST_WORDS_S = 1.0
+_LOOK_S = 0.1
 
 
 def main() -> None:
     """Run this rank of the capture that the environment describes."""
     lifetime.die_with_parent()
-    spec, rank = received(os.environ), rank_of(os.environ)
+    spec = received(os.environ)
+    rank = rank_of(os.environ, spec.parallel)
+    # Kept for the workload, also through a wrapper: deepspeed hands in --local_rank.
+    os.environ.setdefault(HANDED_IN, json.dumps(sys.argv[1:]))
     try:
         tool = spec.load_tool()
-        if isinstance(tool, Wrapper) and _WRAPPED not in os.environ:
+        is_wrapped = isinstance(tool, Wrapper) and spec.looks_at(rank, tool)
+        if isinstance(tool, Wrapper) and is_wrapped and _WRAPPED not in os.environ:
             os.environ[_WRAPPED] = "1"
             binary, *arguments = tool.command([sys.executable, *PROGRAM], spec.folder, rank)
             # Replaced, not started: signals and exit status pass between launcher and tool.
@@ -56,23 +65,44 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
     """Run the workload with the step clock, and with `tool` if it records from inside."""
     faulthandler.dump_traceback_later(max(spec.deadline_s - time.time() - _LAST_WORDS_S, 0.1))
     progress = {"run": spec.run, "tool": spec.tool, "repeat": spec.repeat, "total": spec.steps}
+    is_profiled = spec.looks_at(rank, tool)
+    witness = Witness(rank, spec.parallel, lambda: be_patient(spec, tool))
     with (
         _recording(spec, rank, tool) as recorder,
         StepClock(spec.folder, rank, recorder, progress) as clock,
     ):
-        marks.listen(clock, markers=_markers() if tool.markers else ())
+        marks.listen(witness, clock, markers=_markers() if tool.markers and is_profiled else ())
         # A process that the workload forks, such as a DataLoader's worker, is no rank.
         os.register_at_fork(after_in_child=marks.listen)
         run_workload(spec)
+        told = witness.told()
+    if told.doubt:
+        notes.leave(spec.folder, rank, told.doubt)
+    naming.leave(spec.folder, rank, told)
+    if not is_profiled:
+        _wait_for_profiled(spec, tool)
     faulthandler.cancel_dump_traceback_later()
     # Spares the interpreter a last walk over torch's objects: half a second of each capture.
     gc.freeze()
 
 
 def _recording(spec: Spec, rank: Rank, tool: Tool) -> AbstractContextManager[Recorder]:
-    if isinstance(tool, Session):
+    if isinstance(tool, Session) and spec.looks_at(rank, tool):
         return tool.record(spec.folder, rank)
     return nullcontext(Bystander())
+
+
+def _wait_for_profiled(spec: Spec, tool: Tool) -> None:
+    """Wait for the ranks that are looked at, which write their files after the last step.
+
+    The ranks hold connections to one another, and one of them the store of all addresses: who
+    leaves earlier takes those down under the feet of the others.
+    """
+    awaited = [each for each in spec.ranks() if spec.looks_at(each, tool)]
+    while not all(naming.has_left(spec.folder, each) for each in awaited):
+        if has_failed(spec.folder):
+            return
+        time.sleep(_LOOK_S)
 
 
 def _markers() -> tuple[marks.Marker, ...]:

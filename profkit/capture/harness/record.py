@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from profkit.files import write_atomically
+from profkit.records import read_capture
 
 NAME = "capture.json"
 LOG = "capture.log"
 SCHEMA_VERSION = 1
 _TAIL_LINES = 40
 _TAIL_BYTES = 64 << 10
-_OURS = re.compile(r"rank\d+_dp\d+_tp\d+_pp\d+\..+|capture\.(json|log)")
+# A capture that was killed leaves the room that it kept, or half a record under another name.
+_OURS = re.compile(
+    r"rank\d+_dp\d+_tp\d+_pp\d+\..+|capture(\.node\d+|\.begun)?\.(json|log)"
+    r"|\.room|\.capture\.json\.\d+"
+)
 
 
 def earlier_warning(out: Path) -> list[str]:
@@ -22,10 +27,20 @@ def earlier_warning(out: Path) -> list[str]:
     path = out / NAME
     if not path.is_file():
         return []
-    record = json.loads(path.read_text())
+    record = read_capture(path)
     if record["status"] == "ok":
         return []
     return [f"attempt {record['attempt']} ended as {record['status']}: {record['reason']}"]
+
+
+def siblings(out: Path) -> list[dict[str, Any]]:
+    """Return the good records of the same run's other captures with any conditions in them."""
+    paths = [path for path in out.parents[1].glob(f"*/rep*/{NAME}") if path.parent != out]
+    return [
+        each
+        for each in map(read_capture, sorted(paths))
+        if each["status"] == "ok" and each.get("conditions")
+    ]
 
 
 def clear(out: Path) -> None:

@@ -1,82 +1,275 @@
 """Make one capture: check it, start it, wait, judge it, and leave its record."""
 
+import os
+import socket
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from profkit.capture.base import Tool
-from profkit.capture.harness import clock, facts, notes, outcome, record
+from profkit.capture.base import Rank, Tool
+from profkit.capture.harness import (
+    clock,
+    conditions,
+    container,
+    facts,
+    lifetime,
+    memory,
+    naming,
+    nodes,
+    notes,
+    outcome,
+    record,
+    secrecy,
+    source,
+    space,
+)
 from profkit.capture.harness.launch import Ended, launch
 from profkit.capture.harness.outcome import Outcome
 from profkit.capture.harness.rank import PROGRAM
 from profkit.capture.harness.spec import Spec, exported
+from profkit.capture.launchers.base import Node, RankLauncher
 from profkit.errors import ConfigError
 
+# How long a host may take longer to end than the first one: its tool may still write its files.
+_OTHERS_S = 120.0
+# After a failure they fail as well, or have never come.
+_OTHERS_AFTER_FAILURE_S = 10.0
 
-def run(spec: Spec, timeout_s: float) -> Outcome:
-    """Capture what `spec` says and write ``capture.json``; a failure is an outcome like others.
 
-    Raises `ConfigError` for settings that do not fit, and SystemExit when told to stop; then
-    there is no record.
-    """
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """One capture on this host."""
+
+    spec: Spec
+    tool: Tool
+    launcher: RankLauncher
+    node: Node
+    timeout_s: float
+
+    @property
+    def command(self) -> list[str]:
+        """The command line that starts the ranks, as it is without a container."""
+        return self.launcher.command(PROGRAM, len(self.spec.ranks()), self.node)
+
+    def unavailable(self) -> str:
+        """Return why the tool cannot run; what an image holds shows when it runs."""
+        inside = self.launcher.container.engine != "none"
+        return "" if inside else self.tool.unavailable()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Left:
+    """What the ranks of all hosts left."""
+
+    ended: Ended
+    outcome: Outcome
+    ranks: list[Rank]
+    named_by: list[str]
+    reports: list[nodes.Report]
+    conditions: dict[str, Any]
+    dropped: list[str]
+    """Files that were removed because the disk was full."""
+
+
+def prepared(spec: Spec, timeout_s: float) -> Job:
+    """Return the capture that `spec` says; raises `ConfigError` for settings that do not fit."""
     tool, launcher = spec.load_tool(), spec.load_launcher()
-    ranks, steps = spec.ranks(), spec.steps
-    unfit = tool.check(steps) if steps > 0 else ""
-    if reason := launcher.check(len(ranks)) or unfit:
+    unfit = tool.check(spec.steps) if spec.steps > 0 else ""
+    if reason := launcher.check(len(spec.ranks())) or unfit:
         raise ConfigError(f"{spec.tool}: {reason}")
-    spec.folder.mkdir(parents=True, exist_ok=True)
+    node = nodes.here(os.environ, launcher.hosts)
+    return Job(spec=spec, tool=tool, launcher=launcher, node=node, timeout_s=timeout_s)
+
+
+def run(job: Job) -> Outcome:
+    """Capture, and write ``capture.json``; a failure is an outcome like others.
+
+    On hosts but the first, start this host's ranks and leave a report for the first. Raises
+    SystemExit when told to stop; then there is no record.
+    """
+    job.spec.folder.mkdir(parents=True, exist_ok=True)
+    return _assist(job) if job.node.rank else _captured(job)
+
+
+def _captured(job: Job) -> Outcome:
+    """Capture, and write the record."""
     started, before_s = datetime.now(UTC), time.monotonic()
-    command = launcher.command(PROGRAM, len(ranks))
-    warnings = record.earlier_warning(spec.folder)
-    ended, result = None, Outcome(status="unavailable", reason=tool.unavailable())
+    out = job.spec.folder
+    warnings = [*record.earlier_warning(out), *job.launcher.warnings()]
+    left, result = None, Outcome(status="unavailable", reason=job.unavailable())
     if not result.reason:
-        ended, result = _captured(spec, tool, command, timeout_s)
-        warnings += notes.collect(spec.folder)
-        warnings += [f"process {pid} could not be killed" for pid in ended.survivors]
+        record.clear(out)
+        with nodes.beginning(out):
+            left = _left(job)
+        result = left.outcome
+        warnings += _warnings(job, left)
     about = {
-        **_asked(spec, tool),
         **asdict(result),
-        "command": command,
         "started": started.isoformat(),
-        "ended": datetime.now(UTC).isoformat(),
         "elapsed_s": round(time.monotonic() - before_s, 3),
-        "exit_code": None if ended is None else ended.exit_code,
-        "ranks": [rank.label for rank in ranks],
-        "files": record.files(spec.folder),
+        "exit_code": None if left is None else left.ended.exit_code,
+        "ranks_named_by": [] if left is None else left.named_by,
+        "nodes": [] if left is None else [asdict(each) for each in left.reports],
         "warnings": warnings,
-        "machine": facts.machine(),
-        "versions": facts.versions(),
+        "conditions": {} if left is None else left.conditions,
     }
-    if result.status != "ok":
-        about["log_tail"] = record.tail(spec.folder / record.LOG)
-    record.write(spec.folder, about)
+    _leave(job, about, job.spec.ranks() if left is None else left.ranks)
     return result
 
 
-def _captured(
-    spec: Spec, tool: Tool, command: Sequence[str], timeout_s: float
-) -> tuple[Ended, Outcome]:
-    """Run the command and judge what it left."""
-    record.clear(spec.folder)
-    # Without buffers, what a killed process printed is in the log.
-    spec = replace(spec, deadline_s=time.time() + timeout_s)
-    environment = {**exported(spec), "PYTHONUNBUFFERED": "1"}
-    log = spec.folder / record.LOG
-    ended = launch(command, environment, log, timeout_s, spec.token)
+def lost(job: Job, signum: int, started: datetime) -> Outcome:
+    """Clean up after a capture whose process was killed by `signum`, and write its record."""
+    spec = job.spec
+    survivors = lifetime.end_all(spec.token, ())
+    spec.folder.mkdir(parents=True, exist_ok=True)
+    space.release(spec.folder)
+    nodes.forget(spec.folder)
+    ranks, named_by = naming.settle(spec.folder, spec.ranks())
     clock.collect(spec.folder)
-    labels = [rank.label for rank in spec.ranks()]
-    missing = outcome.missing_files(tool, spec.folder, labels)
-    error, text = outcome.first_error(spec.folder), "\n".join(record.tail(log))
-    return ended, outcome.judged(ended, timeout_s, error, text, missing)
+    reason = f"the process that captures was killed by signal {signum}; the ranks were ended"
+    result = Outcome(status="error", reason=reason)
+    about = {
+        **asdict(result),
+        "started": started.isoformat(),
+        "elapsed_s": round((datetime.now(UTC) - started).total_seconds(), 3),
+        "exit_code": -signum,
+        "ranks_named_by": named_by,
+        "nodes": [],
+        "warnings": [
+            *notes.collect(spec.folder),
+            *secrecy.guard(spec.folder, job.tool),
+            *(f"process {pid} could not be killed" for pid in survivors),
+        ],
+        "conditions": {},
+    }
+    _leave(job, about, ranks)
+    return result
 
 
-def _asked(spec: Spec, tool: Tool) -> dict[str, Any]:
+def _leave(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> None:
+    """Write the record, with what is the same for every capture added to what `about` says."""
+    out = job.spec.folder
+    if about["status"] != "ok":
+        about["log_tail"] = record.tail(out / record.LOG)
+    same = {
+        "command": container.wrapped(job.command, job.launcher, job.spec, job.node),
+        "ended": datetime.now(UTC).isoformat(),
+        "ranks": [rank.label for rank in ranks],
+        "profiled": [rank.label for rank in ranks if job.spec.looks_at(rank, job.tool)],
+        "files": record.files(out),
+        "machine": facts.machine(),
+        "versions": facts.versions(job.tool),
+        "environment": facts.environment(),
+        **source.described(job.spec.workload),
+    }
+    record.write(out, secrecy.masked({**_asked(job), **about, **same}))
+
+
+def _left(job: Job) -> Left:
+    """Run the command, gather what the hosts left, and judge it."""
+    spec, out = job.spec, job.spec.folder
+    ended, readings, is_full = _started(job)
+    within_s = _OTHERS_AFTER_FAILURE_S if ended.exit_code else _OTHERS_S
+    reports, absent = nodes.gathered(out, job.launcher.hosts, spec.attempt, within_s)
+    ranks, named_by = naming.settle(out, spec.ranks())
+    dropped = space.drop_unfinished(out, [rank.label for rank in ranks]) if is_full else []
+    clock.collect(out)
+    labels = {rank.label: spec.looks_at(rank, job.tool) for rank in ranks}
+    missing = outcome.missing_files(job.tool, out, labels)
+    error, text = outcome.first_error(out), "\n".join(record.tail(out / record.LOG))
+    worst = max([ended, *(_as_ended(each) for each in reports)], key=_severity)
+    result = outcome.judged(worst, job.timeout_s, error or absent, text, missing)
+    if is_full:
+        result = Outcome(status="error", reason=f"no space is left on the disk of {out}")
+    return Left(
+        ended=ended,
+        outcome=result,
+        ranks=ranks,
+        named_by=named_by,
+        reports=reports,
+        conditions=readings,
+        dropped=dropped,
+    )
+
+
+def _started(job: Job) -> tuple[Ended, dict[str, Any], bool]:
+    """Start this host's ranks and wait; return the end, the conditions, and if the disk is full."""
+    # Without buffers, what a killed process printed is in the log.
+    spec = replace(job.spec, deadline_s=time.time() + job.timeout_s)
+    environment = {**job.launcher.variables, **exported(spec), "PYTHONUNBUFFERED": "1"}
+    out, cwd = spec.folder, job.launcher.cwd
+    log = nodes.log(out, out / record.LOG, job.node.rank)
+    limit = memory.Limit(limit_mb=spec.memory_limit_mb, at_first=memory.available())
+    with (
+        space.kept(out),
+        conditions.watched() as machine,
+        container.ended(job.launcher, spec, job.node),
+    ):
+
+        def watch() -> str:
+            machine.look()
+            return limit.exceeded(memory.available())
+
+        command = container.wrapped(job.command, job.launcher, spec, job.node)
+        ended = launch(command, environment, log, job.timeout_s, spec.token, cwd, watch)
+        is_full, readings = space.is_full(out), machine.summary()
+    earlier = [each["conditions"] for each in record.siblings(out)]
+    readings["warnings"] = conditions.warnings(readings, earlier)
+    return ended, readings, is_full
+
+
+def _warnings(job: Job, left: Left) -> list[str]:
+    """Return what a reader of the capture has to know."""
+    out = job.spec.folder
+    killing = [f"process {pid} could not be killed" for pid in _survivors(left)]
+    removed = [
+        f"removed, as the disk was full when it was written: {name}" for name in left.dropped
+    ]
+    return [*notes.collect(out), *secrecy.guard(out, job.tool), *killing, *removed]
+
+
+def _assist(job: Job) -> Outcome:
+    """Start this host's ranks, and leave a report for the first host."""
+    reason = job.unavailable()
+    if not reason and not nodes.has_begun(job.spec.folder, job.timeout_s):
+        reason = f"the first host has not begun within {job.timeout_s:g} s"
+    ended = Ended(exit_code=127) if reason else _started(job)[0]
+    report = nodes.Report(
+        node=job.node.rank,
+        attempt=job.spec.attempt,
+        hostname=socket.gethostname(),
+        **asdict(ended),
+    )
+    nodes.leave(job.spec.folder, report)
+    failed = reason or (f"exit status {ended.exit_code}" if ended.exit_code else "")
+    return Outcome(status="error" if failed else "ok", reason=failed)
+
+
+def _as_ended(report: nodes.Report) -> Ended:
+    return Ended(
+        exit_code=report.exit_code,
+        timed_out=report.timed_out,
+        stopped=report.stopped,
+        survivors=report.survivors,
+    )
+
+
+def _severity(ended: Ended) -> tuple[bool, bool]:
+    return ended.timed_out, ended.exit_code != 0
+
+
+def _survivors(left: Left) -> list[int]:
+    theirs = [pid for each in left.reports for pid in each.survivors]
+    return [*left.ended.survivors, *theirs]
+
+
+def _asked(job: Job) -> dict[str, Any]:
     return {
-        "tool": spec.tool,
-        "repeat": spec.repeat,
-        "attempt": spec.attempt,
-        "settings": asdict(tool),
-        "workload": spec.workload,
+        "tool": job.spec.tool,
+        "repeat": job.spec.repeat,
+        "attempt": job.spec.attempt,
+        "settings": asdict(job.tool),
+        "workload": job.spec.workload,
     }

@@ -8,8 +8,10 @@ from typing import Any
 
 from profkit.capture import tool as tool_named
 from profkit.capture.base import Rank, Tool
+from profkit.capture.harness.coordinates import placed
 from profkit.capture.launchers import launcher as launcher_named
 from profkit.capture.launchers.base import RankLauncher
+from profkit.parallel import Parallel
 from profkit.settings import checked
 from profkit.workloads import program
 
@@ -39,6 +41,9 @@ class Spec:
     deadline_s: float = 0.0
     """Unix time at which what still runs is killed."""
 
+    memory_limit_mb: int = 0
+    """Memory that all ranks together may take, in MB; 0 is all that there is."""
+
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings of the tool."""
 
@@ -65,10 +70,19 @@ class Spec:
         """Number of steps that the workload will run, -1 if it does not say."""
         return program(self.workload).total_steps(int(self.workload.get("steps", -1)))
 
+    @property
+    def parallel(self) -> Parallel:
+        """How the program lays out its ranks, as far as the configuration says."""
+        return checked("parallel", Parallel, self.workload.get("parallel", {}))
+
     def ranks(self) -> list[Rank]:
-        """Return every rank of the run."""
-        size = int(self.workload.get("world_size", 1))
-        return [placed(index, size, index) for index in range(size)]
+        """Return every rank of the run, named as the configuration says."""
+        size, parallel = int(self.workload.get("world_size", 1)), self.parallel
+        return [placed(index, size, index, parallel) for index in range(size)]
+
+    def looks_at(self, rank: Rank, tool: Tool) -> bool:
+        """Say whether `tool` records `rank`, which else only keeps time."""
+        return tool.looks_at(rank.rank, rank.world_size, self.parallel)
 
     def load_tool(self) -> Tool:
         """Return the tool with its settings; raises `ConfigError` if they do not fit."""
@@ -90,15 +104,10 @@ def received(environment: Mapping[str, str]) -> Spec:
     return Spec(**json.loads(environment[VARIABLE]))
 
 
-def rank_of(environment: Mapping[str, str]) -> Rank:
+def rank_of(environment: Mapping[str, str], parallel: Parallel) -> Rank:
     """Return this process's place, as torchrun and other launchers say it."""
     rank, size, local = (
         int(environment.get(name, default))
         for name, default in (("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0"))
     )
-    return placed(rank, size, local)
-
-
-def placed(rank: int, world_size: int, local_rank: int) -> Rank:
-    """Return the rank with its coordinates: all ranks are data-parallel replicas."""
-    return Rank(rank=rank, world_size=world_size, local_rank=local_rank, dp=rank)
+    return placed(rank, size, local, parallel)

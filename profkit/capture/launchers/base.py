@@ -1,20 +1,134 @@
 """The contract of a launcher: a settings dataclass that composes one command line."""
 
+import re
+import shutil
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
 
+from pydantic import Field, PositiveInt
+
+from profkit.capture.launchers._container import Container
+from profkit.errors import ConfigError
 from profkit.settings import Settings
+
+_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(API|ACCESS|PRIVATE|_)KEY", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    """Which of the hosts of a run this is, and where their ranks meet."""
+
+    rank: int = 0
+    """Number of the host, from 0; the first one writes the record of the capture."""
+
+    address: str = ""
+    """Name of the first host; "" if nobody said it."""
+
+    port: int = 0
+    """Port on the first host where the ranks meet."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RankLauncher(Settings):
     """Starts a Python program once per rank, with RANK, LOCAL_RANK and WORLD_SIZE set."""
 
+    python: str = ""
+    """Python that runs the ranks and has profkit installed; empty takes the one of profkit."""
+
+    env: dict[str, Annotated[str, Field(coerce_numbers_to_str=True)]] = field(default_factory=dict)
+    """Environment variables of the ranks beside those that profkit itself was started with."""
+
+    cwd: str = ""
+    """Folder that the ranks start in; empty takes the one that profkit was started in."""
+
+    extra: tuple[str, ...] = ()
+    """Flags of the launcher passed through unread, for what the other settings leave out."""
+
+    container: Container = field(default_factory=Container)
+    """Image that the launcher, the ranks and the tools run in."""
+
+    @property
+    def interpreter(self) -> str:
+        """The Python that the command line begins with."""
+        if self.container.engine != "none":
+            return self.container.python
+        return self.python or sys.executable
+
+    @property
+    def folder(self) -> Path:
+        """Folder that the ranks start in."""
+        return Path(self.cwd or Path.cwd()).resolve()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What the environment of the ranks has more than that of profkit."""
+        return self.env
+
+    @property
+    def hosts(self) -> int:
+        """Number of hosts that the ranks run on."""
+        return 1
+
     def check(self, world_size: int) -> str:
         """Return why this launcher cannot start `world_size` ranks, or "" if it can."""
         del world_size
-        return ""
+        if not self.folder.is_dir():
+            return f"cwd: no such folder: {self.cwd}"
+        if self.container.engine == "none" and not shutil.which(self.interpreter):
+            return f"python: no such program: {self.python}"
+        return self.container.check()
 
-    def command(self, program: Sequence[str], world_size: int) -> list[str]:
-        """Return the command line that starts `program` (arguments of Python) on each rank."""
+    def command(self, program: Sequence[str], world_size: int, node: Node) -> list[str]:
+        """Return the command line that starts `program` (arguments of Python) on this host.
+
+        It starts the ranks of `node`, which together with the other hosts make `world_size`.
+        """
         raise NotImplementedError
+
+    def warnings(self) -> list[str]:
+        """Return what the user should know about these settings."""
+        return [
+            f"launcher.env.{name} looks like a secret, and configurations are written into "
+            "results/: export it in the shell instead, ranks inherit it"
+            for name in self.env
+            if _SECRET.search(name)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Distributed(RankLauncher):
+    """A launcher of several ranks, on one host or on several with as many ranks each."""
+
+    nnodes: PositiveInt = 1
+    """Number of hosts; profkit has to be started on each, see `across`."""
+
+    across: tuple[str, ...] = ()
+    """Command that starts what follows it once on each host, such as ``srun`` with its flags;
+    empty if you start the same ``profkit capture`` on each host yourself."""
+
+    @property
+    def hosts(self) -> int:
+        """See `RankLauncher.hosts`."""
+        return self.nnodes
+
+    def check(self, world_size: int) -> str:
+        """See `RankLauncher.check`."""
+        if world_size % self.nnodes:
+            return f"{world_size} ranks cannot be spread evenly over nnodes={self.nnodes} hosts"
+        return RankLauncher.check(self, world_size)
+
+    def met(self, address: str, port: int, node: Node) -> tuple[str, int]:
+        """Return where the hosts meet: as set here, or as the environment says.
+
+        Raises `ConfigError` if neither says it.
+        """
+        address, port = address or node.address, port or node.port
+        if self.nnodes > 1 and not (address and port):
+            raise ConfigError(
+                f"launcher: {self.nnodes} hosts need a place to meet",
+                hint="export MASTER_ADDR and MASTER_PORT on each, or set launcher.across",
+            )
+        return address or "127.0.0.1", port

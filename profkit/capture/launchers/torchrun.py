@@ -1,28 +1,47 @@
-"""torchrun on this host: one process per rank, all stopped when one fails."""
+"""torchrun: one process per rank, all stopped when one fails, on one host or several."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from profkit.capture.launchers.base import RankLauncher
+from pydantic import PositiveInt
+
+from profkit.capture.launchers.base import Distributed, Node
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Launcher(RankLauncher):
+class Launcher(Distributed):
     """Start the ranks with ``torch.distributed.run`` of the torch that is profiled."""
 
+    rdzv_backend: Literal["c10d", "static", "etcd-v2", "etcd"] = "c10d"
+    """Who brings the hosts together; c10d needs no further service, static no election."""
+
     rdzv_endpoint: str = ""
-    """``host:port`` where the ranks meet; empty lets torchrun take a free port by itself."""
+    """``host:port`` where the hosts meet; empty takes MASTER_ADDR and MASTER_PORT of the
+    environment, and on a single host a free port."""
 
-    extra: tuple[str, ...] = ()
-    """Flags of torchrun passed through unread, for what the settings above leave out."""
+    rdzv_id: str = "profkit"
+    """Name of the meeting; hosts with another name stay apart."""
 
-    def command(self, program: Sequence[str], world_size: int) -> list[str]:
+    join_timeout_s: PositiveInt = 300
+    """Seconds that a host waits for the others before it gives up."""
+
+    def command(self, program: Sequence[str], world_size: int, node: Node) -> list[str]:
         """See `RankLauncher.command`."""
-        # A fixed port would let two captures on one host disturb each other.
-        meet = ["--standalone"]
-        if self.rdzv_endpoint:
-            meet = ["--rdzv-backend=c10d", f"--rdzv-endpoint={self.rdzv_endpoint}"]
-        ranks = f"--nproc-per-node={world_size}"
-        torchrun = [sys.executable, "-m", "torch.distributed.run"]
-        return [*torchrun, *meet, ranks, *self.extra, *program]
+        torchrun = [self.interpreter, "-m", "torch.distributed.run"]
+        ranks = f"--nproc-per-node={world_size // self.nnodes}"
+        return [*torchrun, *self._meeting(node), ranks, *self.extra, *program]
+
+    def _meeting(self, node: Node) -> list[str]:
+        if self.nnodes == 1 and not self.rdzv_endpoint:
+            # A fixed port would let two captures on one host disturb each other.
+            return ["--standalone"]
+        host, _, number = self.rdzv_endpoint.rpartition(":")
+        address, port = self.met(host, int(number or 0), node)
+        flags = [f"--nnodes={self.nnodes}", f"--node-rank={node.rank}"]
+        if self.rdzv_backend == "static":
+            flags += [f"--master-addr={address}", f"--master-port={port}"]
+            return [*flags, f"--rdzv-conf=timeout={self.join_timeout_s}"]
+        flags += [f"--rdzv-backend={self.rdzv_backend}", f"--rdzv-endpoint={address}:{port}"]
+        flags += [f"--rdzv-id={self.rdzv_id}"]
+        return [*flags, f"--rdzv-conf=join_timeout={self.join_timeout_s}"]

@@ -27,8 +27,9 @@ from profkit.convert.kineto.pairs import Pairs
 Column = NDArray[Any]
 Columns = Mapping[str, Column]
 
-_KIND_COUNT = 10
-OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, SPAN, MEMORY, COUNTED, PYTHON = range(_KIND_COUNT)
+_KIND_COUNT = 11
+(OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, SPAN, MEMORY, COUNTED, PYTHON,
+ SYNCHRONISATION) = range(_KIND_COUNT)  # fmt: skip
 UNCATEGORISED = _KIND_COUNT
 _KINDS = {
     "cpu_op": OPERATOR,
@@ -59,6 +60,7 @@ _KINDS = {
     "cuda_profiler_range": COUNTED,
     "xpu_scope_profiler": COUNTED,
     "python_function": PYTHON,
+    "cuda_sync": SYNCHRONISATION,
     "": UNCATEGORISED,
 }
 # Kineto's other categories, and why they become no row.
@@ -66,7 +68,6 @@ IGNORED = {
     "Trace": "when recording began and ended",
     "external_correlation": "ids that the events themselves carry",
     "overhead": "the profiler's own time, on threads of its own",
-    "cuda_sync": "waits that the synchronising calls show",
     "cuda_event": "records of events, which take no time on the device",
     "collective_comm": "the same collectives as the communication kernels, seen from the library",
     "mtia_insight": "remarks of a vendor's tool",
@@ -193,6 +194,8 @@ class Gathered:
             self._add("counters", self._counters(events))
         elif kind == PYTHON:
             self._add("python", self._on_threads(events))
+        elif kind == SYNCHRONISATION:
+            self._add("synchronisations", self._synchronisations(events))
         else:
             self._add("device_work", self._device_work(events, kind))
 
@@ -272,6 +275,16 @@ class Gathered:
         return self._spans(events) | {
             "tid": identifiers([event.tid for event in events], self._threads),
             "external": _external(_args(events)),
+        }
+
+    def _synchronisations(self, events: list[Event]) -> dict[str, Column]:
+        args = _args(events)
+        return self._spans(events) | {
+            "device": identifiers([each.device for each in args], self._threads),
+            "stream": identifiers([each.stream for each in args], self._threads),
+            "correlation": integers([each.correlation for each in args]),
+            "awaited_stream": integers([each.awaited_stream for each in args]),
+            "awaited_correlation": integers([each.awaited_correlation for each in args]),
         }
 
     def _memory(self, events: list[Event]) -> dict[str, Column]:

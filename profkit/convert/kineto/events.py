@@ -64,6 +64,8 @@ class Args(
         "device_id": "Device Id",
         "allocated": "Total Allocated",
         "reserved": "Total Reserved",
+        "awaited_stream": "wait_on_stream",
+        "awaited_correlation": "wait_on_cuda_event_record_corr_id",
     },
 ):
     """The arguments that become columns; all others are skipped while decoding."""
@@ -109,6 +111,8 @@ class Args(
     reserved: Number = -1
     counters: Any = None
     """Hardware counters by name, on the ranges that have them: filled in by `counters`."""
+    awaited_stream: Number = -1
+    awaited_correlation: Number = -1
 
 
 NO_ARGS = Args()

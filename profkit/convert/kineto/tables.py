@@ -68,6 +68,7 @@ class Linker:
             "python_calls": self._table(
                 "python_calls", len(self.context.order), **self.context.python_calls()
             ),
+            "synchronisations": self._synchronisations(),
         }
 
     @cached_property
@@ -356,6 +357,26 @@ class Linker:
     def _kernel_metrics(self) -> pa.Table:
         columns = kernel_metrics(self, self.gathered.columns("counters"))
         return self._table("kernel_metrics", len(columns["kernel"]), **columns)
+
+    def _synchronisations(self) -> pa.Table:
+        waits = self.gathered.columns("synchronisations")
+        rows = np.argsort(waits["start"], kind="stable")
+        waits = {name: column[rows] for name, column in waits.items()}
+        call, op = self._launch(waits | {"external": np.full(len(rows), -1, dtype=np.int64)})
+        return self._table(
+            "synchronisations",
+            len(rows),
+            device=waits["device"],
+            stream=waits["stream"],
+            name=self._name(waits["name"]),
+            start_ns=waits["start"] + self.base_ns,
+            end_ns=waits["end"] + self.base_ns,
+            correlation=waits["correlation"],
+            awaited_stream=waits["awaited_stream"],
+            awaited_correlation=waits["awaited_correlation"],
+            op=op,
+            step=at_or(self.host_step(self.calls["start"]), call),
+        )
 
     def _memory_events(self) -> pa.Table:
         memory = self.memory

@@ -3,6 +3,8 @@
 const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "x", "star", "hexagon", "cross"];
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const NUMBERED = new Set(["line", "area", "scatter"]);
+// Names of ranks begin with their numbers, by which they have a place where they are many.
+const RANK = /^rank(\d+)_dp\d+_tp\d+_pp\d+$/;
 const MUTED = /^(idle|unknown|not known)\b/i;
 
 // Plotly reads a part of HTML in every text: a name must stay a name.
@@ -33,19 +35,24 @@ function paint(name, index, look) {
   return MUTED.test(name) ? look.muted : look.colors[index % look.colors.length];
 }
 
+function numberOf(value) {
+  const name = typeof value === "string" ? RANK.exec(value) : null;
+  return name ? Number(name[1]) : value;
+}
+
 // Bars and boxes stand at the places of their names; lines and points at their numbers.
 function xAxis(chart, table, isBar, maxBars) {
   const column = table.columns[chart.x];
   const given = table.rows.map((row) => row[chart.x]).filter((value) => value !== null);
   const distinct = [...new Set(given)];
-  const numbers = given.length > 0 && given.every((value) => typeof value === "number");
+  const numbers = given.length > 0 && given.every((value) => typeof numberOf(value) === "number");
   const few = distinct.length <= maxBars;
   if (numbers && (NUMBERED.has(chart.kind) || (isBar && !few))) {
-    const scale = scaleFor(column.unit, given.reduce((m, v) => Math.max(m, Math.abs(v)), 0));
-    const place = (value) => (value === null ? undefined : value * scale.factor);
+    const scale = scaleFor(column.unit, given.reduce((m, v) => Math.max(m, Math.abs(numberOf(v))), 0));
+    const place = (value) => (value === null ? undefined : numberOf(value) * scale.factor);
     return { place, names: null, name: scale.name, distinct, cut: 0, factor: scale.factor };
   }
-  if (numbers) distinct.sort((a, b) => a - b);
+  if (numbers) distinct.sort((a, b) => numberOf(a) - numberOf(b));
   const kept = isBar ? distinct.slice(0, maxBars) : distinct;
   const places = new Map(kept.map((value, index) => [value, index]));
   return { place: (value) => places.get(value), names: kept, name: "", distinct,
@@ -74,7 +81,7 @@ function seriesName(column, value) {
 
 function trace(chart, table, axis, scale, series, color, index, count) {
   let rows = series.rows;
-  if (NUMBERED.has(chart.kind) && chart.kind !== "scatter" && !axis.names) rows = rows.toSorted((a, b) => a[chart.x] - b[chart.x]);
+  if (NUMBERED.has(chart.kind) && chart.kind !== "scatter" && !axis.names) rows = rows.toSorted((a, b) => numberOf(a[chart.x]) - numberOf(b[chart.x]));
   const places = rows.map((row) => axis.place(row[chart.x]));
   const heights = rows.map((row) => (row[series.y] === null ? null : row[series.y] * scale.factor));
   const made = {
@@ -84,7 +91,11 @@ function trace(chart, table, axis, scale, series, color, index, count) {
     hoverinfo: "text",
     hovertext: rows.map((row) => hover(chart, table, row, series, count)),
   };
-  return Object.assign(made, KINDS[chart.kind](chart, color, index, rows.length));
+  Object.assign(made, KINDS[chart.kind](chart, color, index, rows.length));
+  if (chart.lines.includes(series.name)) {
+    Object.assign(made, { mode: "lines", line: { color, width: 2, dash: DASHES[index % DASHES.length] } });
+  }
+  return made;
 }
 
 const KINDS = {
@@ -175,8 +186,9 @@ function namedAxis(chart, table, axis, look) {
     if (chart.horizontal) made.range.reverse();
     if (chart.horizontal && long) made.title.text = "";
   } else if (axis.distinct.length <= 12) {
-    made.tickvals = axis.distinct.map((value) => value * axis.factor);
-    made.ticktext = axis.distinct.map((value) => inert(human(value * axis.factor, "id")));
+    made.tickvals = axis.distinct.map((value) => numberOf(value) * axis.factor);
+    made.ticktext = axis.distinct.map((value) => (
+      typeof value === "string" ? inert(value) : inert(human(value * axis.factor, "id"))));
   }
   if (!axis.names && chart.log.includes("x")) made.type = "log";
   return made;

@@ -4,56 +4,11 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
-from torch.nn import functional
+
+from profkit.workloads.models._blocks import Block
 
 if TYPE_CHECKING:
     from profkit.workloads.models.gpt import Model
-
-
-class Attention(nn.Module):
-    """Causal self-attention of several heads."""
-
-    def __init__(self, sizes: "Model") -> None:
-        super().__init__()
-        self.heads = sizes.heads
-        self.dropout = sizes.dropout
-        self.qkv = nn.Linear(sizes.width, 3 * sizes.width)
-        self.projection = nn.Linear(sizes.width, sizes.width)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Attend over (batch, context, width)."""
-        q, k, v = (
-            each.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for each in self.qkv(x).chunk(3, dim=-1)
-        )
-        dropout = self.dropout if self.training else 0.0
-        attended = functional.scaled_dot_product_attention(
-            q, k, v, dropout_p=dropout, is_causal=True
-        )
-        projected: torch.Tensor = self.projection(attended.transpose(1, 2).flatten(-2))
-        return projected
-
-
-class Block(nn.Module):
-    """Attention and a two-layer perceptron, each normalised before and added to the stream."""
-
-    def __init__(self, sizes: "Model") -> None:
-        super().__init__()
-        self.attention_norm = nn.LayerNorm(sizes.width)
-        self.attention = Attention(sizes)
-        self.mlp_norm = nn.LayerNorm(sizes.width)
-        self.mlp = nn.Sequential(
-            nn.Linear(sizes.width, 4 * sizes.width),
-            nn.GELU(approximate="tanh"),
-            nn.Linear(4 * sizes.width, sizes.width),
-            nn.Dropout(sizes.dropout),
-        )
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Map (batch, context, width) to the same shape."""
-        x = x + self.attention(self.attention_norm(x))
-        out: torch.Tensor = x + self.mlp(self.mlp_norm(x))
-        return out
 
 
 class Gpt(nn.Module):
@@ -61,11 +16,15 @@ class Gpt(nn.Module):
 
     def __init__(self, sizes: "Model") -> None:
         super().__init__()
-        self.tokens = nn.Embedding(sizes.vocabulary, sizes.width)
-        self.positions = nn.Embedding(sizes.context, sizes.width)
-        self.blocks = nn.ModuleList(Block(sizes) for _ in range(sizes.layers))
-        self.norm = nn.LayerNorm(sizes.width)
-        self.head = nn.Linear(sizes.width, sizes.vocabulary, bias=False)
+        width = sizes.width
+        self.tokens = nn.Embedding(sizes.vocabulary, width)
+        self.positions = nn.Embedding(sizes.context, width)
+        self.blocks = nn.ModuleList(
+            Block(width, sizes.heads, causal=True, dropout=sizes.dropout)
+            for _ in range(sizes.layers)
+        )
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, sizes.vocabulary, bias=False)
         self.apply(_initialise)
         self.head.weight = self.tokens.weight
 

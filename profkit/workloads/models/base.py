@@ -24,7 +24,8 @@ class ModelFamily(Settings):
     """What a workload needs to know about a model.
 
     Blocks that repeat belong into an ``nn.ModuleList``: its elements are what FSDP2 gathers one
-    by one.
+    by one. A module is called, and computes with no other's parameters: sharded ones are whole
+    only inside the ``forward`` of their owner.
     """
 
     def build(self) -> "nn.Module":
@@ -46,12 +47,6 @@ class ModelFamily(Settings):
         """
         return None
 
-    def forward_flops(self) -> int | None:
-        """Return the FLOPs of the forward pass of one sample, or None where they are not known.
-
-        Two for each multiply-add of matrix products, convolutions and attention (without a
-        discount for causal masks), nothing for the rest, as ``torch.utils.flop_counter`` counts.
-        A training step of a batch takes three times as many for each sample, as the backward pass
-        has two products for each of the forward pass. Needs no torch: plans and analyses ask.
-        """
-        return None
+    def check(self) -> str:
+        """Return why it cannot be built here, or ""; asked when a plan is made."""
+        return ""

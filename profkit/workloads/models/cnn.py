@@ -40,7 +40,7 @@ class Model(ModelFamily):
         """See `ModelFamily.build`."""
         from torch import nn
 
-        widths = [self.channels, *(self.width << stage for stage in range(self.stages))]
+        widths = self.widths()
         stages: list[nn.Module] = []
         for before, after in itertools.pairwise(widths):
             for inputs in (before, after):
@@ -49,6 +49,16 @@ class Model(ModelFamily):
             stages.append(nn.MaxPool2d(2))
         head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], self.classes)]
         return nn.Sequential(*stages, *head)
+
+    def widths(self) -> list[int]:
+        """Return the channels of the image and of each stage."""
+        return [self.channels, *(self.width << stage for stage in range(self.stages))]
+
+    def parameters(self) -> int:
+        """See `ModelFamily.parameters`."""
+        pairs = list(itertools.pairwise(self.widths()))
+        stages = sum(9 * (before + after) * after + 2 * 2 * after for before, after in pairs)
+        return stages + (self.widths()[-1] + 1) * self.classes
 
     def sample(self, generator: "torch.Generator") -> Sample:
         """Return an image of noise and a random class."""

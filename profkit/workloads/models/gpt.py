@@ -44,6 +44,14 @@ class Model(ModelFamily):
 
         return Gpt(self)
 
+    def parameters(self) -> int:
+        """See `ModelFamily.parameters`; the head's are those of the tokens' embedding."""
+        width = self.width
+        attention = (width + 1) * 3 * width + (width + 1) * width
+        perceptron = (width + 1) * 4 * width + (4 * width + 1) * width
+        block = attention + perceptron + 2 * 2 * width
+        return (self.vocabulary + self.context + 2) * width + self.layers * block
+
     def sample(self, generator: "torch.Generator") -> Sample:
         """Return `context` random tokens, and the same shifted by one as the target."""
         import torch

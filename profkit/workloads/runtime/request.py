@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import PositiveInt
 
 from profkit.errors import ConfigError
+from profkit.parallel import Parallel
 from profkit.settings import Settings, checked
 from profkit.workloads.models import family
 from profkit.workloads.models.base import ModelFamily
@@ -41,6 +42,9 @@ class Request(Settings):
 
     world_size: PositiveInt = 1
     """Number of ranks; must be what the launcher started."""
+
+    parallel: Parallel = field(default_factory=Parallel)
+    """How the program lays out its ranks, which they are named by."""
 
     precision: Literal["fp32", "bf16"] = "fp32"
     """Number format of computing; with bf16 the optimizer still updates parameters in fp32."""

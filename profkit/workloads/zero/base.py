@@ -4,6 +4,7 @@ Backends are imported when a plan is checked, so none of them imports torch at i
 """
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from profkit.workloads.models.base import Inputs
     from profkit.workloads.runtime.process import Process
+    from profkit.workloads.zero import Zero
 
 Rule: TypeAlias = "partial[torch.optim.Optimizer]"
 """How parameters are updated: an optimizer that has all its arguments but the parameters."""
@@ -53,11 +55,35 @@ class Engine:
         self.optimizer.zero_grad()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shares:
+    """Bytes per parameter of the model that each rank holds at the end of a backward pass.
+
+    Padding and the difference between ranks come on top; `profkit.holdings` measures the same.
+    """
+
+    parameters: float
+    """What the forward pass computes with, or is gathered from."""
+
+    gradients: float
+    """Gradients until the optimizer uses them."""
+
+    masters: float
+    """Copies in fp32 that the optimizer updates in place of the parameters."""
+
+    states: float
+    """What the optimizer remembers."""
+
+
 class Backend:
-    """Inherit and override both; the module's docstring says what a rank holds."""
+    """Inherit and override all; the module's docstring says when a rank holds more."""
 
     def lacks(self, stage: int, offload: str) -> str:
         """Return what this library has not got of that, or ""; asked when a plan is made."""
+        raise NotImplementedError
+
+    def shares(self, zero: "Zero", ranks: int, precision: str, moments: int) -> Shares:
+        """Return what each of `ranks` holds if the optimizer keeps `moments` per parameter."""
         raise NotImplementedError
 
     def engine(self, process: "Process", model: "nn.Module", rule: Rule) -> Engine:
@@ -75,3 +101,18 @@ def in_fp32(output: Any) -> Any:
         return leaf.float() if is_float else leaf
 
     return pytree.tree_map(widened, output)
+
+
+def cast_statistics(model: "nn.Module", dtype: "torch.dtype") -> None:
+    """Keep the running statistics of batch norms in `dtype`, as their parameters will be.
+
+    Backends cast parameters and leave buffers, and ``batch_norm`` refuses the two of different
+    types. Training normalises with the statistics of the batch, so that this changes no loss.
+    """
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    for module in model.modules():
+        if isinstance(module, _BatchNorm):
+            for name in ("running_mean", "running_var"):
+                buffer = getattr(module, name)
+                setattr(module, name, buffer if buffer is None else buffer.to(dtype))

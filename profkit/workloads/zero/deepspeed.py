@@ -3,6 +3,18 @@
 With bf16 the model itself is in bf16 and the optimizer updates an fp32 copy of the parameters,
 its master. The optimizer is torch's in its fused form, as in the other modes: nothing is compiled
 when training starts, and what a comparison shows is the sharding.
+
+Bytes per parameter that each of N ranks holds at the end of the backward pass, with AdamW, whose
+two moments make the 8 (SGD: 0); c is 4, and 2 with bf16:
+
+| stage | parameters | gradients | masters | optimizer | offloaded: gradients                   |
+| ----- | ---------- | --------- | ------- | --------- | -------------------------------------- |
+| 1, 2  | c          | c/N       | 4/N     | 8/N       | 4/N, on the host                       |
+| 3     | c/N        | c/N       | 4/N     | 8/N       | c/N on the device, and 4/N on the host |
+
+There are masters in fp32 too, equal to the parameters. In stages 1 and 2 a rank keeps the whole
+gradient of a tensor on the border of two shares until the step; stage 1 has unreduced gradients of
+all parameters, c, during the backward pass. Stage 3 never frees the buffer of its gradients.
 """
 
 import os
@@ -12,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from profkit.errors import ConfigError
 from profkit.workloads.zero.base import Backend as BaseBackend
-from profkit.workloads.zero.base import Engine, Rule, in_fp32
+from profkit.workloads.zero.base import Engine, Rule, Shares, cast_statistics, in_fp32
 
 if TYPE_CHECKING:
     import torch
@@ -20,9 +32,13 @@ if TYPE_CHECKING:
 
     from profkit.workloads.models.base import Inputs
     from profkit.workloads.runtime.process import Process
+    from profkit.workloads.zero import Zero
 
 # DeepSpeed's own default; its buffers have this many elements however small the model is.
 _BUCKET = 500_000_000
+_LAST = 3
+_FP32_BYTES = 4
+_BF16_BYTES = 2
 
 
 class DeepSpeed(Engine):
@@ -61,9 +77,23 @@ class Backend(BaseBackend):
         del stage, offload
         return ""
 
+    def shares(self, zero: "Zero", ranks: int, precision: str, moments: int) -> Shares:
+        """See `Backend.shares` and the table above."""
+        computed = _FP32_BYTES if precision == "fp32" else _BF16_BYTES
+        whole = zero.stage < _LAST
+        on_device = 0 if whole and zero.offload != "none" else computed
+        on_host = 0 if zero.offload == "none" else _FP32_BYTES
+        return Shares(
+            parameters=computed / (1 if whole else ranks),
+            gradients=(on_device + on_host) / ranks,
+            masters=_FP32_BYTES / ranks,
+            states=_FP32_BYTES * moments / ranks,
+        )
+
     def engine(self, process: "Process", model: "nn.Module", rule: Rule) -> Engine:
         """See `Backend.engine`."""
         deepspeed = _imported(process)
+        cast_statistics(model, process.compute_dtype)
         size = sum(each.numel() for each in model.parameters())
         engine, optimizer, *_ = deepspeed.initialize(
             model=model, optimizer=rule, config=settings(process, size), dist_init_required=False
@@ -99,6 +129,8 @@ def settings(process: "Process", size: int) -> dict[str, Any]:
     """Return DeepSpeed's configuration for a model of `size` parameters."""
     request = process.request
     zero = request.sharding()
+    # It refuses sizes that are odd.
+    bucket = min(_BUCKET, size + size % 2)
     return {
         "train_micro_batch_size_per_gpu": request.batch,
         "gradient_accumulation_steps": request.grad_accumulation,
@@ -110,8 +142,8 @@ def settings(process: "Process", size: int) -> dict[str, Any]:
         "zero_force_ds_cpu_optimizer": False,
         "zero_optimization": {
             "stage": zero.stage,
-            "reduce_bucket_size": min(_BUCKET, size),
-            "allgather_bucket_size": min(_BUCKET, size),
+            "reduce_bucket_size": bucket,
+            "allgather_bucket_size": bucket,
             # By default tensors of up to 100,000 elements stay gathered: all of a small model.
             "stage3_param_persistence_threshold": 0,
             **_offload(zero.offload, pinned=process.device.type == "cuda"),

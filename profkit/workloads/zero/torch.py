@@ -27,7 +27,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from profkit.workloads.zero.base import Backend as BaseBackend
-from profkit.workloads.zero.base import Engine, Rule, in_fp32
+from profkit.workloads.zero.base import Engine, Rule, Shares, cast_statistics, in_fp32
 
 if TYPE_CHECKING:
     from torch import nn
@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 
     from profkit.workloads.models.base import Inputs
     from profkit.workloads.runtime.process import Process
+    from profkit.workloads.zero import Zero
 
 _FIRST_OF_FSDP = 2
+_FP32_BYTES = 4
 
 
 class Replicated(Engine):
@@ -78,6 +80,17 @@ class Backend(BaseBackend):
             return f"torch cannot offload the optimizer alone: {kept}; {hint}"
         return ""
 
+    def shares(self, zero: "Zero", ranks: int, precision: str, moments: int) -> Shares:
+        """See `Backend.shares` and the table above."""
+        del precision
+        parts = ranks if zero.stage >= _FIRST_OF_FSDP else 1
+        return Shares(
+            parameters=_FP32_BYTES / parts,
+            gradients=_FP32_BYTES / parts,
+            masters=0,
+            states=_FP32_BYTES * moments / (ranks if zero.stage > 0 else 1),
+        )
+
     def engine(self, process: "Process", model: "nn.Module", rule: Rule) -> Engine:
         """See `Backend.engine`."""
         if process.request.sharding().stage >= _FIRST_OF_FSDP:
@@ -107,6 +120,7 @@ def _sharded(process: "Process", model: "nn.Module", rule: Rule) -> Sharded:
     from torch.distributed.fsdp import fully_shard
 
     request = process.request
+    cast_statistics(model, process.compute_dtype)
     mesh = init_device_mesh(process.device.type, (request.world_size,), mesh_dim_names=("dp",))
     for part in (*units(model), model):
         fully_shard(

@@ -81,10 +81,10 @@ def test_a_failed_device_is_not_asked_for_the_steps_it_has_not_reported(tmp_path
 
 def test_half_a_line_of_a_killed_rank_is_left_out(tmp_path):
     part = tmp_path / f"{LABEL}.steps.part"
-    part.write_text('{"label": "x"}\n[1, 2, 3, 4]\n[5, 6')
+    part.write_text('{"rank": 1}\n[1, 2, 3, 4]\n[5, 6')
     collect(tmp_path)
     document = json.loads((tmp_path / f"{LABEL}.steps.json").read_text())
-    assert document == {"schema_version": 1, "label": "x", "steps": [[1, 2, 3, 4]]}
+    assert document == {"schema_version": 1, "rank": 1, "label": LABEL, "steps": [[1, 2, 3, 4]]}
     assert not part.exists()
 
 

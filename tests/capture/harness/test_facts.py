@@ -1,6 +1,8 @@
 import torch
 
-from profkit.capture.harness import facts
+from profkit.capture import tool
+from profkit.capture.harness import facts, nvml
+from tests.capture.harness.test_nvml import DEVICE, FakeNvml
 
 
 def test_the_machine_is_described():
@@ -10,14 +12,42 @@ def test_the_machine_is_described():
     assert machine["cuda"] == (torch.version.cuda or "")
 
 
-def test_an_answer_of_nvidia_smi_becomes_gpus():
-    answer = "NVIDIA H100, 81559, GPU-1, 570.1\nNVIDIA H100 MIG 1g.10gb, [N/A], MIG-2, 570.1\n"
-    assert facts.parsed_gpus(answer) == [
-        {"name": "NVIDIA H100", "memory_bytes": 81559 << 20, "uuid": "GPU-1", "driver": "570.1"},
-        {"name": "NVIDIA H100 MIG 1g.10gb", "memory_bytes": -1, "uuid": "MIG-2", "driver": "570.1"},
-    ]
+def test_gpus_are_described_by_the_driver(monkeypatch):
+    opened = nvml.opened
+    monkeypatch.setattr(nvml, "opened", lambda: opened(FakeNvml()))
+    machine = facts.machine()
+    assert machine["gpus"] == [DEVICE]
+    assert (machine["driver"], machine["cuda_driver"]) == ("570.86.15", "12.8")
+
+
+def test_shared_memory_has_a_size_where_the_system_has_it(tmp_path):
+    assert facts.shared_memory_bytes(tmp_path) > 0
+    assert facts.shared_memory_bytes(tmp_path / "none") == -1
 
 
 def test_versions_name_only_what_is_installed():
-    assert {"profkit", "torch"} <= set(facts.versions())
-    assert all(facts.versions().values())
+    versions = facts.versions(tool("torch_profiler"))
+    assert {"profkit", "torch"} <= set(versions)
+    assert all(versions.values())
+
+
+def test_the_version_of_the_tool_is_among_them(monkeypatch):
+    kind = tool("py_spy")
+    monkeypatch.setattr(kind, "version", classmethod(lambda _: "0.4.1"))
+    assert facts.versions(kind)["py-spy"] == "0.4.1"
+
+
+def test_packages_are_all_that_is_installed():
+    assert {"pydantic", "pytest", "torch"} <= set(facts.packages())
+
+
+def test_of_the_environment_only_what_is_allowed_is_told():
+    environment = {
+        "NCCL_DEBUG": "INFO",
+        "CUDA_VISIBLE_DEVICES": "0,1",
+        "HOME": "/root",
+        "HF_TOKEN": "hf_x",
+        "NCCL_API_KEY": "x",
+        "MY_NCCL_DEBUG": "x",
+    }
+    assert facts.environment(environment) == {"CUDA_VISIBLE_DEVICES": "0,1", "NCCL_DEBUG": "INFO"}

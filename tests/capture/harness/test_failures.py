@@ -76,14 +76,12 @@ def test_a_model_that_does_not_fit_is_out_of_memory_on_every_rank(capture, tmp_p
 
 
 def test_a_hang_is_ended_with_all_it_started_and_says_where_it_was(capture, misbehaving, tmp_path):
-    started = time.monotonic()
-    failed = capture("baseline", tmp_path, {}, "--timeout", "2.5", **misbehaving("hang"))
-    assert time.monotonic() - started < 10
+    failed = capture("baseline", tmp_path, {}, "--timeout", "6", **misbehaving("hang"))
     record = failed.record
     assert record["status"] == "timeout"
-    assert record["reason"].startswith("not finished after 2.5 s")
+    assert record["reason"].startswith("not finished after 6 s")
     assert record["exit_code"] == -signal.SIGKILL
-    assert any("in misbehave" in line for line in record["log_tail"])
+    assert any(" in hang" in line for line in record["log_tail"])
     assert len(failed.steps()) == 3
     assert running(tmp_path) == []
 
@@ -108,22 +106,34 @@ def test_a_capture_that_is_told_to_stop_leaves_no_record_and_no_process(
     assert not (tmp_path / "capture.json").exists()
 
 
-def test_ranks_end_with_a_capture_that_is_killed(arguments_of, misbehaving, tmp_path):
+def test_a_capture_that_is_killed_takes_all_with_it(arguments_of, misbehaving, tmp_path):
     process = launched(arguments_of, tmp_path, misbehaving("hang"))
     process.kill()
     process.wait(10)
-    left = running(tmp_path)
-    psutil.wait_procs([each for each in left if "sleep" not in each.name()], timeout=5)
-    # What has broken away from the rank is not the kernel's to end, and nobody is left to.
-    left = running(tmp_path)
-    assert [each.name() for each in left] == ["sleep"]
-    left[0].kill()
+    psutil.wait_procs(running(tmp_path), timeout=5)
+    assert running(tmp_path) == []
+    assert not (tmp_path / "capture.json").exists()
+
+
+def test_a_capture_whose_inner_process_is_killed_says_so(arguments_of, misbehaving, tmp_path):
+    process = launched(arguments_of, tmp_path, misbehaving("hang"))
+    (inner,) = psutil.Process(process.pid).children()
+    inner.kill()
+    assert process.wait(10) == 0
+    assert running(tmp_path) == []
+    record = json.loads((tmp_path / "capture.json").read_text())
+    assert (record["status"], record["exit_code"]) == ("error", -signal.SIGKILL)
+    assert record["reason"].startswith("the process that captures was killed by signal 9")
+    assert "in the fourth step" in record["log_tail"]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["capture.json", "capture.log", "rank0_dp0_tp0_pp0.steps.json"]
 
 
 def test_an_unavailable_tool_is_recorded_with_its_reason(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(Capture, "unavailable", classmethod(lambda _: "ptrace is forbidden"))
     out = tmp_path / "r/capture/py_spy/rep0"
-    main(["py_spy", "--out", str(out), "--workload", '{"steps": 2}'])
+    workload = '{"workload": {"name": "train"}, "steps": 2}'
+    main(["py_spy", "--out", str(out), "--workload", workload])
     record = json.loads((out / "capture.json").read_text())
     assert (record["status"], record["reason"]) == ("unavailable", "ptrace is forbidden")
     assert (record["exit_code"], record["files"], record["log_tail"]) == (None, [], [])
@@ -143,13 +153,6 @@ def test_a_second_attempt_replaces_the_files_of_the_first(capture, misbehaving, 
     assert len(second.steps()) == 8
 
 
-def test_a_workload_nobody_knows_is_named_in_the_reason(capture, tmp_path):
-    alone = {"launcher": {"name": "python"}, "world_size": 1}
-    failed = capture("baseline", tmp_path, {}, **alone, workload={"name": "trian"})
-    assert failed.record["status"] == "error"
-    assert "no workload named 'trian'" in failed.record["reason"]
-
-
 @pytest.mark.parametrize(
     ("tool", "asked", "message"),
     [
@@ -157,6 +160,7 @@ def test_a_workload_nobody_knows_is_named_in_the_reason(capture, tmp_path):
         ("torch_profiler", {"steps": 3}, "needs 8 steps"),
         ("baseline", {"launcher": {"name": "python"}}, "set launcher=torchrun"),
         ("baselin", {}, "did you mean 'baseline'?"),
+        ("baseline", {"workload": {"name": "trian"}}, "no workload named 'trian'"),
     ],
 )
 def test_a_mistake_is_told_before_anything_runs(capture, tmp_path, tool, asked, message):

@@ -38,6 +38,12 @@ def test_a_capture_without_its_files_has_failed():
     assert outcome == Outcome(status="error", reason="no file matches rank0_dp0_tp0_pp0*.json")
 
 
+def test_a_program_that_never_steps_is_told_from_a_tool_that_leaves_no_file():
+    missing = ["rank0_x*.steps.json", "rank1_x*.steps.json", "rank0_x*.svg"]
+    reason = judged(Ended(exit_code=0), 60, "", "", missing).reason
+    assert reason == "no step was seen on rank0_x, rank1_x: the program ended before it made one"
+
+
 def test_out_of_memory_says_what_to_do():
     reason = judged(Ended(exit_code=1), 60, CUDA, "", []).reason
     assert reason == f"{CUDA}; lower batch or the model's sizes"
@@ -55,8 +61,13 @@ def test_every_rank_must_leave_what_the_tool_promises(tmp_path):
 
     for name in ("rank0_x.steps.json", "rank0_x.7.trace.json", "rank1_x.steps.json"):
         (tmp_path / name).touch()
-    missing = missing_files(Profiler(), tmp_path, ["rank0_x", "rank1_x"])
+    missing = missing_files(Profiler(), tmp_path, {"rank0_x": True, "rank1_x": True})
     assert missing == ["rank1_x*.trace.json"]
+
+
+def test_a_rank_that_could_not_write_what_it_failed_of_had_no_room(tmp_path):
+    (tmp_path / "rank0_dp0_tp0_pp0.error.txt").touch()
+    assert first_error(tmp_path).startswith("rank0_dp0_tp0_pp0: no space was left on the disk")
 
 
 def test_the_rank_that_failed_first_is_the_reason(tmp_path):

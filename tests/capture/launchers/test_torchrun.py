@@ -1,19 +1,61 @@
 import sys
 
+import pytest
+
+from profkit.capture.launchers.base import Node
 from profkit.capture.launchers.torchrun import Launcher
+from profkit.errors import ConfigError
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 PROGRAM = ("-m", "program")
+SECOND = Node(rank=1, address="first", port=29400)
 
 
 def test_torchrun_starts_a_process_per_rank_on_a_port_of_its_own_choice():
     assert Launcher().check(4) == ""
     expected = [*TORCHRUN, "--standalone", "--nproc-per-node=4", "-m", "program"]
-    assert Launcher().command(PROGRAM, 4) == expected
+    assert Launcher().command(PROGRAM, 4, Node(port=5)) == expected
 
 
 def test_the_meeting_point_and_further_flags_can_be_given():
     launcher = Launcher(rdzv_endpoint="localhost:29400", extra=("--max-restarts=0",))
-    meet = ["--rdzv-backend=c10d", "--rdzv-endpoint=localhost:29400"]
-    expected = [*TORCHRUN, *meet, "--nproc-per-node=2", "--max-restarts=0", "-m", "program"]
-    assert launcher.command(PROGRAM, 2) == expected
+    expected = [
+        *TORCHRUN,
+        "--nnodes=1",
+        "--node-rank=0",
+        "--rdzv-backend=c10d",
+        "--rdzv-endpoint=localhost:29400",
+        "--rdzv-id=profkit",
+        "--rdzv-conf=join_timeout=300",
+        "--nproc-per-node=2",
+        "--max-restarts=0",
+        "-m",
+        "program",
+    ]
+    assert launcher.command(PROGRAM, 2, Node()) == expected
+
+
+def test_each_of_several_hosts_starts_its_share_and_meets_the_others():
+    launcher = Launcher(nnodes=2, rdzv_backend="static", join_timeout_s=60)
+    expected = [
+        *TORCHRUN,
+        "--nnodes=2",
+        "--node-rank=1",
+        "--master-addr=first",
+        "--master-port=29400",
+        "--rdzv-conf=timeout=60",
+        "--nproc-per-node=4",
+        "-m",
+        "program",
+    ]
+    assert launcher.command(PROGRAM, 8, SECOND) == expected
+
+
+def test_ranks_that_cannot_be_spread_over_the_hosts_are_refused():
+    expected = "3 ranks cannot be spread evenly over nnodes=2 hosts"
+    assert Launcher(nnodes=2).check(3) == expected
+
+
+def test_several_hosts_without_a_place_to_meet_are_refused():
+    with pytest.raises(ConfigError, match="2 hosts need a place to meet"):
+        Launcher(nnodes=2).command(PROGRAM, 2, Node())

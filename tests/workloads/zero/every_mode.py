@@ -3,6 +3,7 @@
 Writes ``<rank>.json`` into the folder that is its argument.
 """
 
+import gc
 import json
 import sys
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from profkit.holdings import held
 from profkit.workloads import train as program
 from profkit.workloads.runtime.process import joined
 from profkit.workloads.runtime.request import Request
@@ -33,6 +35,27 @@ VARIANTS = {
     "still": {"workload": SGD | {"learning_rate": 1e-9}},
     "accumulated still": {"grad_accumulation": 2, "workload": SGD | {"learning_rate": 1e-9}},
 }
+# One tiny model of each further family, in bf16 what has batch norms.
+MODELS = {
+    "cnn": {"family": "cnn", "width": 4},
+    "vit": {"family": "vit", "layers": 1, "width": 16},
+    "moe": {"family": "moe", "layers": 1, "vocabulary": 64, "context": 8, "width": 16},
+    "dit": {"family": "dit", "double_blocks": 1, "single_blocks": 1, "grid": 2, "width": 16},
+    "dlrm": {"family": "dlrm", "rows": (50, 20, 3), "width": 4, "bottom": (8,), "top": (8,)},
+    "hf": {"family": "hf", "layers": 1, "vocabulary": 64, "context": 8, "width": 16, "hidden": 24},
+}
+VARIANTS |= {name: {"model": {"name": name, **sizes}} for name, sizes in MODELS.items()}
+VARIANTS["cnn"] |= {"precision": "bf16", "workload": SGD | {"learning_rate": 1e-3}}
+FEW = [MODES[0], "2 deepspeed none", "3 torch none", "3 deepspeed none"]
+
+
+def modes(variant):
+    """Return the modes that a variant is trained in; those of ``still`` are compared with one."""
+    if "still" in variant:
+        return MODES[:1]
+    if variant == "bf16":
+        return [mode for mode in MODES if mode.endswith("none")]
+    return FEW if variant in MODELS else MODES
 
 
 def asked(mode, changes):
@@ -43,14 +66,37 @@ def asked(mode, changes):
     return Request(**{**common, "zero": zero, **changes})
 
 
+def holdings(process):
+    """Return the bytes per parameter that this rank holds before the second optimizer step."""
+    request = process.request
+    family = request.family()
+    rule = program.Workload().rule()
+    engine = request.sharding().load().engine(process, family.build(), rule)
+    batches = process.batches(family, 0)
+    for step in range(2):
+        with engine.micro_batch(last=True):
+            inputs, targets = next(batches)
+            engine.backward(family.loss(engine.forward(inputs), targets))
+        if step == 0:
+            engine.step()
+    sizes = held(engine.model, [engine.optimizer]).sizes_bytes()
+    return {kind: size / family.parameters() for kind, size in sizes.items()}
+
+
 def main(out):
     found = {}
     with joined(asked(MODES[0], {})) as process:
         for variant, changes in VARIANTS.items():
-            for mode in MODES[:1] if "still" in variant else MODES:
+            for mode in modes(variant):
                 torch.manual_seed(0)
+                # DeepSpeed collects garbage a lot, among all objects of torch without this.
+                gc.freeze()
                 losses = program.train(replace(process, request=asked(mode, changes)))
                 found[f"{variant}: {mode}"] = losses
+        for mode in MODES:
+            for precision in ("fp32", "bf16"):
+                asking = asked(mode, {"precision": precision})
+                found[f"held {precision}: {mode}"] = holdings(replace(process, request=asking))
         (out / f"{process.rank}.json").write_text(json.dumps(found))
 
 

@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from profkit.workloads.train import Workload
 from profkit.workloads.zero import Zero
 
 HERE = Path(__file__).parent
@@ -30,7 +32,7 @@ def ranks(tmp_path_factory):
         [*torchrun, "--nproc-per-node=2", str(HERE / "every_mode.py"), str(out)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -41,8 +43,15 @@ def test_there_are_eleven_ways_to_shard():
     assert len(SHARDED) == 11
 
 
-@pytest.mark.parametrize("variant", CLOSE)
-@pytest.mark.parametrize("mode", SHARDED)
+@pytest.mark.parametrize(
+    ("mode", "variant"),
+    [
+        (mode, variant)
+        for mode in SHARDED
+        for variant in CLOSE
+        if variant != "bf16" or mode.endswith("none")
+    ],
+)
 def test_sharding_changes_nothing_about_the_losses(ranks, mode, variant):
     for rank in ranks:
         replicated = rank[f"{variant}: 0 torch none"]
@@ -58,6 +67,28 @@ def test_the_losses_would_show_a_step_that_is_not_made(ranks, variant, without):
         moved, still = (rank[f"{each}: 0 torch none"] for each in (variant, without))
         assert moved[0] == pytest.approx(still[0], abs=CLOSE[variant])
         assert max(abs(a - b) for a, b in zip(moved, still, strict=True)) > 5 * CLOSE[variant]
+
+
+@pytest.mark.parametrize("model", ["cnn", "vit", "moe", "dit", "dlrm", "hf"])
+def test_sharding_changes_nothing_about_the_losses_of_other_models(ranks, model):
+    tolerance = 2e-2 if model == "cnn" else 1e-4
+    for rank in ranks:
+        losses = [each for key, each in rank.items() if key.startswith(f"{model}: ")]
+        assert len(losses) == 4
+        for sharded in losses[1:]:
+            assert sharded == pytest.approx(losses[0], abs=tolerance)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("mode", ["0 torch none", *SHARDED])
+def test_ranks_hold_the_shares_of_the_closed_form(ranks, mode, precision):
+    stage, backend, offload = mode.split()
+    zero = Zero(stage=int(stage), backend=backend, offload=offload)
+    expected = asdict(zero.load().shares(zero, 2, precision, Workload().moments))
+    measured = [rank[f"held {precision}: {mode}"] for rank in ranks]
+    # ZeroRedundancyOptimizer deals out whole tensors: ranks differ.
+    mean = {kind: (measured[0][kind] + measured[1][kind]) / 2 for kind in expected}
+    assert mean == pytest.approx(expected, rel=0.02)
 
 
 def test_each_rank_has_data_of_its_own(ranks):

@@ -56,7 +56,7 @@ def test_offload_is_in_the_name_of_a_run():
     assert "-zero3-torch-offload-parameters-" in run.name
 
 
-def told(device="cpu", size=1000, **changes):
+def told(device="cpu", size=999, **changes):
     """Return DeepSpeed's configuration."""
     request = Request(batch=3, world_size=2, **changes)
     return settings(Process(request=request, rank=0, device=torch.device(device)), size)

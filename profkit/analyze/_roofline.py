@@ -1,0 +1,130 @@
+"""What a device could do at best with given work: shared by the parts of the analysis of FLOPs."""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit.costs import PRODUCTS
+from profkit.hardware import Hardware
+
+# Which peak is meant, the first that the device has; matrix units do products, others do not.
+_OF_PRODUCTS = {
+    "double": ("fp64_matrix", "fp64"),
+    "float": ("fp32_matrix", "fp32"),
+    "c10::BFloat16": ("bf16",),
+    "c10::Half": ("fp16",),
+    "c10::Float8_e4m3fn": ("fp8",),
+    "c10::Float8_e5m2": ("fp8",),
+    "c10::Float8_e4m3fnuz": ("fp8",),
+    "c10::Float8_e5m2fnuz": ("fp8",),
+    "signed char": ("int8",),
+    "tf32": ("tf32",),
+}
+# Everything else sums in fp32, except what is fp64.
+_OF_OTHERS = {"double": ("fp64",)}
+
+_KEY = ["name", "kind", "type"]
+_NUMBERS = ["flops", "bytes", "time_ns"]
+
+TF32 = "tf32"
+_TF32_NAMES = ("tf32", "s1688gemm_", "tensorop_s1688", "xf32", "_S_MX_")
+
+
+def uses_tf32(kernel: str) -> bool:
+    """Return whether the name of a kernel says that it multiplies fp32 as TF32."""
+    return any(part in kernel for part in _TF32_NAMES)
+
+
+def peak_name(kind: str, dtype: str, hardware: Hardware) -> str:
+    """Return which of the peaks of `hardware` is the one for this work, "" if it states none."""
+    choices = _OF_PRODUCTS.get(dtype, ()) if kind in PRODUCTS else _OF_OTHERS.get(dtype, ("fp32",))
+    return next((name for name in choices if name in hardware.peak_flops), "")
+
+
+def with_roofline(rows: pd.DataFrame, hardware: Hardware) -> pd.DataFrame:
+    """Add what of the `flops` and `bytes` in `time_ns` a device could have done at best.
+
+    Columns: flops_per_byte, achieved_flops_per_s, achieved_bytes_per_s, bound (compute or memory),
+    peak (its name), ideal_ns and roofline_share, the ideal time as a share of that spent. NaN and
+    "" where a peak or a number is not known. Bytes that a cache kept make a share above 1.
+    """
+    pairs = zip(rows["kind"], rows["type"], strict=True)
+    peak = np.array([peak_name(*each, hardware) for each in pairs], dtype=object)
+    flops, moved = (rows[name].to_numpy(np.float64) for name in ("flops", "bytes"))
+    seconds = _positive(rows["time_ns"].to_numpy(np.float64)) / 1e9
+    rate = np.array([hardware.peak_flops.get(name, np.nan) for name in peak], dtype=np.float64)
+    bandwidth = hardware.memory_bandwidth_bytes_per_s or np.nan
+    computing, moving = flops / rate, moved / bandwidth
+    ideal = np.fmax(computing, moving) if bandwidth > 0 else np.full(len(rows), np.nan)
+    known = np.isfinite(moving) & (np.isfinite(computing) | (flops == 0))
+    return rows.assign(
+        flops_per_byte=flops / _positive(moved),
+        achieved_flops_per_s=flops / seconds,
+        achieved_bytes_per_s=moved / seconds,
+        bound=np.where(known, np.where(computing > moving, "compute", "memory"), ""),
+        peak=peak,
+        ideal_ns=np.where(known, ideal * 1e9, np.nan),
+        roofline_share=np.where(known, ideal / seconds, np.nan),
+    )
+
+
+def _positive(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(values > 0, values, np.nan)
+
+
+def roof(peak: str) -> str:
+    """Return what the roof of a peak is called in the chart."""
+    return f"roof {peak}"
+
+
+def roofs(peaks: list[str], hardware: Hardware, low: float, high: float) -> pd.DataFrame:
+    """Return the line of each peak from `low` to `high` FLOPs per byte: series, x and y.
+
+    It rises with the bandwidth of memory up to the ridge and is level from there.
+    """
+    bandwidth = hardware.memory_bandwidth_bytes_per_s
+    lines = []
+    for name in peaks:
+        ridge = hardware.peak_flops[name] / bandwidth
+        at = sorted({min(low, ridge), ridge, max(high, ridge)})
+        lines += [(roof(name), each, min(each, ridge) * bandwidth) for each in at]
+    return pd.DataFrame(lines, columns=["series", "flops_per_byte", "achieved_flops_per_s"])
+
+
+def by_shape(counted: pd.DataFrame, hardware: Hardware) -> pd.DataFrame:
+    """Return one row per operator, shapes and type, with the time lost against the roofline."""
+    rated = with_roofline(summed(counted, [*_KEY, "input_shapes"]), hardware)
+    return rated.assign(lost_ns=(rated["time_ns"] - rated["ideal_ns"]).clip(lower=0))
+
+
+def by_kernel(calls: pd.DataFrame, kernels: pd.DataFrame, hardware: Hardware) -> pd.DataFrame:
+    """Return one row per compute kernel, kind and type.
+
+    Column ``call`` of `kernels` is the position in `calls` of the operator of each, -1 to leave it
+    out. Kernels of one operator share its work in proportion to their time.
+    """
+    kept = kernels[((kernels["call"] >= 0) & (kernels["kind"] == "compute")).to_numpy()]
+    place = kept["call"].to_numpy(np.int64)
+    spent = (kept["end_ns"] - kept["start_ns"]).to_numpy(np.int64)
+    total = np.bincount(place, weights=spent, minlength=len(calls))[place]
+    part = spent / np.where(total > 0, total, 1)
+    mine = calls.iloc[place]
+    rows = mine[["kind", "type"]].assign(
+        name=kept["name"].astype(object).to_numpy(),
+        flops=mine["flops"] * part,
+        bytes=mine["bytes"] * part,
+        time_ns=spent,
+    )
+    return with_roofline(summed(rows, _KEY), hardware)
+
+
+def summed(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Return sums over equal `keys`, NaN where one of them is, those with most time first."""
+    plain = rows.astype(dict.fromkeys(keys, object))
+    groups = plain.groupby(keys, sort=False)
+    total = groups[_NUMBERS].sum()
+    for name in ("flops", "bytes"):
+        total[name] = total[name].where(groups[name].count() == groups.size())
+    total.insert(0, "calls", groups.size())
+    flat = total.reset_index()
+    return flat.sort_values("time_ns", ascending=False, kind="stable", ignore_index=True)

@@ -1,0 +1,251 @@
+"""Critical path: the chain of operators, launches and kernels that nothing could run beside."""
+
+import logging
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from profkit.analyze._hta_trace import TABLES, trace
+from profkit.analyze._windows import WHERE, step_windows, with_clock
+from profkit.analyze.base import analysis
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.settings import Settings
+from profkit.wording import duration
+
+_KINDS = {
+    "cpu_bound": "host",
+    "data_loading": "host",
+    "gpu_compute_bound": "kernels",
+    "gpu_communication_bound": "communication",
+    "gpu_kernel_launch_overhead": "launch delay",
+    "gpu_kernel_kernel_overhead": "gaps between kernels",
+}
+"""What HTA calls the parts of a path, and what they are called here."""
+
+_ADVICE = {
+    "host": "The host is what the step waits for: larger batches, torch.compile or CUDA graphs "
+    "leave it less to do.",
+    "kernels": "Kernels are what the step waits for: see which of them lie on the path.",
+    "communication": "Communicate less or earlier, so that compute runs beside it.",
+    "launch delay": "Kernels start late after their launch: look for synchronisation before them.",
+    "gaps between kernels": "Many small kernels follow one another: fuse them.",
+}
+_PATH = ["rank", "step"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/critical_path.yaml``."""
+
+    skip_first: int = 3
+    """First steps left out, as long as others remain."""
+
+    max_events: int = 60_000
+    """Events of one step above which there is no path: that many take half a minute."""
+
+    max_rows: int = 200
+    """Rows kept of the table of operators and kernels."""
+
+
+@analysis(title="Critical path")
+def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
+    cpu_ops: pd.DataFrame,
+    runtime_calls: pd.DataFrame,
+    kernels: pd.DataFrame,
+    annotations: pd.DataFrame,
+    synchronisations: pd.DataFrame,
+    steps: pd.DataFrame,
+    config: Config,
+) -> Result:
+    """Find the longest chain of dependent work in the step of median time of each rank, with HTA.
+
+    Its parts are work of the host (operators and calls without what they enclose), kernels,
+    communication, delays from a launch to its kernel, and gaps from one kernel of a stream to the
+    next. Shares are of the length of the path. What the host does between operators, in Python,
+    is on no path. Waiting for another rank is inside of communication.
+    """
+    if kernels.empty or cpu_ops.empty:
+        what = "operators and kernels"
+        return Result.abstain("the critical path", f"it needs {what}, and not both were recorded")
+    given = (cpu_ops, runtime_calls, kernels, annotations, synchronisations)
+    tables = dict(zip(TABLES, given, strict=True))
+    windows, missing = step_windows(steps, kernels, config.skip_first)
+    parts, lost = _paths(_typical(with_clock(windows)), tables, config)
+    if parts.empty:
+        return Result(abstentions=(*missing, *lost))
+    by_kind = _summed(parts, [*_PATH, "step_time_ns", "kind"])
+    by_name = _summed(parts, ["name", "kind"])
+    note = "Of the step of median time of each rank; shares are of the length of the paths."
+    return Result(
+        findings=_findings(by_kind, by_name),
+        metrics=_metrics(by_kind),
+        tables={
+            "by_kind": table(by_kind, title="Parts of the critical path", note=note),
+            "by_name": table(
+                by_name,
+                title="Operators and kernels on the critical path",
+                note=note,
+                limit=config.max_rows,
+            ),
+        },
+        charts=_CHARTS,
+        abstentions=(*missing, *lost, *_uncertain(synchronisations)),
+    )
+
+
+def _typical(windows: pd.DataFrame) -> pd.DataFrame:
+    """Return for each rank the step of median time (the earlier of two) of its first repeat."""
+    first = windows["repeat"] == windows.groupby("rank")["repeat"].transform("min")
+    own = windows.assign(own_ns=windows["end_ns"] - windows["start_ns"])[first]
+    ordered = own.sort_values(["rank", "own_ns", "step"])
+    place = ordered.groupby("rank").cumcount()
+    middle = (ordered.groupby("rank")["own_ns"].transform("size") - 1) // 2
+    return ordered[place == middle].reset_index(drop=True)
+
+
+def _paths(
+    chosen: pd.DataFrame, tables: dict[str, pd.DataFrame], config: Config
+) -> tuple[pd.DataFrame, tuple[Abstention, ...]]:
+    """Return the parts of the path of each of the `chosen` steps, and why one has none."""
+    found, lost = [], []
+    for each in chosen.to_dict("records"):
+        rows = {name: _of_step(all_rows, each) for name, all_rows in tables.items()}
+        where = f"the critical path of rank {each['rank']}, step {each['step']}"
+        count = sum(map(len, rows.values()))
+        if count > config.max_events:
+            lost.append(Abstention(what=where, reason=f"{count} events: set max_events to have it"))
+            continue
+        try:
+            path = parts_of_path(rows)
+        except Exception as error:
+            logging.getLogger(__name__).debug("HTA's critical path", exc_info=True)
+            reason = f"HTA failed: {type(error).__name__}: {error}"[:300]
+            lost.append(Abstention(what=where, reason=reason))
+            continue
+        if path.empty:
+            reason = "HTA found no order of the events that holds: start or end times contradict"
+            lost.append(Abstention(what=where, reason=reason))
+        found.append(path.assign(**{name: each[name] for name in (*_PATH, "step_time_ns")}))
+    columns = [*_PATH, "step_time_ns", "kind", "name", "time_ns"]
+    return pd.concat([pd.DataFrame(columns=columns), *found])[columns], tuple(lost)
+
+
+def _of_step(rows: pd.DataFrame, window: dict[object, object]) -> pd.DataFrame:
+    """Return the rows of the rank and repeat, and of the step if there are any."""
+    same = np.ones(len(rows), dtype=np.bool_)
+    for name in (*WHERE, "step"):
+        if name != "step" or window["step"] != -1:
+            same &= (rows[name] == window[name]).to_numpy()
+    return rows[same]
+
+
+def parts_of_path(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return name, kind and time_ns of each part of HTA's critical path through one rank's events.
+
+    Empty if HTA finds the order of events to contradict itself. Edges that only say what waits for
+    what take no time and are left out.
+    """
+    from hta.analyzers.critical_path_analysis import (  # noqa: PLC0415 - imports networkx
+        CriticalPathAnalysis,
+    )
+
+    made = trace(tables, include_last_step=True)
+    (rank,) = made.get_ranks()
+    with warnings.catch_warnings(action="ignore"):
+        # An annotation that every name contains: all that there is.
+        graph, succeeded = CriticalPathAnalysis.critical_path_analysis(made, rank, "", None)
+        edges = graph.get_critical_path_breakdown() if succeeded else pd.DataFrame()
+    if edges.empty:
+        return pd.DataFrame(columns=["name", "kind", "time_ns"])
+    timed = edges[(edges["bound_by"] != "") & (edges["duration"] > 0)]
+    return pd.DataFrame(
+        {
+            "name": timed["s_name"].fillna("").to_numpy(dtype=object),
+            "kind": timed["bound_by"].map(_KINDS).to_numpy(dtype=object),
+            "time_ns": np.rint(timed["duration"].to_numpy(np.float64) * 1000).astype(np.int64),
+        }
+    )
+
+
+def _summed(parts: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Return time, share of the path and number of parts by `keys`, those with most time first."""
+    groups = parts.groupby(keys, sort=False)["time_ns"]
+    rows = pd.DataFrame({"time_ns": groups.sum(), "parts": groups.size()}).reset_index()
+    whole = [name for name in _PATH if name in keys]
+    total = rows.groupby(whole)["time_ns"].transform("sum") if whole else rows["time_ns"].sum()
+    rows["path_share"] = rows["time_ns"] / total
+    order = rows.sort_values("time_ns", ascending=False, kind="stable")
+    return (order.sort_values(whole, kind="stable") if whole else order).reset_index(drop=True)
+
+
+def _metrics(by_kind: pd.DataFrame) -> dict[str, Metric]:
+    total = by_kind["time_ns"].sum()
+    clock = by_kind.drop_duplicates(_PATH)["step_time_ns"].sum()
+    shares = by_kind.groupby("kind")["time_ns"].sum() / total
+    metrics = {
+        f"{kind.replace(' ', '_')}_share": Metric(
+            value=float(shares.get(kind, 0.0)),
+            unit="share",
+            title=f"Critical path: {kind}, of its length",
+        )
+        for kind in dict.fromkeys(_KINDS.values())
+    }
+    metrics["path_share"] = Metric(
+        value=float(total / clock),
+        unit="share",
+        title="Length of the critical path, of the step time, mean over ranks",
+    )
+    return metrics
+
+
+def _findings(by_kind: pd.DataFrame, by_name: pd.DataFrame) -> tuple[Finding, ...]:
+    sums = by_kind.groupby("kind")["time_ns"].sum().sort_values(ascending=False)
+    shares = sums / sums.sum()
+    named = ", ".join(f"{kind} {share:.0%}" for kind, share in shares.items() if round(share, 2))
+    top = by_name.iloc[0]
+    kind = str(shares.index[0])
+    return (
+        Finding(
+            severity=Severity.INFO,
+            message=f"Of the {duration(sums.sum())} of the critical path: {named}; the "
+            f"longest part is {top['name'] or 'unnamed'} with {top['path_share']:.1%}.",
+            metric=f"critical_path.{kind.replace(' ', '_')}_share",
+            value=float(shares.iloc[0]),
+            unit="share",
+            evidence={"name": str(top["name"]), "kind": str(top["kind"])},
+            advice=_ADVICE[kind],
+        ),
+    )
+
+
+def _uncertain(synchronisations: pd.DataFrame) -> tuple[Abstention, ...]:
+    if len(synchronisations):
+        return ()
+    reason = (
+        "the trace has no synchronisation events, so that a path does not go from a kernel to the "
+        "host that waits for it: set enable_cuda_sync_events"
+    )
+    return (Abstention(what="waiting for the device on the critical path", reason=reason),)
+
+
+_CHARTS = (
+    Chart(
+        kind="stacked_bar",
+        title="Parts of the critical path of each rank",
+        table="by_kind",
+        x="rank",
+        y=("time_ns",),
+        color="kind",
+    ),
+    Chart(
+        kind="bar",
+        title="Operators and kernels on the critical path",
+        table="by_name",
+        x="name",
+        y=("time_ns",),
+        color="kind",
+        horizontal=True,
+    ),
+)

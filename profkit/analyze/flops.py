@@ -1,0 +1,356 @@
+"""FLOPs: model and hardware FLOPs, MFU and HFU, and how near operators come to the roofline."""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit.analyze._costed import OPTIMIZER, RECOMPUTATION, Costed, work
+from profkit.analyze._roofline import (
+    by_kernel,
+    by_shape,
+    peak_name,
+    roof,
+    roofs,
+    summed,
+    with_roofline,
+)
+from profkit.analyze._windows import step_windows, with_clock
+from profkit.analyze.base import analysis
+from profkit.costs import PRODUCTS
+from profkit.hardware import Hardware
+from profkit.patterns import named
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.settings import Settings
+from profkit.wording import duration, shortened
+
+_RATED = ["calls", "flops", "bytes", "time_ns", "achieved_flops_per_s", "achieved_bytes_per_s",
+          "flops_per_byte", "bound", "peak", "roofline_share"]  # fmt: skip
+_ALL = "all FLOPs of the model, and MFU"
+_MULTIPLIES = re.compile(
+    r"(?i)(?<!fb)gemm|conv|attn|attention|flash_|fmha|nvjet|cijk_|wgrad|dgrad|fprop"
+)
+_ADVICE = {
+    "compute": "Sizes that are multiples of 64, a larger batch or a lower precision bring matrix "
+    "products nearer to the peak; very small ones are bound by their launch.",
+    "memory": "Fuse it with its neighbours (torch.compile), or keep its data in fewer bytes.",
+}
+_CONVENTION = (
+    "Two operations per multiply-add; model FLOPs are those of matmul, convolution and attention, "
+    "forward and backward, without what is computed again; causal attention counts in full. Other "
+    "operators count one per element (normalisation and softmax five), for the roofline alone. "
+    "Bytes: every input read once, every output written once; lists of tensors as fp32."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/flops.yaml``."""
+
+    skip_first: int = 3
+    """First steps left out, as long as others remain."""
+
+    missed_share: float = 0.01
+    """Share of the device time in products of unknown shape above which there is no MFU."""
+
+    warn_roofline: float = 0.5
+    """Share of the roofline below which the operator that loses most time is worth a warning."""
+
+    max_rows: int = 200
+    """Rows kept of each table, those with most time."""
+
+    chart_points: int = 150
+    """Operators and kernels each that the roofline chart shows, those with most time."""
+
+
+@analysis(title="FLOPs and roofline")
+def analyze(
+    cpu_ops: pd.DataFrame,
+    kernels: pd.DataFrame,
+    steps: pd.DataFrame,
+    hardware: Hardware,
+    config: Config,
+) -> Result:
+    """Count the FLOPs of a step, and compare them and the bytes moved with what the device can do.
+
+    Model FLOPs are those of matmul, convolution and attention in forward and backward, two per
+    multiply-add; hardware FLOPs add what activation checkpointing and fused attention compute
+    again, where the trace tells. MFU and HFU are the time that these would take at the dense peak
+    of their data types, as a share of the step time, which is that of the slowest rank. The
+    roofline is the larger of FLOPs over that peak and of bytes over the bandwidth of memory.
+    """
+    if cpu_ops.empty:
+        return Result.abstain("FLOPs", "no operator was recorded on a host thread")
+    if not (cpu_ops["input_shapes"] != "").any():
+        return Result.abstain("FLOPs", "no shape was recorded: set record_shapes")
+    windows, missing = step_windows(steps, kernels if len(kernels) else cpu_ops, config.skip_first)
+    costed = work(cpu_ops, kernels, windows)
+    if costed.calls.empty:
+        reason = "no operator that costs are known for ran in the steps that count"
+        return Result.abstain("FLOPs", reason)
+    by_rank = _by_rank(with_clock(windows), costed.calls, hardware)
+    lost = _lost(costed, hardware, config)
+    shapes = by_shape(costed.calls, hardware)
+    per_kernel = by_kernel(costed.calls, costed.kernels, hardware)
+    return Result(
+        findings=_findings(by_rank, shapes, not lost, hardware, config),
+        metrics=_metrics(by_rank, costed.calls, not lost),
+        tables={
+            "by_rank": _table(by_rank, f"FLOPs per step of each rank ({hardware.name})"),
+            "by_operator": _table(
+                _by_operator(costed.calls, hardware),
+                "FLOPs by operator and phase",
+                config.max_rows,
+            ),
+            "by_shape": _table(
+                shapes[["name", "input_shapes", "type", *_RATED, "lost_ns"]],
+                "Roofline of operators by shapes of inputs",
+                config.max_rows,
+            ),
+            "by_kernel": _table(
+                per_kernel[["name", "type", *_RATED]], "Roofline of kernels", config.max_rows
+            ),
+            "roofline": _table(
+                _points(shapes, per_kernel, hardware, config), "Points of the roofline"
+            ),
+        },
+        charts=_charts(hardware, shapes),
+        abstentions=(*missing, *lost),
+    )
+
+
+def _by_rank(windows: pd.DataFrame, counted: pd.DataFrame, hardware: Hardware) -> pd.DataFrame:
+    """Return FLOPs, the time they would take at the peaks, MFU and HFU of each rank."""
+    products = counted[counted["kind"].isin(PRODUCTS)]
+    peak = _peaks(products, hardware)
+    model = _model_flops(products)
+    executed = products["flops"].where(products["phase"] != OPTIMIZER, 0)
+    sums = (
+        products[["rank"]]
+        .assign(
+            model_flops=model,
+            hardware_flops=executed,
+            model_ideal_ns=model / peak * 1e9,
+            hardware_ideal_ns=executed / peak * 1e9,
+        )
+        .groupby("rank", observed=True)
+        .sum(min_count=1)
+    )
+    time = windows.groupby("rank", observed=True)["step_time_ns"].agg(["size", "sum"])
+    time = time.set_axis(["steps", "total_step_time_ns"], axis=1)
+    rows = time.join(sums).reset_index()
+    total = rows["total_step_time_ns"].where(rows["total_step_time_ns"] > 0)
+    return rows.assign(
+        model_flops=rows["model_flops"] / rows["steps"],
+        hardware_flops=rows["hardware_flops"] / rows["steps"],
+        achieved_flops_per_s=rows["model_flops"] / total * 1e9,
+        mfu_share=rows["model_ideal_ns"] / total,
+        hfu_share=rows["hardware_ideal_ns"] / total,
+    )
+
+
+def _model_flops(products: pd.DataFrame) -> "pd.Series[float]":
+    own = ~products["phase"].isin([RECOMPUTATION, OPTIMIZER])
+    return (products["flops"] - products["recomputed_flops"]).where(own, 0)
+
+
+def _peaks(rows: pd.DataFrame, hardware: Hardware) -> NDArray[np.float64]:
+    names = [peak_name(*each, hardware) for each in zip(rows["kind"], rows["type"], strict=True)]
+    return np.array([hardware.peak_flops.get(name, np.nan) for name in names], dtype=np.float64)
+
+
+def _lost(costed: Costed, hardware: Hardware, config: Config) -> tuple[Abstention, ...]:
+    """Return why MFU is not known: products without FLOPs, types without peaks."""
+    products = costed.calls[costed.calls["kind"].isin(PRODUCTS)]
+    found = []
+    unknown = products[products["flops"].isna()]
+    if len(unknown):
+        names = ", ".join(unknown["name"].astype(str).value_counts().index[:3])
+        reason = f"{len(unknown)} calls of {names} were recorded without what their cost depends on"
+        found.append(Abstention(what=_ALL, reason=reason))
+    share = _missed_share(costed)
+    if share > config.missed_share:
+        reason = (
+            f"{share:.1%} of the device time is in kernels that multiply matrices, but that no "
+            "operator of known cost launched (CUDA graphs, compiled code, other libraries)"
+        )
+        found.append(Abstention(what=_ALL, reason=reason))
+    if not hardware.peak_flops or not hardware.memory_bandwidth_bytes_per_s:
+        reason = "the peaks of the device are not known: choose hardware= or measure them"
+        found.append(Abstention(what="MFU, HFU and the roofline", reason=reason))
+    elif lacking := _without_peak(products, hardware):
+        reason = f"{hardware.name} states no peak for {lacking}"
+        found.append(Abstention(what="MFU and HFU", reason=reason))
+    if products.empty:
+        reason = "no matmul, convolution or attention ran in the steps that count"
+        found.append(Abstention(what=_ALL, reason=reason))
+    return tuple(found)
+
+
+def _without_peak(products: pd.DataFrame, hardware: Hardware) -> str:
+    types = products[np.isnan(_peaks(products, hardware))]["type"]
+    return ", ".join(sorted({str(each) or "an unknown type" for each in types}))
+
+
+def _missed_share(costed: Costed) -> float:
+    """Return which share of the compute time is in products of no operator of known cost."""
+    kernels = costed.kernels[(costed.kernels["kind"] == "compute").to_numpy()]
+    spent = (kernels["end_ns"] - kernels["start_ns"]).to_numpy(np.int64)
+    says = named(kernels["name"], lambda name: bool(_MULTIPLIES.search(name)))
+    missed = says & (kernels["call"] < 0).to_numpy()
+    return float(spent[missed].sum() / spent.sum()) if spent.sum() else 0.0
+
+
+def _table(rows: pd.DataFrame, title: str, limit: int | None = None) -> Table:
+    return table(rows, title=title, note=_CONVENTION, limit=limit)
+
+
+def _by_operator(counted: pd.DataFrame, hardware: Hardware) -> pd.DataFrame:
+    model = counted[counted["kind"].isin(PRODUCTS)]
+    rows = counted.assign(model_flops=_model_flops(model).reindex(counted.index, fill_value=0.0))
+    keys = ["name", "phase", "kind", "type"]
+    sums = summed(rows, keys)
+    own = rows.astype(dict.fromkeys(keys, object)).groupby(keys)["model_flops"].sum().reset_index()
+    rated = with_roofline(sums.merge(own, on=keys, how="left"), hardware)
+    total = rated["time_ns"].sum()
+    rated["time_share"] = rated["time_ns"] / total if total else np.nan
+    return rated[["name", "phase", "type", "model_flops", "time_share", *_RATED]]
+
+
+def _points(
+    shapes: pd.DataFrame, kernels: pd.DataFrame, hardware: Hardware, config: Config
+) -> pd.DataFrame:
+    """Return what the roofline chart shows: operators, kernels and the roofs above them."""
+    at = ["flops_per_byte", "achieved_flops_per_s"]
+    parts = []
+    for series, rows in (("operators", shapes), ("kernels", kernels)):
+        shown = rows[(rows["flops"] > 0) & rows[at].notna().all(axis=1)].head(config.chart_points)
+        parts.append(shown[["name", *at]].assign(series=series))
+    points = pd.concat(parts, ignore_index=True)
+    used = [name for name in shapes["peak"].unique() if name]
+    if used and len(points) and hardware.memory_bandwidth_bytes_per_s:
+        span = points["flops_per_byte"].min(), points["flops_per_byte"].max()
+        lines = roofs(used, hardware, *span).assign(name="")
+        points = pd.concat([points, lines], ignore_index=True)
+    return points[["series", "name", *at]]
+
+
+def _metrics(by_rank: pd.DataFrame, counted: pd.DataFrame, whole: bool) -> dict[str, Metric]:
+    spent = counted["time_ns"].sum()
+    products = counted[counted["kind"].isin(PRODUCTS) & counted["flops"].notna()]
+    total = by_rank["total_step_time_ns"].sum()
+    metrics = {
+        "product_flops_per_s": Metric(
+            value=_ratio(products["flops"].sum() * 1e9, products["time_ns"].sum()),
+            unit="flops_per_s",
+            title="Rate of matmul, convolution and attention while they run",
+            better="higher",
+        ),
+        "product_time_share": Metric(
+            value=_ratio(products["time_ns"].sum(), spent),
+            unit="share",
+            title="Matmul, convolution and attention, of the time of operators of known cost",
+        ),
+    }
+    if whole:
+        metrics |= {
+            "mfu_share": Metric(
+                value=_ratio(by_rank["model_ideal_ns"].sum(), total),
+                unit="share",
+                title="MFU: model FLOPs at their peak, of the step time, mean over ranks",
+                better="higher",
+            ),
+            "hfu_share": Metric(
+                value=_ratio(by_rank["hardware_ideal_ns"].sum(), total),
+                unit="share",
+                title="HFU: the same with what is computed again",
+                better="higher",
+            ),
+        }
+    if whole or not products.empty:
+        metrics["model_flops"] = Metric(
+            value=float(by_rank["model_flops"].mean()),
+            unit="flops",
+            title="Model FLOPs per step and rank" + ("" if whole else ", at least"),
+        )
+    return {name: each for name, each in metrics.items() if math.isfinite(each.value)}
+
+
+def _ratio(part: float, whole: float) -> float:
+    return float(part / whole) if whole else math.nan
+
+
+def _findings(
+    by_rank: pd.DataFrame,
+    shapes: pd.DataFrame,
+    whole: bool,
+    hardware: Hardware,
+    config: Config,
+) -> tuple[Finding, ...]:
+    found = []
+    if whole:
+        mfu = _ratio(by_rank["model_ideal_ns"].sum(), by_rank["total_step_time_ns"].sum())
+        hfu = _ratio(by_rank["hardware_ideal_ns"].sum(), by_rank["total_step_time_ns"].sum())
+        found.append(
+            Finding(
+                severity=Severity.INFO,
+                message=f"MFU is {mfu:.1%} and HFU {hfu:.1%} of the dense peaks of "
+                f"{hardware.name}, over the time of the steps.",
+                metric="flops.mfu_share",
+                value=mfu,
+                unit="share",
+                evidence={"hardware": hardware.name, "source": hardware.source},
+            )
+        )
+    slow = shapes[shapes["lost_ns"] > 0].nlargest(1, "lost_ns")
+    return (*found, *(_slowest(row, shapes, config) for row in slow.to_dict("records")))
+
+
+def _slowest(row: dict[Any, Any], shapes: pd.DataFrame, config: Config) -> Finding:
+    """Say which operator and shape loses most time against its roofline."""
+    share = float(row["roofline_share"])
+    of_all = row["lost_ns"] / shapes["time_ns"].sum()
+    what = "the rate of its data type" if row["bound"] == "compute" else "the bandwidth of memory"
+    return Finding(
+        severity=Severity.WARN if share < config.warn_roofline else Severity.INFO,
+        message=f"{row['name']} on {shortened(row['input_shapes'])} reaches {share:.1%} of {what} "
+        f"and so loses {duration(row['lost_ns'])}, {of_all:.1%} of the time of operators of known "
+        "cost.",
+        metric="flops.roofline_share",
+        value=share,
+        unit="share",
+        evidence={
+            "operator": row["name"],
+            "input_shapes": row["input_shapes"],
+            "calls": row["calls"],
+        },
+        advice=_ADVICE[row["bound"]],
+    )
+
+
+def _charts(hardware: Hardware, shapes: pd.DataFrame) -> tuple[Chart, ...]:
+    return (
+        Chart(
+            kind="scatter",
+            title=f"Roofline ({hardware.name})",
+            table="roofline",
+            x="flops_per_byte",
+            y=("achieved_flops_per_s",),
+            color="series",
+            log=("x", "y"),
+            lines=tuple(roof(name) for name in shapes["peak"].unique() if name),
+        ),
+        Chart(
+            kind="bar",
+            title="Time of operators and phases",
+            table="by_operator",
+            x="name",
+            y=("time_ns",),
+            color="phase",
+            horizontal=True,
+        ),
+    )

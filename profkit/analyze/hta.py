@@ -1,0 +1,289 @@
+"""HTA: what Holistic Trace Analysis says of the same tables, without reading traces again."""
+
+import logging
+import math
+import re
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from profkit.analyze._hta_trace import trace
+from profkit.analyze.base import analysis
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.settings import Settings
+
+if TYPE_CHECKING:
+    from hta.trace_analysis import TraceAnalysis
+
+Frames = dict[str, pd.DataFrame]
+
+_TITLES = {
+    "temporal_breakdown": "Idle, compute and other device time of each rank",
+    "overlap": "Communication that compute hides, of the communication time of each rank",
+    "kernel_types": "Device time by type of kernel",
+    "kernels": "Kernels with most time, by type and rank",
+    "annotations": "Annotations on the device",
+    "idle_time": "Idle time between kernels, by cause",
+    "launches": "Kernels that are shorter than their launch or start late, by operator call",
+    "operators": "Operators, their kernels and launch delays",
+    "queue_length": "Operations that were launched and not done",
+    "blocked": "Time blocked on a full queue",
+    "bandwidth": "Bandwidth of copies and sets",
+    "stragglers": "Ranks that start their longest communication late",
+    "sequences": "Kernels that one operator launches again and again",
+}
+_RENAMED = {
+    "idle_time": {"idle_time": "idle_time_us"},
+    "launches": {"cpu_duration": "cpu_us", "gpu_duration": "gpu_us", "launch_delay": "delay_us"},
+    "blocked": {"duration_at_max_queue_length": "at_full_queue_us",
+                "relative_duration_at_max_queue_length": "at_full_queue_share"},
+    "kernel_types": {"sum": "sum_us"},
+}  # fmt: skip
+
+_METRICS = {
+    "idle_percent": (
+        "temporal_breakdown",
+        "idle_time_pctg",
+        "Device idle, of the time from first to last kernel",
+    ),
+    "compute_percent": (
+        "temporal_breakdown",
+        "compute_time_pctg",
+        "Compute kernels, of the time from first to last kernel",
+    ),
+    "overlap_percent": (
+        "overlap",
+        "comp_comm_overlap_pctg",
+        "Communication hidden by compute, of the communication time",
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/hta.yaml``."""
+
+    include_last_step: bool = False
+    """Count the last step, which HTA leaves out unless it is the only one."""
+
+    operators: bool = False
+    """List operators with their kernels and delays: most of the time that all this takes."""
+
+    sequences_of: str = ""
+    """Part of the name of the operator whose kernel sequences are counted; empty for none."""
+
+    consecutive_kernel_delay_us: int = 30
+    """Gap up to which idle time counts as that between kernels, in µs; HTA says ns, takes µs."""
+
+    max_rows: int = 200
+    """Rows kept of each table."""
+
+
+@analysis(title="HTA")
+def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
+    cpu_ops: pd.DataFrame,
+    runtime_calls: pd.DataFrame,
+    kernels: pd.DataFrame,
+    annotations: pd.DataFrame,
+    synchronisations: pd.DataFrame,
+    config: Config,
+) -> Result:
+    """Run Meta's Holistic Trace Analysis on these tables, for numbers that can be held to its own.
+
+    The numbers are HTA's in its conventions: the first repeat of each rank, from the first to the
+    last kernel, the last step left out unless it is the only one; kernels are told apart by name.
+    Times are not rounded to µs as HTA does where it reads a trace. Counters of CUPTI are not here.
+    """
+    if kernels.empty:
+        return Result.abstain("HTA", "no device work was recorded")
+    tables = {
+        "cpu_ops": cpu_ops,
+        "runtime_calls": runtime_calls,
+        "kernels": kernels,
+        "annotations": annotations,
+        "synchronisations": synchronisations,
+    }
+    made = over(trace(tables, include_last_step=config.include_last_step))
+    frames, failed = _run(made, config)
+    shown = {name: _table(name, rows, config) for name, rows in frames.items() if len(rows)}
+    return Result(
+        findings=_findings(frames),
+        metrics=_metrics(frames),
+        tables=shown,
+        charts=tuple(chart for chart in _CHARTS if chart.table in shown),
+        abstentions=failed,
+    )
+
+
+def over(made: Any) -> "TraceAnalysis":
+    """Return HTA's analyses over a trace that is there already, instead of one that it reads."""
+    from hta.trace_analysis import TraceAnalysis  # noqa: PLC0415 - imports plotly and networkx
+
+    analyses = TraceAnalysis.__new__(TraceAnalysis)
+    analyses.t = made
+    return analyses
+
+
+def _run(made: "TraceAnalysis", config: Config) -> tuple[Frames, tuple[Abstention, ...]]:
+    frames: Frames = {}
+    failed = []
+    for name, function in _functions(made, config).items():
+        try:
+            # HTA warns of what pandas will change, and of missing ProfilerSteps.
+            with warnings.catch_warnings(action="ignore"):
+                frames |= function()
+        except Exception as error:
+            logging.getLogger(__name__).debug("HTA's %s", name, exc_info=True)
+            reason = f"HTA failed on this trace: {type(error).__name__}: {error}"[:300]
+            failed.append(Abstention(what=f"HTA's {name}", reason=reason))
+    return frames, tuple(failed)
+
+
+def _functions(made: "TraceAnalysis", config: Config) -> dict[str, Callable[[], Frames]]:
+    """Return HTA's functions by name, each of which makes one table or some."""
+    ranks = made.t.get_ranks()
+    found: dict[str, Callable[[], Frames]] = {
+        "get_temporal_breakdown": lambda: {
+            "temporal_breakdown": made.get_temporal_breakdown(visualize=False)
+        },
+        "get_comm_comp_overlap": lambda: {"overlap": made.get_comm_comp_overlap(visualize=False)},
+        "get_gpu_kernel_breakdown": lambda: dict(
+            zip(
+                ("kernel_types", "kernels"),
+                made.get_gpu_kernel_breakdown(visualize=False),
+                strict=True,
+            )
+        ),
+        "get_gpu_user_annotation_breakdown": lambda: {
+            "annotations": _filled(made.get_gpu_user_annotation_breakdown(visualize=False))
+        },
+        "get_idle_time_breakdown": lambda: {
+            "idle_time": made.get_idle_time_breakdown(
+                ranks=ranks,
+                visualize=False,
+                consecutive_kernel_delay=config.consecutive_kernel_delay_us,
+            )[0]
+        },
+        "get_cuda_kernel_launch_stats": lambda: {
+            "launches": _by_rank(made.get_cuda_kernel_launch_stats(ranks=ranks, visualize=False))
+        },
+        "get_queue_length_summary": lambda: {
+            "queue_length": _filled(made.get_queue_length_summary(ranks=ranks))
+        },
+        "get_time_spent_blocked_on_full_queue": lambda: {
+            "blocked": _filled(
+                made.get_time_spent_blocked_on_full_queue(
+                    made.get_queue_length_time_series(ranks=ranks)
+                )
+            )
+        },
+        "get_memory_bw_summary": lambda: {
+            "bandwidth": _filled(made.get_memory_bw_summary(ranks=ranks))
+        },
+    }
+    if len(ranks) > 1:
+        found["get_potential_stragglers"] = lambda: {
+            "stragglers": pd.DataFrame({"rank": made.get_potential_stragglers()})
+        }
+    if config.operators:
+        found["get_aten_op_kernels_and_delay"] = lambda: {
+            "operators": _by_rank(made.get_aten_op_kernels_and_delay(ranks=ranks))
+        }
+    if config.sequences_of:
+        found["get_frequent_cuda_kernel_sequences"] = lambda: {
+            "sequences": _sequences(made, ranks, config)
+        }
+    return found
+
+
+def _sequences(made: "TraceAnalysis", ranks: list[int], config: Config) -> pd.DataFrame:
+    # HTA draws what it found into a copy of the trace, which nobody here asked for.
+    with tempfile.TemporaryDirectory() as folder:
+        return _by_rank(
+            {
+                rank: made.get_frequent_cuda_kernel_sequences(
+                    operator_name=config.sequences_of, output_dir=folder, rank=rank
+                )
+                for rank in ranks
+            }
+        )
+
+
+def _by_rank(frames: dict[int, pd.DataFrame]) -> pd.DataFrame:
+    rows = [each.assign(rank=rank) for rank, each in frames.items() if len(each)]
+    return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
+
+
+def _filled(rows: pd.DataFrame | None) -> pd.DataFrame:
+    return pd.DataFrame() if rows is None else rows
+
+
+def _table(name: str, rows: pd.DataFrame, config: Config) -> Table:
+    flat = rows.reset_index() if any(rows.index.names) else rows
+    names = [_column(each) for each in flat.columns]
+    plain = flat.set_axis(names, axis=1).rename(columns=_RENAMED.get(name, {}))
+    return table(plain, title=_TITLES[name], note="As HTA defines it.", limit=config.max_rows)
+
+
+def _column(name: Any) -> str:
+    """Return HTA's name of a column with the unit as ours have it."""
+    text = "_".join(filter(None, map(str, name))) if isinstance(name, tuple) else str(name)
+    text = re.sub(r"\s*\(us\)$", "_us", text)
+    return re.sub(r"(?:_pctg|percentage|pctg)$", "_percent", text).lstrip("_")
+
+
+def _metrics(frames: Frames) -> dict[str, Metric]:
+    """Return means over ranks."""
+    values = {
+        name: Metric(
+            value=float(frames[source][column].mean()),
+            unit="percent",
+            title=title,
+            better="lower" if name == "idle_percent" else "higher",
+        )
+        for name, (source, column, title) in _METRICS.items()
+        if source in frames and len(frames[source])
+    }
+    return {name: each for name, each in values.items() if math.isfinite(each.value)}
+
+
+def _findings(frames: Frames) -> tuple[Finding, ...]:
+    rows = frames.get("temporal_breakdown", pd.DataFrame())
+    if rows.empty:
+        return ()
+    worst = rows.nlargest(1, "idle_time_pctg").iloc[0]
+    idle = float(worst["idle_time_pctg"])
+    return (
+        Finding(
+            severity=Severity.INFO,
+            message=f"By HTA, rank {worst['rank']:.0f} is idle most: {idle:.1f}% of the time from "
+            f"its first to its last kernel, with {worst['compute_time_pctg']:.1f}% compute.",
+            metric="hta.idle_percent",
+            value=idle,
+            unit="percent",
+            evidence={"rank": int(worst["rank"])},
+        ),
+    )
+
+
+_CHARTS = (
+    Chart(
+        kind="stacked_bar",
+        title="Device time of each rank",
+        table="temporal_breakdown",
+        x="rank",
+        y=("compute_time_us", "non_compute_time_us", "idle_time_us"),
+    ),
+    Chart(
+        kind="bar",
+        title="Device time by type of kernel",
+        table="kernel_types",
+        x="kernel_type",
+        y=("sum_us",),
+        horizontal=True,
+    ),
+)

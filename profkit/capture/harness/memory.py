@@ -1,0 +1,47 @@
+"""Memory of the machine: a capture that takes all of it is ended before the machine stalls."""
+
+from dataclasses import dataclass
+
+import psutil
+
+# What is left to the system and to the harness; taking it would make every process wait for pages.
+_LEFT_BYTES = 256 << 20
+_LEFT_PART = 100
+_MB = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limit:
+    """How much memory a capture may take, judged by what becomes of the machine's.
+
+    Processes share pages, and some memory is no process's own (shared, pinned, the kernel's), so
+    what the ranks themselves are said to use adds up to something else.
+    """
+
+    limit_mb: int = 0
+    """Memory that all ranks together may take, in MB (10^6 bytes); 0 is all that there is."""
+
+    at_first: int
+    """Bytes that were available when the capture began."""
+
+    def exceeded(self, now: int) -> str:
+        """Return why the capture must end, with `now` bytes available, or "" if it need not."""
+        taken_mb = (self.at_first - now) // _MB
+        if self.limit_mb and taken_mb > self.limit_mb:
+            return f"the capture took {taken_mb} MB of memory, and memory_limit_mb={self.limit_mb}"
+        if now < left_over():
+            return (
+                f"the machine's memory ran out: {self.at_first // _MB} MB were available at first "
+                f"and {now // _MB} MB are left"
+            )
+        return ""
+
+
+def available() -> int:
+    """Return the bytes that processes can still take without swapping."""
+    return int(psutil.virtual_memory().available)
+
+
+def left_over() -> int:
+    """Return the bytes that a capture must leave available."""
+    return max(_LEFT_BYTES, psutil.virtual_memory().total // _LEFT_PART)

@@ -1,0 +1,105 @@
+"""The state of the sources that a capture ran: profkit's own, and those of the user's project."""
+
+import hashlib
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import profkit
+
+_GIT_TIMEOUT_S = 30
+_MAX_DIFF_BYTES = 64 << 10
+_MAX_UNTRACKED = 50
+
+
+def script(workload: Mapping[str, Any]) -> Path | None:
+    """Return the script that is profiled; None for a module or one of the built-in programs."""
+    asked = workload.get("workload", {})
+    words = shlex.split(asked.get("command", ""))
+    path = Path(asked.get("cwd", "")).expanduser() / words[0] if words else None
+    return path if path is not None and path.is_file() else None
+
+
+def described(workload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where a capture runs, what script it runs, and the git state of both and of profkit.
+
+    The project is the repository of the script, or else of the folder that profkit is run in.
+    """
+    path = script(workload)
+    own = Path(profkit.__file__)
+    states = {
+        "profkit": git_state(own.parent) if _is_tracked(own) else {},
+        "project": git_state(path.resolve().parent if path else Path.cwd()),
+    }
+    if states["project"].get("folder") == states["profkit"].get("folder"):
+        del states["project"]
+    about: dict[str, Any] = {"cwd": str(Path.cwd()), "git": {k: v for k, v in states.items() if v}}
+    if path is not None:
+        about["script"] = {"path": str(path), "sha256": _sha256(path.read_bytes())}
+    return about
+
+
+def git_state(folder: Path) -> dict[str, Any]:
+    """Return commit, branch and changes of the work tree that `folder` lies in; {} for none.
+
+    Of a long diff only the beginning is kept, with the hash of all of it.
+    """
+    found = _git(folder, "rev-parse", "--show-toplevel", "HEAD", "--abbrev-ref", "HEAD")
+    if len(found.splitlines()) != 3:  # noqa: PLR2004 - one line for each question
+        return {}
+    top, commit, branch = found.splitlines()
+    where = ["--", ".", *_results(Path(top))]
+    changes = _git(Path(top), "status", "--porcelain", "--untracked-files=normal", *where)
+    untracked = [line[3:] for line in changes.splitlines() if line.startswith("??")]
+    state: dict[str, Any] = {
+        "folder": top,
+        "remote": _git(Path(top), "config", "--get", "remote.origin.url").strip(),
+        "branch": branch,
+        "commit": commit,
+        "dirty": bool(changes),
+        "untracked": untracked[:_MAX_UNTRACKED],
+    }
+    if diff := _git(Path(top), "diff", "--no-ext-diff", "--no-textconv", "HEAD", *where):
+        content = diff.encode(errors="surrogateescape")
+        state["diff"] = content[:_MAX_DIFF_BYTES].decode(errors="replace")
+        state["diff_is_cut"] = len(content) > _MAX_DIFF_BYTES
+        state["diff_sha256"] = _sha256(content)
+    return state
+
+
+def _results(top: Path) -> list[str]:
+    """Return pathspecs that leave out what profkit itself writes where it is run."""
+    here = Path.cwd().resolve()
+    if not here.is_relative_to(top):
+        return []
+    place = here.relative_to(top)
+    return [f":(top,exclude,literal){place / name}" for name in ("results", ".snakemake")]
+
+
+def _is_tracked(path: Path) -> bool:
+    """Say whether git knows the file; a package in an environment is not of the project around."""
+    return bool(_git(path.parent, "ls-files", path.name))
+
+
+def _git(folder: Path, *command: str) -> str:
+    """Return what git prints; "" where there is no git, no repository, or no commit."""
+    # Programs that a repository's configuration names are not run, and its index is not written.
+    safe = ["-c", "core.fsmonitor=false", "-c", "color.ui=never"]
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *safe, *command],
+            capture_output=True,
+            check=False,
+            timeout=_GIT_TIMEOUT_S,
+            env=os.environ | {"GIT_OPTIONAL_LOCKS": "0"},
+        )
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode(errors="surrogateescape") if done.returncode == 0 else ""
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,169 @@
+"""``profkit doctor [OVERRIDES]``: what works on this machine, what does not, and what to do."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from profkit import registry, resources
+from profkit.capture import tools
+from profkit.capture.base import Tool, Trouble, executable, installed_version, stated_version
+from profkit.capture.harness import compatibility, facts, permissions
+from profkit.config import compose_all
+
+_WIDTH = 200
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Diagnosis:
+    """What one tool says of this machine."""
+
+    name: str
+    is_selected: bool
+    program: str
+    path: str
+    """Where the executable lies; empty for a distribution of Python."""
+
+    version: str
+    troubles: tuple[Trouble, ...]
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether nothing keeps the tool from running."""
+        return not any(each.stops for each in self.troubles)
+
+    def answer(self, kind: str) -> str:
+        """Return yes, partly or no for whether there is no trouble of `kind`; "" if unknown."""
+        mine = [each.stops for each in self.troubles if each.kind == kind]
+        if mine:
+            return "no" if any(mine) else "partly"
+        is_missing = any(each.kind == "missing" and each.stops for each in self.troubles)
+        return "" if is_missing else "yes"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the machine and the tools; return 0 if all tools that are selected can be used."""
+    parser = argparse.ArgumentParser(prog="profkit doctor", description=__doc__)
+    parser.add_argument("overrides", nargs="*", help="which tools have to work; the default set")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    args = parser.parse_intermixed_args(argv)
+    selected = {
+        tool
+        for composed in compose_all(resources.CONF, args.overrides)
+        for tool in composed.values["tools"]
+    }
+    found = [diagnosed(name, kind, selected) for name, kind in tools().items()]
+    machine = facts.machine() | _permitted()
+    around = [
+        *compatibility.of_machine(machine),
+        *compatibility.nvtx_ranges(installed_version("nvtx"), stated_version("nsys")),
+    ]
+    is_usable = all(each.is_usable for each in found if each.is_selected)
+    if args.json:
+        report = _as_json(machine, around, found) | {"usable": is_usable}
+        sys.stdout.write(json.dumps(report, indent=1) + "\n")
+    else:
+        _print(machine, around, found)
+        names = ", ".join(sorted(selected))
+        sys.stdout.write(f"\nThe tools {names} can {'' if is_usable else 'not all '}be used.\n")
+    return 0 if is_usable else 1
+
+
+def diagnosed(name: str, kind: type[Tool], selected: set[str]) -> Diagnosis:
+    """Ask one tool about this machine."""
+    troubles = tuple(kind.troubles())
+    reason = kind.unavailable()
+    if reason and not any(each.stops for each in troubles):
+        # A plugin may answer in its own words only.
+        troubles += (Trouble(kind="missing", what=reason, advice=""),)
+    return Diagnosis(
+        name=name,
+        is_selected=name in selected,
+        program=kind.program(),
+        path=executable(kind.program()),
+        version=kind.version(),
+        troubles=troubles,
+    )
+
+
+def _permitted() -> dict[str, Any]:
+    """Return what the kernel and the driver let profilers do."""
+    return {
+        "ptrace_scope": permissions.ptrace_scope(),
+        "perf_event_paranoid": permissions.perf_event_paranoid(),
+        "gpu_counters_restricted": permissions.are_counters_restricted(),
+    }
+
+
+def _as_json(
+    machine: Mapping[str, Any], around: Sequence[Trouble], found: Sequence[Diagnosis]
+) -> dict[str, Any]:
+    return {
+        "machine": machine,
+        "troubles": [asdict(each) for each in around],
+        "tools": [
+            {
+                **asdict(each),
+                "found": each.answer("missing"),
+                "permitted": each.answer("forbidden"),
+                "compatible": each.answer("incompatible"),
+                "usable": each.is_usable,
+            }
+            for each in found
+        ],
+    }
+
+
+def _print(
+    machine: Mapping[str, Any], around: Sequence[Trouble], found: Sequence[Diagnosis]
+) -> None:
+    # Wide enough for advice to stay in one line, so that it can be pasted.
+    console = Console(file=sys.stdout, highlight=False, markup=False, width=_WIDTH)
+    about = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for name, value in _machine_rows(machine):
+        about.add_row(name, value)
+    console.print(about)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("", "tool", "program", "version", "found", "permitted", "compatible", "about"):
+        table.add_column(heading)
+    modules = registry.module_names("profkit.capture")
+    for each in found:
+        answers = map(each.answer, ("missing", "forbidden", "incompatible"))
+        marked = "*" if each.is_selected else ""
+        row = (marked, each.name, each.program, each.version, *answers)
+        table.add_row(*row, registry.first_line(modules[each.name]))
+    console.print()
+    console.print(table)
+    told = [("machine", each) for each in around]
+    told += [(each.name, trouble) for each in found for trouble in each.troubles]
+    for name, trouble in told:
+        console.print(f"\n{name}: {trouble.what}", soft_wrap=True)
+        if trouble.advice:
+            console.print(f"  {trouble.advice}", soft_wrap=True)
+
+
+def _machine_rows(machine: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    shared, level = machine["shared_memory_bytes"], machine["perf_event_paranoid"]
+    yield "CPU", f"{machine['cpu']}, {machine['cpu_count']} usable"
+    yield "memory", f"{machine['memory_bytes'] / _GIB:.1f} GiB"
+    yield "shared memory", f"{shared / _GIB:.1f} GiB" if shared >= 0 else "not of a fixed size"
+    yield "system", f"{machine['os']}, Python {machine['python']}"
+    for gpu in machine["gpus"]:
+        memory = f", {gpu['memory_bytes'] / _GIB:.1f} GiB" if "memory_bytes" in gpu else ""
+        yield "GPU", f"{gpu.get('name', 'without a name')}{memory}"
+    if not machine["gpus"]:
+        yield "GPU", "none that NVIDIA's driver knows"
+    yield "driver", machine["driver"] or "none"
+    yield "CUDA of torch", machine["cuda"] or "none"
+    yield "CUDA of the driver", machine["cuda_driver"] or "none"
+    yield "ptrace_scope", str(machine["ptrace_scope"]) if machine["ptrace_scope"] >= 0 else "none"
+    yield "perf_event_paranoid", "no events" if level is None else str(level)
+    if machine["driver"]:
+        is_restricted = machine["gpu_counters_restricted"]
+        yield "GPU counters", "for administrators" if is_restricted else "for everybody"

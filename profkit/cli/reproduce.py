@@ -1,0 +1,210 @@
+"""``profkit reproduce RUN``: the commands that make a run again, or the same run made anew."""
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from profkit.errors import InputError
+from profkit.imports import RUNS
+from profkit.masking import MASK
+from profkit.settings import nearest
+
+PLACE = Path("results/.profkit/reproduced")
+"""Where runs are made anew, each in a folder with a result tree of its own."""
+
+DIFFERENT = 3
+"""Exit status where a run was made anew and something about it is not as it was."""
+
+# Names, numbers and states that differ between equal machines, or from one hour to the next.
+_VOLATILE = ("hostname", "uuid", "pcie_generation")
+_OF_GIT = ("commit", "diff_sha256")
+_NEEDED = (
+    *("run", "started", "cwd", "overrides", "behaviour", "tools", "hardware", "captures"),
+    *("machine", "versions", "packages", "environment", "git", "script"),
+)
+_WIDTH = 160
+
+Manifest = Mapping[str, Any]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print commands or a diff, or run again; 0 all as before, 1 failed, 3 something differs."""
+    parser = argparse.ArgumentParser(prog="profkit reproduce", description=__doc__)
+    parser.add_argument("run", help="a name below results/runs, or the folder of a run")
+    parser.add_argument("--run", dest="anew", action="store_true", help="run again and compare")
+    parser.add_argument("--diff", metavar="REPOSITORY", help="print the changes: profkit, project")
+    args = parser.parse_args(argv)
+    path = _manifest_path(args.run)
+    then = read(path)
+    if args.diff:
+        sys.stdout.write(_diff(then, args.diff))
+        return 0
+    if not args.anew:
+        sys.stdout.writelines(f"{line}\n" for line in commands(args.run, then))
+        return 0
+    return _made_anew(path, then)
+
+
+def _manifest_path(run: str) -> Path:
+    """Return the manifest of a run that is named, or whose folder is."""
+    for folder in (RUNS / run, Path(run)):
+        path = folder if folder.name == "manifest.json" else folder / "manifest.json"
+        if path.is_file():
+            return path
+    runs = sorted(each.parent.name for each in RUNS.glob("*/manifest.json"))
+    raise InputError(f"{run}: no run with a manifest", hint=nearest(run, runs) if runs else "")
+
+
+def read(path: Path) -> Manifest:
+    """Return the manifest at `path`; raises `InputError` if no run can be made of it."""
+    try:
+        manifest = json.loads(path.read_bytes())
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}: is damaged: {error}") from None
+    if "imported" in manifest.get("behaviour", {}):
+        raise InputError(f"{path}: was imported, not captured", hint=manifest["command"])
+    if missing := [key for key in _NEEDED if key not in manifest]:
+        raise InputError(
+            f"{path}: does not say {', '.join(missing)}",
+            hint="an older profkit made it; delete it, and profkit run makes it anew",
+        )
+    return dict(manifest)
+
+
+def commands(run: str, then: Manifest) -> Iterator[str]:
+    """Yield the lines of a shell script that makes the run again; what it cannot do as comments."""
+    host = then["machine"].get("hostname")
+    yield _comment(f"{then['run']}, captured {then['started'][:19]} on {host}")
+    yield _comment(f"with {', '.join(f'{name} {each}' for name, each in then['versions'].items())}")
+    for name, state in then["git"].items():
+        yield from _checkout(run, name, state)
+    yield shlex.join(["cd", then["cwd"]])
+    if then["environment"]:
+        yield shlex.join(["export", *(f"{name}={each}" for name, each in _environment(then))])
+    if MASK in json.dumps(then["overrides"]):
+        yield _comment("put in again what was masked here as a secret")
+    yield shlex.join(["profkit", "run", *overrides(then)])
+
+
+def _checkout(run: str, name: str, state: Any) -> Iterator[str]:
+    """Yield what brings one repository to the state it was in; several are left to the reader."""
+    if not isinstance(state, dict):
+        found = ", ".join(each["commit"][:12] for each in state if each)
+        yield _comment(f"the captures were made with {name} at several states: {found}")
+        return
+    git = ["git", "-C", state["folder"]]
+    yield shlex.join([*git, "checkout", state["commit"]])
+    if "diff" in state:
+        if state["diff_is_cut"] or MASK in state["diff"]:
+            why = "was too long to keep whole" if state["diff_is_cut"] else "held a secret"
+            yield _comment(f"{name} had changes that were not committed; their diff {why}")
+        else:
+            changes = shlex.join(["profkit", "reproduce", run, "--diff", name])
+            yield f"{changes} | {shlex.join([*git, 'apply'])}"
+    if state["untracked"]:
+        yield _comment(f"not in the repository: {', '.join(state['untracked'])}")
+
+
+def _comment(text: str) -> str:
+    """Return one line that a shell does not run, whatever is in the text."""
+    return f"# {' '.join(text.split())}"
+
+
+def overrides(then: Manifest) -> list[str]:
+    """Return the overrides that select the run, with as many repeats as there were."""
+    repeats = 1 + max(each["repeat"] for each in then["captures"])
+    return [*then["overrides"], f"repeats={repeats}"]
+
+
+def _environment(then: Manifest) -> Iterator[tuple[str, str]]:
+    """Yield variables that all captures shared."""
+    yield from ((name, each) for name, each in then["environment"].items() if isinstance(each, str))
+
+
+def _diff(then: Manifest, name: str) -> str:
+    state = then["git"].get(name)
+    if not isinstance(state, dict):
+        known = [each for each, found in then["git"].items() if isinstance(found, dict)]
+        raise InputError(f"--diff {name}: no such repository", hint=f"known: {', '.join(known)}")
+    return str(state.get("diff", ""))
+
+
+def _made_anew(path: Path, then: Manifest) -> int:
+    """Make the run again in a folder of its own, and say what about it is not as it was."""
+    folder = _mirror(PLACE / then["run"] / datetime.now(UTC).strftime("%Y%m%dT%H%M%S"))
+    command = [sys.executable, "-m", "profkit", "run", *overrides(then)]
+    environment = os.environ | dict(_environment(then))
+    status = subprocess.run(command, cwd=folder, env=environment, check=False).returncode
+    made = sorted((folder / RUNS).glob("*/manifest.json"))
+    if status or not made:
+        sys.stderr.write(f"the run failed; {folder} has what there is of it\n")
+        return 1
+    rows = list(differences(then, json.loads(made[0].read_bytes())))
+    _tell(rows, path.parent, made[0].parent)
+    return DIFFERENT if rows else 0
+
+
+def _mirror(folder: Path) -> Path:
+    """Make a folder that looks like this one, by links, but for results: those stay as they are."""
+    folder.mkdir(parents=True)
+    for each in Path.cwd().iterdir():
+        if each.name not in ("results", ".snakemake"):
+            (folder / each.name).symlink_to(each)
+    return folder
+
+
+def differences(then: Manifest, now: Manifest) -> Iterator[tuple[str, str, str, str]]:
+    """Yield what differs between two manifests: part, what of it, then, now."""
+    for part in ("configuration", "versions", "packages", "machine", "environment", "sources"):
+        before, after = (dict(_flat(_part(each, part))) for each in (then, now))
+        for key in dict.fromkeys([*before, *after]):
+            if before.get(key) != after.get(key):
+                yield part, key, str(before.get(key, "")), str(after.get(key, ""))
+
+
+def _part(manifest: Manifest, part: str) -> Any:
+    if part == "configuration":
+        return {key: manifest[key] for key in ("behaviour", "tools", "hardware")}
+    if part == "sources":
+        states = {
+            name: {key: each.get(key) for key in _OF_GIT} if isinstance(each, dict) else each
+            for name, each in manifest["git"].items()
+        }
+        return {**states, "script": manifest["script"].get("sha256")}
+    return manifest[part]
+
+
+def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values inside of `value`, each with the path to it."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for name, each in items:
+            if name not in _VOLATILE:
+                yield from _flat(each, f"{key}.{name}".removeprefix("."))
+    else:
+        yield key, value
+
+
+def _tell(rows: Sequence[tuple[str, str, str, str]], then: Path, now: Path) -> None:
+    """Print the differences as a table, and where both runs are."""
+    console = Console(file=sys.stdout, highlight=False, markup=False, width=_WIDTH)
+    if rows:
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for heading in ("", "what", "then", "now"):
+            table.add_column(heading, overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+    else:
+        console.print("configuration, versions, machine and sources are as they were")
+    console.print(f"then: {then}\nnow:  {now}", soft_wrap=True)

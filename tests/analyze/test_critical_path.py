@@ -1,0 +1,125 @@
+import warnings
+
+import pytest
+
+from profkit import schema
+from profkit.analyze import critical_path
+from profkit.analyze._hta_trace import TABLES
+from tests.analyze.beside_hta import pair
+
+ORIGIN = 1_790_000_000_000_000_001
+ALEXNET_FORWARD = "[param|pytorch.model.alex_net|0|0|0|measure|forward]"
+FOLDER = "kineto/hta/critical_path"
+# The trace, the annotation and which of its instances HTA's own tests take.
+TRACES = {
+    "simple_add": ("end_to_end/simple_add/input/trace.json.gz", ALEXNET_FORWARD, 1),
+    "alexnet": ("alexnet/benchmark_result_2869224_1695835535_trace.json.gz", "", 0),
+    "event_sync": ("cuda_event_sync/event_sync_trace.json.gz", "ProfilerStep", 0),
+    "multi_stream": ("cuda_event_sync_multi_stream/event_sync_trace.json.gz", "", 0),
+}
+
+
+def edges(graph):
+    """Return the edges of the path as they are told apart by events: type, weight and name."""
+    rows = graph.get_critical_path_breakdown()
+    named = zip(rows["type"], rows["duration"], rows["s_name"].fillna(""), strict=True)
+    return sorted((kind, float(weight), str(name)) for kind, weight, name in named)
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_the_path_is_that_which_hta_finds_in_the_json(real_data, converted, tmp_path, name):
+    path, annotation, instance = TRACES[name]
+    every = pair({0: real_data / FOLDER / path}, converted, tmp_path)
+    with warnings.catch_warnings(action="ignore"):
+        ours, theirs = (each.critical_path_analysis(0, annotation, instance) for each in every)
+    assert ours[1]
+    assert theirs[1]
+    assert edges(ours[0]) == edges(theirs[0])
+    assert len(ours[0].critical_path_nodes) == len(theirs[0].critical_path_nodes)
+    if name == "simple_add":
+        # So HTA's own test has it.
+        assert len(ours[0].critical_path_nodes) == 315
+
+
+def row(start, end, **rest):
+    where = {"rank": 0, "repeat": 0, "step": 5}
+    return where | {"start_ns": ORIGIN + start, "end_ns": ORIGIN + end} | rest
+
+
+def run(steps=(), **tables):
+    settings = {key: tables.pop(key) for key in ("max_events",) if key in tables}
+    return critical_path.analyze.run(
+        **{name: schema.frame(name, tables.get(name, ())) for name in TABLES},
+        steps=schema.frame("steps", steps),
+        config=critical_path.Config(**settings),
+    )
+
+
+def rows(result, name):
+    table = result.tables[name]
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def small(rank=0):
+    """Return an operator whose call launches a kernel that outlasts both, in one step."""
+    host = {"rank": rank, "tid": 1}
+    return {
+        "cpu_ops": [row(0, 40_000, op=0, parent=-1, pid=1, name="aten::mm", kind="operator",
+                        **host)],
+        "runtime_calls": [row(10_000, 30_000, name="cudaLaunchKernel", correlation=1, op=0,
+                              **host)],
+        "kernels": [row(35_000, 95_000, name="gemm", kind="compute", stream=7, device=0, op=0,
+                        correlation=1, rank=rank)],
+        "steps": [row(0, 40_000, rank=rank)],
+    }  # fmt: skip
+
+
+def test_a_path_goes_from_the_operator_over_the_launch_to_its_kernel():
+    result = run(**small())
+    parts = {(each["name"], each["kind"]): each["time_ns"] for each in rows(result, "by_name")}
+    # To the end of the launch would be 35 µs: from its start to the kernel is a delay, to HTA.
+    assert parts == {
+        ("aten::mm", "host"): 10_000, ("", "launch delay"): 25_000, ("gemm", "kernels"): 60_000,
+    }  # fmt: skip
+    assert {name: each.value for name, each in result.metrics.items()} == pytest.approx(
+        {"host_share": 10 / 95, "kernels_share": 60 / 95, "communication_share": 0,
+         "launch_delay_share": 25 / 95, "gaps_between_kernels_share": 0, "path_share": 1}
+    )  # fmt: skip
+    assert result.findings[0].message == (
+        "Of the 95 µs of the critical path: kernels 63%, launch delay 26%, host 11%; the longest "
+        "part is gemm with 63.2%."
+    )
+    assert [each.what for each in result.abstentions] == [
+        "waiting for the device on the critical path"
+    ]
+
+
+def test_every_rank_has_a_path_of_its_own():
+    both = [small(rank) for rank in (0, 1)]
+    result = run(**{name: both[0][name] + both[1][name] for name in both[0]})
+    assert [(each["rank"], each["kind"]) for each in rows(result, "by_kind")] == [
+        (rank, kind) for rank in (0, 1) for kind in ("kernels", "launch delay", "host")
+    ]
+
+
+def test_it_is_that_of_the_step_of_median_time():
+    tables = {name: [] for name in small()}
+    for step, factor in ((5, 3), (6, 1), (7, 2)):
+        for name, each in small().items():
+            moved = {
+                key: ORIGIN + step * 10**6 + (value - ORIGIN) * factor
+                for key, value in each[0].items()
+                if key.endswith("_ns")
+            }
+            unique = {"correlation": step} if "correlation" in each[0] else {}
+            tables[name].append(each[0] | moved | unique | {"step": step})
+    tables["cpu_ops"] = [each | {"op": i} for i, each in enumerate(tables["cpu_ops"])]
+    result = run(**tables)
+    assert {each["step"] for each in rows(result, "by_kind")} == {7}
+
+
+def test_a_step_of_too_many_events_has_none():
+    result = run(**small(), max_events=2)
+    assert not result.tables
+    assert result.abstentions[0].what == "the critical path of rank 0, step 5"
+    assert result.abstentions[0].reason == "3 events: set max_events to have it"

@@ -1,0 +1,24 @@
+"""A program that asks accelerate for its place."""
+
+import json
+import sys
+from dataclasses import dataclass
+
+from profkit.workloads.base import Program
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workload(Program):
+    pass
+
+
+if __name__ == "__main__":
+    from accelerate import Accelerator
+
+    import profkit
+
+    state = Accelerator().state
+    place = f"{state.process_index} of {state.num_processes}"
+    print("program:", place, state.distributed_type)
+    for _ in profkit.steps(json.loads(sys.argv[2])["steps"]):
+        pass

@@ -1,0 +1,75 @@
+"""A program that does, in its fourth step, what ``how`` says, unless a file ``well`` is there."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import profkit
+from profkit.workloads.base import Program
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workload(Program):
+    how: str = ""
+
+
+def fill():
+    out = Path(json.loads(os.environ["PROFKIT_CAPTURE"])["out"])
+    with (out / "rank0_dp0_tp0_pp0.half.json").open("wb", buffering=0) as file:
+        while file.write(bytes(1 << 20)):
+            pass
+
+
+def gobble():
+    kept = []
+    for _ in range(40):
+        # Touched, so that the pages are really there.
+        kept.append(bytearray(os.urandom(1 << 20)) * 25)
+        time.sleep(0.1)
+
+
+def fail():
+    raise ValueError("the loss is not a number\nsecond line")
+
+
+def tell():
+    print(os.environ)
+
+
+def tell_and_raise():
+    tell()
+    raise ValueError("bad token " + os.environ["MY_CANARY_SECRET"])
+
+
+def hang():
+    subprocess.Popen(["setsid", "--fork", "sleep", "86399"])
+    time.sleep(300)
+
+
+WAYS = {
+    "fill": fill,
+    "gobble": gobble,
+    "raise": fail,
+    "tell": tell,
+    "tell and raise": tell_and_raise,
+    "exit": lambda: sys.exit(7),
+    "exhaust": lambda: bytearray(1 << 60),
+    "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "hang": hang,
+}
+
+
+if __name__ == "__main__":
+    request = json.loads(sys.argv[2])
+    how = "" if Path("well").exists() else request["workload"]["how"]
+    if how == "early":
+        sys.exit()
+    for index in profkit.steps(request["steps"], samples=2):
+        if index == 3:
+            print("in the fourth step")
+            WAYS.get(how, str)()

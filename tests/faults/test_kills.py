@@ -1,0 +1,115 @@
+"""Whoever is killed while a capture hangs: nothing stays, and the next run goes on from there."""
+
+import os
+import signal
+
+import psutil
+import pytest
+
+from tests.faults.conftest import Farm
+
+RUNS = "workload.how=nothing,hang"
+
+
+@pytest.fixture(scope="module")
+def farm(tmp_path_factory):
+    """Return a copy of the project with one good run."""
+    farm = Farm(tmp_path_factory.mktemp("farm"))
+    status, said = farm.finish("workload.how=nothing")
+    assert status == 0, said
+    yield farm
+    for process in farm.alive():
+        process.kill()
+
+
+@pytest.fixture
+def hanging(farm):
+    """Return ``profkit run`` at the moment when its second capture hangs."""
+    process = farm.begin(RUNS)
+    farm.until(lambda: process.poll() is not None or working(farm, "sleep 86399"), "it must hang")
+    assert process.poll() is None, process.stdout.read()
+    return process
+
+
+def working(farm, words):
+    """Return the processes of this farm with `words` in their command line, the oldest first."""
+    found = [each for each in farm.alive() if words in " ".join(cmdline(each))]
+    return sorted(found, key=lambda each: each.create_time())
+
+
+def cmdline(process):
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
+
+
+def check_what_must_be_true_after(farm, process, good):
+    """Check all but the report, which the killed could not write."""
+    assert process.wait(120) != 0
+    farm.check_nothing_is_left_running()
+    farm.check_every_file_is_whole()
+    assert farm.captured("nothing") == good
+    assert "hang" not in farm.records()
+    # Only the one that hung, whose folder has no record to say what it was told.
+    (name,) = farm.captures(RUNS)
+    assert name.startswith("gpt_tiny-misbehaving-")
+
+
+CAPTURE = "capture baseline --out"
+# Words of its command line, and which of the processes with them: a job's shell has them as well,
+# and a capture is two processes.
+KILLED = {
+    "profkit run": ("profkit run", 0),
+    "Snakemake": ("-m snakemake", 0),
+    "the shell of the job": (CAPTURE, 0),
+    "the capture": (CAPTURE, 1),
+}
+
+
+@pytest.mark.parametrize("who", KILLED)
+def test_a_killed_process_takes_all_that_it_started_with_it(farm, hanging, who):
+    good = farm.captured("nothing")
+    words, which = KILLED[who]
+    working(farm, words)[which].kill()
+    assert hanging.wait(120) != 0
+    locks = list(farm.folder.glob(".snakemake/locks/*.lock"))
+    assert bool(locks) == (who in {"profkit run", "Snakemake"})
+    check_what_must_be_true_after(farm, hanging, good)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_terminal_that_stops_or_closes_ends_everything(farm, hanging, signum):
+    good = farm.captured("nothing")
+    # As a terminal does it: to the whole process group.
+    os.killpg(hanging.pid, signum)
+    check_what_must_be_true_after(farm, hanging, good)
+
+
+@pytest.mark.parametrize("who", ["launcher", "inner capture"])
+def test_a_launcher_that_is_killed_is_a_failed_capture_in_a_whole_report(farm, hanging, who):
+    good = farm.captured("nothing")
+    _, _, inner = working(farm, CAPTURE)
+    killed = inner if who == "inner capture" else working(farm, "capture.harness.rank")[0]
+    killed.kill()
+    said, _ = hanging.communicate(timeout=300)
+    assert hanging.returncode == 1, said
+    farm.check_nothing_is_left_running()
+    farm.check_every_file_is_whole()
+    record = farm.records()["hang"]
+    assert "killed by signal 9" in record["reason"]
+    assert record["reason"] in farm.report()
+    assert "in the fourth step" in farm.report()
+    assert "rank0_dp0_tp0_pp0.steps.json" in [each["path"] for each in record["files"]]
+    assert farm.captured("nothing") == good
+    assert farm.captures(RUNS) == {"hang"}
+
+
+def test_after_all_that_the_run_comes_to_its_end(farm):
+    good = farm.captured("nothing")
+    farm.recover()
+    status, said = farm.finish(RUNS)
+    assert status == 0, said
+    assert farm.records()["hang"]["status"] == "ok"
+    assert farm.captured("nothing") == good
+    assert farm.captures(RUNS) == set()

@@ -1,0 +1,48 @@
+"""Ranks that fail, each in its own way, in one sweep: all the rest goes on."""
+
+FAULTS = {
+    "raise": ("error", "ValueError: the loss is not a number"),
+    "early": ("error", "no step was seen on rank0_dp0_tp0_pp0"),
+    "killed": ("oom", "killed by signal 9, most likely by the kernel because memory ran out"),
+    "hang": ("timeout", "not finished after 10 s; the log says where each rank was"),
+}
+SWEEP = f"workload.how=nothing,{','.join(FAULTS)}"
+LIMIT = "timeout_s=10"
+# Those that have something to keep.
+WITH_STEPS = sorted(set(FAULTS) - {"early"})
+
+
+def test_ranks_that_fail_are_shown_and_tried_again_and_cost_nobody_else_anything(farm):
+    status, said = farm.finish(SWEEP, LIMIT)
+    assert status == 1, said
+    farm.check_nothing_is_left_running()
+    farm.check_every_file_is_whole()
+
+    records = farm.records()
+    found = {how: each["status"] for how, each in records.items()}
+    assert found == {"nothing": "ok"} | {how: status for how, (status, _) in FAULTS.items()}
+    for how, (_, reason) in FAULTS.items():
+        assert reason in records[how]["reason"]
+        assert f"{records[how]['status']}: {records[how]['reason']}" in said
+    for how in WITH_STEPS:
+        names = [each["path"] for each in records[how]["files"]]
+        assert "rank0_dp0_tp0_pp0.steps.json" in names
+        assert "in the fourth step" in records[how]["log_tail"]
+
+    report = farm.report()
+    assert f"{len(FAULTS)} captures failed" in report
+    assert [reason for _, reason in FAULTS.values() if reason not in report] == []
+    assert report.count("in the fourth step") >= len(WITH_STEPS)
+
+    good = farm.captured("nothing")
+    farm.recover()
+    assert farm.captures(SWEEP, LIMIT) == set(FAULTS)
+    status, said = farm.finish(SWEEP, LIMIT)
+    assert status == 0, said
+    records = farm.records()
+    assert {each["status"] for each in records.values()} == {"ok"}
+    assert {how: each["attempt"] for how, each in records.items()} == {
+        "nothing": 1
+    } | dict.fromkeys(FAULTS, 2)
+    assert farm.captured("nothing") == good
+    assert "captures failed" not in farm.report()

@@ -1,0 +1,114 @@
+from profkit.report import sources, view
+from profkit.report.place import Place
+from profkit.report.provenance import differences, listings, machines, manifest
+
+MACHINE = {
+    "cpu": "EPYC",
+    "cpu_count": 2,
+    "memory_bytes": 5,
+    "gpus": [{"name": "H100"}],
+    "cuda": None,
+}
+
+
+def run(name: str = "a", **parts: object) -> sources.Run:
+    selected = sources.Selected(run=name, folder=f"results/runs/{name}")
+    return sources.Run(selected=selected, **parts)
+
+
+def captured(tool: str = "baseline", **parts: object) -> sources.Captured:
+    return sources.Captured(tool=tool, repeat=0, status="ok", **parts)
+
+
+def places(*runs: sources.Run) -> list[Place]:
+    return [Place(each, f"run-{index}", "results") for index, each in enumerate(runs)]
+
+
+def test_the_manifest_is_shown_as_labelled_values():
+    said = {
+        "machine": MACHINE,
+        "versions": {"torch": "2.13"},
+        "git": {"profkit": {"commit": "abc", "dirty": False, "diff": "-one"}},
+        "environment": {"NCCL_DEBUG": "INFO"},
+        "script": {"path": "train.py"},
+    }
+    assert manifest(run(manifest=said)) == (
+        (
+            "Machine",
+            (
+                view.Item(label="CPU", value="EPYC"),
+                view.Item(label="CPU count", value=2, unit="count"),
+                view.Item(label="Memory", value=5, unit="bytes"),
+                view.Item(label="GPU 0 name", value="H100"),
+            ),
+        ),
+        ("Versions", (view.Item(label="torch", value="2.13"),)),
+        (
+            "Environment",
+            (view.Item(label="NCCL_DEBUG", value="INFO"),),
+        ),
+        (
+            "Sources",
+            (
+                view.Item(label="Profkit commit", value="abc"),
+                view.Item(label="Profkit dirty", value="false"),
+                view.Item(label="Script path", value="train.py"),
+            ),
+        ),
+    )
+
+
+def test_without_a_manifest_the_first_capture_says_what_the_machine_was():
+    captured = sources.Captured(tool="py_spy", repeat=0, status="ok", machine={"hostname": "h"})
+    assert machines([run(captures=(captured,)), run(captures=(captured,))]) == (
+        view.Machine(title="h", items=(view.Item(label="Hostname", value="h"),)),
+    )
+
+
+def test_commands_changes_and_packages_are_texts():
+    said = {
+        "git": {"project": {"commit": "abc", "diff": "-one\n+two\n"}, "profkit": {"commit": "d"}},
+        "packages": {"numpy": "2.4", "torch": "2.13"},
+    }
+    once = [captured("py_spy", command=("py-spy", "a b")), captured("baseline", command=("x",))]
+    assert listings(run(manifest=said, captures=(*once, *once))) == (
+        view.Listing(
+            title="Commands", text="profkit reproduce a\npy_spy: py-spy 'a b'\nbaseline: x"
+        ),
+        view.Listing(title="Changes of project that were not committed", text="-one\n+two\n"),
+        view.Listing(title="All packages", text="numpy 2.4\ntorch 2.13"),
+    )
+
+
+def test_what_is_not_the_same_in_all_captures_is_noted_with_the_runs():
+    one = {"machine": {"hostname": "h1", "gpus": [{"name": "H100"}]}, "versions": {"torch": "2.13"}}
+    other = {"machine": {"hostname": "h1", "gpus": []}, "versions": {"torch": "2.12"}}
+    first = run("a", captures=(captured(**one), captured("py_spy", versions={"py-spy": "0.4"})))
+    second = run("b", captures=(captured(**one), captured(**other)))
+    assert differences(places(first, second)) == (
+        "The set of GPUs is not the same everywhere: H100 (a, b); none (b)",
+        "The version of torch is not the same everywhere: 2.13 (a, b); 2.12 (b)",
+    )
+
+
+def test_commits_and_changes_that_differ_are_noted():
+    def made(name, **state):
+        return run(name, manifest={"git": {"profkit": state}})
+
+    same = [made(name, commit="4f2a") for name in ("a", "b")]
+    assert differences(places(*same)) == ()
+    changed = made("c", commit="4f2a", diff_sha256="77ab01fe00")
+    assert differences(places(*same, changed)) == (
+        (
+            "The commit of profkit is not the same everywhere: 4f2a (a, b);"
+            " 4f2a with changes 77ab01fe (c)"
+        ),
+    )
+
+
+def test_of_many_runs_the_first_are_named():
+    runs = [run(name, captures=(captured(versions={"torch": "1"}),)) for name in "abcde"]
+    odd = run("z", captures=(captured(versions={"torch": "2"}),))
+    assert differences(places(*runs, odd)) == (
+        "The version of torch is not the same everywhere: 1 (a, b, c and 2 more); 2 (z)",
+    )
