@@ -78,13 +78,18 @@ def test_each_kernel_takes_what_it_takes_in_hta(real_data, dlrm):
     work = dlrm["kernels"]
     duration = (work["end_ns"] - work["start_ns"]) / 1000
     ours = duration.groupby([work["name"].astype(str), work["rank"]]).agg(["sum", "max", "min"])
-    # "others" is what HTA did not list.
+    # "others" is what HTA did not list; the expected values hold the beginnings of names only.
     listed = [each for each in top if each["name"] != "others"]
     assert len(listed) > 30
     for each in listed:
-        found = ours.loc[each["name"], each["rank"]]
-        theirs = [each["sum (us)"], each["max (us)"], each["min (us)"]]
-        assert [*found] == pytest.approx(theirs), each["name"]
+        theirs = each["sum (us)"]
+        of_rank = ours.xs(each["rank"], level="rank")
+        found = of_rank[of_rank.index.str.startswith(each["name"])]
+        assert theirs in [*found["sum"]], each["name"]
+        # Where it shortens the list, HTA takes the extremes of sums, and not of calls as we do.
+        if each["max (us)"] != theirs:
+            assert each["max (us)"] in [*found["max"]], each["name"]
+            assert each["min (us)"] in [*found["min"]], each["name"]
 
 
 @pytest.mark.parametrize(("path", "line"), TENSORBOARD)
