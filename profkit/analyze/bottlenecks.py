@@ -94,8 +94,8 @@ _CHECKS = (
         setting="communication",
         metric="breakdown.exposed_communication_share",
         says="Communication that no compute hides takes {value} of the step time.",
-        advice="Send less or less often (gradient accumulation, bf16), tune bucket sizes, and "
-        "look for a rank that the others wait for.",
+        advice="If the collectives mostly wait, mend the rank that the stragglers name first; "
+        "then send less or less often (gradient accumulation, bf16) and tune bucket sizes.",
     ),
     _Check(
         setting="small_kernels",
@@ -126,7 +126,8 @@ _CHECKS = (
         setting="rank_imbalance",
         metric="steps.rank_difference",
         says="The median step of the slowest rank is {value} longer than that of the fastest.",
-        advice="Look for uneven data, a slower device, or another process beside that rank.",
+        advice="Look for uneven data, a slower device, or another process beside a rank. The "
+        "longest step may be that of a rank that waits: the stragglers name who comes late.",
     ),
     _Check(
         setting="memory_growth",

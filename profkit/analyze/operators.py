@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from profkit import calltree
 from profkit.analyze._calls import (
     DEVICE_MEMORY,
     DEVICE_TIME,
@@ -142,10 +143,14 @@ def _note(cpu_ops: pd.DataFrame, steps: int) -> str:
 
 
 def _communicating(cpu_ops: pd.DataFrame, kernels: pd.DataFrame) -> list[str]:
-    """Return the names of operators that launched communication kernels."""
-    key = [*WHERE, "op"]
-    launched = kernels.loc[(kernels["kind"] == "communication").to_numpy(), key].drop_duplicates()
-    return cpu_ops.merge(launched, on=key)["name"].astype(str).unique().tolist()
+    """Return the names of the operators that communication kernels belong to."""
+    launched = kernels[(kernels["kind"] == "communication").to_numpy()]
+    if cpu_ops.empty or launched.empty:
+        return []
+    is_range = (cpu_ops["kind"] != "operator").to_numpy()
+    above = calltree.rows_of(cpu_ops, cpu_ops, "parent")
+    rows = calltree.nearest(calltree.rows_of(cpu_ops, launched), above, is_range)
+    return [str(name) for name in cpu_ops["name"].iloc[rows[rows >= 0]].unique()]
 
 
 def _findings(by_name: pd.DataFrame, communicating: list[str]) -> tuple[Finding, ...]:

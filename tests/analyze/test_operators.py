@@ -274,14 +274,18 @@ def test_tables_are_left_as_they_were(capture):
 
 
 def test_an_operator_that_communicates_is_not_named_as_the_one_to_make_faster():
-    ops = [op(0, "record_param_comms", (0, 5), 5), op(1, "aten::mm", (5, 9), 4)]
+    ops = [
+        op(0, "record_param_comms", (0, 5), 5),
+        op(1, "aten::mm", (5, 9), 4),
+        op(2, "nccl:all_reduce", (1, 4), 0, parent=0, kind="annotation"),
+    ]
     where = {"rank": 0, "repeat": 0, "start_ns": 10}
     result = run(
         cpu_ops=schema.frame("cpu_ops", ops),
         kernels=schema.frame(
             "kernels",
             [
-                where | {"kind": "communication", "op": 0, "end_ns": 90},
+                where | {"kind": "communication", "op": 2, "end_ns": 90},
                 where | {"kind": "compute", "op": 1, "end_ns": 30},
             ],
         ),
