@@ -5,14 +5,17 @@
 A trace is repeated in time. Without `--trace` it is a real one where `$PROFKIT_REAL_DATA` (or
 ``../shared/data``) has it, and otherwise one that torch.profiler makes. Each program runs in
 processes of its own, imports included; the peak is the memory of all its processes together,
-with what they share counted once, sampled. Of profkit there are three numbers: reading into
-tables in memory, the job `convert` (which also writes them), and `convert` and then all analyses
-as the workflow runs them, each in a process of its own and as many at once as there are cores.
+with what they share counted once, sampled. Seconds of CPU tell more than those of the clock where
+others work on the machine. Of profkit there are four numbers: reading into tables in memory, the
+job `convert` (which also writes them), `convert` and then all analyses in one process, as HTA
+works, and the same as the workflow does it, each analysis in a process of its own and as many at
+once as there are cores.
 """
 
 import argparse
 import importlib.util
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -27,6 +30,7 @@ from pathlib import Path
 
 import psutil
 
+from profkit import cli
 from profkit import dag as dags
 from profkit.errors import ProfkitError
 from profkit.freshness import Wildcards
@@ -78,12 +82,16 @@ class Measured:
     """What a program took."""
 
     seconds: float
+    cpu_seconds: float
     peak_mb: float
 
 
 def main(argv: Sequence[str]) -> None:
     """Print the comparisons that were asked for."""
     options = _parser().parse_args(argv)
+    if options.analyse:
+        _to_analyses(options.analyse, _here)
+        return
     with tempfile.TemporaryDirectory() as scratch:
         os.chdir(scratch)
         source = options.trace or _default(Path("recorded.json"))
@@ -102,6 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--trace", type=_absolute, help="trace to repeat")
     parser.add_argument("--replicas", type=int, default=10, help="how often it is repeated")
     parser.add_argument("--only", choices=("peers", "memory", "ranks"), help="a part of it all")
+    parser.add_argument("--analyse", help=argparse.SUPPRESS)
     return parser
 
 
@@ -117,7 +126,8 @@ def _against_peers(source: Path, replicas: int) -> None:
         "json.loads": lambda: _python(_JSON, path),
         "profkit: read": lambda: _python(_READ, path),
         "profkit: convert": lambda: _watched(lambda: _convert(_imported(path), 1)),
-        "profkit: to all analyses": lambda: _watched(lambda: _to_analyses(_imported(path))),
+        "profkit: all analyses": lambda: _one_process(_imported(path)),
+        "profkit: the workflow": lambda: _watched(lambda: _to_analyses(_imported(path), _job)),
         "HTA: load": lambda: _python(_HTA_LOAD, path),
         "HTA: to 7 analyses": lambda: _python(_HTA, path),
     }
@@ -126,11 +136,12 @@ def _against_peers(source: Path, replicas: int) -> None:
     else:
         programs["TraceLens: report"] = lambda: _python(_TRACELENS, path)
     found = {name: program() for name, program in programs.items()}
-    ours = found["profkit: to all analyses"].seconds
-    print(f"{'':26}{'seconds':>9}{'MB/s':>9}{'peak MB':>9}{'of ours':>9}")
+    ours = found["profkit: all analyses"]
+    print(f"{'':24}{'seconds':>9}{'CPU s':>9}{'MB/s':>8}{'peak MB':>9}{'of all analyses, CPU':>22}")
     for name, each in found.items():
-        speed, ratio = megabytes / each.seconds, each.seconds / ours
-        print(f"{name:26}{each.seconds:9.2f}{speed:9.1f}{each.peak_mb:9.0f}{ratio:8.2f}x")
+        numbers = f"{each.seconds:9.2f}{each.cpu_seconds:9.2f}{megabytes / each.seconds:8.1f}"
+        ratio = each.cpu_seconds / ours.cpu_seconds
+        print(f"{name:24}{numbers}{each.peak_mb:9.0f}{ratio:21.2f}x")
 
 
 def _over_replicas(source: Path, counts: Sequence[int]) -> None:
@@ -138,7 +149,7 @@ def _over_replicas(source: Path, counts: Sequence[int]) -> None:
     for count in counts:
         run = _imported(_replicated(source, count))
         found = _watched(lambda run=run: _convert(run, 1))  # type: ignore[misc]
-        print(f"convert {count:3} replicas {found.seconds:9.2f} s {found.peak_mb:7.0f} MB")
+        print(f"convert {count:3} replicas {_said(found)}")
 
 
 def _over_cores(source: Path, ranks: int = 8) -> None:
@@ -151,32 +162,40 @@ def _over_cores(source: Path, ranks: int = 8) -> None:
     run = _imported(files[0].parent)
     for cores in range(1, _CORES + 1):
         found = _watched(lambda cores=cores: _convert(run, cores))  # type: ignore[misc]
-        print(f"{ranks} ranks on {cores} cores {found.seconds:9.2f} s {found.peak_mb:7.0f} MB")
+        print(f"{ranks} ranks on {cores} cores {_said(found)}")
+
+
+def _said(found: Measured) -> str:
+    return f"{found.seconds:9.2f} s {found.cpu_seconds:9.2f} s of CPU {found.peak_mb:7.0f} MB"
 
 
 def _imported(path: Path) -> str:
     return place(find([path], _KIND), _TOOL, _KIND, name="benchmark", command="benchmark")
 
 
-def _to_analyses(run: str) -> None:
-    """Convert and analyse, as many jobs at once as there are cores."""
+def _one_process(run: str) -> Measured:
+    return _watched(lambda: _run([sys.executable, __file__, "--analyse", run]))
+
+
+def _to_analyses(run: str, call: Callable[[Sequence[str]], None]) -> None:
+    """Convert and analyse by calls of `profkit`; as many at once as there are cores, if jobs."""
     dag = dags.load([f"imports=[{run}]"])
-    _convert(run, _CORES)
+    _convert(run, 1, call)
     done: set[str] = set()
     names = list(dag.plan.run(run).analyses)
     while left := [name for name in names if name not in done]:
         ready = [name for name in left if set(dag.plan.analyses[name].results) <= done]
-        with ThreadPoolExecutor(_CORES) as pool:
-            list(pool.map(_profkit, (_analysis(dag, run, name) for name in ready)))
+        with ThreadPoolExecutor(_CORES if call is _job else 1) as pool:
+            list(pool.map(call, (_analysis(dag, run, name) for name in ready)))
         done.update(ready)
 
 
-def _convert(run: str, cores: int) -> None:
+def _convert(run: str, cores: int, call: Callable[[Sequence[str]], None] | None = None) -> None:
     folder = Path("results/runs") / run
     capture = folder / "capture" / _TOOL / "rep0"
     tables, files = folder / "tables" / _TOOL, folder / "convert" / _TOOL
     words = ["convert", _TOOL, "--captures", capture, "--tables", tables, "--files", files]
-    _profkit([*map(str, words), "--cores", str(cores)])
+    (call or _job)([*map(str, words), "--cores", str(cores)])
 
 
 def _analysis(dag: dags.Dag, run: str, name: str) -> list[str]:
@@ -191,8 +210,13 @@ def _analysis(dag: dags.Dag, run: str, name: str) -> list[str]:
     ]
 
 
-def _profkit(words: Sequence[str]) -> None:
+def _job(words: Sequence[str]) -> None:
     _run([sys.executable, "-m", "profkit", *words])
+
+
+def _here(words: Sequence[str]) -> None:
+    if cli.main(words):
+        raise ProfkitError(f"{words[:2]} failed")
 
 
 def _python(code: str, path: Path) -> Measured:
@@ -219,14 +243,21 @@ def _watched(work: Callable[[], object]) -> Measured:
 
     watcher = threading.Thread(target=sample)
     watcher.start()
-    begun = time.perf_counter()
+    begun, worked = time.perf_counter(), _cpu_seconds()
     try:
         work()
     finally:
         seconds = time.perf_counter() - begun
         finished.set()
         watcher.join()
-    return Measured(seconds=seconds, peak_mb=peak / 1e6)
+    worked = _cpu_seconds() - worked
+    return Measured(seconds=seconds, cpu_seconds=worked, peak_mb=peak / 1e6)
+
+
+def _cpu_seconds() -> float:
+    """Return what ended processes that this one started have worked, user and system."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _memory(process: psutil.Process) -> int:

@@ -32,7 +32,7 @@ class Holdings:
     """What the optimizer remembers, such as moments."""
 
     def sizes_bytes(self) -> dict[str, int]:
-        """Return the bytes of each kind; a tensor that goes by two names counts once."""
+        """Return the bytes of each kind; what is in two tensors counts once."""
         return {
             "parameters": _bytes(self.parameters),
             "gradients": _bytes(self.gradients),
@@ -69,9 +69,7 @@ def _held_by_deepspeed(engine: Any) -> Holdings:
     kept.append(getattr(optimizer, "grad_partitions_flat_buffer", None))
     kept += [each.grad for each in (*parameters, *_tensors(masters))]
     return Holdings(
-        parameters=_tensors(
-            [parameters, [getattr(each, "ds_tensor", None) for each in parameters]]
-        ),
+        parameters=_tensors([parameters, shards]),
         gradients=_tensors(kept),
         masters=_tensors(masters),
         states=_tensors(getattr(optimizer, "optimizer", optimizer).state),
@@ -96,4 +94,9 @@ def _found(values: Any) -> "Iterator[torch.Tensor]":
 
 
 def _bytes(tensors: "Iterable[torch.Tensor]") -> int:
-    return sum({(each.data_ptr(), each.nbytes): each.nbytes for each in tensors}.values())
+    """Return the size of the union: some are views of others, such as parts of a flat buffer."""
+    total = covered = 0
+    for start, size in sorted((each.data_ptr(), each.nbytes) for each in tensors):
+        total += max(start + size - max(start, covered), 0)
+        covered = max(covered, start + size)
+    return total

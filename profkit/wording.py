@@ -1,6 +1,7 @@
 """Numbers as people say them, for the sentences of findings."""
 
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
+_SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
 
 
 def duration(time_ns: float) -> str:
@@ -9,6 +10,12 @@ def duration(time_ns: float) -> str:
     value = time_ns / factor
     # Beyond 999 three digits would become an exponent.
     return f"{value:.0f} {unit}" if abs(value) >= 999.5 else f"{value:.3g} {unit}"  # noqa: PLR2004
+
+
+def size(size_bytes: float) -> str:
+    """Return a number of bytes with four digits and a fitting unit, for example ``12.25 MiB``."""
+    factor, unit = next((each for each in _SIZES if abs(size_bytes) >= each[0]), (1.0, "B"))
+    return f"{size_bytes / factor:.4g} {unit}"
 
 
 def shortened(text: str, limit: int = 80) -> str:

@@ -73,7 +73,7 @@ def capture():
     ) -> Capture:
         out = folder / "results/runs/r/capture" / tool / "rep0"
         command = [*arguments(tool, out, settings, **behaviour), *flags]
-        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         return Capture(out, result)
 
     return made

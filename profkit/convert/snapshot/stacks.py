@@ -81,10 +81,10 @@ class Stacks:
         return tuple(told) or ("(no Python frame)",)
 
     def folded(self) -> list[str]:
-        """Return each stack as one text: all frames from the root, joined by semicolons."""
+        """Return each stack as one text: the frames that `names` gives, joined by semicolons."""
         return [
-            SEPARATOR.join(named(frame).replace(SEPARATOR, ",") for frame in reversed(stack))
-            for stack in self.known
+            SEPARATOR.join(frame.replace(SEPARATOR, ",") for frame in self.names(number))
+            for number in range(len(self.known))
         ]
 
     def lines(self) -> list[str]:

@@ -1,0 +1,93 @@
+"""What allocated a block, read off its stack: shared by the analyses of memory."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+WHERE = ["rank", "repeat", "device"]
+
+UNKNOWN = "unknown"
+BEFORE = "before the history"
+
+# Tried in this order; the stack of a backward pass names the forward one that began it.
+_ORIGINS = (
+    ("optimizer", re.compile(r"Optimizer\.step|[\\/]torch[\\/]optim[\\/]|\boptimizer(?:\.py)?\b")),
+    (
+        "backward",
+        re.compile(r"torch::autograd::Engine|autograd::engine|_engine_run_backward|\bbackward\b"),
+    ),
+    ("forward", re.compile(r"_call_impl|\bforward\b")),
+    ("data", re.compile(r"[\\/]torch[\\/]utils[\\/]data[\\/]|^data$")),
+    ("set-up", re.compile(r"_apply \(|__init__ \(|\bto \(|load_state_dict|reset_parameters")),
+)
+_OPERATOR = re.compile(r"at::_ops::(\w+?)::(?:call|redispatch)|\b((?:aten|c10d)::\w+)")
+_MODULE = re.compile(r"nn\.Module: ([^;]+)|(?:^|;)forward \(([^;]*)\)")
+_PATH = re.compile(r"^.*[\\/](?=[^\\/]+:\d+$)")
+
+
+def described(allocations: pd.DataFrame) -> pd.DataFrame:
+    """Return `allocations` with columns ``origin``, ``operator`` and ``module``.
+
+    ``origin`` is what the program was doing: forward, backward, optimizer, data or set-up, by the
+    range that was open or else by the stack. What is left of it later tells its purpose: of a
+    forward pass activations, of a backward pass gradients, of the optimizer its states.
+    """
+    by_range = _each(allocations["annotation"], _origin)
+    origin = np.where(by_range == UNKNOWN, _each(allocations["stack"], _origin), by_range)
+    origin = np.where(allocations["start_event"].to_numpy() < 0, BEFORE, origin)
+    return allocations.assign(
+        origin=pd.Categorical(origin.astype(str)),
+        operator=pd.Categorical(_each(allocations["stack"], _operator)),
+        module=pd.Categorical(_each(allocations["stack"], _module)),
+    )
+
+
+def _each(texts: "pd.Series[Any]", told: Callable[[str], str]) -> NDArray[np.object_]:
+    """Return what `told` says of each text, asking once for each distinct one."""
+    said = np.array([*map(told, texts.cat.categories), told("")], dtype=object)
+    return said[texts.cat.codes.to_numpy()]
+
+
+def _origin(text: str) -> str:
+    return next((name for name, pattern in _ORIGINS if pattern.search(text)), UNKNOWN)
+
+
+def _operator(stack: str) -> str:
+    """Return the operator that the program called: the outermost of those that nest."""
+    found = _OPERATOR.search(stack)
+    return (found[2] or f"aten::{found[1]}") if found else ""
+
+
+def _module(stack: str) -> str:
+    """Return the innermost module: by its name where the stack has it, or by its forward's line."""
+    found = _MODULE.findall(stack)
+    return (found[-1][0] or _PATH.sub("", found[-1][1])) if found else ""
+
+
+def live_at(allocations: pd.DataFrame, event: int) -> pd.DataFrame:
+    """Return the rows of one device that are live after entry `event` of its history."""
+    start, end = allocations["start_event"].to_numpy(), allocations["end_event"].to_numpy()
+    return allocations[(start <= event) & ((end < 0) | (end > event))]
+
+
+def peak_event(allocations: pd.DataFrame) -> tuple[int, int]:
+    """Return the entry after which most is allocated on one device, and the bytes of it.
+
+    Both start from what was live before the history; the entry is -1 if that was the most.
+    """
+    start, end = allocations["start_event"].to_numpy(), allocations["end_event"].to_numpy()
+    size = allocations["size_bytes"].to_numpy(np.int64)
+    freed = end >= 0
+    at = np.concatenate([start, end[freed]])
+    change = np.concatenate([size, -size[freed]])
+    # Within one entry there is one change, so a stable order by entry is the order of time.
+    order = np.argsort(at, kind="stable")
+    level, when = np.cumsum(change[order]), at[order]
+    # All that was live before comes as entry -1, and counts as one.
+    first = max(int(np.searchsorted(when, -1, side="right")) - 1, 0)
+    best = first + int(np.argmax(level[first:]))
+    return int(when[best]), int(level[best])

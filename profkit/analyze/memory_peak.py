@@ -1,0 +1,258 @@
+"""Peak of memory: when most of it was allocated on each device, and what filled it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import PositiveInt
+
+from profkit.analyze._origins import BEFORE, WHERE, described, live_at, peak_event
+from profkit.analyze.base import analysis
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.settings import Settings
+from profkit.wording import size
+
+_SEPARATOR = ";"
+_SHARES = ("origin", "line", "operator", "module", "step")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/memory_peak.yaml``."""
+
+    max_rows: PositiveInt = 100
+    """Rows kept of each table."""
+
+    points: PositiveInt = 400
+    """Instants for which the memory over time is drawn."""
+
+    stacks: PositiveInt = 400
+    """Stacks that the tree of the peak is drawn from, largest first."""
+
+
+@analysis(title="Peak of memory")
+def analyze(allocations: pd.DataFrame, config: Config) -> Result:
+    """Tell when most memory was allocated on each device, and what was live then.
+
+    Sizes are what the program asked for, from the allocator's own history, beginning with what
+    was live before it. The details are those of the device with the highest peak. An origin is
+    what the program was doing when it allocated: what forward leaves are activations, what
+    backward leaves gradients, what the optimizer leaves its states.
+    """
+    if allocations.empty:
+        return Result.abstain("the peak of memory", "no allocation was recorded")
+    rows = described(allocations)
+    peaks = _peaks(rows)
+    worst = peaks.to_dict("records")[int(peaks["peak_bytes"].argmax())]
+    own = rows[(rows[WHERE] == [worst[name] for name in WHERE]).all(axis=1)]
+    live = live_at(own, int(worst["event"])).sort_values(
+        "size_bytes", ascending=False, kind="stable"
+    )
+    where = f"Rank {worst['rank']}, repeat {worst['repeat']}, {worst['device']}."
+    shares = {
+        f"by_{name}": table(
+            _shares(live, name),
+            title=f"Live at the peak by {name}",
+            note=where,
+            limit=config.max_rows,
+        )
+        for name in _SHARES
+    }
+    return Result(
+        findings=_findings(worst, live),
+        metrics=_metrics(peaks, live),
+        tables={
+            "peaks": table(peaks.drop(columns="event"), title="Peak of each device"),
+            **shares,
+            "largest": table(
+                _largest(live),
+                title="Largest allocations at the peak",
+                note=where,
+                limit=config.max_rows,
+            ),
+            "stacks": table(
+                _stacks(live),
+                title="Live at the peak by stack",
+                note=where,
+                limit=config.stacks,
+            ),
+            "over_time": table(
+                _over_time(own, config.points), title="Allocated over time by origin", note=where
+            ),
+        },
+        charts=_charts(),
+        abstentions=_abstentions(live, worst),
+    )
+
+
+def _peaks(rows: pd.DataFrame) -> pd.DataFrame:
+    found = []
+    for where, own in rows.groupby(WHERE, observed=True):
+        event, peak_bytes = peak_event(own)
+        before = own["start_event"] < 0
+        at = own[own["start_event"] == event]
+        found.append(
+            {
+                **dict(zip(WHERE, where, strict=True)),
+                "peak_bytes": peak_bytes,
+                "before_bytes": int(own.loc[before, "size_bytes"].sum()),
+                "at_end_bytes": int(own.loc[own["end_event"] < 0, "size_bytes"].sum()),
+                "step": int(at["step"].iloc[0]) if len(at) else -1,
+                "allocations": len(own),
+                "event": event,
+            }
+        )
+    return pd.DataFrame(found)
+
+
+def _shares(live: pd.DataFrame, name: str) -> pd.DataFrame:
+    sums = live.groupby(name, observed=True)["size_bytes"].agg(["sum", "size"]).reset_index()
+    sums.columns = pd.Index([name, "live_bytes", "count"])
+    sums = sums.sort_values("live_bytes", ascending=False, ignore_index=True, kind="stable")
+    sums["peak_share"] = sums["live_bytes"] / max(int(live["size_bytes"].sum()), 1)
+    if name != "step":
+        sums[name] = sums[name].astype(object).replace("", "(not recorded)")
+    return sums
+
+
+def _largest(live: pd.DataFrame) -> pd.DataFrame:
+    columns = ["size_bytes", "line", "operator", "module", "origin", "annotation", "step", "stack"]
+    rows = live[columns].copy()
+    rows["stack"] = [_innermost(text) for text in rows["stack"].astype(object)]
+    return rows
+
+
+def _innermost(stack: str, frames: int = 12) -> str:
+    """Return the last frames of a stack, the innermost first, as they fit into a table."""
+    return " < ".join(stack.split(_SEPARATOR)[: -frames - 1 : -1])
+
+
+def _stacks(live: pd.DataFrame) -> pd.DataFrame:
+    known = live[(live["stack"] != "").to_numpy()]
+    sums = known.groupby("stack", observed=True)["size_bytes"].sum().reset_index()
+    return sums.sort_values("size_bytes", ascending=False, ignore_index=True, kind="stable")
+
+
+def _over_time(own: pd.DataFrame, points: int) -> pd.DataFrame:
+    """Return what is allocated by origin at instants of the history, the peak among them."""
+    last = int(own[["start_event", "end_event"]].to_numpy().max())
+    peak, _ = peak_event(own)
+    instants = np.unique(np.append(np.linspace(-1, max(last, 0), points).astype(np.int64), peak))
+    parts = []
+    for origin, rows in own.groupby("origin", observed=True):
+        parts.append(
+            pd.DataFrame(
+                {"event": instants, "origin": str(origin), "live_bytes": _levels(rows, instants)}
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def _levels(rows: pd.DataFrame, instants: NDArray[np.int64]) -> NDArray[np.int64]:
+    sizes = rows["size_bytes"].to_numpy(np.int64)
+    ended = rows["end_event"].to_numpy() >= 0
+    started = _running(rows["start_event"].to_numpy(np.int64), sizes, instants)
+    return started - _running(rows["end_event"].to_numpy(np.int64)[ended], sizes[ended], instants)
+
+
+def _running(
+    events: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    instants: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return the sum of the sizes whose event is not after each instant."""
+    order = np.argsort(events, kind="stable")
+    sums = np.concatenate([[0], np.cumsum(sizes[order])])
+    return np.asarray(sums[np.searchsorted(events[order], instants, side="right")])
+
+
+def _findings(worst: Mapping[Any, Any], live: pd.DataFrame) -> tuple[Finding, ...]:
+    peak = int(live["size_bytes"].sum())
+    by_origin = _shares(live, "origin").iloc[0]
+    lines = _shares(live[live["line"] != ""], "line")
+    message = (
+        f"Rank {worst['rank']} had at most {size(peak)} allocated on {worst['device']}; "
+        f"{by_origin['peak_share']:.0%} of it came from {by_origin['origin']}"
+    )
+    if len(lines):
+        line = lines.iloc[0]
+        share = line["live_bytes"] / max(peak, 1)
+        message += f", and {size(line['live_bytes'])} ({share:.0%}) from {line['line']}"
+    return (
+        Finding(
+            severity=Severity.INFO,
+            message=f"{message}.",
+            metric="memory_peak.peak_bytes",
+            value=peak,
+            unit="bytes",
+            evidence={"rank": int(worst["rank"]), "step": int(worst["step"])},
+            advice="The timeline and peak.svg of the rank show every allocation with its stack.",
+        ),
+    )
+
+
+def _metrics(peaks: pd.DataFrame, live: pd.DataFrame) -> dict[str, Metric]:
+    by_repeat = peaks.groupby("repeat")["peak_bytes"].max()
+    return {
+        "peak_bytes": Metric(
+            value=int(peaks["peak_bytes"].max()),
+            unit="bytes",
+            title="Most memory allocated at one time, of the device with the most",
+            better="lower",
+            by_repeat=dict(zip(by_repeat.index.tolist(), by_repeat.tolist(), strict=True)),
+        ),
+        "before_bytes": Metric(
+            value=int(peaks["before_bytes"].max()),
+            unit="bytes",
+            title="Live before the history began, of the device with the most",
+        ),
+        "live_at_peak": Metric(value=len(live), unit="count", title="Allocations live at the peak"),
+    }
+
+
+def _charts() -> tuple[Chart, ...]:
+    return (
+        Chart(
+            kind="area",
+            title="Allocated over time by origin",
+            table="over_time",
+            x="event",
+            y=("live_bytes",),
+            color="origin",
+        ),
+        Chart(
+            kind="icicle",
+            title="Live at the peak by stack",
+            table="stacks",
+            x="stack",
+            y=("size_bytes",),
+        ),
+        Chart(
+            kind="bar",
+            title="Live at the peak by line",
+            table="by_line",
+            x="line",
+            y=("live_bytes",),
+            horizontal=True,
+        ),
+    )
+
+
+def _abstentions(live: pd.DataFrame, worst: Mapping[Any, Any]) -> tuple[Abstention, ...]:
+    missing = []
+    unknown = int(live.loc[live["origin"] == BEFORE, "size_bytes"].sum())
+    if unknown:
+        missing.append(
+            Abstention(
+                what=f"who allocated {size(unknown)} of the peak",
+                reason="it was live before the history begins; record from the start "
+                "(tools.memory_snapshot.start_up=true)",
+            )
+        )
+    if worst["step"] == -1:
+        reason = "the peak lies outside of all steps, or no step was marked"
+        missing.append(Abstention(what="the step of the peak", reason=reason))
+    return tuple(missing)

@@ -1,0 +1,133 @@
+"""Memory compared: what differs between two runs, and between two instants of each run."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+from pydantic import PositiveInt
+
+from profkit.analyze._origins import WHERE, described, live_at, peak_event
+from profkit.analyze.base import analysis
+from profkit.result import Abstention, Finding, Result, Severity, Table, table
+from profkit.settings import Settings
+from profkit.wording import size
+
+Instant = Literal["start", "peak", "end"] | int
+
+_ALONE = (
+    Abstention(
+        what="differences between runs",
+        reason="the selection has one run whose memory was recorded",
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/snapshot_diff.yaml``."""
+
+    by: Literal["line", "stack", "operator", "module", "origin"] = "line"
+    """What allocations are summed by before they are compared."""
+
+    instant: Instant = "peak"
+    """Instant at which runs are compared: start or end of the history, peak, or end of a step."""
+
+    earlier: Instant = "start"
+    """First of the two instants that are compared within each run."""
+
+    later: Instant = "end"
+    """Second of the two."""
+
+    max_rows: PositiveInt = 100
+    """Rows kept of each table."""
+
+
+@analysis(title="Memory compared", across="runs")
+def analyze(allocations: pd.DataFrame, config: Config) -> Result:
+    """Compare what was live in each run with the first run of the selection, largest change first.
+
+    Of each run this takes the device with the highest peak. Within a run it compares two instants
+    of the history: what was live at the later one and not at the earlier one has grown.
+    """
+    if allocations.empty:
+        return Result.abstain("differences of memory", "no allocation was recorded")
+    rows = described(allocations)
+    runs = {str(run): _worst(own) for run, own in rows.groupby("run", observed=True, sort=False)}
+    names = [str(each) for each in rows["run"].cat.categories if str(each) in runs]
+    first, *others = names
+    within = [_within(runs[name], name, config) for name in names]
+    between = {name: _compared(runs[first], runs[name], name, config) for name in others}
+    tables = {"within": _table(within, f"From {config.earlier} to {config.later}", config)}
+    if between:
+        title = f"Compared with {first}, at {config.instant}"
+        tables["between"] = _table([*between.values()], title, config)
+    return Result(
+        findings=tuple(
+            _finding(change, name, first, config.by) for name, change in between.items()
+        ),
+        tables=tables,
+        abstentions=() if between else _ALONE,
+    )
+
+
+def _worst(own: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the device with the highest peak."""
+    devices = [rows for _, rows in own.groupby(WHERE, observed=True)]
+    return max(devices, key=lambda rows: peak_event(rows)[1])
+
+
+def _live(own: pd.DataFrame, instant: Instant) -> pd.DataFrame:
+    if instant == "start":
+        return live_at(own, -1)
+    if instant == "peak":
+        return live_at(own, peak_event(own)[0])
+    if instant == "end":
+        return own[(own["end_event"] < 0).to_numpy()]
+    until = own[((own["step"] <= int(instant)) & (own["start_event"] >= 0)).to_numpy()]
+    return live_at(own, int(until["start_event"].max()) if len(until) else -1)
+
+
+def _sums(own: pd.DataFrame, instant: Instant, by: str) -> "pd.Series[int]":
+    live = _live(own, instant)
+    name = live[by].astype(object).replace("", "(not recorded)")
+    return live["size_bytes"].groupby(name).sum()
+
+
+def _compared(reference: pd.DataFrame, own: pd.DataFrame, run: str, config: Config) -> pd.DataFrame:
+    before = _sums(reference, config.instant, config.by)
+    return _change(before, _sums(own, config.instant, config.by), run, config.by)
+
+
+def _within(own: pd.DataFrame, run: str, config: Config) -> pd.DataFrame:
+    before = _sums(own, config.earlier, config.by)
+    return _change(before, _sums(own, config.later, config.by), run, config.by)
+
+
+def _change(before: "pd.Series[int]", after: "pd.Series[int]", run: str, by: str) -> pd.DataFrame:
+    rows = pd.DataFrame({"before_bytes": before, "after_bytes": after}).fillna(0).astype("int64")
+    rows["change_bytes"] = rows["after_bytes"] - rows["before_bytes"]
+    rows = rows[(rows["change_bytes"] != 0).to_numpy()]
+    order = rows["change_bytes"].abs().sort_values(ascending=False, kind="stable").index
+    rows = rows.loc[order].rename_axis(by).reset_index()
+    rows.insert(0, "run", run)
+    return rows
+
+
+def _table(parts: list[pd.DataFrame], title: str, config: Config) -> Table:
+    return table(pd.concat(parts, ignore_index=True), title=title, limit=config.max_rows)
+
+
+def _finding(change: pd.DataFrame, run: str, reference: str, by: str) -> Finding:
+    total = int(change["change_bytes"].sum())
+    message = f"{run} holds {size(abs(total))} {'more' if total >= 0 else 'less'} than {reference}"
+    if len(change):
+        most = change.iloc[0]
+        message += f"; most of the change, {size(most['change_bytes'])}, is from {most[by]}"
+    return Finding(
+        severity=Severity.INFO,
+        message=f"{message}.",
+        metric="snapshot_diff.change_bytes",
+        value=total,
+        unit="bytes",
+        evidence={"run": run},
+    )

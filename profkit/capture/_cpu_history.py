@@ -1,0 +1,177 @@
+"""The history of a process's CPU memory, in the layout of snapshots of device memory.
+
+PyTorch keeps such a history of CUDA's caching allocator only. Its profiler sees every allocation
+of CPU tensors as well, with the Python and C++ frames around it, so the same picture can be made.
+"""
+
+import gc
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch.profiler import profile
+
+_PYTHON = "_ExtraFields_PyCall"
+_BUILTIN = "_ExtraFields_PyCCall"
+_OPERATOR = "_ExtraFields_TorchOp"
+_ALLOCATION = "_ExtraFields_Allocation"
+
+Frame = dict[str, Any]
+Path_ = tuple[Frame, Any] | None
+
+
+def profiler() -> "profile":
+    """Return a profiler that sees allocations and who made them, not started."""
+    from torch.profiler import ProfilerActivity, profile
+
+    return profile(activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=True)
+
+
+def snapshot(stopped: "profile", failed: str) -> dict[str, Any]:
+    """Return what a stopped profiler saw; `failed` is what ended the process, if anything did."""
+    results: Any = stopped.profiler and stopped.profiler.kineto_results
+    trace = sorted(_entries(results.experimental_event_tree()), key=lambda each: each["time_us"])
+    if failed:
+        time_us = trace[-1]["time_us"] if trace else 0
+        trace.append({"action": "oom", "addr": 0, "size": 0, "time_us": time_us, "frames": []})
+    return {
+        "segments": [_segment(*each) for each in _live(trace)],
+        "device_traces": [trace],
+        "profkit_device": "cpu",
+    }
+
+
+def _live(trace: list[dict[str, Any]]) -> Iterator[tuple[int, int, list[Frame]]]:
+    """Yield address, size and frames of what is live at the end, known from the trace or not."""
+    live = {}
+    for each in trace:
+        if each["action"] == "alloc":
+            live[each["addr"]] = each
+        else:
+            live.pop(each["addr"], None)
+    for address, each in live.items():
+        yield address, each["size"], each["frames"]
+    for address, size in _older():
+        if address not in live:
+            yield address, size, []
+
+
+def _older() -> Iterator[tuple[int, int]]:
+    """Yield address and size of the storages that Python can reach, each once."""
+    import torch
+
+    seen = {0}
+    for each in gc.get_objects():
+        # Asking the type and not the object: proxies would do anything when asked for their class.
+        if not issubclass(type(each), torch.Tensor) or each.device.type != "cpu":
+            continue
+        try:
+            storage = each.untyped_storage()
+            address, size = storage.data_ptr(), storage.nbytes()
+        except (RuntimeError, NotImplementedError):
+            # Fake and sparse tensors have no storage.
+            continue
+        if size and address not in seen:
+            seen.add(address)
+            yield address, size
+
+
+def _segment(address: int, size: int, frames: list[Frame]) -> dict[str, Any]:
+    block = {"size": size, "requested_size": size, "address": address, "frames": frames}
+    return {
+        "device": 0,
+        "address": address,
+        "total_size": size,
+        "allocated_size": size,
+        "active_size": size,
+        "stream": 0,
+        "segment_type": "large",
+        "frames": frames,
+        "blocks": [{**block, "state": "active_allocated"}],
+    }
+
+
+@dataclass(slots=True)
+class _Frames:
+    """Frames, each distinct one once, with the paths that the profiler shortened."""
+
+    known: dict[tuple[str, int, str], Frame] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+    def frame(self, file: str, line: int, name: str) -> Frame:
+        key = (self.whole(file), line, name)
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = dict(zip(("filename", "line", "name"), key, strict=True))
+        return found
+
+    def whole(self, file: str) -> str:
+        """Return a path as Python knows it; the profiler leaves out what ``sys.path`` has."""
+        found = self.files.get(file)
+        if found is None:
+            places = (Path(place or ".") / file for place in sys.path)
+            first = next((place for place in places if file and place.is_file()), None)
+            found = self.files[file] = str(first.resolve()) if first else file
+        return found
+
+
+def _entries(roots: list[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a tree of the profiler's events, with frames from the innermost."""
+    frames = _Frames()
+    pending: list[tuple[Any, Path_]] = [(root, None) for root in roots]
+    while pending:
+        event, path = pending.pop()
+        about = event.extra_fields
+        kind = type(about).__name__
+        if kind == _ALLOCATION:
+            if about.device.type == "cpu":
+                yield _entry(event, about, path)
+        elif kind == _PYTHON:
+            path = _called(path, about, frames)
+            site = about.callsite
+            path = (
+                frames.frame("", 0, _name(event))
+                if about.module
+                else frames.frame(site.file_name, site.line_number, site.function_name),
+                path,
+            )
+        elif kind == _BUILTIN:
+            path = _called(path, about, frames)
+        elif kind == _OPERATOR:
+            path = (frames.frame("", 0, _name(event)), path)
+        pending += [(child, path) for child in event.children]
+
+
+def _name(event: Any) -> str:
+    try:
+        return str(event.name)
+    except UnicodeDecodeError:
+        # PyTorch keeps some names after what they belong to is gone.
+        return "(name that cannot be read)"
+
+
+def _called(path: Path_, about: Any, frames: _Frames) -> Path_:
+    """Return `path` with the line from which its innermost frame calls what `about` describes."""
+    if path is None or not path[0]["filename"]:
+        return path
+    top, rest = path
+    return frames.frame(top["filename"], about.caller.line_number, top["name"]), rest
+
+
+def _entry(event: Any, about: Any, path: Path_) -> dict[str, Any]:
+    freed = about.alloc_size < 0
+    entry = {
+        "action": "free_completed" if freed else "alloc",
+        "addr": about.ptr or 0,
+        "size": abs(about.alloc_size),
+        "stream": 0,
+        "time_us": event.start_time_ns // 1000,
+        "frames": [],
+    }
+    while path is not None and not freed:
+        entry["frames"].append(path[0])
+        path = path[1]
+    return entry

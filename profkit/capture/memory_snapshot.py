@@ -1,0 +1,223 @@
+"""memory_snapshot: every allocation of a window of steps, as PyTorch's own memory snapshot."""
+
+import contextlib
+import mmap
+import pickle
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol
+
+from pydantic import NonNegativeInt, PositiveInt
+
+from profkit.capture import _cpu_history
+from profkit.capture.base import Rank, Recorder, Session
+
+_SUFFIX = ".memory.pickle"
+_OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|Cannot allocate memory")
+_BALLAST_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Capture(Session):
+    """Record allocations, frees and segments; one pickle for each rank.
+
+    On CPU, where PyTorch keeps no such history, its profiler sees the allocations, and the pickle
+    has the same layout.
+    """
+
+    outputs: ClassVar = (f"*{_SUFFIX}",)
+
+    start_up: bool = True
+    """Record from the beginning, with the model, instead of from `first_step`."""
+
+    first_step: NonNegativeInt = 0
+    """Step at whose beginning the window begins, without `start_up`."""
+
+    steps: PositiveInt = 4
+    """Steps of the window, counted from `first_step`."""
+
+    stacks: Literal["python", "all"] = "python"
+    """Frames of Python only, or those of C++ as well, which takes more time and memory."""
+
+    context: Literal["all", "alloc", "state"] = "all"
+    """Which entries have stacks: all, those that allocate, or only what is live at the end."""
+
+    max_entries: PositiveInt = 1_000_000
+    """Entries that are kept, the last ones; the report says when there were more. CUDA only."""
+
+    def check(self, steps: int) -> str:
+        """See `Tool.check`."""
+        wanted = self.first_step + self.steps
+        if wanted <= steps:
+            return ""
+        return (
+            f"the window ends after step {wanted - 1} (first_step={self.first_step}, "
+            f"steps={self.steps}), and the workload runs {steps} steps"
+        )
+
+    @contextmanager
+    def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:
+        """See `Session.record`."""
+        path = out / f"{rank.label}{_SUFFIX}"
+        window = _Window(settings=self, history=_history(self, path))
+        try:
+            with window.history.watched():
+                if self.start_up:
+                    window.history.start()
+                yield window
+        finally:
+            window.close()
+
+
+class _History(Protocol):
+    """What records on one kind of device."""
+
+    def start(self) -> None:
+        """Begin to record."""
+
+    def stop(self) -> None:
+        """Write the pickle and record no longer; later calls do nothing."""
+
+    def watched(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which running out of memory leaves the pickle."""
+
+
+def _history(settings: Capture, path: Path) -> _History:
+    import torch
+
+    return _Cuda(settings, path) if torch.cuda.is_available() else _Cpu(path)
+
+
+class _Window:
+    """Opens and closes the history at the borders of steps."""
+
+    def __init__(self, settings: Capture, history: _History) -> None:
+        self.settings = settings
+        self.history = history
+        self.ended = 0
+
+    def begin(self) -> None:
+        """See `Recorder.begin`."""
+        self._enter()
+
+    def step(self) -> None:
+        """See `Recorder.step`."""
+        self.ended += 1
+        if self.ended == self.settings.first_step + self.settings.steps:
+            self.history.stop()
+        else:
+            self._enter()
+
+    def _enter(self) -> None:
+        if not self.settings.start_up and self.ended == self.settings.first_step:
+            self.history.start()
+
+    def close(self) -> None:
+        """Write what there is if the workload ended within the window."""
+        self.history.stop()
+
+
+class _Cuda:
+    """The history that CUDA's caching allocator keeps itself."""
+
+    def __init__(self, settings: Capture, path: Path) -> None:
+        self.settings = settings
+        self.path = path
+        self.recording = False
+
+    def start(self) -> None:
+        """See `_History.start`."""
+        import torch
+        from torch.cuda import memory
+
+        settings = self.settings
+        # The devices' allocators, which record, are made here; a context is not.
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+        memory._record_memory_history(  # noqa: SLF001 - the documented way, underscore and all
+            enabled="all",
+            context=settings.context,
+            stacks=settings.stacks,
+            max_entries=settings.max_entries,
+        )
+        self.recording = True
+
+    def stop(self) -> None:
+        """See `_History.stop`."""
+        if not self.recording:
+            return
+        from torch.cuda import memory
+
+        self.write()
+        memory._record_memory_history(enabled=None)  # noqa: SLF001
+        self.recording = False
+
+    def write(self) -> None:
+        """Write what is known now."""
+        from torch.cuda import memory
+
+        taken = memory._snapshot()  # noqa: SLF001
+        _write(self.path, {**taken, "profkit_max_entries": self.settings.max_entries})
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """See `_History.watched`."""
+        import torch
+
+        # At this moment everything that filled the memory is still there.
+        attach = torch._C._cuda_attach_out_of_memory_observer  # type: ignore[attr-defined]  # noqa: SLF001
+        attach(self._out_of_memory)
+        yield
+
+    def _out_of_memory(self, device: int, wanted: int, allowed: int, free: int) -> None:
+        del device, wanted, allowed, free
+        if self.recording:
+            self.stop()
+
+
+class _Cpu:
+    """The history that PyTorch's profiler makes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.profiler = _cpu_history.profiler()
+        self.recording = False
+        # Given back when memory runs out, so that there is some to say so with.
+        self.ballast: mmap.mmap | None = None
+
+    def start(self) -> None:
+        """See `_History.start`."""
+        self.ballast = mmap.mmap(-1, _BALLAST_BYTES)
+        self.profiler.start()
+        self.recording = True
+
+    def stop(self, failed: str = "") -> None:
+        """See `_History.stop`."""
+        if not self.recording:
+            return
+        self.recording = False
+        self.profiler.stop()
+        _write(self.path, _cpu_history.snapshot(self.profiler, failed))
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """See `_History.watched`."""
+        try:
+            yield
+        except (RuntimeError, MemoryError) as error:
+            text = "out of memory" if isinstance(error, MemoryError) else str(error)
+            if _OUT_OF_MEMORY.search(text):
+                if self.ballast is not None:
+                    self.ballast.close()
+                self.stop(text)
+            raise
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    """Write the pickle; under its name there is only ever a whole one."""
+    part = path.with_name(f".{path.name}.part")
+    with part.open("wb") as file:
+        pickle.dump(content, file, protocol=4)
+    part.replace(path)

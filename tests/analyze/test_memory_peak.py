@@ -1,0 +1,89 @@
+import pytest
+
+from profkit import schema
+from profkit.analyze import memory_peak
+from profkit.convert.base import Raw
+from profkit.convert.memory_snapshot import convert
+
+FORWARD = "main (t.py:1);_call_impl (/torch/nn/modules/module.py:1);forward (m.py:5);aten::mm"
+STEP = "main (t.py:9);step (/torch/optim/adam.py:3)"
+
+
+def block(size, start, end=-1, stack="", **rest):
+    where = {"rank": 0, "repeat": 0, "device": "cuda:0", "size_bytes": size}
+    line = stack.partition(";")[0]
+    events = {"start_event": start, "end_event": end, "stack": stack, "line": line}
+    return where | events | rest
+
+
+def run(*rows, **settings):
+    return memory_peak.analyze.run(
+        allocations=schema.frame("allocations", rows), config=memory_peak.Config(**settings)
+    )
+
+
+def rows(result, name):
+    table = result.tables[name]
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def test_the_peak_counts_what_was_live_before_and_is_split_by_who_allocated():
+    result = run(
+        block(100, -1),
+        block(50, -1, 1),
+        block(30, 0, 3, FORWARD, step=4),
+        block(200, 2, -1, STEP, step=4),
+        block(20, 4, stack=FORWARD),
+    )
+    assert rows(result, "peaks") == [
+        {
+            "rank": 0, "repeat": 0, "device": "cuda:0", "peak_bytes": 330, "before_bytes": 150,
+            "at_end_bytes": 320, "step": 4, "allocations": 5,
+        }
+    ]  # fmt: skip
+    origins = rows(result, "by_origin")
+    assert [(row["origin"], row["live_bytes"], row["count"]) for row in origins] == [
+        ("optimizer", 200, 1), ("before the history", 100, 1), ("forward", 30, 1),
+    ]  # fmt: skip
+    assert [(row["operator"], row["live_bytes"]) for row in rows(result, "by_operator")] == [
+        ("(not recorded)", 300), ("aten::mm", 30),
+    ]  # fmt: skip
+    assert rows(result, "by_module")[-1]["module"] == "m.py:5"
+    assert [each.what for each in result.abstentions] == ["who allocated 100 B of the peak"]
+
+
+def test_the_most_may_lie_before_the_first_entry():
+    result = run(block(100, -1, 0), block(10, 1))
+    assert rows(result, "peaks")[0]["peak_bytes"] == 100
+    assert rows(result, "peaks")[0]["step"] == -1
+
+
+def test_a_range_that_was_open_tells_more_than_the_stack():
+    result = run(block(10, 0, stack=FORWARD, annotation="Optimizer.step#Adam.step", step=0))
+    assert rows(result, "by_origin")[0]["origin"] == "optimizer"
+
+
+def test_levels_over_time_add_up_to_the_peak():
+    result = run(block(10, 0, 2, FORWARD), block(5, 1, -1, STEP), block(7, 3), points=10)
+    levels = {}
+    for row in rows(result, "over_time"):
+        levels[row["event"]] = levels.get(row["event"], 0) + row["live_bytes"]
+    assert levels == {-1: 0, 0: 10, 1: 15, 2: 5, 3: 12}
+
+
+# Peaks from what was live before on; those of the plain replay are in the converter's tests.
+@pytest.mark.parametrize(
+    ("name", "peak_bytes"),
+    [
+        ("magma27_memory_snapshot", 13923997700),
+        ("niu_forward_100", 412643888),
+        ("silmont_mem_snapshot", 3249143816),
+    ],
+)
+def test_peaks_of_real_snapshots(real_data, tmp_path, name, peak_bytes):
+    raw = Raw(path=real_data / "memory" / f"{name}.pickle", label="r", rank=0, repeat=0)
+    allocations = convert.run(raw, tmp_path).tables["allocations"].to_pandas()
+    result = memory_peak.analyze.run(allocations=allocations, config=memory_peak.Config())
+    assert result.metrics["peak_bytes"].value == peak_bytes
+    for by in ("origin", "line", "operator", "module", "step"):
+        assert sum(row["live_bytes"] for row in rows(result, f"by_{by}")) == peak_bytes
