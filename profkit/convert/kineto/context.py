@@ -59,32 +59,31 @@ class Context:
 
     @cached_property
     def python(self) -> dict[str, Column]:
-        """Calls of Python functions and modules, as recorded."""
-        return self.linker.gathered.columns("python")
+        """Calls of Python functions and modules: by thread, start, and from the outside in.
 
-    @cached_property
-    def order(self) -> Ints:
-        """Rows of `python` in the order of `calls`."""
-        start, end = self.python["start"], self.python["end"]
-        return np.lexsort((-end, start, self._threads[0]))
+        They are half of a trace with stacks, so they are sorted once and what was not is let go.
+        """
+        python = self.linker.gathered.columns("python")
+        # In the order of the numbers that `threads` gives.
+        order = np.lexsort((-python["end"], python["start"], python["pid"], python["tid"]))
+        return {name: python.pop(name)[order] for name in [*python]}
 
     @cached_property
     def calls(self) -> Calls:
         """Calls of Python functions and modules, nested."""
-        start, end = (self.python[name][self.order] for name in ("start", "end"))
-        return nested(self._threads[0][self.order], start, end)
+        return nested(self._threads[0], self.python["start"], self.python["end"])
 
     @cached_property
     def modules(self) -> Paths:
         """Path of modules to each of `calls`."""
-        name = self.python["name"][self.order]
+        name = self.python["name"]
         counted = self.linker.gathered.names.matching(is_module)[name]
         return paths(self.calls.caller, self._readable[name], counted)
 
     @cached_property
     def stacks(self) -> Paths:
         """Path of all frames to each of `calls`."""
-        name = self._readable[self.python["name"][self.order]]
+        name = self._readable[self.python["name"]]
         return paths(self.calls.caller, name, np.ones(len(name), dtype=np.bool_))
 
     @cached_property
@@ -161,8 +160,7 @@ class Context:
 
     def python_calls(self) -> dict[str, object]:
         """Return the columns of `python_calls`, without those that say where it was recorded."""
-        python = {name: column[self.order] for name, column in self.python.items()}
-        names = self.linker.gathered.names
+        python, names = self.python, self.linker.gathered.names
         module = names.matching(is_module)[python["name"]].astype(np.int32)
         base_ns = self.linker.base_ns
         return {

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from profkit import schema
+from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.reader import Header
 
 # Each column with the keys of CUDA and, where they differ, of HIP.
@@ -18,6 +20,11 @@ _SIZES = {
     "shared_memory_bytes": ("sharedMemPerMultiprocessor", "maxSharedMemoryPerMultiProcessor"),
 }
 _LARGEST = 2**31
+# c10::DeviceType: a name's position is its number.
+_DEVICE_TYPES = (
+    *("cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip", "fpga", "maia", "xla"),
+    *("vulkan", "metal", "xpu", "mps", "meta", "hpu", "ve", "lazy", "ipu", "mtia", "privateuseone"),
+)
 
 
 def devices(header: Header, rank: int, repeat: int) -> pa.Table:
@@ -48,3 +55,17 @@ def _size(values: list[Any], largest: int) -> int:
         if isinstance(value, int) and 0 <= value < largest:
             return value
     return -1
+
+
+def device_names(kinds: Ints, indices: Ints) -> pa.DictionaryArray:
+    """Return ``cuda:0`` and the like for the numbers of c10's device types and their indices."""
+    pairs, codes = np.unique(np.stack([kinds, indices]), axis=1, return_inverse=True)
+    names = [_device(int(kind), int(index)) for kind, index in pairs.T]
+    return pa.array(names, pa.string()).take(pa.array(codes.ravel())).dictionary_encode()
+
+
+def _device(kind: int, index: int) -> str:
+    if kind < 0:
+        return ""
+    name = _DEVICE_TYPES[kind] if kind < len(_DEVICE_TYPES) else f"device type {kind}"
+    return f"{name}:{index}" if index >= 0 else name

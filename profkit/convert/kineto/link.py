@@ -18,6 +18,7 @@ _COMMUNICATION = re.compile(
 _COMMUNICATING_OP = re.compile(
     r"nccl:|rccl:|xccl:|c10d::|_c10d_functional::|record_param_comms$|symm_mem::"
 )
+_COPY_KIND = re.compile(r"\b[HDP](?:to|2)[HDP]\b")
 
 
 def names_communication(kernel: str) -> bool:
@@ -32,6 +33,12 @@ def names_communication(kernel: str) -> bool:
 def launches_communication(op: str) -> bool:
     """Return whether kernels launched directly by this operator move data between ranks."""
     return _COMMUNICATING_OP.match(op) is not None
+
+
+def copy_direction(text: str) -> str:
+    """Return the direction in a name such as ``Memcpy HtoD (...)``; "" for none."""
+    found = _COPY_KIND.search(text)
+    return found[0].replace("2", "to") if found else ""
 
 
 def is_annotation(name: str) -> bool:
@@ -86,9 +93,16 @@ def nearest_with(flags: NDArray[np.bool_], rows: Ints, parents: Ints) -> Ints:
 
 def threads(pid: Ints, tid: Ints) -> Ints:
     """Return one number for each pair of process and thread."""
-    processes, process = np.unique(pid, return_inverse=True)
-    _, thread = np.unique(tid, return_inverse=True)
+    processes, process = _numbered(pid)
+    _, thread = _numbered(tid)
     return thread * len(processes) + process
+
+
+def _numbered(values: Ints) -> tuple[Ints, Ints]:
+    """Return the distinct values and the number of each: by runs of equal ones, which are few."""
+    first = np.flatnonzero(np.diff(values, prepend=values[:1] - 1))
+    distinct, which = np.unique(values[first], return_inverse=True)
+    return distinct, np.repeat(which, np.diff(first, append=len(values)))
 
 
 def at_or(values: Ints, rows: Ints, otherwise: int | Ints = -1) -> Ints:

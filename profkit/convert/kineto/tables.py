@@ -1,6 +1,5 @@
 """From the gathered columns of one trace to the tables of `profkit.schema`."""
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,10 +11,12 @@ from profkit.convert.kineto.collectives import carried_out, communication
 from profkit.convert.kineto.columns import ANNOTATION, COPY, KERNEL, Column, Gathered, Text
 from profkit.convert.kineto.context import Context
 from profkit.convert.kineto.counters import kernel_metrics
+from profkit.convert.kineto.devices import device_names
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import (
     any_row,
     at_or,
+    copy_direction,
     first_with,
     is_annotation,
     launches_communication,
@@ -27,12 +28,6 @@ from profkit.convert.kineto.link import (
 from profkit.convert.kineto.messages import NO_MESSAGE, Message
 from profkit.convert.kineto.tree import LEAF, POINT, SPAN, Tree, is_asynchronous, nested
 
-# c10::DeviceType: a name's position is its number.
-_DEVICE_TYPES = (
-    *("cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip", "fpga", "maia", "xla"),
-    *("vulkan", "metal", "xpu", "mps", "meta", "hpu", "ve", "lazy", "ipu", "mtia", "privateuseone"),
-)
-_COPY_KIND = re.compile(r"\b[HDP](?:to|2)[HDP]\b")
 _KINDS = Text()
 _KIND_CODES = _KINDS.codes(["compute", "communication", "copy", "set"])
 _COMPUTE, _COMMUNICATION, _COPY, _SET = _KIND_CODES.tolist()
@@ -65,9 +60,7 @@ class Linker:
             "annotations": self._annotations(),
             "memory_events": self._memory_events(),
             "kernel_metrics": self._kernel_metrics(),
-            "python_calls": self._table(
-                "python_calls", len(self.context.order), **self.context.python_calls()
-            ),
+            "python_calls": self._python_calls(),
             "synchronisations": self._synchronisations(),
         }
 
@@ -321,8 +314,8 @@ class Linker:
     def _copy_kind(self, work: dict[str, Column]) -> pa.DictionaryArray:
         """Return the direction, from the arguments or from a name such as ``Memcpy HtoD (...)``."""
         directions = Text()
-        by_name = directions.codes(map(_direction, self.gathered.names.numbers))[work["name"]]
-        by_text = directions.codes(map(_direction, self.gathered.texts.numbers))[work["what"]]
+        by_name = directions.codes(map(copy_direction, self.gathered.names.numbers))[work["name"]]
+        by_text = directions.codes(map(copy_direction, self.gathered.texts.numbers))[work["what"]]
         codes = np.where(by_text > 0, by_text, by_name)
         return directions.decoded(np.where(work["kind"] == COPY, codes, 0))
 
@@ -353,6 +346,10 @@ class Linker:
             op=np.concatenate([self.op_of_row[rows], at_or(self.op_of_row, op_row)]),
             step=np.concatenate([self.op_step[rows], at_or(self.op_step, op_row, around)]),
         )
+
+    def _python_calls(self) -> pa.Table:
+        calls = self.context.python_calls()
+        return self._table("python_calls", len(self.context.python["start"]), **calls)
 
     def _kernel_metrics(self) -> pa.Table:
         columns = kernel_metrics(self, self.gathered.columns("counters"))
@@ -387,7 +384,7 @@ class Linker:
             len(rows),
             time_ns=memory["start"][rows] + self.base_ns,
             tid=memory["tid"][rows],
-            device=_devices(memory["device_type"][rows], memory["device_id"][rows]),
+            device=device_names(memory["device_type"][rows], memory["device_id"][rows]),
             address=memory["address"][rows],
             size_bytes=memory["size"][rows],
             allocated_bytes=memory["allocated"][rows],
@@ -398,21 +395,3 @@ class Linker:
                 pa.array((memory["size"][rows] < 0).astype(np.int32)), ["alloc", "free"]
             ),
         )
-
-
-def _direction(text: str) -> str:
-    found = _COPY_KIND.search(text)
-    return found[0].replace("2", "to") if found else ""
-
-
-def _devices(kinds: Ints, indices: Ints) -> pa.DictionaryArray:
-    pairs, codes = np.unique(np.stack([kinds, indices]), axis=1, return_inverse=True)
-    names = [_device(int(kind), int(index)) for kind, index in pairs.T]
-    return pa.array(names, pa.string()).take(pa.array(codes.ravel())).dictionary_encode()
-
-
-def _device(kind: int, index: int) -> str:
-    if kind < 0:
-        return ""
-    name = _DEVICE_TYPES[kind] if kind < len(_DEVICE_TYPES) else f"device type {kind}"
-    return f"{name}:{index}" if index >= 0 else name
