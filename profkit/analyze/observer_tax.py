@@ -146,17 +146,19 @@ def _tables(slowdowns: Mapping[str, Ratio], each: pd.DataFrame) -> dict[str, Tab
 
 
 def _finding(tool: str, ratio: Ratio, ranks: int, config: Config) -> Finding:
-    heavy = ratio.ratio > config.warn_slowdown
     trusted = "one repeat, so how sure that is cannot be said"
-    if (known := ratio.interval) is not None:
+    known = ratio.interval
+    may_be_chance = known is not None and known.low <= 1 <= known.high
+    if known is not None:
         trusted = (
             f"{known.confidence:.0%} interval {known.low:.2f} to {known.high:.2f}, from "
             f"{ratio.repeats} repeats"
         )
+    heavy = ratio.ratio > config.warn_slowdown and not may_be_chance
     return Finding(
         severity=Severity.WARN if heavy else Severity.INFO,
         message=f"Steps take {ratio.ratio:.2f} times as long with {tool} as without any tool "
-        f"({trusted}, {ranks} rank(s)).",
+        f"({trusted}, {ranks} rank(s)){'; that may be chance' if may_be_chance else ''}.",
         metric=f"observer_tax.{tool}_slowdown_ratio",
         value=ratio.ratio,
         unit="ratio",

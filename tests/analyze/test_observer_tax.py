@@ -34,7 +34,16 @@ def test_a_tool_is_compared_on_the_same_ranks_and_steps_without_warm_up():
     )
     # Of the first repeat's ranks the median is 1.25; the second has one rank.
     assert result.metrics["nsys_slowdown_ratio"].value == pytest.approx((1.25 * 2) ** 0.5)
-    assert result.findings[0].severity is Severity.WARN
+    assert result.findings[0].severity is Severity.INFO
+    assert result.findings[0].message.endswith("; that may be chance.")
+
+
+def test_a_slowdown_beyond_chance_is_a_warning():
+    base = table(*[(0, repeat, 1, 1000) for repeat in range(3)])
+    tool = table((0, 0, 1, 1500), (0, 1, 1, 1520), (0, 2, 1, 1480))
+    (finding,) = run({"baseline": base, "nsys": tool}).findings
+    assert finding.severity is Severity.WARN
+    assert finding.message.endswith("from 3 repeats, 1 rank(s)).")
 
 
 def test_the_interval_is_that_of_the_pairs_of_repeats():
@@ -49,7 +58,7 @@ def test_the_interval_is_that_of_the_pairs_of_repeats():
     assert (measured.interval.low, measured.interval.high) == pytest.approx(np.exp(expected))
     assert result.findings[0].message == (
         "Steps take 1.10 times as long with nsys as without any tool "
-        "(95% interval 0.87 to 1.39, from 3 repeats, 1 rank(s))."
+        "(95% interval 0.87 to 1.39, from 3 repeats, 1 rank(s)); that may be chance."
     )
 
 

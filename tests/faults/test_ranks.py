@@ -3,7 +3,6 @@
 FAULTS = {
     "raise": ("error", "ValueError: the loss is not a number"),
     "early": ("error", "no step was seen on rank0_dp0_tp0_pp0"),
-    "killed": ("oom", "killed by signal 9, most likely by the kernel because memory ran out"),
     "hang": ("timeout", "not finished after 10 s; the log says where each rank was"),
 }
 SWEEP = f"workload.how=nothing,{','.join(FAULTS)}"
