@@ -133,21 +133,23 @@ def _entries(roots: list[Any]) -> Iterator[dict[str, Any]]:
             path = _called(path, about, frames)
             site = about.callsite
             path = (
-                frames.frame("", 0, _name(event))
+                frames.frame("", 0, _text(event, "name"))
                 if about.module
-                else frames.frame(site.file_name, site.line_number, site.function_name),
+                else frames.frame(
+                    _text(site, "file_name"), site.line_number, _text(site, "function_name")
+                ),
                 path,
             )
         elif kind == _BUILTIN:
             path = _called(path, about, frames)
         elif kind == _OPERATOR:
-            path = (frames.frame("", 0, _name(event)), path)
+            path = (frames.frame("", 0, _text(event, "name")), path)
         pending += [(child, path) for child in event.children]
 
 
-def _name(event: Any) -> str:
+def _text(holder: Any, name: str) -> str:
     try:
-        return str(event.name)
+        return str(getattr(holder, name))
     except UnicodeDecodeError:
         # PyTorch keeps some names after what they belong to is gone.
         return "(name that cannot be read)"
