@@ -8,7 +8,7 @@ report: environment  ## the default experiment, to results/report.html
 	$(BIN)/profkit run
 
 test: environment lint  ## everything that can be checked on this machine
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 lint: environment
 	$(BIN)/ruff check

@@ -39,6 +39,9 @@ def chromium():
         browser.close()
 
 
+ENVIRONMENT = dict(os.environ)
+"""As it was before a test imported a package that sets variables, as DeepSpeed does."""
+
 CANARIES = {"MY_CANARY_SECRET": "canary-5f0b0c3e", "MY_CANARY": "canary-8a1d4d0e"}
 """Variables in the environment of the tree's runs: one under the name of a secret, one not."""
 
@@ -73,7 +76,7 @@ class Tree:
             shutil.copytree(ROOT / name, folder / name, ignore=skipped)
 
     def run(self, *command):
-        environment = os.environ | CANARIES | {"PYTHONPATH": str(self.folder)}
+        environment = ENVIRONMENT | CANARIES | {"PYTHONPATH": str(self.folder)}
         return subprocess.run(
             [sys.executable, "-m", *command],
             cwd=self.folder,

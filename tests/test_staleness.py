@@ -76,12 +76,13 @@ def test_comments_docstrings_and_blank_lines_rerun_nothing(tree, edit, path, old
 def test_a_capture_setting_reruns_that_capture_and_what_follows(tree):
     expected = {"capture_torch_profiler_rep0", "convert_torch_profiler", "manifest", "report"}
     jobs = tree.jobs("tools.torch_profiler.with_stack=true")
-    assert jobs == sorted(expected | ANALYSES_OF_BOTH)
+    assert jobs == sorted(expected | readers_of_tables("torch_profiler", tree))
 
 
 def test_a_converter_reruns_its_conversion_and_what_reads_its_tables(tree, edit):
     edit("profkit/convert/torch_profiler.py", '"""', '_EXTRA = 1\n"""')
-    assert tree.jobs() == sorted({"convert_torch_profiler", "report"} | ANALYSES_OF_BOTH)
+    readers = readers_of_tables("torch_profiler", tree)
+    assert tree.jobs() == sorted({"convert_torch_profiler", "report"} | readers)
 
 
 def test_capture_code_reruns_nothing(tree, edit):
@@ -118,10 +119,6 @@ def test_a_really_rerun_analysis_is_fresh_again(tree, edit):
     assert "is fresh" in tree.why(f"results/runs/{run_name(tree)}/analyze/kernels.json")
 
 
-# Analyses that read tables of torch_profiler, or results of those that do.
-ANALYSES_OF_BOTH = {f"analyze_{name}" for name in ANALYSES}
-
-
 def run_name(tree):
     (folder,) = (tree.folder / "results/runs").iterdir()
     return folder.name
@@ -138,6 +135,26 @@ def readers_of(name):
         if found & set(analysis.results):
             found.add(other)
     return sorted({"report", *(f"analyze_{each}" for each in found)})
+
+
+def readers_of_tables(tool, tree):
+    """Return the jobs of analyses of the tree that read tables of `tool`, or results of such."""
+    there = {path.stem for path in tree.folder.glob("results/**/analyze/*.json")}
+    tables = {path.stem for path in tree.folder.glob(f"results/runs/*/tables/{tool}/*.parquet")}
+    others = {
+        path.stem
+        for path in tree.folder.glob("results/runs/*/tables/*/*.parquet")
+        if path.parent.name != tool
+    }
+    # Of the tables that several tools make, only what takes them from every tool is sure to.
+    found = {
+        name
+        for name in there
+        if set(analyses()[name].tables) & (tables - others)
+        or set(analyses()[name].tables_by_tool) & tables
+    }
+    jobs = set().union(*(readers_of(name) for name in found)) - {"report"}
+    return jobs & {f"analyze_{name}" for name in there}
 
 
 @pytest.mark.parametrize(
