@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from profkit import schema
 from profkit.convert.kineto.events import (
     NO_ARGS,
     UNKNOWN_NS,
@@ -123,7 +124,7 @@ class Text:
         values = [
             value for value, occurs in zip(self.numbers, used.tolist(), strict=True) if occurs
         ]
-        return pa.DictionaryArray.from_arrays(position[codes], pa.array(values, pa.string()))
+        return schema.text(position[codes], values)
 
     def matching(self, found: Callable[[str], object]) -> NDArray[np.bool_]:
         """Return, by number, whether `found` holds for the string."""

@@ -73,12 +73,12 @@ def nested(  # noqa: PLR0913 - one column each
     time and encloses nothing.
     """
     order = np.lexsort((created, kind, -end, start, thread))
-    columns = [column[order] for column in (thread, start, end, kind, asynchronous)]
-    above, closed, apart, cut = _nested(*columns)
-    inside = (above >= 0) & ~asynchronous[order] & ~apart
+    begin, alone = start[order], asynchronous[order]
+    above, closed, apart, cut = _nested(thread[order], begin, end[order], kind[order], alone)
+    inside = (above >= 0) & ~alone & ~apart
     covered = np.zeros(len(order), dtype=np.int64)
-    np.add.at(covered, above[inside], (closed - columns[1])[inside])
-    spare = np.where(apart | asynchronous[order], 0, closed - columns[1] - covered)
+    np.add.at(covered, above[inside], (closed - begin)[inside])
+    spare = np.where(apart | alone, 0, closed - begin - covered)
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
     parent = np.where(above >= 0, order[above], -1) if len(order) else above
@@ -123,7 +123,7 @@ def enclosing(thread: Ints, start: Ints, end: Ints, opens: NDArray[np.bool_]) ->
     that is found for it; beyond that row the result means nothing.
     """
     row = np.arange(len(start))
-    depth = np.cumsum(opens) - opens
+    depth: Ints = np.cumsum(opens) - opens
     begin = row.copy()
     for first, last in runs(thread):
         mine = slice(first, last)
@@ -142,7 +142,7 @@ def enclosing(thread: Ints, start: Ints, end: Ints, opens: NDArray[np.bool_]) ->
 
 
 def _pieces(thread: Ints, start: Ints, end: Ints, opens: NDArray[np.bool_]) -> Ints:
-    """Return a number that grows with each row at whose start nothing else on its thread is open."""
+    """Return a number that grows where nothing else on a row's thread is open when it starts."""
     idle = np.ones(len(start), dtype=np.bool_)
     for first, last in runs(thread):
         until = np.maximum.accumulate(np.where(opens, end, start)[first:last])
@@ -150,21 +150,16 @@ def _pieces(thread: Ints, start: Ints, end: Ints, opens: NDArray[np.bool_]) -> I
     return np.cumsum(idle)
 
 
-def _one_by_one(
-    rows: Ints,
-    piece: Ints,
-    start: Ints,
-    end: Ints,
-    kind: NDArray[np.int8],
-    alone: NDArray[np.bool_],
-) -> tuple[Ints, Ints, NDArray[np.bool_], int]:
-    """Nest sorted `rows` with a stack, as is needed where some cross; see `_nested`."""
+def _one_by_one(rows: Ints, *columns: NDArray[Any]) -> tuple[Ints, Ints, NDArray[np.bool_], int]:
+    """Nest sorted `rows` with a stack, as is needed where some cross; see `_nested`.
+
+    `columns` are piece, start, end, kind, and whether the row is asynchronous.
+    """
     above = np.full(len(rows), -1, dtype=np.int64)
-    closed, apart, cut = end[rows], np.zeros(len(rows), dtype=np.bool_), 0
+    closed, apart, cut = columns[2][rows], np.zeros(len(rows), dtype=np.bool_), 0
     stack: list[int] = []
     ends: list[int] = []
     current = None
-    columns = (piece, start, end, kind, alone)
     for at, (row, on, begin, until, what, single) in enumerate(_rows(rows, *columns)):
         if on != current:
             current = on
