@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -197,7 +197,11 @@ def _rank(label: str) -> int:
 
 def _parts(tool: str, raws: Sequence[Raw], files: Path, scratch: Path, cores: int) -> list[Part]:
     """Convert each raw file, in up to `cores` processes, and return the parts in order."""
-    jobs = [(tool, raw, files, scratch / str(number)) for number, raw in enumerate(raws)]
+    shared = cores if len(raws) == 1 else 1
+    jobs = [
+        (tool, replace(raw, cores=shared), files, scratch / str(number))
+        for number, raw in enumerate(raws)
+    ]
     if min(cores, len(jobs)) <= 1:
         return [_convert_one(*job) for job in jobs]
     # A fork server: forking a process that has loaded Arrow's threads can hang, and spawning

@@ -77,6 +77,7 @@ IGNORED = {
 # torch.autograd.profiler before Kineto wrote no category, but a process with one of these names.
 _LEGACY_PROCESSES = {"CPU functions": OPERATOR, "CUDA functions": KERNEL}
 _MEMORY_NAME = "[memory]"
+_TEXTS = ("shapes", "types", "inputs", "stack", "what", "grid", "block", "metric")
 _COMPLETE, _INSTANT, _METADATA, _PAIRED = "X", "i", "M", ("B", "E")
 _OTHERS = frozenset({_INSTANT, _METADATA, *_PAIRED})
 
@@ -126,6 +127,10 @@ class Text:
         ]
         return schema.text(position[codes], values)
 
+    def merged(self, other: "Text") -> Column:
+        """Return, by its number in `other`, the number of each string here."""
+        return self.codes(other.numbers)
+
     def matching(self, found: Callable[[str], object]) -> NDArray[np.bool_]:
         """Return, by number, whether `found` holds for the string."""
         return np.array([bool(found(each)) for each in self.numbers], dtype=np.bool_)
@@ -154,7 +159,8 @@ class Gathered:
         self.ranges = 0
         """Number of ranges with hardware counters."""
         self._threads: dict[str, int] = {}
-        self._parts: dict[str, list[dict[str, Column]]] = defaultdict(list)
+        self.parts: dict[str, list[dict[str, Column]]] = defaultdict(list)
+        """The columns of each table, block by block."""
         for kind in range(_KIND_COUNT):
             self._add_kind(kind, [])
 
@@ -181,6 +187,36 @@ class Gathered:
             if each:
                 self.found = True
                 self._add_kind(kind, each)
+
+    @property
+    def alone(self) -> bool:
+        """Whether nothing gathered depends on other parts of the trace."""
+        return not (self.pairs.open or self.pairs.unmatched or self._threads)
+
+    def extend(self, later: "Gathered") -> None:
+        """Append what was gathered of a later part of the trace; both must be `alone`."""
+        numbers = {
+            **dict.fromkeys(_TEXTS, self.texts.merged(later.texts)),
+            "name": self.names.merged(later.names),
+            "message": self.messages.merged(later.messages),
+        }
+        for table, parts in later.parts.items():
+            for part in parts:
+                columns = {
+                    name: numbers[name][column] if name in numbers else column
+                    for name, column in part.items()
+                }
+                if "range" in columns:
+                    columns["range"] += self.ranges
+                self.parts[table].append(columns)
+        self.categories |= later.categories
+        self.found |= later.found
+        self.unknown += later.unknown
+        self.without_time += later.without_time
+        self.without_duration += later.without_duration
+        self.negative += later.negative
+        self.processes |= later.processes
+        self.ranges += later.ranges
 
     def _add_kind(self, kind: int, events: list[Event]) -> None:
         if kind in (OPERATOR, ANNOTATION):
@@ -215,7 +251,7 @@ class Gathered:
 
     def columns(self, table: str) -> dict[str, Column]:
         """Return the columns of `table` once, and forget them."""
-        parts = self._parts.pop(table)
+        parts = self.parts.pop(table)
         return {name: np.concatenate([part.pop(name) for part in parts]) for name in [*parts[0]]}
 
     def _add(self, table: str, columns: dict[str, Column]) -> None:
@@ -223,7 +259,7 @@ class Gathered:
         if not timed.all():
             self.without_time += int((~timed).sum())
             columns = {name: column[timed] for name, column in columns.items()}
-        self._parts[table].append(columns)
+        self.parts[table].append(columns)
 
     def _ops(self, events: list[Event], kind: int) -> dict[str, Column]:
         args = _args(events)
