@@ -9,7 +9,7 @@ import pyarrow as pa
 from profkit.convert.kineto.collectives import only_group
 from profkit.convert.kineto.columns import Gathered
 from profkit.convert.kineto.devices import devices
-from profkit.convert.kineto.parts import parts, read_parts
+from profkit.convert.kineto.parts import parts_of, read_parts
 from profkit.convert.kineto.reader import BLOCK_BYTES, Header, Reader
 from profkit.convert.kineto.source import Source
 from profkit.convert.kineto.tables import Linker
@@ -48,7 +48,7 @@ def read(
     `rank` -1 takes the rank that the trace states. Memory is a few blocks plus the columns. Of
     a large plain file, up to `cores` processes read a part each.
     """
-    cut = parts(path, cores)
+    cut = parts_of(path, cores)
     if cut and (whole := read_parts(cut)):
         (header, gathered), notes = whole, []
         _refuse(path, header, gathered, ended=True)

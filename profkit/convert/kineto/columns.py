@@ -31,7 +31,6 @@ Columns = Mapping[str, Column]
 _KIND_COUNT = 11
 (OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, SPAN, MEMORY, COUNTED, PYTHON,
  SYNCHRONISATION) = range(_KIND_COUNT)  # fmt: skip
-UNCATEGORISED = _KIND_COUNT
 _KINDS = {
     "cpu_op": OPERATOR,
     "Operator": OPERATOR,
@@ -62,7 +61,6 @@ _KINDS = {
     "xpu_scope_profiler": COUNTED,
     "python_function": PYTHON,
     "cuda_sync": SYNCHRONISATION,
-    "": UNCATEGORISED,
 }
 # Kineto's other categories, and why they become no row.
 IGNORED = {
@@ -79,7 +77,6 @@ _LEGACY_PROCESSES = {"CPU functions": OPERATOR, "CUDA functions": KERNEL}
 _MEMORY_NAME = "[memory]"
 _TEXTS = ("shapes", "types", "inputs", "stack", "what", "grid", "block", "metric")
 _COMPLETE, _INSTANT, _METADATA, _PAIRED = "X", "i", "M", ("B", "E")
-_OTHERS = frozenset({_INSTANT, _METADATA, *_PAIRED})
 
 
 class _Numbering(dict[str, int]):
@@ -169,16 +166,15 @@ class Gathered:
         sorted_out: list[list[Event]] = [[] for _ in range(_KIND_COUNT)]
         if not self.found:
             self.categories.update(event.cat for event in events)
+        place = {cat: sorted_out[kind].append for cat, kind in _KINDS.items() if cat}
         for event in events:
-            whole: Event | None = event
-            if event.ph != _COMPLETE:
-                # Most others are flows, the ids of which the events themselves carry.
-                whole = self._whole(event) if event.ph in _OTHERS else None
-            if whole is None:
+            if event.ph == _COMPLETE and event.cat in place:
+                place[event.cat](event)
                 continue
-            kind = _KINDS.get(whole.cat)
-            if kind == UNCATEGORISED:
-                kind = self._by_name(whole)
+            # Most others are flows, the ids of which the events themselves carry.
+            if (whole := self._whole(event)) is None:
+                continue
+            kind = self._by_name(whole) if not whole.cat else _KINDS.get(whole.cat)
             if kind is not None:
                 sorted_out[kind].append(whole)
             elif whole.cat not in IGNORED:
@@ -237,7 +233,9 @@ class Gathered:
             self._add("device_work", self._device_work(events, kind))
 
     def _whole(self, event: Event) -> Event | None:
-        """Return what an instant or the end of a pair stands for, None for all else."""
+        """Return what an event stands for that may be an instant or the end of a pair, or None."""
+        if event.ph == _COMPLETE:
+            return event
         if event.ph == _METADATA and event.name == "process_name" and event.args:
             self.processes.add(str(event.args.label))
         if event.ph == _INSTANT:

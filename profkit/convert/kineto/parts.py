@@ -20,6 +20,8 @@ from profkit.errors import ProfkitError
 
 _PART_BYTES = 64 << 20
 """Below this, to start a process takes longer than it saves."""
+_STARTING_BYTES = 32 << 20
+"""About what a process reads while another one starts."""
 _SEARCHED_BYTES = 1 << 20
 
 
@@ -55,20 +57,20 @@ class PartSource(Source):
             yield self.part.after
 
 
-def parts(path: Path, count: int, part_bytes: int = _PART_BYTES) -> list[Part]:
+def parts_of(path: Path, count: int) -> list[Part]:
     """Return up to `count` parts of the trace at `path`, none of gzip or of a small file."""
     size = path.stat().st_size
-    count = min(count, size // part_bytes)
+    count = min(count, size // _PART_BYTES)
     if count <= 1 or is_gzip(path):
         return []
     with path.open("rb") as file:
         listed = file.read(_SEARCHED_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
         before, after = (b"[", b"]") if listed else (b'{"traceEvents":[', b"]}")
         cuts = [(0, 0)]
-        for number in range(1, count):
-            at = number * size // count
+        others = (size - min(_STARTING_BYTES, size // 2)) // count
+        for at in range(size - (count - 1) * others, size, others):
             file.seek(at)
-            text = file.read(_SEARCHED_BYTES)
+            text = file.read(min(_SEARCHED_BYTES, others // 2))
             if (end := last_event_end(text, len(text))) < 0:
                 return []
             cuts.append((at + end, at + skip_space(text, end)))
