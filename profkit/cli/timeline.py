@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from profkit.errors import InputError
 from profkit.files import write_atomically
-from profkit.timeline import TABLES, Timeline, few_steps, timeline
+from profkit.timeline import TABLES, few_steps, timeline
 
 RUNS = Path("results/runs")
 _PYTHON = "python_calls"
@@ -30,28 +30,15 @@ def main(argv: Sequence[str]) -> None:
     steps = _asked(args.steps) if args.steps else few_steps(tables, args.skip_first, args.count)
     labels = _labels(folder / "capture" / args.tool / f"rep{args.repeat}" / "capture.json")
     drawn = timeline(tables, steps=steps, labels=labels, max_events=args.max_events)
-    if not any(event["ph"] == "X" for event in drawn.events):
+    if not drawn.slices:
         raise InputError(
             f"{folder}: nothing was recorded in steps {args.steps}", hint=_known(tables)
         )
     out = args.out or folder / "timeline.json.gz"
-    write_atomically(out, gzip.compress(encoded(drawn), compresslevel=6))
+    write_atomically(out, gzip.compress(drawn.document(), compresslevel=6))
     for note in drawn.notes:
         sys.stderr.write(f"{note}\n")
-    sys.stderr.write(f"{out}: {len(drawn.events)} events; open it at https://ui.perfetto.dev\n")
-
-
-def encoded(drawn: Timeline) -> bytes:
-    """Return the trace file's content."""
-    return msgspec.json.encode(
-        {
-            "schemaVersion": 1,
-            "displayTimeUnit": "ns",
-            "baseTimeNanoseconds": drawn.base_ns,
-            "otherData": {"steps": drawn.steps, "notes": drawn.notes},
-            "traceEvents": drawn.events,
-        }
-    )
+    sys.stderr.write(f"{out}: {len(drawn.encoded)} events; open it at https://ui.perfetto.dev\n")
 
 
 def _parser() -> argparse.ArgumentParser:
