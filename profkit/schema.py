@@ -285,6 +285,10 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
 )
 
 
+TIMELINE = ("cpu_ops", "runtime_calls", "kernels", "memory_events", "collectives")
+"""Tables that a timeline is drawn from: a tool that makes them all has one."""
+
+
 def table(name: str, columns: Mapping[str, Sequence[Any] | Any]) -> pa.Table:
     """Return `columns` as table `name`, with its columns in order and of its types.
 

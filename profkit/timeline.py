@@ -11,13 +11,14 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from profkit import schema
 from profkit.meetings import meetings
 from profkit.trace_events import Ints, Tracks, arrows, counters, ranges, spans
 
 Event = dict[str, Any]
 Tables = Mapping[str, pd.DataFrame]
 
-TABLES = ("cpu_ops", "runtime_calls", "kernels", "memory_events", "collectives")
+TABLES = schema.TIMELINE
 """Tables that a timeline is drawn from; `python_calls` too, where its rows are wanted."""
 
 _WORK = {"copy": "gpu_memcpy", "set": "gpu_memset"}

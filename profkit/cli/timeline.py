@@ -5,6 +5,7 @@ import gzip
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,8 @@ import pyarrow.parquet as pq
 
 from profkit.errors import InputError
 from profkit.files import write_atomically
-from profkit.timeline import TABLES, few_steps, timeline
+from profkit.fingerprint import provenance
+from profkit.timeline import TABLES, Timeline, few_steps, timeline
 
 RUNS = Path("results/runs")
 _PYTHON = "python_calls"
@@ -27,15 +29,19 @@ def main(argv: Sequence[str]) -> None:
     args = _parser().parse_args(argv)
     folder = RUNS / args.run
     tables = _tables(folder, args.tool, args.repeat, python=args.python)
+    capture = folder / "capture" / args.tool / f"rep{args.repeat}" / "capture.json"
     steps = _asked(args.steps) if args.steps else few_steps(tables, args.skip_first, args.count)
-    labels = _labels(folder / "capture" / args.tool / f"rep{args.repeat}" / "capture.json")
-    drawn = timeline(tables, steps=steps, labels=labels, max_events=args.max_events)
-    if not drawn.slices:
+    drawn = timeline(tables, steps=steps, labels=_labels(capture), max_events=args.max_events)
+    if args.steps and not drawn.slices:
         raise InputError(
             f"{folder}: nothing was recorded in steps {args.steps}", hint=_known(tables)
         )
     out = args.out or folder / "timeline.json.gz"
-    write_atomically(out, gzip.compress(drawn.document(), compresslevel=6))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, gzip.compress(drawn.document(), compresslevel=6, mtime=0))
+    if args.record:
+        inputs = [capture, *(_table(folder, args.tool, name) for name in TABLES)]
+        write_atomically(args.record, _record(drawn, inputs))
     for note in drawn.notes:
         sys.stderr.write(f"{note}\n")
     sys.stderr.write(f"{out}: {len(drawn.encoded)} events; open it at https://ui.perfetto.dev\n")
@@ -53,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--max-events", type=int, default=300_000, help="more than some make browsers slow"
     )
+    parser.add_argument("--record", type=Path, help="file for what it was made of, as JSON")
     parser.add_argument("--out", type=Path, help="left out, timeline.json.gz in the run's folder")
     return parser
 
@@ -68,7 +75,7 @@ def _tables(folder: Path, tool: str, repeat: int, *, python: bool) -> dict[str, 
     """Read the rows of one repeat of each table that is drawn."""
     found = {}
     for name in (*TABLES, *((_PYTHON,) if python else ())):
-        path = folder / "tables" / tool / f"{name}.parquet"
+        path = _table(folder, tool, name)
         try:
             found[name] = pq.read_table(path, filters=pc.field("repeat") == repeat).to_pandas()
         except FileNotFoundError:
@@ -76,6 +83,22 @@ def _tables(folder: Path, tool: str, repeat: int, *, python: bool) -> dict[str, 
             hint = f"the runs in {RUNS}: {known}"
             raise InputError(f"{path}: no such table", hint=hint) from None
     return found
+
+
+def _table(folder: Path, tool: str, name: str) -> Path:
+    return folder / "tables" / tool / f"{name}.parquet"
+
+
+def _record(drawn: Timeline, inputs: Sequence[Path]) -> bytes:
+    """Return what is known of a timeline beside its events."""
+    record = {
+        "schema_version": 1,
+        "steps": drawn.steps,
+        "events": len(drawn.encoded),
+        "notes": drawn.notes,
+        "provenance": asdict(provenance("profkit", __name__, {}, inputs)),
+    }
+    return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
 
 
 def _labels(path: Path) -> dict[int, str]:
