@@ -21,6 +21,7 @@ from profkit.masking import Masker
 from profkit.missing import counted
 from profkit.plan import Plan, Run
 from profkit.records import imported_files, read_capture
+from profkit.schema import TIMELINE
 from profkit.settings import nearest
 
 SELECTIONS = Path("results/.profkit/selections")
@@ -149,6 +150,10 @@ class Dag:
             for capture in captures
             for file in imported_files(Path(capture.format(run=wildcards.run)))
         ]
+
+    def timeline_tables(self, tool: str) -> list[str]:
+        """Return the patterns of the tables that the timeline of `tool` is drawn from."""
+        return [f"results/runs/{{run}}/tables/{tool}/{name}.parquet" for name in TIMELINE]
 
     def all_captures(self, wildcards: Any) -> list[str]:
         """Return the capture.json of every tool and repeat of a run."""
@@ -292,6 +297,12 @@ class Dag:
             *map(str, self.captures_of(run)),
             *(f"{folder}/tables/{tool}/convert.json" for tool in run.tools),
             *(f"{folder}/analyze/{name}.json" for name in run.analyses),
+            *(
+                f"{folder}/timeline/{tool}{suffix}"
+                for tool in run.tools
+                if self.plan.tools[tool].timeline
+                for suffix in (".json", ".trace.json.gz")
+            ),
         ]
 
 

@@ -15,7 +15,7 @@ from profkit.errors import InputError
 from profkit.fingerprint import closure, sha256
 from profkit.masking import Masker
 from profkit.plan import Run
-from profkit.planning import converter_module
+from profkit.planning import TIMELINE_CODE, converter_module
 from profkit.records import read_capture
 from profkit.settings import nearest
 
@@ -54,6 +54,8 @@ class Freshness:
     def _of_run(self, run: Run, stage: str, rest: list[str], path: Path) -> list[str]:
         if stage == "analyze" and rest and (name := Path(rest[0]).stem) in run.analyses:
             return self.analysis(run, name)
+        if stage == "timeline" and rest and (tool := rest[0].partition(".")[0]) in run.tools:
+            return self.timeline(run, tool)
         if stage in ("capture", "tables", "convert") and rest and rest[0] in run.tools:
             tool = rest[0]
             if stage != "capture":
@@ -116,6 +118,20 @@ class Freshness:
         inputs += self.dag.imported_files(tool)(Wildcards(run.name))
         return [*upstream, *_changes(record, made, code, inputs)]
 
+    def timeline(self, run: Run, tool: str) -> list[str]:
+        """Say why the timeline of `tool` would be drawn again; it may have none."""
+        if not self.dag.plan.tools[tool].timeline:
+            return []
+        record = Path(f"results/runs/{run.name}/timeline/{tool}.json")
+        trace = record.with_suffix(".trace.json.gz")
+        upstream = self.tables(run, tool)
+        if missing := [each for each in (record, trace) if not each.is_file()]:
+            return [*upstream, *(f"{each}: was never made" for each in missing)]
+        made = msgspec.convert(json.loads(record.read_bytes())["provenance"], result.Provenance)
+        inputs = [self.dag.captures(tool)[0], *self.dag.timeline_tables(tool)]
+        wanted = [each.format(run=run.name) for each in inputs]
+        return [*upstream, *_changes(record, made, TIMELINE_CODE, wanted)]
+
     def analysis(self, run: Run, name: str) -> list[str]:
         """Say why an analysis of one run would be made again."""
         return self._result(name, Wildcards(run.name))
@@ -177,6 +193,7 @@ class Freshness:
         }
         found["manifest"] = self.manifest(run)
         found |= {f"convert {tool}": self.tables(run, tool) for tool in run.tools}
+        found |= {f"timeline {tool}": self.timeline(run, tool) for tool in run.tools}
         found |= {f"analyze {name}": self.analysis(run, name) for name in run.analyses}
         return {job: reasons for job, reasons in found.items() if reasons}
 

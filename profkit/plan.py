@@ -68,6 +68,9 @@ class ToolPlan:
     code: str
     """Fingerprint of the converter."""
 
+    timeline: str = ""
+    """Fingerprint of what draws a timeline of its tables; empty if they give none."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnalysisPlan:

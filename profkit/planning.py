@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from profkit import registry, resources
+from profkit import registry, resources, schema
 from profkit.analyze import analyses
 from profkit.analyze.base import Analysis
 from profkit.capture import tools
@@ -144,9 +144,17 @@ def _chosen(overrides: Sequence[str], group: str) -> bool:
     return any(each.lstrip("+").startswith(f"{group}=") for each in overrides)
 
 
+TIMELINE_CODE = ("profkit", "profkit.cli.timeline")
+"""The code behind a timeline, as `profkit.fingerprint` takes it."""
+
+
 def _tool_plan(name: str) -> ToolPlan:
+    tables = produced(name)
+    drawn = set(schema.TIMELINE) <= set(tables)
     return ToolPlan(
-        tables=produced(name), code=fingerprint("profkit.convert", converter_module(name))
+        tables=tables,
+        code=fingerprint("profkit.convert", converter_module(name)),
+        timeline=fingerprint(*TIMELINE_CODE) if drawn else "",
     )
 
 

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -283,6 +285,10 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
 )
 
 
+TIMELINE = ("cpu_ops", "runtime_calls", "kernels", "memory_events", "collectives")
+"""Tables that a timeline is drawn from: a tool that makes them all has one."""
+
+
 def table(name: str, columns: Mapping[str, Sequence[Any] | Any]) -> pa.Table:
     """Return `columns` as table `name`, with its columns in order and of its types.
 
@@ -298,7 +304,30 @@ def _coded(values: Any, kind: pa.DataType) -> pa.Array:
         return values.cast(kind) if values.type != kind else values
     if pa.types.is_dictionary(kind):
         return pa.array(values, type=kind.value_type).dictionary_encode().cast(kind)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
+        return numbers(values, kind)
     return pa.array(values, type=kind)
+
+
+def numbers(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    """Return numbers as an Arrow array; raises `OverflowError` where one does not fit `kind`.
+
+    Memory is shared where the type is the same. `pyarrow.array` would do as well, but it imports
+    pandas, which takes longer than to convert a small trace.
+    """
+    own = np.ascontiguousarray(values, dtype=kind.to_pandas_dtype())
+    if own.dtype != values.dtype and not np.array_equal(own, values, equal_nan=True):
+        raise OverflowError(f"numbers that are no {kind}")
+    return pa.Array.from_buffers(kind, len(own), [None, pa.py_buffer(own)])
+
+
+def text(codes: NDArray[Any], values: Sequence[str]) -> pa.DictionaryArray:
+    """Return texts by their position in `values`, one for each of `codes`."""
+    encoded = [each.encode() for each in values]
+    ends = numbers(np.cumsum([0, *map(len, encoded)]), pa.int32())
+    buffers = [None, ends.buffers()[1], pa.py_buffer(b"".join(encoded))]
+    dictionary = pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+    return pa.DictionaryArray.from_arrays(numbers(codes, pa.int32()), dictionary)
 
 
 def empty(name: str) -> pa.Table:

@@ -1,35 +1,38 @@
 """One timeline of all ranks in the trace event format, which Perfetto and chrome://tracing read.
 
-Clocks are put side by side by the ends of collectives. Format: "Trace Event Format", the document
-of the Chromium project; times are in µs, with their nanoseconds as fractions.
+Clocks are put side by side by the ends of collectives; see `profkit.trace_events` for the format.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 
+from profkit import schema
 from profkit.meetings import meetings
+from profkit.trace_events import Ints, Tracks, arrows, counters, ranges, spans
 
 Event = dict[str, Any]
 Tables = Mapping[str, pd.DataFrame]
 
-TABLES = ("cpu_ops", "runtime_calls", "kernels", "memory_events", "collectives")
+TABLES = schema.TIMELINE
 """Tables that a timeline is drawn from; `python_calls` too, where its rows are wanted."""
 
 _WORK = {"copy": "gpu_memcpy", "set": "gpu_memset"}
 _NS_PER_US = 1000
-_FIRST_DEVICE = 1_000_000
-_DEVICES = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeline:
     """The events, and what a reader of them should know."""
 
-    events: list[Event]
+    encoded: list[str]
+    """Each event as JSON."""
+    slices: int
+    """How many of them are rows of the tables."""
     base_ns: int
     """What the times of the events count from, on the clock of the lowest rank."""
     steps: tuple[int, ...]
@@ -37,45 +40,22 @@ class Timeline:
     notes: tuple[str, ...]
     """How well clocks agree, and what was left out."""
 
+    @property
+    def events(self) -> list[Event]:
+        """The events as dictionaries."""
+        found: list[Event] = msgspec.json.decode(f"[{','.join(self.encoded)}]")
+        return found
 
-@dataclass(kw_only=True, slots=True)
-class _Tracks:
-    """Processes and threads of the timeline, numbered as they come up.
-
-    Perfetto joins threads of equal number even in different processes, so each has its own.
-    """
-
-    labels: Mapping[int, str]
-    numbers: dict[tuple[int, str], int] = field(default_factory=dict)
-    named: dict[int, str] = field(default_factory=dict)
-
-    def process(self, rank: int, device: int = -1) -> int:
-        """Return the number of the process of a rank's host, or of one of its devices."""
-        label = self.labels.get(rank, f"rank {rank}")
-        pid = rank + 1 if device < 0 else _FIRST_DEVICE + rank * _DEVICES + device
-        self.named[pid] = label if device < 0 else f"{label}, device {device}"
-        return pid
-
-    def thread(self, pid: int, name: str) -> int:
-        """Return the number of the thread `name` of a process."""
-        return self.numbers.setdefault((pid, name), len(self.numbers) + 1)
-
-    def metadata(self) -> Iterator[Event]:
-        """Yield names and order of processes and threads: devices below their rank's host."""
-        order = sorted(self.named, key=lambda pid: (_rank_of(pid), pid))
-        for place, pid in enumerate(order):
-            yield _named("process_name", pid, 0, name=self.named[pid])
-            yield _named("process_sort_index", pid, 0, sort_index=place)
-        for (pid, name), tid in self.numbers.items():
-            yield _named("thread_name", pid, tid, name=name)
-
-
-def _rank_of(pid: int) -> int:
-    return pid - 1 if pid < _FIRST_DEVICE else (pid - _FIRST_DEVICE) // _DEVICES
-
-
-def _named(what: str, pid: int, tid: int, **args: Any) -> Event:
-    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "ts": 0, "args": args}
+    def document(self) -> bytes:
+        """Return the content of a trace file."""
+        head = {
+            "schemaVersion": 1,
+            "displayTimeUnit": "ns",
+            "baseTimeNanoseconds": self.base_ns,
+            "otherData": {"steps": self.steps, "notes": self.notes},
+        }
+        events = ",\n".join(self.encoded)
+        return msgspec.json.encode(head)[:-1] + f',"traceEvents":[\n{events}\n]}}'.encode()
 
 
 def timeline(
@@ -97,10 +77,11 @@ def timeline(
         notes.append(f"{left_out} events, those that begin last, were left out.")
     times = [rows["start_ns"].min() for rows in shown.values() if len(rows)]
     base = int(min(times, default=0))
-    tracks = _Tracks(labels=labels)
+    tracks = Tracks(labels=labels)
     events = [event for draw in _DRAWN for event in draw(shown, base, tracks)]
     return Timeline(
-        events=[*tracks.metadata(), *events],
+        encoded=[*tracks.metadata(), *events],
+        slices=sum(map(len, shown.values())),
         base_ns=base,
         steps=tuple(steps),
         notes=tuple(notes),
@@ -164,91 +145,87 @@ def _limited(tables: dict[str, pd.DataFrame], count: int) -> tuple[dict[str, pd.
     return kept, len(starts) - sum(map(len, kept.values()))
 
 
-def _rows(table: pd.DataFrame) -> Iterator[Any]:
-    """Yield the rows as named tuples, whose types pandas does not state."""
-    yield from table.itertuples()
+def _drawn_on_host(rows: pd.DataFrame, tracks: Tracks, kind: str) -> tuple[Ints, Ints]:
+    """Return process and thread of each row, on threads that are called `kind`."""
+    pid = tracks.processes(rows["rank"])
+    return pid, tracks.threads(pid, kind, rows["tid"])
 
 
-def _span(row: Any, base: int, cat: str, pid: int, tid: int, **args: Any) -> Event:
-    return {
-        "ph": "X",
-        "cat": cat,
-        "name": row.name,
-        "pid": pid,
-        "tid": tid,
-        "ts": (row.start_ns - base) / _NS_PER_US,
-        "dur": (row.end_ns - row.start_ns) / _NS_PER_US,
-        "args": {name: value for name, value in args.items() if value not in ("", -1)},
-    }
-
-
-def _operators(tables: Tables, base: int, tracks: _Tracks) -> Iterator[Event]:
+def _operators(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
     """Yield operators and annotations of the host; ranges that do not nest as asynchronous."""
     ops = tables["cpu_ops"]
     ends = ops[["rank", "op", "end_ns"]].rename(columns={"op": "parent", "end_ns": "until_ns"})
     until = ops[["rank", "parent"]].merge(ends, how="left", on=["rank", "parent"])["until_ns"]
-    crossing = (ops["end_ns"].to_numpy() > until.fillna(np.inf).to_numpy()).tolist()
-    for number, (row, crosses) in enumerate(zip(_rows(ops), crossing, strict=True)):
-        pid = tracks.process(row.rank)
-        tid = tracks.thread(pid, f"thread {row.tid}")
-        cat = "user_annotation" if row.kind == "annotation" else "cpu_op"
-        about = {"module": row.module, "phase": row.phase, "Input Dims": row.input_shapes}
-        span = _span(row, base, cat, pid, tid, **about)
-        if not crosses:
-            yield span
-            continue
-        end = span["ts"] + span.pop("dur")
-        # Slices of one thread must nest, or viewers drop them.
-        yield span | {"ph": "b", "id": number}
-        yield span | {"ph": "e", "id": number, "ts": end, "args": {}}
+    crossing = ops["end_ns"].to_numpy() > until.fillna(np.inf).to_numpy()
+    annotated = (ops["kind"] == "annotation").to_numpy()
+    ops = ops.assign(cat=np.where(annotated, "user_annotation", "cpu_op"))
+    pid, tid = _drawn_on_host(ops, tracks, "thread")
+    nesting = ops[~crossing]
+    yield from spans(
+        nesting,
+        base,
+        pid[~crossing],
+        tid[~crossing],
+        module=nesting["module"],
+        phase=nesting["phase"],
+        Input_Dims=nesting["input_shapes"],
+    )
+    yield from ranges(ops[crossing], base, pid[crossing], tid[crossing])
 
 
-def _python(tables: Tables, base: int, tracks: _Tracks) -> Iterator[Event]:
-    for row in _rows(tables.get("python_calls", pd.DataFrame())):
-        pid = tracks.process(row.rank)
-        tid = tracks.thread(pid, f"Python of thread {row.tid}")
-        yield _span(row, base, "python_function", pid, tid)
+def _python(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
+    if "python_calls" in tables:
+        rows = tables["python_calls"].assign(cat="python_function")
+        yield from spans(rows, base, *_drawn_on_host(rows, tracks, "Python of thread"))
 
 
-def _calls(tables: Tables, base: int, tracks: _Tracks) -> Iterator[Event]:
-    for row in _rows(tables["runtime_calls"]):
-        pid = tracks.process(row.rank)
-        tid = tracks.thread(pid, f"thread {row.tid}")
-        yield _span(row, base, "cuda_runtime", pid, tid, correlation=row.correlation)
+def _calls(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
+    rows = tables["runtime_calls"].assign(cat="cuda_runtime")
+    where = _drawn_on_host(rows, tracks, "thread")
+    yield from spans(rows, base, *where, correlation=rows["correlation"])
 
 
-def _work(tables: Tables, base: int, tracks: _Tracks) -> Iterator[Event]:
+def _work(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
     """Yield kernels, copies and sets; of communication, what it carries out."""
     names = ["operation", "group", "size_bytes", "dtype"]
     about = tables["collectives"][["rank", "collective", *names]].add_prefix("of_")
     ours, theirs = ["rank", "collective"], ["of_rank", "of_collective"]
     work = tables["kernels"].merge(about, how="left", left_on=ours, right_on=theirs)
-    for row in _rows(work):
-        pid = tracks.process(row.rank, row.device)
-        tid = tracks.thread(pid, f"stream {row.stream}")
-        args = {"device": row.device, "stream": row.stream, "correlation": row.correlation}
-        args |= {"module": row.module, "phase": row.phase, "grid": row.grid, "block": row.block}
-        args["bytes"] = row.size_bytes
-        if row.collective >= 0:
-            args |= {"collective": row.of_operation, "group": row.of_group}
-            args |= {"bytes": int(row.of_size_bytes), "dtype": row.of_dtype}
-        yield _span(row, base, _WORK.get(row.kind, "kernel"), pid, tid, **args)
+    work["cat"] = [_WORK.get(kind, "kernel") for kind in work["kind"]]
+    carried = work["of_size_bytes"].fillna(-1).astype(np.int64)
+    pid = tracks.processes(work["rank"], work["device"])
+    yield from spans(
+        work,
+        base,
+        pid,
+        tracks.threads(pid, "stream", work["stream"]),
+        device=work["device"],
+        stream=work["stream"],
+        correlation=work["correlation"],
+        module=work["module"],
+        phase=work["phase"],
+        grid=work["grid"],
+        block=work["block"],
+        bytes=carried.where(work["collective"] >= 0, work["size_bytes"]),
+        collective=work["of_operation"],
+        group=work["of_group"],
+        dtype=work["of_dtype"],
+    )
 
 
-def _launches(tables: Tables, base: int, tracks: _Tracks) -> Iterator[Event]:
+def _launches(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
     """Yield an arrow from the call to each piece of device work that it launched."""
     calls = tables["runtime_calls"][["rank", "correlation", "tid", "start_ns"]]
     calls = calls[calls["correlation"] > 0].drop_duplicates(["rank", "correlation"])
     work = tables["kernels"][["rank", "correlation", "device", "stream", "start_ns"]]
     both = work.merge(calls, on=["rank", "correlation"], suffixes=("_work", ""))
-    for number, row in enumerate(_rows(both)):
-        host, device = tracks.process(row.rank), tracks.process(row.rank, row.device)
-        begin = (host, tracks.thread(host, f"thread {row.tid}"), row.start_ns)
-        end = (device, tracks.thread(device, f"stream {row.stream}"), row.start_ns_work)
-        yield from _arrow("ac2g", number, begin, end, base)
+    device = tracks.processes(both["rank"], both["device"])
+    begin = (*_drawn_on_host(both, tracks, "thread"), both["start_ns"].to_numpy())
+    stream = tracks.threads(device, "stream", both["stream"])
+    yield from arrows("ac2g", begin, (device, stream, both["start_ns_work"].to_numpy()), base)
 
 
-def _gradients(tables: Tables, base: int, tracks: _Tracks) -> Iterator[Event]:
+def _gradients(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
     """Yield an arrow from each forward operator to the backward operator around its gradient."""
     ops = tables["cpu_ops"][["rank", "op", "parent", "tid", "start_ns", "forward"]]
     backward = ops[ops["forward"] >= 0]
@@ -257,34 +234,20 @@ def _gradients(tables: Tables, base: int, tracks: _Tracks) -> Iterator[Event]:
     outer = outer[outer["inside"].isna().to_numpy()]
     ahead = ops[["rank", "op", "tid", "start_ns"]].rename(columns={"op": "forward"})
     both = outer.merge(ahead, on=["rank", "forward"], suffixes=("", "_forward"))
-    for number, row in enumerate(_rows(both)):
-        pid = tracks.process(row.rank)
-        begin = (pid, tracks.thread(pid, f"thread {row.tid_forward}"), row.start_ns_forward)
-        end = (pid, tracks.thread(pid, f"thread {row.tid}"), row.start_ns)
-        yield from _arrow("fwdbwd", number, begin, end, base)
+    pid = tracks.processes(both["rank"])
+    begin = (pid, tracks.threads(pid, "thread", both["tid_forward"]))
+    end = (pid, tracks.threads(pid, "thread", both["tid"]))
+    times = (both[name].to_numpy() for name in ("start_ns_forward", "start_ns"))
+    yield from arrows("fwdbwd", (*begin, next(times)), (*end, next(times)), base)
 
 
-def _arrow(
-    cat: str, number: int, begin: tuple[int, int, int], end: tuple[int, int, int], base: int
-) -> Iterator[Event]:
-    for ph, (pid, tid, time), more in (("s", begin, {}), ("f", end, {"bp": "e"})):
-        where = {"pid": pid, "tid": tid, "ts": (time - base) / _NS_PER_US}
-        yield {"ph": ph, "cat": cat, "name": cat, "id": number, **where, **more}
-
-
-def _memory(tables: Tables, base: int, tracks: _Tracks) -> Iterator[Event]:
+def _memory(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
     """Yield what each rank has allocated on each device, as a curve."""
-    for row in _rows(tables["memory_events"]):
-        if row.allocated_bytes >= 0:
-            yield {
-                "ph": "C",
-                "cat": "memory",
-                "name": f"allocated on {row.device}",
-                "pid": tracks.process(row.rank),
-                "tid": 0,
-                "ts": (row.start_ns - base) / _NS_PER_US,
-                "args": {"bytes": row.allocated_bytes},
-            }
+    rows = tables["memory_events"]
+    rows = rows[(rows["allocated_bytes"] >= 0).to_numpy()]
+    names = "allocated on " + rows["device"].astype(str)
+    time, size = (rows[name].to_numpy() for name in ("start_ns", "allocated_bytes"))
+    yield from counters(names, tracks.processes(rows["rank"]), time - base, size)
 
 
 _DRAWN = (_operators, _calls, _python, _work, _launches, _gradients, _memory)

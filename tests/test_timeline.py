@@ -8,7 +8,7 @@ from collections import Counter
 import pandas as pd
 import pytest
 
-from profkit.cli.timeline import encoded, main
+from profkit.cli.timeline import main
 from profkit.convert import kineto
 from profkit.errors import InputError
 from profkit.schema import frame
@@ -134,7 +134,7 @@ def test_the_parser_of_hta_reads_it(drawn, tmp_path):
     from hta.common.trace import parse_trace_file  # noqa: PLC0415 - takes seconds
 
     path = tmp_path / "timeline.json.gz"
-    path.write_bytes(gzip.compress(encoded(drawn)))
+    path.write_bytes(gzip.compress(drawn.document()))
     _, read, names = parse_trace_file(str(path))
     table = names.get_sym_table()
     categories = Counter(table[each] for each in read["cat"])
@@ -146,13 +146,29 @@ def test_the_parser_of_hta_reads_it(drawn, tmp_path):
 
 def test_profkit_reads_its_own_timeline(drawn, tmp_path):
     path = tmp_path / "timeline.json.gz"
-    path.write_bytes(gzip.compress(encoded(drawn)))
+    path.write_bytes(gzip.compress(drawn.document()))
     trace = kineto.read(path)
     spans = Counter(each["cat"] for each in drawn.events if each["ph"] == "X")
     assert len(trace.tables["runtime_calls"]) == spans["cuda_runtime"]
     assert trace.notes == ()
     first = min(trace.tables["cpu_ops"]["start_ns"].to_pylist())
     assert first == drawn.base_ns
+
+
+def test_read_again_kernels_have_the_times_they_had(drawn, dlrm, tmp_path):
+    path = tmp_path / "timeline.json"
+    path.write_bytes(drawn.document())
+    again = kineto.read(path).tables["kernels"].to_pandas()
+    before = dlrm["kernels"][dlrm["kernels"]["step"] == 10].copy()
+    for each in (again, before):
+        each["ns"] = each["end_ns"] - each["start_ns"]
+    keys = ["device", "stream", "name"]
+    totals = [
+        each.astype({"name": str}).groupby(keys)["ns"].agg(["sum", "count"])
+        for each in (again, before)
+    ]
+    pd.testing.assert_frame_equal(*totals)
+    assert len(again) == len(before) > 0
 
 
 def test_ranges_that_do_not_nest_are_drawn_beside_the_thread():

@@ -5,6 +5,7 @@ import gzip
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 
 from profkit.errors import InputError
 from profkit.files import write_atomically
+from profkit.fingerprint import provenance
 from profkit.timeline import TABLES, Timeline, few_steps, timeline
 
 RUNS = Path("results/runs")
@@ -27,31 +29,22 @@ def main(argv: Sequence[str]) -> None:
     args = _parser().parse_args(argv)
     folder = RUNS / args.run
     tables = _tables(folder, args.tool, args.repeat, python=args.python)
+    capture = folder / "capture" / args.tool / f"rep{args.repeat}" / "capture.json"
     steps = _asked(args.steps) if args.steps else few_steps(tables, args.skip_first, args.count)
-    labels = _labels(folder / "capture" / args.tool / f"rep{args.repeat}" / "capture.json")
-    drawn = timeline(tables, steps=steps, labels=labels, max_events=args.max_events)
-    if not any(event["ph"] == "X" for event in drawn.events):
+    drawn = timeline(tables, steps=steps, labels=_labels(capture), max_events=args.max_events)
+    if args.steps and not drawn.slices:
         raise InputError(
             f"{folder}: nothing was recorded in steps {args.steps}", hint=_known(tables)
         )
     out = args.out or folder / "timeline.json.gz"
-    write_atomically(out, gzip.compress(encoded(drawn), compresslevel=6))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, gzip.compress(drawn.document(), compresslevel=6, mtime=0))
+    if args.record:
+        inputs = [capture, *(_table(folder, args.tool, name) for name in TABLES)]
+        write_atomically(args.record, _record(drawn, inputs))
     for note in drawn.notes:
         sys.stderr.write(f"{note}\n")
-    sys.stderr.write(f"{out}: {len(drawn.events)} events; open it at https://ui.perfetto.dev\n")
-
-
-def encoded(drawn: Timeline) -> bytes:
-    """Return the trace file's content."""
-    return msgspec.json.encode(
-        {
-            "schemaVersion": 1,
-            "displayTimeUnit": "ns",
-            "baseTimeNanoseconds": drawn.base_ns,
-            "otherData": {"steps": drawn.steps, "notes": drawn.notes},
-            "traceEvents": drawn.events,
-        }
-    )
+    sys.stderr.write(f"{out}: {len(drawn.encoded)} events; open it at https://ui.perfetto.dev\n")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--max-events", type=int, default=300_000, help="more than some make browsers slow"
     )
+    parser.add_argument("--record", type=Path, help="file for what it was made of, as JSON")
     parser.add_argument("--out", type=Path, help="left out, timeline.json.gz in the run's folder")
     return parser
 
@@ -81,7 +75,7 @@ def _tables(folder: Path, tool: str, repeat: int, *, python: bool) -> dict[str, 
     """Read the rows of one repeat of each table that is drawn."""
     found = {}
     for name in (*TABLES, *((_PYTHON,) if python else ())):
-        path = folder / "tables" / tool / f"{name}.parquet"
+        path = _table(folder, tool, name)
         try:
             found[name] = pq.read_table(path, filters=pc.field("repeat") == repeat).to_pandas()
         except FileNotFoundError:
@@ -89,6 +83,22 @@ def _tables(folder: Path, tool: str, repeat: int, *, python: bool) -> dict[str, 
             hint = f"the runs in {RUNS}: {known}"
             raise InputError(f"{path}: no such table", hint=hint) from None
     return found
+
+
+def _table(folder: Path, tool: str, name: str) -> Path:
+    return folder / "tables" / tool / f"{name}.parquet"
+
+
+def _record(drawn: Timeline, inputs: Sequence[Path]) -> bytes:
+    """Return what is known of a timeline beside its events."""
+    record = {
+        "schema_version": 1,
+        "steps": drawn.steps,
+        "events": len(drawn.encoded),
+        "notes": drawn.notes,
+        "provenance": asdict(provenance("profkit", __name__, {}, inputs)),
+    }
+    return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
 
 
 def _labels(path: Path) -> dict[int, str]:

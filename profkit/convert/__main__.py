@@ -9,9 +9,9 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,10 @@ def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, core
             )
         for name in produced(tool):
             own = has_converter(tool) and name in converter(tool).produces
+            if own and len(parts) == 1 and parts[0].folder:
+                # Nothing to join: writing once more would take as long as half of the reading.
+                (parts[0].folder / f"{name}.parquet").replace(tables / f"{name}.parquet")
+                continue
             source = _joined(name, parts) if own else _harness_steps(good, notes)
             _write(tables / f"{name}.parquet", name, source)
     module = registry.module_names("profkit.convert").get(tool, "profkit.convert.__main__")
@@ -197,7 +201,11 @@ def _rank(label: str) -> int:
 
 def _parts(tool: str, raws: Sequence[Raw], files: Path, scratch: Path, cores: int) -> list[Part]:
     """Convert each raw file, in up to `cores` processes, and return the parts in order."""
-    jobs = [(tool, raw, files, scratch / str(number)) for number, raw in enumerate(raws)]
+    shared = cores if len(raws) == 1 else 1
+    jobs = [
+        (tool, replace(raw, cores=shared), files, scratch / str(number))
+        for number, raw in enumerate(raws)
+    ]
     if min(cores, len(jobs)) <= 1:
         return [_convert_one(*job) for job in jobs]
     # A fork server: forking a process that has loaded Arrow's threads can hang, and spawning
@@ -221,8 +229,13 @@ def _convert_one(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
     except (ProfkitError, OSError) as error:
         return Part(raw=raw, folder=None, notes=(f"Not read: {error}",))
     folder.mkdir()
-    for name, table in converted.tables.items():
-        pq.write_table(table, folder / f"{name}.parquet", compression="lz4")
+    with ThreadPoolExecutor(raw.cores) as pool:
+        written = [
+            pool.submit(_write, folder / f"{name}.parquet", name, [table])
+            for name, table in converted.tables.items()
+        ]
+        for each in written:
+            each.result()
     rows = {
         name: len(table) for name, table in converted.tables.items() if name in _NUMBERED.values()
     }
@@ -286,7 +299,10 @@ def _steps(timed: Mapping[str, Any], repeat: int) -> pa.Table:
 def _write(path: Path, name: str, tables: Iterable[pa.Table]) -> None:
     """Write a Parquet file that nobody ever sees half of."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with pq.ParquetWriter(temporary, schema.TABLES[name], compression="zstd") as writer:
+    columns = schema.TABLES[name]
+    # Other columns repeat little: dictionaries of them only take time.
+    texts = [each.name for each in columns if pa.types.is_dictionary(each.type)]
+    with pq.ParquetWriter(temporary, columns, compression="zstd", use_dictionary=texts) as writer:
         for table in tables:
             writer.write_table(table)
     temporary.replace(path)

@@ -26,6 +26,9 @@ class Raw:
     repeat: int
     """Repeat of the capture, from 0."""
 
+    cores: int = 1
+    """Processes that may work on this file."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Converted:

@@ -11,12 +11,14 @@ from profkit.report.place import Place
 
 # Folders by what their second level is named after.
 _BY_TOOL = ("convert", "capture", "tables")
-_ORDER = (*_BY_TOOL, "analyze", "logs", "benchmarks")
+_ORDER = ("timeline", *_BY_TOOL, "analyze", "logs", "benchmarks")
 _MAX_TAIL = 8000
 
 _OPENS_WITH = {
     ".pt.trace.json": "Perfetto, chrome://tracing, TensorBoard",
     ".pt.trace.json.gz": "Perfetto, TensorBoard",
+    # All ranks in one, cut to a few steps.
+    ".trace.json.gz": "Perfetto, chrome://tracing",
     ".speedscope.json": "speedscope",
     ".nsys-rep": "Nsight Systems",
     ".ncu-rep": "Nsight Compute",

@@ -152,6 +152,12 @@ def inputs(run: Run) -> list[Path]:
         *(folder / each.folder / "capture.json" for each in run.captures),
         *(folder / "tables" / each.tool / "convert.json" for each in run.conversions),
         *(folder / "analyze" / f"{name}.json" for name in run.documents),
+        *(
+            path
+            for tool in run.selected.tools
+            for suffix in (".json", ".trace.json.gz")
+            if (path := folder / "timeline" / f"{tool}{suffix}").is_file()
+        ),
     ]
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from profkit.convert.kineto.collectives import only_group
 from profkit.convert.kineto.columns import Gathered
 from profkit.convert.kineto.devices import devices
+from profkit.convert.kineto.parts import parts_of, read_parts
 from profkit.convert.kineto.reader import BLOCK_BYTES, Header, Reader
 from profkit.convert.kineto.source import Source
 from profkit.convert.kineto.tables import Linker
@@ -34,28 +35,40 @@ class Trace:
     """What was repaired or lost."""
 
 
-def read(path: Path, *, rank: int = -1, repeat: int = 0, block_bytes: int = BLOCK_BYTES) -> Trace:
+def read(
+    path: Path,
+    *,
+    rank: int = -1,
+    repeat: int = 0,
+    block_bytes: int = BLOCK_BYTES,
+    cores: int = 1,
+) -> Trace:
     """Read the trace at `path`, plain or gzip; raises `InputError` if it is something else.
 
-    `rank` -1 takes the rank that the trace states. Memory is a few blocks plus the columns.
+    `rank` -1 takes the rank that the trace states. Memory is a few blocks plus the columns. Of
+    a large plain file, up to `cores` processes read a part each.
     """
-    reader = Reader(path, block_bytes=block_bytes)
-    gathered = Gathered()
-    for events in reader:
-        gathered.add(events)
+    cut = parts_of(path, cores)
+    if cut and (whole := read_parts(cut)):
+        (header, gathered), notes = whole, []
+        _refuse(path, header, gathered, ended=True)
+    else:
+        reader, gathered = Reader(path, block_bytes=block_bytes), Gathered()
+        for events in reader:
+            gathered.add(events)
+        header, notes = reader.header, reader.notes
+        _refuse(path, header, gathered, ended=reader.ended)
     linker = Linker(
         gathered=gathered,
-        rank=reader.header.rank if rank < 0 else rank,
+        rank=header.rank if rank < 0 else rank,
         repeat=repeat,
-        base_ns=reader.header.base_ns,
-        group=only_group(reader.header.distributedInfo),
+        base_ns=header.base_ns,
+        group=only_group(header.distributedInfo),
     )
-    _refuse(path, reader, gathered)
-    tables = linker.tables() | {"devices": devices(reader.header, linker.rank, repeat)}
     return Trace(
-        header=reader.header,
-        tables=tables,
-        notes=(*reader.notes, *_repairs(gathered, linker)),
+        header=header,
+        tables=linker.tables() | {"devices": devices(header, linker.rank, repeat)},
+        notes=(*notes, *_repairs(gathered, linker)),
     )
 
 
@@ -96,16 +109,15 @@ def _repairs(gathered: Gathered, linker: Linker) -> list[str]:
     return [sentence.format(count, of=categories) for count, sentence in counts if count]
 
 
-def _refuse(path: Path, reader: Reader, gathered: Gathered) -> None:
+def _refuse(path: Path, header: Header, gathered: Gathered, *, ended: bool) -> None:
     """Raise if a trace is somebody else's."""
     hint = "give the *.pt.trace.json[.gz] file that torch.profiler wrote"
-    if other := _other(reader.header, gathered):
+    if other := _other(header, gathered):
         raise InputError(f"{path}: {other}, not of torch.profiler", hint=hint)
-    header = reader.header
     known = header.schemaVersion is not None or header.deviceProperties is not None
     if gathered.found or known:
         return
-    if not reader.ended:
+    if not ended:
         raise InputError(
             f"{path}: cut off before the first operator or kernel",
             hint="the process may have died while it wrote; run the capture again",

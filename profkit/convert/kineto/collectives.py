@@ -5,10 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from profkit import schema
 from profkit.convert.kineto.columns import Column, Text
 from profkit.convert.kineto.events import UNKNOWN_NS, Ints
 from profkit.convert.kineto.link import at_or, nearest_with
@@ -32,62 +30,46 @@ _BACKEND_RANGE = re.compile(r"(?:nccl|rccl|xccl|gloo|mpi|ucc):")
 _DISPATCHED = re.compile(r"c10d::")
 
 
-def communication(linker: "Linker", kernels: pa.Table) -> dict[str, Any]:
+def communication(linker: "Linker") -> tuple[dict[str, Any], Ints]:
     """Return the columns of `collectives`: the communication kernels, and the host's own calls.
 
-    `kernels` is the table of that name, in the order of ``linker.work_rows``.
+    And for each piece of device work the row of `collectives` that it carries out; -1 for none.
     """
-    ops, names = linker.ops, linker.gathered.names
-    at = np.flatnonzero(_is_communication(kernels["kind"].combine_chunks()))
-    call, op = (each[at] for each in linker.launch)
+    ops, names, work = linker.ops, linker.gathered.names, linker.work
+    at = work.communication
+    call, device = work.call[at], {name: each[at] for name, each in work.columns.items()}
     on_host = names.matching(is_asynchronous)[ops["name"][linker.op_rows]]
     host = linker.op_rows[on_host]
-    op_row = np.concatenate([at_or(linker.op_rows, op), host])
+    op_row = np.concatenate([work.op_row[at], host])
     words = Words(
         names=names,
         texts=linker.gathered.texts,
         messages=linker.gathered.messages.all(),
         group=linker.group,
     )
-    rows = linker.work_rows[at]
-    name = np.concatenate([linker.work["name"][rows], ops["name"][host]])
-    message = np.concatenate([linker.work["message"][rows], ops["message"][host]])
+    name = np.concatenate([device["name"], ops["name"][host]])
+    message = np.concatenate([device["message"], ops["message"][host]])
     numbers = described(message, name, op_row, columns=ops, parents=linker.tree.parent, words=words)
     asking = at_or(linker.calls["start"], call, at_or(ops["start"], op_row[: len(at)], UNKNOWN_NS))
     call_ns = np.concatenate([asking, asked_by(names, ops, host)])
-    device = kernels.take(at)
-    unknown = np.full(len(host), -1, dtype=np.int64)
-    columns = {
-        "kind": np.repeat(np.array(["device", "host"], dtype=object), [len(at), len(host)]),
-        "name": names.decoded(name),
-        "start_ns": np.concatenate([device["start_ns"], ops["start"][host] + linker.base_ns]),
-        "end_ns": np.concatenate([device["end_ns"], ops["end"][host] + linker.base_ns]),
+    start_ns = np.concatenate([device["start"], ops["start"][host]])
+    order = np.argsort(start_ns, kind="stable")
+    own = {
         "call_ns": np.where(call_ns == UNKNOWN_NS, UNKNOWN, call_ns + linker.base_ns),
-        "correlation": np.concatenate([device["correlation"], unknown]),
-        "op": np.concatenate([device["op"], linker.op_of_row[host]]),
-        "step": np.concatenate([device["step"], linker.op_step[host]]),
-        **columns_of(words.messages, numbers),
+        "start_ns": start_ns + linker.base_ns,
+        "end_ns": np.concatenate([device["end"], ops["end"][host]]) + linker.base_ns,
+        "correlation": np.concatenate([device["correlation"], np.full(len(host), -1)]),
+        "op": np.concatenate([work.op[at], linker.op_of_row[host]]),
+        "step": np.concatenate([work.step[at], linker.op_step[host]]),
     }
-    order = np.argsort(columns["start_ns"], kind="stable")
-    ordered = {name: pa.array(each).take(pa.array(order)) for name, each in columns.items()}
-    return ordered | {"collective": np.arange(len(order))}
-
-
-def _is_communication(kinds: pa.DictionaryArray) -> NDArray[np.bool_]:
-    named = np.array([each == "communication" for each in kinds.dictionary.to_pylist()] or [False])
-    result: NDArray[np.bool_] = named[kinds.indices.to_numpy(zero_copy_only=False)]
-    return result
-
-
-def carried_out(kernels: pa.Table, collectives: pa.Table) -> Ints:
-    """Return for each row of `kernels` the row of `collectives` that it carries out; -1 for none.
-
-    Both are in the order of their starts, so the n-th communication kernel has the n-th such row.
-    """
-    result = np.full(len(kernels), -1, dtype=np.int64)
-    on_device = pc.equal(collectives["kind"].cast(pa.string()), "device").to_numpy()
-    result[_is_communication(kernels["kind"].combine_chunks())] = np.flatnonzero(on_device)
-    return result
+    carried_out = np.full(len(work.call), -1, dtype=np.int64)
+    carried_out[at] = np.flatnonzero(order < len(at))
+    return {column: values[order] for column, values in own.items()} | {
+        "collective": np.arange(len(order)),
+        "name": names.decoded(name[order]),
+        "kind": schema.text(order >= len(at), ["device", "host"]),
+        **columns_of(words.messages, numbers[order]),
+    }, carried_out
 
 
 def is_backend_range(name: str) -> bool:
@@ -155,18 +137,16 @@ class Words:
         return len(self.messages) - 1
 
 
-def columns_of(messages: Sequence[Message], numbers: Ints) -> dict[str, Column]:
+def columns_of(messages: Sequence[Message], numbers: Ints) -> dict[str, Any]:
     """Return the columns that say what each call moves."""
     texts = {"operation": 0, "group": 1, "group_description": 2, "group_ranks": 3, "dtype": 7}
     counts = {"group_size": 4, "in_elements": 5, "out_elements": 6}
-    columns = {
-        name: np.array([each[at] for each in messages], dtype=object)[numbers]
-        for name, at in texts.items()
-    }
-    columns |= {
-        name: np.array([each[at] for each in messages], dtype=np.int64)[numbers]
-        for name, at in counts.items()
-    }
+    columns: dict[str, Any] = {}
+    for name, at in texts.items():
+        words = Text()
+        columns[name] = words.decoded(words.codes(str(each[at]) for each in messages)[numbers])
+    for name, at in counts.items():
+        columns[name] = np.array([each[at] for each in messages], dtype=np.int64)[numbers]
     sizes = np.array([size_bytes(each) for each in messages], dtype=np.int64)
     return columns | {"size_bytes": sizes[numbers]}
 

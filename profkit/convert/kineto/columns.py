@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from profkit import schema
 from profkit.convert.kineto.events import (
     NO_ARGS,
     UNKNOWN_NS,
@@ -30,7 +31,6 @@ Columns = Mapping[str, Column]
 _KIND_COUNT = 11
 (OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, SPAN, MEMORY, COUNTED, PYTHON,
  SYNCHRONISATION) = range(_KIND_COUNT)  # fmt: skip
-UNCATEGORISED = _KIND_COUNT
 _KINDS = {
     "cpu_op": OPERATOR,
     "Operator": OPERATOR,
@@ -61,7 +61,6 @@ _KINDS = {
     "xpu_scope_profiler": COUNTED,
     "python_function": PYTHON,
     "cuda_sync": SYNCHRONISATION,
-    "": UNCATEGORISED,
 }
 # Kineto's other categories, and why they become no row.
 IGNORED = {
@@ -76,8 +75,8 @@ IGNORED = {
 # torch.autograd.profiler before Kineto wrote no category, but a process with one of these names.
 _LEGACY_PROCESSES = {"CPU functions": OPERATOR, "CUDA functions": KERNEL}
 _MEMORY_NAME = "[memory]"
+_TEXTS = ("shapes", "types", "inputs", "stack", "what", "grid", "block", "metric")
 _COMPLETE, _INSTANT, _METADATA, _PAIRED = "X", "i", "M", ("B", "E")
-_OTHERS = frozenset({_INSTANT, _METADATA, *_PAIRED})
 
 
 class _Numbering(dict[str, int]):
@@ -123,7 +122,11 @@ class Text:
         values = [
             value for value, occurs in zip(self.numbers, used.tolist(), strict=True) if occurs
         ]
-        return pa.DictionaryArray.from_arrays(position[codes], pa.array(values, pa.string()))
+        return schema.text(position[codes], values)
+
+    def merged(self, other: "Text") -> Column:
+        """Return, by its number in `other`, the number of each string here."""
+        return self.codes(other.numbers)
 
     def matching(self, found: Callable[[str], object]) -> NDArray[np.bool_]:
         """Return, by number, whether `found` holds for the string."""
@@ -153,7 +156,8 @@ class Gathered:
         self.ranges = 0
         """Number of ranges with hardware counters."""
         self._threads: dict[str, int] = {}
-        self._parts: dict[str, list[dict[str, Column]]] = defaultdict(list)
+        self.parts: dict[str, list[dict[str, Column]]] = defaultdict(list)
+        """The columns of each table, block by block."""
         for kind in range(_KIND_COUNT):
             self._add_kind(kind, [])
 
@@ -162,16 +166,15 @@ class Gathered:
         sorted_out: list[list[Event]] = [[] for _ in range(_KIND_COUNT)]
         if not self.found:
             self.categories.update(event.cat for event in events)
+        place = {cat: sorted_out[kind].append for cat, kind in _KINDS.items() if cat}
         for event in events:
-            whole: Event | None = event
-            if event.ph != _COMPLETE:
-                # Most others are flows, the ids of which the events themselves carry.
-                whole = self._whole(event) if event.ph in _OTHERS else None
-            if whole is None:
+            if event.ph == _COMPLETE and event.cat in place:
+                place[event.cat](event)
                 continue
-            kind = _KINDS.get(whole.cat)
-            if kind == UNCATEGORISED:
-                kind = self._by_name(whole)
+            # Most others are flows, the ids of which the events themselves carry.
+            if (whole := self._whole(event)) is None:
+                continue
+            kind = self._by_name(whole) if not whole.cat else _KINDS.get(whole.cat)
             if kind is not None:
                 sorted_out[kind].append(whole)
             elif whole.cat not in IGNORED:
@@ -180,6 +183,36 @@ class Gathered:
             if each:
                 self.found = True
                 self._add_kind(kind, each)
+
+    @property
+    def alone(self) -> bool:
+        """Whether nothing gathered depends on other parts of the trace."""
+        return not (self.pairs.open or self.pairs.unmatched or self._threads)
+
+    def extend(self, later: "Gathered") -> None:
+        """Append what was gathered of a later part of the trace; both must be `alone`."""
+        numbers = {
+            **dict.fromkeys(_TEXTS, self.texts.merged(later.texts)),
+            "name": self.names.merged(later.names),
+            "message": self.messages.merged(later.messages),
+        }
+        for table, parts in later.parts.items():
+            for part in parts:
+                columns = {
+                    name: numbers[name][column] if name in numbers else column
+                    for name, column in part.items()
+                }
+                if "range" in columns:
+                    columns["range"] += self.ranges
+                self.parts[table].append(columns)
+        self.categories |= later.categories
+        self.found |= later.found
+        self.unknown += later.unknown
+        self.without_time += later.without_time
+        self.without_duration += later.without_duration
+        self.negative += later.negative
+        self.processes |= later.processes
+        self.ranges += later.ranges
 
     def _add_kind(self, kind: int, events: list[Event]) -> None:
         if kind in (OPERATOR, ANNOTATION):
@@ -200,7 +233,9 @@ class Gathered:
             self._add("device_work", self._device_work(events, kind))
 
     def _whole(self, event: Event) -> Event | None:
-        """Return what an instant or the end of a pair stands for, None for all else."""
+        """Return what an event stands for that may be an instant or the end of a pair, or None."""
+        if event.ph == _COMPLETE:
+            return event
         if event.ph == _METADATA and event.name == "process_name" and event.args:
             self.processes.add(str(event.args.label))
         if event.ph == _INSTANT:
@@ -214,7 +249,7 @@ class Gathered:
 
     def columns(self, table: str) -> dict[str, Column]:
         """Return the columns of `table` once, and forget them."""
-        parts = self._parts.pop(table)
+        parts = self.parts.pop(table)
         return {name: np.concatenate([part.pop(name) for part in parts]) for name in [*parts[0]]}
 
     def _add(self, table: str, columns: dict[str, Column]) -> None:
@@ -222,7 +257,7 @@ class Gathered:
         if not timed.all():
             self.without_time += int((~timed).sum())
             columns = {name: column[timed] for name, column in columns.items()}
-        self._parts[table].append(columns)
+        self.parts[table].append(columns)
 
     def _ops(self, events: list[Event], kind: int) -> dict[str, Column]:
         args = _args(events)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from profkit import schema
 from profkit.convert.kineto.autograd import forward_rows
 from profkit.convert.kineto.columns import Column, Text
 from profkit.convert.kineto.events import Ints
@@ -169,7 +170,7 @@ class Context:
             "pid": python["pid"],
             "tid": python["tid"],
             "name": self.frames.decoded(self._readable[python["name"]]),
-            "kind": pa.DictionaryArray.from_arrays(module, ["function", "module"]),
+            "kind": schema.text(module, ["function", "module"]),
             "start_ns": python["start"] + base_ns,
             "end_ns": python["end"] + base_ns,
             "step": self.linker.host_step(python["start"]),

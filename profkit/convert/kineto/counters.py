@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from profkit import schema
 from profkit.convert.kineto.columns import Column
 from profkit.convert.kineto.events import Args, Event, Ints
 from profkit.convert.kineto.link import at_or
@@ -65,7 +66,7 @@ def kernel_metrics(linker: "Linker", counters: Mapping[str, Column]) -> dict[str
         "name": linker.gathered.names.decoded(counters["name"][order]),
         "metric": linker.gathered.texts.decoded(counters["metric"][order]),
         "value": counters["value"][order],
-        "unit": np.full(len(order), "", dtype=object),
+        "unit": schema.text(np.zeros(len(order), dtype=np.int32), [""]),
     }
 
 

@@ -1,11 +1,13 @@
 """The devices that a trace describes beside its events."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from profkit import schema
+from profkit.convert.kineto.columns import Text
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.reader import Header
 
@@ -32,16 +34,22 @@ def devices(header: Header, rank: int, repeat: int) -> pa.Table:
     given = header.deviceProperties
     found = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
     columns: dict[str, Any] = {
-        "rank": [rank] * len(found),
-        "repeat": [repeat] * len(found),
-        "name": [str(each.get("name", "")) for each in found],
-        "capability": [_capability(each) for each in found],
+        "rank": np.full(len(found), rank),
+        "repeat": np.full(len(found), repeat),
+        "name": _texts(str(each.get("name", "")) for each in found),
+        "capability": _texts(map(_capability, found)),
     }
     limits = {"memory_bytes": _LARGEST**2}
     for column, keys in _SIZES.items():
         largest = limits.get(column, _LARGEST)
-        columns[column] = [_size([each.get(key) for key in keys], largest) for each in found]
+        sizes = [_size([each.get(key) for key in keys], largest) for each in found]
+        columns[column] = np.array(sizes, dtype=np.int64)
     return schema.table("devices", columns)
+
+
+def _texts(values: Iterable[str]) -> pa.DictionaryArray:
+    texts = Text()
+    return texts.decoded(texts.codes(values))
 
 
 def _capability(device: dict[str, Any]) -> str:
@@ -61,7 +69,7 @@ def device_names(kinds: Ints, indices: Ints) -> pa.DictionaryArray:
     """Return ``cuda:0`` and the like for the numbers of c10's device types and their indices."""
     pairs, codes = np.unique(np.stack([kinds, indices]), axis=1, return_inverse=True)
     names = [_device(int(kind), int(index)) for kind, index in pairs.T]
-    return pa.array(names, pa.string()).take(pa.array(codes.ravel())).dictionary_encode()
+    return schema.text(codes.ravel(), names)
 
 
 def _device(kind: int, index: int) -> str:

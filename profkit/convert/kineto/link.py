@@ -1,6 +1,8 @@
 """Which call launched a piece of device work, and in which step something happened."""
 
 import re
+from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +105,13 @@ def _numbered(values: Ints) -> tuple[Ints, Ints]:
     first = np.flatnonzero(np.diff(values, prepend=values[:1] - 1))
     distinct, which = np.unique(values[first], return_inverse=True)
     return distinct, np.repeat(which, np.diff(first, append=len(values)))
+
+
+def runs(thread: Ints) -> Iterator[tuple[int, int]]:
+    """Yield first row and end of the rows of each thread, where rows are sorted by thread."""
+    if len(thread):
+        limits = [0, *(np.flatnonzero(np.diff(thread)) + 1).tolist(), len(thread)]
+        yield from pairwise(limits)
 
 
 def at_or(values: Ints, rows: Ints, otherwise: int | Ints = -1) -> Ints:

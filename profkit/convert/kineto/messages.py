@@ -175,6 +175,11 @@ class Messages:
             self._seen[key] = self._numbers.setdefault(_message(args), len(self._numbers))
         return self._seen[key]
 
+    def merged(self, other: "Messages") -> NDArray[np.int32]:
+        """Return, by its number in `other`, the number of each message here."""
+        numbers = [self._numbers.setdefault(each, len(self._numbers)) for each in other.all()]
+        return np.array(numbers, dtype=np.int32)
+
     def all(self) -> list[Message]:
         """Return every message, by number."""
         return list(self._numbers)

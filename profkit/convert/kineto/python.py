@@ -5,12 +5,13 @@ of the stack, never over rows.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from profkit.convert.kineto.events import Ints
+from profkit.convert.kineto.link import runs
+from profkit.convert.kineto.tree import enclosing
 from profkit.paths import SEPARATOR
 
 _MODULE = "nn.Module: "
@@ -47,41 +48,19 @@ class Calls:
     def at(self, thread: Ints, time: Ints) -> Ints:
         """Return the innermost call that is open on each thread at each time; -1 for none."""
         found = np.full(len(time), -1, dtype=np.int64)
-        for each, first, last in _threads(self.thread):
-            mine = np.flatnonzero(thread == each)
+        for first, last in runs(self.thread):
+            mine = np.flatnonzero(thread == self.thread[first])
             before = np.searchsorted(self.start[first:last], time[mine], side="right")
             found[mine] = np.where(before > 0, first + before - 1, -1)
         return _open(found, self.caller, self.end, time)
 
 
 def nested(thread: Ints, start: Ints, end: Ints) -> Calls:
-    """Nest sorted rows by time on each thread.
-
-    The depth of a row is the number of rows before it that have not ended. Its caller is the last
-    row before it that is one less deep.
-    """
+    """Nest sorted rows by time on each thread."""
     until = np.maximum(end, start + 1)
-    row = np.arange(len(start))
-    depth, begin = row.copy(), row.copy()
-    for _, first, last in _threads(thread):
-        ended = np.searchsorted(np.sort(until[first:last]), start[first:last], side="right")
-        depth[first:last] -= first + ended
-        begin[first:last] = first
-    key = depth * (len(row) + 1) + row
-    order = np.argsort(key)
-    above = np.searchsorted(key[order], key - len(row) - 1) - 1
-    caller = order[above.clip(min=0)]
-    caller = np.where((depth > 0) & (above >= 0) & (caller >= begin), caller, -1)
+    caller = enclosing(thread, start, until, np.ones(len(start), dtype=np.bool_))
     # Rows that cross instead of nesting may have pointed at one that is over.
     return Calls(thread=thread, start=start, end=until, caller=_open(caller, caller, until, start))
-
-
-def _threads(thread: Ints) -> Iterator[tuple[int, int, int]]:
-    """Yield each thread with the slice of its rows."""
-    threads, first = np.unique(thread, return_index=True)
-    # Without a thread there is one limit more than slices.
-    limits = [*first.tolist(), len(thread)]
-    yield from zip(threads.tolist(), limits, limits[1:], strict=False)
 
 
 def _open(found: Ints, caller: Ints, end: Ints, time: Ints) -> Ints:

@@ -95,10 +95,12 @@ class DecimalDocument(Header):
 class Reader:
     """Iterate over the blocks of events of one trace; afterwards `header` and `notes` are whole."""
 
-    def __init__(self, path: Path, *, block_bytes: int = BLOCK_BYTES) -> None:
+    def __init__(
+        self, path: Path, *, block_bytes: int = BLOCK_BYTES, source: Source | None = None
+    ) -> None:
         self.path = path
         self.block_bytes = block_bytes
-        self.source = Source(path)
+        self.source = source or Source(path)
         self.header = Header()
         self.notes: list[str] = []
         self.lost: list[int] = []

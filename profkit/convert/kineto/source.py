@@ -8,7 +8,7 @@ from profkit.errors import InputError
 
 _GZIP = b"\x1f\x8b"
 # Larger reads are slower: their memory is faulted in anew each time.
-_READ_BYTES = 256 << 10
+READ_BYTES = 256 << 10
 # The state before each chunk is kept for the case of damage; a chunk may hold 1000 times its size.
 _READ_GZIP_BYTES = 16 << 10
 
@@ -22,6 +22,12 @@ _OTHERS = (
 )
 
 
+def is_gzip(path: Path) -> bool:
+    """Return whether the file is compressed."""
+    with path.open("rb") as file:
+        return file.read(len(_GZIP)) == _GZIP
+
+
 class Source:
     """Iterate over the decompressed bytes of `path`; `damage` says where and why they end early."""
 
@@ -32,10 +38,9 @@ class Source:
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield chunks of at least one byte."""
+        compressed = is_gzip(self.path)
         with self.path.open("rb") as file:
-            compressed = file.read(2) == _GZIP
-            file.seek(0)
-            size = _READ_GZIP_BYTES if compressed else _READ_BYTES
+            size = _READ_GZIP_BYTES if compressed else READ_BYTES
             chunks = iter(lambda: file.read(size), b"")
             for chunk in self._decompressed(chunks) if compressed else chunks:
                 if not self.size_bytes:

@@ -7,30 +7,23 @@ import numpy as np
 import pyarrow as pa
 
 from profkit import schema
-from profkit.convert.kineto.collectives import carried_out, communication
-from profkit.convert.kineto.columns import ANNOTATION, COPY, KERNEL, Column, Gathered, Text
+from profkit.convert.kineto.collectives import communication
+from profkit.convert.kineto.columns import ANNOTATION, Column, Gathered
 from profkit.convert.kineto.context import Context
 from profkit.convert.kineto.counters import kernel_metrics
 from profkit.convert.kineto.devices import device_names
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import (
-    any_row,
     at_or,
-    copy_direction,
     first_with,
     is_annotation,
-    launches_communication,
-    names_communication,
     step_at,
     step_number,
     threads,
 )
 from profkit.convert.kineto.messages import NO_MESSAGE, Message
 from profkit.convert.kineto.tree import LEAF, POINT, SPAN, Tree, is_asynchronous, nested
-
-_KINDS = Text()
-_KIND_CODES = _KINDS.codes(["compute", "communication", "copy", "set"])
-_COMPUTE, _COMMUNICATION, _COPY, _SET = _KIND_CODES.tolist()
+from profkit.convert.kineto.work import Work, launches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,15 +40,12 @@ class Linker:
 
     def tables(self) -> dict[str, pa.Table]:
         """Return all tables."""
-        kernels = self._kernels()
-        collectives = self._collectives(kernels)
-        at = kernels.schema.get_field_index("collective")
-        carried = pa.array(carried_out(kernels, collectives))
+        columns, carried_out = communication(self)
         return {
             "steps": self._steps(),
             "cpu_ops": self._cpu_ops(),
-            "kernels": kernels.set_column(at, kernels.schema.field(at), carried),
-            "collectives": collectives,
+            "kernels": self._kernels(carried_out),
+            "collectives": self._table("collectives", len(columns["collective"]), **columns),
             "runtime_calls": self._runtime_calls(),
             "annotations": self._annotations(),
             "memory_events": self._memory_events(),
@@ -83,9 +73,9 @@ class Linker:
         return self.gathered.columns("calls")
 
     @cached_property
-    def work(self) -> dict[str, Column]:
+    def work(self) -> Work:
         """Kernels, copies and sets on devices."""
-        return self.gathered.columns("device_work")
+        return Work(linker=self)
 
     @cached_property
     def device_annotations(self) -> dict[str, Column]:
@@ -170,7 +160,7 @@ class Linker:
         """Return the step that each time on the host lies in."""
         return step_at(times, *self.host_steps)
 
-    def _by_external(self, external: Ints) -> Ints:
+    def by_external(self, external: Ints) -> Ints:
         """Return the operator row with each external id."""
         return first_with(self.ops["external"], external, order_by=self.ops["start"])
 
@@ -212,7 +202,7 @@ class Linker:
             pid=ops["pid"][rows],
             tid=ops["tid"][rows],
             name=self._name(ops["name"][rows]),
-            kind=pa.DictionaryArray.from_arrays(annotation, ["operator", "annotation"]),
+            kind=schema.text(annotation, ["operator", "annotation"]),
             start_ns=ops["start"][rows] + self.base_ns,
             end_ns=tree.end[rows] + self.base_ns,
             self_ns=tree.self_ns[rows],
@@ -242,93 +232,41 @@ class Linker:
             step=self.host_step(start),
         )
 
-    @cached_property
-    def work_rows(self) -> Ints:
-        """Rows of the device work in the order of the table `kernels`."""
-        return np.argsort(self.work["start"], kind="stable")
-
-    @cached_property
-    def launch(self) -> tuple[Ints, Ints]:
-        """Row of the launching call and index of the operator, in the order of `kernels`."""
-        names = ("correlation", "external")
-        return self._launch({name: self.work[name][self.work_rows] for name in names})
-
-    def _kernels(self) -> pa.Table:
-        work = {name: column[self.work_rows] for name, column in self.work.items()}
-        call, op = self.launch
-        op_row = np.where(op >= 0, self.op_rows[op] if len(self.op_rows) else -1, -1)
+    def _kernels(self, collective: Ints) -> pa.Table:
+        work, columns = self.work, self.work.columns
         return self._table(
             "kernels",
-            len(call),
-            device=work["device"],
-            stream=work["stream"],
-            name=self._name(work["name"]),
-            kind=_KINDS.decoded(self._kind(work, op_row)),
-            start_ns=work["start"] + self.base_ns,
-            end_ns=work["end"] + self.base_ns,
-            correlation=work["correlation"],
-            op=op,
-            step=self._work_step(work, call, op_row),
-            size_bytes=work["size"],
-            copy_kind=self._copy_kind(work),
-            grid=self._text(work["grid"]),
-            block=self._text(work["block"]),
-            registers=work["registers"],
-            shared_memory_bytes=work["shared_memory"],
-            blocks_per_sm=work["blocks_per_sm"],
-            warps_per_sm=work["warps_per_sm"],
-            occupancy_percent=work["occupancy"],
-            graph=work["graph"],
-            graph_node=work["graph_node"],
-            collective=np.full(len(call), -1),
-            **self.context.of_work(call, op_row),
+            len(collective),
+            device=columns["device"],
+            stream=columns["stream"],
+            name=self._name(columns["name"]),
+            kind=work.kind,
+            start_ns=columns["start"] + self.base_ns,
+            end_ns=columns["end"] + self.base_ns,
+            correlation=columns["correlation"],
+            op=work.op,
+            step=work.step,
+            size_bytes=columns["size"],
+            copy_kind=work.copy_kind,
+            grid=self._text(columns["grid"]),
+            block=self._text(columns["block"]),
+            registers=columns["registers"],
+            shared_memory_bytes=columns["shared_memory"],
+            blocks_per_sm=columns["blocks_per_sm"],
+            warps_per_sm=columns["warps_per_sm"],
+            occupancy_percent=columns["occupancy"],
+            graph=columns["graph"],
+            graph_node=columns["graph_node"],
+            collective=collective,
+            **self.context.of_work(work.call, work.op_row),
         )
-
-    def _launch(self, work: dict[str, Column]) -> tuple[Ints, Ints]:
-        """Return the launching call's row and the operator's index of each piece of work."""
-        call = first_with(
-            self.calls["correlation"], work["correlation"], order_by=self.calls["start"]
-        )
-        op = at_or(self.call_op, call)
-        # Before PyTorch 2.1 the external id of device work was its correlation, not an operator's.
-        own = np.where(work["external"] == work["correlation"], -1, work["external"])
-        return call, np.where(op >= 0, op, at_or(self.op_of_row, self._by_external(own)))
-
-    def _work_step(self, work: dict[str, Column], call: Ints, op_row: Ints) -> Ints:
-        """Return the step of the launch; without one, the device-side step around the work."""
-        launched = at_or(self.host_step(self.calls["start"]), call)
-        by_op = np.where(call >= 0, launched, at_or(self.op_step, op_row))
-        around = step_at(work["start"], *self.device_steps)
-        return np.where((call >= 0) | (op_row >= 0), by_op, around)
-
-    def _kind(self, work: dict[str, Column], op_row: Ints) -> Column:
-        names = self.gathered.names
-        by_op = names.matching(launches_communication)[self.ops["name"]]
-        communication = (work["message"] > 0) | any_row(by_op, op_row)
-        communication |= names.matching(names_communication)[work["name"]]
-        kernel = np.where(communication, _COMMUNICATION, _COMPUTE)
-        other = np.where(work["kind"] == COPY, _COPY, _SET)
-        codes: Column = np.where(work["kind"] == KERNEL, kernel, other).astype(np.int32)
-        return codes
-
-    def _copy_kind(self, work: dict[str, Column]) -> pa.DictionaryArray:
-        """Return the direction, from the arguments or from a name such as ``Memcpy HtoD (...)``."""
-        directions = Text()
-        by_name = directions.codes(map(copy_direction, self.gathered.names.numbers))[work["name"]]
-        by_text = directions.codes(map(copy_direction, self.gathered.texts.numbers))[work["what"]]
-        codes = np.where(by_text > 0, by_text, by_name)
-        return directions.decoded(np.where(work["kind"] == COPY, codes, 0))
-
-    def _collectives(self, kernels: pa.Table) -> pa.Table:
-        columns = communication(self, kernels)
-        return self._table("collectives", len(columns["collective"]), **columns)
 
     def _annotations(self) -> pa.Table:
         rows = self.op_rows[self.ops["kind"][self.op_rows] == ANNOTATION]
         host, device = self.ops, self.device_annotations
         order = np.argsort(device["start"], kind="stable")
         device = {name: column[order] for name, column in device.items()}
-        op_row = self._by_external(device["external"])
+        op_row = self.by_external(device["external"])
         around = step_at(device["start"], *self.device_steps)
         on_device = np.repeat(np.array([0, 1], dtype=np.int32), [len(rows), len(order)])
         both = {
@@ -338,7 +276,7 @@ class Linker:
         return self._table(
             "annotations",
             len(on_device),
-            kind=pa.DictionaryArray.from_arrays(on_device, ["host", "device"]),
+            kind=schema.text(on_device, ["host", "device"]),
             tid=both["tid"],
             name=self._name(both["name"]),
             start_ns=both["start"] + self.base_ns,
@@ -359,7 +297,7 @@ class Linker:
         waits = self.gathered.columns("synchronisations")
         rows = np.argsort(waits["start"], kind="stable")
         waits = {name: column[rows] for name, column in waits.items()}
-        call, op = self._launch(waits | {"external": np.full(len(rows), -1, dtype=np.int64)})
+        call, op = launches(self, waits | {"external": np.full(len(rows), -1, dtype=np.int64)})
         return self._table(
             "synchronisations",
             len(rows),
@@ -391,7 +329,5 @@ class Linker:
             reserved_bytes=memory["reserved"][rows],
             op=parents[rows],
             step=self.host_step(memory["start"][rows]),
-            action=pa.DictionaryArray.from_arrays(
-                pa.array((memory["size"][rows] < 0).astype(np.int32)), ["alloc", "free"]
-            ),
+            action=schema.text((memory["size"][rows] < 0).astype(np.int32), ["alloc", "free"]),
         )

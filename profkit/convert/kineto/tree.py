@@ -1,7 +1,6 @@
 """Who encloses whom on each thread, and the time that is left to each."""
 
 import re
-from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.convert.kineto.events import Ints
+from profkit.convert.kineto.link import runs
 
 ROUNDING_NS = 2_000
 """Older traces round starts and durations to µs each, so a child may outlive its parent by this."""
@@ -73,44 +73,114 @@ def nested(  # noqa: PLR0913 - one column each
     time and encloses nothing.
     """
     order = np.lexsort((created, kind, -end, start, thread))
-    closed, apart = end.copy(), asynchronous.copy()
-    parents, covered = array("q", [-1]) * len(order), array("q", [0]) * len(order)
-    cut = crossing = 0
-    rows: list[int] = []
+    begin, alone = start[order], asynchronous[order]
+    above, closed, apart, cut = _nested(thread[order], begin, end[order], kind[order], alone)
+    inside = (above >= 0) & ~alone & ~apart
+    covered = np.zeros(len(order), dtype=np.int64)
+    np.add.at(covered, above[inside], (closed - begin)[inside])
+    spare = np.where(apart | alone, 0, closed - begin - covered)
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    parent = np.where(above >= 0, order[above], -1) if len(order) else above
+    return Tree(
+        order=order,
+        parent=_nearest_span(parent[back], kind),
+        end=closed[back],
+        self_ns=spare[back],
+        cut=cut,
+        crossing=int(apart.sum()),
+    )
+
+
+def _nested(
+    thread: Ints,
+    start: Ints,
+    end: Ints,
+    kind: NDArray[np.int8],
+    alone: NDArray[np.bool_],
+) -> tuple[Ints, Ints, NDArray[np.bool_], int]:
+    """Return row above, end and whether it is asynchronous of each sorted row, and the ends cut."""
+    opens = ~alone & (kind != POINT) & (end > start)
+    above = enclosing(thread, start, end, opens)
+    closed, apart = end.copy(), np.zeros(len(end), dtype=np.bool_)
+    crossing = (above >= 0) & ~alone & (end > end[above]) if len(end) else apart
+    if not crossing.any():
+        return above, closed, apart, 0
+    # Only between moments at which a thread does nothing do rows that cross change what is above.
+    piece = _pieces(thread, start, end, opens)
+    rows = np.flatnonzero(np.isin(piece, piece[crossing]))
+    slow = _one_by_one(rows, piece, start, end, kind, alone)
+    above[rows], closed[rows], apart[rows], cut = slow
+    return above, closed, apart, cut
+
+
+def enclosing(thread: Ints, start: Ints, end: Ints, opens: NDArray[np.bool_]) -> Ints:
+    """Return the innermost row that is open at each row's start, where rows nest; -1 if none is.
+
+    Rows are sorted by thread, start, and from the outside in; those that open end after they start.
+    The depth of a row is the number of such rows before it that have not ended. Around it is the
+    last of them that is one less deep. The first row that crosses another one ends after the row
+    that is found for it; beyond that row the result means nothing.
+    """
+    row = np.arange(len(start))
+    depth: Ints = np.cumsum(opens) - opens
+    begin = row.copy()
+    for first, last in runs(thread):
+        mine = slice(first, last)
+        ended = np.searchsorted(np.sort(end[mine][opens[mine]]), start[mine], side="right")
+        depth[mine] -= depth[first] + ended
+        begin[mine] = first
+    opening = np.flatnonzero(opens)
+    if not len(opening):
+        return np.full(len(start), -1, dtype=np.int64)
+    key = depth * (len(row) + 1) + row
+    keys = key[opening]
+    by_depth = np.argsort(depth[opening], kind="stable")
+    at = np.searchsorted(keys[by_depth], key - len(row) - 1) - 1
+    found = opening[by_depth[at.clip(min=0)]]
+    return np.where((depth > 0) & (at >= 0) & (found >= begin), found, -1)
+
+
+def _pieces(thread: Ints, start: Ints, end: Ints, opens: NDArray[np.bool_]) -> Ints:
+    """Return a number that grows where nothing else on a row's thread is open when it starts."""
+    idle = np.ones(len(start), dtype=np.bool_)
+    for first, last in runs(thread):
+        until = np.maximum.accumulate(np.where(opens, end, start)[first:last])
+        idle[first + 1 : last] = start[first + 1 : last] >= until[:-1]
+    return np.cumsum(idle)
+
+
+def _one_by_one(rows: Ints, *columns: NDArray[Any]) -> tuple[Ints, Ints, NDArray[np.bool_], int]:
+    """Nest sorted `rows` with a stack, as is needed where some cross; see `_nested`.
+
+    `columns` are piece, start, end, kind, and whether the row is asynchronous.
+    """
+    above = np.full(len(rows), -1, dtype=np.int64)
+    closed, apart, cut = columns[2][rows], np.zeros(len(rows), dtype=np.bool_), 0
+    stack: list[int] = []
     ends: list[int] = []
     current = None
-    for row, on, begin, until, what, alone in _rows(order, thread, start, end, kind, asynchronous):
+    for at, (row, on, begin, until, what, single) in enumerate(_rows(rows, *columns)):
         if on != current:
             current = on
-            rows.clear()
+            stack.clear()
             ends.clear()
         while ends and ends[-1] <= begin:
             ends.pop()
-            rows.pop()
+            stack.pop()
         finish = until
-        if rows:
-            parents[row] = top = rows[-1]
-            if not alone:
+        if stack:
+            above[at] = stack[-1]
+            if not single and finish > ends[-1]:
                 if finish - ends[-1] > ROUNDING_NS:
-                    crossing += 1
-                    apart[row] = True
+                    apart[at] = True
                     continue
-                if finish > ends[-1]:
-                    cut += 1
-                    closed[row] = finish = ends[-1]
-                covered[top] += finish - begin
-        if not alone and what != POINT:
-            rows.append(row)
+                cut += 1
+                closed[at] = finish = ends[-1]
+        if not single and what != POINT:
+            stack.append(row)
             ends.append(finish)
-    spare = closed - start - np.array(covered, dtype=np.int64)
-    return Tree(
-        order=order,
-        parent=_nearest_span(np.array(parents, dtype=np.int64), kind),
-        end=closed,
-        self_ns=np.where(apart, 0, spare),
-        cut=cut,
-        crossing=crossing,
-    )
+    return above, closed, apart, cut
 
 
 def _rows(order: Ints, *columns: NDArray[Any]) -> Iterator[tuple[int, ...]]:

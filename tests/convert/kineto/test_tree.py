@@ -1,8 +1,10 @@
 """Nesting on threads."""
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
-from profkit.convert.kineto.tree import LEAF, POINT, SPAN, is_asynchronous, nested
+from profkit.convert.kineto.tree import LEAF, POINT, ROUNDING_NS, SPAN, is_asynchronous, nested
 
 
 def tree(*rows, asynchronous=()):
@@ -80,3 +82,46 @@ def test_no_rows_are_a_tree():
         asynchronous=nothing.astype(np.bool_),
     )
     assert found.parent.tolist() == []
+
+
+def by_stack(rows, asynchronous):
+    """Return parents and own times of rows of thread, start, end and kind, one row at a time."""
+    parents, own, kinds = [-1] * len(rows), [end - start for _, start, end, _ in rows], {}
+    stacks = {}
+    keys = [(thread, start, -end, kind, n) for n, (thread, start, end, kind) in enumerate(rows)]
+    for thread, start, minus_end, kind, row in sorted(keys):
+        kinds[row] = kind
+        stack = stacks.setdefault(thread, [])
+        while stack and stack[-1][1] <= start:
+            stack.pop()
+        above = [each for each, _ in stack if kinds[each] == SPAN]
+        parents[row] = above[-1] if above else -1
+        if row in asynchronous or (stack and -minus_end > stack[-1][1] + ROUNDING_NS):
+            own[row] = 0
+            continue
+        end = min([-minus_end, *(until for _, until in stack[-1:])])
+        own[row] += end + minus_end
+        if stack:
+            own[stack[-1][0]] -= end - start
+        if kind != POINT:
+            stack.append((row, end))
+    return parents, own
+
+
+@st.composite
+def some_rows(draw):
+    """Draw rows that mostly nest, in units of 1 us so that some ends are off by rounding."""
+    kinds = st.sampled_from([SPAN, SPAN, LEAF, POINT])
+    rows = []
+    for _ in range(draw(st.integers(1, 25))):
+        start, size = draw(st.integers(0, 40)) * 1000, draw(st.integers(0, 20)) * 1000
+        kind = draw(kinds)
+        rows.append((draw(st.integers(1, 2)), start, start + size * (kind != POINT), kind))
+    return rows, draw(st.sets(st.integers(0, len(rows) - 1), max_size=3))
+
+
+@given(some_rows())
+def test_rows_nest_as_if_taken_one_by_one(drawn):
+    rows, asynchronous = drawn
+    found = tree(*rows, asynchronous=list(asynchronous))
+    assert (found.parent.tolist(), found.self_ns.tolist()) == by_stack(rows, asynchronous)

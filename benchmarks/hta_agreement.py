@@ -1,0 +1,61 @@
+"""HTA's functions on profkit's tables beside HTA on the JSON, for every Kineto trace of a folder.
+
+    python benchmarks/hta_agreement.py [FOLDER]
+
+FOLDER is searched for ``*.json`` and ``*.json.gz``; left out, it is ``kineto`` in
+`$PROFKIT_REAL_DATA` (or ``../shared/data``). Prints one line per trace: how many functions were
+compared, how many HTA itself fails at, and those that differ. Ends with 1 if any differs. The tests
+compare a few small traces in the same way; the large ones take minutes.
+"""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from profkit.convert import kineto
+from profkit.errors import InputError
+from tests.analyze.beside_hta import FUNCTIONS, differences, pair
+
+
+def main(argv: Sequence[str]) -> int:
+    """Compare on every trace; return how many differ, at most 1."""
+    data = os.environ.get("PROFKIT_REAL_DATA", Path(__file__).parents[2] / "shared/data")
+    folder = Path(argv[0]) if argv else Path(data) / "kineto"
+    paths = sorted({*folder.rglob("*.json"), *folder.rglob("*.json.gz")})
+    differing = 0
+    for path in paths:
+        begun = time.perf_counter()
+        said, differs = _compared(path)
+        differing += differs
+        name = str(path.relative_to(folder))[-60:]
+        print(f"{name:60} {time.perf_counter() - begun:7.1f} s  {said}", flush=True)
+    print(f"{len(paths)} traces, {differing} with differences")
+    return min(differing, 1)
+
+
+def _compared(path: Path) -> tuple[str, bool]:
+    """Return what was found on one trace, and whether anything differs."""
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            ours, theirs = pair({0: path}, _converted, Path(scratch))
+        except InputError as error:
+            return f"not a trace: {error}", False
+        except Exception as error:  # noqa: BLE001 - whatever HTA's own reader raises is a result
+            return f"HTA cannot read it: {error!r}"[:120], False
+        compared, failed, found = differences(ours, theirs)
+    said = f"{compared} equal, {failed} that HTA cannot do, of {len(FUNCTIONS)}"
+    return said + "".join(f"\n    {name}: {text}" for name, text in found.items()), bool(found)
+
+
+def _converted(path: Path, rank: int) -> dict[str, pd.DataFrame]:
+    return {name: table.to_pandas() for name, table in kineto.read(path, rank=rank).tables.items()}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

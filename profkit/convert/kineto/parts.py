@@ -1,0 +1,119 @@
+"""A large trace read by several processes: cut between events, each part a whole trace by itself.
+
+Whatever is not plain about a part, damage above all, is left to one process that reads the file
+from its beginning, because only that one can tell where and how much.
+"""
+
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from profkit.convert.kineto.columns import Gathered
+from profkit.convert.kineto.reader import Header, Reader
+from profkit.convert.kineto.source import READ_BYTES, Source, is_gzip
+from profkit.convert.kineto.text import last_event_end, skip_space
+from profkit.errors import ProfkitError
+
+_PART_BYTES = 64 << 20
+"""Below this, to start a process takes longer than it saves."""
+_STARTING_BYTES = 32 << 20
+"""About what a process reads while another one starts."""
+_SEARCHED_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """Bytes of a file, and what makes a trace of them."""
+
+    path: Path
+    begin: int
+    end: int
+    before: bytes
+    after: bytes
+
+
+class PartSource(Source):
+    """The bytes of one part, in chunks."""
+
+    def __init__(self, part: Part) -> None:
+        super().__init__(part.path)
+        self.part = part
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield chunks of at least one byte."""
+        if self.part.before:
+            yield self.part.before
+        with self.path.open("rb") as file:
+            file.seek(self.part.begin)
+            left = self.part.end - self.part.begin
+            while chunk := file.read(min(READ_BYTES, left)):
+                left -= len(chunk)
+                yield chunk
+        if self.part.after:
+            yield self.part.after
+
+
+def parts_of(path: Path, count: int) -> list[Part]:
+    """Return up to `count` parts of the trace at `path`, none of gzip or of a small file."""
+    size = path.stat().st_size
+    count = min(count, size // _PART_BYTES)
+    if count <= 1 or is_gzip(path):
+        return []
+    with path.open("rb") as file:
+        listed = file.read(_SEARCHED_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+        before, after = (b"[", b"]") if listed else (b'{"traceEvents":[', b"]}")
+        cuts = [(0, 0)]
+        others = (size - min(_STARTING_BYTES, size // 2)) // count
+        for at in range(size - (count - 1) * others, size, others):
+            file.seek(at)
+            text = file.read(min(_SEARCHED_BYTES, others // 2))
+            if (end := last_event_end(text, len(text))) < 0:
+                return []
+            cuts.append((at + end, at + skip_space(text, end)))
+    cuts.append((size, size))
+    return [
+        Part(
+            path=path,
+            begin=begin,
+            end=end,
+            before=before if begin else b"",
+            after=after if end < size else b"",
+        )
+        for (_, begin), (end, _) in pairwise(cuts)
+    ]
+
+
+def read_parts(cut: Sequence[Part]) -> tuple[Header, Gathered] | None:
+    """Return what all parts hold, each read by a process; None if one is not plain."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    try:
+        with ProcessPoolExecutor(len(cut) - 1, mp_context=context) as pool:
+            others = [pool.submit(_read, part) for part in cut[1:]]
+            read = [_read(cut[0]), *(each.result() for each in others)]
+    except BrokenProcessPool:
+        return None
+    found = [each for each in read if each is not None]
+    if len(found) < len(read):
+        return None
+    header, gathered = found[0]
+    for more, later in found[1:]:
+        header.merge(more)
+        gathered.extend(later)
+    return header, gathered
+
+
+def _read(part: Part) -> tuple[Header, Gathered] | None:
+    """Return what a part holds; None if it holds anything that others would have to know of."""
+    reader, gathered = Reader(part.path, source=PartSource(part)), Gathered()
+    try:
+        for events in reader:
+            gathered.add(events)
+    except ProfkitError:
+        return None
+    plain = reader.ended and not reader.notes and gathered.alone
+    return (reader.header, gathered) if plain else None

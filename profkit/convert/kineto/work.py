@@ -1,0 +1,116 @@
+"""Work on devices: the call and the operator that launched it, its step, and its kind."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from profkit.convert.kineto.columns import COPY, KERNEL, Column, Text
+from profkit.convert.kineto.events import Ints
+from profkit.convert.kineto.link import (
+    any_row,
+    at_or,
+    copy_direction,
+    first_with,
+    launches_communication,
+    names_communication,
+    step_at,
+)
+
+if TYPE_CHECKING:
+    from profkit.convert.kineto.tables import Linker
+
+_KINDS = Text()
+_COMPUTE, _COMMUNICATION, _COPY, _SET = _KINDS.codes(
+    ["compute", "communication", "copy", "set"]
+).tolist()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """The kernels, copies and sets of one trace in the order of the table `kernels`."""
+
+    linker: "Linker"
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """What was recorded of each, by start."""
+        recorded = self.linker.gathered.columns("device_work")
+        rows = np.argsort(recorded["start"], kind="stable")
+        return {name: recorded.pop(name)[rows] for name in [*recorded]}
+
+    @cached_property
+    def _launches(self) -> tuple[Ints, Ints]:
+        return launches(self.linker, self.columns)
+
+    @property
+    def call(self) -> Ints:
+        """Row of the launching call of each; -1 if unknown."""
+        return self._launches[0]
+
+    @property
+    def op(self) -> Ints:
+        """Index in `cpu_ops` of the operator that each belongs to; -1 if unknown."""
+        return self._launches[1]
+
+    @cached_property
+    def op_row(self) -> Ints:
+        """Row of that operator."""
+        return at_or(self.linker.op_rows, self.op)
+
+    @cached_property
+    def step(self) -> Ints:
+        """Step of each launch; without one, the device-side step around the work."""
+        linker = self.linker
+        launched = at_or(linker.host_step(linker.calls["start"]), self.call)
+        by_op = np.where(self.call >= 0, launched, at_or(linker.op_step, self.op_row))
+        around = step_at(self.columns["start"], *linker.device_steps)
+        return np.where((self.call >= 0) | (self.op_row >= 0), by_op, around)
+
+    @cached_property
+    def _kind(self) -> Column:
+        """Number of the kind of each."""
+        names, work = self.linker.gathered.names, self.columns
+        by_op = names.matching(launches_communication)[self.linker.ops["name"]]
+        communication = (work["message"] > 0) | any_row(by_op, self.op_row)
+        communication |= names.matching(names_communication)[work["name"]]
+        kernel = np.where(communication, _COMMUNICATION, _COMPUTE)
+        other = np.where(work["kind"] == COPY, _COPY, _SET)
+        codes: Column = np.where(work["kind"] == KERNEL, kernel, other)
+        return codes
+
+    @property
+    def kind(self) -> pa.DictionaryArray:
+        """Kind of each: compute, communication, copy or set."""
+        return _KINDS.decoded(self._kind)
+
+    @cached_property
+    def communication(self) -> Ints:
+        """Positions of the communication kernels."""
+        return np.flatnonzero(self._kind == _COMMUNICATION)
+
+    @property
+    def copy_kind(self) -> pa.DictionaryArray:
+        """Direction, from the arguments or from a name such as ``Memcpy HtoD (...)``."""
+        gathered, work = self.linker.gathered, self.columns
+        directions = Text()
+        by_name = directions.codes(map(copy_direction, gathered.names.numbers))[work["name"]]
+        by_text = directions.codes(map(copy_direction, gathered.texts.numbers))[work["what"]]
+        codes = np.where(by_text > 0, by_text, by_name)
+        return directions.decoded(np.where(work["kind"] == COPY, codes, 0))
+
+
+def launches(linker: "Linker", work: Mapping[str, Column]) -> tuple[Ints, Ints]:
+    """Return the launching call's row and the operator's index of each piece of `work`.
+
+    Its columns are `correlation` and `external`.
+    """
+    calls = linker.calls
+    call = first_with(calls["correlation"], work["correlation"], order_by=calls["start"])
+    op = at_or(linker.call_op, call)
+    # Before PyTorch 2.1 the external id of device work was its correlation, not an operator's.
+    own = np.where(work["external"] == work["correlation"], -1, work["external"])
+    return call, np.where(op >= 0, op, at_or(linker.op_of_row, linker.by_external(own)))

@@ -1,0 +1,61 @@
+"""A trace read in parts is the trace read in one go."""
+
+import gzip
+from itertools import pairwise
+
+import pytest
+
+from profkit.convert import kineto
+from profkit.convert.kineto import parts as cutting
+from profkit.convert.kineto.parts import parts_of, read_parts
+from tests.convert.kineto import damage
+
+# Collectives, Python stacks, copies, memory, and a bare list.
+TRACES = (
+    "dlrm_8rank_v100/worker3_step_12.1694128201557.pt.trace.json.gz",
+    "tracelens/h100/gaunernst_bert-small-uncased__1016001.json.gz",
+    "hta/critical_path/alexnet/benchmark_result_2869224_1695835535_trace.json.gz",
+    "tracelens/sglang_Qwen3-8B_decode.json.gz",
+)
+
+
+@pytest.fixture(params=TRACES)
+def plain(request, real_data, tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_bytes(damage.unpacked((real_data / "kineto" / request.param).read_bytes()))
+    return path
+
+
+def tables(trace):
+    # As text, in which NaN equals NaN.
+    return {name: str(table.to_pydict()) for name, table in trace.tables.items()}
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_parts_are_the_whole(plain, monkeypatch, count):
+    monkeypatch.setattr(cutting, "_PART_BYTES", 1 << 14)
+    cut = parts_of(plain, count)
+    assert len(cut) == count
+    text = plain.read_bytes()
+    between = [text[one.end : other.begin].strip() for one, other in pairwise(cut)]
+    assert (cut[0].begin, cut[-1].end, between) == (0, len(text), [b","] * (count - 1))
+    whole, found = kineto.read(plain, rank=3), kineto.read(plain, rank=3, cores=count)
+    assert tables(found) == tables(whole)
+    assert (found.notes, found.header) == (whole.notes, whole.header)
+
+
+def test_a_damaged_part_is_left_to_one_process_which_says_where(plain, monkeypatch):
+    monkeypatch.setattr(cutting, "_PART_BYTES", 1 << 14)
+    text = plain.read_bytes()
+    plain.write_bytes(text[: len(text) * 9 // 10])
+    assert read_parts(parts_of(plain, 2)) is None
+    whole, found = kineto.read(plain, rank=3), kineto.read(plain, rank=3, cores=2)
+    assert tables(found) == tables(whole)
+    assert found.notes == whole.notes != ()
+
+
+def test_gzip_and_small_files_are_not_cut(plain):
+    assert parts_of(plain, 2) == []
+    packed = plain.with_suffix(".gz")
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert parts_of(packed, 2) == []

@@ -1,0 +1,24 @@
+for tool, made in dag.plan.tools.items():
+    if made.timeline:
+
+        rule:
+            name:
+                f"timeline_{tool}"
+            input:
+                tables=dag.timeline_tables(tool),
+                capture=dag.captures(tool)[0],
+            output:
+                trace=f"results/runs/{{run}}/timeline/{tool}.trace.json.gz",
+                record=f"results/runs/{{run}}/timeline/{tool}.json",
+            log:
+                f"results/runs/{{run}}/logs/timeline/{tool}.log",
+            benchmark:
+                f"results/runs/{{run}}/benchmarks/timeline/{tool}.tsv"
+            conda:
+                "../../envs/analyze.yaml"
+            params:
+                tool=tool,
+                code=made.timeline,
+            shell:
+                "profkit timeline {wildcards.run} --tool {params.tool}"
+                " --out {output.trace} --record {output.record} > {log} 2>&1"
