@@ -67,6 +67,7 @@ def taken(living: Living, saved: SavedTensors, *, others: bool) -> tuple[Account
         owner = places.modules.get(kept.module, Owner("", ""))
         for tensor in tensors(kept.tensor):
             account.claim("activations", owner, tensor, whole=True)
+    _claim_buckets(account, models, living)
     if others:
         for found in living.tensors:
             for tensor in _readable(found):
@@ -75,7 +76,6 @@ def taken(living: Living, saved: SavedTensors, *, others: bool) -> tuple[Account
     for storage, rest in list(account.extents.unclaimed()):
         owner = storage.owner or Owner("", "")
         account.add("kept", owner, storage.device, "", [rest, 0, 0])
-    _add_unseen_buckets(account, models)
     _add_rest(account)
     return account, places
 
@@ -90,19 +90,35 @@ def _readable(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         return
 
 
-def _add_unseen_buckets(account: Account, models: dict[str, nn.Module]) -> None:
-    """Add what DDP keeps to reduce gradients in, as it states: no tensor in Python shows it."""
+def _claim_buckets(account: Account, models: dict[str, nn.Module], living: Living) -> None:
+    """Claim what DDP reduces gradients in, and add what it states to have beyond what is seen.
+
+    Its buckets are its own, but gradients that are views of one stay visible to Python, with the
+    bucket as their base, when nobody has them any more.
+    """
     for name, model in models.items():
         if not isinstance(model, nn.parallel.DistributedDataParallel):
             continue
         stated: dict[str, Any] = dict(model._get_ddp_logging_data())  # type: ignore[no-untyped-call] # noqa: SLF001
-        sizes = stated.get("rebuilt_bucket_sizes") or stated.get("bucket_sizes") or "0"
-        device = str(next(model.parameters()).device)
-        unseen = sum(int(each) for each in sizes.split(","))
+        text = stated.get("rebuilt_bucket_sizes") or stated.get("bucket_sizes") or "0"
+        sizes = [int(each) for each in text.split(",")]
+        owner, device = Owner(name, ""), str(next(model.parameters()).device)
+        unseen = sum(sizes)
         if stated.get("gradient_as_bucket_view"):
+            for bucket in _bases(living.tensors, set(sizes)):
+                account.claim("buckets", owner, bucket, whole=True)
             unseen -= account.known_bytes(device, "gradients", name)
+            unseen -= account.known_bytes(device, "buckets", name)
         if unseen > 0:
-            account.add("buckets", Owner(name, ""), device, "", [unseen, 0, 0])
+            account.add("buckets", owner, device, "", [unseen, 0, 0])
+
+
+def _bases(found: list[torch.Tensor], sizes_bytes: set[int]) -> Iterator[torch.Tensor]:
+    """Yield the flat tensors of these sizes that others are views of."""
+    for tensor in found:
+        base = tensor._base if type(tensor) is torch.Tensor else None  # noqa: SLF001 - no other way
+        if base is not None and base.dim() == 1 and base.nbytes in sizes_bytes:
+            yield base
 
 
 def _add_rest(account: Account) -> None:
