@@ -19,7 +19,7 @@ class Living:
     """
 
     def __init__(self) -> None:
-        self.models: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self.models: weakref.WeakKeyDictionary[nn.Module, None] = weakref.WeakKeyDictionary()
         self.optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         self.names: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
         self.tensors: list[torch.Tensor] = []
@@ -36,8 +36,13 @@ class Living:
             if type(each) in kinds:
                 found[kinds[type(each)]].append(each)
         self.tensors = found[torch.Tensor]
-        self.models.update(_outermost(found[nn.Module]))
+        self.meet(*_outermost(found[nn.Module]))
         self.optimizers.update(found[torch.optim.Optimizer])
+
+    def meet(self, *models: nn.Module) -> None:
+        """Take models that are known to be there, of which those in others do not count."""
+        for each in models:
+            self.models[each] = None
 
     def forget(self) -> None:
         """Hold no tensor any more."""
@@ -45,11 +50,11 @@ class Living:
 
     def named_models(self) -> dict[str, nn.Module]:
         """Return the outermost modules that have tensors, by class and, of several, a number."""
-        for model in sorted(_outermost(self.models), key=lambda each: each not in self.names):
+        outermost = list(_outermost(self.models))
+        for model in outermost:
             if model not in self.names and _has_tensors(model):
                 self.names[model] = self._free(type(unwrapped(model)).__name__)
-        roots = set(_outermost(self.models))
-        return {name: model for model, name in self.names.items() if model in roots}
+        return {self.names[model]: model for model in outermost if model in self.names}
 
     def _free(self, name: str) -> str:
         taken = set(self.names.values())

@@ -109,6 +109,8 @@ class _Recording:
         self.is_looking, self.most_saved = True, -1
         if self.settings.activations:
             self.open.enter_context(self.saved.hooks())
+        self.living.look()
+        self.living.forget()
         for model in list(self.living.models):
             if hasattr(model, _ENGINE_STEP):
                 self._listen_to_engine(model)
@@ -118,8 +120,6 @@ class _Recording:
         from profkit.capture import _accounts
 
         if point not in self.settings.points:
-            self.living.look()
-            self.living.forget()
             return
         begun = time.time_ns()
         account, places = _accounts.taken(self.living, self.saved, others=self.settings.others)
@@ -173,7 +173,7 @@ class _Recording:
         if torch.compiler.is_compiling() or not self.is_looking:
             return
         if self.saved.is_outside():
-            self.living.models.add(module)
+            self.living.meet(module)
         self.saved.enter(module)
 
     def _after_forward(self, module: "nn.Module", args: object, output: object) -> None:
