@@ -1,6 +1,6 @@
 """Memory model: what each rank should hold by the closed form, beside what it does."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -49,7 +49,9 @@ def analyze(layers: pd.DataFrame, behaviour: Behaviour, config: Config) -> Resul
     rows = layers[(layers["repeat"] == layers["repeat"].min()).to_numpy()]
     sums = rows.groupby(["rank", *_STATE, "kind"], observed=True)["size_bytes"].sum().reset_index()
     told = expected(behaviour, _elements(rows))
-    compared = _compared(sums, told, _counters(rows, told.states_per_tensor))
+    unseen = _not_looked_for(sums)
+    seen = [name for name in QUANTITIES if name not in {each.what for each in unseen}]
+    compared = _compared(sums, told, _counters(rows, told.states_per_tensor), seen)
     held = _held(layers)
     mean = compared.groupby("quantity", sort=False)[["closed_form_bytes", "measured_bytes"]].mean()
     return Result(
@@ -65,7 +67,7 @@ def analyze(layers: pd.DataFrame, behaviour: Behaviour, config: Config) -> Resul
             ),
         },
         charts=_charts(),
-        abstentions=(*told.missing, *_unseen(rows)),
+        abstentions=(*told.missing, *unseen, *_unseen(rows)),
     )
 
 
@@ -86,11 +88,29 @@ def _counters(rows: pd.DataFrame, states_per_tensor: int) -> Mapping[int, int]:
     return {int(rank): 4 * int(most[rank]) // states_per_tensor for rank in most.index}
 
 
-def _compared(sums: pd.DataFrame, told: Expected, counters: Mapping[int, int]) -> pd.DataFrame:
+def _not_looked_for(sums: pd.DataFrame) -> tuple[Abstention, ...]:
+    """Return the quantities of which nothing is there as nobody looked when they are."""
+    points = set(sums["point"].astype(str))
+    kinds = set(sums.loc[(sums["size_bytes"] > 0).to_numpy(), "kind"].astype(str))
+    reason = "tools.memory_layers.points leaves {} out, or nothing was looked at then"
+    missing = [
+        Abstention(what=name, reason=reason.format(point))
+        for name, point in (("gradients", "backward"), ("states", "optimizer"))
+        if name not in kinds and point not in points
+    ]
+    if "activations" not in kinds:
+        why = "no saved tensor was seen: inference, tools.memory_layers.activations=false, or "
+        missing.append(Abstention(what="activations", reason=why + reason.format("forward")))
+    return tuple(missing)
+
+
+def _compared(
+    sums: pd.DataFrame, told: Expected, counters: Mapping[int, int], seen: Sequence[str]
+) -> pd.DataFrame:
     """Return one row per rank and quantity, with the parts of the difference."""
     most = sums.groupby(["rank", "kind"], observed=True)["size_bytes"].max()
     found = []
-    for name in QUANTITIES:
+    for name in seen:
         measured = {
             int(rank): int(most.get((rank, name), 0)) for rank in sorted(sums["rank"].unique())
         }
