@@ -90,16 +90,18 @@ def analyze(
         findings=tuple(_findings(modes, limits, hardware, config)),
         metrics=_metrics(fits),
         tables={
-            "fits": table(fits, title="Largest batch by mode", note=f"Peaks are the {source}."),
+            "fits": table(
+                fits, title="Largest batch by mode", note=f"Peaks are the {_SOURCES[source][1]}."
+            ),
             "lines": table(lines, title="Peak against batch, measured and extrapolated"),
         },
         charts=_charts(modes, lines),
-        abstentions=(*abstentions, *_uncertain(modes), *_no_card(modes)),
+        abstentions=(*abstentions, *_uncertain(modes), *_no_card(modes), *_between(source)),
     )
 
 
 def _peaks(results: Mapping[str, ByRun]) -> tuple[str, dict[str, float]]:
-    """Return the source that most runs have a peak from, and the peaks by run."""
+    """Return the analysis that most runs have a peak from, and the peaks by run."""
     found = {
         name: {
             run: each.metrics[metric].value
@@ -109,7 +111,7 @@ def _peaks(results: Mapping[str, ByRun]) -> tuple[str, dict[str, float]]:
         for name, (metric, _) in _SOURCES.items()
     }
     best = max(found, key=lambda name: len(found[name]))
-    return _SOURCES[best][1], found[best]
+    return best, found[best]
 
 
 def _modes(
@@ -290,6 +292,19 @@ def _uncertain(modes: list[Mode]) -> Iterator[Abstention]:
                 "evenly with the batch here"
             )
             yield Abstention(what=f"a line for {mode.name} that can be trusted", reason=reason)
+
+
+def _between(source: str) -> tuple[Abstention, ...]:
+    """Say what peaks lack that were not seen by an allocator's history."""
+    if source != "memory_model":
+        return ()
+    return (
+        Abstention(
+            what="the peak between the points of a step that were looked at",
+            reason="temporaries of operators are not in what is held there, so that the largest "
+            "batch may be smaller: +tool=memory_snapshot records the peak itself",
+        ),
+    )
 
 
 def _no_card(modes: list[Mode]) -> Iterator[Abstention]:

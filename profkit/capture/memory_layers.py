@@ -43,7 +43,8 @@ class Capture(Session):
     optimizer first steps; at the end of the step."""
 
     activations: bool = True
-    """List what autograd saves; off for programs that use torch.func, which forbids to look on."""
+    """List what autograd saves; off for programs that use torch.func, which forbids to look on.
+    Compiled code is compiled once more for it."""
 
     others: bool = True
     """Count tensors that are none of these, such as batches, as far as Python can see them."""
