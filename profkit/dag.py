@@ -220,6 +220,7 @@ class Dag:
             f"results/runs/{run.name}/analyze/{name}.json"
             for run in self.analysed(analysis, wildcards)
             for name in needs
+            if name in run.analyses
         ]
 
     def analysis_settings(self, analysis: str) -> PlanFunction:

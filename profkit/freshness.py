@@ -152,7 +152,11 @@ class Freshness:
             for reason in self.tables(run, tool)
         ]
         upstream += [
-            reason for run in runs for other in others for reason in self.analysis(run, other)
+            reason
+            for run in runs
+            for other in others
+            if other in run.analyses
+            for reason in self.analysis(run, other)
         ]
         upstream = list(dict.fromkeys(upstream))
         if not path.is_file():

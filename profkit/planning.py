@@ -167,7 +167,7 @@ def _analysis_plan(name: str, analysis: Analysis) -> AnalysisPlan:
     return AnalysisPlan(
         tables=analysis.tables,
         tables_by_tool=analysis.tables_by_tool,
-        results=analysis.results,
+        results=(*analysis.results, *analysis.results_if_there),
         of_the_run=analysis.of_the_run,
         code=fingerprint("profkit.analyze", registry.module_names("profkit.analyze")[name]),
     )
@@ -368,7 +368,15 @@ def _lacks(name: str, enabled: tuple[str, ...], chosen: Mapping[str, Any]) -> st
             return f"it reads the result of analysis {other!r}, which is about all runs"
         if lack := _lacks(other, enabled, chosen):
             return lack
-    return ""
+    return _lacks_all(analysis.results_if_there, enabled, chosen)
+
+
+def _lacks_all(others: tuple[str, ...], enabled: tuple[str, ...], chosen: Mapping[str, Any]) -> str:
+    """Return what is missing for any of the analyses `others` to run, or "" if one of them can."""
+    lacks = [_lacks(other, enabled, chosen) for other in others if other in chosen]
+    if not others or not all(lacks):
+        return ""
+    return lacks[0] if lacks else f"it reads the result of {' or '.join(others)}, none is chosen"
 
 
 def _later(override: str) -> bool:

@@ -248,6 +248,39 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
             ("stack", TEXT, "Frames of who allocated it, from the root."),
             ("line", TEXT, "The innermost frame that is the user's own Python."),
         ),
+        "layers": _table(
+            "What each module holds of each kind of memory at chosen instants, on this rank alone.",
+            *_WHERE,
+            ("step", SMALL, "Step; -1 before the first."),
+            (
+                "point",
+                TEXT,
+                (
+                    "set_up (before the first step), forward (before the backward pass), backward"
+                    " (before the optimizer's step) or optimizer (at the end of the step)."
+                ),
+            ),
+            ("time_ns", INT, "Instant, in unix ns."),
+            ("model", TEXT, "Outermost module, by its class; empty if it belongs to none."),
+            ("module", TEXT, "Path in the model, names joined by dots; empty for all of it."),
+            ("module_class", TEXT, "Class of the module."),
+            (
+                "kind",
+                TEXT,
+                (
+                    "parameters, gathered (whole ones that a shard is kept of besides), masters,"
+                    " gradients, states, buffers, buckets (for communication), activations (what"
+                    " autograd saves), kept (parts of storages that no tensor covers), other"
+                    " tensors, rest (of what CUDA's allocator has given out), cache (that it keeps"
+                    " for later)."
+                ),
+            ),
+            ("device", TEXT, "cpu, or type and index such as cuda:0."),
+            ("dtype", TEXT, "Type of an element, in the words of torch; empty if there is none."),
+            ("size_bytes", INT, "Bytes, each counted for the first that has it."),
+            ("tensors", INT, "Tensors that they belong to."),
+            ("elements", INT, "Of parameters: elements on all ranks together; else 0."),
+        ),
         "kernel_metrics": _table(
             "Hardware counters and what follows from them: one row per measured kernel and metric.",
             *_WHERE,

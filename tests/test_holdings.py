@@ -1,7 +1,11 @@
+import random
+
+import pytest
 import torch
 from torch import nn, optim
 
 from profkit.holdings import held
+from profkit.holdings.extents import Extents, dense
 
 
 def trained(model, optimizer):
@@ -44,3 +48,54 @@ def test_each_of_several_optimizers_counts():
     for each in optimizers:
         each.step()
     assert held(model, optimizers).sizes_bytes()["states"] == (9 + 6) * 4
+
+
+def test_every_byte_belongs_to_the_first_that_claims_it():
+    extents = Extents()
+    buffer = torch.zeros(12)
+    assert extents.claim(buffer[2:4]) == 2 * 4
+    assert extents.claim(buffer[6:8]) == 2 * 4
+    assert extents.claim(buffer[3:7]) == 2 * 4
+    assert extents.claim(buffer[2:8]) == 0
+    # Columns of a matrix reach from its first element to its last but two.
+    assert extents.claim(buffer.view(4, 3)[:, 0]) == (12 - 2 - 6) * 4
+    assert [rest for _, rest in extents.unclaimed()] == [2 * 4]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_claims_of_any_order_add_up_to_what_they_cover(seed):
+    draws = random.Random(seed)  # noqa: S311 - not for secrets
+    buffer, covered, extents = torch.zeros(200), set(), Extents()
+    for _ in range(60):
+        start = draws.randrange(200)
+        places = set(range(start, min(start + draws.randrange(1, 30), 200)))
+        new = len(places - covered)
+        covered |= places
+        assert extents.claim(buffer[start : max(places) + 1]) == 4 * new
+    (storage,) = extents.storages.values()
+    assert storage.covered_bytes == 4 * len(covered)
+
+
+def test_a_view_keeps_its_storage_unless_that_is_somebodys():
+    extents = Extents()
+    assert extents.claim(torch.zeros(100)[:1], whole=True) == 400
+    buffer = torch.zeros(100)
+    assert extents.claim(buffer[:50]) == 200
+    assert extents.claim(buffer[40:60], whole=True) == 40
+
+
+def test_sparse_tensors_are_their_parts_and_meta_tensors_none():
+    matrix = torch.eye(4)
+    parts = {
+        kind: sum(each.nbytes for each in dense(make(matrix))) for kind, make in SPARSE.items()
+    }
+    # Values of 4 bytes and indices of 8: two each; or five rows' ends and one column each.
+    assert parts == {"coo": 4 * 4 + 4 * 2 * 8, "csr": 4 * 4 + (5 + 4) * 8, "csc": 4 * 4 + 9 * 8}
+    assert list(dense(torch.empty(4, device="meta"))) == []
+
+
+SPARSE = {
+    "coo": torch.Tensor.to_sparse,
+    "csr": torch.Tensor.to_sparse_csr,
+    "csc": torch.Tensor.to_sparse_csc,
+}

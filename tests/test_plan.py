@@ -63,6 +63,16 @@ def test_analyses_without_a_table_are_left_out_with_a_note():
     assert any("operators is left out: no enabled tool makes" in note for note in plan.notes)
 
 
+def test_an_analysis_that_reads_what_is_there_needs_one_of_them():
+    plan = planned("tool=[torch_profiler]")
+    assert "memory_fit" not in plan.runs[0].comparisons
+    assert any("memory_fit is left out: no enabled tool makes" in note for note in plan.notes)
+    assert "memory_fit" in planned("tool=[memory_layers]").runs[0].comparisons
+    both = planned("tool=[memory_snapshot]", "analysis=[memory_peak,memory_fit]").runs[0]
+    assert "memory_fit" in both.comparisons
+    assert "memory_model" not in both.analyses
+
+
 def test_an_analysis_reads_tables_of_one_tool_so_that_clocks_agree():
     plan = planned("tool=[py_spy,torch_profiler]")
     run = plan.runs[0]

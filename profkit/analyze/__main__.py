@@ -79,6 +79,11 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
         found = _named(name, results)
         by_run = {path.resolve().parents[1].name: _read(path, result.read).result for path in found}
         inputs[name] = by_run if analysis.across else next(iter(by_run.values()))
+    for name in analysis.results_if_there:
+        there = [path for path in results if path.stem == name]
+        inputs[name] = {
+            path.resolve().parents[1].name: _read(path, result.read).result for path in there
+        }
     return inputs
 
 

@@ -23,6 +23,7 @@ ByRun = dict[str, Result]
 """Annotate a parameter of an analysis across runs with this to get the result of every run."""
 
 _CONFIG = "config"
+_IF_THERE = ByRun | None
 _OF_THE_RUN = {"hardware": Hardware, "behaviour": Behaviour}
 
 
@@ -51,6 +52,9 @@ class Analysis:
     config: type[Settings]
     """Its settings."""
 
+    results_if_there: tuple[str, ...] = field(default=(), kw_only=True)
+    """Other analyses whose result it reads where there is one; it needs one of them at least."""
+
     run: Callable[..., Result] = field(repr=False)
     """The function."""
 
@@ -70,7 +74,8 @@ def analysis(
 
     Across runs, tables have one more column, the Categorical ``run``, whose categories are the
     runs in the order of the selection, and `ByRun` stands for `Result`. What is of the run comes
-    as a dictionary by run.
+    as a dictionary by run. ``ByRun | None`` asks for the results that there are, which may be
+    those of no run: one analysis so annotated has to be there.
     """
 
     def register(function: Callable[..., Result]) -> Analysis:
@@ -84,6 +89,7 @@ def analysis(
             tables=tuple(name for name, kind in kinds.items() if kind is pd.DataFrame),
             tables_by_tool=tuple(name for name, kind in kinds.items() if kind == ByTool),
             results=tuple(name for name, kind in kinds.items() if kind in (Result, ByRun)),
+            results_if_there=tuple(name for name, kind in kinds.items() if kind == _IF_THERE),
             of_the_run=tuple(name for name in kinds if name in _OF_THE_RUN),
             config=_config(function, parameters),
             run=function,
@@ -101,7 +107,7 @@ def _check(function: Callable[..., Any], name: str, kind: object, across: str) -
             raise _error(function, f"parameter {name!r} must be a {wanted}")
         return
     results, called = (ByRun, "ByRun") if across else (Result, "Result")
-    if kind == results:
+    if kind == results or (across and kind == _IF_THERE):
         return
     if kind is not pd.DataFrame and kind != ByTool:
         raise _error(function, f"parameter {name!r} must be a pd.DataFrame, ByTool or {called}")

@@ -47,6 +47,15 @@ class ModelFamily(Settings):
         """
         return None
 
+    def activations(self, batch: int, precision: str) -> int | None:
+        """Return the bytes that autograd saves in one forward pass and its loss, or None.
+
+        Of `batch` samples, run eagerly; parameters do not count, what two operators save of one
+        tensor counts once. None where no closed form is known. Needs no torch, as above.
+        """
+        del batch, precision
+        return None
+
     def check(self) -> str:
         """Return why it cannot be built here, or ""; asked when a plan is made."""
         return ""

@@ -1,0 +1,316 @@
+"""Memory fit: the largest batch of each way to shard that fits a card, from a sweep."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from profkit.analyze._lines import LEAST_POINTS, Line, largest_below, through
+from profkit.analyze.base import Behaviour, ByRun, analysis
+from profkit.hardware import Hardware
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.settings import Settings
+from profkit.wording import size
+
+_SOURCES = {
+    "memory_peak": ("peak_bytes", "peak of the allocator's history"),
+    "memory_model": ("held_bytes", "most held at the points of a step that were looked at"),
+}
+_CURVED_SHARE = 0.05
+_FAR = 4
+_LOG_FROM = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/memory_fit.yaml``."""
+
+    card_bytes: int = 0
+    """Memory of the card that batches shall fit; 0 takes that of ``hardware``."""
+
+    usable_share: float = 0.9
+    """Share of it for tensors; contexts of CUDA and NCCL and fragmentation take the rest."""
+
+    confidence: float = 0.95
+    """How often the peak of one more run lies in the interval that is shown."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mode:
+    """Runs that differ in the batch alone, and the line through their peaks."""
+
+    name: str
+    batches: tuple[int, ...]
+    peaks_bytes: tuple[float, ...]
+    line: Line
+    card_bytes: int
+
+    def largest(self, limit: float, confidence: float) -> tuple[int, int, int]:
+        """Return the largest batch that fits, and those of the ends of the interval; -1: unknown.
+
+        The first end is the batch that fits even if the peak is at the upper end.
+        """
+        expected = largest_below(self.line, limit)
+        if math.isnan(self.line.error):
+            return expected, -1, -1
+        surely = largest_below(self.line, limit, confidence)
+        perhaps = largest_below(self.line, limit, confidence, side=-1)
+        return expected, surely, perhaps
+
+
+@analysis(title="Batches that fit", across="runs")
+def analyze(
+    memory_peak: ByRun | None,
+    memory_model: ByRun | None,
+    behaviour: dict[str, Behaviour],
+    hardware: dict[str, Hardware],
+    config: Config,
+) -> Result:
+    """Extrapolate the peak of memory to the batch that just fits a card, for each way to shard.
+
+    Peaks of runs that differ in nothing but the batch lie on a line: what does not depend on the
+    batch, and bytes per sample. The interval is that of a prediction from three batches or more
+    (Student's t); it knows nothing of kernels or buckets that other sizes choose.
+    """
+    results = {"memory_peak": memory_peak or {}, "memory_model": memory_model or {}}
+    source, peaks = _peaks(results)
+    if not peaks:
+        return Result.abstain("the largest batch that fits", "no run has a peak of memory")
+    modes, abstentions = _modes(peaks, behaviour, hardware, config)
+    if not modes:
+        return Result(abstentions=tuple(abstentions))
+    limits = {each.name: each.card_bytes * config.usable_share for each in modes}
+    fits = pd.DataFrame([_fit(each, limits[each.name], config) for each in modes])
+    lines = _drawn(modes, limits, config)
+    return Result(
+        findings=tuple(_findings(modes, limits, hardware, config)),
+        metrics=_metrics(fits),
+        tables={
+            "fits": table(
+                fits, title="Largest batch by mode", note=f"Peaks are the {_SOURCES[source][1]}."
+            ),
+            "lines": table(lines, title="Peak against batch, measured and extrapolated"),
+        },
+        charts=_charts(modes, lines),
+        abstentions=(*abstentions, *_uncertain(modes), *_no_card(modes), *_between(source)),
+    )
+
+
+def _peaks(results: Mapping[str, ByRun]) -> tuple[str, dict[str, float]]:
+    """Return the analysis that most runs have a peak from, and the peaks by run."""
+    found = {
+        name: {
+            run: each.metrics[metric].value
+            for run, each in results[name].items()
+            if metric in each.metrics
+        }
+        for name, (metric, _) in _SOURCES.items()
+    }
+    best = max(found, key=lambda name: len(found[name]))
+    return best, found[best]
+
+
+def _modes(
+    peaks: Mapping[str, float],
+    behaviour: Mapping[str, Behaviour],
+    hardware: Mapping[str, Hardware],
+    config: Config,
+) -> tuple[list[Mode], list[Abstention]]:
+    """Return the lines of the modes with two batches, and why others have none."""
+    groups: dict[str, list[str]] = {}
+    for run in peaks:
+        same = {key: value for key, value in behaviour[run].items() if key != "batch"}
+        groups.setdefault(json.dumps(same, sort_keys=True, default=str), []).append(run)
+    names = _names([behaviour[runs[0]] for runs in groups.values()])
+    modes, missing = [], []
+    for name, runs in zip(names, groups.values(), strict=True):
+        ordered = sorted(runs, key=lambda run: int(behaviour[run].get("batch", 0)))
+        batches = tuple(int(behaviour[run].get("batch", 0)) for run in ordered)
+        if len(set(batches)) < LEAST_POINTS:
+            reason = f"{batches[0]} is its only batch: a line needs two (batch=1,2,4)"
+            missing.append(Abstention(what=f"the largest batch of {name}", reason=reason))
+            continue
+        heights = tuple(peaks[run] for run in ordered)
+        line = through(batches, heights)
+        if line.slope <= 0:
+            reason = "its peak does not grow with the batch: something else fills the memory"
+            missing.append(Abstention(what=f"the largest batch of {name}", reason=reason))
+            continue
+        card = config.card_bytes or hardware[ordered[0]].memory_bytes
+        modes.append(
+            Mode(name=name, batches=batches, peaks_bytes=heights, line=line, card_bytes=card)
+        )
+    return modes, missing
+
+
+def _names(behaviours: list[Behaviour]) -> list[str]:
+    """Return a short name for each mode: how it shards, and what else tells it from others."""
+    words = [_sharding(each) for each in behaviours]
+    for key in ("model", "workload", "precision", "compile", "world_size", "grad_accumulation"):
+        values = [_word(each.get(key)) for each in behaviours]
+        if len(set(values)) > 1:
+            words = [f"{name} {key}={value}" for name, value in zip(words, values, strict=True)]
+    twice = {name for name in words if words.count(name) > 1}
+    return [f"{name} ({number})" if name in twice else name for number, name in enumerate(words, 1)]
+
+
+def _sharding(behaviour: Behaviour) -> str:
+    zero = dict(behaviour.get("zero") or {})
+    name = str(zero.get("name", "as the program shards"))
+    backend = str(zero.get("backend", "")) if zero.get("stage") else ""
+    offload = str(zero.get("offload", "none"))
+    return " ".join(each for each in (name, backend, "" if offload == "none" else offload) if each)
+
+
+def _word(value: Any) -> str:
+    return str(value.get("name", "")) if isinstance(value, dict) else str(value)
+
+
+def _fit(mode: Mode, limit: float, config: Config) -> dict[str, str | int | float]:
+    expected, surely, perhaps = mode.largest(limit, config.confidence) if limit else (-1, -1, -1)
+    return {
+        "mode": mode.name,
+        "largest_batch": math.nan if expected < 0 else expected,
+        "surely_batch": math.nan if surely < 0 else surely,
+        "perhaps_batch": math.nan if perhaps < 0 else perhaps,
+        "limit_bytes": limit or math.nan,
+        "fixed_bytes": mode.line.intercept,
+        "per_sample_bytes": mode.line.slope,
+        "measured_batches": ", ".join(map(str, mode.batches)),
+        "off_the_line_share": mode.line.worst_share,
+    }
+
+
+def _drawn(modes: list[Mode], limits: Mapping[str, float], config: Config) -> pd.DataFrame:
+    """Return what the chart shows: peaks, lines with their intervals, and the card's limit."""
+    rows: list[dict[str, str | float]] = []
+    for mode in modes:
+        limit = limits[mode.name]
+        last = max(*mode.batches, largest_below(mode.line, limit) if limit else 0)
+        points = zip(mode.batches, mode.peaks_bytes, strict=True)
+        rows += [{"series": mode.name, "batch": x, "peak_bytes": y} for x, y in points]
+        for place in np.geomspace(min(mode.batches), last, 30):
+            at, margin = mode.line.at(place), mode.line.margin(place, config.confidence)
+            shown = {f"{mode.name}, line": at}
+            if not math.isnan(margin):
+                shown |= {f"{mode.name}, at most": at + margin}
+            rows += [
+                {"series": name, "batch": float(place), "peak_bytes": height}
+                for name, height in shown.items()
+            ]
+    drawn = pd.DataFrame(rows)
+    ends = drawn["batch"].min(), drawn["batch"].max()
+    cards = [
+        {"series": f"limit of {size(limit)}", "batch": end, "peak_bytes": limit}
+        for limit in sorted(set(limits.values()) - {0.0})
+        for end in ends
+    ]
+    return pd.concat([drawn, pd.DataFrame(cards)], ignore_index=True)
+
+
+def _charts(modes: list[Mode], lines: pd.DataFrame) -> tuple[Chart, ...]:
+    measured = {each.name for each in modes}
+    others = tuple(name for name in dict.fromkeys(lines["series"]) if name not in measured)
+    is_wide = lines["batch"].max() > _LOG_FROM * lines["batch"].min()
+    charts = [
+        Chart(
+            kind="scatter",
+            title="Peak against batch, with the line of each mode and the card's limit",
+            table="lines",
+            x="batch",
+            y=("peak_bytes",),
+            color="series",
+            log=("x", "y") if is_wide else (),
+            lines=others,
+        )
+    ]
+    if any(each.card_bytes for each in modes):
+        frontier = Chart(
+            kind="bar",
+            title="Largest batch that fits by mode",
+            table="fits",
+            x="mode",
+            y=("largest_batch",),
+        )
+        charts.append(frontier)
+    return tuple(charts)
+
+
+def _metrics(fits: pd.DataFrame) -> dict[str, Metric]:
+    known = fits[fits["largest_batch"].notna().to_numpy()]
+    if known.empty:
+        return {}
+    return {
+        "largest_batch": Metric(
+            value=int(known["largest_batch"].max()),
+            unit="count",
+            title="Largest batch that fits the card, of the mode with the largest",
+            better="higher",
+        )
+    }
+
+
+def _findings(
+    modes: list[Mode],
+    limits: Mapping[str, float],
+    hardware: Mapping[str, Hardware],
+    config: Config,
+) -> Iterator[Finding]:
+    names = {each.name for each in hardware.values()}
+    card = names.pop() if len(names) == 1 and not config.card_bytes else "the card"
+    for mode in modes:
+        if not (limit := limits[mode.name]):
+            continue
+        expected, surely, perhaps = mode.largest(limit, config.confidence)
+        known = f" ({config.confidence:.0%}: {surely} to {perhaps})" if surely >= 0 else ""
+        far = expected > _FAR * max(mode.batches)
+        yield Finding(
+            severity=Severity.WARN if expected < max(mode.batches) else Severity.INFO,
+            message=f"{mode.name}: the largest batch for {size(limit)} of {card} is {expected}"
+            f"{known}, by {size(mode.line.slope)} per sample and {size(mode.line.intercept)} "
+            f"without any{', far beyond what was measured' if far else ''}.",
+            metric="memory_fit.largest_batch",
+            value=expected,
+            unit="count",
+            evidence={"mode": mode.name, "measured": ", ".join(map(str, mode.batches))},
+            advice=f"Measure a batch near {expected} to be sure." if far else "",
+        )
+
+
+def _uncertain(modes: list[Mode]) -> Iterator[Abstention]:
+    for mode in modes:
+        if math.isnan(mode.line.error):
+            reason = "two batches lie on a line whatever happens; a third shows how far off one is"
+            yield Abstention(what=f"how sure the largest batch of {mode.name} is", reason=reason)
+        if mode.line.worst_share > _CURVED_SHARE:
+            reason = (
+                f"a peak lies {mode.line.worst_share:.0%} off the line: memory does not grow "
+                "evenly with the batch here"
+            )
+            yield Abstention(what=f"a line for {mode.name} that can be trusted", reason=reason)
+
+
+def _between(source: str) -> tuple[Abstention, ...]:
+    """Say what peaks lack that were not seen by an allocator's history."""
+    if source != "memory_model":
+        return ()
+    return (
+        Abstention(
+            what="the peak between the points of a step that were looked at",
+            reason="temporaries of operators are not in what is held there, so that the largest "
+            "batch may be smaller: +tool=memory_snapshot records the peak itself",
+        ),
+    )
+
+
+def _no_card(modes: list[Mode]) -> Iterator[Abstention]:
+    if names := [each.name for each in modes if not each.card_bytes]:
+        yield Abstention(
+            what=f"the largest batch of {', '.join(names)}",
+            reason="the memory of the card is not known: choose one, such as hardware=h100_sxm, or"
+            " set analyses.memory_fit.card_bytes",
+        )

@@ -1,0 +1,235 @@
+"""memory_layers: what each layer holds, by category, at chosen points of chosen steps."""
+
+import functools
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import NonNegativeInt
+
+from profkit.capture.base import Rank, Recorder, Session
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from profkit.holdings.pieces import Named
+
+Point = Literal["set_up", "forward", "backward", "optimizer"]
+
+SCHEMA_VERSION = 1
+_SUFFIX = ".layers.json"
+_ENGINE_STEP = "_take_model_step"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Capture(Session):
+    """Count parameters, gradients, optimizer states, masters, activations and the rest.
+
+    Bytes are those that this rank has: shards, not what they are shards of, and what several
+    tensors share counts once. Activations are what autograd saves, whichever module saves it.
+    """
+
+    outputs: ClassVar = (f"*{_SUFFIX}",)
+
+    steps: tuple[NonNegativeInt, ...] = (0, 2)
+    """Steps that are looked at; optimizers make their states in the first. Each costs time."""
+
+    points: tuple[Point, ...] = ("set_up", "forward", "backward", "optimizer")
+    """When: before the first step; before the backward pass that most is saved for; before the
+    optimizer first steps; at the end of the step."""
+
+    activations: bool = True
+    """List what autograd saves; off for programs that use torch.func, which forbids to look on.
+    Compiled code is compiled once more for it."""
+
+    others: bool = True
+    """Count tensors that are none of these, such as batches, as far as Python can see them."""
+
+    def check(self, steps: int) -> str:
+        """See `Tool.check`."""
+        if "set_up" in self.points or any(each < steps for each in self.steps):
+            return ""
+        return f"steps={list(self.steps)} are all beyond the end: the workload runs {steps} steps"
+
+    @contextmanager
+    def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:
+        """See `Session.record`."""
+        recording = _Recording(self)
+        try:
+            with recording.watching():
+                yield recording
+        finally:
+            recording.end()
+            document = {"schema_version": SCHEMA_VERSION, "label": rank.label, "rank": rank.rank}
+            text = json.dumps({**document, **recording.written()}, separators=(",", ":"))
+            (out / f"{rank.label}{_SUFFIX}").write_text(text + "\n", encoding="utf-8")
+
+
+class _Recording:
+    """Takes an account at each point that was asked for."""
+
+    def __init__(self, settings: Capture) -> None:
+        from profkit.capture._living import Living
+        from profkit.capture._saved_tensors import SavedTensors
+
+        self.settings = settings
+        self.living = Living()
+        self.saved = SavedTensors()
+        self.step_index = 0
+        self.open = ExitStack()
+        self.is_looking = False
+        self.most_saved = -1
+        self.states: dict[tuple[int, str], dict[str, Any]] = {}
+        self.classes: dict[str, dict[str, str]] = {}
+
+    def begin(self) -> None:
+        """See `Recorder.begin`."""
+        self.take("set_up", step=-1)
+        self._enter()
+
+    def step(self) -> None:
+        """See `Recorder.step`."""
+        if self.is_looking:
+            self.take("optimizer")
+            self.end()
+        self.step_index += 1
+        self._enter()
+
+    def end(self) -> None:
+        """Look at this step no longer."""
+        self.is_looking = False
+        self.open.close()
+
+    def _enter(self) -> None:
+        if self.step_index not in self.settings.steps:
+            return
+        self.is_looking, self.most_saved = True, -1
+        if self.settings.activations:
+            self.open.enter_context(self.saved.hooks())
+        self.living.look()
+        self.living.forget()
+        for model in list(self.living.models):
+            if hasattr(model, _ENGINE_STEP):
+                self._listen_to_engine(model)
+
+    def take(self, point: Point, step: int | None = None) -> None:
+        """Take an account of now, if `point` is one of those that were asked for."""
+        from profkit.capture import _accounts
+
+        if point not in self.settings.points:
+            return
+        begun = time.time_ns()
+        account, places = _accounts.taken(self.living, self.saved, others=self.settings.others)
+        at = self.step_index if step is None else step
+        self.states[at, point] = {
+            "step": at,
+            "point": point,
+            "time_ns": begun,
+            "took_ns": time.time_ns() - begun,
+            "rows": account.written(),
+        }
+        self._name_classes(places)
+
+    def _name_classes(self, places: "Named") -> None:
+        from profkit.holdings.pieces import unwrapped
+
+        for name, model in self.living.named_models().items():
+            known = self.classes.setdefault(name, {})
+            for module in unwrapped(model).modules():
+                if place := places.modules.get(id(module)):
+                    known[place.path] = type(module).__name__
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Hear of forward and backward passes and of optimizers while this is open.
+
+        The hooks stay for the whole run: code that was compiled without them would be compiled
+        again.
+        """
+        import torch
+        from torch.nn.modules import module as modules
+        from torch.optim import optimizer as optimizers
+
+        backward = torch.autograd.backward
+        with ExitStack() as hooks:
+            before = modules.register_module_forward_pre_hook(self._before_forward)
+            hooks.callback(before.remove)
+            after = modules.register_module_forward_hook(self._after_forward, always_call=True)
+            hooks.callback(after.remove)
+            stepping = optimizers.register_optimizer_step_pre_hook(self._before_optimizer)
+            hooks.callback(stepping.remove)
+            torch.autograd.backward = self._before_backward(backward)
+            hooks.callback(setattr, torch.autograd, "backward", backward)
+            yield
+
+    def _before_forward(self, module: "nn.Module", args: object) -> None:
+        import torch
+
+        del args
+        # Constant while torch.compile looks: what it compiles counts as a part of its caller.
+        if torch.compiler.is_compiling() or not self.is_looking:
+            return
+        if self.saved.is_outside():
+            self.living.meet(module)
+        self.saved.enter(module)
+
+    def _after_forward(self, module: "nn.Module", args: object, output: object) -> None:
+        import torch
+
+        del args, output
+        if torch.compiler.is_compiling() or not self.is_looking:
+            return
+        self.saved.leave(module)
+        if self.saved.is_outside() and not torch.is_grad_enabled():
+            self._forward_ended()
+
+    def _before_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            self._forward_ended()
+            return original(*args, **kwargs)
+
+        return backward
+
+    def _forward_ended(self) -> None:
+        """Take the account of the forward pass, unless more was saved in an earlier one."""
+        if not self.is_looking:
+            return
+        size = self.saved.size_bytes()
+        if size > self.most_saved:
+            self.most_saved = size
+            self.take("forward")
+
+    def _before_optimizer(self, optimizer: Any, args: object, kwargs: object) -> None:
+        del args, kwargs
+        import torch
+
+        if torch.compiler.is_compiling() or not self.is_looking:
+            return
+        self.living.optimizers.add(optimizer)
+        self._backward_ended()
+
+    def _backward_ended(self) -> None:
+        if (self.step_index, "backward") not in self.states:
+            self.take("backward")
+
+    def _listen_to_engine(self, engine: Any) -> None:
+        """Hear of DeepSpeed's step as it begins, when it has not touched the gradients yet."""
+        original = getattr(engine, _ENGINE_STEP)
+
+        def stepped(*args: Any, **kwargs: Any) -> Any:
+            self._backward_ended()
+            return original(*args, **kwargs)
+
+        # On this engine alone, so that whoever else wraps the method of the class can undo it.
+        vars(engine)[_ENGINE_STEP] = stepped
+        self.open.callback(vars(engine).pop, _ENGINE_STEP)
+
+    def written(self) -> dict[str, Any]:
+        """Return what there is, for a JSON file."""
+        states = sorted(self.states.values(), key=lambda each: each["time_ns"])
+        return {"models": self.classes, "states": states}

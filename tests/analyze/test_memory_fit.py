@@ -1,0 +1,144 @@
+"""memory_fit: lines, their intervals and what they are not used for."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from profkit.analyze import memory_fit
+from profkit.analyze._lines import largest_below, through
+from profkit.hardware import Hardware
+from profkit.result import Metric, Result
+
+GIB = 2**30
+
+
+def result(metric, value):
+    return Result(metrics={metric: Metric(value=value, unit="bytes", title="x")})
+
+
+def asked(batch, zero="none", stage=0, **other):
+    sharding = {"name": zero, "stage": stage, "backend": "torch", "offload": "none"}
+    return {"batch": batch, "zero": sharding, "precision": "fp32", **other}
+
+
+def fitted(peaks, card=10 * GIB, metric="peak_bytes", **settings):
+    """Return the analysis of runs with these behaviours and peaks."""
+    runs = {f"run{number}": each for number, each in enumerate(peaks)}
+    results = {run: result(metric, peak) for run, (_, peak) in runs.items()}
+    is_peak = metric == "peak_bytes"
+    return memory_fit.analyze.run(
+        memory_peak=results if is_peak else {},
+        memory_model={} if is_peak else results,
+        behaviour={run: behaviour for run, (behaviour, _) in runs.items()},
+        hardware={run: Hardware(name="card", memory_bytes=card) for run in runs},
+        config=memory_fit.Config(usable_share=1.0, **settings),
+    )
+
+
+def rows(found, name="fits"):
+    table = found.tables[name]
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+@pytest.mark.parametrize("metric", ["peak_bytes", "held_bytes"])
+def test_two_batches_give_a_line_but_no_interval(metric):
+    peaks = [(asked(batch), GIB + batch * GIB // 4) for batch in (2, 4)]
+    found = fitted(peaks, metric=metric)
+    (row,) = rows(found)
+    # 1 GiB and a quarter for each sample: 36 samples fit 10 GiB.
+    assert (row["largest_batch"], row["surely_batch"]) == (36, None)
+    assert (row["fixed_bytes"], row["per_sample_bytes"]) == (pytest.approx(GIB), GIB / 4)
+    assert "two batches lie on a line" in found.abstentions[0].reason
+    assert found.findings[0].value == 36
+    is_held = any("temporaries" in each.reason for each in found.abstentions)
+    assert is_held is (metric == "held_bytes")
+    assert "far beyond what was measured" in found.findings[0].message
+
+
+def test_the_interval_is_that_of_a_prediction():
+    batches = np.array([1, 2, 4, 8])
+    peaks = GIB + batches * GIB / 4 + np.array([9, -8, 7, -5]) * 2**20
+    line = through(batches, peaks)
+    fit = stats.linregress(batches, peaks)
+    assert (line.slope, line.intercept) == pytest.approx((fit.slope, fit.intercept))
+    # The standard error of a prediction from the errors that scipy states of both parameters.
+    place = 30
+    error = np.hypot(
+        np.hypot(fit.intercept_stderr, 0),
+        np.sqrt(max(fit.stderr**2 * (place**2 - 2 * place * batches.mean()), 0)),
+    )
+    residual = fit.stderr * np.sqrt(((batches - batches.mean()) ** 2).sum())
+    expected = stats.t.ppf(0.975, 2) * np.hypot(error, residual)
+    assert line.margin(place, 0.95) == pytest.approx(expected)
+    (row,) = rows(fitted([(asked(int(b)), p) for b, p in zip(batches, peaks, strict=True)]))
+    limit = 10 * GIB
+    assert line.at(row["largest_batch"]) <= limit < line.at(row["largest_batch"] + 1)
+    surely, perhaps = row["surely_batch"], row["perhaps_batch"]
+    assert surely < row["largest_batch"] < perhaps
+    assert line.at(surely) + line.margin(surely, 0.95) <= limit
+    assert line.at(surely + 1) + line.margin(surely + 1, 0.95) > limit
+
+
+def test_each_way_to_shard_has_a_line_and_a_place_on_the_frontier():
+    peaks = []
+    for batch in (1, 2, 4):
+        peaks.append((asked(batch), 4 * GIB + batch * GIB))
+        peaks.append((asked(batch, "zero3", 3), GIB + batch * GIB))
+    found = fitted(peaks)
+    assert {row["mode"]: row["largest_batch"] for row in rows(found)} == {
+        "none": 6,
+        "zero3 torch": 9,
+    }
+    scatter, frontier = found.charts
+    assert (scatter.kind, frontier.y) == ("scatter", ("largest_batch",))
+    series = {row["series"] for row in rows(found, "lines")}
+    assert {"none", "none, line", "none, at most", "limit of 10 GiB"} <= series
+    assert set(scatter.lines) == series - {"none", "zero3 torch"}
+
+
+def test_runs_that_differ_in_more_than_the_batch_make_no_line():
+    found = fitted([(asked(1), GIB), (asked(2, precision="bf16"), GIB)])
+    assert not found.tables
+    whats = [each.what for each in found.abstentions]
+    assert whats == [
+        "the largest batch of none precision=fp32",
+        "the largest batch of none precision=bf16",
+    ]
+
+
+def test_a_peak_that_does_not_grow_is_not_extrapolated():
+    found = fitted([(asked(1), GIB), (asked(2), GIB)])
+    assert "does not grow with the batch" in found.abstentions[0].reason
+    assert not found.findings
+
+
+def test_without_a_card_there_are_lines_but_no_batch():
+    found = fitted([(asked(1), GIB), (asked(2), 2 * GIB)], card=0)
+    assert rows(found)[0]["largest_batch"] is None
+    assert any("memory of the card is not known" in each.reason for each in found.abstentions)
+    assert not found.findings
+    assert [chart.kind for chart in found.charts] == ["scatter"]
+
+
+def test_the_card_can_be_set_and_may_be_too_small():
+    found = fitted([(asked(1), GIB), (asked(2), 2 * GIB)], card_bytes=GIB // 2)
+    assert rows(found)[0]["largest_batch"] == 0
+    assert found.findings[0].severity == "warn"
+
+
+def test_a_bend_is_told():
+    peaks = [(asked(batch), GIB * batch**2) for batch in (1, 2, 4, 8)]
+    found = fitted(peaks)
+    assert any("off the line" in each.reason for each in found.abstentions)
+
+
+def test_the_largest_place_below_a_limit_is_exact():
+    line = through([1, 2], [3, 5])
+    assert [largest_below(line, limit) for limit in (1, 2.9, 3, 4.9, 5, 2001)] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        1000,
+    ]

@@ -1,0 +1,104 @@
+"""memory_model: measured beside the closed form, and the difference by name."""
+
+import pytest
+
+from profkit import schema
+from profkit.analyze import memory_model
+from profkit.workloads.models.gpt import Model
+
+GPT = {"name": "t", "family": "gpt", "vocabulary": 64, "context": 8, "layers": 2, "width": 16}
+COUNT = Model(vocabulary=64, context=8, layers=2, width=16).parameters()
+
+
+def asked(stage=0, backend="torch", **other):
+    zero = {"name": "z", "stage": stage, "backend": backend, "offload": "none"}
+    train = {"name": "train"}
+    return {"workload": train, "model": GPT, "zero": zero, "world_size": 2, "batch": 2, **other}
+
+
+def row(kind, size, rank=0, point="backward", **other):
+    where = {"rank": rank, "repeat": 0, "step": 2, "point": point, "model": "Gpt"}
+    return {**where, "kind": kind, "size_bytes": size, "device": "cpu", "tensors": 1, **other}
+
+
+def found(rows, behaviour):
+    layers = schema.frame("layers", rows)
+    return memory_model.analyze.run(
+        layers=layers, behaviour=behaviour, config=memory_model.Config()
+    )
+
+
+def table(result, name="compared"):
+    rows = result.tables[name]
+    return [dict(zip(rows.columns, each, strict=True)) for each in rows.rows]
+
+
+def test_the_difference_is_uneven_shares_counters_and_padding():
+    half = 4 * COUNT
+    rows = []
+    for rank, more in ((0, 100), (1, -100)):
+        rows.append(row("parameters", 4 * COUNT, rank))
+        rows.append(row("gradients", 4 * COUNT + 32, rank))
+        rows.append(row("states", half + more + 24, rank, tensors=18))
+    result = found(rows, asked(stage=1))
+    states = [each for each in table(result) if each["quantity"] == "states"]
+    assert [each["closed_form_bytes"] for each in states] == [half, half]
+    assert [each["difference_bytes"] for each in states] == [124, -76]
+    assert [each["uneven_bytes"] for each in states] == [100, -100]
+    # 18 tensors are two moments and a counter of 4 bytes for each of 6.
+    assert [each["counters_bytes"] for each in states] == [24, 24]
+    assert [each["padding_bytes"] for each in states] == [0, 0]
+    gradients = next(each for each in table(result) if each["quantity"] == "gradients")
+    assert gradients["padding_bytes"] == 32
+    assert any("within 2% of the closed form" in each.message for each in result.findings)
+
+
+def test_what_is_far_off_is_a_warning_that_names_it():
+    rows = [row("parameters", 4 * COUNT), row("gradients", 8 * COUNT), row("states", 8 * COUNT)]
+    result = found(rows, asked(world_size=1))
+    (_, finding) = result.findings
+    assert finding.severity == "warn"
+    assert finding.message.startswith("Gradients differ by +100.0%")
+
+
+def test_the_most_of_any_instant_counts_and_the_cache_does_not():
+    rows = [
+        row("parameters", 100, point="set_up"),
+        row("activations", 50, point="forward"),
+        row("parameters", 100, point="forward"),
+        row("cache", 1000, point="set_up"),
+    ]
+    result = found(rows, asked())
+    assert result.metrics["held_bytes"].value == 150
+    assert result.metrics["held_bytes"].by_repeat == {0: 150}
+    assert [each["kind"] for each in table(result, "beyond")] == ["cache"]
+    layout = {each["path"]: each["size_bytes"] for each in table(result, "layout")}
+    assert layout == {"parameters;Gpt": 100, "activations;Gpt": 50}
+
+
+def test_what_nobody_looked_for_is_an_abstention_and_no_zero():
+    result = found([row("parameters", 4 * COUNT, point="set_up")], asked())
+    assert {each["quantity"] for each in table(result)} == {"parameters", "masters"}
+    whats = {each.what for each in result.abstentions}
+    assert {"gradients", "states", "activations"} <= whats
+
+
+def test_scripts_have_no_closed_form():
+    result = found([row("parameters", 100)], asked(workload={"name": "script"}))
+    assert result.abstentions[0].what == "the closed form of memory"
+    assert table(result)[0]["closed_form_bytes"] is None
+    assert len(result.findings) == 1
+
+
+@pytest.mark.parametrize("other", [{"precision": "bf16"}, {"compile": "default"}])
+def test_activations_without_a_closed_form_are_an_abstention(other):
+    result = found([row("parameters", 4 * COUNT)], asked(**other))
+    assert "the closed form of activations" in [each.what for each in result.abstentions]
+
+
+def test_a_model_that_cannot_tell_its_size_is_counted():
+    hf = {"name": "hf", "family": "hf", "layers": 1, "vocabulary": 64, "context": 8, "width": 16}
+    result = found([row("parameters", 400, elements=100)], asked(model={**hf, "hidden": 24}))
+    closed = table(result)[0]["closed_form_bytes"]
+    known = [each for each in result.abstentions if each.what == "the closed form of memory"]
+    assert closed == 400 or known
