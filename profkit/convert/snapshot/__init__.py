@@ -43,7 +43,8 @@ class Snapshot:
 
 def read(path: Path) -> Snapshot:
     """Read the snapshot at `path`; raises `InputError` if it is damaged or something else."""
-    return opened(path, pickles.load(path))
+    with pickles.uncollected():
+        return opened(path, pickles.load(path))
 
 
 def opened(path: Path, content: Any) -> Snapshot:
@@ -89,7 +90,6 @@ def _devices(
         if not trace and index not in indices:
             continue
         history = events(index, trace, stacks)
-        trace.clear()
         yield Device(
             name=f"{kind}:{index}",
             events=history,
