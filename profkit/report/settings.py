@@ -28,6 +28,7 @@ def _topics() -> dict[str, Topic]:
                 "memory_peak",
                 "memory_layers",
                 "memory_model",
+                "memory_lines",
                 "memory_over_steps",
                 "fragmentation",
             ),
