@@ -23,7 +23,7 @@ _COLUMNS = {
     "allocated_bytes": "allocated_bytes.all.allocated",
     "freed_bytes": "allocated_bytes.all.freed",
 }
-_NAMING = "tools.memlab.functions=['my_package.model:Block.forward', '__main__:train_step']"
+_NAMING = "tools.memlab.functions=[my_package.model:Block.forward,__main__:train_step]"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,6 +12,7 @@ from profkit.convert.snapshot.stacks import Stacks
 from profkit.convert.snapshot.state import Segment, live_sizes, segments
 from profkit.errors import InputError
 
+_WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError)
 _HINT = "give the pickle that torch.cuda.memory._dump_snapshot wrote"
 
 
@@ -63,7 +64,8 @@ def opened(path: Path, content: Any) -> Snapshot:
         ranges = Ranges.of(document.get("external_annotations") or [])
         kind = str(document.get("profkit_device", "cuda"))
         devices = list(_devices(kind, found, traces, ranges, stacks))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
+    # RecursionError: lists in lists without end where a name should be.
+    except (*_WRONG, RecursionError) as error:
         said = f"{type(error).__name__}: {str(error)[:200]}"
         raise InputError(f"{path}: not a memory snapshot: {said}", hint=_HINT) from None
     entries = int(document.get("profkit_max_entries", 0))
