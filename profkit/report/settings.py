@@ -26,7 +26,6 @@ def _topics() -> dict[str, Topic]:
             title="Memory",
             analyses=(
                 "memory_peak",
-                "memory_layers",
                 "memory_model",
                 "memory_lines",
                 "memory_over_steps",

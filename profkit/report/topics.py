@@ -10,7 +10,7 @@ from profkit.report.place import Place
 from profkit.report.settings import Settings, Topic
 
 _RANK = re.compile(r"rank(\d+)_dp\d+_tp\d+_pp\d+")
-_REPEAT = re.compile(r"(?:^|\.)rep(\d+)\.")
+_REPEAT = re.compile(r"\.rep(\d+)[./]")
 
 
 def arranged(
@@ -40,13 +40,10 @@ def _opened(place: Place, topic: Topic, most: int) -> Iterator[view.RankFiles]:
             rank = _RANK.search(file.path)
             if rank is None or not file.path.startswith(f"convert/{tool}/"):
                 continue
-            name = PurePosixPath(file.path).name
-            repeat = _REPEAT.search(name)
-            key = (int(rank[1]), int(repeat[1]) if repeat else -1, rank[0])
+            repeat = _REPEAT.search(file.path)
+            key = (int(rank[1]), int(repeat[1]) if repeat else 0, rank[0])
             # The rank, the repeat and what an imported file was called are said beside it.
-            short = name[repeat.end() :] if repeat else name
-            link = view.Link(text=short, href=place.link(file.path).href)
-            grouped[key].append(link)
+            short = file.path[repeat.end() :] if repeat else PurePosixPath(file.path).name
+            grouped[key].append(view.Link(text=short, href=place.link(file.path).href))
     for (_, number, label), links in sorted(grouped.items()):
-        shown = None if number < 0 else number
-        yield view.RankFiles(rank=label, repeat=shown, links=tuple(links[:most]))
+        yield view.RankFiles(rank=label, repeat=number, links=tuple(links[:most]))

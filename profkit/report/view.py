@@ -182,10 +182,10 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RankFiles:
-    """What people open of one rank and repeat; the repeat is None for a file of all of them."""
+    """What people open of one rank and repeat."""
 
     rank: str
-    repeat: int | None
+    repeat: int
     links: tuple[Link, ...]
 
 

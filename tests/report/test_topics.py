@@ -55,22 +55,27 @@ def test_what_each_rank_left_is_linked_by_rank_and_repeat():
     files += [
         f"convert/memory_snapshot/{RANKS[0]}.mine.rep1.timeline.html",
         f"convert/memory_layers/memory_trace/{RANKS[0]}/memory.log",
+        f"convert/memory_layers/memory_trace/{RANKS[0]}.rep1/memory.log",
         f"convert/py_spy/{RANKS[0]}.rep0.svg",
         f"tables/memory_snapshot/{RANKS[0]}.parquet",
     ]
     shown = arranged(run("memory_peak", files=files, tools=("memory_snapshot", "memory_layers")))
     folder = "runs/a/convert"
 
-    def row(rank, repeat, text, path):
-        links = (view.Link(text=text, href=f"{folder}/{path}"),)
-        return view.RankFiles(rank=rank, repeat=repeat, links=links)
+    def row(rank, repeat, **links):
+        shown = tuple(view.Link(text=name, href=f"{folder}/{path}") for name, path in links.items())
+        return view.RankFiles(rank=rank, repeat=repeat, links=shown)
 
+    def svg(rank):
+        return {"memory.svg": f"memory_snapshot/{rank}.rep0.memory.svg"}
+
+    trace = f"memory_layers/memory_trace/{RANKS[0]}"
+    page = f"memory_snapshot/{RANKS[0]}.mine.rep1.timeline.html"
     assert shown.topics[0].opened == (
-        row(RANKS[0], None, "memory.log", f"memory_layers/memory_trace/{RANKS[0]}/memory.log"),
-        row(RANKS[0], 0, "memory.svg", f"memory_snapshot/{RANKS[0]}.rep0.memory.svg"),
-        row(RANKS[0], 1, "timeline.html", f"memory_snapshot/{RANKS[0]}.mine.rep1.timeline.html"),
-        row(RANKS[2], 0, "memory.svg", f"memory_snapshot/{RANKS[2]}.rep0.memory.svg"),
-        row(RANKS[1], 0, "memory.svg", f"memory_snapshot/{RANKS[1]}.rep0.memory.svg"),
+        row(RANKS[0], 0, **svg(RANKS[0]), **{"memory.log": f"{trace}/memory.log"}),
+        row(RANKS[0], 1, **{"timeline.html": page, "memory.log": f"{trace}.rep1/memory.log"}),
+        row(RANKS[2], 0, **svg(RANKS[2])),
+        row(RANKS[1], 0, **svg(RANKS[1])),
     )
 
 
