@@ -69,6 +69,15 @@ function paintOf(node, look) {
   return look.colors[sum % look.colors.length];
 }
 
+// Rings take the colour of the part of the whole that they belong to, by its name's order.
+function paintOfRing(node, look) {
+  let top = node;
+  while (top.depth > 1) top = top.parent;
+  const beside = [...top.parent.children.keys()].sort();
+  if (beside.length < 2) return paintOf(node, look);
+  return MUTED.test(top.name) ? look.muted : look.colors[beside.indexOf(top.name) % look.colors.length];
+}
+
 function made(kind, className) {
   const element = document.createElement(kind);
   element.className = className;
@@ -158,7 +167,7 @@ function slice(svg, node, from, angle, depth, ring, look, acts) {
   const piece = drawn("g", { class: "piece" }, svg);
   const opacity = Math.max(0.9 - 0.12 * (depth - 1), 0.3);
   drawn("path", { d: arc(from, Math.min(angle, 2 * Math.PI - 1e-4), ring * depth, ring * (depth + 1) - 1),
-    fill: paintOf(node, look), "fill-opacity": opacity }, piece);
+    fill: paintOfRing(node, look), "fill-opacity": opacity }, piece);
   name(piece, node, from + angle / 2, angle, ring * (depth + 0.5), ring, look);
   listen(piece, node, acts);
 }
