@@ -141,6 +141,9 @@ class Chart:
     lines: tuple[str, ...] = ()
     """Values of `color` whose points a ``scatter`` joins, in the order of the rows: limits."""
 
+    choose: str = ""
+    """Column of which the reader chooses one value, such as a rank; empty to draw all rows."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Abstention:

@@ -1,8 +1,7 @@
 """Peak of memory: when most of it was allocated on each device, and what filled it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,11 +10,12 @@ from pydantic import PositiveInt
 
 from profkit.analyze._origins import BEFORE, WHERE, described, live_at, peak_event
 from profkit.analyze.base import analysis
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.settings import Settings
 from profkit.wording import size
 
 _SEPARATOR = ";"
+_FEWEST = 20
 _SHARES = ("origin", "line", "operator", "module", "step")
 
 
@@ -24,13 +24,13 @@ class Config(Settings):
     """Composed from ``conf/analysis/memory_peak.yaml``."""
 
     max_rows: PositiveInt = 100
-    """Rows kept of each table."""
+    """Rows kept of each table, divided among the ranks."""
 
     points: PositiveInt = 400
-    """Instants for which the memory over time is drawn."""
+    """Instants for which the memory over time is drawn, divided among the ranks."""
 
     stacks: PositiveInt = 400
-    """Stacks that the tree of the peak is drawn from, largest first."""
+    """Stacks that the tree of the peak is drawn from, largest first, divided among the ranks."""
 
 
 @analysis(title="Peak of memory")
@@ -38,54 +38,105 @@ def analyze(allocations: pd.DataFrame, config: Config) -> Result:
     """Tell when most memory was allocated on each device, and what was live then.
 
     Sizes are what the program asked for, from the allocator's own history, beginning with what
-    was live before it. The details are those of the device with the highest peak. An origin is
-    what the program was doing when it allocated: what forward leaves are activations, what
-    backward leaves gradients, what the optimizer leaves its states.
+    was live before it. The details of a rank are those of its device and repeat with the highest
+    peak. An origin is what the program was doing when it allocated: what forward leaves are
+    activations, what backward leaves gradients, what the optimizer leaves its states.
     """
     if allocations.empty:
         return Result.abstain("the peak of memory", "no allocation was recorded")
     rows = described(allocations)
     peaks = _peaks(rows)
-    worst = peaks.to_dict("records")[int(peaks["peak_bytes"].argmax())]
-    own = rows[(rows[WHERE] == [worst[name] for name in WHERE]).all(axis=1)]
-    live = live_at(own, int(worst["event"])).sort_values(
-        "size_bytes", ascending=False, kind="stable"
-    )
-    where = f"Rank {worst['rank']}, repeat {worst['repeat']}, {worst['device']}."
-    shares = {
-        f"by_{name}": table(
-            _shares(live, name),
-            title=f"Live at the peak by {name}",
-            note=where,
-            limit=config.max_rows,
-        )
-        for name in _SHARES
-    }
+    highest = _highest(rows, peaks)
+    worst = max(highest, key=lambda each: each.peak_bytes)
     return Result(
-        findings=_findings(worst, live),
-        metrics=_metrics(peaks, live),
+        findings=_findings(worst),
+        metrics=_metrics(peaks, worst.live),
         tables={
             "peaks": table(peaks.drop(columns="event"), title="Peak of each device"),
-            **shares,
-            "largest": table(
-                _largest(live),
-                title="Largest allocations at the peak",
-                note=where,
-                limit=config.max_rows,
-            ),
-            "stacks": table(
-                _stacks(live),
-                title="Live at the peak by stack",
-                note=where,
-                limit=config.stacks,
-            ),
-            "over_time": table(
-                _over_time(own, config.points), title="Allocated over time by origin", note=where
-            ),
+            **_details(highest, config),
         },
         charts=_charts(),
-        abstentions=_abstentions(live, worst),
+        abstentions=_abstentions(worst),
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Highest:
+    """The device and repeat of one rank that had the highest peak."""
+
+    rank: int
+    device: str
+    peak_bytes: int
+    step: int
+    own: pd.DataFrame
+    """All its allocations."""
+    live: pd.DataFrame
+    """Those of them that were live at the peak, the largest first."""
+
+
+def _highest(rows: pd.DataFrame, peaks: pd.DataFrame) -> list[_Highest]:
+    found = []
+    for rank, mine in peaks.groupby("rank"):
+        peak = mine.to_dict("records")[int(mine["peak_bytes"].argmax())]
+        own = rows[(rows[WHERE] == [peak[name] for name in WHERE]).all(axis=1)]
+        live = live_at(own, int(peak["event"]))
+        found.append(
+            _Highest(
+                rank=int(str(rank)),
+                device=peak["device"],
+                peak_bytes=int(peak["peak_bytes"]),
+                step=int(peak["step"]),
+                own=own,
+                live=live.sort_values("size_bytes", ascending=False, kind="stable"),
+            )
+        )
+    return found
+
+
+def _details(highest: Sequence[_Highest], config: Config) -> dict[str, Table]:
+    """Return the tables about the peak of each rank, with the rank in their first column."""
+    rows, stacks, points = (
+        max(limit // len(highest), _FEWEST)
+        for limit in (config.max_rows, config.stacks, config.points)
+    )
+    live = [each.live for each in highest]
+
+    def of_ranks(parts: Iterable[pd.DataFrame], limit: int, title: str) -> Table:
+        return _of_ranks(highest, list(parts), limit, title)
+
+    return {
+        "largest": of_ranks(map(_largest, live), rows, "Largest allocations at the peak"),
+        **{
+            f"by_{name}": of_ranks(
+                (_shares(each, name) for each in live), rows, f"Live at the peak by {name}"
+            )
+            for name in _SHARES
+        },
+        "parts": of_ranks(
+            map(_parts, live), stacks, "Live at the peak by origin, module and operator"
+        ),
+        "stacks": of_ranks(map(_stacks, live), stacks, "Live at the peak by stack"),
+        "over_time": _of_ranks(
+            highest,
+            [_over_time(each.own, points) for each in highest],
+            None,
+            "Allocated over time by origin",
+        ),
+    }
+
+
+def _of_ranks(
+    highest: Sequence[_Highest], parts: Sequence[pd.DataFrame], limit: int | None, title: str
+) -> Table:
+    """Return the first `limit` rows of each rank's part, as one table."""
+    kept = [
+        rows.head(len(rows) if limit is None else limit).assign(rank=each.rank)
+        for each, rows in zip(highest, parts, strict=True)
+    ]
+    whole = pd.concat(kept, ignore_index=True)
+    left = sum(map(len, parts)) - len(whole)
+    note = f"The first {limit} rows of each rank; {left:,} more are left out." if left else ""
+    return table(whole[["rank", *parts[0].columns]], title=title, note=note)
 
 
 def _peaks(rows: pd.DataFrame) -> pd.DataFrame:
@@ -136,6 +187,15 @@ def _stacks(live: pd.DataFrame) -> pd.DataFrame:
     return sums.sort_values("size_bytes", ascending=False, ignore_index=True, kind="stable")
 
 
+def _parts(live: pd.DataFrame) -> pd.DataFrame:
+    """Return the bytes of each origin, module and operator, joined as paths of a tree."""
+    keys = ["origin", "module", "operator"]
+    rows = live[keys].astype(object).replace("", "(not recorded)")
+    path = [_SEPARATOR.join(names) for names in rows.itertuples(index=False)]
+    sums = live.groupby(pd.Index(path))["size_bytes"].sum().rename_axis("part").reset_index()
+    return sums.sort_values("size_bytes", ascending=False, ignore_index=True, kind="stable")
+
+
 def _over_time(own: pd.DataFrame, points: int) -> pd.DataFrame:
     """Return what is allocated by origin at instants of the history, the peak among them."""
     last = int(own[["start_event", "end_event"]].to_numpy().max())
@@ -169,12 +229,12 @@ def _running(
     return np.asarray(sums[np.searchsorted(events[order], instants, side="right")])
 
 
-def _findings(worst: Mapping[Any, Any], live: pd.DataFrame) -> tuple[Finding, ...]:
-    peak = int(live["size_bytes"].sum())
+def _findings(worst: _Highest) -> tuple[Finding, ...]:
+    live, peak = worst.live, worst.peak_bytes
     by_origin = _shares(live, "origin").iloc[0]
     lines = _shares(live[live["line"] != ""], "line")
     message = (
-        f"Rank {worst['rank']} had at most {size(peak)} allocated on {worst['device']}; "
+        f"Rank {worst.rank} had at most {size(peak)} allocated on {worst.device}; "
         f"{by_origin['peak_share']:.0%} of it came from {by_origin['origin']}"
     )
     if len(lines):
@@ -188,7 +248,7 @@ def _findings(worst: Mapping[Any, Any], live: pd.DataFrame) -> tuple[Finding, ..
             metric="memory_peak.peak_bytes",
             value=peak,
             unit="bytes",
-            evidence={"rank": int(worst["rank"]), "step": int(worst["step"])},
+            evidence={"rank": worst.rank, "step": worst.step},
             advice="The timeline and peak.svg of the rank show every allocation with its stack.",
         ),
     )
@@ -222,6 +282,15 @@ def _charts() -> tuple[Chart, ...]:
             x="event",
             y=("live_bytes",),
             color="origin",
+            choose="rank",
+        ),
+        Chart(
+            kind="sunburst",
+            title="Live at the peak by origin, module and operator",
+            table="parts",
+            x="part",
+            y=("size_bytes",),
+            choose="rank",
         ),
         Chart(
             kind="icicle",
@@ -229,6 +298,7 @@ def _charts() -> tuple[Chart, ...]:
             table="stacks",
             x="stack",
             y=("size_bytes",),
+            choose="rank",
         ),
         Chart(
             kind="bar",
@@ -237,12 +307,13 @@ def _charts() -> tuple[Chart, ...]:
             x="line",
             y=("live_bytes",),
             horizontal=True,
+            choose="rank",
         ),
     )
 
 
-def _abstentions(live: pd.DataFrame, worst: Mapping[Any, Any]) -> tuple[Abstention, ...]:
-    missing = []
+def _abstentions(worst: _Highest) -> tuple[Abstention, ...]:
+    missing, live = [], worst.live
     unknown = int(live.loc[live["origin"] == BEFORE, "size_bytes"].sum())
     if unknown:
         missing.append(
@@ -252,7 +323,7 @@ def _abstentions(live: pd.DataFrame, worst: Mapping[Any, Any]) -> tuple[Abstenti
                 "(tools.memory_snapshot.start_up=true)",
             )
         )
-    if worst["step"] == -1:
+    if worst.step == -1:
         reason = "the peak lies outside of all steps, or no step was marked"
         missing.append(Abstention(what="the step of the peak", reason=reason))
     return tuple(missing)

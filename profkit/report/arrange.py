@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from profkit import result
 from profkit.errors import InputError
-from profkit.report import sources, view
+from profkit.report import sources, topics, view
 from profkit.report.blob import encoded
 from profkit.report.compare import key_numbers, overview
 from profkit.report.folder import (
@@ -51,7 +51,7 @@ def report(
     places = [Place(run, f"run-{index}", page.folder) for index, run in enumerate(runs, start=1)]
     budget = settings.data_bytes // max(1, len(runs)) + settings.data_bytes_per_run
     arranged = [_run(place, runs, settings, budget) for place in places]
-    of_runs = [section for run in arranged for section in run.sections]
+    of_runs = [section for run in arranged for section in _all_of(run)]
     together = _across(Place(across, "across", page.folder), settings)
     return view.Report(
         title=settings.title or selection.title or _title(selection.runs),
@@ -73,6 +73,10 @@ def report(
         rows_per_page=settings.rows_per_page,
         max_bars=settings.max_bars,
     )
+
+
+def _all_of(run: view.Run) -> list[view.Section]:
+    return [*run.sections, *(each for topic in run.topics for each in topic.sections)]
 
 
 def _title(runs: Sequence[sources.Selected]) -> str:
@@ -98,19 +102,19 @@ def _minute(iso: str) -> str:
 
 def _across(place: Place, settings: Settings) -> view.Across:
     sections, drawn = _sections(place, settings.max_rows_per_table, settings.data_bytes_per_run)
-    return view.Across(anchor=place.anchor, sections=sections, drawn=drawn)
+    return view.Across(anchor=place.anchor, sections=tuple(sections.values()), drawn=drawn)
 
 
 def _sections(
     place: Place, max_rows: int, budget: int
-) -> tuple[tuple[view.Section, ...], view.Drawn]:
-    """Return the sections of the analyses at `place`, and what they draw in `budget` bytes."""
+) -> tuple[dict[str, view.Section], view.Drawn]:
+    """Return the section of each analysis at `place`, and what they draw in `budget` bytes."""
     tables: list[view.Table] = []
     charts: list[view.Chart] = []
-    sections = tuple(
-        _section(place, index, name, tables, charts)
+    sections = {
+        name: _section(place, index, name, tables, charts)
         for index, name in enumerate(place.run.selected.analyses, start=1)
-    )
+    }
     fitted = _fitted(tables, max_rows, budget)
     drawn = view.Drawn(tables=fitted, charts=tuple(_noted(chart, fitted) for chart in charts))
     return sections, drawn
@@ -118,7 +122,8 @@ def _sections(
 
 def _run(place: Place, runs: Sequence[sources.Run], settings: Settings, budget: int) -> view.Run:
     run = place.run
-    sections, drawn = _sections(place, settings.max_rows_per_table, budget)
+    by_analysis, drawn = _sections(place, settings.max_rows_per_table, budget)
+    sections, about = topics.arranged(place, by_analysis, settings)
     return view.Run(
         anchor=place.anchor,
         name=run.selected.run,
@@ -136,6 +141,7 @@ def _run(place: Place, runs: Sequence[sources.Run], settings: Settings, budget: 
         manifest=manifest(run),
         listings=listings(run),
         drawn=drawn,
+        topics=about,
     )
 
 
@@ -227,7 +233,7 @@ def _chart(
     analysis: str, chart: result.Chart, shown: result.Result, positions: dict[str, int]
 ) -> view.Chart:
     columns = shown.tables[chart.table].columns if chart.table in shown.tables else ()
-    wanted = [chart.x, *chart.y, *([chart.color] if chart.color else [])]
+    wanted = [chart.x, *chart.y, *filter(None, (chart.color, chart.choose))]
     if missing := [name for name in wanted if name not in columns]:
         raise InputError(
             f"analysis {analysis!r}: the chart {chart.title!r} draws {', '.join(missing)}, which "
@@ -244,6 +250,7 @@ def _chart(
         horizontal=chart.horizontal,
         log=chart.log,
         lines=chart.lines,
+        choose=columns.index(chart.choose) if chart.choose else -1,
     )
 
 

@@ -1,8 +1,39 @@
 """What a reader may choose about the report."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from profkit import settings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Topic(settings.Settings):
+    """What stands under one heading in every run that has any of it."""
+
+    title: str
+    """The heading."""
+
+    analyses: tuple[str, ...]
+    """Analyses, in the order in which they are shown."""
+
+    tools: tuple[str, ...] = ()
+    """Tools whose files are listed by rank, for opening."""
+
+
+def _topics() -> dict[str, Topic]:
+    return {
+        "memory": Topic(
+            title="Memory",
+            analyses=(
+                "memory_peak",
+                "memory_model",
+                "memory_lines",
+                "memory_over_steps",
+                "fragmentation",
+            ),
+            tools=("memory_snapshot", "memory_layers", "memlab"),
+        )
+    }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +62,9 @@ class Settings(settings.Settings):
 
     max_rows_per_table: int = 5000
     """Rows of a table that travel in the report; the rest stays in the result file beside it."""
+
+    topics: Mapping[str, Topic] = field(default_factory=_topics)
+    """Analyses that are shown together, by a short name: it ends the address of the heading."""
 
     max_bars: int = 20
     """Bars of a chart; the table below it has the rest."""

@@ -61,6 +61,9 @@ class Chart:
     lines: tuple[str, ...] = ()
     """Series of a scatter that are drawn as lines."""
 
+    choose: int = -1
+    """Column of which the reader chooses one value; -1 to draw all rows."""
+
     note: str = ""
 
 
@@ -178,6 +181,25 @@ class Section:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RankFiles:
+    """What people open of one rank and repeat."""
+
+    rank: str
+    repeat: int
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Topic:
+    """Analyses of one subject, with the files that go with them."""
+
+    anchor: str
+    title: str
+    sections: tuple[Section, ...]
+    opened: tuple[RankFiles, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
     """One repeat of one tool, in the list of a run's captures."""
 
@@ -237,6 +259,7 @@ class Run:
     manifest: tuple[tuple[str, tuple[Item, ...]], ...]
     listings: tuple[Listing, ...]
     drawn: Drawn
+    topics: tuple[Topic, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

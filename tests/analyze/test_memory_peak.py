@@ -71,6 +71,30 @@ def test_levels_over_time_add_up_to_the_peak():
     assert levels == {-1: 0, 0: 10, 1: 15, 2: 5, 3: 12}
 
 
+def test_each_rank_has_its_details_from_its_highest_repeat():
+    result = run(
+        block(10, 0, stack=FORWARD),
+        block(30, 0, stack=STEP, rank=1),
+        block(40, 0, stack=FORWARD, rank=1, repeat=1),
+        max_rows=1,
+    )
+    told = [(row["rank"], row["origin"], row["live_bytes"]) for row in rows(result, "by_origin")]
+    assert told == [(0, "forward", 10), (1, "forward", 40)]
+    assert [(row["rank"], row["part"], row["size_bytes"]) for row in rows(result, "parts")] == [
+        (0, "forward;m.py:5;aten::mm", 10), (1, "forward;m.py:5;aten::mm", 40),
+    ]  # fmt: skip
+    assert {chart.choose for chart in result.charts} == {"rank"}
+    assert result.findings[0].message.startswith("Rank 1 had at most 40 B")
+
+
+def test_many_rows_are_divided_among_the_ranks_and_what_is_left_out_is_said():
+    many = [block(1, n, stack=f"f{n} (a.py:{n})", rank=rank) for rank in (0, 1) for n in range(30)]
+    result = run(*many, max_rows=40)
+    assert len(result.tables["by_line"].rows) == 40
+    note = "The first 20 rows of each rank; 20 more are left out."
+    assert result.tables["by_line"].note == note
+
+
 # Peaks from what was live before on; those of the plain replay are in the converter's tests.
 @pytest.mark.parametrize(
     ("name", "peak_bytes"),

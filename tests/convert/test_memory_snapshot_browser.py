@@ -21,7 +21,7 @@ def drawn(real_data, tmp_path_factory):
 @pytest.fixture
 def opened(chromium, drawn):
     """Open one of the files; fail if it asks for anything or says anything."""
-    context = chromium.new_context(viewport={"width": 1200, "height": 800})
+    context = chromium.new_context(viewport={"width": 1200, "height": 800}, offline=True)
     asked, said = [], []
 
     def answer(route):

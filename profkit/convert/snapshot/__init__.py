@@ -12,6 +12,7 @@ from profkit.convert.snapshot.stacks import Stacks
 from profkit.convert.snapshot.state import Segment, live_sizes, segments
 from profkit.errors import InputError
 
+_WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError)
 _HINT = "give the pickle that torch.cuda.memory._dump_snapshot wrote"
 
 
@@ -43,7 +44,8 @@ class Snapshot:
 
 def read(path: Path) -> Snapshot:
     """Read the snapshot at `path`; raises `InputError` if it is damaged or something else."""
-    return opened(path, pickles.load(path))
+    with pickles.uncollected():
+        return opened(path, pickles.load(path))
 
 
 def opened(path: Path, content: Any) -> Snapshot:
@@ -62,7 +64,8 @@ def opened(path: Path, content: Any) -> Snapshot:
         ranges = Ranges.of(document.get("external_annotations") or [])
         kind = str(document.get("profkit_device", "cuda"))
         devices = list(_devices(kind, found, traces, ranges, stacks))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError) as error:
+    # RecursionError: lists in lists without end where a name should be.
+    except (*_WRONG, RecursionError) as error:
         said = f"{type(error).__name__}: {str(error)[:200]}"
         raise InputError(f"{path}: not a memory snapshot: {said}", hint=_HINT) from None
     entries = int(document.get("profkit_max_entries", 0))
@@ -89,7 +92,6 @@ def _devices(
         if not trace and index not in indices:
             continue
         history = events(index, trace, stacks)
-        trace.clear()
         yield Device(
             name=f"{kind}:{index}",
             events=history,

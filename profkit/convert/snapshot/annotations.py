@@ -17,8 +17,8 @@ class Ranges:
 
     time_ns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Times at which another range becomes the innermost, ascending."""
-    name: list[str] = field(default_factory=list)
-    """Its name from that time on; "" for none."""
+    name: list[str] = field(default_factory=lambda: [""])
+    """Its name from each of these times on, after that before the first; "" for none."""
 
     @classmethod
     def of(cls, entries: Iterable[Mapping[str, Any]]) -> dict[int, "Ranges"]:
@@ -29,15 +29,14 @@ class Ranges:
             by_device[int(each.get("device", 0))].append(told)
         return {device: _nested(found) for device, found in by_device.items()}
 
-    def at(self, time_ns: NDArray[np.int64]) -> list[str]:
-        """Return the name of the innermost range at each time; "" for none."""
-        names = ["", *self.name]
-        return [names[each] for each in np.searchsorted(self.time_ns, time_ns, side="right")]
+    def at(self, time_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the position in `name` of the innermost range at each time."""
+        return np.searchsorted(self.time_ns, time_ns, side="right")
 
 
 def _nested(entries: list[tuple[int, bool, str]]) -> Ranges:
     open_names: list[str] = []
-    times, names = [], []
+    times, names = [], [""]
     for time_ns, begins, name in sorted(entries, key=lambda each: each[0]):
         if begins:
             open_names.append(name)

@@ -85,8 +85,8 @@ def _allocations(device: Device, texts: _Texts, steps: Windows) -> dict[str, Any
     started = found.start >= 0
     start_ns = _of(events.time_ns, found.start)
     stack = _of(events.stack, found.start)
-    context = np.array([*events.context, ""], dtype=object)
-    ranges = zip(device.ranges.at(start_ns), started, strict=True)
+    ranges = np.where(started, device.ranges.at(start_ns), 0)
+    context = np.maximum(_of(events.context, found.start), 0)
     return {
         "allocation": np.arange(len(found.start)),
         "device": _same(device.name, len(found.start)),
@@ -100,8 +100,8 @@ def _allocations(device: Device, texts: _Texts, steps: Windows) -> dict[str, Any
         "end_event": found.end,
         "stack": texts.of("stack", stack),
         "line": texts.of("line", stack),
-        "annotation": [name if known else "" for name, known in ranges],
-        "context": context[found.start].tolist(),
+        "annotation": _distinct(pa.array(ranges.astype(np.int32)), pa.array(device.ranges.name)),
+        "context": _distinct(pa.array(context.astype(np.int32)), pa.array(events.contexts)),
         "step": np.where(started, _step_at(start_ns, steps), -1),
     }
 

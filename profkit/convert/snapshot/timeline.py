@@ -142,9 +142,9 @@ def _notes(device: Device, drawn: Ints) -> list[str]:
     if not len(events.action):
         return ["" for _ in drawn]
     starts = found.start[drawn]
-    ranges = device.ranges.at(events.time_ns[starts])
+    ranges = [device.ranges.name[each] for each in device.ranges.at(events.time_ns[starts])]
     return [
-        ", ".join(filter(None, (name, events.context[start])))[:_TEXT_CHARACTERS]
+        ", ".join(filter(None, (name, events.contexts[events.context[start]])))[:_TEXT_CHARACTERS]
         if start >= 0
         else "live before the history begins"
         for start, name in zip(starts.tolist(), ranges, strict=True)

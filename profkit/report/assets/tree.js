@@ -69,6 +69,15 @@ function paintOf(node, look) {
   return look.colors[sum % look.colors.length];
 }
 
+// Rings take the colour of the part of the whole that they belong to, by its name's order.
+function paintOfRing(node, look) {
+  let top = node;
+  while (top.depth > 1) top = top.parent;
+  const beside = [...top.parent.children.keys()].sort();
+  if (beside.length < 2) return paintOf(node, look);
+  return MUTED.test(top.name) ? look.muted : look.colors[beside.indexOf(top.name) % look.colors.length];
+}
+
 function made(kind, className) {
   const element = document.createElement(kind);
   element.className = className;
@@ -129,12 +138,13 @@ function block(svg, node, left, width, row, look, acts) {
 
 function drawSunburst(focus, look, acts) {
   const size = Math.min(look.width, 460);
-  const ring = size / 2 / (RINGS + 1);
+  const rings = Math.min(RINGS, depthOf(focus));
+  const ring = size / 2 / (rings + 1);
   const box = `${-size / 2} ${-size / 2} ${size} ${size}`;
   const svg = drawn("svg", { width: size, height: size, viewBox: box, class: "tree round" });
   const lay = (node, from, angle, depth) => {
     if (depth > 0) slice(svg, node, from, angle, depth, ring, look, acts);
-    if (depth === RINGS) return;
+    if (depth === rings) return;
     let at = from;
     for (const child of sorted(node)) {
       const share = angle * child.value / node.value;
@@ -157,8 +167,23 @@ function slice(svg, node, from, angle, depth, ring, look, acts) {
   const piece = drawn("g", { class: "piece" }, svg);
   const opacity = Math.max(0.9 - 0.12 * (depth - 1), 0.3);
   drawn("path", { d: arc(from, Math.min(angle, 2 * Math.PI - 1e-4), ring * depth, ring * (depth + 1) - 1),
-    fill: paintOf(node, look), "fill-opacity": opacity }, piece);
+    fill: paintOfRing(node, look), "fill-opacity": opacity }, piece);
+  name(piece, node, from + angle / 2, angle, ring * (depth + 0.5), ring, look);
   listen(piece, node, acts);
+}
+
+// A name stands level, where its part of the ring has room for some of it.
+function name(piece, node, at, angle, radius, ring, look) {
+  const along = 2 * radius * Math.sin(Math.min(angle, Math.PI) / 2);
+  const room = Math.abs(Math.sin(at)) > 0.7 ? ring : along;
+  const fits = Math.floor((room - 6) / 6.4);
+  if (fits < 4 || along < 14) return;
+  const place = { x: radius * Math.sin(at), y: 4 - radius * Math.cos(at), fill: look.text };
+  drawn("text", { ...place, "text-anchor": "middle" }, piece).textContent = shortened(node.name, fits);
+}
+
+function depthOf(node) {
+  return node.children.size ? 1 + Math.max(...[...node.children.values()].map(depthOf)) : 0;
 }
 
 // A part of a ring, clockwise from the top.

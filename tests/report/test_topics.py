@@ -1,0 +1,110 @@
+"""Analyses of one subject under one heading, with what each rank left to open."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from profkit.report import sources, view
+from profkit.report.__main__ import main
+from profkit.report.arrange import Page, report
+from profkit.report.settings import Settings
+from profkit.result import Chart, Document, Provenance, Result, Table, read, write
+from tests.report.demo import build
+
+RANKS = ("rank0_dp0_tp0_pp0", "rank10_dp10_tp0_pp0", "rank2_dp2_tp0_pp0")
+
+
+def run(*analyses, files=(), tools=("memory_snapshot",)):
+    provenance = Provenance(settings={}, modules={}, packages={}, inputs={})
+    return sources.Run(
+        selected=sources.Selected(
+            run="a", folder="results/runs/a", tools={name: {} for name in tools}, analyses=analyses
+        ),
+        documents={
+            name: Document(
+                analysis=name, title=name, summary="", result=Result(), provenance=provenance
+            )
+            for name in analyses
+        },
+        files=tuple(sources.File(path=path, size_bytes=1) for path in files),
+    )
+
+
+def arranged(shown):
+    selection = sources.Selection(title="", runs=(shown.selected,))
+    page = Page(folder="results", made="", version="")
+    return report(selection, [shown], replace(shown, documents={}), Settings(), page).runs[0]
+
+
+def test_analyses_of_memory_stand_together_in_the_order_of_the_settings():
+    shown = arranged(run("fragmentation", "steps", "memory_model", "memory_peak"))
+    assert [each.title for each in shown.sections] == ["steps"]
+    (topic,) = shown.topics
+    assert (topic.title, topic.anchor) == ("Memory", "run-1-memory")
+    titles = [each.title for each in topic.sections]
+    assert titles == ["memory_peak", "memory_model", "fragmentation"]
+
+
+def test_a_run_without_such_analyses_has_no_such_heading():
+    assert arranged(run("steps", files=[f"convert/memory_snapshot/{RANKS[0]}.x"])).topics == ()
+
+
+def test_what_each_rank_left_is_linked_by_rank_and_repeat():
+    files = [f"convert/memory_snapshot/{rank}.rep0.memory.svg" for rank in RANKS]
+    files += [
+        f"convert/memory_snapshot/{RANKS[0]}.mine.rep1.timeline.html",
+        f"convert/memory_layers/memory_trace/{RANKS[0]}/memory.log",
+        f"convert/memory_layers/memory_trace/{RANKS[0]}.rep1/memory.log",
+        f"convert/py_spy/{RANKS[0]}.rep0.svg",
+        f"tables/memory_snapshot/{RANKS[0]}.parquet",
+    ]
+    shown = arranged(run("memory_peak", files=files, tools=("memory_snapshot", "memory_layers")))
+    folder = "runs/a/convert"
+
+    def row(rank, repeat, **links):
+        shown = tuple(view.Link(text=name, href=f"{folder}/{path}") for name, path in links.items())
+        return view.RankFiles(rank=rank, repeat=repeat, links=shown)
+
+    def svg(rank):
+        return {"memory.svg": f"memory_snapshot/{rank}.rep0.memory.svg"}
+
+    trace = f"memory_layers/memory_trace/{RANKS[0]}"
+    page = f"memory_snapshot/{RANKS[0]}.mine.rep1.timeline.html"
+    assert shown.topics[0].opened == (
+        row(RANKS[0], 0, **svg(RANKS[0]), **{"memory.log": f"{trace}/memory.log"}),
+        row(RANKS[0], 1, **{"timeline.html": page, "memory.log": f"{trace}.rep1/memory.log"}),
+        row(RANKS[2], 0, **svg(RANKS[2])),
+        row(RANKS[1], 0, **svg(RANKS[1])),
+    )
+
+
+@pytest.fixture
+def of_two_ranks(tmp_path, monkeypatch) -> Path:
+    """Write the report of a run in which an analysis draws one of two ranks."""
+    selection = build(tmp_path, count=1, rows=10)
+    (path,) = tmp_path.glob("results/runs/*/analyze/memory.json")
+    rows = ((0, "a", 5), (0, "b", 5), (1, "a", 7), (1, "c", 1))
+    table = Table(title="Parts", columns=("rank", "part", "live_bytes"), rows=rows)
+    look = {"table": "parts", "x": "part", "y": ("live_bytes",), "choose": "rank"}
+    charts = tuple(Chart(kind=kind, title=kind, **look) for kind in ("sunburst", "bar"))
+    write(path, replace(read(path), result=Result(tables={"parts": table}, charts=charts)))
+    monkeypatch.chdir(tmp_path)
+    main(["--selection", str(selection), "--out", "results/report.html"])
+    return tmp_path / "results" / "report.html"
+
+
+def test_the_reader_chooses_a_rank_for_all_charts_of_an_analysis(chromium, of_two_ranks):
+    said = []
+    page = chromium.new_page()
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(of_two_ranks.as_uri())
+    page.evaluate("profkit.drawAll()")
+    tree, bars = page.locator("figure:has(select)").all()
+    assert tree.locator(".tree-told").text_content() == "All: 10 B, 100.0% of all"
+    bars.locator("select").select_option(index=1)
+    assert tree.locator(".tree-told").text_content() == "All: 8 B, 100.0% of all"
+    assert tree.locator("select").evaluate("each => each.selectedIndex") == 1
+    page.close()
+    assert said == []
