@@ -66,6 +66,7 @@ def kernel_metrics(linker: "Linker", counters: Mapping[str, Column]) -> dict[str
         "metric": linker.gathered.texts.decoded(counters["metric"][order]),
         "value": counters["value"][order],
         "unit": np.full(len(order), "", dtype=object),
+        "text": np.full(len(order), "", dtype=object),
     }
 
 
