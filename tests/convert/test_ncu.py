@@ -231,11 +231,11 @@ def test_tables_have_their_schemas_and_number_launches(real_data, tmp_path):
 
 
 BROKEN = {
-    "empty": (lambda data: b"", "the file is empty"),
+    "empty": (lambda _: b"", "the file is empty"),
     "cut off": (lambda data: data[:50_000], "damaged, cut off, or newer"),
     "beheaded": (lambda data: b"NVR\0" + data[40_000:], "damaged, cut off, or newer"),
     "without kernels": (lambda data: data[:16], "no kernel was measured"),
-    "something else": (lambda data: b"hello " * 100, "neither a report nor a page"),
+    "something else": (lambda _: b"hello " * 100, "neither a report nor a page"),
 }
 
 

@@ -62,7 +62,9 @@ _NAMES: Mapping[str, str] = MappingProxyType(
         "Average L1 Active Cycles": "l1tex__cycles_active.avg",
         "L1/TEX Cache Frequency": "l1tex__cycles_elapsed.avg.per_second",
         "Total L1 Elapsed Cycles": "l1tex__cycles_elapsed.sum",
-        "Theoretical L2 Cache Bytes Accessible": "l1tex__m_xbar2l1tex_read_bytes.sum.peak_sustained",
+        "Theoretical L2 Cache Bytes Accessible": (
+            "l1tex__m_xbar2l1tex_read_bytes.sum.peak_sustained"
+        ),
         "L2 Cache Bandwidth": "l1tex__m_xbar2l1tex_read_bytes.sum.per_second",
         "L1/TEX Hit Rate": "l1tex__t_sector_hit_rate.pct",
         "L1/TEX Cache Throughput": "l1tex__throughput.avg.pct_of_peak_sustained_active",
@@ -107,7 +109,9 @@ _NAMES: Mapping[str, str] = MappingProxyType(
         "Selected": "smsp__average_warps_issue_stalled_selected_per_issue_active.ratio",
         "Theoretical Occupancy": "sm__maximum_warps_per_active_cycle_pct",
         "Mem Pipes Busy": "sm__memory_throughput.avg.pct_of_peak_sustained_elapsed",
-        "Shared (FP64+FP16+Tensor)": "sm__pipe_shared_cycles_active.avg.pct_of_peak_sustained_active",
+        "Shared (FP64+FP16+Tensor)": (
+            "sm__pipe_shared_cycles_active.avg.pct_of_peak_sustained_active"
+        ),
         "Tensor (All)": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
         "Theoretical Predicated-On DFMA Thread Instructions Executed": (
             "sm__sass_thread_inst_executed_op_dfma_pred_on.sum.peak_sustained"
@@ -120,7 +124,9 @@ _NAMES: Mapping[str, str] = MappingProxyType(
         "Achieved Occupancy": "sm__warps_active.avg.pct_of_peak_sustained_active",
         "Achieved Active Warps Per SM": "sm__warps_active.avg.per_cycle_active",
         "Warp Cycles Per Issued Instruction": "smsp__average_warp_latency_per_inst_issued.ratio",
-        "Warp Cycles Per Executed Instruction": "smsp__average_warps_active_per_inst_executed.ratio",
+        "Warp Cycles Per Executed Instruction": (
+            "smsp__average_warps_active_per_inst_executed.ratio"
+        ),
         "Average SMSP Active Cycles": "smsp__cycles_active.avg",
         "Total SMSP Elapsed Cycles": "smsp__cycles_elapsed.sum",
         "Avg. Executed Instructions Per Scheduler": "smsp__inst_executed.avg",

@@ -1,11 +1,11 @@
-"""The process that reads one report with NVIDIA's reader: ``python -m ... FILE``, JSON comes out."""
+"""The process that reads one report with NVIDIA's reader, and prints what it holds as JSON."""
 
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import ncu_report
+import ncu_report  # type: ignore[import-untyped]
 
 from profkit.convert.nsight_compute.launches import Advice, Launch, Metric, plain, with_attributes
 from profkit.convert.nsight_compute.report import UNREADABLE

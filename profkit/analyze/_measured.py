@@ -1,0 +1,144 @@
+"""Kernels that Nsight Compute measured, one row each: shared by the analyses of its metrics."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from profkit.result import Abstention, Finding, Result, Severity, Table, table
+from profkit.wording import shortened
+
+WHERE = ["rank", "repeat", "kernel"]
+SHAPE = ["function", "grid", "block"]
+DURATION = "gpu__time_duration.sum"
+
+NOTHING = Result.abstain("counters of kernels", "Nsight Compute measured no kernel")
+
+_KINDS = {"error": 0, "optimisation": 1, "warning": 2, "information": 3}
+
+
+def launches(measured_kernels: pd.DataFrame) -> pd.DataFrame:
+    """Return the measured launches; several pages of one report tell of the same, which is one.
+
+    Columns are those of `measured_kernels` and ``launched``, which tells launches apart.
+    """
+    same = ["pid", "launch", "name", "repeat"]
+    stated = (measured_kernels["pid"] >= 0) & (measured_kernels["launch"] >= 0)
+    own = pd.Series(-1 - np.arange(len(measured_kernels)), index=measured_kernels.index)
+    groups = measured_kernels.groupby(same, observed=True, sort=False).ngroup()
+    return measured_kernels.assign(launched=groups.where(stated, own))
+
+
+def by_launch(
+    measured_kernels: pd.DataFrame,
+    kernel_metrics: pd.DataFrame,
+    columns: Mapping[str, Sequence[str]],
+) -> pd.DataFrame:
+    """Return one row per measured launch with the metrics that `columns` names.
+
+    Each column is the first of its metrics that is known, NaN where none is. Other columns:
+    function, name, grid, block, device_name, rank, kernel and launches (how many are in it: 1).
+    """
+    told = launches(measured_kernels)
+    wanted = {name for names in columns.values() for name in names}
+    rows = kernel_metrics[kernel_metrics["metric"].isin(wanted)]
+    rows = rows.merge(told[[*WHERE, "launched"]], on=WHERE)
+    wide = rows.astype({"metric": object}).pivot_table(
+        index="launched", columns="metric", values="value", aggfunc="first", observed=True
+    )
+    first = told.drop_duplicates("launched").set_index("launched")
+    found = first[[*SHAPE, "name", "device_name", "rank", "repeat", "kernel"]].copy()
+    for column, names in columns.items():
+        known = wide.reindex(found.index).reindex(columns=list(names)).astype(np.float64)
+        found[column] = known.bfill(axis=1).iloc[:, 0]
+    texts = [*SHAPE, "name", "device_name"]
+    return found.astype(dict.fromkeys(texts, object)).reset_index(drop=True)
+
+
+def by_kernel(
+    measured_kernels: pd.DataFrame,
+    kernel_metrics: pd.DataFrame,
+    columns: Mapping[str, Sequence[str]],
+) -> pd.DataFrame:
+    """Return one row per function and shape, the longest first: means over its launches.
+
+    Columns: function, name, grid, block, launches, duration_ns, and those of `columns`.
+    """
+    rows = by_launch(measured_kernels, kernel_metrics, {"duration_ns": [DURATION], **columns})
+    key = ["name", *SHAPE]
+    groups = rows.groupby(key, sort=False, observed=True)
+    numbers = groups[["duration_ns", *columns]].mean()
+    made = numbers.assign(launches=groups.size()).reset_index()
+    shown = ["function", "grid", "block", "launches", "duration_ns", *columns, "name"]
+    return made[shown].sort_values("duration_ns", ascending=False, ignore_index=True)
+
+
+def shown(rows: pd.DataFrame, title: str, note: str = "", limit: int | None = None) -> Table:
+    """Return rows by kernel as a table, without columns that nothing is known of."""
+    known = rows.dropna(axis="columns", how="all")
+    kept = known.assign(name=[shortened(each, 300) for each in known["name"]])
+    note = f"One row per kernel and shape, means over its measured launches. {note}".strip()
+    return table(kept, title=title, note=note, limit=limit)
+
+
+def unknown(rows: pd.DataFrame, wanted: Mapping[str, str]) -> tuple[Abstention, ...]:
+    """Return what is not known of any kernel, by column with the section that would tell it."""
+    sections: dict[str, list[str]] = {}
+    for column, section in wanted.items():
+        if not rows[column].notna().any():
+            sections.setdefault(section, []).append(column.rpartition("_")[0].replace("_", " "))
+    return tuple(
+        Abstention(
+            what=", ".join(names),
+            reason=f"section {section} was not collected: add it to tools.ncu.sections",
+        )
+        for section, names in sections.items()
+    )
+
+
+def rules(
+    measured_kernels: pd.DataFrame, kernel_advice: pd.DataFrame, sections: Iterable[str] = ()
+) -> Table:
+    """Return what ncu's own rules say in `sections` (all if none), the greatest gain first."""
+    kept = kernel_advice
+    if wanted := set(sections):
+        kept = kernel_advice[kernel_advice["section"].astype(str).isin(wanted)]
+    rows = kept.merge(launches(measured_kernels)[[*WHERE, *SHAPE, "launched"]], on=WHERE)
+    rows = rows.drop_duplicates(["launched", "rule", "message"])
+    same = [*SHAPE, "section", "rule", "kind", "title", "message", "speedup_scope"]
+    rows = rows.astype(dict.fromkeys(same, object))
+    gains = rows.groupby(same, sort=False)["speedup_percent"].agg(["size", "mean"]).reset_index()
+    gains = gains.rename(columns={"size": "launches", "mean": "estimated_speedup_percent"})
+    order = gains.assign(kind_order=gains["kind"].map(_KINDS)).sort_values(
+        ["estimated_speedup_percent", "kind_order"], ascending=[False, True], na_position="last"
+    )
+    columns = [*SHAPE, "rule", "kind", "title", "estimated_speedup_percent", "speedup_scope"]
+    return table(
+        order[[*columns, "message", "launches"]],
+        title="What Nsight Compute's rules say",
+        note="In the tool's own words. A global gain is one of the kernel, a local one of the part "
+        "that the rule is about: local gains do not add up.",
+        limit=200,
+    )
+
+
+def kernel_of(row: "pd.Series[float]") -> str:
+    """Return how a sentence calls the kernel of a row."""
+    function = shortened(str(row["function"]), 60)
+    return f"{function} {row['grid']}x{row['block']}" if row["grid"] else function
+
+
+def finding(
+    row: "pd.Series[float]", *, severity: Severity, message: str, metric: str, value: float,
+    unit: str, advice: str,
+) -> Finding:  # fmt: skip
+    """Return a finding about the kernel of `row`."""
+    return Finding(
+        severity=severity,
+        message=message,
+        metric=metric,
+        value=float(value),
+        unit=unit,
+        evidence={"kernel": str(row["function"]), "grid": str(row["grid"])},
+        advice=advice,
+    )
