@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from profkit.result import Abstention, Finding, Result, Severity, Table, table
+from profkit.result import Abstention, Result, Table, table
 from profkit.wording import shortened
 
 WHERE = ["rank", "repeat", "kernel"]
@@ -128,17 +128,7 @@ def kernel_of(row: "pd.Series[float]") -> str:
     return f"{function} {row['grid']}x{row['block']}" if row["grid"] else function
 
 
-def finding(
-    row: "pd.Series[float]", *, severity: Severity, message: str, metric: str, value: float,
-    unit: str, advice: str,
-) -> Finding:  # fmt: skip
-    """Return a finding about the kernel of `row`."""
-    return Finding(
-        severity=severity,
-        message=message,
-        metric=metric,
-        value=float(value),
-        unit=unit,
-        evidence={"kernel": str(row["function"]), "grid": str(row["grid"])},
-        advice=advice,
-    )
+def evidence(row: "pd.Series[float]") -> dict[str, str | int | float]:
+    """Return where a finding about the kernel of `row` was seen."""
+    where = {name: str(row[name]) for name in SHAPE if row[name]}
+    return {"kernel": where.pop("function", ""), **where}

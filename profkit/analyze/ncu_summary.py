@@ -10,7 +10,7 @@ from profkit.analyze._measured import (
     SHAPE,
     WHERE,
     by_kernel,
-    finding,
+    evidence,
     kernel_of,
     launches,
     rules,
@@ -102,29 +102,28 @@ def _findings(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
     longest = rows.iloc[0]
     if np.isfinite(longest["duration_ns"]):
         found.append(
-            finding(
-                longest,
+            Finding(
                 severity=Severity.INFO,
                 message=f"{kernel_of(longest)} is the longest of {len(rows)} measured kernels: "
                 f"{duration(longest['duration_ns'])} a launch.",
                 metric="ncu_summary.longest_ns",
-                value=longest["duration_ns"],
+                value=float(longest["duration_ns"]),
                 unit="ns",
-                advice="",
+                evidence=evidence(longest),
             )
         )
     saved = (rows["duration_ns"] * rows["estimated_speedup_percent"] / 100).fillna(-1)
     best = rows.loc[saved.idxmax()]
     if best["estimated_speedup_percent"] >= config.worth_percent:
         found.append(
-            finding(
-                best,
+            Finding(
                 severity=Severity.WARN,
                 message=f"Nsight Compute estimates that {kernel_of(best)} could be "
                 f"{best['estimated_speedup_percent']:.0f} % faster.",
                 metric="ncu_summary.estimated_speedup_percent",
-                value=best["estimated_speedup_percent"],
+                value=float(best["estimated_speedup_percent"]),
                 unit="percent",
+                evidence=evidence(best),
                 advice="The table of rules says by what; look at the time that the kernel takes "
                 "of a step before spending any on it.",
             )

@@ -145,6 +145,7 @@ def test_the_real_ncu_takes_every_flag(tmp_path, what):
         command = Capture(**settings).command(["/bin/true"], tmp_path, RANK)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         said = done.stdout + done.stderr
+        said += "".join(path.read_text() for path in tmp_path.glob("*.ncu.csv"))
         assert "were profiled" in said, (command, said)
         assert "==ERROR==" not in said, (command, said)
 
