@@ -72,16 +72,11 @@ def positions(rows: pd.DataFrame) -> pd.DataFrame:
     """
     achieved = pd.DataFrame({work: _achieved(rows, work) for work in WORK}, index=rows.index)
     peak = pd.DataFrame({work: _peak(rows, work) for work in WORK}, index=rows.index)
-    most = achieved.where(achieved > 0).max(axis=1)
-    work = [
-        achieved.loc[place].idxmax() if value > 0 else "" for place, value in most.fillna(0).items()
-    ]
+    most, work = _largest(achieved)
     made = rows[["function", "grid", "block", "launches", "duration_ns"]].assign(
         work=work,
         flops_per_s=most,
-        peak_flops_per_s=[
-            peak.loc[place, name] if name else np.nan for place, name in enumerate(work)
-        ],
+        peak_flops_per_s=_picked(peak, work),
     )
     for level in LEVELS:
         passed = rows[f"{level}_bytes_per_s"]
@@ -89,6 +84,24 @@ def positions(rows: pd.DataFrame) -> pd.DataFrame:
         made[f"{level}_peak_bytes_per_s"] = rows[f"{level}_most"] * rows[f"{level}_hz"]
         made[f"{level}_flops_per_byte"] = most / passed.where(passed > 0)
     return _with_roof(made).assign(name=rows["name"])
+
+
+def _largest(values: pd.DataFrame) -> tuple[NDArray[np.float64], list[str]]:
+    """Return the largest positive value of each row and the column that it is in; NaN and ""."""
+    table = values.to_numpy(np.float64)
+    table = np.where(table > 0, table, -np.inf)
+    best = table.max(axis=1, initial=-np.inf)
+    names = [str(name) for name in values.columns]
+    at = table.argmax(axis=1) if len(names) else np.zeros(len(table), dtype=np.int64)
+    found = np.isfinite(best)
+    known = [names[place] if there else "" for place, there in zip(at, found, strict=True)]
+    return np.where(found, best, np.nan), known
+
+
+def _picked(values: pd.DataFrame, names: list[str]) -> list[float]:
+    """Return the value in the column that `names` gives for each row; NaN where it gives none."""
+    rows = values.to_dict("records")
+    return [float(row.get(name, np.nan)) for row, name in zip(rows, names, strict=True)]
 
 
 def _achieved(rows: pd.DataFrame, work: str) -> "pd.Series[float]":
@@ -109,12 +122,14 @@ def _with_roof(rows: pd.DataFrame) -> pd.DataFrame:
     roof = pd.DataFrame({"compute": rows["peak_flops_per_s"]}, index=rows.index)
     for level in LEVELS:
         roof[level] = rows[f"{level}_peak_bytes_per_s"] * rows[f"{level}_flops_per_byte"]
-    lowest = roof.min(axis=1).where(rows["peak_flops_per_s"].notna())
-    bound = [
-        roof.loc[place].idxmin() if np.isfinite(value) else "" for place, value in lowest.items()
-    ]
+    # The reciprocal is largest where the roof is lowest.
+    inverse, bound = _largest(1 / roof)
+    known = rows["peak_flops_per_s"].notna().to_numpy()
+    lowest = np.where(known, 1 / inverse, np.nan)
     return rows.assign(
-        bound=bound, roof_flops_per_s=lowest, roof_share=rows["flops_per_s"] / lowest
+        bound=[name if there else "" for name, there in zip(bound, known, strict=True)],
+        roof_flops_per_s=lowest,
+        roof_share=rows["flops_per_s"] / lowest,
     )
 
 
@@ -145,15 +160,15 @@ def roofs(rows: pd.DataFrame) -> pd.DataFrame:
             if not np.isfinite(rate):
                 continue
             knee = peak / rate
-            for place in sorted({intensity[0], knee, max(intensity[1], knee)}):
-                found.append(
-                    {
-                        "what": f"roof of {level.upper()} ({work})",
-                        "kernel": "",
-                        "flops_per_byte": place,
-                        "flops_per_s": min(peak, rate * place),
-                    }
-                )
+            found += [
+                {
+                    "what": f"roof of {level.upper()} ({work!s})",
+                    "kernel": "",
+                    "flops_per_byte": place,
+                    "flops_per_s": min(peak, rate * place),
+                }
+                for place in sorted({min(intensity[0], knee), knee, max(intensity[1], knee)})
+            ]
     return pd.DataFrame(found, columns=["what", "kernel", "flops_per_byte", "flops_per_s"])
 
 

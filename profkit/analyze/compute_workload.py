@@ -54,21 +54,19 @@ def analyze(
         return NOTHING
     pipes = _pipes(kernel_metrics["metric"].astype(str).unique())
     rows = by_kernel(measured_kernels, kernel_metrics, {**_COLUMNS, **_flat(pipes)})
-    busy = _busiest(rows, pipes)
+    used = _used(rows, pipes)
     rows = rows[["function", "grid", "block", "launches", "duration_ns", *_COLUMNS, "name"]]
     tables = {
         "kernels": shown(
-            rows.assign(busiest_pipe=busy["pipe"], busiest_pipe_percent=busy["used_percent"]),
+            rows.assign(busiest_pipe=_busiest(used), busiest_pipe_percent=used.max(axis=1)),
             "Instructions of each kernel",
             limit=config.max_rows,
         ),
-        "pipes": table(
-            _per_pipe(rows, busy["all"]), title="Use of each pipe", limit=20 * config.max_rows
-        ),
+        "pipes": table(_per_pipe(rows, used), title="Use of each pipe", limit=20 * config.max_rows),
         "rules": rules(measured_kernels, kernel_advice, _SECTIONS),
     }
     return Result(
-        findings=_findings(rows, busy, config),
+        findings=_findings(rows, used, config),
         tables=tables,
         charts=_charts(has_pipes=bool(tables["pipes"].rows)),
         abstentions=unknown(rows, dict.fromkeys(_COLUMNS, "ComputeWorkloadAnalysis")),
@@ -88,16 +86,20 @@ def _flat(pipes: dict[str, list[str]]) -> dict[str, list[str]]:
     return {name: [name] for names in pipes.values() for name in names}
 
 
-def _busiest(rows: pd.DataFrame, pipes: dict[str, list[str]]) -> dict[str, pd.DataFrame]:
-    """Return the use of all pipes by kernel, and of the busiest its name and use."""
-    used = pd.DataFrame(
+def _used(rows: pd.DataFrame, pipes: dict[str, list[str]]) -> pd.DataFrame:
+    """Return the use of each pipe by kernel, the larger of what its metrics say."""
+    return pd.DataFrame(
         {pipe: rows[names].max(axis=1) for pipe, names in pipes.items()}, index=rows.index
     )
-    known = used.notna().any(axis=1)
-    best = pd.Series("", index=rows.index, dtype=object)
-    if known.any():
-        best[known] = used[known].idxmax(axis=1)
-    return {"all": used, "pipe": best, "used_percent": used.max(axis=1)}
+
+
+def _busiest(used: pd.DataFrame) -> list[str]:
+    """Return the pipe that each kernel uses most; empty where none is known."""
+    if used.empty:
+        return [""] * len(used)
+    best = used.fillna(-1.0).to_numpy(np.float64)
+    names = [str(each) for each in used.columns]
+    return [names[at] if row[at] > 0 else "" for row, at in zip(best, best.argmax(1), strict=True)]
 
 
 def _per_pipe(rows: pd.DataFrame, used: pd.DataFrame) -> pd.DataFrame:
@@ -109,27 +111,24 @@ def _per_pipe(rows: pd.DataFrame, used: pd.DataFrame) -> pd.DataFrame:
     return long[long["used_percent"] > 0].reset_index(drop=True)
 
 
-def _findings(
-    rows: pd.DataFrame, busy: dict[str, pd.DataFrame], config: Config
-) -> tuple[Finding, ...]:
-    found = []
-    full = rows[(busy["used_percent"] >= config.full_percent).to_numpy(dtype=np.bool_)]
-    if len(full):
-        first = full.iloc[0]
-        pipe, used = busy["pipe"][full.index[0]], float(busy["used_percent"][full.index[0]])
-        found.append(
-            Finding(
-                severity=Severity.INFO,
-                message=f"{kernel_of(first)} keeps the pipe {pipe} {used:.0f} % busy, which is its "
-                "limit.",
-                metric="compute_workload.busiest_pipe_percent",
-                value=used,
-                unit="percent",
-                evidence=evidence(first) | {"pipe": str(pipe)},
-                advice=_advice(str(pipe)),
-            )
-        )
-    return tuple(found)
+def _findings(rows: pd.DataFrame, used: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
+    most = used.max(axis=1).to_numpy(np.float64)
+    full = np.flatnonzero(most >= config.full_percent)
+    if not len(full):
+        return ()
+    first, pipe = rows.iloc[full[0]], _busiest(used)[full[0]]
+    return (
+        Finding(
+            severity=Severity.INFO,
+            message=f"{kernel_of(first)} keeps the pipe {pipe} {most[full[0]]:.0f} % busy, which "
+            "is its limit.",
+            metric="compute_workload.busiest_pipe_percent",
+            value=float(most[full[0]]),
+            unit="percent",
+            evidence=evidence(first) | {"pipe": pipe},
+            advice=_advice(pipe),
+        ),
+    )
 
 
 def _advice(pipe: str) -> str:

@@ -113,7 +113,7 @@ def _findings(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
             )
         )
     saved = (rows["duration_ns"] * rows["estimated_speedup_percent"] / 100).fillna(-1)
-    best = rows.loc[saved.idxmax()]
+    best = rows.iloc[int(saved.to_numpy().argmax())]
     if best["estimated_speedup_percent"] >= config.worth_percent:
         found.append(
             Finding(

@@ -22,6 +22,7 @@ _COLUMNS = {
     "dram_frequency_hz": ["dram__cycles_elapsed.avg.per_second"],
 }
 _SECTION = "SpeedOfLight"
+_WORDS = {"balanced": "compute and memory alike"}
 _TRY = {
     "latency": "Neither is busy: look at what the warps wait for, at the occupancy, and whether "
     "the grid fills the device; fusing small kernels gives each more to do.",
@@ -103,7 +104,7 @@ def _findings(rows: pd.DataFrame) -> tuple[Finding, ...]:
             Finding(
                 severity=Severity.WARN if limit == "latency" else Severity.INFO,
                 message=f"{kernel_of(first)} ({duration(first['duration_ns'])}) is limited by "
-                f"{'compute and memory alike' if limit == 'balanced' else limit}: it uses "
+                f"{_WORDS.get(str(limit), str(limit))}: it uses "
                 f"{first['compute_percent']:.0f} % of compute and {first['memory_percent']:.0f} % "
                 f"of memory throughput; {len(some)} of {len(told)} measured kernels are like it.",
                 metric="speed_of_light.throughput_percent",

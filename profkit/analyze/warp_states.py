@@ -18,9 +18,10 @@ _COLUMNS = {
     "no_eligible_percent": ["smsp__issue_inst0.avg.pct_of_peak_sustained_active"],
     "threads_per_warp_ratio": ["smsp__thread_inst_executed_per_inst_executed.ratio"],
 }
-_SECTION_OF = dict.fromkeys(_COLUMNS, "WarpStateStats") | dict.fromkeys(
-    ("active_warps_ratio", "eligible_warps_ratio", "no_eligible_percent"), "SchedulerStats"
-)
+_SCHEDULERS = ("active_warps_ratio", "eligible_warps_ratio", "no_eligible_percent")
+_SECTION_OF = {
+    name: "SchedulerStats" if name in _SCHEDULERS else "WarpStateStats" for name in _COLUMNS
+}
 # Cycles per instruction; the last counts samples, which share out in the same way.
 _STALLS = (
     re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass
@@ -36,5 +37,5 @@ def _switch(*, on: bool) -> None:
 
     # What was launched before the switch must not run, and be counted, after it.
     torch.cuda.synchronize()
-    runtime = torch.cuda.cudart()
+    runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
     torch.cuda.check_error(runtime.cudaProfilerStart() if on else runtime.cudaProfilerStop())
