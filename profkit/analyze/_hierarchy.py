@@ -92,7 +92,7 @@ def _largest(values: pd.DataFrame) -> tuple[NDArray[np.float64], list[str]]:
     table = np.where(table > 0, table, -np.inf)
     best = table.max(axis=1, initial=-np.inf)
     names = [str(name) for name in values.columns]
-    at = table.argmax(axis=1) if len(names) else np.zeros(len(table), dtype=np.int64)
+    at = table.argmax(axis=1) if names else np.zeros(len(table), dtype=np.int64)
     found = np.isfinite(best)
     known = [names[place] if there else "" for place, there in zip(at, found, strict=True)]
     return np.where(found, best, np.nan), known

@@ -105,10 +105,16 @@ def rules(
         kept = kernel_advice[kernel_advice["section"].astype(str).isin(wanted)]
     rows = kept.merge(launches(measured_kernels)[[*WHERE, *SHAPE, "launched"]], on=WHERE)
     rows = rows.drop_duplicates(["launched", "rule", "message"])
-    same = [*SHAPE, "section", "rule", "kind", "title", "message", "speedup_scope"]
-    rows = rows.astype(dict.fromkeys(same, object))
-    gains = rows.groupby(same, sort=False)["speedup_percent"].agg(["size", "mean"]).reset_index()
-    gains = gains.rename(columns={"size": "launches", "mean": "estimated_speedup_percent"})
+    same = [*SHAPE, "section", "rule", "kind", "title", "speedup_scope"]
+    rows = rows.astype(dict.fromkeys([*same, "message"], object))
+    # Messages hold numbers of one launch; where there is a title, it says which of them it is.
+    rows["said"] = rows["title"].where(rows["title"] != "", rows["message"])
+    groups = rows.groupby([*same, "said"], sort=False)
+    gains = groups.agg(
+        launches=("message", "size"),
+        estimated_speedup_percent=("speedup_percent", "mean"),
+        message=("message", "first"),
+    ).reset_index()
     order = gains.assign(kind_order=gains["kind"].map(_KINDS)).sort_values(
         ["estimated_speedup_percent", "kind_order"], ascending=[False, True], na_position="last"
     )
@@ -123,9 +129,15 @@ def rules(
 
 
 def kernel_of(row: "pd.Series[float]") -> str:
-    """Return how a sentence calls the kernel of a row."""
+    """Return how a sentence calls the kernel of a row: ``gemm (grid 24x4x1, block 128x1x1)``."""
     function = shortened(str(row["function"]), 60)
-    return f"{function} {row['grid']}x{row['block']}" if row["grid"] else function
+    shape = [f"{name} {spelled(str(row[name]))}" for name in ("grid", "block") if row[name]]
+    return f"{function} ({', '.join(shape)})" if shape else function
+
+
+def spelled(shape: str) -> str:
+    """Return a shape as people write it, such as ``24x4x1``, of a JSON list."""
+    return shape.strip("[]").replace(", ", "x")
 
 
 def evidence(row: "pd.Series[float]") -> dict[str, str | int | float]:

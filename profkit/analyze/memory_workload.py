@@ -54,7 +54,7 @@ class Config(Settings):
     """Composed from ``conf/analysis/memory_workload.yaml``."""
 
     scattered_sectors: float = 16.0
-    """Sectors of 32 bytes per request from which accesses count as scattered; 32 threads that read
+    """Sectors of 32 bytes per request above which accesses count as scattered; 32 threads that read
     4 bytes each in a row need 4, and 16 if they read 16 bytes each."""
 
     conflict_share: float = 0.2
@@ -115,7 +115,7 @@ def _with_ratios(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _scattered(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
     worst = rows.dropna(subset=["load_sectors_per_request"])
-    worst = worst[worst["load_sectors_per_request"] >= config.scattered_sectors]
+    worst = worst[worst["load_sectors_per_request"] > config.scattered_sectors]
     if worst.empty:
         return ()
     first = worst.iloc[0]
@@ -129,8 +129,7 @@ def _scattered(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
             unit="ratio",
             evidence=evidence(first),
             advice="Let neighbouring threads read neighbouring addresses: change the layout of the "
-            "tensor (contiguous(), channels_last) or what the threads of a warp are given. Wide "
-            "loads of 16 bytes a thread also count 16, and are fine.",
+            "tensor (contiguous(), channels_last) or what the threads of a warp are given.",
         ),
     )
 

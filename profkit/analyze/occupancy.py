@@ -68,7 +68,7 @@ def analyze(
     """
     if measured_kernels.empty:
         return NOTHING
-    limits = {name.replace(" ", "_") + "_blocks": [metric] for name, metric in _LIMITS.items()}
+    limits = {name.replace(" ", "_") + "_limit": [metric] for name, metric in _LIMITS.items()}
     rows = by_kernel(measured_kernels, kernel_metrics, {**_COLUMNS, **limits})
     rows.insert(7, "limit", _limiting(rows, list(limits)))
     wanted = dict.fromkeys(["theoretical_percent", "achieved_percent"], "Occupancy")

@@ -91,7 +91,9 @@ def analyze(
     kept = [name for name in rows.columns if name not in columns]
     tables = {
         "kernels": shown(rows[kept], "Schedulers and warps", limit=config.max_rows),
-        "reasons": table(shares, title="What warps wait for", limit=20 * config.max_rows),
+        "reasons": table(
+            shares.drop(columns="row"), title="What warps wait for", limit=20 * config.max_rows
+        ),
         "rules": rules(measured_kernels, kernel_advice, _SECTIONS),
     }
     return Result(
