@@ -98,12 +98,15 @@ def contains_any(kernel: str, parts: Iterable[str]) -> bool:
     return any(part in kernel for part in parts)
 
 
+_UNNAMED = re.compile(r"\(anonymous namespace\)|<unnamed>|\{anonymous\}")
+
+
 def function(kernel: str) -> str:
     """Return the name of the function alone, without namespace, template arguments, parameters.
 
     This is what Nsight Compute calls its base name ``function`` and filters by.
     """
-    bare = _without_arguments(kernel.replace("(anonymous namespace)", "anonymous"))
+    bare = _without_arguments(_UNNAMED.sub("unnamed", kernel))
     return re.split(r"::|\s", bare.strip())[-1] or kernel
 
 
@@ -112,7 +115,7 @@ def signature(kernel: str) -> str:
 
     Casts and suffixes of literals, white space, return types and parameters differ between them.
     """
-    text = kernel.replace("(anonymous namespace)", "anonymous")
+    text = _UNNAMED.sub("unnamed", kernel)
     text = text[: _parameters_at(text)]
     text = re.sub(r"\([\w:]+(?: [\w:]+)*\)(?=-?\d)", "", text)
     text = re.sub(r"\b(-?\d+)(?:u|ul|l|ull|ll)\b", r"\1", text, flags=re.IGNORECASE)

@@ -155,7 +155,7 @@ def _counted(measured: pd.DataFrame, kernel_metrics: ByTool, advice: pd.DataFram
 
 
 def _advice(measured: pd.DataFrame, advice: pd.DataFrame) -> pd.DataFrame:
-    """Return the weightiest advice for each kernel: the largest gain, else the first of its kind."""
+    """Return the weightiest advice for each kernel: the largest gain, else by kind."""
     if advice.empty:
         return pd.DataFrame({name: pd.Series(dtype=object) for name in [*KERNEL, "advice"]})
     rows = advice.merge(measured[[*WHERE, *KERNEL]], on=WHERE)

@@ -68,7 +68,8 @@ def analyze(
 def _one_step(rows: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     """Return the launches of one repeat and step in their order: the step with most, if any."""
     rows = rows[rows["repeat"] == rows["repeat"].min()]
-    step = int(rows["step"].value_counts().sort_index(kind="stable").idxmax())
+    counts = rows["step"].value_counts().sort_index(kind="stable")
+    step = int(counts.index[int(counts.to_numpy().argmax())])
     of_step = rows[rows["step"] == step] if step >= 0 else rows
     return of_step.sort_values(["start_ns", "correlation"], ignore_index=True), step
 

@@ -152,6 +152,7 @@ def test_what_was_not_collected_is_an_abstention_that_names_the_section(results)
     assert found["roofline"].tables == {}
 
 
+# ruff: noqa: ISC004 - names are long
 # Kernels of torch, as kineto names them and as ncu does.
 NAMES = [
     (
@@ -310,7 +311,7 @@ def test_kernels_that_several_could_be_are_left_apart():
     assert found.metrics["measured_share"].value == 0
 
 
-def test_a_trace_alone_and_counters_alone_are_shown_with_what_is_missing(results):
+def test_a_trace_alone_and_counters_alone_are_shown_with_what_is_missing():
     alone = view(kernels=TRACED, cpu_ops=OPS)
     assert list(rows(alone)["function"]) == ["f", "g"]
     assert alone.abstentions[-1].what == "counters and advice"
