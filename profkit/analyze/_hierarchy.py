@@ -75,7 +75,7 @@ def positions(rows: pd.DataFrame) -> pd.DataFrame:
     most, work = _largest(achieved)
     made = rows[["function", "grid", "block", "launches", "duration_ns"]].assign(
         work=work,
-        flops_per_s=most,
+        achieved_flops_per_s=most,
         peak_flops_per_s=_picked(peak, work),
     )
     for level in LEVELS:
@@ -129,24 +129,24 @@ def _with_roof(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(
         bound=[name if there else "" for name, there in zip(bound, known, strict=True)],
         roof_flops_per_s=lowest,
-        roof_share=rows["flops_per_s"] / lowest,
+        roof_share=rows["achieved_flops_per_s"] / lowest,
     )
 
 
 def points(rows: pd.DataFrame, called: Callable[["pd.Series[float]"], str]) -> pd.DataFrame:
-    """Return one point per kernel and level: what, kernel, flops_per_byte and flops_per_s."""
+    """Return one point per kernel and level: what, kernel, flops_per_byte, achieved_flops_per_s."""
     found = [
         {
             "what": f"{level.upper()} ({row['work']})",
             "kernel": called(row),
             "flops_per_byte": row[f"{level}_flops_per_byte"],
-            "flops_per_s": row["flops_per_s"],
+            "achieved_flops_per_s": row["achieved_flops_per_s"],
         }
         for _, row in rows.iterrows()
         for level in LEVELS
         if np.isfinite(row[f"{level}_flops_per_byte"])
     ]
-    return pd.DataFrame(found, columns=["what", "kernel", "flops_per_byte", "flops_per_s"])
+    return pd.DataFrame(found, columns=["what", "kernel", "flops_per_byte", "achieved_flops_per_s"])
 
 
 def roofs(rows: pd.DataFrame) -> pd.DataFrame:
@@ -165,11 +165,11 @@ def roofs(rows: pd.DataFrame) -> pd.DataFrame:
                     "what": f"roof of {level.upper()} ({work!s})",
                     "kernel": "",
                     "flops_per_byte": place,
-                    "flops_per_s": min(peak, rate * place),
+                    "achieved_flops_per_s": min(peak, rate * place),
                 }
                 for place in sorted({min(intensity[0], knee), knee, max(intensity[1], knee)})
             ]
-    return pd.DataFrame(found, columns=["what", "kernel", "flops_per_byte", "flops_per_s"])
+    return pd.DataFrame(found, columns=["what", "kernel", "flops_per_byte", "achieved_flops_per_s"])
 
 
 def _span(rows: pd.DataFrame) -> NDArray[np.float64]:

@@ -1,5 +1,6 @@
 """Kernels that Nsight Compute measured, one row each: shared by the analyses of its metrics."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -14,6 +15,7 @@ DURATION = "gpu__time_duration.sum"
 
 NOTHING = Result.abstain("counters of kernels", "Nsight Compute measured no kernel")
 
+_UNIT = re.compile(r"_(?:percent|share|hz|bytes_per_s|bytes)$")
 _KINDS = {"error": 0, "optimisation": 1, "warning": 2, "information": 3}
 
 
@@ -75,10 +77,11 @@ def by_kernel(
 
 def shown(rows: pd.DataFrame, title: str, note: str = "", limit: int | None = None) -> Table:
     """Return rows by kernel as a table, without columns that nothing is known of."""
-    known = rows.dropna(axis="columns", how="all")
-    kept = known.assign(name=[shortened(each, 300) for each in known["name"]])
+    known = rows.drop(columns=SHAPE).dropna(axis="columns", how="all")
+    known.insert(0, "kernel", [kernel_of(row) for _, row in rows.iterrows()])
+    known["name"] = [shortened(each, 300) for each in rows["name"]]
     note = f"One row per kernel and shape, means over its measured launches. {note}".strip()
-    return table(kept, title=title, note=note, limit=limit)
+    return table(known, title=title, note=note, limit=limit)
 
 
 def unknown(rows: pd.DataFrame, wanted: Mapping[str, str]) -> tuple[Abstention, ...]:
@@ -86,7 +89,7 @@ def unknown(rows: pd.DataFrame, wanted: Mapping[str, str]) -> tuple[Abstention, 
     sections: dict[str, list[str]] = {}
     for column, section in wanted.items():
         if not rows[column].notna().any():
-            sections.setdefault(section, []).append(column.rpartition("_")[0].replace("_", " "))
+            sections.setdefault(section, []).append(_UNIT.sub("", column).replace("_", " "))
     return tuple(
         Abstention(
             what=", ".join(names),
@@ -118,9 +121,10 @@ def rules(
     order = gains.assign(kind_order=gains["kind"].map(_KINDS)).sort_values(
         ["estimated_speedup_percent", "kind_order"], ascending=[False, True], na_position="last"
     )
-    columns = [*SHAPE, "rule", "kind", "title", "estimated_speedup_percent", "speedup_scope"]
+    order = order.assign(kernel=[kernel_of(row) for _, row in order.iterrows()])
+    columns = ["kernel", "title", "message", "estimated_speedup_percent", "speedup_scope", "kind"]
     return table(
-        order[[*columns, "message", "launches"]],
+        order[[*columns, "rule", "launches"]],
         title="What Nsight Compute's rules say",
         note="In the tool's own words. A global gain is one of the kernel, a local one of the part "
         "that the rule is about: local gains do not add up.",

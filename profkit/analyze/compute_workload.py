@@ -14,14 +14,28 @@ from profkit.settings import Settings
 
 _OF_PEAK = "avg.pct_of_peak_sustained_active"
 _COLUMNS = {
-    "ipc_ratio": ["sm__inst_executed.avg.per_cycle_active"],
+    "instructions_per_cycle": ["sm__inst_executed.avg.per_cycle_active"],
     "issue_slots_busy_percent": [f"sm__inst_issued.{_OF_PEAK}", f"sm__issue_active.{_OF_PEAK}"],
-    "sm_busy_percent": [f"sm__instruction_throughput.{_OF_PEAK}"],
+    "multiprocessor_busy_percent": [f"sm__instruction_throughput.{_OF_PEAK}"],
 }
 _PIPE = re.compile(
     r"sm__(?:inst_executed_)?pipe_(?P<pipe>\w+?)(?P<cycles>_cycles_active)?"
     r"\.avg\.pct_of_peak_sustained_(?:active|elapsed)"
 )
+_PRECOMPUTE = (
+    "Conversions, special functions or integer arithmetic are in the way: precompute indices, use "
+    "approximate functions, convert less often."
+)
+# By what the name of the pipe contains, the first that fits.
+_TRY = {
+    "tensor": "Matrix units are full: only a lower precision, sparsity or less work is faster.",
+    "shared": "Matrix units are full: only a lower precision, sparsity or less work is faster.",
+    "fma": "If this multiplies matrices, use TF32 or bf16, so that matrix units do it.",
+    "fp": "If this multiplies matrices, use TF32 or bf16, so that matrix units do it.",
+    "xu": _PRECOMPUTE,
+    "alu": _PRECOMPUTE,
+    "lsu": "Fewer, wider loads and stores (vectors of 16 bytes) need fewer instructions.",
+}
 _SECTIONS = ("ComputeWorkloadAnalysis", "InstructionStats", "SpeedOfLight_RooflineChart")
 
 
@@ -132,14 +146,8 @@ def _findings(rows: pd.DataFrame, used: pd.DataFrame, config: Config) -> tuple[F
 
 
 def _advice(pipe: str) -> str:
-    if "tensor" in pipe or "shared" in pipe:
-        return "Matrix units are full: only a lower precision, sparsity or less work is faster."
-    if pipe.startswith(("fma", "fp")):
-        return "If this multiplies matrices, use TF32 or bf16, so that matrix units do it."
-    if pipe in ("xu", "alu"):
-        return "Conversions, special functions or integer arithmetic are in the way: precompute "
-        "indices, use approximate functions, convert less often."
-    return "Fewer, wider loads and stores (vectors of 16 bytes) need fewer instructions."
+    """Return what to try where `pipe` is the limit."""
+    return next((advice for part, advice in _TRY.items() if part in pipe), _TRY["lsu"])
 
 
 def _charts(*, has_pipes: bool) -> tuple[Chart, ...]:

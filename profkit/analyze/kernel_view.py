@@ -147,7 +147,7 @@ def _counted(measured: pd.DataFrame, kernel_metrics: ByTool, advice: pd.DataFram
     rows = by_kernel(measured, metrics, {**_COUNTERS, **_hierarchy.columns()})
     place = _hierarchy.positions(rows)
     made = rows[["name", "function", "grid", "block", "launches", *_COUNTERS]].assign(
-        measured_bound=place["bound"], measured_roof_share=place["roof_share"]
+        measured_bound=place["bound"], measured_roofline_share=place["roof_share"]
     )
     made = made.rename(columns={"launches": "measured_launches"})
     made = made.merge(_advice(measured, advice), on=KERNEL, how="left")

@@ -163,7 +163,7 @@ def _charts(levels: list[str]) -> tuple[Chart, ...]:
             kind="bar",
             title="Throughput of each level of memory, of what it can sustain",
             table="kernels",
-            x="function",
+            x="kernel",
             y=tuple(levels),
             horizontal=True,
         ),

@@ -75,9 +75,8 @@ def analyze(
                 kind="bar",
                 title="Duration of each measured kernel",
                 table="kernels",
-                x="function",
+                x="kernel",
                 y=("duration_ns",),
-                color="grid",
                 horizontal=True,
             ),
         )

@@ -20,7 +20,7 @@ _LIMITS = {
 _COLUMNS = {
     "theoretical_percent": ["sm__maximum_warps_per_active_cycle_pct"],
     "achieved_percent": ["sm__warps_active.avg.pct_of_peak_sustained_active"],
-    "warps_ratio": ["sm__warps_active.avg.per_cycle_active"],
+    "warps_per_multiprocessor": ["sm__warps_active.avg.per_cycle_active"],
     "waves": ["launch__waves_per_multiprocessor"],
     "registers": ["launch__registers_per_thread"],
     "shared_memory_bytes": [
@@ -187,7 +187,7 @@ def _charts(rows: pd.DataFrame) -> tuple[Chart, ...]:
             kind="bar",
             title="Theoretical and achieved occupancy",
             table="kernels",
-            x="function",
+            x="kernel",
             y=tuple(columns),
             horizontal=True,
         ),

@@ -6,11 +6,18 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze._hierarchy import LEVELS, columns, points, positions, roofs
-from profkit.analyze._measured import NOTHING, by_kernel, evidence, kernel_of, rules
+from profkit.analyze._measured import NOTHING, SHAPE, by_kernel, evidence, kernel_of, rules, shown
 from profkit.analyze.base import analysis
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.settings import Settings
 
+_FIRST = ["work", "bound", "roof_share", "achieved_flops_per_s", "roof_flops_per_s"]
+_BYTES = ("flops_per_byte", "bytes_per_s", "peak_bytes_per_s")
+_ORDER = [
+    *(*SHAPE, "launches", "duration_ns", *_FIRST, "peak_flops_per_s"),
+    *(f"{level}_{kind}" for level in LEVELS for kind in _BYTES),
+    "name",
+]
 _SECTION = "SpeedOfLight_RooflineChart"
 _NOTE = (
     "Counted by Nsight Compute: two operations per multiply-add, and as it does 512 per instruction"
@@ -63,12 +70,7 @@ def analyze(
         findings=_findings(known, config),
         metrics=_metrics(known),
         tables={
-            "kernels": table(
-                known.dropna(axis="columns", how="all"),
-                title="Position of each kernel",
-                note=_NOTE,
-                limit=config.max_rows,
-            ),
+            "kernels": shown(known[_ORDER], "Position of each kernel", _NOTE, config.max_rows),
             "points": table(
                 pd.concat([of_points.head(3 * config.max_rows), of_roofs], ignore_index=True),
                 title="Points of the roofline",
@@ -137,7 +139,7 @@ def _chart(of_roofs: pd.DataFrame) -> Chart:
         title="Hierarchical roofline of the measured kernels",
         table="points",
         x="flops_per_byte",
-        y=("flops_per_s",),
+        y=("achieved_flops_per_s",),
         color="what",
         log=("x", "y"),
         lines=tuple(dict.fromkeys(of_roofs["what"])),

@@ -119,10 +119,10 @@ def _findings(rows: pd.DataFrame) -> tuple[Finding, ...]:
 
 def _chart() -> Chart:
     return Chart(
-        kind="scatter",
+        kind="bar",
         title="Throughput of compute and of memory, of what the device can sustain",
         table="kernels",
-        x="compute_percent",
-        y=("memory_percent",),
-        color="function",
+        x="kernel",
+        y=("compute_percent", "memory_percent"),
+        horizontal=True,
     )

@@ -12,13 +12,13 @@ from profkit.result import Abstention, Chart, Finding, Result, Severity, table
 from profkit.settings import Settings
 
 _COLUMNS = {
-    "cycles_per_instruction_ratio": ["smsp__average_warp_latency_per_inst_issued.ratio"],
-    "active_warps_ratio": ["smsp__warps_active.avg.per_cycle_active"],
-    "eligible_warps_ratio": ["smsp__warps_eligible.avg.per_cycle_active"],
+    "cycles_per_instruction": ["smsp__average_warp_latency_per_inst_issued.ratio"],
+    "active_warps": ["smsp__warps_active.avg.per_cycle_active"],
+    "eligible_warps": ["smsp__warps_eligible.avg.per_cycle_active"],
     "no_eligible_percent": ["smsp__issue_inst0.avg.pct_of_peak_sustained_active"],
-    "threads_per_warp_ratio": ["smsp__thread_inst_executed_per_inst_executed.ratio"],
+    "threads_per_warp": ["smsp__thread_inst_executed_per_inst_executed.ratio"],
 }
-_SCHEDULERS = ("active_warps_ratio", "eligible_warps_ratio", "no_eligible_percent")
+_SCHEDULERS = ("active_warps", "eligible_warps", "no_eligible_percent")
 _SECTION_OF = {
     name: "SchedulerStats" if name in _SCHEDULERS else "WarpStateStats" for name in _COLUMNS
 }
@@ -157,7 +157,7 @@ def _waiting(rows: pd.DataFrame, shares: pd.DataFrame, config: Config) -> tuple[
 
 
 def _diverging(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    few = rows[rows["threads_per_warp_ratio"] < config.few_threads]
+    few = rows[rows["threads_per_warp"] < config.few_threads]
     if few.empty:
         return ()
     first = few.iloc[0]
@@ -165,9 +165,9 @@ def _diverging(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
         Finding(
             severity=Severity.WARN,
             message=f"Of 32 threads of a warp of {kernel_of(first)} only "
-            f"{first['threads_per_warp_ratio']:.1f} are active.",
+            f"{first['threads_per_warp']:.1f} are active.",
             metric="warp_states.threads_per_warp",
-            value=float(first["threads_per_warp_ratio"]),
+            value=float(first["threads_per_warp"]),
             unit="count",
             evidence=evidence(first),
             advice="Threads of a warp take different branches, or blocks are no multiple of 32.",
