@@ -11,6 +11,7 @@ from profkit.wording import shortened
 
 WHERE = ["rank", "repeat", "kernel"]
 SHAPE = ["function", "grid", "block"]
+_ALWAYS = frozenset({*SHAPE, "launches", "duration_ns", "name"})
 DURATION = "gpu__time_duration.sum"
 
 NOTHING = Result.abstain("counters of kernels", "Nsight Compute measured no kernel")
@@ -76,11 +77,15 @@ def by_kernel(
 
 
 def shown(rows: pd.DataFrame, title: str, note: str = "", limit: int | None = None) -> Table:
-    """Return rows by kernel as a table, without columns that nothing is known of."""
-    known = rows.drop(columns=SHAPE).dropna(axis="columns", how="all")
-    known.insert(0, "kernel", [kernel_of(row) for _, row in rows.iterrows()])
-    known["name"] = [shortened(each, 300) for each in rows["name"]]
+    """Return rows by kernel as a table, without rows and columns that nothing is known of."""
+    counters = [name for name in rows.columns if name not in _ALWAYS]
+    told = rows[rows[counters].replace("", np.nan).notna().any(axis=1)]
+    known = told.drop(columns=SHAPE).dropna(axis="columns", how="all")
+    known.insert(0, "kernel", [kernel_of(row) for _, row in told.iterrows()])
+    known["name"] = [shortened(each, 300) for each in told["name"]]
     note = f"One row per kernel and shape, means over its measured launches. {note}".strip()
+    if len(told) < len(rows):
+        note += f" {len(rows) - len(told)} kernels without these counters are left out."
     return table(known, title=title, note=note, limit=limit)
 
 
@@ -101,13 +106,18 @@ def unknown(rows: pd.DataFrame, wanted: Mapping[str, str]) -> tuple[Abstention, 
 
 def rules(
     measured_kernels: pd.DataFrame, kernel_advice: pd.DataFrame, sections: Iterable[str] = ()
-) -> Table:
-    """Return what ncu's own rules say in `sections` (all if none), the greatest gain first."""
+) -> dict[str, Table]:
+    """Return what ncu's own rules say in `sections` (all if none), the greatest gain first.
+
+    The table is called ``rules``; there is none where they say nothing.
+    """
     kept = kernel_advice
     if wanted := set(sections):
         kept = kernel_advice[kernel_advice["section"].astype(str).isin(wanted)]
     rows = kept.merge(launches(measured_kernels)[[*WHERE, *SHAPE, "launched"]], on=WHERE)
     rows = rows.drop_duplicates(["launched", "rule", "message"])
+    if rows.empty:
+        return {}
     same = [*SHAPE, "section", "rule", "kind", "title", "speedup_scope"]
     rows = rows.astype(dict.fromkeys([*same, "message"], object))
     # Messages hold numbers of one launch; where there is a title, it says which of them it is.
@@ -123,13 +133,14 @@ def rules(
     )
     order = order.assign(kernel=[kernel_of(row) for _, row in order.iterrows()])
     columns = ["kernel", "title", "message", "estimated_speedup_percent", "speedup_scope", "kind"]
-    return table(
+    said = table(
         order[[*columns, "rule", "launches"]],
         title="What Nsight Compute's rules say",
         note="In the tool's own words. A global gain is one of the kernel, a local one of the part "
         "that the rule is about: local gains do not add up.",
         limit=200,
     )
+    return {"rules": said}
 
 
 def kernel_of(row: "pd.Series[float]") -> str:

@@ -77,7 +77,7 @@ def analyze(
             limit=config.max_rows,
         ),
         "pipes": table(_per_pipe(rows, used), title="Use of each pipe", limit=20 * config.max_rows),
-        "rules": rules(measured_kernels, kernel_advice, _SECTIONS),
+        **rules(measured_kernels, kernel_advice, _SECTIONS),
     }
     return Result(
         findings=_findings(rows, used, config),

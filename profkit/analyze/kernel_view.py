@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze import _hierarchy
-from profkit.analyze._measured import WHERE, by_kernel
+from profkit.analyze._measured import WHERE, by_kernel, kernel_of
 from profkit.analyze._windows import step_windows
 from profkit.analyze._worth import KERNEL, computing
 from profkit.analyze.base import ByTool, Optional, analysis
@@ -25,6 +25,13 @@ _COUNTERS = {
     "occupancy_percent": ["sm__warps_active.avg.pct_of_peak_sustained_active"],
     "registers": ["launch__registers_per_thread"],
 }
+_ORDER = (
+    *("kernel", "total_ns", "time_share", "calls", "calls_per_step", "mean_ns"),
+    *("operator", "operators", "module", "modules", "bound", "roofline_share"),
+    *("measured_ns", "measured_bound", "measured_roofline_share", "compute_percent"),
+    *("memory_percent", "occupancy_percent", "registers", "measured_launches"),
+    *("estimated_speedup_percent", "advice", "name"),
+)
 _KINDS = {"optimisation": 0, "warning": 1, "error": 2, "information": 3}
 
 
@@ -69,7 +76,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
         metrics=_metrics(rows, traced, counted),
         tables={
             "kernels": table(
-                rows.drop(columns=["key"]).dropna(axis="columns", how="all"),
+                _shown(rows),
                 title="Kernels by time",
                 note="Of several operators or modules the one with most time is named.",
                 limit=config.max_rows,
@@ -77,6 +84,14 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
         },
         abstentions=(*missing, *apart, *_lacking(traced, counted)),
     )
+
+
+def _shown(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns that something is known of, from what costs to what to do about it."""
+    labels = [kernel_of(row) for _, row in rows.iterrows()]
+    names = [shortened(str(each), 300) for each in rows["name"]]
+    made = rows.assign(kernel=labels, name=names).reindex(columns=list(_ORDER))
+    return made.dropna(axis="columns", how="all")
 
 
 def _first(tables: Optional) -> pd.DataFrame:

@@ -90,7 +90,7 @@ def analyze(
         findings=(*_scattered(rows, config), *_conflicting(rows, config)),
         tables={
             "kernels": shown(rows, "Memory of each kernel", limit=config.max_rows),
-            "rules": rules(measured_kernels, kernel_advice, _SECTIONS),
+            **rules(measured_kernels, kernel_advice, _SECTIONS),
         },
         charts=_charts(levels),
         abstentions=unknown(rows, wanted),

@@ -68,7 +68,7 @@ def analyze(
         metrics=_metrics(rows),
         tables={
             "kernels": shown(rows, "Measured kernels", limit=config.max_rows),
-            "rules": rules(measured_kernels, kernel_advice),
+            **rules(measured_kernels, kernel_advice),
         },
         charts=(
             Chart(

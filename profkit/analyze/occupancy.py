@@ -82,7 +82,7 @@ def analyze(
                 "Limits are blocks per multiprocessor; the least of them holds.",
                 config.max_rows,
             ),
-            "rules": rules(measured_kernels, kernel_advice, ["Occupancy", "LaunchStats"]),
+            **rules(measured_kernels, kernel_advice, ["Occupancy", "LaunchStats"]),
         },
         charts=_charts(rows),
         abstentions=unknown(rows, wanted),

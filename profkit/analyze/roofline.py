@@ -76,7 +76,7 @@ def analyze(
                 title="Points of the roofline",
                 note=_NOTE,
             ),
-            "rules": rules(measured_kernels, kernel_advice, [_SECTION]),
+            **rules(measured_kernels, kernel_advice, [_SECTION]),
         },
         charts=(_chart(of_roofs),),
         abstentions=_abstentions(rows, known),

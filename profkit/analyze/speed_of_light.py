@@ -67,7 +67,7 @@ def analyze(
     rows.insert(5, "limit", _limits(rows, config))
     tables = {
         "kernels": shown(rows, "Throughput of each kernel", limit=config.max_rows),
-        "rules": rules(measured_kernels, kernel_advice, [_SECTION]),
+        **rules(measured_kernels, kernel_advice, [_SECTION]),
     }
     known = rows["compute_percent"].notna().any() and rows["memory_percent"].notna().any()
     return Result(

@@ -94,7 +94,7 @@ def analyze(
         "reasons": table(
             shares.drop(columns="row"), title="What warps wait for", limit=20 * config.max_rows
         ),
-        "rules": rules(measured_kernels, kernel_advice, _SECTIONS),
+        **rules(measured_kernels, kernel_advice, _SECTIONS),
     }
     return Result(
         findings=(*_waiting(rows, shares, config), *_diverging(rows, config)),
