@@ -129,6 +129,13 @@ class Dag:
         """Return the run's behaviour, all that a capture knows of the configuration."""
         return as_json(self.run(wildcards).behaviour)
 
+    def reads(self, tool: str) -> PlanFunction:
+        """Return the input function for the results that `tool` chooses by."""
+        return lambda wildcards: [
+            f"results/runs/{wildcards.run}/analyze/{name}.json"
+            for name in self.run(wildcards).reads.get(tool, ())
+        ]
+
     def attempt(self, tool: str, repeat: int) -> PlanFunction:
         """Return the params function that makes Snakemake try a failed capture again."""
         return lambda wildcards: attempt(
@@ -317,6 +324,12 @@ def result_flags(wildcards: Any, input: Any) -> list[str]:  # noqa: A002 - Snake
     """Return the flag that hands other analyses' results to one, if it reads any."""
     del wildcards
     return ["--results", *input.results] if input.results else []
+
+
+def read_flags(wildcards: Any, input: Any) -> list[str]:  # noqa: A002 - Snakemake's name
+    """Return the flag that hands other tools' results to a capture, if it reads any."""
+    del wildcards
+    return ["--reads", *input.reads] if input.reads else []
 
 
 def digest(content: bytes) -> str:

@@ -96,3 +96,49 @@ def library(kernel: str) -> str:
 def contains_any(kernel: str, parts: Iterable[str]) -> bool:
     """Return whether the name contains one of `parts`."""
     return any(part in kernel for part in parts)
+
+
+_UNNAMED = re.compile(r"\(anonymous namespace\)|<unnamed>|\{anonymous\}")
+
+
+def function(kernel: str) -> str:
+    """Return the name of the function alone, without namespace, template arguments, parameters.
+
+    This is what Nsight Compute calls its base name ``function`` and filters by.
+    """
+    bare = _without_arguments(_UNNAMED.sub("unnamed", kernel))
+    return re.split(r"::|\s", bare.strip())[-1] or kernel
+
+
+def signature(kernel: str) -> str:
+    """Return the name and template arguments spelled as all demanglers could agree on.
+
+    Casts and suffixes of literals, white space, return types and parameters differ between them.
+    """
+    text = _UNNAMED.sub("unnamed", kernel)
+    text = text[: _parameters_at(text)]
+    text = re.sub(r"\([\w:]+(?: [\w:]+)*\)(?=-?\d)", "", text)
+    text = re.sub(r"\b(-?\d+)(?:u|ul|l|ull|ll)\b", r"\1", text, flags=re.IGNORECASE)
+    text = re.sub(r"\btrue\b", "1", re.sub(r"\bfalse\b", "0", text))
+    return re.sub(r"\s+", "", re.sub(r"^(?:void|[\w:]+(?:<[^<>]*>)?) (?=[\w:])", "", text))
+
+
+def _parameters_at(text: str) -> int:
+    """Return where the list of parameters begins: the last parenthesis outside template ones."""
+    depth, found = 0, len(text)
+    for place, char in enumerate(text):
+        if char == "(" and depth == 0:
+            return place
+        depth += {"<": 1, ">": -1}.get(char, 0)
+    return found
+
+
+def _without_arguments(text: str) -> str:
+    """Return `text` up to its parameters, without what is in angle brackets."""
+    kept, depth = [], 0
+    for char in text[: _parameters_at(text)]:
+        depth += char == "<"
+        if depth == 0:
+            kept.append(char)
+        depth -= char == ">"
+    return "".join(kept)

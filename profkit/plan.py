@@ -57,6 +57,9 @@ class Run:
     comparisons: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Settings of each analysis across runs that this run is part of; the same in all runs."""
 
+    reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Analyses whose results a tool chooses by before it captures, of the tools that do."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolPlan:

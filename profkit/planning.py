@@ -202,6 +202,10 @@ def _merged(one: Run, other: Run) -> Run:
         analyses=one.analyses | other.analyses,
         overrides=one.overrides,
         comparisons=one.comparisons | other.comparisons,
+        reads={
+            tool: tuple(dict.fromkeys((*one.reads.get(tool, ()), *other.reads.get(tool, ()))))
+            for tool in {**one.reads, **other.reads}
+        },
     )
 
 
@@ -246,6 +250,7 @@ class _Checker:
             analyses=_across(settings, ""),
             overrides=tuple(each for each in composed.overrides if not _later(each)),
             comparisons=_across(settings, "runs"),
+            reads=self.reads(chosen, settings),
         )
 
     def imported(self, top: Top) -> list[Run]:
@@ -309,6 +314,21 @@ class _Checker:
             raise ConfigError(f"tools.{name}: {reason}")
         return settings
 
+    def reads(
+        self, chosen: Mapping[str, dict[str, Any]], settings: Mapping[str, Any]
+    ) -> dict[str, tuple[str, ...]]:
+        """Return which of the analyses chosen each tool waits for; note those that it cannot."""
+        found = {}
+        for name, each in chosen.items():
+            wanted = checked(f"tools.{name}", tools()[name], each).reads()
+            known_ones = tuple(other for other in wanted if other in settings)
+            note = f"tool {name} cannot choose by {' and '.join(wanted)}: no part of the selection"
+            if known_ones != wanted and note not in self.notes:
+                self.notes.append(note)
+            if known_ones:
+                found[name] = known_ones
+        return found
+
     def analyses(
         self, sections: Mapping[str, Any], enabled: tuple[str, ...]
     ) -> dict[str, dict[str, Any]]:
@@ -353,7 +373,8 @@ def _is_class(plugin: object) -> TypeGuard[type[Any]]:
 def _lacks(name: str, enabled: tuple[str, ...], chosen: Mapping[str, Any]) -> str:
     """Return what is missing for analysis `name` to run, or ""."""
     analysis = analyses()[name]
-    groups = [analysis.tables, *((table,) for table in analysis.tables_by_tool)]
+    needed = [each for each in analysis.tables_by_tool if each not in analysis.optional]
+    groups = [analysis.tables, *((table,) for table in needed)]
     for tables in groups:
         if tables and not source({tool: produced(tool) for tool in enabled}, tables):
             makers = [tool for tool in tools() if set(tables) <= set(produced(tool))]

@@ -19,6 +19,12 @@ ByTool = dict[str, pd.DataFrame]
 Behaviour = dict[str, Any]
 """Type of the parameter ``behaviour``: what the run was told (model, batch, precision...)."""
 
+Optional = dict[str, pd.DataFrame] | None
+"""Annotate a parameter with this, and ``None`` as default, for a table that may lack.
+
+It gets the table from every enabled tool that makes it, and no tool at all where none does.
+"""
+
 ByRun = dict[str, Result]
 """Annotate a parameter of an analysis across runs with this to get the result of every run."""
 
@@ -42,6 +48,9 @@ class Analysis:
 
     tables_by_tool: tuple[str, ...]
     """Tables that it reads from every enabled tool that makes them."""
+
+    optional: tuple[str, ...]
+    """Those of `tables_by_tool` that no tool has to make."""
 
     results: tuple[str, ...]
     """Other analyses whose result it reads."""
@@ -87,7 +96,8 @@ def analysis(
             title=title,
             summary=inspect.getdoc(function) or "",
             tables=tuple(name for name, kind in kinds.items() if kind is pd.DataFrame),
-            tables_by_tool=tuple(name for name, kind in kinds.items() if kind == ByTool),
+            tables_by_tool=tuple(n for n, kind in kinds.items() if kind in (ByTool, Optional)),
+            optional=tuple(name for name, kind in kinds.items() if kind == Optional),
             results=tuple(name for name, kind in kinds.items() if kind in (Result, ByRun)),
             results_if_there=tuple(name for name, kind in kinds.items() if kind == _IF_THERE),
             of_the_run=tuple(name for name in kinds if name in _OF_THE_RUN),
@@ -109,8 +119,10 @@ def _check(function: Callable[..., Any], name: str, kind: object, across: str) -
     results, called = (ByRun, "ByRun") if across else (Result, "Result")
     if kind == results or (across and kind == _IF_THERE):
         return
-    if kind is not pd.DataFrame and kind != ByTool:
-        raise _error(function, f"parameter {name!r} must be a pd.DataFrame, ByTool or {called}")
+    if kind is not pd.DataFrame and kind not in (ByTool, Optional):
+        raise _error(
+            function, f"parameter {name!r} must be a pd.DataFrame, ByTool, Optional or {called}"
+        )
     if name not in TABLES:
         raise _error(function, f"unknown table {name!r}; known: {', '.join(TABLES)}")
 

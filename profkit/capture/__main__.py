@@ -29,6 +29,7 @@ def main(argv: Sequence[str]) -> None:
         attempt=options.attempt,
         memory_limit_mb=options.memory_limit_mb,
         settings=from_json("--settings", options.settings),
+        reads=[str(path.resolve()) for path in options.reads],
         workload=from_json("--workload", options.workload),
     )
     log = str(options.out / record.LOG)
@@ -74,6 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--attempt", type=int, default=1, help="how often this was tried, from 1")
     parser.add_argument("--settings", default="{}", help="settings of the tool, as JSON")
     parser.add_argument("--workload", default="{}", help="what to run, as JSON")
+    parser.add_argument(
+        "--reads", type=Path, nargs="*", default=[], help="results that the tool chooses by"
+    )
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds until it is killed")
     parser.add_argument(
         "--memory-limit-mb", type=int, default=0, help="memory until it is killed; 0 is all of it"

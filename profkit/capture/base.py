@@ -6,11 +6,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, Self
 
 from profkit.parallel import Parallel, Ranks
 from profkit.settings import Settings
@@ -131,6 +131,21 @@ class Tool(Settings):
         del steps
         return ""
 
+    def reads(self) -> tuple[str, ...]:
+        """Return the analyses of other tools' captures whose results it chooses by, if any.
+
+        The capture then waits for those that are part of the run.
+        """
+        return ()
+
+    def informed(self, results: Mapping[str, Path]) -> Self:
+        """Return these settings with what `results`, by analysis, leave to be chosen by them.
+
+        Raises `InputError` for a result that cannot be read.
+        """
+        del results
+        return self
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wrapper(Tool):
@@ -165,6 +180,10 @@ class Wrapper(Tool):
         Names of files begin with ``rank.label``.
         """
         raise NotImplementedError
+
+    def recorder(self) -> Recorder:
+        """Return what tells it of steps, from inside the process that it looks at."""
+        return Bystander()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -32,6 +32,7 @@ _NUMBERED = {
     **dict.fromkeys(("op", "parent", "forward"), "cpu_ops"),
     **dict.fromkeys(("call", "caller"), "python_calls"),
     "collective": "collectives",
+    "kernel": "measured_kernels",
 }
 """Columns that hold row numbers of a table, which count on over the files of a rank and repeat."""
 

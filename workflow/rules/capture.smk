@@ -6,6 +6,9 @@ for tool in dag.captured_tools:
         rule:
             name:
                 f"capture_{tool}_rep{repeat}"
+            input:
+                # Ancient: that it was made again, by other code, is no reason to capture again.
+                reads=ancient(dag.reads(tool)),
             output:
                 f"results/runs/{{run}}/capture/{tool}/rep{repeat}/capture.json",
             log:
@@ -23,12 +26,13 @@ for tool in dag.captured_tools:
                 settings=dag.tool_settings(tool),
                 workload=dag.workload,
                 attempt=dag.attempt(tool, repeat),
+                reads=workflow_dag.read_flags,
                 out=subpath(output[0], parent=True),
             shell:
                 "profkit capture {params.tool} --out {params.out} --repeat {params.repeat}"
                 " --attempt {params.attempt} --timeout {resources.timeout_s}"
                 " --memory-limit-mb {resources.memory_limit_mb}"
-                " --settings {params.settings:q} --workload {params.workload:q} > {log} 2>&1"
+                " {params.reads:q} --settings {params.settings:q} --workload {params.workload:q} > {log} 2>&1"
 
 
 if dag.captured_tools:

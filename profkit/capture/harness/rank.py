@@ -39,7 +39,7 @@ def main() -> None:
     # Kept for the workload, also through a wrapper: deepspeed hands in --local_rank.
     os.environ.setdefault(HANDED_IN, json.dumps(sys.argv[1:]))
     try:
-        tool = spec.load_tool()
+        tool = spec.load_tool().informed(spec.results())
         is_wrapped = isinstance(tool, Wrapper) and spec.looks_at(rank, tool)
         if isinstance(tool, Wrapper) and is_wrapped and _WRAPPED not in os.environ:
             os.environ[_WRAPPED] = "1"
@@ -89,6 +89,8 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
 def _recording(spec: Spec, rank: Rank, tool: Tool) -> AbstractContextManager[Recorder]:
     if isinstance(tool, Session) and spec.looks_at(rank, tool):
         return tool.record(spec.folder, rank)
+    if isinstance(tool, Wrapper) and spec.looks_at(rank, tool):
+        return nullcontext(tool.recorder())
     return nullcontext(Bystander())
 
 

@@ -47,6 +47,9 @@ class Spec:
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings of the tool."""
 
+    reads: list[str] = field(default_factory=list)
+    """Absolute paths of the results that the tool chooses by, named after their analyses."""
+
     workload: dict[str, Any] = field(default_factory=dict)
     """The run's behaviour: workload, model, launcher, batch, steps..."""
 
@@ -83,6 +86,10 @@ class Spec:
     def looks_at(self, rank: Rank, tool: Tool) -> bool:
         """Say whether `tool` records `rank`, which else only keeps time."""
         return tool.looks_at(rank.rank, rank.world_size, self.parallel)
+
+    def results(self) -> dict[str, Path]:
+        """Return the results that the tool chooses by, by analysis."""
+        return {path.stem: path for path in map(Path, self.reads)}
 
     def load_tool(self) -> Tool:
         """Return the tool with its settings; raises `ConfigError` if they do not fit."""

@@ -67,6 +67,7 @@ def kernel_metrics(linker: "Linker", counters: Mapping[str, Column]) -> dict[str
         "metric": linker.gathered.texts.decoded(counters["metric"][order]),
         "value": counters["value"][order],
         "unit": schema.text(np.zeros(len(order), dtype=np.int32), [""]),
+        "text": schema.text(np.zeros(len(order), dtype=np.int32), [""]),
     }
 
 

@@ -1,0 +1,161 @@
+"""Kernels that Nsight Compute measured, one row each: shared by the analyses of its metrics."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from profkit.result import Abstention, Result, Table, table
+from profkit.wording import shortened
+
+WHERE = ["rank", "repeat", "kernel"]
+SHAPE = ["function", "grid", "block"]
+_ALWAYS = frozenset({*SHAPE, "launches", "duration_ns", "name"})
+DURATION = "gpu__time_duration.sum"
+
+NOTHING = Result.abstain("counters of kernels", "Nsight Compute measured no kernel")
+
+_UNIT = re.compile(r"_(?:percent|share|hz|bytes_per_s|bytes)$")
+_KINDS = {"error": 0, "optimisation": 1, "warning": 2, "information": 3}
+
+
+def launches(measured_kernels: pd.DataFrame) -> pd.DataFrame:
+    """Return the measured launches; several pages of one report tell of the same, which is one.
+
+    Columns are those of `measured_kernels` and ``launched``, which tells launches apart.
+    """
+    same = ["pid", "launch", "name", "repeat"]
+    stated = (measured_kernels["pid"] >= 0) & (measured_kernels["launch"] >= 0)
+    own = pd.Series(-1 - np.arange(len(measured_kernels)), index=measured_kernels.index)
+    groups = measured_kernels.groupby(same, observed=True, sort=False).ngroup()
+    return measured_kernels.assign(launched=groups.where(stated, own))
+
+
+def by_launch(
+    measured_kernels: pd.DataFrame,
+    kernel_metrics: pd.DataFrame,
+    columns: Mapping[str, Sequence[str]],
+) -> pd.DataFrame:
+    """Return one row per measured launch with the metrics that `columns` names.
+
+    Each column is the first of its metrics that is known, NaN where none is. Other columns:
+    function, name, grid, block, device_name, rank, kernel and launches (how many are in it: 1).
+    """
+    told = launches(measured_kernels)
+    wanted = {name for names in columns.values() for name in names}
+    rows = kernel_metrics[kernel_metrics["metric"].isin(wanted)]
+    rows = rows.merge(told[[*WHERE, "launched"]], on=WHERE)
+    wide = rows.astype({"metric": object}).pivot_table(
+        index="launched", columns="metric", values="value", aggfunc="first", observed=True
+    )
+    first = told.drop_duplicates("launched").set_index("launched")
+    found = first[[*SHAPE, "name", "device_name", "rank", "repeat", "kernel"]].copy()
+    for column, names in columns.items():
+        known = wide.reindex(found.index).reindex(columns=list(names)).astype(np.float64)
+        found[column] = known.bfill(axis=1).iloc[:, 0]
+    texts = [*SHAPE, "name", "device_name"]
+    return found.astype(dict.fromkeys(texts, object)).reset_index(drop=True)
+
+
+def by_kernel(
+    measured_kernels: pd.DataFrame,
+    kernel_metrics: pd.DataFrame,
+    columns: Mapping[str, Sequence[str]],
+) -> pd.DataFrame:
+    """Return one row per function and shape, the longest first: means over its launches.
+
+    Columns: function, name, grid, block, launches, duration_ns, and those of `columns`.
+    """
+    rows = by_launch(measured_kernels, kernel_metrics, {"duration_ns": [DURATION], **columns})
+    key = ["name", *SHAPE]
+    groups = rows.groupby(key, sort=False, observed=True)
+    numbers = groups[["duration_ns", *columns]].mean()
+    made = numbers.assign(launches=groups.size()).reset_index()
+    shown = ["function", "grid", "block", "launches", "duration_ns", *columns, "name"]
+    return made[shown].sort_values("duration_ns", ascending=False, ignore_index=True)
+
+
+def shown(rows: pd.DataFrame, title: str, note: str = "", limit: int | None = None) -> Table:
+    """Return rows by kernel as a table, without rows and columns that nothing is known of."""
+    counters = [name for name in rows.columns if name not in _ALWAYS]
+    told = rows[rows[counters].replace("", np.nan).notna().any(axis=1)]
+    known = told.drop(columns=SHAPE).dropna(axis="columns", how="all")
+    known.insert(0, "kernel", [kernel_of(row) for _, row in told.iterrows()])
+    known["name"] = [shortened(each, 300) for each in told["name"]]
+    note = f"One row per kernel and shape, means over its measured launches. {note}".strip()
+    if len(told) < len(rows):
+        note += f" {len(rows) - len(told)} kernels without these counters are left out."
+    return table(known, title=title, note=note, limit=limit)
+
+
+def unknown(rows: pd.DataFrame, wanted: Mapping[str, str]) -> tuple[Abstention, ...]:
+    """Return what is not known of any kernel, by column with the section that would tell it."""
+    sections: dict[str, list[str]] = {}
+    for column, section in wanted.items():
+        if not rows[column].notna().any():
+            sections.setdefault(section, []).append(_UNIT.sub("", column).replace("_", " "))
+    return tuple(
+        Abstention(
+            what=", ".join(names),
+            reason=f"section {section} was not collected: add it to tools.ncu.sections",
+        )
+        for section, names in sections.items()
+    )
+
+
+def rules(
+    measured_kernels: pd.DataFrame, kernel_advice: pd.DataFrame, sections: Iterable[str] = ()
+) -> dict[str, Table]:
+    """Return what ncu's own rules say in `sections` (all if none), the greatest gain first.
+
+    The table is called ``rules``; there is none where they say nothing.
+    """
+    kept = kernel_advice
+    if wanted := set(sections):
+        kept = kernel_advice[kernel_advice["section"].astype(str).isin(wanted)]
+    rows = kept.merge(launches(measured_kernels)[[*WHERE, *SHAPE, "launched"]], on=WHERE)
+    rows = rows.drop_duplicates(["launched", "rule", "message"])
+    if rows.empty:
+        return {}
+    same = [*SHAPE, "section", "rule", "kind", "title", "speedup_scope"]
+    rows = rows.astype(dict.fromkeys([*same, "message"], object))
+    # Messages hold numbers of one launch; where there is a title, it says which of them it is.
+    rows["said"] = rows["title"].where(rows["title"] != "", rows["message"])
+    groups = rows.groupby([*same, "said"], sort=False)
+    gains = groups.agg(
+        launches=("message", "size"),
+        estimated_speedup_percent=("speedup_percent", "mean"),
+        message=("message", "first"),
+    ).reset_index()
+    order = gains.assign(kind_order=gains["kind"].map(_KINDS)).sort_values(
+        ["estimated_speedup_percent", "kind_order"], ascending=[False, True], na_position="last"
+    )
+    order = order.assign(kernel=[kernel_of(row) for _, row in order.iterrows()])
+    columns = ["kernel", "title", "message", "estimated_speedup_percent", "speedup_scope", "kind"]
+    said = table(
+        order[[*columns, "rule", "launches"]],
+        title="What Nsight Compute's rules say",
+        note="In the tool's own words. A global gain is one of the kernel, a local one of the part "
+        "that the rule is about: local gains do not add up.",
+        limit=200,
+    )
+    return {"rules": said}
+
+
+def kernel_of(row: "pd.Series[float]") -> str:
+    """Return how a sentence calls the kernel of a row: ``gemm (grid 24x4x1, block 128x1x1)``."""
+    function = shortened(str(row["function"]), 60)
+    shape = [f"{name} {spelled(str(row[name]))}" for name in ("grid", "block") if row[name]]
+    return f"{function} ({', '.join(shape)})" if shape else function
+
+
+def spelled(shape: str) -> str:
+    """Return a shape as people write it, such as ``24x4x1``, of a JSON list."""
+    return shape.strip("[]").replace(", ", "x")
+
+
+def evidence(row: "pd.Series[float]") -> dict[str, str | int | float]:
+    """Return where a finding about the kernel of `row` was seen."""
+    where = {name: str(row[name]) for name in SHAPE if row[name]}
+    return {"kernel": where.pop("function", ""), **where}

@@ -1,0 +1,256 @@
+"""Kernels, all that is known: time, operator, module, roofline, counters and advice in one row."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from profkit.analyze import _hierarchy
+from profkit.analyze._measured import WHERE, by_kernel, kernel_of
+from profkit.analyze._windows import step_windows
+from profkit.analyze._worth import KERNEL, computing
+from profkit.analyze.base import ByTool, Optional, analysis
+from profkit.hardware import Hardware
+from profkit.kernel_names import signature
+from profkit.result import Abstention, Finding, Metric, Result, Severity, table
+from profkit.settings import Settings
+from profkit.wording import duration, shortened
+
+_OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
+_COUNTERS = {
+    "measured_ns": ["gpu__time_duration.sum"],
+    "compute_percent": [f"sm__throughput.{_OF_PEAK}"],
+    "memory_percent": [f"gpu__compute_memory_throughput.{_OF_PEAK}"],
+    "occupancy_percent": ["sm__warps_active.avg.pct_of_peak_sustained_active"],
+    "registers": ["launch__registers_per_thread"],
+}
+_ORDER = (
+    *("kernel", "total_ns", "time_share", "calls", "calls_per_step", "mean_ns"),
+    *("operator", "operators", "module", "modules", "bound", "roofline_share"),
+    *("measured_ns", "measured_bound", "measured_roofline_share", "compute_percent"),
+    *("memory_percent", "occupancy_percent", "registers", "measured_launches"),
+    *("estimated_speedup_percent", "advice", "name"),
+)
+_KINDS = {"optimisation": 0, "warning": 1, "error": 2, "information": 3}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/kernel_view.yaml``."""
+
+    skip_first: int = 3
+    """First steps left out, as long as others remain."""
+
+    max_rows: int = 200
+    """Kernels kept, those with most time."""
+
+
+@analysis(title="Kernels, all that is known")
+def analyze(  # noqa: PLR0913, PLR0917 - each names a table
+    kernel_metrics: ByTool,
+    hardware: Hardware,
+    config: Config,
+    kernels: Optional = None,
+    cpu_ops: Optional = None,
+    steps: Optional = None,
+    measured_kernels: Optional = None,
+    kernel_advice: Optional = None,
+) -> Result:
+    """Join what all tools say of one compute kernel and shape.
+
+    Calls, time, operators and modules are those of the trace; counters and advice are Nsight
+    Compute's. They are joined where name and shape are the same, spelling of demanglers aside, and
+    left apart where several kernels fit. Times that Nsight Compute measured are at the clocks that
+    it held. The share of time is of all compute kernels.
+    """
+    traced, missing = _traced(
+        _first(kernels), _first(cpu_ops), _first(steps), hardware, config.skip_first
+    )
+    counted = _counted(_first(measured_kernels), kernel_metrics, _first(kernel_advice))
+    if traced.empty and counted.empty:
+        return Result.abstain("kernels", "no compute kernel was recorded or measured")
+    rows, apart = _joined(traced, counted)
+    return Result(
+        findings=_findings(rows),
+        metrics=_metrics(rows, traced, counted),
+        tables={
+            "kernels": table(
+                _shown(rows),
+                title="Kernels by time",
+                note="Of several operators or modules the one with most time is named.",
+                limit=config.max_rows,
+            )
+        },
+        abstentions=(*missing, *apart, *_lacking(traced, counted)),
+    )
+
+
+def _shown(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns that something is known of, from what costs to what to do about it."""
+    labels = [kernel_of(row) for _, row in rows.iterrows()]
+    names = [shortened(str(each), 300) for each in rows["name"]]
+    made = rows.assign(kernel=labels, name=names).reindex(columns=list(_ORDER))
+    return made.dropna(axis="columns", how="all")
+
+
+def _first(tables: Optional) -> pd.DataFrame:
+    """Return the table of the first tool that has rows of it; an empty one if none has."""
+    return next((each for each in (tables or {}).values() if len(each)), pd.DataFrame())
+
+
+def _traced(
+    kernels: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    steps: pd.DataFrame,
+    hardware: Hardware,
+    skip_first: int,
+) -> tuple[pd.DataFrame, tuple[Abstention, ...]]:
+    """Return one row per kernel and shape of the trace, those with most time first."""
+    if kernels.empty:
+        return pd.DataFrame(), ()
+    steps = (
+        steps if len(steps) else pd.DataFrame(columns=[*WHERE[:2], "step", "start_ns", "end_ns"])
+    )
+    windows, missing = step_windows(steps, kernels, skip_first)
+    rows = computing(kernels, cpu_ops, windows, hardware)
+    if rows.empty:
+        return pd.DataFrame(), missing
+    rows = rows.assign(operator=_operators(rows, cpu_ops), module=rows["module"].astype(object))
+    rows["weighted"] = rows["roofline_share"] * rows["duration_ns"]
+    groups = rows.groupby(KERNEL, sort=False)
+    made = groups.agg(
+        function=("function", "first"),
+        calls=("duration_ns", "size"),
+        total_ns=("duration_ns", "sum"),
+        weighted=("weighted", lambda values: values.sum(min_count=1)),
+        bound=("bound", "first"),
+    ).reset_index()
+    made["time_share"] = made["total_ns"] / max(made["total_ns"].sum(), 1)
+    made["calls_per_step"] = made["calls"] / max(len(windows[[*WHERE[:2], "step"]]), 1)
+    made["mean_ns"] = made["total_ns"] / made["calls"]
+    made["roofline_share"] = made["weighted"] / made["total_ns"].where(made["total_ns"] > 0)
+    for name in ("operator", "module"):
+        made = made.merge(_by_time(rows, name), on=KERNEL, how="left")
+    made = made.sort_values("total_ns", ascending=False, ignore_index=True)
+    return made.drop(columns="weighted").assign(key=_keys(made)), missing
+
+
+def _operators(rows: pd.DataFrame, cpu_ops: pd.DataFrame) -> "pd.Series[Any]":
+    """Return the operator that launched each kernel; empty where none is known."""
+    if cpu_ops.empty:
+        return pd.Series("", index=rows.index, dtype=object)
+    names = cpu_ops[["rank", "repeat", "op", "name"]].rename(columns={"name": "operator"})
+    found = rows[["rank", "repeat", "op"]].merge(names, on=["rank", "repeat", "op"], how="left")
+    return pd.Series(found["operator"].astype(object).fillna("").to_numpy(), index=rows.index)
+
+
+def _by_time(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return for each kernel the value of `name` with most time, and how many there are."""
+    sums = rows.groupby([*KERNEL, name], sort=False)["duration_ns"].sum().reset_index()
+    sums = sums.sort_values("duration_ns", ascending=False)
+    groups = sums[sums[name] != ""].groupby(KERNEL, sort=False)[name]
+    return pd.DataFrame({name: groups.first(), f"{name}s": groups.size()}).reset_index()
+
+
+def _counted(measured: pd.DataFrame, kernel_metrics: ByTool, advice: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per kernel and shape that Nsight Compute measured."""
+    if measured.empty:
+        return pd.DataFrame()
+    metrics = next((each for tool, each in kernel_metrics.items() if len(each) and tool == "ncu"),
+                   pd.concat(list(kernel_metrics.values())))  # fmt: skip
+    rows = by_kernel(measured, metrics, {**_COUNTERS, **_hierarchy.columns()})
+    place = _hierarchy.positions(rows)
+    made = rows[["name", "function", "grid", "block", "launches", *_COUNTERS]].assign(
+        measured_bound=place["bound"], measured_roofline_share=place["roof_share"]
+    )
+    made = made.rename(columns={"launches": "measured_launches"})
+    made = made.merge(_advice(measured, advice), on=KERNEL, how="left")
+    return made.assign(key=_keys(made))
+
+
+def _advice(measured: pd.DataFrame, advice: pd.DataFrame) -> pd.DataFrame:
+    """Return the weightiest advice for each kernel: the largest gain, else by kind."""
+    if advice.empty:
+        return pd.DataFrame({name: pd.Series(dtype=object) for name in [*KERNEL, "advice"]})
+    rows = advice.merge(measured[[*WHERE, *KERNEL]], on=WHERE)
+    rows = rows.assign(order=rows["kind"].astype(object).map(_KINDS)).sort_values(
+        ["speedup_percent", "order"], ascending=[False, True], na_position="last", kind="stable"
+    )
+    rows = rows.astype(dict.fromkeys([*KERNEL, "message"], object)).drop_duplicates(KERNEL)
+    gain = rows["speedup_percent"].to_numpy(np.float64)
+    return rows[KERNEL].assign(advice=rows["message"], estimated_speedup_percent=gain)
+
+
+def _keys(rows: pd.DataFrame) -> list[str]:
+    """Return what the same kernel is called by every tool: its signature and shape."""
+    return [
+        f"{signature(str(name))} {grid} {block}"
+        for name, grid, block in rows[KERNEL].itertuples(index=False)
+    ]
+
+
+def _joined(
+    traced: pd.DataFrame, counted: pd.DataFrame
+) -> tuple[pd.DataFrame, tuple[Abstention, ...]]:
+    """Return the rows of both, joined where exactly one of each has the key."""
+    if traced.empty or counted.empty:
+        return (traced if counted.empty else counted), ()
+    several = {
+        key for rows in (traced, counted) for key in rows["key"][rows["key"].duplicated(keep=False)]
+    }
+    own = counted[~counted["key"].isin(several)].drop(columns=["name", "grid", "block", "function"])
+    rows = traced.merge(own, on="key", how="left")
+    alone = counted[~counted["key"].isin(set(traced["key"]) - several)]
+    rows = pd.concat([rows, alone], ignore_index=True)
+    both = several & set(traced["key"]) & set(counted["key"])
+    if not both:
+        return rows, ()
+    reason = "more than one kernel of this name and shape was traced or measured: left apart"
+    return rows, (Abstention(what=f"counters of {len(both)} kernels", reason=reason),)
+
+
+def _findings(rows: pd.DataFrame) -> tuple[Finding, ...]:
+    if "time_share" not in rows or "advice" not in rows:
+        return ()
+    told = rows[rows["advice"].notna() & rows["time_share"].notna()]
+    if told.empty:
+        return ()
+    first = told.iloc[0]
+    return (
+        Finding(
+            severity=Severity.WARN,
+            message=f"{shortened(str(first['function']), 60)} takes {first['time_share']:.1%} of "
+            f"the time of compute kernels ({duration(first['mean_ns'])} a launch), and its "
+            "counters say what to try.",
+            metric="kernel_view.time_share",
+            value=float(first["time_share"]),
+            unit="share",
+            evidence={"kernel": str(first["name"]), "operator": str(first["operator"])},
+            advice=shortened(str(first["advice"]), 400),
+        ),
+    )
+
+
+def _metrics(rows: pd.DataFrame, traced: pd.DataFrame, counted: pd.DataFrame) -> dict[str, Metric]:
+    if traced.empty or counted.empty:
+        return {}
+    both = rows[rows["measured_ns"].notna() & rows["total_ns"].notna()]
+    return {
+        "measured_share": Metric(
+            value=float(both["total_ns"].sum() / max(traced["total_ns"].sum(), 1)),
+            unit="share",
+            title="Time of the kernels whose counters were read, of that of all compute kernels",
+            better="higher",
+        )
+    }
+
+
+def _lacking(traced: pd.DataFrame, counted: pd.DataFrame) -> tuple[Abstention, ...]:
+    if traced.empty:
+        reason = "no trace of this run has kernels: add +tool=torch_profiler"
+        return (Abstention(what="calls, operators and modules", reason=reason),)
+    if counted.empty:
+        reason = "Nsight Compute measured none of them: add +tool=ncu where there is a GPU"
+        return (Abstention(what="counters and advice", reason=reason),)
+    return ()

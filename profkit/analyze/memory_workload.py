@@ -1,0 +1,170 @@
+"""Memory workload: which level of memory each measured kernel loads, and how well it uses it."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from profkit.analyze._measured import (
+    NOTHING,
+    by_kernel,
+    evidence,
+    kernel_of,
+    rules,
+    shown,
+    unknown,
+)
+from profkit.analyze.base import analysis
+from profkit.result import Chart, Finding, Result, Severity
+from profkit.settings import Settings
+
+_OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
+_GLOBAL = "pipe_lsu_mem_global_op"
+_SHARED = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op"
+_WAVES = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op"
+_COLUMNS = {
+    "dram_bytes_per_s": ["dram__bytes.sum.per_second"],
+    "dram_percent": [f"gpu__dram_throughput.{_OF_PEAK}", f"dram__throughput.{_OF_PEAK}"],
+    "l2_percent": [f"lts__throughput.{_OF_PEAK}"],
+    "l1_percent": ["l1tex__throughput.avg.pct_of_peak_sustained_active"],
+    "busy_percent": [f"gpu__compute_memory_access_throughput.{_OF_PEAK}"],
+    "bandwidth_percent": [f"gpu__compute_memory_request_throughput.{_OF_PEAK}"],
+    "pipes_busy_percent": [f"sm__memory_throughput.{_OF_PEAK}"],
+    "l2_hit_percent": ["lts__t_sector_hit_rate.pct"],
+    "l1_hit_percent": ["l1tex__t_sector_hit_rate.pct"],
+}
+_COUNTED = {
+    "load_sectors": [f"l1tex__t_sectors_{_GLOBAL}_ld.sum"],
+    "load_requests": [f"l1tex__t_requests_{_GLOBAL}_ld.sum"],
+    "store_sectors": [f"l1tex__t_sectors_{_GLOBAL}_st.sum"],
+    "store_requests": [f"l1tex__t_requests_{_GLOBAL}_st.sum"],
+    "shared_load_conflicts": [f"{_SHARED}_ld.sum"],
+    "shared_load_wavefronts": [f"{_WAVES}_ld.sum"],
+    "shared_store_conflicts": [f"{_SHARED}_st.sum"],
+    "shared_store_wavefronts": [f"{_WAVES}_st.sum"],
+}
+_STATED = {
+    "load_sectors_per_request": [f"l1tex__average_t_sectors_per_request_{_GLOBAL}_ld.ratio"],
+    "store_sectors_per_request": [f"l1tex__average_t_sectors_per_request_{_GLOBAL}_st.ratio"],
+}
+_SECTIONS = ("MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_Tables", "SourceCounters")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/memory_workload.yaml``."""
+
+    scattered_sectors: float = 16.0
+    """Sectors of 32 bytes per request above which accesses count as scattered; 32 threads that read
+    4 bytes each in a row need 4, and 16 if they read 16 bytes each."""
+
+    conflict_share: float = 0.2
+    """Share of the wavefronts to shared memory spent on bank conflicts that is reported."""
+
+    max_rows: int = 200
+    """Kernels kept, those that take longest."""
+
+
+@analysis(title="Memory workload")
+def analyze(
+    measured_kernels: pd.DataFrame,
+    kernel_metrics: pd.DataFrame,
+    kernel_advice: pd.DataFrame,
+    config: Config,
+) -> Result:
+    """Show how each kernel loads DRAM, the L2 and the L1 cache, and how its accesses fit them.
+
+    Throughputs are shares of what each level can sustain. Hit rates are those of the sectors asked
+    for: a low one is right where data is read once. Sectors per request tell whether neighbouring
+    threads read neighbouring addresses. Bank conflicts are wavefronts to shared memory that were
+    needed only because threads of a warp wanted different rows of one bank.
+    """
+    if measured_kernels.empty:
+        return NOTHING
+    rows = by_kernel(measured_kernels, kernel_metrics, {**_COLUMNS, **_STATED, **_COUNTED})
+    rows = _with_ratios(rows)
+    wanted = dict.fromkeys(_COLUMNS, "MemoryWorkloadAnalysis")
+    wanted |= dict.fromkeys(("load_sectors_per_request",), "MemoryWorkloadAnalysis_Tables")
+    wanted |= {"shared_conflict_share": "MemoryWorkloadAnalysis_Tables"}
+    levels = [name for name in ("dram_percent", "l2_percent", "l1_percent") if rows[name].any()]
+    return Result(
+        findings=(*_scattered(rows, config), *_conflicting(rows, config)),
+        tables={
+            "kernels": shown(rows, "Memory of each kernel", limit=config.max_rows),
+            **rules(measured_kernels, kernel_advice, _SECTIONS),
+        },
+        charts=_charts(levels),
+        abstentions=unknown(rows, wanted),
+    )
+
+
+def _with_ratios(rows: pd.DataFrame) -> pd.DataFrame:
+    """Replace counts by ratios: sectors per request, and the share of conflicts of wavefronts."""
+    made = rows.copy()
+    for kind in ("load", "store"):
+        requests = rows[f"{kind}_requests"].where(rows[f"{kind}_requests"] > 0)
+        counted = rows[f"{kind}_sectors"] / requests
+        name = f"{kind}_sectors_per_request"
+        made[name] = rows[name].fillna(counted)
+    conflicts = rows[["shared_load_conflicts", "shared_store_conflicts"]].sum(axis=1, min_count=2)
+    waves = rows[["shared_load_wavefronts", "shared_store_wavefronts"]].sum(axis=1, min_count=2)
+    made["shared_conflicts"] = conflicts
+    made["shared_conflict_share"] = conflicts / waves.where(waves > 0)
+    columns = [name for name in made.columns if name not in _COUNTED and name != "name"]
+    return made[[*columns, "name"]]
+
+
+def _scattered(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
+    worst = rows.dropna(subset=["load_sectors_per_request"])
+    worst = worst[worst["load_sectors_per_request"] > config.scattered_sectors]
+    if worst.empty:
+        return ()
+    first = worst.iloc[0]
+    return (
+        Finding(
+            severity=Severity.WARN,
+            message=f"{kernel_of(first)} reads {first['load_sectors_per_request']:.1f} sectors of "
+            "32 bytes per request from global memory.",
+            metric="memory_workload.load_sectors_per_request",
+            value=float(first["load_sectors_per_request"]),
+            unit="ratio",
+            evidence=evidence(first),
+            advice="Let neighbouring threads read neighbouring addresses: change the layout of the "
+            "tensor (contiguous(), channels_last) or what the threads of a warp are given.",
+        ),
+    )
+
+
+def _conflicting(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
+    worst = rows[rows["shared_conflict_share"] >= config.conflict_share]
+    if worst.empty:
+        return ()
+    first = worst.iloc[0]
+    share = float(first["shared_conflict_share"])
+    return (
+        Finding(
+            severity=Severity.WARN,
+            message=f"Bank conflicts are {share:.0%} of the wavefronts of {kernel_of(first)} to "
+            "shared memory.",
+            metric="memory_workload.shared_conflict_share",
+            value=share,
+            unit="share",
+            evidence=evidence(first),
+            advice="Pad or swizzle the rows of the tile in shared memory, so that the threads of a "
+            "warp reach different banks.",
+        ),
+    )
+
+
+def _charts(levels: list[str]) -> tuple[Chart, ...]:
+    if not levels:
+        return ()
+    return (
+        Chart(
+            kind="bar",
+            title="Throughput of each level of memory, of what it can sustain",
+            table="kernels",
+            x="kernel",
+            y=tuple(levels),
+            horizontal=True,
+        ),
+    )

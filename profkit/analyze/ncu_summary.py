@@ -1,0 +1,154 @@
+"""Measured kernels: duration, throughput, launch and estimated gain of each, side by side."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from profkit.analyze._measured import (
+    NOTHING,
+    SHAPE,
+    WHERE,
+    by_kernel,
+    evidence,
+    kernel_of,
+    launches,
+    rules,
+    shown,
+)
+from profkit.analyze.base import analysis
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity
+from profkit.settings import Settings
+from profkit.wording import duration
+
+_OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
+_COLUMNS = {
+    "compute_percent": [f"sm__throughput.{_OF_PEAK}"],
+    "memory_percent": [f"gpu__compute_memory_throughput.{_OF_PEAK}"],
+    "registers": ["launch__registers_per_thread"],
+    "waves": ["launch__waves_per_multiprocessor"],
+    "cycles": ["gpc__cycles_elapsed.max", "sm__cycles_elapsed.max"],
+    "sm_frequency_hz": ["gpc__cycles_elapsed.avg.per_second"],
+    "passes": ["profiler__replayer_passes"],
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/ncu_summary.yaml``."""
+
+    worth_percent: float = 10.0
+    """Estimated speed-up of a kernel from which it is reported."""
+
+    max_rows: int = 200
+    """Kernels kept, those that take longest."""
+
+
+@analysis(title="Measured kernels")
+def analyze(
+    measured_kernels: pd.DataFrame,
+    kernel_metrics: pd.DataFrame,
+    kernel_advice: pd.DataFrame,
+    config: Config,
+) -> Result:
+    """Show each kernel that Nsight Compute measured: how long, how near to the device's limits.
+
+    Throughputs are shares of what the busiest unit of compute or of memory could sustain. The
+    estimated speed-up is the largest that one of the tool's rules states for the whole kernel; the
+    rules overlap, so gains do not add up. Durations are at the clocks that the capture was told to
+    hold, by default the base clocks, and so longer than in a real run.
+    """
+    if measured_kernels.empty:
+        return NOTHING
+    rows = by_kernel(measured_kernels, kernel_metrics, _COLUMNS)
+    rows = rows.merge(_gains(measured_kernels, kernel_advice), on=["name", *SHAPE], how="left")
+    rows.insert(5, "estimated_speedup_percent", rows.pop("estimated_speedup_percent"))
+    return Result(
+        findings=_findings(rows, config),
+        metrics=_metrics(rows),
+        tables={
+            "kernels": shown(rows, "Measured kernels", limit=config.max_rows),
+            **rules(measured_kernels, kernel_advice),
+        },
+        charts=(
+            Chart(
+                kind="bar",
+                title="Duration of each measured kernel",
+                table="kernels",
+                x="kernel",
+                y=("duration_ns",),
+                horizontal=True,
+            ),
+        )
+        if rows["duration_ns"].notna().any()
+        else (),
+        abstentions=_abstentions(rows),
+    )
+
+
+def _gains(measured_kernels: pd.DataFrame, kernel_advice: pd.DataFrame) -> pd.DataFrame:
+    """Return the largest gain of the whole kernel that a rule estimates, by kernel and shape."""
+    whole = kernel_advice[kernel_advice["speedup_scope"].astype(str) == "global"]
+    told = launches(measured_kernels)[[*WHERE, "name", *SHAPE]]
+    rows = told.merge(whole[[*WHERE, "speedup_percent"]], on=WHERE, how="left")
+    rows = rows.astype(dict.fromkeys(["name", *SHAPE], object))
+    gains = rows.groupby(["name", *SHAPE], sort=False)["speedup_percent"].max()
+    return gains.rename("estimated_speedup_percent").reset_index()
+
+
+def _findings(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
+    found = []
+    longest = rows.iloc[0]
+    if np.isfinite(longest["duration_ns"]):
+        found.append(
+            Finding(
+                severity=Severity.INFO,
+                message=f"{kernel_of(longest)} is the longest of {len(rows)} measured kernels: "
+                f"{duration(longest['duration_ns'])} a launch.",
+                metric="ncu_summary.longest_ns",
+                value=float(longest["duration_ns"]),
+                unit="ns",
+                evidence=evidence(longest),
+            )
+        )
+    saved = (rows["duration_ns"] * rows["estimated_speedup_percent"] / 100).fillna(-1)
+    best = rows.iloc[int(saved.to_numpy().argmax())]
+    if best["estimated_speedup_percent"] >= config.worth_percent:
+        found.append(
+            Finding(
+                severity=Severity.WARN,
+                message=f"Nsight Compute estimates that {kernel_of(best)} could be "
+                f"{best['estimated_speedup_percent']:.0f} % faster.",
+                metric="ncu_summary.estimated_speedup_percent",
+                value=float(best["estimated_speedup_percent"]),
+                unit="percent",
+                evidence=evidence(best),
+                advice="The table of rules says by what; look at the time that the kernel takes "
+                "of a step before spending any on it.",
+            )
+        )
+    return tuple(found)
+
+
+def _metrics(rows: pd.DataFrame) -> dict[str, Metric]:
+    known = rows.dropna(subset=["duration_ns"])
+    metrics = {
+        "kernels": Metric(value=len(rows), unit="count", title="Kernels and shapes measured")
+    }
+    for kind in ("compute", "memory"):
+        told = known.dropna(subset=[f"{kind}_percent"])
+        if time := told["duration_ns"].sum():
+            metrics[f"{kind}_percent"] = Metric(
+                value=float((told[f"{kind}_percent"] * told["duration_ns"]).sum() / time),
+                unit="percent",
+                title=f"Throughput of {kind}, mean over the time of one launch of each kernel",
+                better="higher",
+            )
+    return metrics
+
+
+def _abstentions(rows: pd.DataFrame) -> tuple[Abstention, ...]:
+    if rows["estimated_speedup_percent"].notna().any():
+        return ()
+    reason = "no rule of this version of Nsight Compute estimates one for these kernels"
+    return (Abstention(what="estimated speed-up", reason=reason),)

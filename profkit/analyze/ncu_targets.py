@@ -1,0 +1,155 @@
+"""Worth measuring: kernels that Nsight Compute should look at, by their time and their headroom."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from profkit.analyze._windows import step_windows
+from profkit.analyze._worth import KERNEL, computing
+from profkit.analyze.base import analysis
+from profkit.hardware import Hardware
+from profkit.result import Abstention, Finding, Metric, Result, Severity, table
+from profkit.settings import Settings
+from profkit.wording import duration, shortened
+
+_SHAPE = ["grid", "block", "shared_memory_bytes"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/ncu_targets.yaml``."""
+
+    unknown_headroom: float = 0.5
+    """Share of its time that a kernel could save as far as is known, where nothing is known."""
+
+    max_targets: int = 40
+    """Kernels kept, those worth most."""
+
+
+@analysis(title="Kernels worth measuring")
+def analyze(
+    kernels: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    steps: pd.DataFrame,
+    hardware: Hardware,
+    config: Config,
+) -> Result:
+    """Rank compute kernels by what could be saved in a step: their time times their headroom.
+
+    Headroom is what lies above the roofline share of the operator that launched the kernel.
+    Launches of one kernel and shape count together, communication never. Nsight Compute filters by
+    function, and counts launches by shape or in order: the counts say how many launches it then
+    measures to meet each kernel down to that row once. With ``tools.ncu.targets=auto`` it measures
+    as many of these as its budget allows.
+    """
+    windows, missing = step_windows(steps, kernels, skip_first=0)
+    rows = computing(kernels, cpu_ops, windows, hardware)
+    rows = rows[rows["rank"] == rows["rank"].min()]
+    if rows.empty:
+        return Result.abstain("kernels worth measuring", "no compute kernel was recorded")
+    launched, step = _one_step(rows)
+    ranked = _ranked(launched, config)
+    counted = pd.DataFrame(_counts(launched, ranked), index=ranked.index)
+    shown = ranked.assign(**{name: counted[name] for name in counted.columns})
+    metrics = {
+        "kernels": Metric(value=len(ranked), unit="count", title="Kernels and shapes worth most")
+    }
+    if step >= 0:
+        metrics["step"] = Metric(value=step, unit="id", title="Step that they are counted in")
+    return Result(
+        findings=_findings(ranked, hardware),
+        metrics=metrics,
+        tables={"targets": table(shown, title="Kernels by what they could save in a step")},
+        abstentions=(*missing, *_abstentions(ranked)),
+    )
+
+
+def _one_step(rows: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """Return the launches of one repeat and step in their order: the step with most, if any."""
+    rows = rows[rows["repeat"] == rows["repeat"].min()]
+    counts = rows["step"].value_counts().sort_index(kind="stable")
+    step = int(counts.index[int(counts.to_numpy().argmax())])
+    of_step = rows[rows["step"] == step] if step >= 0 else rows
+    return of_step.sort_values(["start_ns", "correlation"], ignore_index=True), step
+
+
+def _ranked(launched: pd.DataFrame, config: Config) -> pd.DataFrame:
+    """Return one row per kernel and shape, those that could save most first."""
+    known = launched.assign(
+        headroom=(1 - launched["roofline_share"]).clip(0, 1).fillna(config.unknown_headroom),
+        weighted=launched["roofline_share"] * launched["duration_ns"],
+    )
+    known["saved_ns"] = known["duration_ns"] * known["headroom"]
+    groups = known.groupby(KERNEL, sort=False)
+    made = groups.agg(
+        function=("function", "first"),
+        launches=("duration_ns", "size"),
+        total_ns=("duration_ns", "sum"),
+        could_save_ns=("saved_ns", "sum"),
+        weighted=("weighted", lambda values: values.sum(min_count=1)),
+    ).reset_index()
+    made["roofline_share"] = made["weighted"] / made["total_ns"].where(made["total_ns"] > 0)
+    order = made.sort_values("could_save_ns", ascending=False, ignore_index=True)
+    columns = ["function", "grid", "block", "launches", "total_ns", "roofline_share"]
+    return order.head(config.max_targets)[[*columns, "could_save_ns", "name"]]
+
+
+def _counts(launched: pd.DataFrame, ranked: pd.DataFrame) -> list[dict[str, int]]:
+    """Return for the first row, the first two and so on, how ncu would meet all of them.
+
+    Counting by shape, each shape has a count of its own over all functions that pass: it has to be
+    so high that each of the kernels is among those measured. Counting in order, all are measured
+    until the last of them was met.
+    """
+    place = pd.MultiIndex.from_frame(ranked[KERNEL]).get_indexer(
+        pd.MultiIndex.from_frame(launched[KERNEL])
+    )
+    functions, shapes = launched["function"], launched.groupby(_SHAPE, sort=False).ngroup()
+    found = []
+    for last in range(len(ranked)):
+        passed = functions.isin(ranked["function"][: last + 1]).to_numpy()
+        wanted = place[passed]
+        in_shape = shapes[passed].groupby(shapes[passed]).cumcount().to_numpy() + 1
+        first = ~pd.Series(wanted).duplicated().to_numpy() & (wanted >= 0) & (wanted <= last)
+        each = int(in_shape[first].max())
+        in_order = int(np.flatnonzero(first).max()) + 1
+        sizes = shapes[passed].value_counts()
+        found.append(
+            {
+                "count_by_shape": each,
+                "measured_by_shape": int(sizes.clip(upper=each).sum()),
+                "count_in_order": in_order,
+                "measured_in_order": in_order,
+            }
+        )
+    return found
+
+
+def _findings(ranked: pd.DataFrame, hardware: Hardware) -> tuple[Finding, ...]:
+    first = ranked.iloc[0]
+    share = first["roofline_share"]
+    known = f"at {share:.0%} of the roofline" if np.isfinite(share) else "at an unknown distance"
+    of = f" of {hardware.name}" if np.isfinite(share) else " from the roofline"
+    return (
+        Finding(
+            severity=Severity.INFO,
+            message=f"{shortened(str(first['function']), 60)} is most worth measuring: "
+            f"{duration(first['total_ns'])} of a step in {first['launches']} launches, {known}{of}"
+            ".",
+            metric="ncu_targets.could_save_ns",
+            value=float(first["could_save_ns"]),
+            unit="ns",
+            evidence={"kernel": str(first["name"]), "grid": str(first["grid"])},
+            advice="Add +tool=ncu to have its counters read.",
+        ),
+    )
+
+
+def _abstentions(ranked: pd.DataFrame) -> tuple[Abstention, ...]:
+    unknown = int(ranked["roofline_share"].isna().sum())
+    if not unknown:
+        return ()
+    what = f"headroom of {unknown} of {len(ranked)} kernels"
+    reason = "cost of their operator, or peak of the device, is not known: half is assumed"
+    return (Abstention(what=what, reason=reason),)

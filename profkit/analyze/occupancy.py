@@ -1,0 +1,194 @@
+"""Occupancy: how many warps each measured kernel has on a multiprocessor, and what limits them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from profkit.analyze._measured import NOTHING, by_kernel, evidence, kernel_of, rules, shown, unknown
+from profkit.analyze.base import analysis
+from profkit.result import Chart, Finding, Metric, Result, Severity
+from profkit.settings import Settings
+
+_LIMITS = {
+    "registers": "launch__occupancy_limit_registers",
+    "shared memory": "launch__occupancy_limit_shared_mem",
+    "warps": "launch__occupancy_limit_warps",
+    "blocks": "launch__occupancy_limit_blocks",
+    "barriers": "launch__occupancy_limit_barriers",
+}
+_COLUMNS = {
+    "theoretical_percent": ["sm__maximum_warps_per_active_cycle_pct"],
+    "achieved_percent": ["sm__warps_active.avg.pct_of_peak_sustained_active"],
+    "warps_per_multiprocessor": ["sm__warps_active.avg.per_cycle_active"],
+    "waves": ["launch__waves_per_multiprocessor"],
+    "registers": ["launch__registers_per_thread"],
+    "shared_memory_bytes": [
+        "launch__shared_mem_per_block_allocated",
+        "launch__shared_mem_per_block",
+    ],
+}
+_TRY = {
+    "registers": "Use fewer registers a thread (__launch_bounds__, maxnreg, smaller tiles, in "
+    "Triton another num_warps), as long as nothing spills to local memory.",
+    "shared memory": "Use less shared memory a block (smaller tiles, fewer pipeline stages), or "
+    "carve more of the L1 cache out for it.",
+    "warps": "The block size alone limits it: blocks of 128 to 256 threads fit more evenly.",
+    "blocks": "Blocks are small: with more threads a block, more warps fit.",
+    "barriers": "Use fewer barriers a block.",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/occupancy.yaml``."""
+
+    low_percent: float = 50.0
+    """Theoretical occupancy below which its limit is reported."""
+
+    lost_percent: float = 20.0
+    """Percentage points between theoretical and achieved occupancy that are reported."""
+
+    max_rows: int = 200
+    """Kernels kept, those that take longest."""
+
+
+@analysis(title="Occupancy")
+def analyze(
+    measured_kernels: pd.DataFrame,
+    kernel_metrics: pd.DataFrame,
+    kernel_advice: pd.DataFrame,
+    config: Config,
+) -> Result:
+    """Show the warps of each kernel on a multiprocessor, of the most that there can be.
+
+    The theoretical occupancy follows from registers, shared memory and block size; the achieved is
+    the mean that was measured, lower where blocks end unevenly or the grid is small (waves below
+    1). High occupancy hides latency and is no end in itself: matrix products run best with little.
+    """
+    if measured_kernels.empty:
+        return NOTHING
+    limits = {name.replace(" ", "_") + "_limit": [metric] for name, metric in _LIMITS.items()}
+    rows = by_kernel(measured_kernels, kernel_metrics, {**_COLUMNS, **limits})
+    rows.insert(7, "limit", _limiting(rows, list(limits)))
+    wanted = dict.fromkeys(["theoretical_percent", "achieved_percent"], "Occupancy")
+    return Result(
+        findings=(*_low(rows, config), *_lost(rows, config), *_small(rows)),
+        metrics=_metrics(rows),
+        tables={
+            "kernels": shown(
+                rows,
+                "Occupancy of each kernel",
+                "Limits are blocks per multiprocessor; the least of them holds.",
+                config.max_rows,
+            ),
+            **rules(measured_kernels, kernel_advice, ["Occupancy", "LaunchStats"]),
+        },
+        charts=_charts(rows),
+        abstentions=unknown(rows, wanted),
+    )
+
+
+def _limiting(rows: pd.DataFrame, columns: list[str]) -> list[str]:
+    """Return what allows the fewest blocks, several joined; empty where no limit is known."""
+    values = rows[columns].to_numpy(np.float64)
+    least = np.nanmin(np.where(np.isnan(values), np.inf, values), axis=1, initial=np.inf)
+    names = list(_LIMITS)
+    return [
+        " and ".join(name for name, value in zip(names, row, strict=True) if value == limit)
+        if np.isfinite(limit)
+        else ""
+        for row, limit in zip(values, least, strict=True)
+    ]
+
+
+def _low(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
+    low = rows[(rows["theoretical_percent"] < config.low_percent) & (rows["limit"] != "")]
+    if low.empty:
+        return ()
+    first = low.iloc[0]
+    return (
+        Finding(
+            severity=Severity.INFO,
+            message=f"{kernel_of(first)} can have {first['theoretical_percent']:.0f} % of the warps"
+            f" that fit a multiprocessor: {first['limit']} allow no more blocks.",
+            metric="occupancy.theoretical_percent",
+            value=float(first["theoretical_percent"]),
+            unit="percent",
+            evidence=evidence(first) | {"limit": str(first["limit"])},
+            advice=_TRY[str(first["limit"]).partition(" and ")[0]]
+            + " It helps only kernels that latency limits.",
+        ),
+    )
+
+
+def _lost(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
+    lost = rows["theoretical_percent"] - rows["achieved_percent"]
+    uneven = rows[lost >= config.lost_percent]
+    if uneven.empty:
+        return ()
+    first = uneven.iloc[0]
+    gap = float(first["theoretical_percent"] - first["achieved_percent"])
+    return (
+        Finding(
+            severity=Severity.WARN,
+            message=f"{kernel_of(first)} reaches {first['achieved_percent']:.0f} % of the "
+            f"{first['theoretical_percent']:.0f} % occupancy that its launch allows.",
+            metric="occupancy.lost_percent",
+            value=gap,
+            unit="percent",
+            evidence=evidence(first),
+            advice="Blocks of unequal length, or a last wave that is not full: more and smaller "
+            "blocks, or a grid that fills whole waves.",
+        ),
+    )
+
+
+def _small(rows: pd.DataFrame) -> tuple[Finding, ...]:
+    small = rows[rows["waves"] < 1]
+    if small.empty:
+        return ()
+    first = small.iloc[0]
+    return (
+        Finding(
+            severity=Severity.WARN,
+            message=f"The grid of {kernel_of(first)} fills {first['waves']:.2f} waves: part of the "
+            "device has nothing to do.",
+            metric="occupancy.waves",
+            value=float(first["waves"]),
+            unit="ratio",
+            evidence=evidence(first),
+            advice="A larger batch, smaller tiles or a split along the summed dimension (split-K) "
+            "gives more blocks; or let kernels run side by side.",
+        ),
+    )
+
+
+def _metrics(rows: pd.DataFrame) -> dict[str, Metric]:
+    known = rows.dropna(subset=["achieved_percent", "duration_ns"])
+    time = known["duration_ns"].sum()
+    if not time:
+        return {}
+    return {
+        "achieved_percent": Metric(
+            value=float((known["achieved_percent"] * known["duration_ns"]).sum() / time),
+            unit="percent",
+            title="Achieved occupancy, mean over the time of one launch of each kernel",
+        )
+    }
+
+
+def _charts(rows: pd.DataFrame) -> tuple[Chart, ...]:
+    columns = [each for each in ("theoretical_percent", "achieved_percent") if rows[each].any()]
+    if not columns:
+        return ()
+    return (
+        Chart(
+            kind="bar",
+            title="Theoretical and achieved occupancy",
+            table="kernels",
+            x="kernel",
+            y=tuple(columns),
+            horizontal=True,
+        ),
+    )

@@ -1,0 +1,146 @@
+"""Roofline: measured kernels below the roofs of DRAM, L2 and L1, and of each kind of arithmetic."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from profkit.analyze._hierarchy import LEVELS, columns, points, positions, roofs
+from profkit.analyze._measured import NOTHING, SHAPE, by_kernel, evidence, kernel_of, rules, shown
+from profkit.analyze.base import analysis
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.settings import Settings
+
+_FIRST = ["work", "bound", "roof_share", "achieved_flops_per_s", "roof_flops_per_s"]
+_BYTES = ("flops_per_byte", "bytes_per_s", "peak_bytes_per_s")
+_ORDER = [
+    *(*SHAPE, "launches", "duration_ns", *_FIRST, "peak_flops_per_s"),
+    *(f"{level}_{kind}" for level in LEVELS for kind in _BYTES),
+    "name",
+]
+_SECTION = "SpeedOfLight_RooflineChart"
+_NOTE = (
+    "Counted by Nsight Compute: two operations per multiply-add, and as it does 512 per instruction"
+    " of the tensor pipe, which newer devices exceed. At the clocks that the capture held."
+)
+_TRY = {
+    "compute": "It is on the flat part: a lower precision or matrix units raise the roof.",
+    "dram": "It is on the slope of DRAM: fuse it with its neighbours, or store smaller types.",
+    "l2": "It is on the slope of the L2 cache: larger tiles reuse more of what is in the L1.",
+    "l1": "It is on the slope of the L1 cache: keep more in registers, or use wider loads.",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/roofline.yaml``."""
+
+    far_share: float = 0.3
+    """Share of the lowest roof below which a kernel counts as far from all of them."""
+
+    max_rows: int = 200
+    """Kernels kept, those that take longest."""
+
+
+@analysis(title="Hierarchical roofline")
+def analyze(
+    measured_kernels: pd.DataFrame,
+    kernel_metrics: pd.DataFrame,
+    kernel_advice: pd.DataFrame,
+    config: Config,
+) -> Result:
+    """Compare the operations of each kernel with the roofs of arithmetic and of each memory level.
+
+    The roof of a level is its bandwidth times the operations per byte that passed it; the lowest
+    roof is the one that limits. A kernel far below all of them waits for something else. What
+    counts is the arithmetic that a kernel does most of: fp64, fp32, fp16 or the tensor pipe.
+    """
+    if measured_kernels.empty:
+        return NOTHING
+    rows = positions(by_kernel(measured_kernels, kernel_metrics, columns()))
+    known = rows.dropna(subset=["roof_share"])
+    if known.empty:
+        reason = (
+            f"section {_SECTION} was not collected, or the kernels did no floating-point"
+            " arithmetic: set tools.ncu.set to detailed, full or roofline"
+        )
+        return Result.abstain("roofline", reason)
+    of_points, of_roofs = points(known, kernel_of), roofs(known)
+    return Result(
+        findings=_findings(known, config),
+        metrics=_metrics(known),
+        tables={
+            "kernels": shown(known[_ORDER], "Position of each kernel", _NOTE, config.max_rows),
+            "points": table(
+                pd.concat([of_points.head(3 * config.max_rows), of_roofs], ignore_index=True),
+                title="Points of the roofline",
+                note=_NOTE,
+            ),
+            **rules(measured_kernels, kernel_advice, [_SECTION]),
+        },
+        charts=(_chart(of_roofs),),
+        abstentions=_abstentions(rows, known),
+    )
+
+
+def _findings(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
+    first = rows.iloc[0]
+    is_far = first["roof_share"] < config.far_share
+    roof = "arithmetic" if first["bound"] == "compute" else str(first["bound"]).upper()
+    advice = (
+        "It is far from every roof: see the warp states and the occupancy for what it waits for."
+        if is_far
+        else _TRY[str(first["bound"])]
+    )
+    return (
+        Finding(
+            severity=Severity.WARN if is_far else Severity.INFO,
+            message=f"{kernel_of(first)} reaches {first['roof_share']:.0%} of its lowest roof, that"
+            f" of {roof} ({first['work']}).",
+            metric="roofline.roof_share",
+            value=float(first["roof_share"]),
+            unit="share",
+            evidence=evidence(first) | {"roof": str(first["bound"])},
+            advice=advice,
+        ),
+    )
+
+
+def _metrics(rows: pd.DataFrame) -> dict[str, Metric]:
+    time = rows["duration_ns"].sum()
+    if not np.isfinite(time) or not time:
+        return {}
+    return {
+        "roof_share": Metric(
+            value=float((rows["roof_share"] * rows["duration_ns"]).sum() / time),
+            unit="share",
+            title="Share of the lowest roof, mean over the time of one launch of each kernel",
+            better="higher",
+        )
+    }
+
+
+def _abstentions(rows: pd.DataFrame, known: pd.DataFrame) -> tuple[Abstention, ...]:
+    found = []
+    if len(known) < len(rows):
+        what = f"roofline of {len(rows) - len(known)} of {len(rows)} kernels"
+        reason = "they did no floating-point arithmetic, or their counters were not collected"
+        found.append(Abstention(what=what, reason=reason))
+    lacking = [level.upper() for level in LEVELS if not known[f"{level}_flops_per_byte"].any()]
+    if lacking:
+        reason = "sections SpeedOfLight_Hierarchical*RooflineChart were not collected: add them"
+        found.append(Abstention(what=f"roof of {' and '.join(lacking)}", reason=reason))
+    return tuple(found)
+
+
+def _chart(of_roofs: pd.DataFrame) -> Chart:
+    return Chart(
+        kind="scatter",
+        title="Hierarchical roofline of the measured kernels",
+        table="points",
+        x="flops_per_byte",
+        y=("achieved_flops_per_s",),
+        color="what",
+        log=("x", "y"),
+        lines=tuple(dict.fromkeys(of_roofs["what"])),
+    )

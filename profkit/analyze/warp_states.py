@@ -1,0 +1,198 @@
+"""Warp states: what the warps of each measured kernel wait for between two instructions."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from profkit.analyze._measured import NOTHING, by_kernel, evidence, kernel_of, rules, shown, unknown
+from profkit.analyze.base import analysis
+from profkit.result import Abstention, Chart, Finding, Result, Severity, table
+from profkit.settings import Settings
+
+_COLUMNS = {
+    "cycles_per_instruction": ["smsp__average_warp_latency_per_inst_issued.ratio"],
+    "active_warps": ["smsp__warps_active.avg.per_cycle_active"],
+    "eligible_warps": ["smsp__warps_eligible.avg.per_cycle_active"],
+    "no_eligible_percent": ["smsp__issue_inst0.avg.pct_of_peak_sustained_active"],
+    "threads_per_warp": ["smsp__thread_inst_executed_per_inst_executed.ratio"],
+}
+_SCHEDULERS = ("active_warps", "eligible_warps", "no_eligible_percent")
+_SECTION_OF = {
+    name: "SchedulerStats" if name in _SCHEDULERS else "WarpStateStats" for name in _COLUMNS
+}
+# Cycles per instruction; the last counts samples, which share out in the same way.
+_STALLS = (
+    re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio"),
+    re.compile(r"smsp__average_warp_latency_issue_stalled_(\w+)\.ratio"),
+    re.compile(r"smsp__pcsamp_warps_issue_stalled_(\w+)"),
+)
+_SECTIONS = ("WarpStateStats", "SchedulerStats", "SourceCounters")
+# Issuing, or having others issue: nothing is waited for.
+_AT_WORK = ("selected", "not_selected")
+_TRY = {
+    "long_scoreboard": "It waits for global or local memory: move fewer bytes, reuse them in "
+    "caches or shared memory, load earlier (asynchronous copies), or have more warps to hide it.",
+    "short_scoreboard": "It waits for shared memory or special functions: resolve bank conflicts, "
+    "use fewer transcendental functions.",
+    "barrier": "Warps wait for one another at __syncthreads: smaller blocks, or less work between "
+    "barriers that differs by warp.",
+    "math_pipe_throttle": "A pipe is full: see the compute workload for which.",
+    "lg_throttle": "Too many requests to global memory are under way: use wider ones.",
+    "mio_throttle": "Too many requests to shared memory or special functions are under way.",
+    "tex_throttle": "Too many requests to textures or to the L1 cache are under way.",
+    "wait": "It waits for fixed latencies of instructions: more independent work per thread "
+    "(unrolling), or more warps.",
+    "imc_miss": "It misses the cache of constants: have fewer arguments and constants, or a longer "
+    "kernel.",
+    "no_instruction": "It misses the cache of instructions: unroll less, or fuse less.",
+    "branch_resolving": "It waits for branches: have fewer of them in inner loops.",
+    "drain": "It waits for its last stores: write less, or let more threads write evenly.",
+    "membar": "It waits for memory fences: have fewer of them.",
+    "sleeping": "All threads sleep by nanosleep: the program waits for something itself.",
+    "dispatch_stall": "The dispatcher holds it back, by conflicts of registers for example.",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/warp_states.yaml``."""
+
+    reported_share: float = 0.3
+    """Share of a warp's time between two instructions from which a reason is reported."""
+
+    few_threads: float = 24.0
+    """Active threads of 32 per warp below which divergence is reported."""
+
+    max_rows: int = 200
+    """Kernels kept, those that take longest."""
+
+
+@analysis(title="Warp states")
+def analyze(
+    measured_kernels: pd.DataFrame,
+    kernel_metrics: pd.DataFrame,
+    kernel_advice: pd.DataFrame,
+    config: Config,
+) -> Result:
+    """Show what warps wait for: cycles that a warp spends in each state per instruction.
+
+    Waiting matters only where schedulers find no warp that can issue (no eligible): a kernel with
+    warps enough hides it. Shares are of all cycles between two instructions of a warp, with those
+    in which it was issuing or passed over for another.
+    """
+    if measured_kernels.empty:
+        return NOTHING
+    stalls = _stalls(kernel_metrics["metric"].astype(str).unique())
+    columns = {reason: names for reason, names in stalls.items() if reason not in _COLUMNS}
+    rows = by_kernel(measured_kernels, kernel_metrics, {**_COLUMNS, **columns})
+    shares = _shares(rows, list(columns))
+    kept = [name for name in rows.columns if name not in columns]
+    tables = {
+        "kernels": shown(rows[kept], "Schedulers and warps", limit=config.max_rows),
+        "reasons": table(
+            shares.drop(columns="row"), title="What warps wait for", limit=20 * config.max_rows
+        ),
+        **rules(measured_kernels, kernel_advice, _SECTIONS),
+    }
+    return Result(
+        findings=(*_waiting(rows, shares, config), *_diverging(rows, config)),
+        tables=tables,
+        charts=_charts(shares),
+        abstentions=(*_abstentions(shares), *unknown(rows, _SECTION_OF)),
+    )
+
+
+def _stalls(metrics: Iterable[str]) -> dict[str, list[str]]:
+    """Return the metrics of each reason, all of the first kind that there are any of."""
+    names = list(metrics)
+    for kind in _STALLS:
+        found = {match[1]: [name] for name in names if (match := kind.fullmatch(name))}
+        # Samples are counted twice: once more for those in which nothing was issued.
+        plain = {key: each for key, each in found.items() if not key.endswith("_not_issued")}
+        if plain:
+            return dict(sorted(plain.items()))
+    return {}
+
+
+def _shares(rows: pd.DataFrame, reasons: list[str]) -> pd.DataFrame:
+    """Return kernel, reason, cycles per instruction and share, the longest kernels first."""
+    parts = rows[reasons].div(rows[reasons].sum(axis=1).where(lambda total: total > 0), axis=0)
+    labels = [kernel_of(row) for _, row in rows.iterrows()]
+    found = [
+        {"kernel": label, "row": place, "reason": reason, "waiting_share": float(share)}
+        for place, (label, (_, part)) in enumerate(zip(labels, parts.iterrows(), strict=True))
+        for reason, share in part.sort_values(ascending=False).items()
+        if share > 0
+    ]
+    columns = ["kernel", "row", "reason", "waiting_share"]
+    return pd.DataFrame(found, columns=columns)
+
+
+def _waiting(rows: pd.DataFrame, shares: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
+    """Return one finding for each reason that takes much of some kernel, of the longest."""
+    waits = shares[~shares["reason"].isin(_AT_WORK)]
+    worst = waits[waits["waiting_share"] >= config.reported_share]
+    found = []
+    for reason, some in worst.groupby("reason", sort=False):
+        first = some.iloc[0]
+        row = rows.iloc[int(first["row"])]
+        idle = row["no_eligible_percent"]
+        hidden = f"; no warp can issue in {idle:.0f} % of the cycles" if pd.notna(idle) else ""
+        found.append(
+            Finding(
+                severity=Severity.WARN,
+                message=f"Warps of {first['kernel']} spend {first['waiting_share']:.0%} of the "
+                f"time between two instructions in the state {str(reason).replace('_', ' ')}"
+                f"{hidden}.",
+                metric="warp_states.waiting_share",
+                value=float(first["waiting_share"]),
+                unit="share",
+                evidence=evidence(row) | {"reason": str(reason)},
+                advice=_TRY.get(str(reason), ""),
+            )
+        )
+    return tuple(found)
+
+
+def _diverging(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
+    few = rows[rows["threads_per_warp"] < config.few_threads]
+    if few.empty:
+        return ()
+    first = few.iloc[0]
+    return (
+        Finding(
+            severity=Severity.WARN,
+            message=f"Of 32 threads of a warp of {kernel_of(first)} only "
+            f"{first['threads_per_warp']:.1f} are active.",
+            metric="warp_states.threads_per_warp",
+            value=float(first["threads_per_warp"]),
+            unit="count",
+            evidence=evidence(first),
+            advice="Threads of a warp take different branches, or blocks are no multiple of 32.",
+        ),
+    )
+
+
+def _charts(shares: pd.DataFrame) -> tuple[Chart, ...]:
+    if shares.empty:
+        return ()
+    return (
+        Chart(
+            kind="stacked_bar",
+            title="What warps do between two instructions",
+            table="reasons",
+            x="kernel",
+            y=("waiting_share",),
+            color="reason",
+            horizontal=True,
+        ),
+    )
+
+
+def _abstentions(shares: pd.DataFrame) -> tuple[Abstention, ...]:
+    if len(shares):
+        return ()
+    reason = "section WarpStateStats was not collected: set tools.ncu.set to detailed or full"
+    return (Abstention(what="what warps wait for", reason=reason),)

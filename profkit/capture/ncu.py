@@ -1,0 +1,226 @@
+"""Nsight Compute: runs chosen kernels again and again to read hardware counters of each."""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+from pydantic import NonNegativeInt, PositiveFloat
+
+from profkit import result
+from profkit.capture._profiled_steps import ProfiledSteps
+from profkit.capture.base import Bystander, Rank, Recorder, Trouble, Wrapper
+from profkit.capture.harness import nvml, permissions
+from profkit.parallel import Ranks
+
+TARGETS = "ncu_targets"
+"""The analysis that says which kernels are worth measuring."""
+
+_LOCK = "nsight-compute-lock"
+# Ranks wait for one another in them: run again on one rank alone, they wait forever.
+_NO_COMMUNICATION = "regex:^(?!nccl|rccl|nvshmem)"
+# What ncu collects without being told; the set's name is not the same in all versions.
+_BASIC = ("LaunchStats", "Occupancy", "SpeedOfLight")
+# Releases whose documentation has the filter mode per-launch-config.
+_PER_SHAPE_SINCE = (2023, 2)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Capture(Wrapper):
+    """Measure kernels of one step with ``ncu``."""
+
+    binary: ClassVar = "ncu"
+    installing: ClassVar = "install Nsight Compute (with the CUDA toolkit), or add it to PATH"
+    outputs: ClassVar = ("*.ncu-rep",)
+
+    ranks: Ranks = (0,)
+    """Ranks that are measured; the others wait for them in every collective, so one is enough."""
+
+    targets: Literal["auto", "all"] = "auto"
+    """auto: kernels worth it by what torch.profiler saw, each shape once; all: what filters let
+    through. A filter by `kernel` comes before it."""
+
+    budget_s: PositiveFloat = 300.0
+    """Seconds that measuring may take with targets=auto, at `launch_s` for each launch."""
+
+    launch_s: PositiveFloat = 2.0
+    """Seconds to reckon with for one launch, which runs some dozen times and saves its memory."""
+
+    set: Literal["none", "basic", "detailed", "full", "roofline", "source"] = "detailed"
+    """Set of sections; each larger one runs every kernel more often."""
+
+    sections: tuple[str, ...] = (
+        "MemoryWorkloadAnalysis_Tables",
+        "SpeedOfLight_HierarchicalSingleRooflineChart",
+        "SpeedOfLight_HierarchicalHalfRooflineChart",
+        "SpeedOfLight_HierarchicalTensorRooflineChart",
+    )
+    """Sections besides those of the set."""
+
+    metrics: tuple[str, ...] = ()
+    """Metrics besides those of the sections; regex:, group: and breakdown: are ncu's."""
+
+    steps: tuple[NonNegativeInt, ...] = ()
+    """Steps whose kernels are measured; none is the whole run, and with targets=auto one step."""
+
+    kernel: str = ""
+    """Name of the kernels that are measured, or ``regex:`` and an expression; empty is any."""
+
+    kernel_id: str = ""
+    """The same as ``context:stream:[regex:]name:invocation``."""
+
+    kernel_name_base: Literal["function", "demangled", "mangled"] = "function"
+    """Which form of their name `kernel` and `kernel_id` are about."""
+
+    filter_mode: Literal["global", "per-gpu", "per-launch-config"] = "global"
+    """Whether skip and count go for all launches together, or for each GPU or shape."""
+
+    launch_skip: NonNegativeInt = 0
+    """Launches left out at first, of those that the filters let through."""
+
+    launch_count: NonNegativeInt = 0
+    """Launches after which no more is measured; 0 is no limit."""
+
+    nvtx_include: tuple[str, ...] = ()
+    """NVTX ranges in which kernels are measured; a range holds for the thread that opened it."""
+
+    nvtx_exclude: tuple[str, ...] = ()
+    """NVTX ranges in which none is."""
+
+    replay_mode: Literal["kernel", "application", "range", "app-range"] = "kernel"
+    """What is run again to read more counters than fit at once."""
+
+    clock_control: Literal["base", "none"] = "base"
+    """base locks the clocks, for numbers that can be compared; none leaves them as in real life."""
+
+    cache_control: Literal["all", "none"] = "all"
+    """all empties the caches before each run of a kernel; none leaves what was there."""
+
+    target_processes: Literal["application-only", "all"] = "all"
+    """Whether processes that a rank starts are measured as well."""
+
+    import_source: bool = False
+    """Take source files into the report; they hold the program's text."""
+
+    csv: bool = False
+    """Leave the raw page as CSV as well."""
+
+    extra: tuple[str, ...] = ()
+    """Flags passed through unread, for what the settings above leave out."""
+
+    @classmethod
+    def troubles(cls) -> Iterator[Trouble]:
+        """See `Tool.troubles`."""
+        yield from super(Capture, cls).troubles()
+        with nvml.opened() as library:
+            if not (library and nvml.devices(library)):
+                what = "no NVIDIA GPU is there, whose counters it could read"
+                yield Trouble(kind="missing", what=what, advice="run it on a machine that has one")
+        yield from permissions.gpu_counters()
+        lock = Path(tempfile.gettempdir()) / _LOCK
+        if lock.exists() and not os.access(lock, os.W_OK):
+            what = f"{lock} belongs to somebody else, and keeps all others from measuring"
+            advice = "have its owner delete it, or set TMPDIR to a folder of your own"
+            yield Trouble(kind="forbidden", what=what, advice=advice)
+
+    def check(self, steps: int) -> str:
+        """See `Tool.check`."""
+        late = [each for each in self.steps if each >= steps]
+        if self.is_of_ranges and (self.kernel or self.kernel_id):
+            return f"kernel: replay_mode={self.replay_mode} measures ranges, not kernels of a name"
+        return f"steps: there is no step {late[0]} of {steps}, counted from 0" if late else ""
+
+    def reads(self) -> tuple[str, ...]:
+        """See `Tool.reads`."""
+        return (TARGETS,) if self.is_automatic else ()
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether the kernels are left to be chosen."""
+        is_open = not (self.kernel or self.kernel_id or self.is_of_ranges)
+        return self.targets == "auto" and is_open
+
+    @property
+    def is_of_ranges(self) -> bool:
+        """Whether what is measured is ranges with all kernels in them."""
+        return self.replay_mode in ("range", "app-range")
+
+    def informed(self, results: Mapping[str, Path]) -> Self:
+        """See `Tool.informed`: choose kernels, and the step in which they are measured."""
+        if not self.is_automatic:
+            return self
+        path = results.get(TARGETS)
+        return self.aimed(result.read(path).result if path else result.Result(), self.version())
+
+    def aimed(self, targets: result.Result, version: str) -> Self:
+        """Return these settings for what `targets` say is worth it and fits into the budget.
+
+        Without targets, what can be measured of the second step within the budget.
+        """
+        most = max(int(self.budget_s / self.launch_s), 1)
+        step = int(targets.metrics["step"].value) if "step" in targets.metrics else 1
+        steps = self.steps or (step,)
+        if "targets" not in targets.tables:
+            return replace(self, steps=steps, launch_count=self.launch_count or most)
+        table = targets.tables["targets"]
+        rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+        mode = "by_shape" if _release(version) >= _PER_SHAPE_SINCE else "in_order"
+        fits = sum(int(row[f"measured_{mode}"] or 0) <= most for row in rows) or 1
+        functions = dict.fromkeys(re.escape(str(row["function"])) for row in rows[:fits])
+        return replace(
+            self,
+            steps=steps,
+            kernel=f"regex:^({'|'.join(functions)})$",
+            kernel_name_base="function",
+            filter_mode="per-launch-config" if mode == "by_shape" else "global",
+            launch_count=int(rows[fits - 1][f"count_{mode}"] or 1),
+        )
+
+    def command(self, workload: Sequence[str], out: Path, rank: Rank) -> list[str]:
+        """See `Wrapper.command`."""
+        # ncu appends ".ncu-rep" itself, and takes % in paths for places to fill in.
+        report = str(out / rank.label).replace("%", "%%")
+        flags = [f"--export={report}", "--force-overwrite", "--nvtx"]
+        flags += [f"--target-processes={self.target_processes}", *self._collected()]
+        flags += [f"--replay-mode={self.replay_mode}", f"--clock-control={self.clock_control}"]
+        flags += [f"--cache-control={self.cache_control}", *self._filters()]
+        if self.import_source:
+            flags.append("--import-source=yes")
+        if self.csv:
+            flags += ["--csv", "--page=raw", f"--log-file={report}.ncu.csv"]
+        return [self.binary, *flags, *self.extra, *workload]
+
+    def _collected(self) -> list[str]:
+        sections = self.sections
+        if self.set == "basic" and (self.sections or self.metrics):
+            sections = (*_BASIC, *self.sections)
+        named = [] if self.set in ("none", "basic") else [f"--set={self.set}"]
+        metrics = [f"--metrics={','.join(self.metrics)}"] if self.metrics else []
+        return [*named, *(f"--section={each}" for each in sections), *metrics]
+
+    def _filters(self) -> list[str]:
+        flags = ["--profile-from-start=no"] if self.steps else []
+        # ncu refuses filters of kernels where it measures ranges.
+        flags += [] if self.is_of_ranges else self._kernels()
+        flags += [f"--launch-skip={self.launch_skip}"] if self.launch_skip else []
+        flags += [f"--launch-count={self.launch_count}"] if self.launch_count else []
+        flags += [f"--nvtx-include={each}" for each in self.nvtx_include]
+        return [*flags, *(f"--nvtx-exclude={each}" for each in self.nvtx_exclude)]
+
+    def _kernels(self) -> list[str]:
+        kernel = self.kernel or ("" if self.kernel_id else _NO_COMMUNICATION)
+        named = [f"--kernel-name={kernel}"] if kernel else []
+        named += [f"--kernel-id={self.kernel_id}"] if self.kernel_id else []
+        named.append(f"--kernel-name-base={self.kernel_name_base}")
+        return [*named, f"--filter-mode={self.filter_mode}"]
+
+    def recorder(self) -> Recorder:
+        """See `Wrapper.recorder`: profile the chosen steps."""
+        return ProfiledSteps(self.steps) if self.steps else Bystander()
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in version.split(".")[:2] if each.isdigit())

@@ -1,0 +1,28 @@
+"""Nsight Compute: hardware counters of single kernels, and what NVIDIA's rules say of them."""
+
+from pathlib import Path
+
+from profkit.convert import nsight_compute
+from profkit.convert.base import Converted, Importable, Raw, converter
+from profkit.convert.nsight_compute.tables import tables
+
+
+@converter(
+    "measured_kernels",
+    "kernel_metrics",
+    "kernel_advice",
+    pattern="rank*.ncu-rep",
+    importable=Importable(
+        word="ncu",
+        patterns=("*.ncu-rep",),
+        suffix=".ncu-rep",
+        stated_rank=nsight_compute.stated_rank,
+    ),
+)
+def convert(raw: Raw, out: Path) -> Converted:
+    """Read one report, or one page that ncu printed as CSV."""
+    del out
+    launches = nsight_compute.read(raw.path)
+    unnamed = sum(not each.name for each in launches)
+    notes = (f"{unnamed} measured launches have no name.",) if unnamed else ()
+    return Converted(tables=tables(launches, rank=raw.rank, repeat=raw.repeat), notes=notes)

@@ -1,0 +1,33 @@
+"""Units of Nsight Compute's pages, which carry factors and are spelled differently by version."""
+
+import re
+from functools import cache
+
+_FACTORS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "k": 1e3}
+_SMALL = {"": 1e9, "n": 1.0, "u": 1e3, "m": 1e6}
+_SIZED = re.compile(r"([KMGTP]?)(byte|hz)", re.IGNORECASE)
+_TIME = re.compile(r"([num]?)(?:second|s)")
+
+
+@cache
+def base(unit: str) -> tuple[float, str]:
+    """Return the factor that takes `unit` to the unit that reports are in, and that unit.
+
+    Reports have times in ns, sizes in byte, rates per s, and frequencies in hz.
+    """
+    above, slash, below = unit.partition("/")
+    factor, name = _one(above)
+    if not slash:
+        return factor, name
+    if not (per := _TIME.fullmatch(below)):
+        return factor, f"{name}/{below}"
+    factor *= 1e9 / _SMALL[per[1]]
+    return factor, "hz" if name == "cycle" else f"{name}/s"
+
+
+def _one(unit: str) -> tuple[float, str]:
+    if time := _TIME.fullmatch(unit):
+        return _SMALL[time[1]], "ns"
+    if sized := _SIZED.fullmatch(unit):
+        return _FACTORS[sized[1]], sized[2].lower()
+    return 1.0, unit

@@ -1,0 +1,278 @@
+"""The command line that ncu receives, and how its kernels are chosen."""
+
+import re
+import shutil
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from profkit import result
+from profkit.capture import _profiled_steps, base
+from profkit.capture import ncu as module
+from profkit.capture._profiled_steps import ProfiledSteps
+from profkit.capture.base import Bystander, Rank
+from profkit.capture.harness import nvml, permissions
+from profkit.capture.ncu import Capture
+
+OUT = Path("/out")
+RANK = Rank(rank=1, dp=1, world_size=2)
+REPORT = "/out/rank1_dp1_tp0_pp0"
+FIXED = [f"--export={REPORT}", "--force-overwrite", "--nvtx", "--target-processes=all"]
+CONTROLS = ["--replay-mode=kernel", "--clock-control=base", "--cache-control=all"]
+NAMED = ["--kernel-name=regex:^(?!nccl|rccl|nvshmem)", "--kernel-name-base=function"]
+FILTERS = [*NAMED, "--filter-mode=global"]
+NONE = {"set": "none", "sections": ()}
+
+
+def flags(**settings):
+    command = Capture(**settings).command(["python", "x.py"], OUT, RANK)
+    assert command[0] == "ncu"
+    assert command[-2:] == ["python", "x.py"]
+    return command[1:-2]
+
+
+def test_the_default_command_collects_what_the_analyses_read_and_no_communication():
+    sections = [
+        "--section=MemoryWorkloadAnalysis_Tables",
+        "--section=SpeedOfLight_HierarchicalSingleRooflineChart",
+        "--section=SpeedOfLight_HierarchicalHalfRooflineChart",
+        "--section=SpeedOfLight_HierarchicalTensorRooflineChart",
+    ]
+    assert flags() == [*FIXED, "--set=detailed", *sections, *CONTROLS, *FILTERS]
+
+
+BASIC = ["--section=LaunchStats", "--section=Occupancy", "--section=SpeedOfLight"]
+OPTIONS = {
+    "basic set": ({"set": "basic", "sections": ()}, [*CONTROLS, *FILTERS]),
+    "basic set and a section": (
+        {"set": "basic", "sections": ("SchedulerStats",)},
+        [*BASIC, "--section=SchedulerStats", *CONTROLS, *FILTERS],
+    ),
+    "detailed set": (
+        {"set": "detailed", "sections": ()},
+        ["--set=detailed", *CONTROLS, *FILTERS],
+    ),
+    "full set": ({"set": "full", "sections": ()}, ["--set=full", *CONTROLS, *FILTERS]),
+    "roofline set": ({"set": "roofline", "sections": ()}, ["--set=roofline", *CONTROLS, *FILTERS]),
+    "source set": ({"set": "source", "sections": ()}, ["--set=source", *CONTROLS, *FILTERS]),
+    "metrics": (
+        {**NONE, "metrics": ("a.sum", "regex:^b")},
+        ["--metrics=a.sum,regex:^b", *CONTROLS, *FILTERS],
+    ),
+    "kernel": (
+        {**NONE, "kernel": "regex:gemm", "kernel_name_base": "demangled"},
+        [
+            *CONTROLS,
+            "--kernel-name=regex:gemm",
+            "--kernel-name-base=demangled",
+            "--filter-mode=global",
+        ],
+    ),
+    "kernel id": (
+        {**NONE, "kernel_id": "::foo:2", "kernel_name_base": "mangled"},
+        [*CONTROLS, "--kernel-id=::foo:2", "--kernel-name-base=mangled", "--filter-mode=global"],
+    ),
+    "launches": (
+        {**NONE, "launch_skip": 3, "launch_count": 5, "filter_mode": "per-gpu"},
+        [*CONTROLS, *NAMED, "--filter-mode=per-gpu", "--launch-skip=3", "--launch-count=5"],
+    ),
+    "ranges": (
+        {**NONE, "nvtx_include": ("step#3/", "a"), "nvtx_exclude": ("b/",)},
+        [
+            *CONTROLS,
+            *FILTERS,
+            "--nvtx-include=step#3/",
+            "--nvtx-include=a",
+            "--nvtx-exclude=b/",
+        ],
+    ),
+    "controls": (
+        {**NONE, "replay_mode": "application", "clock_control": "none", "cache_control": "none"},
+        [
+            "--replay-mode=application",
+            "--clock-control=none",
+            "--cache-control=none",
+            *FILTERS,
+        ],
+    ),
+    "range replay": (
+        {**NONE, "replay_mode": "range"},
+        ["--replay-mode=range", *CONTROLS[1:]],
+    ),
+    "replay of ranges by application": (
+        {**NONE, "replay_mode": "app-range"},
+        ["--replay-mode=app-range", *CONTROLS[1:]],
+    ),
+    "steps": ({**NONE, "steps": (3, 4)}, [*CONTROLS, "--profile-from-start=no", *FILTERS]),
+    "source": ({**NONE, "import_source": True}, [*CONTROLS, *FILTERS, "--import-source=yes"]),
+    "csv": (
+        {**NONE, "csv": True},
+        [*CONTROLS, *FILTERS, "--csv", "--page=raw", f"--log-file={REPORT}.ncu.csv"],
+    ),
+    "extra": ({**NONE, "extra": ("--rule=X",)}, [*CONTROLS, *FILTERS, "--rule=X"]),
+}
+
+
+@pytest.mark.parametrize("what", OPTIONS)
+def test_every_setting_becomes_its_flag(what):
+    settings, expected = OPTIONS[what]
+    assert flags(**settings) == [*FIXED, *expected]
+
+
+def test_processes_of_a_rank_can_be_left_alone():
+    made = flags(**NONE, target_processes="application-only")
+    assert made == [*FIXED[:3], "--target-processes=application-only", *CONTROLS, *FILTERS]
+
+
+def test_a_percent_sign_in_a_path_is_no_place_to_fill_in():
+    command = Capture().command(["python"], Path("/50%"), RANK)
+    assert command[1] == "--export=/50%%/rank1_dp1_tp0_pp0"
+
+
+# The installed release is older than the modes of app-range and per-launch-config.
+ACCEPTED = [name for name in OPTIONS if name not in ("extra", "replay of ranges by application")]
+
+
+@pytest.mark.parametrize("what", [["default"], ACCEPTED[:7], ACCEPTED[7:]], ids="-".join)
+def test_the_real_ncu_takes_every_flag(tmp_path, what):
+    if not shutil.which("ncu"):
+        pytest.skip("no ncu on PATH: install Nsight Compute")
+    for each in what:
+        settings = OPTIONS[each][0] if each in OPTIONS else {}
+        command = Capture(**settings).command(["/bin/true"], tmp_path, RANK)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        said = done.stdout + done.stderr
+        said += "".join(path.read_text() for path in tmp_path.glob("*.ncu.csv"))
+        assert "were profiled" in said, (command, said)
+        assert "==ERROR==" not in said, (command, said)
+
+
+def table(rows):
+    columns = (
+        *("function", "grid", "measured_by_shape", "count_by_shape"),
+        *("measured_in_order", "count_in_order"),
+    )
+    return result.Table(title="t", columns=columns, rows=tuple(rows))
+
+
+TARGETS = result.Result(
+    metrics={"step": result.Metric(value=6, unit="id", title="s")},
+    tables={
+        "targets": table(
+            [
+                ("gemm", "[1]", 2, 1, 1, 1),
+                ("norm<", "[1]", 5, 2, 9, 9),
+                ("gemm", "[2]", 9, 3, 30, 30),
+                ("late", "[1]", 40, 9, 90, 90),
+            ]
+        )
+    },
+)
+
+
+def test_the_kernels_worth_it_are_measured_once_in_each_shape_within_the_budget():
+    aimed = Capture(budget_s=20, launch_s=2).aimed(TARGETS, "2024.3.1")
+    assert (aimed.kernel, aimed.filter_mode, aimed.launch_count, aimed.steps) == (
+        r"regex:^(gemm|norm<)$",
+        "per-launch-config",
+        3,
+        (6,),
+    )
+
+
+def test_a_release_without_counts_by_shape_measures_in_the_order_of_launches():
+    aimed = Capture(budget_s=20, launch_s=2).aimed(TARGETS, "2022.3.0.0")
+    assert (aimed.kernel, aimed.filter_mode, aimed.launch_count) == (
+        r"regex:^(gemm|norm<)$",
+        "global",
+        9,
+    )
+
+
+def test_what_does_not_fit_the_budget_at_all_is_still_the_best_kernel():
+    aimed = Capture(budget_s=1, launch_s=2).aimed(TARGETS, "2024.1")
+    assert (aimed.kernel, aimed.launch_count) == ("regex:^(gemm)$", 1)
+
+
+def test_without_targets_the_second_step_is_measured_until_the_budget_ends():
+    informed = Capture(budget_s=20, launch_s=2).informed({})
+    assert (informed.kernel, informed.steps, informed.launch_count) == ("", (1,), 10)
+
+
+def test_a_filter_of_the_users_own_leaves_nothing_to_be_chosen():
+    mine = Capture(kernel="gemm")
+    assert mine.reads() == ()
+    assert mine.informed({}) == mine
+    assert Capture(targets="all").informed({}) == Capture(targets="all")
+    assert Capture().reads() == ("ncu_targets",)
+
+
+def test_steps_that_do_not_run_are_refused():
+    assert Capture(steps=(8,)).check(8) == "steps: there is no step 8 of 8, counted from 0"
+    assert Capture(steps=(7,)).check(8) == ""
+
+
+def test_kernels_cannot_be_named_where_ranges_are_measured():
+    assert Capture(replay_mode="range").check(8) == ""
+    reason = "kernel: replay_mode=range measures ranges, not kernels of a name"
+    assert Capture(replay_mode="range", kernel="x").check(8) == reason
+
+
+def test_cuda_is_profiled_around_the_chosen_steps_and_nothing_else(monkeypatch):
+    calls = []
+    monkeypatch.setattr(_profiled_steps, "_switch", lambda *, on: calls.append((steps.index, on)))
+    steps = Capture(steps=(2, 3)).recorder()
+    assert isinstance(steps, ProfiledSteps)
+    steps.begin()
+    for _ in range(6):
+        steps.step()
+    assert calls == [(2, True), (4, False)]
+    assert isinstance(Capture().recorder(), Bystander)
+
+
+@pytest.fixture
+def machine(monkeypatch, tmp_path):
+    """Return a function that makes this machine one with so many GPUs."""
+
+    def make(gpus):
+        @contextmanager
+        def opened(_library=None):
+            yield SimpleNamespace() if gpus else None
+
+        monkeypatch.setattr(nvml, "opened", opened)
+        monkeypatch.setattr(nvml, "devices", lambda _: [{}] * gpus)
+        monkeypatch.setattr(module.tempfile, "gettempdir", lambda: str(tmp_path))
+        monkeypatch.setattr(base, "executable", lambda _: "/bin/ncu")
+        return tmp_path
+
+    return make
+
+
+def test_it_says_when_there_is_no_gpu(machine):
+    machine(gpus=0)
+    assert Capture.unavailable().startswith("no NVIDIA GPU is there")
+
+
+def test_it_says_when_counters_are_not_permitted(machine, monkeypatch):
+    machine(gpus=1)
+    assert Capture.unavailable() == ""
+    monkeypatch.setattr(permissions, "are_counters_restricted", lambda _: True)
+    monkeypatch.setattr(permissions, "_may", lambda *_: False)
+    assert "for administrators only" in Capture.unavailable()
+
+
+def test_it_says_when_the_lock_is_somebody_elses(machine, monkeypatch):
+    folder = machine(gpus=1)
+    (folder / "nsight-compute-lock").touch()
+    assert Capture.unavailable() == ""
+    monkeypatch.setattr(module.os, "access", lambda *_: False)
+    assert re.search("nsight-compute-lock belongs to somebody else", Capture.unavailable())
+
+
+def test_it_says_when_the_binary_is_missing(monkeypatch, tmp_path):
+    monkeypatch.setattr(base.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert Capture.unavailable().startswith("ncu is not installed; install Nsight Compute")
