@@ -51,6 +51,7 @@ class Window:
         """See `Recorder.begin`."""
         if self.first == 0:
             self._open()
+        self._mark()
 
     def step(self) -> None:
         """See `Recorder.step`."""
@@ -59,11 +60,15 @@ class Window:
             self.close()
         elif self.index == self.first:
             self._open()
+        self._mark()
+
+    def _mark(self) -> None:
+        # At each border: what another rank of the host opens and closes holds at least one.
+        nvtx_ranges.mark(f"{RANK_MARK}{self.rank}")
 
     def _open(self) -> None:
         self.open.enter_context(self.opened())
         self.since_s = time.monotonic()
-        nvtx_ranges.mark(f"{RANK_MARK}{self.rank}")
 
     def close(self) -> None:
         """Close what is open; once is enough."""

@@ -21,7 +21,7 @@ from profkit.capture.base import (
     Wrapper,
     installed_version,
 )
-from profkit.capture.harness import compatibility, module_ranges, nvtx_ranges, permissions
+from profkit.capture.harness import compatibility, module_ranges, permissions
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -279,7 +279,6 @@ class Capture(Wrapper):
                 installed(self.binary)
             ):
                 stack.enter_context(module_ranges.recorded())
-            nvtx_ranges.mark(f"{_nsys_window.RANK_MARK}{rank.rank}")
             window = self._window(out, rank)
             stack.callback(window.close)
             yield window
