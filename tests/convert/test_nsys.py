@@ -182,7 +182,8 @@ COLUMNS = {
     "OSRT_API": "start INTEGER, end INTEGER, globalTid INTEGER, nameId INTEGER",
     "CUPTI_ACTIVITY_KIND_KERNEL": "start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,"
     " correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, gridX INTEGER,"
-    " gridY INTEGER, gridZ INTEGER, staticSharedMemory INTEGER, dynamicSharedMemory INTEGER, graphNodeId INTEGER",
+    " gridY INTEGER, gridZ INTEGER, staticSharedMemory INTEGER, dynamicSharedMemory INTEGER,"
+    " graphNodeId INTEGER",
     "CUPTI_ACTIVITY_KIND_RUNTIME": "start INTEGER, end INTEGER, globalTid INTEGER,"
     " correlationId INTEGER, nameId INTEGER",
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": "start INTEGER, end INTEGER, deviceId INTEGER,"
