@@ -17,6 +17,7 @@ from profkit.convert.base import Raw
 from profkit.convert.nsys import convert
 from profkit.hardware import Hardware
 from profkit.imports import find, importables, place
+from profkit.result import Result
 from tests.stages import report_of
 
 TOOL, KIND = importables()["nsys"]
@@ -89,8 +90,8 @@ def numbers(name, tables):
     settings = analysis.config(
         **({"skip_first": 0} if hasattr(analysis.config(), "skip_first") else {})
     )
-    if "hardware" in analysis.of_the_run:
-        given["hardware"] = Hardware(name="x")
+    given |= dict.fromkeys(analysis.results, Result())
+    given |= {"hardware": Hardware(name="x")} if "hardware" in analysis.of_the_run else {}
     result = analysis.run(**given, config=settings)
     return {name: pytest.approx(each.value, rel=1e-9) for name, each in result.metrics.items()}
 
