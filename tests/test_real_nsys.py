@@ -22,7 +22,7 @@ from tests.stages import report_of
 
 TOOL, KIND = importables()["nsys"]
 # Made of kernels, calls and ranges, which both recorders have.
-COMPARED = ("kernels", "overlap", "idle", "launches", "transfers")
+COMPARED = ("kernels", "idle", "launches", "transfers", "breakdown")
 TRACE = "kineto/tracelens/h100/gaunernst_bert-small-uncased__1016001.json.gz"
 PID = 77
 COPIES = {"HtoD": 1, "DtoH": 2, "DtoD": 8}
