@@ -130,6 +130,15 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
             _OP,
             _STEP,
         ),
+        "os_calls": _table(
+            "Calls of the operating system's libraries that took longer than a threshold.",
+            *_WHERE,
+            ("pid", INT, "Process: the rank's own, or one that it started."),
+            ("tid", INT, "Thread."),
+            ("name", TEXT, "Function, for example pthread_cond_wait."),
+            *_WHEN,
+            _STEP,
+        ),
         "python_calls": _table(
             "Calls of Python functions and of nn.Modules, as a tree per thread.",
             *_WHERE,
@@ -333,6 +342,17 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
             ("message", TEXT, "What the rule says, without the tool's links."),
             ("speedup_percent", FLOAT, "Estimated gain, 0 to 100."),
             ("speedup_scope", TEXT, "global: of the launch; local: of the part it is about."),
+        ),
+        "samples": _table(
+            "Readings of sensors and counters at instants: of devices, of hosts, of processes.",
+            *_WHERE,
+            ("time_ns", INT, "Instant, in ns on the clock of the capture."),
+            ("device", TEXT, "gpu and NVML's index of it; host for the machine; process."),
+            ("metric", TEXT, "What was read, in the words of the tool."),
+            ("kind", TEXT, "level, or counter: counts up, only differences mean anything."),
+            ("value", FLOAT, "Value, in `unit`."),
+            ("unit", TEXT, "Unit: percent, bytes, bytes_per_s, w, j, s, mhz, c, count."),
+            ("step", SMALL, "Step in which it was read; -1 if outside."),
         ),
         "synchronisations": _table(
             "Waits for streams and events, as CUPTI records them: of the host or of a stream.",

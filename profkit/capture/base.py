@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol, Self
@@ -146,6 +146,15 @@ class Tool(Settings):
         del results
         return self
 
+    def warnings(self) -> list[str]:
+        """Return what a reader of the capture should know about these settings on this machine."""
+        return []
+
+    def mended(self, out: Path) -> list[str]:
+        """Finish what the tool left unfinished in `out`, and return what a reader should know."""
+        del out
+        return []
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wrapper(Tool):
@@ -181,9 +190,19 @@ class Wrapper(Tool):
         """
         raise NotImplementedError
 
-    def recorder(self) -> Recorder:
-        """Return what tells it of steps, from inside the process that it looks at."""
-        return Bystander()
+    @property
+    def is_around_host(self) -> bool:
+        """Whether one process of the tool holds all ranks of a host, and leaves one file there.
+
+        `command` is then given the launcher's command line, and the host's first rank.
+        """
+        return False
+
+    @contextmanager
+    def within(self, out: Path, rank: Rank) -> Iterator[Recorder]:
+        """Do inside the workload what the tool outside wants done; nothing by default."""
+        del out, rank
+        yield Bystander()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

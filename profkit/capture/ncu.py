@@ -4,6 +4,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal, Self
@@ -217,9 +218,11 @@ class Capture(Wrapper):
         named.append(f"--kernel-name-base={self.kernel_name_base}")
         return [*named, f"--filter-mode={self.filter_mode}"]
 
-    def recorder(self) -> Recorder:
-        """See `Wrapper.recorder`: profile the chosen steps."""
-        return ProfiledSteps(self.steps) if self.steps else Bystander()
+    @contextmanager
+    def within(self, out: Path, rank: Rank) -> Iterator[Recorder]:
+        """See `Wrapper.within`: profile the chosen steps."""
+        del out, rank
+        yield ProfiledSteps(self.steps) if self.steps else Bystander()
 
 
 def _release(version: str) -> tuple[int, ...]:

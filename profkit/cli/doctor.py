@@ -12,7 +12,7 @@ from rich.table import Table
 
 from profkit import registry, resources
 from profkit.capture import tools
-from profkit.capture.base import Tool, Trouble, executable, installed_version, stated_version
+from profkit.capture.base import Tool, Trouble, executable
 from profkit.capture.harness import compatibility, facts, permissions
 from profkit.config import compose_all
 
@@ -60,10 +60,7 @@ def main(argv: Sequence[str]) -> int:
     }
     found = [diagnosed(name, kind, selected) for name, kind in tools().items()]
     machine = facts.machine() | _permitted()
-    around = [
-        *compatibility.of_machine(machine),
-        *compatibility.nvtx_ranges(installed_version("nvtx"), stated_version("nsys")),
-    ]
+    around = [*compatibility.of_machine(machine)]
     is_usable = all(each.is_usable for each in found if each.is_selected)
     if args.json:
         report = _as_json(machine, around, found) | {"usable": is_usable}

@@ -8,7 +8,8 @@ from profkit.capture.base import Trouble
 
 # Docker gives 64 MiB if it is not told otherwise.
 _LEAST_SHARED_BYTES = 1 << 30
-# Measured: 0.2.11 comes through and 0.2.12 does not, with Nsight Systems 2022.4 to 2023.4.
+# Measured: 0.2.11 comes through and 0.2.12 does not, with Nsight Systems 2022.4 to 2023.4. Why,
+# and how profkit's own ranges do, is in `profkit.capture.harness.nvtx_ranges`.
 _NVTX_SINCE = (0, 2, 12)
 _NSYS_UNTIL = (2023, 4)
 
@@ -46,8 +47,8 @@ def nvtx_ranges(nvtx: str, nsys: str) -> Iterator[Trouble]:
     if nvtx and nsys and _numbers(nvtx) >= _NVTX_SINCE and _numbers(nsys)[:2] <= _NSYS_UNTIL:
         yield Trouble(
             kind="incompatible",
-            what=f"Nsight Systems {nsys} drops the ranges of nvtx {nvtx}: steps and phases are"
-            " not in its reports",
+            what=f"Nsight Systems {nsys} drops what a program itself marks with nvtx {nvtx};"
+            " profkit's own steps and phases are in its reports",
             advice="pip install 'nvtx<0.2.12', or install Nsight Systems 2024.1 or newer",
             stops=False,
         )

@@ -40,7 +40,8 @@ def main() -> None:
     os.environ.setdefault(HANDED_IN, json.dumps(sys.argv[1:]))
     try:
         tool = spec.load_tool().informed(spec.results())
-        is_wrapped = isinstance(tool, Wrapper) and spec.looks_at(rank, tool)
+        is_wrapped = isinstance(tool, Wrapper) and not tool.is_around_host
+        is_wrapped = is_wrapped and spec.looks_at(rank, tool)
         if isinstance(tool, Wrapper) and is_wrapped and _WRAPPED not in os.environ:
             os.environ[_WRAPPED] = "1"
             binary, *arguments = tool.command([sys.executable, *PROGRAM], spec.folder, rank)
@@ -90,7 +91,7 @@ def _recording(spec: Spec, rank: Rank, tool: Tool) -> AbstractContextManager[Rec
     if isinstance(tool, Session) and spec.looks_at(rank, tool):
         return tool.record(spec.folder, rank)
     if isinstance(tool, Wrapper) and spec.looks_at(rank, tool):
-        return nullcontext(tool.recorder())
+        return tool.within(spec.folder, rank)
     return nullcontext(Bystander())
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from profkit.capture.base import Rank, Tool
+from profkit.capture.base import Rank, Tool, Wrapper, executable
 from profkit.capture.harness import (
     clock,
     conditions,
@@ -51,7 +51,21 @@ class Job:
     @property
     def command(self) -> list[str]:
         """The command line that starts the ranks, as it is without a container."""
-        return self.launcher.command(PROGRAM, len(self.spec.ranks()), self.node)
+        ranks = self.spec.ranks()
+        started = self.launcher.command(PROGRAM, len(ranks), self.node)
+        if not isinstance(self.tool, Wrapper) or not self.tool.is_around_host:
+            return started
+        first = ranks[self.node.rank * len(ranks) // self.launcher.hosts]
+        binary, *arguments = self.tool.command(started, self.spec.folder, first)
+        inside = self.launcher.container.engine != "none"
+        return [binary if inside else executable(binary) or binary, *arguments]
+
+    def profiled(self, ranks: Sequence[Rank]) -> list[str]:
+        """Return the labels of those `ranks` that the tool leaves files of."""
+        looked_at = [rank for rank in ranks if self.spec.looks_at(rank, self.tool)]
+        if isinstance(self.tool, Wrapper) and self.tool.is_around_host:
+            looked_at = list(ranks[:: max(len(ranks) // self.launcher.hosts, 1)])
+        return [rank.label for rank in looked_at]
 
     def unavailable(self) -> str:
         """Return why the tool cannot run; what an image holds shows when it runs."""
@@ -71,6 +85,8 @@ class Left:
     conditions: dict[str, Any]
     dropped: list[str]
     """Files that were removed because the disk was full."""
+    mended: list[str]
+    """What the tool had left unfinished, and what became of it."""
 
 
 def prepared(spec: Spec, timeout_s: float) -> Job:
@@ -97,7 +113,7 @@ def _captured(job: Job) -> Outcome:
     """Capture, and write the record."""
     started, before_s = datetime.now(UTC), time.monotonic()
     out = job.spec.folder
-    warnings = [*record.earlier_warning(out), *job.launcher.warnings()]
+    warnings = [*record.earlier_warning(out), *job.launcher.warnings(), *job.tool.warnings()]
     left, result = None, Outcome(status="unavailable", reason=job.unavailable())
     if not result.reason:
         record.clear(out)
@@ -157,7 +173,7 @@ def _leave(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> None:
         "command": container.wrapped(job.command, job.launcher, job.spec, job.node),
         "ended": datetime.now(UTC).isoformat(),
         "ranks": [rank.label for rank in ranks],
-        "profiled": [rank.label for rank in ranks if job.spec.looks_at(rank, job.tool)],
+        "profiled": job.profiled(ranks),
         "files": record.files(out),
         "machine": facts.machine(),
         "versions": facts.versions(job.tool),
@@ -176,7 +192,9 @@ def _left(job: Job) -> Left:
     ranks, named_by = naming.settle(out, spec.ranks())
     dropped = space.drop_unfinished(out, [rank.label for rank in ranks]) if is_full else []
     clock.collect(out)
-    labels = {rank.label: spec.looks_at(rank, job.tool) for rank in ranks}
+    mended = job.tool.mended(out)
+    profiled = job.profiled(ranks)
+    labels = {rank.label: rank.label in profiled for rank in ranks}
     missing = outcome.missing_files(job.tool, out, labels)
     error, text = outcome.first_error(out), "\n".join(record.tail(out / record.LOG))
     worst = max([ended, *(_as_ended(each) for each in reports)], key=_severity)
@@ -191,6 +209,7 @@ def _left(job: Job) -> Left:
         reports=reports,
         conditions=readings,
         dropped=dropped,
+        mended=mended,
     )
 
 
@@ -227,7 +246,8 @@ def _warnings(job: Job, left: Left) -> list[str]:
     removed = [
         f"removed, as the disk was full when it was written: {name}" for name in left.dropped
     ]
-    return [*notes.collect(out), *secrecy.guard(out, job.tool), *killing, *removed]
+    told = [*notes.collect(out), *left.mended, *secrecy.guard(out, job.tool)]
+    return [*told, *killing, *removed]
 
 
 def _assist(job: Job) -> Outcome:

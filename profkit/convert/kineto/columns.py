@@ -247,6 +247,11 @@ class Gathered:
             return MEMORY
         return _LEGACY_PROCESSES.get(event.pid) if isinstance(event.pid, str) else None
 
+    def put(self, table: str, columns: dict[str, Column]) -> None:
+        """Append columns of `table` that some other recorder filled."""
+        self.found = True
+        self._add(table, columns)
+
     def columns(self, table: str) -> dict[str, Column]:
         """Return the columns of `table` once, and forget them."""
         parts = self.parts.pop(table)

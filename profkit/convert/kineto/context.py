@@ -152,7 +152,9 @@ class Context:
         """Return the columns of `kernels` for work launched by these calls and operator rows."""
         calls = self.linker.calls
         around = at_or(self.modules.node, self.calls.at(self._threads[2], calls["start"]))
-        module = at_or(self.op_module, op_row, at_or(around, call))
+        # The innermost range may be outside of the module: it need not be an operator.
+        own = at_or(self.op_module, op_row)
+        module = np.where(own >= 0, own, at_or(around, call))
         guess = np.where(module >= 0, _FORWARD, 0)
         return {
             "module": self._modules(module),

@@ -37,6 +37,8 @@ class Linker:
     """Added to every time."""
     group: Message = NO_MESSAGE
     """The process group of calls that name none, where there is only one."""
+    given_steps: tuple[Ints, Ints, Ints] | None = None
+    """Number, start and end of the steps, from a recorder that does not call them ProfilerStep."""
 
     def tables(self) -> dict[str, pa.Table]:
         """Return all tables."""
@@ -149,7 +151,7 @@ class Linker:
     @cached_property
     def host_steps(self) -> tuple[Ints, Ints, Ints]:
         """Steps as annotated on the host."""
-        return self._numbered(self.ops)
+        return self.given_steps or self._numbered(self.ops)
 
     @cached_property
     def device_steps(self) -> tuple[Ints, Ints, Ints]:

@@ -1,0 +1,102 @@
+"""Flags of ``nsys``: which of them the installed version knows, and what is left out."""
+
+import functools
+import re
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from profkit.capture.base import executable
+
+_HELP_TIMEOUT_S = 30
+_FLAG = re.compile(r"^\s*(?:-\w, )?--([\w-]+)(?:\[([\w|]+)\])?=", re.MULTILINE)
+_API = re.compile(r"'([\w-]+)'")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Flag:
+    """One flag that settings ask for."""
+
+    names: tuple[str, ...]
+    """What versions have called it, the newest first, without dashes."""
+
+    value: str
+    """Text after the equals sign."""
+
+    setting: str
+    """Setting that asks for it; "" where it comes from none, and is left out silently."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the commands of one version accept."""
+
+    flags: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Flags by command (profile, launch, start); a command that is absent accepts everything."""
+
+    apis: frozenset[str] = frozenset()
+    """Values of ``--trace``; empty if unknown, and then all are taken for known."""
+
+    def name(self, command: str, names: tuple[str, ...]) -> str:
+        """Return the first of `names` that `command` knows, or ""."""
+        if command not in self.flags:
+            return names[0]
+        return next((name for name in names if name in self.flags[command]), "")
+
+
+def flags_in(text: str) -> frozenset[str]:
+    """Return the names of the flags that a page of ``nsys COMMAND --help`` lists."""
+    names = set()
+    for name, ends in _FLAG.findall(text):
+        names |= {f"{name}{end}" for end in ends.split("|")} if ends else {name}
+    return frozenset(names)
+
+
+def apis_in(text: str) -> frozenset[str]:
+    """Return the values of ``--trace`` that a page of help lists; none if it does not."""
+    _, found, after = text.partition("--trace=")
+    listed = after.partition("Select the API")[0] if found else ""
+    return frozenset(_API.findall(listed))
+
+
+@functools.cache
+def installed(binary: str) -> Known:
+    """Return what the installed `binary` knows; a `Known` of everything if it does not say."""
+    pages = {name: _help(binary, name) for name in ("profile", "launch", "start")}
+    known = {name: flags_in(text) for name, text in pages.items()}
+    flags = {name: each for name, each in known.items() if each}
+    return Known(flags, apis_in(pages["profile"]))
+
+
+def _help(binary: str, command: str) -> str:
+    path = executable(binary)
+    if not path:
+        return ""
+    try:
+        done = subprocess.run(
+            [path, command, "--help"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_HELP_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout
+
+
+def arguments(flags: Iterable[Flag], command: str, known: Known) -> list[str]:
+    """Return those `flags` that `command` knows, as arguments."""
+    named = [(known.name(command, each.names), each.value) for each in flags]
+    return [f"--{name}={value}" for name, value in named if name]
+
+
+def unknown(flags: Iterable[Flag], commands: Iterable[str], known: Known) -> list[str]:
+    """Return the settings behind those `flags` that none of `commands` knows."""
+    names = list(commands)
+    return [
+        each.setting
+        for each in flags
+        if each.setting and not any(known.name(name, each.names) for name in names)
+    ]

@@ -1,0 +1,138 @@
+"""Which steps ``nsys`` records: what opens and closes its window from inside the process."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+from profkit import marks
+from profkit.capture.base import executable
+from profkit.capture.harness import nvtx_ranges
+from profkit.errors import ProfkitError
+
+CAPTURE_RANGE = "capture"
+"""NVTX range that opens the window."""
+
+CAPTURE_DOMAIN = "profkit"
+"""Domain of that range."""
+
+RANK_MARK = "rank#"
+"""NVTX mark with the global rank: one report may hold several processes."""
+
+LONG_S = 60.0
+"""Recordings beyond it make reports that are slow to open and full of the same."""
+
+_COMMAND_TIMEOUT_S = 300.0
+# What nsys puts into the workload's environment would make it trace itself.
+_INJECTED = ("LD_PRELOAD", "NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH")
+
+
+class Window:
+    """Opens before step `first` and closes after `count` steps; 0 goes on to the last."""
+
+    def __init__(
+        self,
+        first: int,
+        count: int,
+        opened: Callable[[], AbstractContextManager[object]],
+        rank: int,
+    ) -> None:
+        self.first = first
+        self.until = first + count if count else -1
+        self.opened = opened
+        self.rank = rank
+        self.index = 0
+        self.since_s = 0.0
+        self.open = ExitStack()
+
+    def begin(self) -> None:
+        """See `Recorder.begin`."""
+        if self.first == 0:
+            self._open()
+        self._mark()
+
+    def step(self) -> None:
+        """See `Recorder.step`."""
+        self.index += 1
+        if self.index == self.until:
+            self.close()
+        elif self.index == self.first:
+            self._open()
+        self._mark()
+
+    def _mark(self) -> None:
+        # At each border: what another rank of the host opens and closes holds at least one.
+        nvtx_ranges.mark(f"{RANK_MARK}{self.rank}")
+
+    def _open(self) -> None:
+        self.open.enter_context(self.opened())
+        self.since_s = time.monotonic()
+
+    def close(self) -> None:
+        """Close what is open; once is enough."""
+        seconds = time.monotonic() - self.since_s if self.since_s else 0.0
+        self.since_s = 0.0
+        self.open.close()
+        if seconds > LONG_S:
+            marks.note(
+                f"nsys recorded {seconds:.0f} s: more than {LONG_S:g} s make reports that are slow"
+                " to open; choose fewer with tools.nsys.first_step and tools.nsys.steps"
+            )
+
+
+def by_nvtx() -> AbstractContextManager[object]:
+    """Open the NVTX range that ``--capture-range=nvtx`` waits for."""
+    return nvtx_ranges.across_threads(CAPTURE_DOMAIN)(CAPTURE_RANGE)
+
+
+@contextmanager
+def by_cuda() -> Iterator[None]:
+    """Call what ``--capture-range=cudaProfilerApi`` waits for."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise ProfkitError(
+            "tools.nsys.capture_range=cudaProfilerApi needs CUDA, and this process has none",
+            hint="set tools.nsys.capture_range=nvtx",
+        )
+    torch.cuda.synchronize()
+    torch.cuda.profiler.start()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        torch.cuda.synchronize()
+        torch.cuda.profiler.stop()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def by_session(binary: str, start: list[str], stop: list[str]) -> Iterator[None]:
+    """Start and stop the collection of the session that ``nsys launch`` opened."""
+    _run(binary, start)
+    try:
+        yield
+    finally:
+        _run(binary, stop)
+
+
+def _run(binary: str, arguments: list[str]) -> None:
+    """Run `binary`; raises `ProfkitError` with what it says if it fails."""
+    environment = {name: each for name, each in os.environ.items() if name not in _INJECTED}
+    command = [executable(binary) or binary, *arguments]
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_COMMAND_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        text = f"{Path(binary).name} {arguments[0]} did not end within {_COMMAND_TIMEOUT_S:g} s"
+        raise ProfkitError(text) from None
+    if done.returncode:
+        said = " ".join((done.stderr or done.stdout).split())[-300:]
+        raise ProfkitError(f"{Path(binary).name} {arguments[0]} failed: {said}")

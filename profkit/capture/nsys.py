@@ -1,0 +1,318 @@
+"""nsys: Nsight Systems, a timeline of CUDA, NVTX and the operating system, seen from outside."""
+
+import hashlib
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from profkit.capture import _nsys_importer, _nsys_window
+from profkit.capture._nsys_flags import Flag, Known, arguments, installed, unknown
+from profkit.capture._nsys_window import CAPTURE_DOMAIN, CAPTURE_RANGE, LONG_S, Window
+from profkit.capture.base import (
+    Rank,
+    Recorder,
+    Trouble,
+    Wrapper,
+    installed_version,
+)
+from profkit.capture.harness import compatibility, module_ranges, permissions
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Capture(Wrapper):
+    """Record one timeline of each rank, or of each host, with ``nsys``.
+
+    Its tracing of CUDA and torch.profiler's cannot share a process: only one may subscribe to
+    CUPTI. Each tool has a capture of its own, so this matters only to programs that start
+    torch.profiler themselves.
+    """
+
+    binary: ClassVar = "nsys"
+    installing: ClassVar = "install the package nsight-systems, or add its folder to PATH"
+    outputs: ClassVar = ("*.nsys-rep",)
+    holding_environment: ClassVar = ("*.nsys-rep", "*.qdstrm", "*.qdrep", "*.sqlite")
+
+    mode: Literal["profile", "launch"] = "profile"
+    """``profile`` starts the program and records it; ``launch`` only starts it, and profkit starts
+    and stops the recording at the borders of steps with ``nsys start`` and ``nsys stop``."""
+
+    per: Literal["rank", "host"] = "rank"
+    """One nsys around each rank, or one around the launcher with all ranks of a host in a file."""
+
+    trace: tuple[str, ...] = ("cuda", "nvtx", "osrt", "cudnn", "cublas")
+    """APIs to trace; what the installed version does not know is left out, and said."""
+
+    capture_range: Literal["none", "nvtx", "cudaProfilerApi"] = "none"
+    """What tells nsys which steps to record in mode profile: nothing (the whole run), or an NVTX
+    range or CUDA's profiler calls, which profkit makes around the steps chosen below."""
+
+    first_step: NonNegativeInt = 0
+    """First step that is recorded, from 0; with a capture range or in mode launch."""
+
+    steps: NonNegativeInt = 0
+    """Number of steps that are recorded; 0 goes on to the last."""
+
+    delay_s: NonNegativeFloat = 0
+    """Seconds after the start of the program before recording begins; only in mode profile."""
+
+    duration_s: NonNegativeFloat = 0
+    """Seconds after which recording ends; 0 goes on to the end. Only in mode profile."""
+
+    wait: Literal["primary", "all"] = "all"
+    """Whether nsys waits for the program, or for all processes that it left as well."""
+
+    sample: Literal["none", "process-tree", "system-wide"] = "none"
+    """CPU stacks that are sampled; slows the launches of kernels."""
+
+    sampling_frequency_hz: PositiveInt | None = None
+    """Samples per second of each CPU; null takes the default of nsys."""
+
+    backtrace: Literal["none", "fp", "lbr", "dwarf"] = "none"
+    """How the stacks of those samples are unwound."""
+
+    cpuctxsw: Literal["none", "process-tree", "system-wide"] = "none"
+    """Threads whose context switches are recorded."""
+
+    python_sampling: bool = False
+    """Sample Python stacks."""
+
+    python_sampling_frequency_hz: PositiveInt = 1000
+    """Python stacks per second."""
+
+    python_backtrace: Literal["none", "cuda"] = "none"
+    """Whether calls of CUDA carry the Python stack that made them; expensive."""
+
+    pytorch: Literal[
+        "none", "autograd-nvtx", "autograd-shapes-nvtx", "functions-trace", "module-ranges"
+    ] = "none"
+    """Ranges around operators that nsys adds itself; module-ranges are profkit's own around each
+    nn.Module, which also stand in where the version of nsys has no automatic ones."""
+
+    cuda_graph_trace: Literal["node", "graph"] = "node"
+    """Whether kernels in CUDA graphs are seen, or each graph as one block, which costs less."""
+
+    cuda_memory_usage: bool = False
+    """Record each allocation of device memory by the driver; slow where there are many."""
+
+    cuda_backtrace: Literal["none", "all", "kernel", "memory", "sync", "other"] = "none"
+    """Calls of CUDA whose stacks are recorded; needs `sample`."""
+
+    cuda_flush_interval_ms: NonNegativeInt | None = None
+    """Time between writes of CUDA's buffers; null takes the default of nsys."""
+
+    gpu_metrics_devices: tuple[str, ...] = ()
+    """Indices of GPUs, or all, whose counters are sampled; needs permission."""
+
+    gpu_metrics_frequency_hz: PositiveInt = 10000
+    """Samples of those counters per second."""
+
+    gpu_metrics_set: str = ""
+    """Set of counters, as ``nsys profile --gpu-metrics-set=help`` names it; empty is the first."""
+
+    osrt_threshold_ns: PositiveInt = 1000
+    """Calls of the operating system that are shorter are not recorded."""
+
+    stats: bool = False
+    """Print nsys' own statistics into the log; convert/ has them as CSV in any case."""
+
+    extra: tuple[str, ...] = ()
+    """Flags passed through unread, to ``nsys profile`` or ``nsys launch``."""
+
+    @classmethod
+    def troubles(cls) -> Iterator[Trouble]:
+        """See `Tool.troubles`."""
+        yield from super(Capture, cls).troubles()
+        yield from compatibility.nvtx_ranges(installed_version("nvtx"), cls.version())
+        yield from permissions.gpu_counters(needed_by="gpu_metrics_devices")
+
+    @property
+    def is_around_host(self) -> bool:
+        """See `Wrapper.is_around_host`."""
+        return self.per == "host"
+
+    def check(self, steps: int) -> str:
+        """See `Tool.check`."""
+        chooses = self.mode == "launch" or self.capture_range != "none"
+        last = self.first_step + max(self.steps, 1)
+        reasons = {
+            "capture_range is for mode=profile: in mode=launch profkit starts and stops nsys": (
+                self.mode == "launch" and self.capture_range != "none"
+            ),
+            "delay_s and duration_s are for mode=profile": (
+                self.mode == "launch" and bool(self.delay_s or self.duration_s)
+            ),
+            "first_step and steps need capture_range=nvtx or cudaProfilerApi, or mode=launch": (
+                not chooses and bool(self.first_step or self.steps)
+            ),
+            "capture_range=nvtx needs nvtx in trace": (
+                self.capture_range == "nvtx" and "nvtx" not in self.trace
+            ),
+            "capture_range=cudaProfilerApi needs cuda in trace": (
+                self.capture_range == "cudaProfilerApi" and "cuda" not in self.trace
+            ),
+            "per=host records all ranks of a host; leave ranks=all, or set per=rank": (
+                self.per == "host" and self.ranks != "all"
+            ),
+            f"first_step={self.first_step} and steps={self.steps} need {last} steps, and the"
+            f" workload runs {steps}": last > steps,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "")
+
+    def warnings(self) -> list[str]:
+        """See `Tool.warnings`."""
+        known = installed(self.binary)
+        commands = ("profile",) if self.mode == "profile" else ("launch", "start")
+        lacking = [f"{name} is left out" for name in unknown(self.flags(), commands, known)]
+        lacking += [f"trace={api} is left out" for api in self.trace if api not in self.apis(known)]
+        if self.lacks_automatic_ranges(known):
+            lacking.append("pytorch gets profkit's ranges around modules instead")
+        told = [f"this version of nsys lacks a flag or an API: {each}" for each in lacking]
+        if self.duration_s > LONG_S:
+            told.append(
+                f"tools.nsys.duration_s={self.duration_s:g}: recordings of more than {LONG_S:g} s"
+                " make reports that are slow to open"
+            )
+        return told
+
+    def apis(self, known: Known) -> list[str]:
+        """Return what of `trace` a version knows."""
+        return [each for each in self.trace if not known.apis or each in known.apis]
+
+    def lacks_automatic_ranges(self, known: Known) -> bool:
+        """Say whether profkit's own ranges have to stand in for those of nsys."""
+        command = "profile" if self.mode == "profile" else "launch"
+        automatic = self.pytorch not in ("none", "module-ranges")
+        return automatic and not known.name(command, ("pytorch",))
+
+    def flags(self) -> list[Flag]:
+        """Return the flags behind the settings, of all commands and in no version's order."""
+        asked = [
+            ("sampling-frequency", self.sampling_frequency_hz, "sampling_frequency_hz"),
+            ("python-sampling", self.python_sampling or None, "python_sampling"),
+            ("cuda-memory-usage", self.cuda_memory_usage or None, "cuda_memory_usage"),
+            ("cuda-flush-interval", self.cuda_flush_interval_ms, "cuda_flush_interval_ms"),
+            ("gpu-metrics-set", self.gpu_metrics_set or None, "gpu_metrics_set"),
+            ("delay", self.delay_s or None, "delay_s"),
+            ("duration", self.duration_s or None, "duration_s"),
+            ("stats", self.stats or None, "stats"),
+        ]
+        if self.python_sampling:
+            frequency = self.python_sampling_frequency_hz
+            asked.append(("python-sampling-frequency", frequency, "python_sampling_frequency_hz"))
+        if self.python_backtrace != "none":
+            asked.append(("python-backtrace", self.python_backtrace, "python_backtrace"))
+        if self.cuda_backtrace != "none":
+            asked.append(("cudabacktrace", self.cuda_backtrace, "cuda_backtrace"))
+        if self.sample != "none":
+            asked.append(("backtrace", self.backtrace, "backtrace"))
+        if "cuda" in self.trace:
+            asked.append(("cuda-graph-trace", self.cuda_graph_trace, "cuda_graph_trace"))
+        if "osrt" in self.trace:
+            asked.append(("osrt-threshold", self.osrt_threshold_ns, "osrt_threshold_ns"))
+        flags = [
+            Flag(names=(name,), value=_text(value), setting=setting)
+            for name, value, setting in asked
+            if value is not None
+        ]
+        return [*flags, *self._metrics(), *self._always()]
+
+    def _metrics(self) -> list[Flag]:
+        if not self.gpu_metrics_devices:
+            return []
+        devices = ",".join(self.gpu_metrics_devices)
+        # Renamed in 2024.
+        names = ("gpu-metrics-devices", "gpu-metrics-device")
+        frequency = str(self.gpu_metrics_frequency_hz)
+        return [
+            Flag(names=names, value=devices, setting="gpu_metrics_devices"),
+            Flag(
+                names=("gpu-metrics-frequency",),
+                value=frequency,
+                setting="gpu_metrics_frequency_hz",
+            ),
+        ]
+
+    def _always(self) -> list[Flag]:
+        """Return flags whose defaults differ between versions and machines."""
+        flags: dict[str, str] = {"sample": self.sample, "cpuctxsw": self.cpuctxsw}
+        flags["wait"] = self.wait
+        if self.pytorch not in ("none", "module-ranges"):
+            flags["pytorch"] = self.pytorch
+        if self.capture_range == "nvtx":
+            flags["nvtx-capture"] = f"{CAPTURE_RANGE}@{CAPTURE_DOMAIN}"
+        if self.capture_range != "none":
+            flags["capture-range"] = self.capture_range
+            # Else the program would be killed when the range ends.
+            flags["capture-range-end"] = "stop"
+        return [Flag(names=(name,), value=value, setting="") for name, value in flags.items()]
+
+    def command(self, workload: Sequence[str], out: Path, rank: Rank) -> list[str]:
+        """See `Wrapper.command`."""
+        known = installed(self.binary)
+        trace = f"--trace={','.join(self.apis(known)) or 'none'}"
+        if self.mode == "launch":
+            flags = [f"--session-new={_session(out, rank, self.per)}", trace]
+            flags += arguments(self.flags(), "launch", known)
+            return [self.binary, "launch", *flags, *self.extra, *workload]
+        flags = [trace, f"--output={_output(out, rank)}", "--force-overwrite=true"]
+        flags += arguments(self.flags(), "profile", known)
+        return [self.binary, "profile", *flags, *self.extra, *workload]
+
+    def start(self, out: Path, rank: Rank) -> list[str]:
+        """Return the arguments of nsys that begin the recording in mode launch."""
+        flags = [f"--session={_session(out, rank, self.per)}", f"--output={_output(out, rank)}"]
+        known = installed(self.binary)
+        mine = [each for each in self.flags() if not known.name("launch", each.names)]
+        return ["start", *flags, "--force-overwrite=true", *arguments(mine, "start", known)]
+
+    @contextmanager
+    def within(self, out: Path, rank: Rank) -> Iterator[Recorder]:
+        """See `Wrapper.within`."""
+        with ExitStack() as stack:
+            if self.pytorch == "module-ranges" or self.lacks_automatic_ranges(
+                installed(self.binary)
+            ):
+                stack.enter_context(module_ranges.recorded())
+            window = self._window(out, rank)
+            stack.callback(window.close)
+            yield window
+
+    def _window(self, out: Path, rank: Rank) -> Window:
+        stop = ["stop", f"--session={_session(out, rank, self.per)}"]
+        first = rank if self.per == "rank" else Rank(rank=rank.rank - rank.local_rank)
+        session = partial(_nsys_window.by_session, self.binary, self.start(out, first), stop)
+        # One collection ends with the first range that ends, so one rank of a host speaks for it.
+        silent = self.per == "host" and rank.local_rank > 0
+        if silent or (self.mode == "profile" and self.capture_range == "none"):
+            return Window(0, 0, nullcontext, rank.rank)
+        ways = {"nvtx": _nsys_window.by_nvtx, "cudaProfilerApi": _nsys_window.by_cuda}
+        opened = session if self.mode == "launch" else ways[self.capture_range]
+        return Window(self.first_step, self.steps, opened, rank.rank)
+
+    def mended(self, out: Path) -> list[str]:
+        """See `Tool.mended`."""
+        return _nsys_importer.import_left(out, self.binary)
+
+
+def _output(out: Path, rank: Rank) -> str:
+    """Return the name of the report without its ending; nsys puts the host's name for %h."""
+    return f"{str(out).replace('%', '%%')}/{rank.label}.%h"
+
+
+def _session(out: Path, rank: Rank, per: str) -> str:
+    """Return the name of the session that a rank, or the host, records in."""
+    place = hashlib.sha256(str(out).encode()).hexdigest()[:10]
+    whose = f"rank{rank.rank}" if per == "rank" else socket.gethostname()
+    return f"profkit-{place}-{whose}"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,1 @@
+"""Reports of Nsight Systems, of every version, as tables."""

@@ -1,0 +1,82 @@
+"""What names in a report mean: versions of functions, kinds of copies, PyTorch's NVTX ranges."""
+
+import re
+from typing import NamedTuple
+
+# Functions of the runtime carry the version of CUDA since which they are as they are.
+_VERSION = re.compile(r"(?:_ptsz|_ptds)?_v\d+$")
+
+# <cupti_activity.h>
+COPY_DIRECTIONS = {
+    1: "HtoD",
+    2: "DtoH",
+    3: "HtoD",
+    4: "DtoH",
+    5: "DtoD",
+    6: "DtoD",
+    7: "DtoD",
+    8: "DtoD",
+    9: "HtoH",
+    10: "PtoP",
+    11: "HtoD",
+    12: "DtoH",
+    13: "DtoD",
+}
+"""Direction of a copy by CUPTI's number; an array of CUDA is memory of the device."""
+
+SYNCHRONISATIONS = {
+    1: "Event Sync",
+    2: "Stream Wait Event",
+    3: "Stream Sync",
+    4: "Context Sync",
+}
+"""What is waited for, in the words of PyTorch's traces, by CUPTI's number."""
+
+_PYTORCH = re.compile(
+    r"(?P<name>.+?)(?:, (?:stashed )?seq = (?P<sequence>-?\d+))?(?:, op_id = (?P<id>\d+))?"
+    r"(?:, sizes = (?P<sizes>\[.*?\]))?(?:, input_op_ids = .*)?"
+)
+_OPERATOR = re.compile(r"(?:aten|prims?|c10d|_c10d_functional|nccl|torch\w*|quantized|autograd)::")
+_BACKWARD = re.compile(r"\w*Backward\d*(?:\w*)?$|autograd::engine::evaluate_function")
+_STEP = re.compile(
+    r"(?P<family>ProfilerStep#|(?:(?:train(?:ing)?|valid(?:ation)?|eval)[ _]?)?"
+    r"(?:step|iter(?:ation)?)[ _:#=-]*)(?P<number>\d{1,9})",
+    re.IGNORECASE,
+)
+
+
+class Range(NamedTuple):
+    """What the text of an NVTX range says."""
+
+    name: str
+    is_operator: bool = False
+    sequence: int = -1
+    is_backward: bool = False
+    sizes: str = ""
+    """Shapes of the inputs as JSON; "" if not recorded."""
+
+
+def function(name: str) -> str:
+    """Return the name of a function of CUDA without its version, as everybody knows it."""
+    return _VERSION.sub("", name)
+
+
+def nvtx_range(text: str) -> Range:
+    """Return what `text` says: ranges of PyTorch's ``emit_nvtx`` carry operators' details."""
+    if ", " not in text and "::" not in text and "Backward" not in text:
+        return Range(text)
+    found = _PYTORCH.fullmatch(text)
+    if found is None:
+        return Range(text)
+    name, sequence = found["name"], int(found["sequence"] or -1)
+    is_backward = _BACKWARD.match(name) is not None
+    is_operator = found["id"] is not None or sequence >= 0 or _OPERATOR.match(name) is not None
+    if not is_operator:
+        return Range(text)
+    return Range(name, True, sequence, is_backward, (found["sizes"] or "").replace(" ", ""))
+
+
+def step_of(text: str) -> tuple[str, int] | None:
+    """Return how steps are called and which one this is, for a range named like a step."""
+    found = _STEP.fullmatch(text)
+    return (found["family"], int(found["number"])) if found else None

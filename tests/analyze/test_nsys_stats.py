@@ -1,0 +1,58 @@
+from profkit import schema
+from profkit.analyze import nsys_stats
+
+TABLES = ("kernels", "runtime_calls", "cpu_ops", "python_calls")
+
+
+def span(start, end, **rest):
+    return {"rank": 0, "repeat": 0, "start_ns": start, "end_ns": end} | rest
+
+
+def run(os_calls=(), tool="nsys", **rows):
+    given = {name: {tool: schema.frame(name, rows.get(name, ()))} for name in TABLES}
+    calls = schema.frame("os_calls", os_calls)
+    return nsys_stats.analyze.run(**given, os_calls=calls, config=nsys_stats.Config())
+
+
+def rows(result, name):
+    table = result.tables[name]
+    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+
+
+def test_times_are_summed_by_report_and_name():
+    calls = [span(0, 10, name="read"), span(10, 40, name="read"), span(0, 60, name="poll")]
+    result = run(os_calls=[*calls, span(0, 5, name="read") | {"rank": 1}])
+    found = rows(result, "osrt_sum")
+    assert [(each["rank"], each["name"], each["share"]) for each in found] == [
+        (0, "poll", 0.6), (0, "read", 0.4), (1, "read", 1.0),
+    ]  # fmt: skip
+    assert {key: found[1][key] for key in ("total_ns", "instances", "mean_ns", "median_ns")} == {
+        "total_ns": 40, "instances": 2, "mean_ns": 20.0, "median_ns": 20.0,
+    }  # fmt: skip
+    assert (found[1]["min_ns"], found[1]["max_ns"]) == (10, 30)
+    assert found[1]["deviation_ns"] == 200**0.5
+    assert found[0]["deviation_ns"] == 0.0
+
+
+def test_copies_are_summed_by_time_and_by_size():
+    copy = {"kind": "copy", "copy_kind": "HtoD", "name": "Memcpy HtoD (Pinned -> Device)"}
+    work = [
+        span(0, 10, size_bytes=100, **copy),
+        span(10, 40, size_bytes=300, **copy),
+        span(40, 45, size_bytes=8, kind="set", name="Memset (Device)"),
+        span(50, 90, kind="compute", name="gemm"),
+    ]
+    result = run(kernels=work)
+    by_time, by_size = (rows(result, f"cuda_gpu_mem_{each}_sum") for each in ("time", "size"))
+    assert [(each["name"], each["total_ns"]) for each in by_time] == [("HtoD", 40), ("set", 5)]
+    assert [(each["name"], each["total_bytes"]) for each in by_size] == [("HtoD", 400), ("set", 8)]
+    assert [(each["name"], each["total_ns"]) for each in rows(result, "cuda_gpu_kern_sum")] == [
+        ("gemm", 40)
+    ]
+    assert result.metrics["cuda_gpu_kern_sum_ns"].value == 40
+
+
+def test_what_other_tools_recorded_is_not_that_of_nsys():
+    result = run(kernels=[span(0, 1, kind="compute", name="k")], tool="torch_profiler")
+    assert result.tables == {}
+    assert "no kernel of a device was recorded" in {each.reason for each in result.abstentions}

@@ -1,0 +1,162 @@
+"""Reports of Nsight Systems from import through every analysis to the report, and beside traces."""
+
+import functools
+import gzip
+import html
+import json
+import sqlite3
+import warnings
+from contextlib import closing
+
+import pytest
+
+from profkit import fingerprint
+from profkit.analyze import analyses
+from profkit.convert import kineto
+from profkit.convert.base import Raw
+from profkit.convert.nsys import convert
+from profkit.hardware import Hardware
+from profkit.imports import find, importables, place
+from profkit.result import Result
+from tests.stages import report_of
+
+TOOL, KIND = importables()["nsys"]
+# Made of kernels, calls and ranges, which both recorders have.
+COMPARED = ("kernels", "idle", "launches", "transfers", "breakdown")
+TRACE = "kineto/tracelens/h100/gaunernst_bert-small-uncased__1016001.json.gz"
+PID = 77
+COPIES = {"HtoD": 1, "DtoH": 2, "DtoD": 8}
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """Return an empty result tree; what makes numbers suspect is an error in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(fingerprint, "closure", functools.cache(fingerprint.closure))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        yield tmp_path
+
+
+def imported(name, *paths):
+    return place(find(paths, KIND), TOOL, KIND, name=name, command="profkit import")
+
+
+def test_reports_good_and_damaged_go_through_all_analyses_to_the_report(real_data, tree):
+    source = real_data / "nsys/mfu_2gpu_after.sqlite.gz"
+    content = gzip.decompress(source.read_bytes())
+    without = tree / "without.sqlite"
+    without.write_bytes(content)
+    with closing(sqlite3.connect(without)) as connection, connection:
+        for name in ("KERNEL", "MEMCPY", "MEMSET", "RUNTIME"):
+            connection.execute(f"DROP TABLE CUPTI_ACTIVITY_KIND_{name}")
+    cut = tree / "cut.sqlite"
+    cut.write_bytes(content[: len(content) // 3])
+    empty = tree / "empty.qdrep"
+    empty.touch()
+    run = imported("all", source, without, cut, empty)
+    page = html.unescape(report_of(f"imports=[{run}]"))
+    record = json.loads((tree / f"results/runs/{run}/tables/nsys/convert.json").read_text())
+    notes = {each["file"].split(".")[1]: [] for each in record["notes"]}
+    for each in record["notes"]:
+        notes[each["file"].split(".")[1]].append(each["text"])
+        assert each["text"] in page
+    assert "holds no kernel" in "".join(notes["without"])
+    assert "damaged SQLite file" in "".join(notes["cut"])
+    assert "an empty file" in "".join(notes["empty"])
+    results = {each.stem for each in (tree / f"results/runs/{run}/analyze").iterdir()}
+    assert {*COMPARED, "nsys_stats", "collectives", "critical_path", "operators"} <= results
+
+
+def test_the_same_kernels_give_the_same_analyses_as_a_trace_of_pytorch(real_data, tmp_path):
+    trace = kineto.read(real_data / TRACE, rank=0)
+    report = tmp_path / "rank0_dp0_tp0_pp0.same.nsys-rep"
+    with closing(sqlite3.connect(report)) as connection, connection:
+        written(connection, {name: each.to_pandas() for name, each in trace.tables.items()})
+    raw = Raw(path=report, label="rank0_dp0_tp0_pp0", rank=0, repeat=0)
+    both = [trace.tables, convert.run(raw, tmp_path).tables]
+    for name in COMPARED:
+        ours, theirs = (numbers(name, each) for each in both)
+        # Nsight Systems estimates no occupancy.
+        assert set(ours) - set(theirs) <= {"occupancy_percent"}
+        assert {each: ours[each] for each in theirs} == theirs
+        assert theirs
+
+
+def numbers(name, tables):
+    """Return the metrics of an analysis of `tables`, with nanoseconds of a shared clock."""
+    analysis = analyses()[name]
+    given = {each: tables[each].to_pandas() for each in analysis.tables}
+    settings = analysis.config(
+        **({"skip_first": 0} if hasattr(analysis.config(), "skip_first") else {})
+    )
+    given |= dict.fromkeys(analysis.results, Result())
+    given |= {"hardware": Hardware(name="x")} if "hardware" in analysis.of_the_run else {}
+    result = analysis.run(**given, config=settings)
+    return {name: pytest.approx(each.value, rel=1e-9) for name, each in result.metrics.items()}
+
+
+def written(connection, tables):
+    """Write the rows of PyTorch's trace as Nsight Systems would have exported them."""
+    texts = {}
+
+    def text(value):
+        return texts.setdefault(str(value), len(texts) + 1)
+
+    def thread(tid):
+        return (1 << 48) | (PID << 24) | (int(tid) & 0xFFFFFF)
+
+    def put(table, columns, rows):
+        connection.execute(f"CREATE TABLE {table} ({', '.join(columns.split())})")
+        marks = ",".join("?" * len(columns.split()))
+        connection.executemany(f"INSERT INTO {table} VALUES ({marks})", list(rows))  # noqa: S608
+
+    device = "start end deviceId streamId correlationId globalPid"
+    groups = dict(iter(tables["kernels"].astype({"kind": "object"}).groupby("kind")))
+    common = ("start_ns", "end_ns", "device", "stream", "correlation")
+    kernels = [each for kind in ("compute", "communication") if kind in groups
+               for each in groups[kind].to_dict("records")]  # fmt: skip
+    put(
+        "CUPTI_ACTIVITY_KIND_KERNEL",
+        f"{device} demangledName",
+        ([*(each[name] for name in common), thread(0), text(each["name"])] for each in kernels),
+    )
+    for kind, table in (("copy", "MEMCPY"), ("set", "MEMSET")):
+        rows = groups[kind].to_dict("records") if kind in groups else []
+        put(
+            f"CUPTI_ACTIVITY_KIND_{table}",
+            f"{device} bytes copyKind srcKind dstKind",
+            (
+                [*(each[name] for name in common), thread(0), each["size_bytes"],
+                 COPIES.get(each["copy_kind"], 0), *memory(each["name"])]
+                for each in rows
+            ),
+        )  # fmt: skip
+    put("ENUM_CUDA_MEM_KIND", "id label", [(0, "Pageable"), (1, "Pinned"), (2, "Device")])
+    put(
+        "CUPTI_ACTIVITY_KIND_RUNTIME",
+        "start end globalTid correlationId nameId",
+        (
+            [each["start_ns"], each["end_ns"], thread(each["tid"]), each["correlation"],
+             text(f"{each['name']}_v7000")]
+            for each in tables["runtime_calls"].to_dict("records")
+        ),
+    )  # fmt: skip
+    put(
+        "NVTX_EVENTS",
+        "start end eventType globalTid text",
+        (
+            [each["start_ns"], each["end_ns"], 59, thread(each["tid"]),
+             each["name"] + (", op_id = 1" if each["kind"] == "operator" else "")]
+            for each in tables["cpu_ops"].to_dict("records")
+        ),
+    )  # fmt: skip
+    put("StringIds", "id value", [(number, value) for value, number in texts.items()])
+    put("TARGET_INFO_SESSION_START_TIME", "utcEpochNs", [(0,)])
+
+
+def memory(name):
+    """Return the numbers of the kinds of memory in ``Memcpy HtoD (Pinned -> Device)``."""
+    kinds = name.partition("(")[2].rstrip(")").split(" -> ")
+    known = {"Pageable": 0, "Pinned": 1, "Device": 2}
+    return [known.get(kind, 9) for kind in kinds][:2] if len(kinds) > 1 else [9, 9]
