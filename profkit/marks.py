@@ -93,6 +93,11 @@ def listen_too(listener: Listener) -> None:
     _marks.listeners = (*_marks.listeners, listener)
 
 
+def mark_too(marker: Marker) -> None:
+    """Open a range of `marker` as well around each step and phase that is still to begin."""
+    _marks.markers = (*_marks.markers, marker)
+
+
 def note(text: str) -> None:
     """Tell who reads the capture something about it, such as a cause of odd numbers."""
     for listener in _marks.listeners:

@@ -257,6 +257,17 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
             ("value", FLOAT, "Value, in `unit`."),
             ("unit", TEXT, "Unit in the words of the tool; empty for a plain number."),
         ),
+        "samples": _table(
+            "Readings of sensors and counters at instants: of devices, of hosts, of processes.",
+            *_WHERE,
+            ("time_ns", INT, "Instant, in ns on the clock of the capture."),
+            ("device", TEXT, "gpu and NVML's index of it; host for the machine; process."),
+            ("metric", TEXT, "What was read, in the words of the tool."),
+            ("kind", TEXT, "level, or counter: counts up, only differences mean anything."),
+            ("value", FLOAT, "Value, in `unit`."),
+            ("unit", TEXT, "Unit: percent, bytes, bytes_per_s, w, j, s, mhz, c, count."),
+            ("step", SMALL, "Step in which it was read; -1 if outside."),
+        ),
         "synchronisations": _table(
             "Waits for streams and events, as CUPTI records them: of the host or of a stream.",
             *_WHERE,
