@@ -345,7 +345,8 @@ def _is_class(plugin: object) -> TypeGuard[type[Any]]:
 def _lacks(name: str, enabled: tuple[str, ...], chosen: Mapping[str, Any]) -> str:
     """Return what is missing for analysis `name` to run, or ""."""
     analysis = analyses()[name]
-    groups = [analysis.tables, *((table,) for table in analysis.tables_by_tool)]
+    needed = [table for table in analysis.tables_by_tool if table not in analysis.optional]
+    groups = [analysis.tables, *((table,) for table in needed)]
     for tables in groups:
         if tables and not source({tool: produced(tool) for tool in enabled}, tables):
             makers = [tool for tool in tools() if set(tables) <= set(produced(tool))]

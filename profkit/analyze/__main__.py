@@ -70,6 +70,9 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
     for name in analysis.tables:
         inputs[name] = frame(_named(name, tables))
     for name in analysis.tables_by_tool:
+        if name in analysis.optional and not any(path.stem == name for path in tables):
+            inputs[name] = None
+            continue
         found = _named(name, tables)
         tools = dict.fromkeys(path.parent.name for path in found)
         inputs[name] = {

@@ -16,6 +16,9 @@ from profkit.settings import Settings
 ByTool = dict[str, pd.DataFrame]
 """Annotate a parameter with this to get the table from every enabled tool that makes it."""
 
+ByToolIfAny = ByTool | None
+"""The same for a table that an analysis can do without: None if no enabled tool makes it."""
+
 Behaviour = dict[str, Any]
 """Type of the parameter ``behaviour``: what the run was told (model, batch, precision...)."""
 
@@ -42,6 +45,9 @@ class Analysis:
     tables_by_tool: tuple[str, ...]
     """Tables that it reads from every enabled tool that makes them."""
 
+    optional: tuple[str, ...]
+    """Those of `tables_by_tool` that it can do without."""
+
     results: tuple[str, ...]
     """Other analyses whose result it reads."""
 
@@ -64,9 +70,10 @@ def analysis(
     """Register a function as an analysis; the report shows it under `title`.
 
     A parameter annotated ``pd.DataFrame`` names a table, one annotated `ByTool` a table of every
-    tool, one annotated `Result` another analysis; ``config`` is its settings dataclass. Of the
-    run's configuration it gets ``hardware: Hardware`` (peaks; where the configuration leaves it
-    to the traces, of the device that they name) and ``behaviour: Behaviour``.
+    tool (`ByToolIfAny`: None without any), one annotated `Result` another analysis; ``config`` is
+    its settings dataclass. Of the run's configuration it gets ``hardware: Hardware`` (peaks; where
+    the configuration leaves it to the traces, of the device that they name) and
+    ``behaviour: Behaviour``.
 
     Across runs, tables have one more column, the Categorical ``run``, whose categories are the
     runs in the order of the selection, and `ByRun` stands for `Result`. What is of the run comes
@@ -82,7 +89,10 @@ def analysis(
             title=title,
             summary=inspect.getdoc(function) or "",
             tables=tuple(name for name, kind in kinds.items() if kind is pd.DataFrame),
-            tables_by_tool=tuple(name for name, kind in kinds.items() if kind == ByTool),
+            tables_by_tool=tuple(
+                name for name, kind in kinds.items() if kind in (ByTool, ByToolIfAny)
+            ),
+            optional=tuple(name for name, kind in kinds.items() if kind == ByToolIfAny),
             results=tuple(name for name, kind in kinds.items() if kind in (Result, ByRun)),
             of_the_run=tuple(name for name in kinds if name in _OF_THE_RUN),
             config=_config(function, parameters),
@@ -103,7 +113,7 @@ def _check(function: Callable[..., Any], name: str, kind: object, across: str) -
     results, called = (ByRun, "ByRun") if across else (Result, "Result")
     if kind == results:
         return
-    if kind is not pd.DataFrame and kind != ByTool:
+    if kind is not pd.DataFrame and kind not in (ByTool, ByToolIfAny):
         raise _error(function, f"parameter {name!r} must be a pd.DataFrame, ByTool or {called}")
     if name not in TABLES:
         raise _error(function, f"unknown table {name!r}; known: {', '.join(TABLES)}")
