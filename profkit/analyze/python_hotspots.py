@@ -1,20 +1,18 @@
 """Python hotspots: the functions and lines in which Python spends its time, by rank."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from pydantic import PositiveInt
 
+from profkit.analyze._frames import counted, summed
 from profkit.analyze.base import ByTool, analysis
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.settings import Settings
 from profkit.wording import shortened
 
-_LINE = re.compile(r":\d+(?=\)$)")
 _SHOWN = 15
 
 
@@ -40,12 +38,16 @@ def analyze(stacks: ByTool, config: Config) -> Result:
     threads and stretches of a run.
     """
     sampled = {tool: _timed(rows) for tool, rows in stacks.items()}
-    parts = [_counted(rows, tool) for tool, rows in sampled.items() if len(rows)]
+    parts = [
+        counted(rows, "duration_ns").assign(tool=tool)
+        for tool, rows in sampled.items()
+        if len(rows)
+    ]
     if not parts:
         return Result.abstain("Python's time by function", "no stack was sampled")
     lines = pd.concat(parts, ignore_index=True)
-    functions = _summed(lines, ["tool", "rank", "function"])
-    by_line = _summed(lines, ["tool", "rank", "line"])
+    functions = summed(lines, ["tool", "rank", "function"], "ns")
+    by_line = summed(lines, ["tool", "rank", "line"], "ns")
     kept = {"limit": config.max_rows}
     return Result(
         findings=tuple(_findings(functions)),
@@ -73,57 +75,6 @@ def analyze(stacks: ByTool, config: Config) -> Result:
 def _timed(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the stacks that stand for time; others are of allocations."""
     return rows[(rows["duration_ns"] >= 0).to_numpy()]
-
-
-def _counted(rows: pd.DataFrame, tool: str) -> pd.DataFrame:
-    """Return a row for each stack and each different line on it: self and total time.
-
-    Functions are counted once a stack by `total_function_ns`, lines by `total_line_ns`.
-    """
-    repeats = rows.groupby("rank", observed=True)["repeat"].nunique()
-    of_rank = rows.groupby("rank", observed=True)["duration_ns"].sum()
-    texts = rows["stack"].astype(object).to_numpy()
-    frames = [_once(str(text).split(";")) for text in texts]
-    # One frame to a row, of the stack at this position.
-    position = np.repeat(np.arange(len(rows)), [len(each) for each in frames])
-    flat = [frame for each in frames for frame in each]
-    made = pd.DataFrame(flat, columns=["line", "function", "is_leaf", "is_first"])
-    own = rows[["rank", "duration_ns", "samples"]].iloc[position].reset_index(drop=True)
-    time_ns = own["duration_ns"] / own["rank"].map(repeats)
-    return made.assign(
-        tool=tool,
-        rank=own["rank"],
-        self_ns=time_ns * made["is_leaf"],
-        total_line_ns=time_ns,
-        total_function_ns=time_ns * made["is_first"],
-        rank_ns=own["rank"].map(of_rank / repeats),
-    )
-
-
-def _once(frames: list[str]) -> list[tuple[str, str, bool, bool]]:
-    """Return each line of a stack once: its function, and whether it is innermost and first."""
-    seen: set[str] = set()
-    found: dict[str, tuple[str, str, bool, bool]] = {}
-    for frame in frames:
-        function = _LINE.sub("", frame)
-        if frame not in found:
-            found[frame] = frame, function, frame == frames[-1], function not in seen
-        seen.add(function)
-    return list(found.values())
-
-
-def _summed(lines: pd.DataFrame, key: list[str]) -> pd.DataFrame:
-    """Return self and total time of each `key`, whose last column names what is counted."""
-    total = f"total_{key[-1]}_ns"
-    sums = lines.groupby(key, observed=True).agg(
-        self_ns=("self_ns", "sum"), total_ns=(total, "sum"), rank_ns=("rank_ns", "first")
-    )
-    rows = sums.reset_index()
-    for name in ("self", "total"):
-        rows[f"{name}_share"] = rows[f"{name}_ns"] / rows["rank_ns"].where(rows["rank_ns"] > 0)
-        rows[f"{name}_ns"] = rows[f"{name}_ns"].round().astype(np.int64)
-    ordered = rows.sort_values(["self_ns", "total_ns"], ascending=False, kind="stable")
-    return ordered.drop(columns="rank_ns").reset_index(drop=True)
 
 
 def _chart(functions: pd.DataFrame) -> pd.DataFrame:

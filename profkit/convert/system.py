@@ -1,6 +1,5 @@
 """system: what the sampler read, as samples beside the steps, and phases as annotations."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from profkit import schema
+from profkit.convert._steps import step_of, steps_of
 from profkit.convert.base import Converted, Raw, converter
 from profkit.errors import InputError
 
@@ -41,7 +41,7 @@ def convert(raw: Raw, out: Path) -> Converted:
     """Read the samples of one rank; steps are those that its step clock left beside them."""
     del out
     lines, notes = _lines(raw.path)
-    steps = _steps(raw)
+    steps = steps_of(raw)
     samples = [each for each in lines if each.time_ns >= 0]
     if not samples:
         raise InputError(f"{raw.path}: holds no sample", hint="capture again")
@@ -64,24 +64,6 @@ def _lines(path: Path) -> tuple[list[_Line], list[str]]:
     return found, [f"{broken} damaged line(s) were left out."] if broken else []
 
 
-def _steps(raw: Raw) -> NDArray[np.int64]:
-    """Return start and end of each step of this rank, shape (n, 2)."""
-    path = raw.path.with_name(f"{raw.label}.steps.json")
-    try:
-        timed = json.loads(path.read_bytes())["steps"] if path.is_file() else []
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not what a step clock leaves: {error!r}") from None
-    return np.array([each[:2] for each in timed], dtype=np.int64).reshape(-1, 2)
-
-
-def _step_of(times_ns: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each instant the step that it lies in, -1 for none."""
-    place = np.searchsorted(steps[:, 0], times_ns, side="right") - 1
-    if not len(steps):
-        return place
-    return np.where((place >= 0) & (times_ns < steps[place, 1]), place, -1)
-
-
 def _cost(line: _Line) -> str:
     share = line.cpu_ns / line.elapsed_ns
     return f"Sampling took {share:.2%} of one CPU's time."
@@ -92,7 +74,7 @@ def _samples(lines: list[_Line], steps: NDArray[np.int64], raw: Raw) -> pa.Table
     columns: dict[str, list[Any]] = {
         name: [] for name in ("time_ns", "device", "metric", "kind", "value", "unit", "step")
     }
-    for line, step in zip(lines, _step_of(times, steps).tolist(), strict=True):
+    for line, step in zip(lines, step_of(times, steps).tolist(), strict=True):
         for row in _rows(line):
             for name, value in {**row, "time_ns": line.time_ns, "step": step}.items():
                 columns[name].append(value)
@@ -128,6 +110,6 @@ def _annotations(phases: list[_Line], steps: NDArray[np.int64], raw: Raw) -> pa.
             "start_ns": starts,
             "end_ns": [each.end_ns for each in phases],
             "op": [-1] * count,
-            "step": _step_of(starts, steps),
+            "step": step_of(starts, steps),
         },
     )
