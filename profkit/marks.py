@@ -5,14 +5,29 @@ harness. For a script that marks nothing, `profkit.workloads.automatic` calls th
 functions; what the script says itself wins over them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
 from typing import Protocol
 
 Marker = Callable[[str], AbstractContextManager[object]]
 """Opens a named range that some tool sees, such as ``torch.profiler.record_function``."""
 
+Parts = Callable[[], Mapping[str, "Part"]]
+"""Makes the parts of a step, by name, ready to be called again and again."""
+
 _SILENT: AbstractContextManager[object] = nullcontext()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """A part of a step that can be run by itself, as often as somebody likes."""
+
+    prepare: Callable[[], object]
+    """What has to be done before each call, and is none of it."""
+
+    run: Callable[[], object]
+    """The part."""
 
 
 class Listener(Protocol):
@@ -34,6 +49,7 @@ class _Marks:
     def __init__(self) -> None:
         self.listeners: tuple[Listener, ...] = ()
         self.markers: tuple[Marker, ...] = ()
+        self.takers: tuple[Callable[[Parts], None], ...] = ()
         self.open_step: ExitStack | None = None
         self.index = 0
         self.begun = False
@@ -91,6 +107,25 @@ def listen(*listeners: Listener, markers: tuple[Marker, ...] = ()) -> None:
 def listen_too(listener: Listener) -> None:
     """Send steps to `listener` as well, after those that listen already."""
     _marks.listeners = (*_marks.listeners, listener)
+
+
+def mark_too(marker: Marker) -> None:
+    """Open a range of `marker` as well around each step and phase that is still to begin."""
+    _marks.markers = (*_marks.markers, marker)
+
+
+def take_parts(taker: Callable[[Parts], None]) -> None:
+    """Have `taker` called with the parts of a step, should the workload offer them."""
+    _marks.takers = (*_marks.takers, taker)
+
+
+def offer_parts(parts: Parts) -> None:
+    """Let who wants to benchmark the parts of a step do so now; returns when that is done.
+
+    Every rank offers the same parts in the same order, as they may communicate.
+    """
+    for taker in _marks.takers:
+        taker(parts)
 
 
 def note(text: str) -> None:

@@ -373,7 +373,7 @@ def _is_class(plugin: object) -> TypeGuard[type[Any]]:
 def _lacks(name: str, enabled: tuple[str, ...], chosen: Mapping[str, Any]) -> str:
     """Return what is missing for analysis `name` to run, or ""."""
     analysis = analyses()[name]
-    needed = [each for each in analysis.tables_by_tool if each not in analysis.optional]
+    needed = [table for table in analysis.tables_by_tool if table not in analysis.optional]
     groups = [analysis.tables, *((table,) for table in needed)]
     for tables in groups:
         if tables and not source({tool: produced(tool) for tool in enabled}, tables):

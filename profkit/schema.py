@@ -354,6 +354,16 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
             ("unit", TEXT, "Unit: percent, bytes, bytes_per_s, w, j, s, mhz, c, count."),
             ("step", SMALL, "Step in which it was read; -1 if outside."),
         ),
+        "benchmarks": _table(
+            "Parts of a step that were timed by themselves: one row per measurement.",
+            *_WHERE,
+            ("part", TEXT, "forward, backward, optimizer, or step for all of it."),
+            ("measurement", SMALL, "Index of the measurement of this part, from 0."),
+            ("calls", INT, "Calls that were timed together."),
+            ("call_ns", FLOAT, "Mean time of one of them."),
+            ("threads", SMALL, "Threads that an operator may use on the host."),
+            ("device", TEXT, "cpu or cuda: whether the end of the device's work was awaited."),
+        ),
         "synchronisations": _table(
             "Waits for streams and events, as CUPTI records them: of the host or of a stream.",
             *_WHERE,

@@ -125,6 +125,14 @@ def test_it_works_on_empty_tables(name):
     assert not result.findings
 
 
+@pytest.mark.parametrize("name", [name for name, each in FOUND.items() if each.optional])
+def test_it_works_without_what_it_can_do_without(name):
+    for tables in (inputs(name), full(name)):
+        without = tables | dict.fromkeys(FOUND[name].optional)
+        result = FOUND[name].run(**without, config=FOUND[name].config())
+        assert result.abstentions
+
+
 @every
 def test_what_it_returns_survives_json(name):
     result = FOUND[name].run(**full(name), config=FOUND[name].config())

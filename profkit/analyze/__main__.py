@@ -70,8 +70,10 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
     for name in analysis.tables:
         inputs[name] = frame(_named(name, tables))
     for name in analysis.tables_by_tool:
-        is_there = any(path.stem == name for path in tables)
-        found = _named(name, tables) if is_there or name not in analysis.optional else []
+        if name in analysis.optional and not any(path.stem == name for path in tables):
+            inputs[name] = None
+            continue
+        found = _named(name, tables)
         tools = dict.fromkeys(path.parent.name for path in found)
         inputs[name] = {
             tool: frame([path for path in found if path.parent.name == tool]) for tool in tools

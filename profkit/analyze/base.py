@@ -16,14 +16,11 @@ from profkit.settings import Settings
 ByTool = dict[str, pd.DataFrame]
 """Annotate a parameter with this to get the table from every enabled tool that makes it."""
 
+ByToolIfAny = ByTool | None
+"""The same for a table that an analysis can do without: None if no enabled tool makes it."""
+
 Behaviour = dict[str, Any]
 """Type of the parameter ``behaviour``: what the run was told (model, batch, precision...)."""
-
-Optional = dict[str, pd.DataFrame] | None
-"""Annotate a parameter with this, and ``None`` as default, for a table that may lack.
-
-It gets the table from every enabled tool that makes it, and no tool at all where none does.
-"""
 
 ByRun = dict[str, Result]
 """Annotate a parameter of an analysis across runs with this to get the result of every run."""
@@ -50,7 +47,7 @@ class Analysis:
     """Tables that it reads from every enabled tool that makes them."""
 
     optional: tuple[str, ...]
-    """Those of `tables_by_tool` that no tool has to make."""
+    """Those of `tables_by_tool` that it can do without."""
 
     results: tuple[str, ...]
     """Other analyses whose result it reads."""
@@ -77,9 +74,10 @@ def analysis(
     """Register a function as an analysis; the report shows it under `title`.
 
     A parameter annotated ``pd.DataFrame`` names a table, one annotated `ByTool` a table of every
-    tool, one annotated `Result` another analysis; ``config`` is its settings dataclass. Of the
-    run's configuration it gets ``hardware: Hardware`` (peaks; where the configuration leaves it
-    to the traces, of the device that they name) and ``behaviour: Behaviour``.
+    tool (`ByToolIfAny`: None without any), one annotated `Result` another analysis; ``config`` is
+    its settings dataclass. Of the run's configuration it gets ``hardware: Hardware`` (peaks; where
+    the configuration leaves it to the traces, of the device that they name) and
+    ``behaviour: Behaviour``.
 
     Across runs, tables have one more column, the Categorical ``run``, whose categories are the
     runs in the order of the selection, and `ByRun` stands for `Result`. What is of the run comes
@@ -96,8 +94,10 @@ def analysis(
             title=title,
             summary=inspect.getdoc(function) or "",
             tables=tuple(name for name, kind in kinds.items() if kind is pd.DataFrame),
-            tables_by_tool=tuple(n for n, kind in kinds.items() if kind in (ByTool, Optional)),
-            optional=tuple(name for name, kind in kinds.items() if kind == Optional),
+            tables_by_tool=tuple(
+                name for name, kind in kinds.items() if kind in (ByTool, ByToolIfAny)
+            ),
+            optional=tuple(name for name, kind in kinds.items() if kind == ByToolIfAny),
             results=tuple(name for name, kind in kinds.items() if kind in (Result, ByRun)),
             results_if_there=tuple(name for name, kind in kinds.items() if kind == _IF_THERE),
             of_the_run=tuple(name for name in kinds if name in _OF_THE_RUN),
@@ -119,10 +119,8 @@ def _check(function: Callable[..., Any], name: str, kind: object, across: str) -
     results, called = (ByRun, "ByRun") if across else (Result, "Result")
     if kind == results or (across and kind == _IF_THERE):
         return
-    if kind is not pd.DataFrame and kind not in (ByTool, Optional):
-        raise _error(
-            function, f"parameter {name!r} must be a pd.DataFrame, ByTool, Optional or {called}"
-        )
+    if kind is not pd.DataFrame and kind not in (ByTool, ByToolIfAny):
+        raise _error(function, f"parameter {name!r} must be a pd.DataFrame, ByTool or {called}")
     if name not in TABLES:
         raise _error(function, f"unknown table {name!r}; known: {', '.join(TABLES)}")
 

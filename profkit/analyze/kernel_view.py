@@ -10,7 +10,7 @@ from profkit.analyze import _hierarchy
 from profkit.analyze._measured import WHERE, by_kernel, kernel_of
 from profkit.analyze._windows import step_windows
 from profkit.analyze._worth import KERNEL, computing
-from profkit.analyze.base import ByTool, Optional, analysis
+from profkit.analyze.base import ByTool, ByToolIfAny, analysis
 from profkit.hardware import Hardware
 from profkit.kernel_names import signature
 from profkit.result import Abstention, Finding, Metric, Result, Severity, table
@@ -51,11 +51,11 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     kernel_metrics: ByTool,
     hardware: Hardware,
     config: Config,
-    kernels: Optional = None,
-    cpu_ops: Optional = None,
-    steps: Optional = None,
-    measured_kernels: Optional = None,
-    kernel_advice: Optional = None,
+    kernels: ByToolIfAny = None,
+    cpu_ops: ByToolIfAny = None,
+    steps: ByToolIfAny = None,
+    measured_kernels: ByToolIfAny = None,
+    kernel_advice: ByToolIfAny = None,
 ) -> Result:
     """Join what all tools say of one compute kernel and shape.
 
@@ -94,7 +94,7 @@ def _shown(rows: pd.DataFrame) -> pd.DataFrame:
     return made.dropna(axis="columns", how="all")
 
 
-def _first(tables: Optional) -> pd.DataFrame:
+def _first(tables: ByToolIfAny) -> pd.DataFrame:
     """Return the table of the first tool that has rows of it; an empty one if none has."""
     return next((each for each in (tables or {}).values() if len(each)), pd.DataFrame())
 

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from pydantic import PositiveInt
+from pydantic import PositiveFloat, PositiveInt
 
 from profkit.capture.base import Rank, Trouble, Wrapper
 from profkit.capture.harness import permissions
@@ -15,14 +15,21 @@ from profkit.capture.harness import permissions
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Capture(Wrapper):
-    """Record one sampled profile of each rank with ``py-spy record``."""
+    """Look at each rank with ``py-spy record``, or now and then with ``py-spy dump``."""
 
     binary: ClassVar = "py-spy"
     installing: ClassVar = "pip install py-spy"
     outputs: ClassVar = ("*.speedscope.json",)
 
+    mode: Literal["record", "dump"] = "record"
+    """Sample all the time, or dump all threads every `dump_period_s`, which costs next to nothing
+    and shows where long runs wait."""
+
     rate: PositiveInt = 100
-    """Samples per second; the process stands still for each one."""
+    """Samples per second of a recording; the process stands still for each one."""
+
+    dump_period_s: PositiveFloat = 5.0
+    """Seconds from dump to dump; each stops the process for some milliseconds."""
 
     native: bool = False
     """Show the C and C++ frames below Python's; each sample then costs several times more."""
@@ -49,7 +56,7 @@ class Capture(Wrapper):
     """Show whole paths of source files."""
 
     extra: tuple[str, ...] = ()
-    """Flags passed through unread, for what the settings above leave out."""
+    """Flags for ``py-spy record`` or ``dump``, passed through unread."""
 
     @classmethod
     def troubles(cls) -> Iterator[Trouble]:
@@ -62,9 +69,21 @@ class Capture(Wrapper):
 
     def command(self, workload: Sequence[str], out: Path, rank: Rank) -> list[str]:
         """See `Wrapper.command`."""
+        if self.mode == "dump":
+            return self._dumping(workload, out, rank)
         output = out / f"{rank.label}.speedscope.json"
         flags = ["--format=speedscope", f"--output={output}", f"--rate={self.rate}"]
         switches = ("native", "subprocesses", "nonblocking", "gil", "idle", "threads", "function")
         chosen = [name for name in (*switches, "full_filenames") if getattr(self, name)]
         flags += [f"--{name.replace('_', '-')}" for name in chosen]
         return [self.binary, "record", *flags, *self.extra, "--", *workload]
+
+    def _dumping(self, workload: Sequence[str], out: Path, rank: Rank) -> list[str]:
+        switches = ("native", "subprocesses", "nonblocking")
+        flags = [f"--{name}" for name in switches if getattr(self, name)]
+        only = [*([] if self.idle else ["active"]), *(["owns_gil"] if self.gil else [])]
+        own = [f"--out={out / rank.label}", f"--period-s={self.dump_period_s:g}"]
+        own += [f"--flag={each}" for each in (*flags, *self.extra)]
+        own += [f"--only={each}" for each in only]
+        own += ["--filename=filename"] if self.full_filenames else []
+        return [sys.executable, "-m", "profkit.capture._py_spy_dumps", *own, "--", *workload]

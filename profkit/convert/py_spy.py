@@ -5,12 +5,10 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import pyarrow as pa
 
-from profkit import flamegraph, schema
+from profkit.convert._sampled import Sums, draw, table
 from profkit.convert.base import Converted, Raw, converter
 from profkit.errors import InputError
 
@@ -20,7 +18,6 @@ _NS = {
     "microseconds": 1e3,
     "nanoseconds": 1.0,
 }
-_SEPARATOR = ";"
 _GZIP = b"\x1f\x8b"
 
 
@@ -56,10 +53,6 @@ class Speedscope(msgspec.Struct):
     profiles: list[_Profile]
 
 
-Sums = dict[tuple[str, tuple[str, ...]], tuple[int, float]]
-"""Number of samples (-1: unknown) and time in ns, by thread and frames from the root."""
-
-
 @converter("stacks", pattern="rank*.speedscope.json*")
 def convert(raw: Raw, out: Path) -> Converted:
     """Read the speedscope file of one rank; leave it and its flame graph in `out`."""
@@ -67,10 +60,8 @@ def convert(raw: Raw, out: Path) -> Converted:
     sums, notes = stacks(decoded(raw.path, text))
     name = f"{raw.label}.rep{raw.repeat}"
     (out / f"{name}.speedscope.json").write_bytes(text)
-    title = f"{raw.label}, repeat {raw.repeat}: where Python spent its time"
-    drawing = flamegraph.svg(_weighted(sums), unit="ns", title=title)
-    (out / f"{name}.flamegraph.svg").write_text(drawing, encoding="utf-8")
-    return Converted(tables={"stacks": _table(sums, raw)}, notes=tuple(notes))
+    draw(sums, raw, out)
+    return Converted(tables={"stacks": table(sums, raw)}, notes=tuple(notes))
 
 
 def _text(path: Path) -> bytes:
@@ -139,26 +130,3 @@ def _name(frame: _Frame) -> str:
     if place and frame.line:
         place = f"{place}:{frame.line}"
     return f"{frame.name} ({place})" if place else frame.name
-
-
-def _weighted(sums: Sums) -> Iterator[tuple[tuple[str, ...], float]]:
-    """Yield frames and time, below the thread if there are several."""
-    several = len({thread for thread, _ in sums}) > 1
-    for (thread, frames), (_, time_ns) in sums.items():
-        yield ((thread or "(thread)", *frames) if several else frames), time_ns
-
-
-def _table(sums: Sums, raw: Raw) -> pa.Table:
-    columns: dict[str, Any] = {
-        "rank": [raw.rank] * len(sums),
-        "repeat": [raw.repeat] * len(sums),
-        "thread": [thread for thread, _ in sums],
-        "stack": [
-            _SEPARATOR.join(frame.replace(_SEPARATOR, ",") for frame in frames)
-            for _, frames in sums
-        ],
-        "samples": [samples for samples, _ in sums.values()],
-        "duration_ns": [round(time_ns) for _, time_ns in sums.values()],
-        "size_bytes": [-1] * len(sums),
-    }
-    return schema.table("stacks", columns)

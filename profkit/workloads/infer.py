@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 from pydantic import NonNegativeInt
 
 import profkit
+from profkit import marks
 from profkit.errors import ProfkitError
 from profkit.workloads.base import Program
 from profkit.workloads.zero import Zero
 
 if TYPE_CHECKING:
+    from torch import nn
+
+    from profkit.workloads.models.base import ModelFamily
     from profkit.workloads.runtime.process import Process
 
 
@@ -45,6 +49,18 @@ def infer(process: "Process") -> None:
                     inputs, _target = process.moved(next(batches))
                 with profkit.phase("forward"), process.autocast():
                     model(**inputs)
+        marks.offer_parts(lambda: {"forward": forward_part(model, family, process)})
+
+
+def forward_part(model: "nn.Module", family: "ModelFamily", process: "Process") -> marks.Part:
+    """Return the forward pass on one batch, which is all of a step."""
+    inputs, _target = process.moved(next(process.batches(family, workers=0)))
+
+    def forward() -> None:
+        with process.autocast():
+            model(**inputs)
+
+    return marks.Part(prepare=lambda: None, run=forward)
 
 
 def main(argv: Sequence[str]) -> None:

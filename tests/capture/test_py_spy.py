@@ -1,5 +1,7 @@
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,44 @@ def test_every_setting_becomes_its_flag():
     flags += ["--function", "--full-filenames", "--duration=3"]
     expected = ["py-spy", "record", *FIXED, "--rate=250", *flags, "--", "python"]
     assert tool.command(["python"], OUT, RANK) == expected
+
+
+def test_dumps_are_taken_by_a_parent_of_the_rank():
+    tool = Capture(mode="dump", dump_period_s=2, native=True, gil=True, full_filenames=True)
+    flags = ["--out=/out/rank1_dp1_tp0_pp0", "--period-s=2", "--flag=--native", "--only=active"]
+    flags += ["--only=owns_gil", "--filename=filename", "--", "python", "x.py"]
+    program = [sys.executable, "-m", "profkit.capture._py_spy_dumps"]
+    assert tool.command(["python", "x.py"], OUT, RANK) == [*program, *flags]
+
+
+WAITING = """
+import sys, threading, time
+def nap():
+    time.sleep(60)
+threading.Thread(target=nap, daemon=True, name="napper").start()
+def spin():
+    end = time.time() + 1.5
+    while time.time() < end:
+        sum(range(1000))
+spin()
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize(("only", "seen"), [((), {"nap", "spin"}), (("active",), {"spin"})])
+def test_dumps_of_a_real_process_show_its_threads_and_keep_its_status(tmp_path, only, seen):
+    flags = [f"--out={tmp_path / 'rank0'}", "--period-s=0.3", *(f"--only={each}" for each in only)]
+    program = [sys.executable, "-m", "profkit.capture._py_spy_dumps", *flags, "--"]
+    done = subprocess.run([*program, sys.executable, "-c", WAITING], check=False)
+    assert done.returncode == 7
+    document = json.loads((tmp_path / "rank0.speedscope.json").read_text())
+    names = [each["name"] for each in document["shared"]["frames"]]
+    assert seen == {"nap", "spin"} & set(names)
+    (main,) = [each for each in document["profiles"] if "MainThread" in each["name"]]
+    assert 0 < sum(main["weights"]) == main["endValue"]
+    assert [names[each] for each in main["samples"][-1]][-2:] == ["<module>", "spin"]
+    lines = (tmp_path / "rank0.dumps.jsonl").read_text().splitlines()
+    assert len(lines) >= len(main["samples"]) > 0
 
 
 def test_it_says_when_the_binary_is_missing(monkeypatch, tmp_path):

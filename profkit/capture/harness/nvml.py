@@ -20,6 +20,10 @@ _THROTTLE_REASONS = {
     "nvmlClocksThrottleReasonHwPowerBrakeSlowdown": "hw_power_brake_slowdown",
     "nvmlClocksThrottleReasonDisplayClockSetting": "display_clock_setting",
 }
+# Kinds of values that nvmlDeviceGetFieldValues answers with, and where it puts them.
+_FIELD_VALUES = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}
+# NVML's "all links together".
+_ALL_LINKS = 0xFFFFFFFF
 
 
 @contextmanager
@@ -107,6 +111,70 @@ def _state(nvml: Any, handle: Any) -> dict[str, Any]:
         temperature_c=_asked(nvml, nvml.nvmlDeviceGetTemperature, handle, sensor),
         throttle_reasons=None if reasons is None else throttle_words(nvml, reasons),
     )
+
+
+def handle_of(nvml: Any, uuid: str) -> Any:
+    """Return NVML's handle of the GPU that CUDA calls `uuid`; None if it does not know it."""
+    named = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+    return _asked(nvml, nvml.nvmlDeviceGetHandleByUUID, named)
+
+
+def readings(nvml: Any, handle: Any) -> dict[str, float]:
+    """Return all that a GPU's sensors and counters say now, by names that end in their unit.
+
+    ``energy_j``, ``pcie_*_bytes`` and ``nvlink_*_bytes`` count up from some moment in the past;
+    the others are levels, ``throttled_<reason>`` being there only while the reason holds. The
+    driver averages utilisation over up to a second, and renews energy every 20 to 100 ms.
+    """
+    state = _state(nvml, handle)
+    reasons = state.pop("throttle_reasons", [])
+    use = _asked(nvml, nvml.nvmlDeviceGetUtilizationRates, handle)
+    memory = _asked(nvml, nvml.nvmlDeviceGetMemoryInfo, handle)
+    energy_mj = _asked(nvml, nvml.nvmlDeviceGetTotalEnergyConsumption, handle)
+    return _known(
+        **state,
+        **{f"throttled_{reason}": 1 for reason in reasons},
+        busy_percent=None if use is None else use.gpu,
+        memory_busy_percent=None if use is None else use.memory,
+        memory_used_bytes=None if memory is None else int(memory.used),
+        energy_j=None if energy_mj is None else energy_mj / 1000,
+        **_traffic(nvml, handle),
+    )
+
+
+def _traffic(nvml: Any, handle: Any) -> dict[str, Any]:
+    """Return what went over PCIe and NVLink: counted where the GPU does, else PCIe's rate."""
+    counted = _fields(
+        nvml,
+        handle,
+        {
+            "pcie_sent_bytes": (nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 0),
+            "pcie_received_bytes": (nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, 0),
+            "nvlink_sent_kib": (nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, _ALL_LINKS),
+            "nvlink_received_kib": (nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, _ALL_LINKS),
+        },
+    )
+    found = {
+        name.replace("_kib", "_bytes"): value * 1024 if name.endswith("_kib") else value
+        for name, value in counted.items()
+    }
+    if "pcie_sent_bytes" not in found:
+        # Each of the two takes 20 ms, which is what it measures over.
+        for name, kind in (("sent", "TX"), ("received", "RX")):
+            which = getattr(nvml, f"NVML_PCIE_UTIL_{kind}_BYTES")
+            rate_kb = _asked(nvml, nvml.nvmlDeviceGetPcieThroughput, handle, which)
+            found[f"pcie_{name}_bytes_per_s"] = None if rate_kb is None else rate_kb * 1000
+    return found
+
+
+def _fields(nvml: Any, handle: Any, wanted: dict[str, tuple[int, int]]) -> dict[str, Any]:
+    """Return the values of fields, given as number and scope, that the GPU has."""
+    answers = _asked(nvml, nvml.nvmlDeviceGetFieldValues, handle, list(wanted.values()))
+    return {
+        name: getattr(each.value, _FIELD_VALUES[each.valueType])
+        for name, each in zip(wanted, answers or (), strict=False)
+        if each.nvmlReturn == nvml.NVML_SUCCESS and each.valueType in _FIELD_VALUES
+    }
 
 
 def throttle_words(nvml: Any, reasons: int) -> list[str]:

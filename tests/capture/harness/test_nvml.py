@@ -140,3 +140,64 @@ def test_without_a_driver_there_is_nothing_to_ask():
     absent = FakeNvml(nvmlInit=pynvml.NVMLError_LibraryNotFound())
     with nvml.opened(absent) as library:
         assert library is None
+
+
+def field(number, value, kind=3, answer=0):
+    made = pynvml.c_nvmlFieldValue_t(fieldId=number, valueType=kind, nvmlReturn=answer)
+    made.value.ullVal = value
+    return made
+
+
+READING = {
+    "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=97, memory=41),
+    "nvmlDeviceGetMemoryInfo": SimpleNamespace(total=9, free=1, used=8),
+    "nvmlDeviceGetTotalEnergyConsumption": 5_432_100,
+}
+STATE = {
+    "sm_clock_mhz": 1755,
+    "memory_clock_mhz": 2619,
+    "power_w": 123.456,
+    "temperature_c": 61,
+    "throttled_sw_power_cap": 1,
+    "throttled_sw_thermal_slowdown": 1,
+    "busy_percent": 97,
+    "memory_busy_percent": 41,
+    "memory_used_bytes": 8,
+    "energy_j": 5432.1,
+}
+
+
+def test_a_reading_holds_use_energy_and_what_went_over_the_links():
+    fields = [field(197, 100), field(198, 200), field(138, 3), field(139, 4)]
+    fake = FakeNvml(**READING, nvmlDeviceGetFieldValues=fields)
+    assert nvml.readings(fake, "handle") == STATE | {
+        "pcie_sent_bytes": 100,
+        "pcie_received_bytes": 200,
+        "nvlink_sent_bytes": 3 * 1024,
+        "nvlink_received_bytes": 4 * 1024,
+    }
+
+
+def test_a_gpu_that_does_not_count_pcie_traffic_is_asked_for_its_rate():
+    unsupported = [field(each, 0, answer=pynvml.NVML_ERROR_NOT_SUPPORTED) for each in range(4)]
+    rates = {pynvml.NVML_PCIE_UTIL_TX_BYTES: 12, pynvml.NVML_PCIE_UTIL_RX_BYTES: 34}
+    fake = FakeNvml(
+        **READING, nvmlDeviceGetFieldValues=unsupported, nvmlDeviceGetPcieThroughput=rates
+    )
+    assert nvml.readings(fake, "handle") == STATE | {
+        "pcie_sent_bytes_per_s": 12_000,
+        "pcie_received_bytes_per_s": 34_000,
+    }
+
+
+def test_a_gpu_without_any_counter_still_says_its_state():
+    fake = FakeNvml()
+    state = {name: value for name, value in STATE.items() if name in nvml.readings(fake, "handle")}
+    assert nvml.readings(fake, "handle") == state | {"memory_used_bytes": 2}
+    assert "energy_j" not in state
+
+
+def test_a_gpu_is_found_by_the_identity_that_cuda_gives_it():
+    known = FakeNvml(nvmlDeviceGetHandleByUUID={"GPU-1": "handle"})
+    assert nvml.handle_of(known, "1") == nvml.handle_of(known, "GPU-1") == "handle"
+    assert nvml.handle_of(known, "2") is None

@@ -1,0 +1,173 @@
+"""Benchmark comparison: forward, backward, optimizer and step of all runs, timed by themselves."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from profkit.analyze.base import analysis
+from profkit.result import Abstention, Chart, Finding, Result, Severity, table
+from profkit.settings import Settings, known
+from profkit.uncertainty import Ratio, adjusted, compared
+from profkit.wording import duration
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/benchmark_compare.yaml``."""
+
+    reference: str = ""
+    """Run that the others are held against; empty takes the first."""
+
+    spread_share: float = 0.1
+    """Quartile range over median from which a cell is said to vary, as torch's Compare does."""
+
+    confidence: float = 0.95
+    """How often a report in which no two runs differ announces no difference, at least."""
+
+
+@analysis(title="Parts of a step, benchmarked", across="runs")
+def analyze(benchmarks: pd.DataFrame, config: Config) -> Result:
+    """Hold the parts of a step against each other over all runs, as torch.utils.benchmark does.
+
+    Each part ran again and again on one batch, on every rank at once, until the device was done;
+    what it needs before it is not counted. A time is the median of the measurements of all
+    repeats on the slowest rank. Outside a step there is nothing to overlap with, so that the parts
+    may sum up to more than the step. A difference is announced if it is beyond chance over the
+    repeats, with all pairs taken together.
+    """
+    benchmarks = benchmarks[benchmarks["call_ns"].notna()]
+    if benchmarks.empty:
+        return Result.abstain("times of the parts of a step", "nothing was benchmarked")
+    cells = _cells(benchmarks)
+    runs = list(dict.fromkeys(cells["run"]))
+    first = config.reference or runs[0]
+    known("run", first, dict.fromkeys(runs))
+    ratios = _ratios(cells, first, config.confidence)
+    wide = _wide(cells)
+    return Result(
+        findings=tuple(_findings(ratios, first, config.confidence)),
+        tables={
+            "compare": table(
+                wide, title="Median time of each part", note="As torch.utils.benchmark.Compare."
+            ),
+            "cells": table(
+                _beside(cells, ratios), title=f"Times of each part, and over those of {first}"
+            ),
+        },
+        charts=(
+            Chart(
+                kind="bar",
+                title="Median time of each part",
+                table="cells",
+                x="run",
+                y=("median_ns",),
+                color="part",
+                horizontal=True,
+            ),
+        ),
+        abstentions=(*_varying(cells, config.spread_share), *_unsure(runs, ratios)),
+    )
+
+
+def _cells(benchmarks: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per run and part: median and quartiles, on the slowest rank of each repeat."""
+    key = ["run", "part", "repeat"]
+    by_rank = benchmarks.groupby([*key, "rank"], observed=True, sort=False)["call_ns"].median()
+    slowest = by_rank.reset_index().sort_values("call_ns").drop_duplicates(key, keep="last")
+    kept = benchmarks.merge(slowest[[*key, "rank"]], on=[*key, "rank"])
+    grouped = kept.groupby(["run", "part"], observed=True, sort=False)
+    times = grouped["call_ns"]
+    cells = pd.DataFrame(
+        {
+            "median_ns": times.median(),
+            "low_quartile_ns": times.quantile(0.25),
+            "high_quartile_ns": times.quantile(0.75),
+            "measurements": times.size(),
+            "threads": grouped["threads"].first(),
+            "device": grouped["device"].first().astype(object),
+        }
+    ).reset_index()
+    repeats = kept.groupby(key, observed=True)["call_ns"].median()
+    cells["by_repeat"] = [
+        dict(repeats.loc[(run, part)].items())
+        for run, part in zip(cells["run"], cells["part"], strict=True)
+    ]
+    text = {name: cells[name].astype(object) for name in ("run", "part")}
+    return cells.assign(**text)
+
+
+def _ratios(cells: pd.DataFrame, reference: str, confidence: float) -> dict[tuple[str, str], Ratio]:
+    """Return each part's time over that of the reference, repeat by repeat."""
+    by_cell: Mapping[tuple[str, str], dict[int, float]] = {
+        (row.run, row.part): row.by_repeat for row in cells.itertuples()
+    }
+    pairs = {
+        (run, part): compared(mine, by_cell[reference, part], confidence=confidence)
+        for (run, part), mine in by_cell.items()
+        if run != reference and (reference, part) in by_cell
+    }
+    return {key: ratio for key, ratio in pairs.items() if ratio is not None}
+
+
+def _wide(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per part and a column per run, as torch.utils.benchmark.Compare prints them."""
+    parts, runs = (list(dict.fromkeys(cells[name])) for name in ("part", "run"))
+    wide = cells.pivot_table(index="part", columns="run", values="median_ns").loc[parts, runs]
+    return wide.rename(columns=lambda run: f"{run}_ns").reset_index()
+
+
+def _beside(cells: pd.DataFrame, ratios: Mapping[tuple[str, str], Ratio]) -> pd.DataFrame:
+    keys = list(zip(cells["run"], cells["part"], strict=True))
+    spans = [ratios[key].interval if key in ratios else None for key in keys]
+    return cells.drop(columns="by_repeat").assign(
+        ratio=[ratios[key].ratio if key in ratios else math.nan for key in keys],
+        low_ratio=[each.low if each else math.nan for each in spans],
+        high_ratio=[each.high if each else math.nan for each in spans],
+    )
+
+
+def _findings(
+    ratios: Mapping[tuple[str, str], Ratio], reference: str, confidence: float
+) -> Iterator[Finding]:
+    """Yield the largest difference of each part that is beyond chance."""
+    sure = dict(zip(ratios, adjusted([each.p_value for each in ratios.values()]), strict=True))
+    for part in dict.fromkeys(part for _, part in ratios):
+        mine = {
+            run: ratio
+            for (run, each), ratio in ratios.items()
+            if each == part and ratio.interval and sure[run, each] <= 1 - confidence
+        }
+        if not mine:
+            continue
+        run = max(mine, key=lambda each: abs(math.log(mine[each].ratio)))
+        yield Finding(
+            severity=Severity.INFO,
+            message=f"The {part} of {run} takes {mine[run].ratio:.3g} times as long as that of "
+            f"{reference}, which is beyond chance in {len(mine)} run(s).",
+            metric=f"benchmark_compare.{part}_ratio",
+            value=mine[run].ratio,
+            unit="ratio",
+            evidence={"run": run, "reference": reference, "p_value": sure[run, part]},
+        )
+
+
+def _varying(cells: pd.DataFrame, most: float) -> Iterator[Abstention]:
+    spread = (cells["high_quartile_ns"] - cells["low_quartile_ns"]) / cells["median_ns"]
+    for row in cells[spread > most].itertuples():
+        low, high = duration(row.low_quartile_ns), duration(row.high_quartile_ns)
+        yield Abstention(
+            what=f"a sure time of the {row.part} of {row.run}",
+            reason=f"half of its measurements lie between {low} and {high}: something else runs, "
+            "or clocks move; raise tools.torch_benchmark.measurements",
+        )
+
+
+def _unsure(runs: list[str], ratios: Mapping[tuple[str, str], Ratio]) -> Iterator[Abstention]:
+    if len(runs) == 1:
+        reason = "there is one run: sweep over something"
+        yield Abstention(what="differences between runs", reason=reason)
+    elif any(each.interval is None for each in ratios.values()):
+        reason = "one repeat does not say how much repeats differ: set repeats=3 or more"
+        yield Abstention(what="whether differences between runs are chance", reason=reason)

@@ -1,0 +1,157 @@
+"""Host memory: which functions hold what is live at each rank's peak, and how memory grows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+from pydantic import PositiveInt
+
+from profkit.analyze._frames import counted, summed
+from profkit.analyze.base import ByTool, ByToolIfAny, analysis
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.settings import Settings
+from profkit.wording import shortened, size
+
+_HOST = "host"
+_HEAP = "heap_bytes"
+_LEAST_STEPS = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/host_memory_peak.yaml``."""
+
+    skip_first: int = 3
+    """First steps left out of the growth, as long as three others remain."""
+
+    warn_growth_bytes: PositiveInt = 1_000_000
+    """Growth of the heap per step from which it is worth a warning."""
+
+    max_rows: PositiveInt = 200
+    """Rows kept of each table."""
+
+
+@analysis(title="Host memory")
+def analyze(stacks: ByTool, samples: ByToolIfAny, config: Config) -> Result:
+    """Tell what was allocated on the host when each rank held most, by function and line.
+
+    A function has allocated what it asked for itself, through whatever it calls that is no Python;
+    its total is that of the functions that it calls as well. The peak is that of what programs ask
+    for, so that resident memory, which the system counts, may be more or less. Growth is that of
+    the heap between the means of the first and the last step that count.
+    """
+    parts = [_of_host(rows) for rows in stacks.values()]
+    live = pd.concat(parts) if parts else pd.DataFrame()
+    if live.empty:
+        return Result.abstain("memory of the host", "no allocation on the host was recorded")
+    lines = counted(live, "size_bytes")
+    functions = summed(lines, ["rank", "function"], "bytes")
+    peaks = lines.groupby("rank")["of_rank"].first()
+    levels = _levels(samples or {})
+    growth = _growth(levels, config.skip_first)
+    shown = {
+        "functions": (functions, "Live at the peak, by function"),
+        "lines": (summed(lines, ["rank", "line"], "bytes"), "Live at the peak, by line"),
+        "over_steps": (levels, "Heap in each step, mean"),
+    }
+    return Result(
+        findings=(_largest(functions, peaks), *_growing(growth, config)),
+        metrics=_metrics(peaks, growth),
+        tables={
+            name: table(rows, title=title, limit=config.max_rows)
+            for name, (rows, title) in shown.items()
+        },
+        charts=(
+            Chart(
+                kind="line",
+                title="Heap in each step",
+                table="over_steps",
+                x="step",
+                y=(_HEAP,),
+                color="rank",
+            ),
+        ),
+        abstentions=() if len(growth) else (_too_few(),),
+    )
+
+
+def _of_host(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the stacks of allocations on the host; others are samples, or of devices."""
+    return rows[((rows["thread"] == _HOST) & (rows["size_bytes"] > 0)).to_numpy()]
+
+
+def _levels(samples: ByTool) -> pd.DataFrame:
+    """Return the mean heap of each rank in each step."""
+    heaps = [
+        rows[((rows["metric"] == _HEAP) & (rows["step"] >= 0)).to_numpy()]
+        for rows in samples.values()
+    ]
+    key = ["rank", "repeat", "step"]
+    if not any(map(len, heaps)):
+        return pd.DataFrame(columns=[*key, _HEAP])
+    means = pd.concat(heaps).groupby(key)["value"].mean()
+    return means.rename(_HEAP).reset_index()
+
+
+def _growth(levels: pd.DataFrame, skip_first: int) -> pd.Series:  # type: ignore[type-arg]
+    """Return how many bytes a step the heap of each rank grows; none with too few steps."""
+    kept = levels[(levels["step"] >= skip_first).to_numpy()]
+    counted_steps = kept if kept["step"].nunique() >= _LEAST_STEPS else levels
+    grouped = counted_steps.groupby(["rank", "repeat"])
+    ends = grouped.agg(
+        first=(_HEAP, "first"), last=(_HEAP, "last"), begin=("step", "min"), end=("step", "max")
+    )
+    ends = ends[grouped["step"].nunique() >= _LEAST_STEPS]
+    per_step = (ends["last"] - ends["first"]) / (ends["end"] - ends["begin"])
+    return per_step.groupby("rank").mean()
+
+
+def _largest(functions: pd.DataFrame, peaks: "pd.Series[float]") -> Finding:
+    rank = int(peaks.idxmax())
+    first = functions[(functions["rank"] == rank).to_numpy()].iloc[0]
+    peak, own = float(peaks.max()), int(first["self_bytes"])
+    return Finding(
+        severity=Severity.INFO,
+        message=f"Rank {rank} holds most on the host: {size(peak)} at its peak, of which "
+        f"{shortened(str(first['function']))} allocated {size(own)} ({own / peak:.0%}).",
+        metric="host_memory_peak.peak_bytes",
+        value=peak,
+        unit="bytes",
+        evidence={"rank": rank, "function": str(first["function"])},
+    )
+
+
+def _growing(growth: "pd.Series[float]", config: Config) -> Iterator[Finding]:
+    if len(growth) and growth.max() >= config.warn_growth_bytes:
+        yield Finding(
+            severity=Severity.WARN,
+            message=f"The heap of rank {growth.idxmax()} grows by {size(float(growth.max()))} "
+            "with every step.",
+            metric="host_memory_peak.growth_bytes",
+            value=float(growth.max()),
+            unit="bytes",
+            evidence={"rank": int(growth.idxmax())},
+            advice="Look for lists that keep tensors or graphs, such as losses that are summed up "
+            "without detach().",
+        )
+
+
+def _metrics(peaks: "pd.Series[float]", growth: "pd.Series[float]") -> dict[str, Metric]:
+    found = {
+        "peak_bytes": Metric(
+            value=float(peaks.max()),
+            unit="bytes",
+            title="Most that a rank held on the host",
+            better="lower",
+        )
+    }
+    if len(growth):
+        title = "Growth of the heap per step, of the rank that grows most"
+        value = float(growth.max())
+        found["growth_bytes"] = Metric(value=value, unit="bytes", title=title, better="lower")
+    return found
+
+
+def _too_few() -> Abstention:
+    reason = "memory was not read in three steps: run more, or read it more often"
+    return Abstention(what="growth of the host's memory", reason=reason)

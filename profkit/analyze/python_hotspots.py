@@ -1,0 +1,134 @@
+"""Python hotspots: the functions and lines in which Python spends its time, by rank."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from pydantic import PositiveInt
+
+from profkit.analyze._frames import counted, summed
+from profkit.analyze.base import ByTool, analysis
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.settings import Settings
+from profkit.wording import shortened
+
+_SHOWN = 15
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/python_hotspots.yaml``."""
+
+    least_samples: PositiveInt = 50
+    """Samples of a rank below which shares are chance, and are said to be."""
+
+    max_rows: PositiveInt = 200
+    """Rows kept of each table, those with the most time of their own."""
+
+
+@analysis(title="Python hotspots")
+def analyze(stacks: ByTool, config: Config) -> Result:
+    """Tell which functions and lines were running when Python's stacks were sampled.
+
+    Self time is that of samples in which a function was innermost: its own code, and whatever it
+    calls that is no Python, such as operators. Total time is that of samples in which it was on
+    the stack, once however often it called itself. Shares are of all sampled time of the rank, by
+    all its threads; times are the mean over repeats. Each sampler is by itself: they see different
+    threads and stretches of a run.
+    """
+    sampled = {tool: _timed(rows) for tool, rows in stacks.items()}
+    parts = [
+        counted(rows, "duration_ns").assign(tool=tool)
+        for tool, rows in sampled.items()
+        if len(rows)
+    ]
+    if not parts:
+        return Result.abstain("Python's time by function", "no stack was sampled")
+    lines = pd.concat(parts, ignore_index=True)
+    functions = summed(lines, ["tool", "rank", "function"], "ns")
+    by_line = summed(lines, ["tool", "rank", "line"], "ns")
+    kept = {"limit": config.max_rows}
+    return Result(
+        findings=tuple(_findings(functions)),
+        metrics=_metrics(functions),
+        tables={
+            "functions": table(functions, title="Time by function", **kept),
+            "lines": table(by_line, title="Time by line", **kept),
+            "chart": table(_chart(functions), title="Functions with the most time of their own"),
+        },
+        charts=(
+            Chart(
+                kind="bar",
+                title="Share of the sampled time in the function itself, mean of the ranks",
+                table="chart",
+                x="function",
+                y=("self_share",),
+                color="tool",
+                horizontal=True,
+            ),
+        ),
+        abstentions=tuple(_unsure(sampled, config.least_samples)),
+    )
+
+
+def _timed(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the stacks that stand for time; others are of allocations."""
+    return rows[(rows["duration_ns"] >= 0).to_numpy()]
+
+
+def _chart(functions: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean share over ranks of the functions with the most."""
+    means = _means(functions).reset_index(name="self_share")
+    names = means.groupby("function")["self_share"].max().nlargest(_SHOWN).index
+    shown = means[means["function"].isin(names)]
+    return shown.sort_values("self_share", ascending=False, ignore_index=True, kind="stable")
+
+
+def _means(functions: pd.DataFrame) -> "pd.Series[float]":
+    """Return the mean share of self time over the ranks; a rank that never saw it counts as 0."""
+    ranks = functions.groupby("tool")["rank"].nunique()
+    sums = functions.groupby(["tool", "function"])["self_share"].sum()
+    found: pd.Series[float] = sums / ranks.reindex(sums.index.get_level_values("tool")).to_numpy()
+    return found
+
+
+def _hottest(functions: pd.DataFrame) -> Iterator[tuple[str, str, float, int]]:
+    """Yield each tool, its hottest function, the share of it and the number of ranks."""
+    means = _means(functions)
+    for tool, rows in functions.groupby("tool", sort=False):
+        mine = means.loc[str(tool)]
+        yield str(tool), str(mine.idxmax()), float(mine.max()), rows["rank"].nunique()
+
+
+def _findings(functions: pd.DataFrame) -> Iterator[Finding]:
+    for tool, function, share, ranks in _hottest(functions):
+        yield Finding(
+            severity=Severity.INFO,
+            message=f"{share:.0%} of the time that {tool} sampled ({ranks} rank(s)) is spent in "
+            f"{shortened(function)} itself, and in operators that it calls.",
+            metric=f"python_hotspots.{tool}_hottest_self_share",
+            value=share,
+            unit="share",
+            evidence={"tool": tool, "function": function},
+        )
+
+
+def _metrics(functions: pd.DataFrame) -> dict[str, Metric]:
+    return {
+        f"{tool}_hottest_self_share": Metric(
+            value=share, unit="share", title=f"Share of the hottest function, sampled by {tool}"
+        )
+        for tool, _, share, _ in _hottest(functions)
+    }
+
+
+def _unsure(sampled: Mapping[str, pd.DataFrame], least: int) -> Iterator[Abstention]:
+    for tool, rows in sampled.items():
+        # Stacks without a number of samples have times that were measured.
+        counts: Any = rows[(rows["samples"] >= 0).to_numpy()].groupby("rank", observed=True)
+        for rank, count in counts["samples"].sum().items():
+            if count < least:
+                reason = f"only {count} samples were taken: run more steps, or sample more often"
+                what = f"how sure the shares of rank {rank} by {tool} are"
+                yield Abstention(what=what, reason=reason)

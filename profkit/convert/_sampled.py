@@ -1,0 +1,46 @@
+"""Sampled call stacks of threads: summed, as table and as flame graph."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from profkit import flamegraph, schema
+from profkit.convert.base import Raw
+
+SEPARATOR = ";"
+
+Sums = dict[tuple[str, tuple[str, ...]], tuple[int, float]]
+"""Number of samples (-1: unknown) and time in ns, by thread and frames from the root."""
+
+
+def draw(sums: Sums, raw: Raw, out: Path) -> None:
+    """Leave the flame graph of one rank in `out`."""
+    title = f"{raw.label}, repeat {raw.repeat}: where Python spent its time"
+    drawing = flamegraph.svg(_weighted(sums), unit="ns", title=title)
+    path = out / f"{raw.label}.rep{raw.repeat}.flamegraph.svg"
+    path.write_text(drawing, encoding="utf-8")
+
+
+def _weighted(sums: Sums) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Yield frames and time, below the thread if there are several."""
+    several = len({thread for thread, _ in sums}) > 1
+    for (thread, frames), (_, time_ns) in sums.items():
+        yield ((thread or "(thread)", *frames) if several else frames), time_ns
+
+
+def table(sums: Sums, raw: Raw) -> pa.Table:
+    """Return table `stacks` of one rank."""
+    columns: dict[str, Any] = {
+        "rank": [raw.rank] * len(sums),
+        "repeat": [raw.repeat] * len(sums),
+        "thread": [thread for thread, _ in sums],
+        "stack": [
+            SEPARATOR.join(frame.replace(SEPARATOR, ",") for frame in frames) for _, frames in sums
+        ],
+        "samples": [samples for samples, _ in sums.values()],
+        "duration_ns": [round(time_ns) for _, time_ns in sums.values()],
+        "size_bytes": [-1] * len(sums),
+    }
+    return schema.table("stacks", columns)

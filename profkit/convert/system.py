@@ -1,0 +1,115 @@
+"""system: what the sampler read, as samples beside the steps, and phases as annotations."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from profkit import schema
+from profkit.convert._steps import step_of, steps_of
+from profkit.convert.base import Converted, Raw, converter
+from profkit.errors import InputError
+
+# Ends of names, the longest first, and the unit that they mean.
+_UNITS = ("bytes_per_s", "percent", "bytes", "count", "mhz", "w", "j", "s", "c")
+_COUNTERS = frozenset(
+    {"cpu_s", "cpu_all_s", "energy_j"}
+    | {"disk_read_bytes", "disk_write_bytes", "network_sent_bytes", "network_received_bytes"}
+    | {f"{link}_{way}_bytes" for link in ("pcie", "nvlink") for way in ("sent", "received")}
+)
+
+
+class _Line(msgspec.Struct):
+    """A line of the file: a sample, a phase, or what the sampling cost."""
+
+    time_ns: int = -1
+    readings: dict[str, dict[str, float]] = {}
+    phase: str = ""
+    kind: str = ""
+    start_ns: int = -1
+    end_ns: int = -1
+    cpu_ns: int = -1
+    elapsed_ns: int = -1
+
+
+@converter("samples", "annotations", pattern="rank*.samples.jsonl")
+def convert(raw: Raw, out: Path) -> Converted:
+    """Read the samples of one rank; steps are those that its step clock left beside them."""
+    del out
+    lines, notes = _lines(raw.path)
+    steps = steps_of(raw)
+    samples = [each for each in lines if each.time_ns >= 0]
+    if not samples:
+        raise InputError(f"{raw.path}: holds no sample", hint="capture again")
+    notes += [_cost(each) for each in lines if each.elapsed_ns > 0]
+    tables = {
+        "samples": _samples(samples, steps, raw),
+        "annotations": _annotations([each for each in lines if each.phase], steps, raw),
+    }
+    return Converted(tables=tables, notes=tuple(notes))
+
+
+def _lines(path: Path) -> tuple[list[_Line], list[str]]:
+    """Return the lines that are whole; a process that was killed leaves half a last one."""
+    decode, found, broken = msgspec.json.Decoder(_Line).decode, [], 0
+    for text in path.read_bytes().splitlines():
+        try:
+            found.append(decode(text))
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            broken += 1
+    return found, [f"{broken} damaged line(s) were left out."] if broken else []
+
+
+def _cost(line: _Line) -> str:
+    share = line.cpu_ns / line.elapsed_ns
+    return f"Sampling took {share:.2%} of one CPU's time."
+
+
+def _samples(lines: list[_Line], steps: NDArray[np.int64], raw: Raw) -> pa.Table:
+    times = np.array([each.time_ns for each in lines], dtype=np.int64)
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("time_ns", "device", "metric", "kind", "value", "unit", "step")
+    }
+    for line, step in zip(lines, step_of(times, steps).tolist(), strict=True):
+        for row in _rows(line):
+            for name, value in {**row, "time_ns": line.time_ns, "step": step}.items():
+                columns[name].append(value)
+    count = len(columns["time_ns"])
+    where = {"rank": [raw.rank] * count, "repeat": [raw.repeat] * count}
+    return schema.table("samples", where | columns)
+
+
+def _rows(line: _Line) -> Iterator[dict[str, Any]]:
+    for device, readings in line.readings.items():
+        for metric, value in readings.items():
+            kind = "counter" if metric in _COUNTERS else "level"
+            yield {
+                "device": device,
+                "metric": metric,
+                "kind": kind,
+                "value": float(value),
+                "unit": next((each for each in _UNITS if metric.endswith(f"_{each}")), ""),
+            }
+
+
+def _annotations(phases: list[_Line], steps: NDArray[np.int64], raw: Raw) -> pa.Table:
+    count = len(phases)
+    starts = np.array([each.start_ns for each in phases], dtype=np.int64)
+    return schema.table(
+        "annotations",
+        {
+            "rank": [raw.rank] * count,
+            "repeat": [raw.repeat] * count,
+            "kind": [each.kind for each in phases],
+            "tid": [-1] * count,
+            "name": [each.phase for each in phases],
+            "start_ns": starts,
+            "end_ns": [each.end_ns for each in phases],
+            "op": [-1] * count,
+            "step": step_of(starts, steps),
+        },
+    )

@@ -1,0 +1,44 @@
+"""torch_benchmark: the measurements of each part of a step."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from profkit import schema
+from profkit.convert.base import Converted, Raw, converter
+from profkit.errors import InputError
+
+
+class _Measurement(msgspec.Struct):
+    calls: int
+    seconds: list[float]
+
+
+class _Benchmark(msgspec.Struct):
+    """What one rank measured; seconds are those of all calls of a measurement together."""
+
+    device: str
+    threads: int
+    parts: dict[str, list[_Measurement]]
+
+
+@converter("benchmarks", pattern="rank*.benchmark.json")
+def convert(raw: Raw, out: Path) -> Converted:
+    """Read the measurements of one rank."""
+    del out
+    try:
+        measured = msgspec.json.decode(raw.path.read_bytes(), type=_Benchmark)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        said = f"{raw.path}: not what torch_benchmark leaves: {error}"
+        raise InputError(said, hint="capture again") from None
+    columns: dict[str, list[Any]] = {name: [] for name in schema.TABLES["benchmarks"].names}
+    for part, measurements in measured.parts.items():
+        times = [(each.calls, seconds) for each in measurements for seconds in each.seconds]
+        for index, (calls, seconds) in enumerate(times):
+            row = {"part": part, "measurement": index, "calls": calls}
+            row |= {"rank": raw.rank, "repeat": raw.repeat, "call_ns": seconds / calls * 1e9}
+            row |= {"threads": measured.threads, "device": measured.device}
+            for name, value in row.items():
+                columns[name].append(value)
+    return Converted(tables={"benchmarks": schema.table("benchmarks", columns)})

@@ -1,0 +1,71 @@
+"""Who holds what is live at the peak of the host's memory."""
+
+import pandas as pd
+import pytest
+
+from profkit import schema
+from profkit.analyze.host_memory_peak import Config, analyze
+
+LOAD, PARSE = "load (data.py:3)", "parse (data.py:9)"
+
+
+def stacks(*rows, thread="host"):
+    return schema.frame(
+        "stacks",
+        [
+            {"rank": rank, "repeat": 0, "thread": thread, "stack": ";".join(frames)}
+            | {"samples": 1, "size_bytes": size}
+            for rank, frames, size in rows
+        ],
+    )
+
+
+def heap(*levels, rank=0):
+    row = {"rank": rank, "repeat": 0, "device": "process", "metric": "heap_bytes"}
+    return schema.frame(
+        "samples",
+        [{**row, "step": step, "value": float(level)} for step, level in enumerate(levels)],
+    )
+
+
+def rows(result, name):
+    made = result.tables[name]
+    return [dict(zip(made.columns, row, strict=True)) for row in made.rows]
+
+
+LIVE = stacks((0, (LOAD,), 100), (0, (LOAD, PARSE), 300), (1, (LOAD,), 50))
+
+
+def test_what_is_live_belongs_to_who_asked_for_it_and_to_all_above():
+    device = stacks((0, ("x (y.py:1)",), 10**9), thread="cuda:0")
+    given = {"memory_snapshot": device, "host_memory": LIVE}
+    result = analyze.run(stacks=given, samples=None, config=Config())
+    found = [
+        (row["rank"], row["function"], row["self_bytes"], row["total_bytes"])
+        for row in rows(result, "functions")
+    ]
+    assert found == [
+        (0, "parse (data.py)", 300, 300),
+        (0, "load (data.py)", 100, 400),
+        (1, "load (data.py)", 50, 50),
+    ]
+    assert result.metrics["peak_bytes"].value == 400
+    assert "parse (data.py) allocated 300 B (75%)" in result.findings[0].message
+    assert [each.what for each in result.abstentions] == ["growth of the host's memory"]
+
+
+def test_a_heap_that_grows_with_every_step_is_a_warning():
+    steady, growing = heap(*[9_000_000] * 6, rank=1), heap(*(2_000_000 * step for step in range(6)))
+    samples = {"host_memory": pd.concat([steady, growing])}
+    result = analyze.run(stacks={"host_memory": LIVE}, samples=samples, config=Config())
+    (_, finding) = result.findings
+    assert (finding.severity, finding.value) == ("warn", pytest.approx(2_000_000))
+    assert finding.evidence == {"rank": 0}
+    assert result.abstentions == ()
+
+
+def test_samples_of_time_are_no_memory():
+    sampled = stacks((0, (LOAD,), -1), thread="MainThread")
+    result = analyze.run(stacks={"py_spy": sampled}, samples=None, config=Config())
+    assert result.findings == ()
+    assert result.abstentions

@@ -1,0 +1,107 @@
+"""Self and total time of functions and lines, from the stacks of samplers."""
+
+import gzip
+import json
+from collections import Counter
+
+import pandas as pd
+import pytest
+
+from profkit import schema
+from profkit.analyze.python_hotspots import Config, analyze
+from profkit.convert import converter
+from profkit.convert.base import Raw
+
+OUTER, INNER, OTHER = "f (a.py:1)", "g (a.py:5)", "g (a.py:6)"
+
+
+def stacks(*rows, rank=0, repeat=0):
+    return schema.frame(
+        "stacks",
+        [
+            {"rank": rank, "repeat": repeat, "stack": ";".join(frames)}
+            | {"samples": count, "duration_ns": time_ns}
+            for frames, count, time_ns in rows
+        ],
+    )
+
+
+def rows(result, name):
+    made = result.tables[name]
+    return [dict(zip(made.columns, row, strict=True)) for row in made.rows]
+
+
+def times(result, name, key):
+    return {row[key]: (row["self_ns"], row["total_ns"]) for row in rows(result, name)}
+
+
+def test_time_is_that_of_the_function_itself_and_of_all_below_it():
+    sampled = stacks(((OUTER, INNER), 60, 600), ((OUTER, OTHER), 30, 300), ((OUTER,), 10, 100))
+    result = analyze.run(stacks={"py_spy": sampled}, config=Config())
+    assert times(result, "functions", "function") == {
+        "g (a.py)": (900, 900),
+        "f (a.py)": (100, 1000),
+    }
+    assert times(result, "lines", "line") == {
+        INNER: (600, 600),
+        OTHER: (300, 300),
+        OUTER: (100, 1000),
+    }
+    assert result.metrics["py_spy_hottest_self_share"].value == pytest.approx(0.9)
+    assert result.abstentions == ()
+
+
+def test_a_function_that_calls_itself_is_counted_once():
+    result = analyze.run(
+        stacks={"x": stacks(((OUTER, INNER, OTHER, INNER), 60, 100))}, config=Config()
+    )
+    assert times(result, "functions", "function") == {"g (a.py)": (100, 100), "f (a.py)": (0, 100)}
+    assert times(result, "lines", "line")[OTHER] == (0, 100)
+
+
+def test_repeats_are_averaged_and_shares_are_of_the_rank():
+    both = pd.concat([stacks(((OUTER,), 60, 100)), stacks(((OUTER,), 60, 300), repeat=1)])
+    other = stacks(((OUTER,), 60, 50), ((INNER,), 60, 150), rank=1)
+    result = analyze.run(stacks={"x": pd.concat([both, other])}, config=Config())
+    found = {(row["rank"], row["function"]): row for row in rows(result, "functions")}
+    assert found[0, "f (a.py)"]["self_ns"] == 200
+    assert found[1, "f (a.py)"]["self_share"] == pytest.approx(0.25)
+    shares = {row["function"]: row["self_share"] for row in rows(result, "chart")}
+    assert shares == pytest.approx({"f (a.py)": 0.625, "g (a.py)": 0.375})
+
+
+def test_stacks_of_allocations_are_no_time():
+    allocated = stacks(((OUTER,), 60, -1))
+    assert analyze.run(stacks={"memory_snapshot": allocated}, config=Config()).findings == ()
+    sampled = {"memory_snapshot": allocated, "py_spy": stacks(((OUTER,), 60, 100))}
+    assert [row["tool"] for row in rows(analyze.run(stacks=sampled, config=Config()), "lines")] == [
+        "py_spy"
+    ]
+
+
+def test_few_samples_are_said_to_be_few():
+    result = analyze.run(stacks={"x": stacks(((OUTER,), 3, 100))}, config=Config())
+    assert "only 3 samples" in result.abstentions[0].reason
+
+
+def test_a_real_profile_adds_up(real_data, tmp_path):
+    path = real_data / "py_spy/profile.speedscope.json.gz"
+    raw = Raw(path=path, label="rank0_dp0_tp0_pp0", rank=0, repeat=0)
+    sampled = converter("py_spy").run(raw, tmp_path).tables["stacks"].to_pandas()
+    result = analyze.run(stacks={"py_spy": sampled}, config=Config(max_rows=100_000))
+    document = json.loads(gzip.decompress(path.read_bytes()))
+    frames = [each["name"] for each in document["shared"]["frames"]]
+    leaves = Counter()
+    for profile in document["profiles"]:
+        for sample, weight in zip(profile["samples"], profile["weights"], strict=True):
+            leaves[frames[sample[-1]]] += weight
+    found = rows(result, "functions")
+    assert sum(row["self_ns"] for row in found) == pytest.approx(
+        1e9 * sum(leaves.values()), rel=1e-6
+    )
+    by_name = Counter()
+    for row in found:
+        by_name[row["function"].partition(" (")[0]] += row["self_ns"]
+    assert by_name == pytest.approx(
+        {name: 1e9 * leaves[name] for name in by_name}, abs=2 * len(found)
+    )
