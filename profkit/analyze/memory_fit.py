@@ -270,7 +270,7 @@ def _findings(
         far = expected > _FAR * max(mode.batches)
         yield Finding(
             severity=Severity.WARN if expected < max(mode.batches) else Severity.INFO,
-            message=f"{mode.name}: the largest batch for {size(limit)} of {card} is {expected}"
+            message=f"With {mode.name}, the largest batch for {size(limit)} of {card} is {expected}"
             f"{known}, by {size(mode.line.slope)} per sample and {size(mode.line.intercept)} "
             f"without any{', far beyond what was measured' if far else ''}.",
             metric="memory_fit.largest_batch",
