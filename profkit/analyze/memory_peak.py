@@ -248,7 +248,7 @@ def _findings(worst: _Highest) -> tuple[Finding, ...]:
             metric="memory_peak.peak_bytes",
             value=peak,
             unit="bytes",
-            evidence={"rank": worst.rank, "step": worst.step},
+            evidence={"rank": worst.rank, **({"step": worst.step} if worst.step >= 0 else {})},
             advice="The timeline and peak.svg of the rank show every allocation with its stack.",
         ),
     )

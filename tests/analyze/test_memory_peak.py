@@ -56,6 +56,7 @@ def test_the_most_may_lie_before_the_first_entry():
     result = run(block(100, -1, 0), block(10, 1))
     assert rows(result, "peaks")[0]["peak_bytes"] == 100
     assert rows(result, "peaks")[0]["step"] == -1
+    assert result.findings[0].evidence == {"rank": 0}
 
 
 def test_a_range_that_was_open_tells_more_than_the_stack():
