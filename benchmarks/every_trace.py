@@ -66,7 +66,7 @@ def _cases(folder: Path, paths: Sequence[Path], *, harmed: bool) -> Iterator[tup
     if harmed:
         yield from _EMPTY.items()
     for number, path in enumerate(paths):
-        text = damage.unpacked(path.read_bytes())
+        text: bytes = damage.unpacked(path.read_bytes())  # type: ignore[no-untyped-call]
         name = str(path.relative_to(folder))
         yield name, text
         for turn, (way, harm) in enumerate(damage.WAYS.items() if harmed else ()):
@@ -80,7 +80,7 @@ def _outcome(name: str, content: bytes) -> tuple[str, bool]:
     path.write_bytes(content)
     try:
         run = place(find([path], _KIND), _TOOL, _KIND, name=name, command="profkit import")
-        page = report_of(f"imports=[{run}]")
+        page: str = report_of(f"imports=[{run}]")  # type: ignore[no-untyped-call]
     except InputError as error:
         return f"refused: {error}".splitlines()[0][:120], True
     except Exception:  # noqa: BLE001 - the error is the finding

@@ -98,8 +98,8 @@ def outcome(function, analyses):
     try:
         with warnings.catch_warnings(action="ignore"):
             return function(analyses)
-    except KeyError as error:
-        return repr(error)
+    except Exception as error:  # noqa: BLE001 - whatever HTA fails with it should fail with here
+        return type(error).__name__
 
 
 def differences(ours: Any, theirs: Any) -> tuple[int, int, dict[str, str]]:
