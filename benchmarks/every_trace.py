@@ -37,14 +37,16 @@ def main(argv: Sequence[str]) -> int:
     folder = options.folder or _default()
     paths = sorted({*folder.rglob("*.json"), *folder.rglob("*.json.gz")})
     broken = count = 0
-    with tempfile.TemporaryDirectory() as scratch:
-        os.chdir(scratch)
-        for name, content in _cases(folder, paths, harmed=not options.whole):
-            begun = time.perf_counter()
+    for name, content in _cases(folder, paths, harmed=not options.whole):
+        begun = time.perf_counter()
+        # A result tree each: one holds a lock for as long as this process lives.
+        with tempfile.TemporaryDirectory() as scratch:
+            os.chdir(scratch)
             said, fine = _outcome(f"case{count}", content)
-            count += 1
-            broken += not fine
-            print(f"{name[-76:]:76} {time.perf_counter() - begun:7.1f} s  {said}", flush=True)
+            os.chdir(folder)
+        count += 1
+        broken += not fine
+        print(f"{name[-76:]:76} {time.perf_counter() - begun:7.1f} s  {said}", flush=True)
     print(f"{count} cases, {broken} with an error")
     return min(broken, 1)
 

@@ -76,12 +76,19 @@ def test_comments_docstrings_and_blank_lines_rerun_nothing(tree, edit, path, old
 def test_a_capture_setting_reruns_that_capture_and_what_follows(tree):
     expected = {"capture_torch_profiler_rep0", "convert_torch_profiler", "manifest", "report"}
     jobs = tree.jobs("tools.torch_profiler.with_stack=true")
-    assert jobs == sorted(expected | ANALYSES_OF_BOTH)
+    assert jobs == sorted(expected | {DRAWN} | ANALYSES_OF_BOTH)
 
 
 def test_a_converter_reruns_its_conversion_and_what_reads_its_tables(tree, edit):
     edit("profkit/convert/torch_profiler.py", '"""', '_EXTRA = 1\n"""')
-    assert tree.jobs() == sorted({"convert_torch_profiler", "report"} | ANALYSES_OF_BOTH)
+    assert tree.jobs() == sorted({"convert_torch_profiler", DRAWN, "report"} | ANALYSES_OF_BOTH)
+
+
+def test_what_draws_timelines_draws_them_again(tree, edit):
+    edit("profkit/trace_events.py", '"""', '_EXTRA = 1\n"""')
+    assert tree.jobs() == ["report", DRAWN]
+    said = tree.why(f"results/runs/{run_name(tree)}/timeline/torch_profiler.trace.json.gz")
+    assert "module profkit.trace_events" in said
 
 
 def test_capture_code_reruns_nothing(tree, edit):
@@ -120,6 +127,7 @@ def test_a_really_rerun_analysis_is_fresh_again(tree, edit):
 
 # Analyses that read tables of torch_profiler, or results of those that do.
 ANALYSES_OF_BOTH = {f"analyze_{name}" for name in ANALYSES}
+DRAWN = "timeline_torch_profiler"
 
 
 def run_name(tree):
