@@ -37,14 +37,16 @@ def main(argv: Sequence[str]) -> int:
     folder = options.folder or _default()
     paths = sorted({*folder.rglob("*.json"), *folder.rglob("*.json.gz")})
     broken = count = 0
-    with tempfile.TemporaryDirectory() as scratch:
-        os.chdir(scratch)
-        for name, content in _cases(folder, paths, harmed=not options.whole):
-            begun = time.perf_counter()
+    for name, content in _cases(folder, paths, harmed=not options.whole):
+        begun = time.perf_counter()
+        # A result tree each: one holds a lock for as long as this process lives.
+        with tempfile.TemporaryDirectory() as scratch:
+            os.chdir(scratch)
             said, fine = _outcome(f"case{count}", content)
-            count += 1
-            broken += not fine
-            print(f"{name[-76:]:76} {time.perf_counter() - begun:7.1f} s  {said}", flush=True)
+            os.chdir(folder)
+        count += 1
+        broken += not fine
+        print(f"{name[-76:]:76} {time.perf_counter() - begun:7.1f} s  {said}", flush=True)
     print(f"{count} cases, {broken} with an error")
     return min(broken, 1)
 
@@ -66,7 +68,7 @@ def _cases(folder: Path, paths: Sequence[Path], *, harmed: bool) -> Iterator[tup
     if harmed:
         yield from _EMPTY.items()
     for number, path in enumerate(paths):
-        text = damage.unpacked(path.read_bytes())
+        text: bytes = damage.unpacked(path.read_bytes())  # type: ignore[no-untyped-call]
         name = str(path.relative_to(folder))
         yield name, text
         for turn, (way, harm) in enumerate(damage.WAYS.items() if harmed else ()):
@@ -80,7 +82,7 @@ def _outcome(name: str, content: bytes) -> tuple[str, bool]:
     path.write_bytes(content)
     try:
         run = place(find([path], _KIND), _TOOL, _KIND, name=name, command="profkit import")
-        page = report_of(f"imports=[{run}]")
+        page: str = report_of(f"imports=[{run}]")  # type: ignore[no-untyped-call]
     except InputError as error:
         return f"refused: {error}".splitlines()[0][:120], True
     except Exception:  # noqa: BLE001 - the error is the finding

@@ -76,13 +76,22 @@ def test_comments_docstrings_and_blank_lines_rerun_nothing(tree, edit, path, old
 def test_a_capture_setting_reruns_that_capture_and_what_follows(tree):
     expected = {"capture_torch_profiler_rep0", "convert_torch_profiler", "manifest", "report"}
     jobs = tree.jobs("tools.torch_profiler.with_stack=true")
-    assert jobs == sorted(expected | readers_of_tables("torch_profiler", tree))
+    readers = readers_of_tables("torch_profiler", tree)
+    assert jobs == sorted(expected | {DRAWN} | readers)
 
 
 def test_a_converter_reruns_its_conversion_and_what_reads_its_tables(tree, edit):
     edit("profkit/convert/torch_profiler.py", '"""', '_EXTRA = 1\n"""')
     readers = readers_of_tables("torch_profiler", tree)
-    assert tree.jobs() == sorted({"convert_torch_profiler", "report"} | readers)
+    assert tree.jobs() == sorted({"convert_torch_profiler", DRAWN, "report"} | readers)
+
+
+
+def test_what_draws_timelines_draws_them_again(tree, edit):
+    edit("profkit/trace_events.py", '"""', '_EXTRA = 1\n"""')
+    assert tree.jobs() == ["report", DRAWN]
+    said = tree.why(f"results/runs/{run_name(tree)}/timeline/torch_profiler.trace.json.gz")
+    assert "module profkit.trace_events" in said
 
 
 def test_capture_code_reruns_nothing(tree, edit):
@@ -117,6 +126,9 @@ def test_a_really_rerun_analysis_is_fresh_again(tree, edit):
     tree.snakemake("")
     assert tree.jobs() == []
     assert "is fresh" in tree.why(f"results/runs/{run_name(tree)}/analyze/kernels.json")
+
+
+DRAWN = "timeline_torch_profiler"
 
 
 def run_name(tree):

@@ -28,6 +28,10 @@ _ADVICE = (
     "See what this rank does there that the others do not: more or larger data, a slower device, "
     "a host that is shared."
 )
+_ADVICE_BEFORE = (
+    "The delay is from before the step: look at what this rank did between steps, such as loading "
+    "data, saving or logging, and record the step before, too."
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -224,9 +228,11 @@ def _findings(
     )
     evidence: dict[str, str | int | float] = {"rank": rank}
     own = causes[causes["rank"] == rank]
+    advice = _ADVICE
     if len(own):
         row = own.iloc[0]
         message += f": most of it {_story(row)}"
+        advice = _ADVICE_BEFORE if row["since"] == _BEFORE else _ADVICE
         evidence |= {"step": int(row["step"]), "operation": str(row["operation"])}
     return (
         Finding(
@@ -236,7 +242,7 @@ def _findings(
             value=share,
             unit="share",
             evidence=evidence,
-            advice=_ADVICE if bad else "",
+            advice=advice if bad else "",
         ),
     )
 
