@@ -197,3 +197,13 @@ def test_an_analysis_across_runs_is_one_job_that_reads_those_that_have_what_it_n
         "folder": "results/selection",
         "analyses": ["trend"],
     }
+
+
+def test_a_capture_waits_for_the_results_that_its_tool_chooses_by(dag, wildcards):
+    choosing = replace(run(), reads={"torch_profiler": ("steps",)})
+    waits = dag_of(choosing).reads("torch_profiler")(wildcards)
+    assert waits == ["results/runs/r/analyze/steps.json"]
+    assert dag.reads("torch_profiler")(wildcards) == []
+    given = SimpleNamespace(reads=waits)
+    assert dags.read_flags(wildcards, given) == ["--reads", *waits]
+    assert dags.read_flags(wildcards, SimpleNamespace(reads=[])) == []

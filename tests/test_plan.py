@@ -126,3 +126,24 @@ def test_a_changed_configuration_is_planned_anew(tmp_path, monkeypatch):
     first = plans._key((), conf)
     (conf / "config.yaml").write_text("batch: 4\n")
     assert len({before, first, plans._key((), conf)}) == 3
+
+
+def test_a_tool_waits_for_the_analysis_that_it_chooses_by_if_that_is_chosen():
+    (chosen,) = planned("+tool=ncu").runs
+    assert chosen.reads == {"ncu": ("ncu_targets",)}
+    plan = planned("+tool=ncu", "analysis=[kernels]")
+    assert plan.runs[0].reads == {}
+    note = "tool ncu cannot choose by ncu_targets: no part of the selection"
+    assert note in plan.notes
+    own = planned("+tool=ncu", "tools.ncu.kernel=gemm")
+    assert own.runs[0].reads == {}
+
+
+def test_an_analysis_runs_without_the_tables_that_may_lack():
+    (run,) = planned().runs
+    # No tool of the selection makes measured_kernels, which it takes where there are any.
+    assert "kernel_view" in run.analyses
+    assert "ncu_summary" not in run.analyses
+    plan = planned("+tool=ncu")
+    tables = plan.tables(plan.runs[0], "kernel_view")
+    assert any(path.endswith("ncu/measured_kernels.parquet") for path in tables)

@@ -124,7 +124,10 @@ def _abstentions(rows: pd.DataFrame, known: pd.DataFrame) -> tuple[Abstention, .
     found = []
     if len(known) < len(rows):
         what = f"roofline of {len(rows) - len(known)} of {len(rows)} kernels"
-        reason = "they did no floating-point arithmetic, or their counters were not collected"
+        reason = (
+            "they did no floating-point arithmetic, or their counters were not collected (of the "
+            "tensor pipe: section SpeedOfLight_HierarchicalTensorRooflineChart)"
+        )
         found.append(Abstention(what=what, reason=reason))
     lacking = [level.upper() for level in LEVELS if not known[f"{level}_flops_per_byte"].any()]
     if lacking:

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
+import msgspec
 from pydantic import NonNegativeInt, PositiveFloat
 
-from profkit import result
 from profkit.capture._profiled_steps import ProfiledSteps
 from profkit.capture.base import Bystander, Rank, Recorder, Trouble, Wrapper
 from profkit.capture.harness import nvml, permissions
+from profkit.errors import InputError
 from profkit.parallel import Ranks
 
 TARGETS = "ncu_targets"
@@ -27,6 +28,26 @@ _NO_COMMUNICATION = "regex:^(?!nccl|rccl|nvshmem)"
 _BASIC = ("LaunchStats", "Occupancy", "SpeedOfLight")
 # Releases whose documentation has the filter mode per-launch-config.
 _PER_SHAPE_SINCE = (2023, 2)
+
+
+class _Table(msgspec.Struct):
+    columns: list[str]
+    rows: list[list[Any]]
+
+
+class _Metric(msgspec.Struct):
+    value: float
+
+
+class Targets(msgspec.Struct):
+    """The part of a result of `TARGETS` that is read; `profkit.result` would bring pandas."""
+
+    metrics: dict[str, _Metric] = msgspec.field(default_factory=dict)
+    tables: dict[str, _Table] = msgspec.field(default_factory=dict)
+
+
+class _Document(msgspec.Struct):
+    result: Targets
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,9 +175,9 @@ class Capture(Wrapper):
         if not self.is_automatic:
             return self
         path = results.get(TARGETS)
-        return self.aimed(result.read(path).result if path else result.Result(), self.version())
+        return self.aimed(_read(path) if path else Targets(), self.version())
 
-    def aimed(self, targets: result.Result, version: str) -> Self:
+    def aimed(self, targets: Targets, version: str) -> Self:
         """Return these settings for what `targets` say is worth it and fits into the budget.
 
         Without targets, what can be measured of the second step within the budget.
@@ -223,6 +244,14 @@ class Capture(Wrapper):
         """See `Wrapper.within`: profile the chosen steps."""
         del out, rank
         yield ProfiledSteps(self.steps) if self.steps else Bystander()
+
+
+def _read(path: Path) -> Targets:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Document).result
+    except (OSError, msgspec.MsgspecError) as error:
+        what = f"{path}: the kernels worth measuring cannot be read: {error}"
+        raise InputError(what, hint="delete it and run again") from None
 
 
 def _release(version: str) -> tuple[int, ...]:

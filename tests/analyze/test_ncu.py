@@ -111,6 +111,12 @@ def test_the_share_of_peak_arithmetic_is_what_ncus_rule_says(results):
     }
 
 
+def test_a_matrix_product_whose_products_were_not_counted_has_no_place(results):
+    # Kernels on int8, by tensor cores: a few operations on floats are all that was counted.
+    (missing,) = results("a100_2024.1.ncu-rep")["roofline"].abstentions
+    assert missing.what == "roofline"
+
+
 def test_stalls_are_shares_of_the_time_between_two_instructions(results):
     result = results("a100_2024.1.ncu-rep")["warp_states"]
     reasons = rows(result, "reasons")

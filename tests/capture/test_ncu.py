@@ -16,6 +16,7 @@ from profkit.capture._profiled_steps import ProfiledSteps
 from profkit.capture.base import Bystander, Rank
 from profkit.capture.harness import nvml, permissions
 from profkit.capture.ncu import Capture
+from profkit.errors import InputError
 
 OUT = Path("/out")
 RANK = Rank(rank=1, dp=1, world_size=2)
@@ -150,51 +151,60 @@ def test_the_real_ncu_takes_every_flag(tmp_path, what):
         assert "==ERROR==" not in said, (command, said)
 
 
-def table(rows):
-    columns = (
-        *("function", "grid", "measured_by_shape", "count_by_shape"),
-        *("measured_in_order", "count_in_order"),
-    )
-    return result.Table(title="t", columns=columns, rows=tuple(rows))
-
-
-TARGETS = result.Result(
-    metrics={"step": result.Metric(value=6, unit="id", title="s")},
-    tables={
-        "targets": table(
-            [
-                ("gemm", "[1]", 2, 1, 1, 1),
-                ("norm<", "[1]", 5, 2, 9, 9),
-                ("gemm", "[2]", 9, 3, 30, 30),
-                ("late", "[1]", 40, 9, 90, 90),
-            ]
-        )
-    },
+ROWS = (
+    ("gemm", "[1]", 2, 1, 1, 1),
+    ("norm<", "[1]", 5, 2, 9, 9),
+    ("gemm", "[2]", 9, 3, 30, 30),
+    ("late", "[1]", 40, 9, 90, 90),
 )
 
 
-def test_the_kernels_worth_it_are_measured_once_in_each_shape_within_the_budget():
-    aimed = Capture(budget_s=20, launch_s=2).aimed(TARGETS, "2024.3.1")
-    assert (aimed.kernel, aimed.filter_mode, aimed.launch_count, aimed.steps) == (
-        r"regex:^(gemm|norm<)$",
-        "per-launch-config",
-        3,
-        (6,),
+@pytest.fixture
+def targets(tmp_path):
+    """Return a result of the analysis, as its job leaves it."""
+    columns = ("function", "grid", "measured_by_shape", "count_by_shape")
+    columns += ("measured_in_order", "count_in_order")
+    found = result.Result(
+        metrics={"step": result.Metric(value=6, unit="id", title="s")},
+        tables={"targets": result.Table(title="t", columns=columns, rows=ROWS)},
     )
-
-
-def test_a_release_without_counts_by_shape_measures_in_the_order_of_launches():
-    aimed = Capture(budget_s=20, launch_s=2).aimed(TARGETS, "2022.3.0.0")
-    assert (aimed.kernel, aimed.filter_mode, aimed.launch_count) == (
-        r"regex:^(gemm|norm<)$",
-        "global",
-        9,
+    made = result.Provenance(settings={}, modules={}, packages={}, inputs={})
+    document = result.Document(
+        analysis="ncu_targets", title="t", summary="s", result=found, provenance=made
     )
+    path = tmp_path / "ncu_targets.json"
+    result.write(path, document)
+    return {"ncu_targets": path}
 
 
-def test_what_does_not_fit_the_budget_at_all_is_still_the_best_kernel():
-    aimed = Capture(budget_s=1, launch_s=2).aimed(TARGETS, "2024.1")
-    assert (aimed.kernel, aimed.launch_count) == ("regex:^(gemm)$", 1)
+def informed(monkeypatch, targets, version, **settings):
+    monkeypatch.setattr(base, "stated_version", lambda _: version)
+    made = Capture(**settings).informed(targets)
+    return made.kernel, made.filter_mode, made.launch_count, made.steps
+
+
+def test_the_kernels_worth_it_are_measured_once_in_each_shape_within_the_budget(
+    monkeypatch, targets
+):
+    made = informed(monkeypatch, targets, "2024.3.1", budget_s=20, launch_s=2)
+    assert made == ("regex:^(gemm|norm<)$", "per-launch-config", 3, (6,))
+
+
+def test_a_release_without_counts_by_shape_measures_in_the_order_of_launches(monkeypatch, targets):
+    made = informed(monkeypatch, targets, "2022.3.0.0", budget_s=20, launch_s=2)
+    assert made == ("regex:^(gemm|norm<)$", "global", 9, (6,))
+
+
+def test_what_does_not_fit_the_budget_at_all_is_still_the_best_kernel(monkeypatch, targets):
+    made = informed(monkeypatch, targets, "2024.1", budget_s=1, launch_s=2)
+    assert made == ("regex:^(gemm)$", "per-launch-config", 1, (6,))
+
+
+def test_targets_that_cannot_be_read_are_named(tmp_path):
+    path = tmp_path / "ncu_targets.json"
+    path.write_text("{")
+    with pytest.raises(InputError, match="kernels worth measuring cannot be read"):
+        Capture().informed({"ncu_targets": path})
 
 
 def test_without_targets_the_second_step_is_measured_until_the_budget_ends():

@@ -1,13 +1,16 @@
 """Nsight Compute's reports and pages as tables, with the values that ncu itself exports."""
 
 import csv
+import json
 import math
 import shutil
 
+import pyarrow.parquet as pq
 import pytest
 
 from profkit import schema
 from profkit.convert import nsight_compute
+from profkit.convert.__main__ import main
 from profkit.convert.base import Raw
 from profkit.convert.ncu import convert
 from profkit.convert.nsight_compute import report
@@ -267,3 +270,25 @@ def test_a_page_without_launches_says_so(real_data, tmp_path):
 
 def test_it_is_what_import_knows_as_ncu():
     assert importables()["ncu"][0] == "ncu"
+
+
+def test_a_damaged_report_is_noted_and_the_rest_is_converted(real_data, tmp_path):
+    folder = tmp_path / "capture/ncu/rep0"
+    folder.mkdir(parents=True)
+    good = (real_data / "ncu" / "rtx2080ti_2022.3.ncu-rep").read_bytes()
+    labels = ["rank0_dp0_tp0_pp0", LABEL]
+    record = {"status": "ok", "reason": "", "repeat": 0, "ranks": labels}
+    (folder / "capture.json").write_text(json.dumps(record))
+    (folder / f"{labels[0]}.a.ncu-rep").write_bytes(good)
+    (folder / f"{labels[0]}.b.ncu-rep").write_bytes(good)
+    (folder / f"{LABEL}.ncu-rep").write_bytes(good[:50_000])
+    tables, files = tmp_path / "tables", tmp_path / "files"
+    main(["ncu", "--captures", str(folder), "--tables", str(tables), "--files", str(files)])
+    notes = json.loads((tables / "convert.json").read_text())["notes"]
+    (note,) = [each for each in notes if each["text"].startswith("Not read:")]
+    assert note["file"] == f"rep0/{LABEL}.ncu-rep"
+    assert "damaged, cut off, or newer" in note["text"]
+    # Two reports of one rank: the numbers of launches count on.
+    for name in ("measured_kernels", "kernel_metrics"):
+        rows = pq.read_table(tables / f"{name}.parquet").to_pandas()
+        assert set(zip(rows["rank"], rows["kernel"], strict=True)) == {(0, n) for n in range(4)}
