@@ -51,7 +51,7 @@ def test_the_default_command_traces_the_whole_run():
     ("settings", "flags"),
     [
         ({"delay_s": 1.5}, ["--delay=1.5"]),
-        ({"duration_s": 20}, ["--duration=20"]),
+        ({"duration_s": 20}, ["--duration=20", "--kill=none"]),
         ({"wait": "primary"}, ["--wait=primary"]),
         (
             {"sample": "process-tree", "backtrace": "fp"},
