@@ -244,11 +244,14 @@ class Capture(Wrapper):
         flags["wait"] = self.wait
         if self.pytorch not in ("none", "module-ranges"):
             flags["pytorch"] = self.pytorch
+        if self.duration_s:
+            # Else the program is killed when the recording ends.
+            flags["kill"] = "none"
         if self.capture_range == "nvtx":
             flags["nvtx-capture"] = f"{CAPTURE_RANGE}@{CAPTURE_DOMAIN}"
         if self.capture_range != "none":
             flags["capture-range"] = self.capture_range
-            # Else the program would be killed when the range ends.
+            # The default ends the program with the range.
             flags["capture-range-end"] = "stop"
         return [Flag(names=(name,), value=value, setting="") for name, value in flags.items()]
 

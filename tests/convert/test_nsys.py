@@ -16,7 +16,7 @@ from profkit import schema
 from profkit.analyze import nsys_stats
 from profkit.convert.base import Raw
 from profkit.convert.nsight_systems import export, statistics
-from profkit.convert.nsight_systems.names import Range, function, nvtx_range, step_of
+from profkit.convert.nsight_systems.names import function
 from profkit.convert.nsight_systems.report import Report
 from profkit.convert.nsight_systems.store import opened
 from profkit.convert.nsight_systems.tables import tables
@@ -437,82 +437,3 @@ def test_without_nsys_sqlite_is_read_and_reports_are_refused(report, tmp_path, m
     other.write_bytes(b"not SQLite at all")
     with pytest.raises(InputError, match="which can export it, is not installed"):
         convert.run(raw(other), tmp_path)
-
-
-# What the versions list, and how: 2022.4 as recorded, 2023.4 as its documentation has it.
-LISTED = {
-    "2022.4": """
-  gpukernsum[:base|:mangled] -- CUDA GPU Kernel Summary
-  cudaapisum -- CUDA API Summary
-  gpumemsizesum -- GPU Memory Operations Summary (by Size)
-  gpumemtimesum -- GPU Memory Operations Summary (by Time)
-  nvtxppsum -- NVTX Push/Pop Range Summary
-  nvtxsum -- NVTX Range Summary
-  osrtsum -- OS Runtime Summary
-""",
-    "2023.4": """
-  cuda_api_gpu_sum[:nvtx-name][:base|:mangled] -- CUDA Summary (API/Kernels/MemOps)
-  cuda_api_sum -- CUDA API Summary
-  cuda_gpu_kern_sum[:nvtx-name][:base|:mangled] -- CUDA GPU Kernel Summary
-  cuda_gpu_mem_size_sum -- CUDA GPU MemOps Summary (by Size)
-  cuda_gpu_mem_time_sum -- CUDA GPU MemOps Summary (by Time)
-  nvtx_sum -- NVTX Range Summary
-  osrt_sum[:base|:mangled] -- OS Runtime Summary
-""",
-}
-
-
-@pytest.mark.parametrize(("version", "generation"), [("2022.4", 1), ("2023.4", 0)])
-def test_reports_are_asked_for_by_the_names_of_the_version(version, generation):
-    listed = statistics.reports_in(LISTED[version])
-    wanted = {names[generation] for names in statistics.REPORTS}
-    assert wanted <= listed
-    assert not listed & {names[1 - generation] for names in statistics.REPORTS}
-
-
-def test_the_installed_version_lists_reports_of_one_generation():
-    available = statistics.available(export.nsys())
-    assert any(
-        {names[generation] for names in statistics.REPORTS} <= available for generation in (0, 1)
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("forward", Range("forward")),
-        ("all_reduce grad [a, b]", Range("all_reduce grad [a, b]")),
-        ("aten::mm, op_id = 5", Range("aten::mm", True)),
-        (
-            "aten::mm, seq = 3, op_id = 5, sizes = [[2, 3], [3]]",
-            Range("aten::mm", True, 3, False, "[[2,3],[3]]"),
-        ),
-        ("MmBackward0, seq = 3, op_id = 9", Range("MmBackward0", True, 3, True)),
-        ("aten::relu", Range("aten::relu", True)),
-    ],
-)
-def test_ranges_of_pytorch_are_taken_apart(text, expected):
-    assert nvtx_range(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("step#12", ("step#", 12)),
-        ("ProfilerStep#3", ("ProfilerStep#", 3)),
-        ("iteration 4", ("iteration ", 4)),
-        ("train_step_7", ("train_step_", 7)),
-        ("backward", None),
-        ("stepping 3", None),
-        ("optimizer.step", None),
-    ],
-)
-def test_steps_are_known_by_their_names(text, expected):
-    assert step_of(text) == expected
-
-
-def test_functions_lose_their_versions_only():
-    names = ["cudaLaunchKernel_v7000", "cuMemcpyAsync_ptsz", "cudaMemcpyAsync_ptsz_v7000", "cuInit"]
-    assert [function(each) for each in names] == [
-        "cudaLaunchKernel", "cuMemcpyAsync_ptsz", "cudaMemcpyAsync", "cuInit",
-    ]  # fmt: skip
