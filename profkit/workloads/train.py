@@ -106,10 +106,14 @@ def parts(engine: "Engine", family: "ModelFamily", process: "Process") -> dict[s
         forward_and_backward()
         engine.step()
 
-    # Gradients that nobody uses would add up, which costs more than to write them.
+    def forward_without_gradients() -> None:
+        # Gradients that nobody uses would add up, which costs more than to write them.
+        engine.step()
+        forward()
+
     return {
         "forward": marks.Part(prepare=losses.clear, run=forward),
-        "backward": marks.Part(prepare=lambda: (engine.step(), forward()), run=backward),
+        "backward": marks.Part(prepare=forward_without_gradients, run=backward),
         "optimizer": marks.Part(prepare=forward_and_backward, run=engine.step),
         "step": marks.Part(prepare=losses.clear, run=step),
     }
