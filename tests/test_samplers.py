@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from profkit import dag as dags
+from profkit import plan as plans
 from profkit import result, schema
 from tests.stages import report_of
 
@@ -37,9 +37,9 @@ def run(tmp_path_factory):
         shutil.copytree(ROOT / name, folder / name, ignore=skipped)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        dag = dags.load(list(OVERRIDES))
-        (one,) = dag.plan.runs
-        wanted = [str(path) for path in dag.captures_of(one)]
+        (one,) = plans.load(OVERRIDES).runs
+        captures = f"results/runs/{one.name}/capture"
+        wanted = [f"{captures}/{tool}/rep0/capture.json" for tool in one.tools]
         config = ["--config", f"overrides={' '.join(OVERRIDES)}"]
         command = [sys.executable, "-m", "snakemake", "--cores", "2", *wanted, *config]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -107,7 +107,7 @@ def _growth(levels: pd.DataFrame, skip_first: int) -> "pd.Series[float]":
 
 
 def _largest(functions: pd.DataFrame, peaks: "pd.Series[float]") -> Finding:
-    rank = int(peaks.index[peaks.argmax()])
+    rank = int(peaks.index[int(peaks.argmax())])
     first = functions[(functions["rank"] == rank).to_numpy()].iloc[0]
     peak, own = float(peaks.max()), int(first["self_bytes"])
     return Finding(
@@ -130,7 +130,7 @@ def _growing(growth: "pd.Series[float]", config: Config) -> Iterator[Finding]:
             metric="host_memory_peak.growth_bytes",
             value=float(growth.max()),
             unit="bytes",
-            evidence={"rank": int(growth.index[growth.argmax()])},
+            evidence={"rank": int(growth.index[int(growth.argmax())])},
             advice="Look for lists that keep tensors or graphs, such as losses that are summed up "
             "without detach().",
         )
