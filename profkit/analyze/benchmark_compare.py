@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -90,18 +91,18 @@ def _cells(benchmarks: pd.DataFrame) -> pd.DataFrame:
         }
     ).reset_index()
     repeats = kept.groupby(key, observed=True)["call_ns"].median()
-    cells["by_repeat"] = [
-        dict(repeats.loc[(run, part)].items())
-        for run, part in zip(cells["run"], cells["part"], strict=True)
-    ]
     text = {name: cells[name].astype(object) for name in ("run", "part")}
-    return cells.assign(**text)
+    by_repeat = [
+        dict(repeats.loc[each].items()) for each in zip(cells["run"], cells["part"], strict=True)
+    ]
+    return cells.assign(**text, by_repeat=pd.Series(by_repeat, dtype=object))
 
 
 def _ratios(cells: pd.DataFrame, reference: str, confidence: float) -> dict[tuple[str, str], Ratio]:
     """Return each part's time over that of the reference, repeat by repeat."""
-    by_cell: Mapping[tuple[str, str], dict[int, float]] = {
-        (row.run, row.part): row.by_repeat for row in cells.itertuples()
+    columns = (cells[name] for name in ("run", "part", "by_repeat"))
+    by_cell: dict[tuple[str, str], dict[int, float]] = {
+        (run, part): by_repeat for run, part, by_repeat in zip(*columns, strict=True)
     }
     pairs = {
         (run, part): compared(mine, by_cell[reference, part], confidence=confidence)
@@ -155,6 +156,7 @@ def _findings(
 
 def _varying(cells: pd.DataFrame, most: float) -> Iterator[Abstention]:
     spread = (cells["high_quartile_ns"] - cells["low_quartile_ns"]) / cells["median_ns"]
+    row: Any
     for row in cells[spread > most].itertuples():
         low, high = duration(row.low_quartile_ns), duration(row.high_quartile_ns)
         yield Abstention(

@@ -133,7 +133,9 @@ def _counted(steps: pd.DataFrame, skip_first: int) -> pd.DataFrame:
 def _meters(samples: pd.DataFrame) -> Iterator[tuple[tuple[int, int, str], _Meter]]:
     """Yield the counter of each rank, repeat and device that was seen to count."""
     counted = samples[(samples["metric"] == COUNTER).to_numpy()].sort_values("time_ns")
-    for (rank, repeat, device), rows in counted.groupby(_DEVICE, observed=True):
+    key: Any
+    for key, rows in counted.groupby(_DEVICE, observed=True):
+        rank, repeat, device = key
         joules = rows["value"].to_numpy()
         times_ns = rows["time_ns"].to_numpy(np.int64)
         # A counter begins anew when the driver is loaded.
@@ -249,7 +251,7 @@ def _metrics(known: pd.DataFrame) -> dict[str, Metric]:
                 unit="j",
                 title=title,
                 better="lower",
-                by_repeat={int(repeat): float(value) for repeat, value in values.items()},
+                by_repeat={int(at): values.loc[at] for at in values.index},
             )
     return found
 
@@ -279,8 +281,9 @@ def _unknown(
         reason = "no step was marked while a counter was read, or none moved on"
         yield Abstention(what="energy of the steps", reason=reason)
         return
+    row: Any
     for row in by_device[by_device["energy_j"].isna()].itertuples():
-        meter = meters[int(row.rank), int(row.repeat), str(row.device)]
+        meter = meters[row.rank, row.repeat, row.device]
         needed_s = config.least_updates * meter.update_ns / _NS_PER_S
         yield Abstention(
             what=f"energy of the steps of rank {row.rank}, repeat {row.repeat}",

@@ -93,7 +93,7 @@ def _levels(samples: ByTool) -> pd.DataFrame:
     return means.rename(_HEAP).reset_index()
 
 
-def _growth(levels: pd.DataFrame, skip_first: int) -> pd.Series:  # type: ignore[type-arg]
+def _growth(levels: pd.DataFrame, skip_first: int) -> "pd.Series[float]":
     """Return how many bytes a step the heap of each rank grows; none with too few steps."""
     kept = levels[(levels["step"] >= skip_first).to_numpy()]
     counted_steps = kept if kept["step"].nunique() >= _LEAST_STEPS else levels
@@ -102,12 +102,12 @@ def _growth(levels: pd.DataFrame, skip_first: int) -> pd.Series:  # type: ignore
         first=(_HEAP, "first"), last=(_HEAP, "last"), begin=("step", "min"), end=("step", "max")
     )
     ends = ends[grouped["step"].nunique() >= _LEAST_STEPS]
-    per_step = (ends["last"] - ends["first"]) / (ends["end"] - ends["begin"])
+    per_step: pd.Series[float] = (ends["last"] - ends["first"]) / (ends["end"] - ends["begin"])
     return per_step.groupby("rank").mean()
 
 
 def _largest(functions: pd.DataFrame, peaks: "pd.Series[float]") -> Finding:
-    rank = int(peaks.idxmax())
+    rank = int(peaks.index[int(peaks.argmax())])
     first = functions[(functions["rank"] == rank).to_numpy()].iloc[0]
     peak, own = float(peaks.max()), int(first["self_bytes"])
     return Finding(
@@ -130,7 +130,7 @@ def _growing(growth: "pd.Series[float]", config: Config) -> Iterator[Finding]:
             metric="host_memory_peak.growth_bytes",
             value=float(growth.max()),
             unit="bytes",
-            evidence={"rank": int(growth.idxmax())},
+            evidence={"rank": int(growth.index[int(growth.argmax())])},
             advice="Look for lists that keep tensors or graphs, such as losses that are summed up "
             "without detach().",
         )

@@ -48,13 +48,13 @@ def analyze(stacks: ByTool, config: Config) -> Result:
     lines = pd.concat(parts, ignore_index=True)
     functions = summed(lines, ["tool", "rank", "function"], "ns")
     by_line = summed(lines, ["tool", "rank", "line"], "ns")
-    kept = {"limit": config.max_rows}
+    most = config.max_rows
     return Result(
         findings=tuple(_findings(functions)),
         metrics=_metrics(functions),
         tables={
-            "functions": table(functions, title="Time by function", **kept),
-            "lines": table(by_line, title="Time by line", **kept),
+            "functions": table(functions, title="Time by function", limit=most),
+            "lines": table(by_line, title="Time by line", limit=most),
             "chart": table(_chart(functions), title="Functions with the most time of their own"),
         },
         charts=(
@@ -97,7 +97,7 @@ def _hottest(functions: pd.DataFrame) -> Iterator[tuple[str, str, float, int]]:
     """Yield each tool, its hottest function, the share of it and the number of ranks."""
     means = _means(functions)
     for tool, rows in functions.groupby("tool", sort=False):
-        mine = means.loc[str(tool)]
+        mine: Any = means.loc[str(tool)]
         yield str(tool), str(mine.idxmax()), float(mine.max()), rows["rank"].nunique()
 
 

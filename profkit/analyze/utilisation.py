@@ -114,7 +114,9 @@ def _sampled(samples: pd.DataFrame, tool: str, config: Config) -> Iterator[list[
     measure = samples["metric"].astype(object).map(names)
     kept = _counted(samples.assign(measure=measure)[(measure != "").to_numpy()], config.skip_first)
     means = kept.groupby(["rank", "device", "measure"], observed=True)["value"].mean()
-    for (rank, device), found in means.groupby(level=[0, 1], observed=True):
+    key: Any
+    for key, found in means.groupby(level=[0, 1], observed=True):
+        rank, device = key
         values = dict(found.droplevel([0, 1]))
         # What is sampled is warps in all time, with SMs that hold none.
         if "occupancy_percent" in values:
@@ -132,7 +134,9 @@ def _traced(
     """Yield what the kernels of each device say, as shares of the time of the steps."""
     windows, _ = step_windows(steps, kernels, config.skip_first)
     found = []
-    for (rank, repeat, device), rows in kernels.groupby([*WHERE, "device"], observed=True):
+    key: Any
+    for key, rows in kernels.groupby([*WHERE, "device"], observed=True):
+        rank, repeat, device = key
         own = windows[((windows["rank"] == rank) & (windows["repeat"] == repeat)).to_numpy()]
         spans = intervals.union(intervals.intervals(own["start_ns"], own["end_ns"]))
         if len(spans):
@@ -181,7 +185,9 @@ def _of_cpus(samples: pd.DataFrame, tool: str, config: Config) -> Iterator[list[
     """Yield how many CPUs each process and host kept busy, and its memory at most."""
     kept = _counted(samples, config.skip_first)
     on_host = kept[kept["device"].isin(["process", "host"]).to_numpy()]
-    for (rank, device), rows in on_host.groupby(["rank", "device"], observed=True):
+    key: Any
+    for key, rows in on_host.groupby(["rank", "device"], observed=True):
+        rank, device = key
         count = _values(rows, "cpu_count")
         cpus = _rate(rows, "cpu_s")
         # A machine's own count of all its CPUs' time does not drift from what they worked.

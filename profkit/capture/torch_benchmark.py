@@ -68,7 +68,7 @@ class Capture(Session):
         """Return all measurements of all `parts`."""
         import torch
 
-        is_cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
+        is_cuda = torch.cuda.is_available() and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         clock = _Clock(torch.cuda.synchronize if is_cuda else lambda: None)
         return {
             "schema_version": 1,

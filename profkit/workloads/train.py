@@ -11,16 +11,13 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 import profkit
 from profkit import marks
 from profkit.errors import ProfkitError
+from profkit.workloads._parts import Training
 from profkit.workloads.base import Program
 from profkit.workloads.zero import Zero
 from profkit.workloads.zero.base import Rule
 
 if TYPE_CHECKING:
-    import torch
-
-    from profkit.workloads.models.base import ModelFamily
     from profkit.workloads.runtime.process import Process
-    from profkit.workloads.zero.base import Engine
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,37 +79,13 @@ def train(process: "Process") -> list[float]:
             engine.step()
         # Reading the value here would wait for the device in every step.
         losses.append(loss.detach())
-    marks.offer_parts(lambda: parts(engine, family, process))
+
+    def parts() -> dict[str, marks.Part]:
+        batch = process.moved(next(process.batches(family, workers=0)))
+        return Training(engine, family, batch, request.grad_accumulation).parts()
+
+    marks.offer_parts(parts)
     return [float(each) for each in losses]
-
-
-def parts(engine: "Engine", family: "ModelFamily", process: "Process") -> dict[str, marks.Part]:
-    """Return the parts of a step on one batch; a step here is of one micro-batch."""
-    inputs, targets = process.moved(next(process.batches(family, workers=0)))
-    losses: list[torch.Tensor] = []
-
-    def forward() -> None:
-        losses[:] = [family.loss(engine.forward(inputs), targets)]
-
-    def backward() -> None:
-        with engine.micro_batch(last=True):
-            engine.backward(losses.pop())
-
-    def forward_and_backward() -> None:
-        forward()
-        backward()
-
-    def step() -> None:
-        forward_and_backward()
-        engine.step()
-
-    # Gradients that nobody uses would add up, which costs more than to write them.
-    return {
-        "forward": marks.Part(prepare=losses.clear, run=forward),
-        "backward": marks.Part(prepare=lambda: (engine.step(), forward()), run=backward),
-        "optimizer": marks.Part(prepare=forward_and_backward, run=engine.step),
-        "step": marks.Part(prepare=losses.clear, run=step),
-    }
 
 
 def main(argv: Sequence[str]) -> None:

@@ -1,0 +1,222 @@
+"""One step on one clock: its phases, kernels, samples and memory, by each tool that saw it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic import NonNegativeInt, PositiveInt
+
+from profkit.analyze.base import ByTool, ByToolIfAny, analysis
+from profkit.result import Abstention, Chart, Finding, Result, Severity, table
+from profkit.settings import Settings
+from profkit.wording import duration
+
+_COLUMNS = ["tool", "source", "name", "start_ns", "end_ns", "value", "unit"]
+_PHASES = ("data", "forward", "backward", "optimizer")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/step_view.yaml``."""
+
+    rank: NonNegativeInt = 0
+    """Rank whose step is shown."""
+
+    repeat: NonNegativeInt = 0
+    """Repeat of the captures."""
+
+    step: int = -1
+    """Step that is shown; -1 takes the last one that most tools have seen."""
+
+    max_rows: PositiveInt = 500
+    """Rows kept, those that last longest."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Window:
+    """The step as one tool saw it."""
+
+    start_ns: int
+    end_ns: int
+
+
+@analysis(title="One step")
+def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
+    steps: ByTool,
+    annotations: ByToolIfAny,
+    kernels: ByToolIfAny,
+    samples: ByToolIfAny,
+    memory_events: ByToolIfAny,
+    config: Config,
+) -> Result:
+    """Put everything that is known of one step of one rank on one clock that begins with it.
+
+    What one tool recorded was there together. Tools capture one after the other, so that the same
+    step of another tool is another execution of it, which its slowdown has stretched: compare its
+    time first. Kernels that run at the end of the step may have been launched in it or before.
+    """
+    windows = _windows(steps, config)
+    if not windows:
+        return Result.abstain("one step", "no step of this rank, repeat and number was marked")
+    sources: tuple[tuple[str, ByToolIfAny], ...] = (
+        ("phase", annotations),
+        ("kernel", kernels),
+        ("sample", samples),
+        ("memory", memory_events),
+    )
+    rows: list[list[Any]] = []
+    for tool, window in windows.items():
+        rows += [[tool, "step", "step", 0, window.end_ns - window.start_ns, np.nan, ""]]
+        for source, tables in sources:
+            rows += _READ[source](_of(tables, tool, config), tool, window)
+    timeline = pd.DataFrame(rows, columns=_COLUMNS)
+    timeline["time_ns"] = timeline["end_ns"] - timeline["start_ns"]
+    longest = timeline.sort_values("time_ns", ascending=False, kind="stable").head(config.max_rows)
+    shown = longest.sort_values(["tool", "start_ns"], kind="stable", ignore_index=True)
+    phases = timeline[timeline["source"].isin(["phase", "step"])]
+    return Result(
+        findings=tuple(_findings(windows)),
+        tables={
+            "timeline": table(
+                shown,
+                title="What was there in the step, in ns since it began",
+                note=f"{len(shown)} of {len(timeline)} rows, those that last longest.",
+            ),
+            "phases": table(
+                phases.groupby(["tool", "name"], sort=False)["time_ns"].sum().reset_index(),
+                title="Phases of the step, by each tool",
+            ),
+        },
+        charts=(
+            Chart(
+                kind="bar",
+                title="Phases of the step, by each tool",
+                table="phases",
+                x="tool",
+                y=("time_ns",),
+                color="name",
+            ),
+        ),
+        abstentions=tuple(_missing(timeline)),
+    )
+
+
+def _windows(steps: ByTool, config: Config) -> dict[str, _Window]:
+    """Return the step as each tool saw it."""
+    mine = {tool: _of(steps, tool, config) for tool in steps}
+    seen = [set(rows["step"]) for rows in mine.values()]
+    counts = {step: sum(step in each for each in seen) for step in set().union(*seen)}
+    if not counts:
+        return {}
+    chosen = config.step if config.step >= 0 else max(counts, key=lambda step: (counts[step], step))
+    found = {tool: rows[(rows["step"] == chosen).to_numpy()] for tool, rows in mine.items()}
+    return {
+        tool: _Window(start_ns=int(rows["start_ns"].iloc[0]), end_ns=int(rows["end_ns"].iloc[0]))
+        for tool, rows in found.items()
+        if len(rows)
+    }
+
+
+def _of(tables: ByToolIfAny, tool: str, config: Config) -> pd.DataFrame:
+    """Return the rows of one tool, and of the rank and repeat that are shown."""
+    rows = (tables or {}).get(tool)
+    if rows is None or rows.empty:
+        return pd.DataFrame(columns=["step"])
+    return rows[((rows["rank"] == config.rank) & (rows["repeat"] == config.repeat)).to_numpy()]
+
+
+def _inside(rows: pd.DataFrame, window: _Window) -> pd.DataFrame:
+    """Return what overlaps the step, cut to it and counted from its beginning."""
+    if rows.empty:
+        return rows
+    kept = rows[
+        ((rows["start_ns"] < window.end_ns) & (rows["end_ns"] > window.start_ns)).to_numpy()
+    ]
+    cut = kept[["start_ns", "end_ns"]].clip(window.start_ns, window.end_ns) - window.start_ns
+    return kept.assign(start_ns=cut["start_ns"], end_ns=cut["end_ns"])
+
+
+def _phases(rows: pd.DataFrame, tool: str, window: _Window) -> Iterator[list[Any]]:
+    kept = _inside(rows, window)
+    if kept.empty:
+        return
+    # On the device where the tool says so: the host runs ahead of it.
+    named = kept[kept["name"].isin(_PHASES).to_numpy()]
+    on_device = named[(named["kind"] == "device").to_numpy()]
+    for row in _rows(on_device if len(on_device) else named):
+        yield [tool, "phase", str(row.name), row.start_ns, row.end_ns, np.nan, ""]
+
+
+def _kernels(rows: pd.DataFrame, tool: str, window: _Window) -> Iterator[list[Any]]:
+    for row in _rows(_inside(rows, window)):
+        yield [tool, "kernel", str(row.name), row.start_ns, row.end_ns, float(row.stream), "stream"]
+
+
+def _samples(rows: pd.DataFrame, tool: str, window: _Window) -> Iterator[list[Any]]:
+    """Yield levels as they were read, and how fast counters went up until then."""
+    if rows.empty:
+        return
+    for (device, metric), series in rows.groupby(["device", "metric"], observed=True):
+        times = series["time_ns"].to_numpy(np.int64)
+        order = np.argsort(times, kind="stable")
+        times, values = times[order], series["value"].to_numpy()[order]
+        unit = str(series["unit"].iloc[0])
+        if str(series["kind"].iloc[0]) == "counter":
+            values = np.r_[np.nan, np.diff(values) / (np.diff(times) / 1e9)]
+            unit = f"{unit}_per_s"
+        inside = (times >= window.start_ns) & (times < window.end_ns) & ~np.isnan(values)
+        for at, value in zip(times[inside] - window.start_ns, values[inside], strict=True):
+            yield [tool, "sample", f"{device} {metric}", int(at), int(at), float(value), unit]
+
+
+def _memory(rows: pd.DataFrame, tool: str, window: _Window) -> Iterator[list[Any]]:
+    """Yield when most was allocated on each device."""
+    if rows.empty:
+        return
+    times = rows["time_ns"]
+    kept = rows[((times >= window.start_ns) & (times < window.end_ns)).to_numpy()]
+    for device, own in kept.groupby("device", observed=True):
+        most = own.iloc[int(own["allocated_bytes"].argmax())]
+        at = int(most["time_ns"]) - window.start_ns
+        peak = float(most["allocated_bytes"])
+        if peak >= 0:
+            yield [tool, "memory", f"{device} most allocated", at, at, peak, "bytes"]
+
+
+def _rows(frame: pd.DataFrame) -> Iterator[Any]:
+    """Yield rows with their columns as attributes."""
+    yield from frame.itertuples(index=False)
+
+
+_READ = {"phase": _phases, "kernel": _kernels, "sample": _samples, "memory": _memory}
+
+
+def _findings(windows: Mapping[str, _Window]) -> Iterator[Finding]:
+    times = {tool: each.end_ns - each.start_ns for tool, each in windows.items()}
+    fastest, slowest = min(times, key=times.__getitem__), max(times, key=times.__getitem__)
+    if len(times) > 1 and times[fastest] > 0:
+        ratio = times[slowest] / times[fastest]
+        yield Finding(
+            severity=Severity.INFO,
+            message=f"The step took {duration(times[fastest])} with {fastest} and "
+            f"{duration(times[slowest])} with {slowest}: what they saw is {ratio:.2f} times apart.",
+            metric="step_view.apart_ratio",
+            value=ratio,
+            unit="ratio",
+            evidence={"fastest": fastest, "slowest": slowest},
+        )
+
+
+def _missing(timeline: pd.DataFrame) -> Iterator[Abstention]:
+    adding = {
+        "phase": "+tool=system or torch_profiler",
+        "kernel": "+tool=torch_profiler, on a machine with a GPU",
+        "sample": "+tool=system, with a shorter period_s if steps are short",
+        "memory": "+tool=torch_profiler",
+    }
+    for source, advice in adding.items():
+        if source not in set(timeline["source"]):
+            reason = f"no tool that ran recorded any in this step: {advice}"
+            yield Abstention(what=f"{source} rows of the step", reason=reason)

@@ -1,0 +1,97 @@
+"""One step by all tools, on a clock that begins with it."""
+
+import pytest
+
+from profkit import schema
+from profkit.analyze.step_view import Config, analyze
+
+WHERE = {"rank": 0, "repeat": 0}
+BEGIN = 1_795_000_000_000_000_001
+
+
+def frame(table, *rows):
+    return schema.frame(table, [{**WHERE, **row} for row in rows])
+
+
+def span(start, end, **more):
+    return {"start_ns": BEGIN + start, "end_ns": BEGIN + end, **more}
+
+
+def run(**given):
+    tables = dict.fromkeys(("annotations", "kernels", "samples", "memory_events")) | given
+    return analyze.run(**tables, config=Config())
+
+
+def rows(result, name):
+    made = result.tables[name]
+    return [dict(zip(made.columns, row, strict=True)) for row in made.rows]
+
+
+STEPS = {
+    "system": frame("steps", span(0, 50, step=3), span(100, 200, step=4), span(200, 300, step=5)),
+    "torch_profiler": frame("steps", span(7000, 7150, step=4)),
+}
+
+
+def test_each_tool_is_on_the_clock_of_its_own_step():
+    sampled = [
+        {"time_ns": BEGIN + at, "device": "gpu0", "metric": metric, "kind": kind}
+        | {"value": value, "unit": unit}
+        for at, metric, kind, value, unit in [
+            (50, "energy_j", "counter", 10.0, "j"),
+            (150, "energy_j", "counter", 30.0, "j"),
+            (150, "power_w", "level", 300.0, "w"),
+            (250, "power_w", "level", 400.0, "w"),
+        ]
+    ]
+    result = run(
+        steps=STEPS,
+        annotations={
+            "system": frame(
+                "annotations",
+                span(110, 140, name="forward", kind="host"),
+                span(140, 190, name="other", kind="host"),
+            ),
+            "torch_profiler": frame(
+                "annotations",
+                span(7000, 7010, name="forward", kind="host"),
+                span(7020, 7090, name="forward", kind="device"),
+            ),
+        },
+        kernels={
+            "torch_profiler": frame(
+                "kernels",
+                span(7140, 7190, name="gemm", kind="compute", stream=7),
+                span(7150, 7190, name="later", kind="compute", stream=7),
+            )
+        },
+        samples={"system": frame("samples", *sampled)},
+        memory_events={
+            "torch_profiler": frame(
+                "memory_events",
+                {"time_ns": BEGIN + 7030, "device": "cuda:0", "allocated_bytes": 5},
+                {"time_ns": BEGIN + 7040, "device": "cuda:0", "allocated_bytes": 9},
+                {"time_ns": BEGIN + 7050, "device": "cuda:0", "allocated_bytes": 6},
+            )
+        },
+    )
+    found = {tuple(list(row.values())[:5]): row["value"] for row in rows(result, "timeline")}
+    assert found == {
+        ("system", "step", "step", 0, 100): None,
+        ("system", "phase", "forward", 10, 40): None,
+        ("system", "sample", "gpu0 energy_j", 50, 50): pytest.approx(20 / 100e-9),
+        ("system", "sample", "gpu0 power_w", 50, 50): 300,
+        ("torch_profiler", "step", "step", 0, 150): None,
+        ("torch_profiler", "phase", "forward", 20, 90): None,
+        ("torch_profiler", "kernel", "gemm", 140, 150): 7,
+        ("torch_profiler", "memory", "cuda:0 most allocated", 40, 40): 9,
+    }
+    (finding,) = result.findings
+    assert finding.value == pytest.approx(1.5)
+    assert result.abstentions == ()
+
+
+def test_what_no_tool_recorded_is_said():
+    assert [each.what for each in run(steps=STEPS).abstentions] == [
+        f"{source} rows of the step" for source in ("phase", "kernel", "sample", "memory")
+    ]

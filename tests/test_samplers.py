@@ -1,0 +1,131 @@
+"""All samplers and timers in one real run on two ranks, through the whole pipeline."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from profkit import plan as plans
+from profkit import result, schema
+from tests.stages import report_of
+
+ROOT = Path(__file__).parent.parent
+TOOLS = ("py_spy", "pyinstrument", "system", "torch_benchmark", "host_memory")
+ANALYSES = (
+    *("observer_tax", "python_hotspots", "utilisation", "energy", "host_memory_peak"),
+    "benchmark_compare",
+)
+OVERRIDES = (
+    *("world_size=2", "model.layers=1", "steps=8", "warmup_steps=2", "repeats=1"),
+    f"tool=[{','.join(TOOLS)}]",
+    f"analysis=[{','.join(ANALYSES)}]",
+    *("tools.system.period_s=0.02", "tools.torch_benchmark.measurements=2"),
+    "tools.torch_benchmark.calls=1",
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Capture by the workflow, and do the rest in this process; return the folder of the run."""
+    folder = tmp_path_factory.mktemp("samplers")
+    for name in ("profkit", "conf", "workflow", "envs"):
+        skipped = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, folder / name, ignore=skipped)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        (one,) = plans.load(OVERRIDES).runs
+        captures = f"results/runs/{one.name}/capture"
+        wanted = [f"{captures}/{tool}/rep0/capture.json" for tool in one.tools]
+        config = ["--config", f"overrides={' '.join(OVERRIDES)}"]
+        command = [sys.executable, "-m", "snakemake", "--cores", "2", *wanted, *config]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+        report_of(*OVERRIDES)
+    return folder / "results/runs" / one.name
+
+
+def table(run, tool, name):
+    return pd.read_parquet(run / "tables" / tool / f"{name}.parquet")
+
+
+def analysed(run, name):
+    path = run / "analyze" / f"{name}.json"
+    across = run.parents[1] / "selection" / "analyze" / f"{name}.json"
+    return result.read(path if path.is_file() else across).result
+
+
+def rows(made, name):
+    return [
+        dict(zip(made.tables[name].columns, row, strict=True)) for row in made.tables[name].rows
+    ]
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_each_tool_really_ran_on_both_ranks(run, tool):
+    record = json.loads((run / f"capture/{tool}/rep0/capture.json").read_text())
+    assert record["status"] == "ok", record
+    steps = table(run, tool, "steps")
+    assert steps.groupby("rank").size().to_dict() == {0: 8, 1: 8}
+    for path in (run / "tables" / tool).glob("*.parquet"):
+        made = pd.read_parquet(path)
+        assert list(made.columns) == schema.TABLES[path.stem].names
+        assert set(made["rank"]) == {0, 1}, path
+
+
+def test_what_each_tool_costs_is_in_the_observer_tax(run):
+    found = rows(analysed(run, "observer_tax"), "by_tool")
+    assert {row["tool"] for row in found} == set(TOOLS)
+    assert all(row["slowdown_ratio"] > 0 and row["ranks"] == 2 for row in found)
+
+
+def test_samples_lie_on_the_clock_of_the_steps(run):
+    samples, steps = table(run, "system", "samples"), table(run, "system", "steps")
+    inside = samples[samples["step"] >= 0].merge(steps, on=["rank", "step"])
+    assert len(inside)
+    assert (inside["time_ns"] >= inside["start_ns"]).all()
+    assert (inside["time_ns"] < inside["end_ns"]).all()
+    phases = table(run, "system", "annotations")
+    assert phases.groupby(["rank", "name"], observed=True).size().to_dict() == {
+        (rank, name): 8 for rank in (0, 1) for name in ("backward", "data", "forward", "optimizer")
+    }
+    within = phases.merge(steps, on=["rank", "step"])
+    assert (within["start_ns_x"] >= within["start_ns_y"]).all()
+    assert (within["end_ns_x"] <= within["end_ns_y"]).all()
+
+
+def test_both_samplers_saw_the_training_on_both_ranks(run):
+    for tool in ("py_spy", "pyinstrument"):
+        stacks = table(run, tool, "stacks")
+        training = stacks["stack"].astype(str).str.contains(r"train \(\S*train\.py:\d+\)")
+        assert set(stacks[training]["rank"]) == {0, 1}
+    found = rows(analysed(run, "python_hotspots"), "functions")
+    seen = {(row["tool"], row["rank"]) for row in found}
+    assert seen == {(tool, rank) for tool in ("py_spy", "pyinstrument") for rank in (0, 1)}
+
+
+def test_the_cpus_are_used_and_the_gpus_energy_is_not_known(run):
+    used = analysed(run, "utilisation")
+    assert used.metrics["process_cpus"].value > 0
+    assert 0 < used.metrics["host_cpu_percent"].value <= 100
+    energy = analysed(run, "energy")
+    assert energy.findings == ()
+    assert energy.abstentions
+
+
+def test_the_parts_of_a_step_are_shorter_than_the_step_and_the_peak_is_told(run):
+    cells = rows(analysed(run, "benchmark_compare"), "cells")
+    medians = {row["part"]: row["median_ns"] for row in cells}
+    assert set(medians) == {"forward", "backward", "optimizer", "step"}
+    assert 0 < medians["optimizer"] < medians["step"]
+    peak = analysed(run, "host_memory_peak").metrics["peak_bytes"].value
+    assert 20 << 20 < peak < 4 << 30
+
+
+def test_the_report_shows_them_all(run):
+    page = (run.parents[1] / "report.html").read_text()
+    for title in ("Python hotspots", "Utilisation", "Energy", "Host memory", "Parts of a step"):
+        assert title in page
