@@ -86,7 +86,6 @@ def test_a_converter_reruns_its_conversion_and_what_reads_its_tables(tree, edit)
     assert tree.jobs() == sorted({"convert_torch_profiler", DRAWN, "report"} | readers)
 
 
-
 def test_what_draws_timelines_draws_them_again(tree, edit):
     edit("profkit/trace_events.py", '"""', '_EXTRA = 1\n"""')
     assert tree.jobs() == ["report", DRAWN]
