@@ -140,7 +140,9 @@ class Capture(Wrapper):
         with nvml.opened() as library:
             if not (library and nvml.devices(library)):
                 what = "no NVIDIA GPU is there, whose counters it could read"
-                yield Trouble(kind="missing", what=what, advice="run it on a machine that has one")
+                yield Trouble(
+                    kind="incompatible", what=what, advice="run it on a machine that has one"
+                )
         yield from permissions.gpu_counters()
         lock = Path(tempfile.gettempdir()) / _LOCK
         if lock.exists() and not os.access(lock, os.W_OK):
