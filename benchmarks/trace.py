@@ -125,7 +125,7 @@ def _against_peers(source: Path, replicas: int) -> None:
     programs: dict[str, Callable[[], Measured]] = {
         "json.loads": lambda: _python(_JSON, path),
         "profkit: read": lambda: _python(_READ, path),
-        "profkit: convert": lambda: _watched(lambda: _convert(_imported(path), 1)),
+        "profkit: convert": lambda: _watched(lambda: _convert(_imported(path), _CORES)),
         "profkit: all analyses": lambda: _one_process(_imported(path)),
         "profkit: the workflow": lambda: _watched(lambda: _to_analyses(_imported(path), _job)),
         "HTA: load": lambda: _python(_HTA_LOAD, path),
@@ -180,7 +180,7 @@ def _one_process(run: str) -> Measured:
 def _to_analyses(run: str, call: Callable[[Sequence[str]], None]) -> None:
     """Convert and analyse by calls of `profkit`; as many at once as there are cores, if jobs."""
     dag = dags.load([f"imports=[{run}]"])
-    _convert(run, 1, call)
+    _convert(run, _CORES, call)
     done: set[str] = set()
     names = list(dag.plan.run(run).analyses)
     while left := [name for name in names if name not in done]:
