@@ -95,7 +95,12 @@ def _cells(benchmarks: pd.DataFrame) -> pd.DataFrame:
     by_repeat = [
         dict(repeats.loc[each].items()) for each in zip(cells["run"], cells["part"], strict=True)
     ]
-    return cells.assign(**text, by_repeat=pd.Series(by_repeat, dtype=object))
+    made = cells.assign(**text, by_repeat=pd.Series(by_repeat, dtype=object))
+    # In the order in which runs were selected and parts measured.
+    order = {name: list(benchmarks[name].astype(object).unique()).index for name in ("run", "part")}
+    return made.sort_values(
+        ["run", "part"], key=lambda column: column.map(order[str(column.name)]), ignore_index=True
+    )
 
 
 def _ratios(cells: pd.DataFrame, reference: str, confidence: float) -> dict[tuple[str, str], Ratio]:

@@ -61,6 +61,7 @@ def test_the_table_is_that_of_torchs_own_compare():
             ]
         )
     )
+    assert [row["part"] for row in ours] == ["forward", "backward"]
     for row in ours:
         (line,) = [line for line in theirs.splitlines() if row["part"] in line]
         printed = [float(each) for each in re.findall(r"\d+\.\d+", line)]
