@@ -146,7 +146,7 @@ class Dag:
         """Return the pattern of the capture.json of each repeat of `tool`."""
         return [
             f"results/runs/{{run}}/capture/{tool}/rep{repeat}/capture.json"
-            for repeat in range(self.plan.repeats)
+            for repeat in range(self.plan.tools[tool].repeats)
         ]
 
     def imported_files(self, tool: str) -> PlanFunction:

@@ -60,7 +60,7 @@ class Freshness:
             tool = rest[0]
             if stage != "capture":
                 return self.tables(run, tool)
-            names = [f"rep{repeat}" for repeat in range(self.dag.plan.repeats)]
+            names = [f"rep{repeat}" for repeat in range(self.dag.plan.tools[tool].repeats)]
             if not rest[1:] or rest[1] in names:
                 wanted = rest[1:2] or names
                 reasons = [self.capture(run, tool, names.index(name)) for name in wanted]
@@ -105,7 +105,7 @@ class Freshness:
 
     def tables(self, run: Run, tool: str) -> list[str]:
         """Say why the conversion of `tool` would be made again."""
-        repeats = range(self.dag.plan.repeats)
+        repeats = range(self.dag.plan.tools[tool].repeats)
         upstream = [each for repeat in repeats for each in self.capture(run, tool, repeat)]
         record = Path(f"results/runs/{run.name}/tables/{tool}/convert.json")
         if not record.is_file():
@@ -193,7 +193,7 @@ class Freshness:
         found = {
             f"capture {tool} rep{repeat}": self.capture(run, tool, repeat)
             for tool in run.tools
-            for repeat in range(self.dag.plan.repeats)
+            for repeat in range(self.dag.plan.tools[tool].repeats)
         }
         found["manifest"] = self.manifest(run)
         found |= {f"convert {tool}": self.tables(run, tool) for tool in run.tools}

@@ -71,6 +71,9 @@ class ToolPlan:
     code: str
     """Fingerprint of the converter."""
 
+    repeats: int
+    """How often it captures the same run."""
+
     timeline: str = ""
     """Fingerprint of what draws a timeline of its tables; empty if they give none."""
 

@@ -19,12 +19,14 @@ from profkit.capture.launchers.base import RankLauncher
 from profkit.config import Composed, compose_all
 from profkit.convert import produced
 from profkit.errors import ConfigError
+from profkit.feeding import lacks
 from profkit.fingerprint import fingerprint
 from profkit.hardware import Hardware
 from profkit.imports import imported
 from profkit.parallel import Parallel, Ranks
-from profkit.plan import AnalysisPlan, Plan, Run, ToolPlan, source
+from profkit.plan import AnalysisPlan, Plan, Run, ToolPlan
 from profkit.report.settings import Settings as ReportSettings
+from profkit.run_names import run_name
 from profkit.settings import adapter, checked, known
 from profkit.workloads import program
 from profkit.workloads.base import Program
@@ -114,14 +116,15 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
     _check_comparisons(runs.values())
     names = {name for run in runs.values() for name in run.tools}
     wanted = {name for run in runs.values() for name in (*run.analyses, *run.comparisons)}
+    repeats = 1 if tops[0].imports else tops[0].repeats
     return Plan(
         overrides=tuple(overrides),
         runs=tuple(runs.values()),
-        repeats=1 if tops[0].imports else tops[0].repeats,
+        repeats=repeats,
         exclusive=tops[0].exclusive,
         timeout_s=tops[0].timeout_s,
         memory_limit_mb=tops[0].memory_limit_mb,
-        tools={name: _tool_plan(name) for name in sorted(names)},
+        tools={name: _tool_plan(name, repeats) for name in sorted(names)},
         analyses={
             name: _analysis_plan(name, each) for name, each in analyses().items() if name in wanted
         },
@@ -148,12 +151,13 @@ TIMELINE_CODE = ("profkit", "profkit.cli.timeline")
 """The code behind a timeline, as `profkit.fingerprint` takes it."""
 
 
-def _tool_plan(name: str) -> ToolPlan:
+def _tool_plan(name: str, repeats: int) -> ToolPlan:
     tables = produced(name)
     drawn = set(schema.TIMELINE) <= set(tables)
     return ToolPlan(
         tables=tables,
         code=fingerprint("profkit.convert", converter_module(name)),
+        repeats=repeats if tools()[name].repeated else 1,
         timeline=fingerprint(*TIMELINE_CODE) if drawn else "",
     )
 
@@ -243,7 +247,7 @@ class _Checker:
         chosen = {name: self.tool(name, each, steps, top.ranks) for name, each in top.tools.items()}
         settings = self.analyses(top.analyses, tuple(chosen))
         return Run(
-            name=_name(behaviour, workload.subject(behaviour["model"]["name"])),
+            name=run_name(behaviour, workload.subject(behaviour["model"]["name"])),
             behaviour=behaviour,
             hardware=self.section("hardware", Hardware, top.hardware),
             tools=chosen,
@@ -338,7 +342,7 @@ class _Checker:
             name: self.section(f"analyses.{name}", known("analysis", name, known_ones).config, each)
             for name, each in sections.items()
         }
-        missing = {name: lack for name in settings if (lack := _lacks(name, enabled, settings))}
+        missing = {name: lack for name in settings if (lack := lacks(name, enabled, settings))}
         for name, lack in missing.items():
             if self.explicit:
                 raise ConfigError(f"analysis {name}: {lack}")
@@ -370,60 +374,7 @@ def _is_class(plugin: object) -> TypeGuard[type[Any]]:
     return isinstance(plugin, type)
 
 
-def _lacks(name: str, enabled: tuple[str, ...], chosen: Mapping[str, Any]) -> str:
-    """Return what is missing for analysis `name` to run, or ""."""
-    analysis = analyses()[name]
-    needed = [table for table in analysis.tables_by_tool if table not in analysis.optional]
-    groups = [analysis.tables, *((table,) for table in needed)]
-    for tables in groups:
-        if tables and not source({tool: produced(tool) for tool in enabled}, tables):
-            makers = [tool for tool in tools() if set(tables) <= set(produced(tool))]
-            wanted = " and ".join(tables)
-            if not makers:
-                return f"no tool makes {wanted}"
-            return f"no enabled tool makes {wanted}; add +tool={' or +tool='.join(makers)}"
-    for other in analysis.results:
-        if other not in chosen:
-            return f"it reads the result of analysis {other!r}, which is not chosen"
-        if analyses()[other].across:
-            return f"it reads the result of analysis {other!r}, which is about all runs"
-        if lack := _lacks(other, enabled, chosen):
-            return lack
-    return _lacks_all(analysis.results_if_there, enabled, chosen)
-
-
-def _lacks_all(others: tuple[str, ...], enabled: tuple[str, ...], chosen: Mapping[str, Any]) -> str:
-    """Return what is missing for any of the analyses `others` to run, or "" if one of them can."""
-    lacks = [_lacks(other, enabled, chosen) for other in others if other in chosen]
-    if not others or not all(lacks):
-        return ""
-    return lacks[0] if lacks else f"it reads the result of {' or '.join(others)}, none is chosen"
-
-
 def _later(override: str) -> bool:
     """Say whether an override concerns only what comes after the capture."""
     key = override.lstrip("+~").partition("=")[0]
     return key in ("analysis", "repeats", "exclusive") or key.startswith(("analyses.", "report"))
-
-
-def _name(behaviour: Mapping[str, Any], subject: str) -> str:
-    """Return a readable name of a run of `subject`, unique by the content of `behaviour`."""
-    digest = hashlib.sha256(json.dumps(behaviour, sort_keys=True).encode()).hexdigest()[:8]
-    words = (
-        subject,
-        behaviour["workload"]["name"],
-        f"b{behaviour['batch']}",
-        f"w{behaviour['world_size']}",
-        *_sharding_words(behaviour["zero"]),
-        behaviour["precision"],
-        *([] if behaviour["compile"] == "none" else ["compile", behaviour["compile"]]),
-    )
-    return "-".join([*map(str, words), digest])
-
-
-def _sharding_words(zero: Mapping[str, Any]) -> list[str]:
-    """Return what tells one way of sharding from another, for example ``zero2 deepspeed``."""
-    if zero["stage"] == 0:
-        return [zero["name"]]
-    offloaded = [] if zero["offload"] == "none" else ["offload", zero["offload"]]
-    return [zero["name"], zero["backend"], *offloaded]

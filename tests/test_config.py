@@ -16,9 +16,12 @@ def values(*overrides):
     return one.values
 
 
-def test_the_default_has_the_baseline_and_torch_profiler_and_every_analysis():
+DEFAULT = ["baseline", "torch_profiler", "memory_snapshot", "memory_layers"]
+
+
+def test_the_default_has_the_tools_of_time_and_memory_and_every_analysis():
     default = values()
-    assert list(default["tools"]) == ["baseline", "torch_profiler"]
+    assert list(default["tools"]) == DEFAULT
     assert {"steps", "operators", "breakdown"} <= set(default["analyses"])
     assert (default["batch"], default["world_size"], default["repeats"]) == (2, 2, 3)
 
@@ -26,10 +29,10 @@ def test_the_default_has_the_baseline_and_torch_profiler_and_every_analysis():
 @pytest.mark.parametrize(
     ("overrides", "tools"),
     [
-        (["+tool=py_spy"], ["baseline", "torch_profiler", "py_spy"]),
+        (["+tool=py_spy"], [*DEFAULT, "py_spy"]),
         (["tool=[py_spy]"], ["baseline", "py_spy"]),
         (["tool=py_spy"], ["baseline", "py_spy"]),
-        (["~tools.torch_profiler"], ["baseline"]),
+        (["~tools.memory_layers"], DEFAULT[:-1]),
         (["toolset=sampling"], ["baseline", "py_spy"]),
         (["+toolset=minimal"], ["baseline"]),
     ],

@@ -37,8 +37,8 @@ def dag_of(*runs):
         exclusive=True,
         timeout_s=9,
         tools={
-            "baseline": ToolPlan(tables=("steps",), code="a"),
-            "torch_profiler": ToolPlan(tables=("steps", "cpu_ops", "devices"), code="b"),
+            "baseline": ToolPlan(tables=("steps",), code="a", repeats=2),
+            "torch_profiler": ToolPlan(tables=("steps", "cpu_ops", "devices"), code="b", repeats=2),
         },
         analyses={
             "breakdown": AnalysisPlan(

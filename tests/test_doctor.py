@@ -48,7 +48,7 @@ def test_every_tool_is_in_the_table_with_what_it_is(capsys):
     said = capsys.readouterr().out
     assert [name for name in tools() if f" {name} " not in said] == []
     assert "No profiler: step times" in said
-    assert "The tools baseline, torch_profiler can be used." in said
+    assert "The tools baseline, memory_layers, memory_snapshot, torch_profiler can be used." in said
 
 
 def test_the_same_as_json(capsys):
@@ -56,7 +56,7 @@ def test_the_same_as_json(capsys):
     report = json.loads(capsys.readouterr().out)
     assert (report["usable"], report["machine"]["cpu_count"] > 0) == (True, True)
     selected = {each["name"] for each in report["tools"] if each["is_selected"]}
-    assert selected == {"baseline", "torch_profiler", "py_spy"}
+    assert selected == {"baseline", "torch_profiler", "memory_snapshot", "memory_layers", "py_spy"}
     assert all(each["version"] for each in report["tools"] if each["is_selected"])
 
 

@@ -93,6 +93,9 @@ class Tool(Settings):
     markers: ClassVar[bool] = True
     """Whether steps and phases are marked with record_function and NVTX ranges."""
 
+    repeated: ClassVar[bool] = True
+    """Whether its captures are repeated as often as asked; what only counts is taken once."""
+
     holding_environment: ClassVar[tuple[str, ...]] = ()
     """Glob patterns of its files that hold the environment of the run, secrets included."""
 

@@ -30,6 +30,7 @@ class Capture(Session):
     """
 
     outputs: ClassVar = (f"*{_SUFFIX}",)
+    repeated: ClassVar = False
 
     start_up: bool = True
     """Record from the beginning, with the model, instead of from `first_step`."""

@@ -57,6 +57,7 @@ class Capture(Wrapper):
     binary: ClassVar = "ncu"
     installing: ClassVar = "install Nsight Compute (with the CUDA toolkit), or add it to PATH"
     outputs: ClassVar = ("*.ncu-rep",)
+    repeated: ClassVar = False
 
     ranks: Ranks = (0,)
     """Ranks that are measured; the others wait for them in every collective, so one is enough."""

@@ -1,7 +1,7 @@
 # One rule for each tool and repeat, so that the priority puts all first repeats before all second
 # ones: what drifts over time then spreads over the runs instead of telling them apart.
 for tool in dag.captured_tools:
-    for repeat in range(dag.plan.repeats):
+    for repeat in range(dag.plan.tools[tool].repeats):
 
         rule:
             name:

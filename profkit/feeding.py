@@ -1,0 +1,39 @@
+"""What an analysis needs of the tools and the other analyses that are chosen."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from profkit.analyze import analyses
+from profkit.capture import tools
+from profkit.convert import produced
+from profkit.plan import source
+
+
+def lacks(name: str, enabled: tuple[str, ...], chosen: Mapping[str, Any]) -> str:
+    """Return what is missing for analysis `name` to run, or ""."""
+    analysis = analyses()[name]
+    needed = [table for table in analysis.tables_by_tool if table not in analysis.optional]
+    groups = [analysis.tables, *((table,) for table in needed)]
+    for tables in groups:
+        if tables and not source({tool: produced(tool) for tool in enabled}, tables):
+            makers = [tool for tool in tools() if set(tables) <= set(produced(tool))]
+            wanted = " and ".join(tables)
+            if not makers:
+                return f"no tool makes {wanted}"
+            return f"no enabled tool makes {wanted}; add +tool={' or +tool='.join(makers)}"
+    for other in analysis.results:
+        if other not in chosen:
+            return f"it reads the result of analysis {other!r}, which is not chosen"
+        if analyses()[other].across:
+            return f"it reads the result of analysis {other!r}, which is about all runs"
+        if lack := lacks(other, enabled, chosen):
+            return lack
+    return _lacks_all(analysis.results_if_there, enabled, chosen)
+
+
+def _lacks_all(others: tuple[str, ...], enabled: tuple[str, ...], chosen: Mapping[str, Any]) -> str:
+    """Return what is missing for any of the analyses `others` to run, or "" if one of them can."""
+    reasons = [lacks(other, enabled, chosen) for other in others if other in chosen]
+    if not others or not all(reasons):
+        return ""
+    return reasons[0] if reasons else f"it reads the result of {' or '.join(others)}, none is chosen"
