@@ -36,4 +36,5 @@ def _lacks_all(others: tuple[str, ...], enabled: tuple[str, ...], chosen: Mappin
     reasons = [lacks(other, enabled, chosen) for other in others if other in chosen]
     if not others or not all(reasons):
         return ""
-    return reasons[0] if reasons else f"it reads the result of {' or '.join(others)}, none is chosen"
+    none = f"it reads the result of {' or '.join(others)}, none is chosen"
+    return reasons[0] if reasons else none
