@@ -231,16 +231,17 @@ def test_kernels_cannot_be_named_where_ranges_are_measured():
     assert Capture(replay_mode="range", kernel="x").check(8) == reason
 
 
-def test_cuda_is_profiled_around_the_chosen_steps_and_nothing_else(monkeypatch):
+def test_cuda_is_profiled_around_the_chosen_steps_and_nothing_else(monkeypatch, tmp_path):
     calls = []
     monkeypatch.setattr(_profiled_steps, "_switch", lambda *, on: calls.append((steps.index, on)))
-    steps = Capture(steps=(2, 3)).recorder()
-    assert isinstance(steps, ProfiledSteps)
-    steps.begin()
-    for _ in range(6):
-        steps.step()
+    with Capture(steps=(2, 3)).within(tmp_path, Rank()) as steps:
+        assert isinstance(steps, ProfiledSteps)
+        steps.begin()
+        for _ in range(6):
+            steps.step()
     assert calls == [(2, True), (4, False)]
-    assert isinstance(Capture().recorder(), Bystander)
+    with Capture().within(tmp_path, Rank()) as nobody:
+        assert isinstance(nobody, Bystander)
 
 
 @pytest.fixture
