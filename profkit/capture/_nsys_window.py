@@ -15,9 +15,6 @@ from profkit.errors import ProfkitError
 CAPTURE_RANGE = "capture"
 """NVTX range that opens the window."""
 
-CAPTURE_DOMAIN = "profkit"
-"""Domain of that range."""
-
 RANK_MARK = "rank#"
 """NVTX mark with the global rank: one report may hold several processes."""
 
@@ -84,7 +81,7 @@ class Window:
 
 def by_nvtx() -> AbstractContextManager[object]:
     """Open the NVTX range that ``--capture-range=nvtx`` waits for."""
-    return nvtx_ranges.across_threads(CAPTURE_DOMAIN)(CAPTURE_RANGE)
+    return nvtx_ranges.across_threads()(CAPTURE_RANGE)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -14,7 +14,7 @@ from pydantic import NonNegativeInt, PositiveFloat
 
 from profkit.capture._profiled_steps import ProfiledSteps
 from profkit.capture.base import Bystander, Rank, Recorder, Trouble, Wrapper
-from profkit.capture.harness import nvml, permissions
+from profkit.capture.harness import module_ranges, nvml, permissions
 from profkit.errors import InputError
 from profkit.parallel import Ranks
 
@@ -108,10 +108,15 @@ class Capture(Wrapper):
     """Launches after which no more is measured; 0 is no limit."""
 
     nvtx_include: tuple[str, ...] = ()
-    """NVTX ranges in which kernels are measured; a range holds for the thread that opened it."""
+    """NVTX ranges in which kernels are measured; a range holds for the thread that opened it.
+    profkit's own, around steps and phases, are ``profkit@step#3/`` and ``profkit@forward/``."""
 
     nvtx_exclude: tuple[str, ...] = ()
     """NVTX ranges in which none is."""
+
+    module_ranges: bool = False
+    """Open an NVTX range around the forward of each nn.Module, for the filters above and for the
+    column of ranges in which a kernel was launched."""
 
     replay_mode: Literal["kernel", "application", "range", "app-range"] = "kernel"
     """What is run again to read more counters than fit at once."""
@@ -244,9 +249,10 @@ class Capture(Wrapper):
 
     @contextmanager
     def within(self, out: Path, rank: Rank) -> Iterator[Recorder]:
-        """See `Wrapper.within`: profile the chosen steps."""
+        """See `Wrapper.within`: profile the chosen steps, with ranges around modules if wanted."""
         del out, rank
-        yield ProfiledSteps(self.steps) if self.steps else Bystander()
+        with module_ranges.recorded() if self.module_ranges else nullcontext():
+            yield ProfiledSteps(self.steps) if self.steps else Bystander()
 
 
 def _read(path: Path) -> Targets:

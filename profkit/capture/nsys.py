@@ -2,8 +2,8 @@
 
 import hashlib
 import socket
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from profkit.capture import _nsys_importer, _nsys_window
 from profkit.capture._nsys_flags import Flag, Known, arguments, installed, unknown
-from profkit.capture._nsys_window import CAPTURE_DOMAIN, CAPTURE_RANGE, LONG_S, Window
+from profkit.capture._nsys_window import CAPTURE_RANGE, LONG_S, Window
 from profkit.capture.base import (
     Rank,
     Recorder,
@@ -21,7 +21,13 @@ from profkit.capture.base import (
     Wrapper,
     installed_version,
 )
-from profkit.capture.harness import compatibility, module_ranges, permissions
+from profkit.capture.harness import (
+    compatibility,
+    function_ranges,
+    module_ranges,
+    nvtx_ranges,
+    permissions,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,6 +100,10 @@ class Capture(Wrapper):
     """Ranges around operators that nsys adds itself; module-ranges are profkit's own around each
     nn.Module, which also stand in where the version of nsys has no automatic ones."""
 
+    function_ranges: Literal["none", "python", "all"] = "none"
+    """Ranges of ``nvtx.Profile`` around each function that is called in the steps recorded: none,
+    those in Python, or those in C as well. Slows every call; choose few steps."""
+
     cuda_graph_trace: Literal["node", "graph"] = "node"
     """Whether kernels in CUDA graphs are seen, or each graph as one block, which costs less."""
 
@@ -153,6 +163,9 @@ class Capture(Wrapper):
             "capture_range=nvtx needs nvtx in trace": (
                 self.capture_range == "nvtx" and "nvtx" not in self.trace
             ),
+            "function_ranges needs nvtx in trace": (
+                self.function_ranges != "none" and "nvtx" not in self.trace
+            ),
             "capture_range=cudaProfilerApi needs cuda in trace": (
                 self.capture_range == "cudaProfilerApi" and "cuda" not in self.trace
             ),
@@ -177,6 +190,11 @@ class Capture(Wrapper):
             told.append(
                 f"tools.nsys.duration_s={self.duration_s:g}: recordings of more than {LONG_S:g} s"
                 " make reports that are slow to open"
+            )
+        if self.function_ranges != "none":
+            told.append(
+                f"tools.nsys.function_ranges={self.function_ranges} slows every call: read from"
+                " this capture who calls what and how often, not how long a step takes"
             )
         return told
 
@@ -248,7 +266,7 @@ class Capture(Wrapper):
             # Else the program is killed when the recording ends.
             flags["kill"] = "none"
         if self.capture_range == "nvtx":
-            flags["nvtx-capture"] = f"{CAPTURE_RANGE}@{CAPTURE_DOMAIN}"
+            flags["nvtx-capture"] = f"{CAPTURE_RANGE}@{nvtx_ranges.DOMAIN}"
         if self.capture_range != "none":
             flags["capture-range"] = self.capture_range
             # The default ends the program with the range.
@@ -292,11 +310,28 @@ class Capture(Wrapper):
         session = partial(_nsys_window.by_session, self.binary, self.start(out, first), stop)
         # One collection ends with the first range that ends, so one rank of a host speaks for it.
         silent = self.per == "host" and rank.local_rank > 0
-        if silent or (self.mode == "profile" and self.capture_range == "none"):
-            return Window(0, 0, nullcontext, rank.rank)
-        ways = {"nvtx": _nsys_window.by_nvtx, "cudaProfilerApi": _nsys_window.by_cuda}
-        opened = session if self.mode == "launch" else ways[self.capture_range]
+        ways = {
+            "none": nullcontext,
+            "nvtx": _nsys_window.by_nvtx,
+            "cudaProfilerApi": _nsys_window.by_cuda,
+        }
+        steered = session if self.mode == "launch" else ways[self.capture_range]
+        opened = self._with_functions(nullcontext if silent else steered)
         return Window(self.first_step, self.steps, opened, rank.rank)
+
+    def _with_functions(
+        self, opened: Callable[[], AbstractContextManager[object]]
+    ) -> Callable[[], AbstractContextManager[object]]:
+        """Return what opens ranges of functions inside what `opened` opens, if they are wanted."""
+        if self.function_ranges == "none":
+            return opened
+
+        @contextmanager
+        def both() -> Iterator[None]:
+            with opened(), function_ranges.recorded(of_c=self.function_ranges == "all"):
+                yield
+
+        return both
 
     def mended(self, out: Path) -> list[str]:
         """See `Tool.mended`."""

@@ -3,18 +3,19 @@
 import re
 import shutil
 import subprocess
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from profkit import result
 from profkit.capture import _profiled_steps, base
 from profkit.capture import ncu as module
 from profkit.capture._profiled_steps import ProfiledSteps
 from profkit.capture.base import Bystander, Rank
-from profkit.capture.harness import nvml, permissions
+from profkit.capture.harness import nvml, nvtx_ranges, permissions
 from profkit.capture.ncu import Capture
 from profkit.errors import InputError
 
@@ -231,17 +232,28 @@ def test_kernels_cannot_be_named_where_ranges_are_measured():
     assert Capture(replay_mode="range", kernel="x").check(8) == reason
 
 
-def test_cuda_is_profiled_around_the_chosen_steps_and_nothing_else(monkeypatch, tmp_path):
+def test_cuda_is_profiled_around_the_chosen_steps_and_nothing_else(monkeypatch):
     calls = []
     monkeypatch.setattr(_profiled_steps, "_switch", lambda *, on: calls.append((steps.index, on)))
-    with Capture(steps=(2, 3)).within(tmp_path, Rank()) as steps:
+    with Capture(steps=(2, 3)).within(OUT, Rank()) as steps:
         assert isinstance(steps, ProfiledSteps)
         steps.begin()
         for _ in range(6):
             steps.step()
     assert calls == [(2, True), (4, False)]
-    with Capture().within(tmp_path, Rank()) as nobody:
-        assert isinstance(nobody, Bystander)
+    with Capture().within(OUT, Rank()) as nothing:
+        assert isinstance(nothing, Bystander)
+
+
+def test_modules_have_ranges_if_wanted(monkeypatch):
+    opened = []
+    monkeypatch.setattr(nvtx_ranges, "is_heard", lambda: True)
+    monkeypatch.setattr(nvtx_ranges, "spans", lambda: lambda name: nullcontext(opened.append(name)))
+    model = torch.nn.Sequential(torch.nn.ReLU())
+    for wanted in (False, True):
+        with Capture(module_ranges=wanted).within(OUT, Rank()):
+            model(torch.zeros(1))
+    assert opened == ["nn.Module: Sequential", "nn.Module: 0"]
 
 
 @pytest.fixture

@@ -151,6 +151,11 @@ def test_long_recordings_are_warned_about(everything_known):
     assert Capture(duration_s=60).warnings() == []
 
 
+def test_what_ranges_of_functions_cost_is_said(everything_known):
+    del everything_known
+    assert "slows every call" in Capture(function_ranges="python").warnings()[0]
+
+
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
@@ -164,6 +169,7 @@ def test_long_recordings_are_warned_about(everything_known):
         ({"capture_range": "nvtx", "trace": ("cuda",)}, "needs nvtx in trace"),
         ({"capture_range": "cudaProfilerApi", "trace": ("nvtx",)}, "needs cuda in trace"),
         ({"per": "host", "ranks": (0,)}, "per=host records all ranks"),
+        ({"function_ranges": "python", "trace": ("cuda",)}, "function_ranges needs nvtx"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings, reason):
@@ -359,8 +365,15 @@ def test_all_ranks_of_a_host_are_recorded_between_nvtx_ranges(capture, tmp_path_
 def test_recording_is_started_and_stopped_around_steps(capture, tmp_path_factory):
     out = tmp_path_factory.mktemp("launch")
     settings = {"trace": ["nvtx"], "mode": "launch", "first_step": 1, "steps": 2}
+    settings["function_ranges"] = "python"
     made = capture("nsys", out, settings, **SMALL, **ALONE)
     assert made.record["status"] == "ok", made.result.stderr
     assert len(made.steps()) == 4
+    assert any("slows every call" in each for each in made.record["warnings"])
     tables, _, _ = converted(made, out)
     assert counted(tables, 0) == ([1, 2], {2})
+    # Each function has its range, also with versions that drop those of the package nvtx.
+    calls = read(tables, "python_calls")
+    zeroing = calls["name"].str.contains(r"^optimizer\.py\(\d+\): zero_grad$")
+    assert calls[zeroing]["step"].tolist() == [1, 2]
+    assert calls.groupby("step").size()[[1, 2]].min() > 100

@@ -211,9 +211,9 @@ def report(tmp_path):
         content = {
             "TARGET_INFO_SESSION_START_TIME": [(BASE_NS,)],
             "NVTX_EVENTS": [
-                (start, end, kind, said, thread(pid), None, 0)
-                for start, end, said, pid, kind in (
-                    (*each, PID, 59)[:5] if len(each) == 3 else each for each in nvtx
+                (start, end, kind, said, thread(pid), None, domain)
+                for start, end, said, pid, kind, domain in (
+                    (*each, *(PID, 59, 0)[len(each) - 3 :]) for each in nvtx
                 )
             ],
             "OSRT_API": [(start, end, thread(PID), text(what)) for start, end, what in os],
@@ -337,6 +337,35 @@ def test_modules_are_paths_of_the_ranges_around_them(report, tmp_path):
     nvtx = [*STEPS, (5, 80, "nn.Module: Net"), (10, 60, "nn.Module: blocks.0")]
     found, _ = frames(report(nvtx=nvtx, calls=[LAUNCH], kernels=[KERNEL]), tmp_path)
     assert found["kernels"]["module"].tolist() == ["Net;blocks.0"]
+    assert found["annotations"]["name"].tolist() == ["step#0", "step#1"]
+
+
+OWN = (0, None, "profkit", PID, 75, 1)
+FUNCTIONS = (0, None, "nvtx.py", PID, 75, 2)
+
+
+def test_steps_in_our_own_domain_win_over_their_copies_in_the_default_one(report, tmp_path):
+    own = [(start, end, name, PID, 59, 1) for start, end, name in STEPS]
+    steering = (0, 300, "capture", PID, 60, 1)
+    found, notes = frames(report(nvtx=[OWN, steering, *STEPS, *own, FORWARD]), tmp_path)
+    assert found["steps"]["step"].tolist() == [0, 1]
+    assert not any("repeat their numbers" in each for each in notes)
+    assert "capture" not in set(found["annotations"]["name"])
+    # A phase may be called so.
+    phase = (20, 30, "capture", PID, 59, 1)
+    path = report(nvtx=[OWN, steering, *own, phase], name="rank0_dp0_tp0_pp0.y.nsys-rep")
+    assert frames(path, tmp_path)[0]["annotations"]["name"].tolist() == [
+        "step#0", "capture", "step#1",
+    ]  # fmt: skip
+
+
+def test_ranges_of_functions_are_calls_of_python(report, tmp_path):
+    calls = [(10, 50, "train.py:12(step)", PID, 59, 2), (20, 25, "len", PID, 59, 2)]
+    found, _ = frames(report(nvtx=[*STEPS, FUNCTIONS, *calls]), tmp_path)
+    python = found["python_calls"]
+    assert python["name"].tolist() == ["train.py(12): step", "<built-in len>"]
+    assert python["caller"].tolist() == [-1, 0]
+    assert set(python["kind"]) == {"function"}
     assert found["annotations"]["name"].tolist() == ["step#0", "step#1"]
 
 

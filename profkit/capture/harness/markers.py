@@ -7,5 +7,5 @@ from profkit.marks import Marker
 
 
 def markers() -> tuple[Marker, ...]:
-    """Return what opens a range for each family of profilers."""
-    return (record_function, nvtx_ranges.spans())
+    """Return what opens a range for each family of profilers; NVTX's only if somebody listens."""
+    return (record_function, nvtx_ranges.spans()) if nvtx_ranges.is_heard() else (record_function,)

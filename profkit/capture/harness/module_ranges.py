@@ -11,9 +11,6 @@ from profkit.capture.harness import nvtx_ranges
 if TYPE_CHECKING:
     from torch.nn import Module
 
-PREFIX = "nn.Module: "
-"""What names of such ranges begin with, as in PyTorch's own traces."""
-
 
 class _Open(local):
     """The modules whose forward runs on this thread, from the outside in."""
@@ -27,15 +24,18 @@ def recorded() -> Iterator[None]:
     """Open a range around each module's forward while the context is open.
 
     A module is named after the attributes that lead to it from the module around it, and the
-    outermost one after its class.
+    outermost one after its class. Does nothing if nobody listens.
     """
+    if not nvtx_ranges.is_heard():
+        yield
+        return
     from torch.nn.modules import module
 
     spans, open_, names = nvtx_ranges.spans(), _Open(), _Names()
 
     def enter(called: "Module", _: Any) -> None:
         around = open_.calls[-1][0] if open_.calls else None
-        span = spans(PREFIX + names.of(called, around))
+        span = spans(nvtx_ranges.MODULE + names.of(called, around))
         span.__enter__()
         open_.calls.append((called, span))
 

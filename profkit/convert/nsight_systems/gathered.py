@@ -20,6 +20,7 @@ from profkit.convert.kineto.columns import (
 from profkit.convert.nsight_systems.names import (
     COPY_DIRECTIONS,
     SYNCHRONISATIONS,
+    frame,
     function,
     nvtx_range,
 )
@@ -30,7 +31,10 @@ from profkit.convert.nsight_systems.store import Ints
 MODULE = "nn.Module: "
 """What the ranges of profkit around modules begin with."""
 
-_OWN_DOMAIN = "profkit"
+OWN_DOMAIN = "profkit"
+"""Domain of the ranges of profkit, but not in captures of its first versions."""
+
+_FUNCTIONS_DOMAIN = "nvtx.py"
 _CUDA = 1
 _FREED = 1
 _GRAPH_LIMIT = 1 << 31
@@ -71,8 +75,9 @@ class Rows:
         nvtx = self.report.nvtx
         rows = nvtx.ranges
         rows = rows[belongs(pid_of(nvtx.columns["globalTid"][rows]), self.rank, self.ranks)]
-        kept = [row for row in rows.tolist() if nvtx.domain(row) != _OWN_DOMAIN]
-        return np.array(kept, dtype=np.int64)
+        own = np.array([each == OWN_DOMAIN for each in nvtx.domains_of(rows)], dtype=np.bool_)
+        # Steps, phases and modules all begin and end on one thread.
+        return rows[~(own & nvtx.across_threads(rows))]
 
     def ends(self, rows: Ints) -> Ints:
         """Return the ends of NVTX ranges; what was never closed ends with the report."""
@@ -82,7 +87,10 @@ class Rows:
     def _ranges(self, into: Gathered) -> None:
         nvtx, rows = self.report.nvtx, self.ranges_of_rank()
         texts = [nvtx.texts[row] for row in rows.tolist()]
-        is_module = np.array([text.startswith(MODULE) for text in texts], dtype=np.bool_)
+        functions = [each == _FUNCTIONS_DOMAIN for each in nvtx.domains_of(rows)]
+        texts = [frame(text) if each else text for text, each in zip(texts, functions, strict=True)]
+        is_call = np.array(functions, dtype=np.bool_)
+        is_call |= np.array([text.startswith(MODULE) for text in texts], dtype=np.bool_)
         tid = nvtx.columns["globalTid"][rows]
         spans = {
             "start": nvtx.columns["start"][rows],
@@ -91,8 +99,8 @@ class Rows:
             "pid": pid_of(tid),
             "tid": tid_of(tid),
         }
-        into.put("python", {name: column[is_module] for name, column in spans.items()})
-        kept = np.flatnonzero(~is_module)
+        into.put("python", {name: column[is_call] for name, column in spans.items()})
+        kept = np.flatnonzero(~is_call)
         into.put(
             "ops",
             {name: column[kept] for name, column in spans.items()}

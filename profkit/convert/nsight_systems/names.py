@@ -38,6 +38,7 @@ _PYTORCH = re.compile(
 )
 _OPERATOR = re.compile(r"(?:aten|prims?|c10d|_c10d_functional|nccl|torch\w*|quantized|autograd)::")
 _BACKWARD = re.compile(r"\w*Backward\d*(?:\w*)?$|autograd::engine::evaluate_function")
+_FRAME = re.compile(r"(?P<file>.*):(?P<line>\d+)\((?P<name>.*)\)")
 _STEP = re.compile(
     r"(?P<family>ProfilerStep#|(?:(?:train(?:ing)?|valid(?:ation)?|eval)[ _]?)?"
     r"(?:step|iter(?:ation)?)[ _:#=-]*)(?P<number>\d{1,9})",
@@ -74,6 +75,16 @@ def nvtx_range(text: str) -> Range:
     if not is_operator:
         return Range(text)
     return Range(name, True, sequence, is_backward, (found["sizes"] or "").replace(" ", ""))
+
+
+def frame(text: str) -> str:
+    """Return how tables spell the function of a range of ``nvtx.Profile``.
+
+    It says ``train.py:12(step)`` for one in Python and ``len`` for one in C, where tables, as
+    PyTorch's own traces, have ``train.py(12): step`` and ``<built-in len>``.
+    """
+    found = _FRAME.fullmatch(text)
+    return f"{found['file']}({found['line']}): {found['name']}" if found else f"<built-in {text}>"
 
 
 def step_of(text: str) -> tuple[str, int] | None:

@@ -5,6 +5,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from profkit.convert.nsight_systems.store import Ints, Store
 from profkit.errors import InputError
@@ -162,10 +163,15 @@ class Nvtx:
     def _of(self, kinds: tuple[int, ...]) -> Ints:
         return np.flatnonzero(np.isin(self.columns["eventType"], kinds))
 
-    def domain(self, row: int) -> str:
-        """Return the name of the domain of a row, "" for the default one."""
-        pid = int(pid_of(self.columns["globalTid"][row : row + 1])[0])
-        return self.domains.get((pid, int(self.columns["domainId"][row])), "")
+    def domains_of(self, rows: Ints) -> list[str]:
+        """Return the name of the domain of each of `rows`, "" for the default one."""
+        pids = pid_of(self.columns["globalTid"][rows]).tolist()
+        numbers = self.columns["domainId"][rows].tolist()
+        return [self.domains.get(key, "") for key in zip(pids, numbers, strict=True)]
+
+    def across_threads(self, rows: Ints) -> NDArray[np.bool_]:
+        """Tell of each of `rows` whether it is a range that may end on another thread."""
+        return np.isin(self.columns["eventType"][rows], _START_END)
 
 
 def pid_of(global_id: Ints) -> Ints:

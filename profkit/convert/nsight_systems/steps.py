@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from profkit.convert.nsight_systems.gathered import Rows
+from profkit.convert.nsight_systems.gathered import OWN_DOMAIN, Rows
 from profkit.convert.nsight_systems.names import step_of
+from profkit.convert.nsight_systems.report import Nvtx
 from profkit.convert.nsight_systems.store import Ints
 
 _OWN = ("step#", "ProfilerStep#")
@@ -25,7 +26,8 @@ class Steps(NamedTuple):
 def steps(rows: Rows, folder: Path) -> Steps:
     """Return the steps that NVTX ranges mark; without one, those that a file in `folder` has.
 
-    profkit's own ranges win over PyTorch's, and those over what else is named like steps.
+    profkit's own ranges win over PyTorch's, and those over what else is named like steps. Those in
+    profkit's domain win over all: where nsys has PyTorch emit NVTX, each is there a second time.
     """
     marked = _marked(rows)
     if len(marked.number):
@@ -40,7 +42,8 @@ def steps(rows: Rows, folder: Path) -> Steps:
 
 
 def _marked(rows: Rows) -> Steps:
-    ranges, nvtx = rows.ranges_of_rank(), rows.report.nvtx
+    nvtx = rows.report.nvtx
+    ranges = _own_or_all(rows.ranges_of_rank(), nvtx)
     found = [step_of(nvtx.texts[row]) for row in ranges.tolist()]
     families = Counter(each[0] for each in found if each)
     if not families:
@@ -58,6 +61,17 @@ def _marked(rows: Rows) -> Steps:
         )
         number = np.arange(len(start))
     return Steps(number, start, end)
+
+
+def _own_or_all(ranges: Ints, nvtx: Nvtx) -> Ints:
+    """Return those of `ranges` that are steps in profkit's domain; all if none is."""
+    domains = nvtx.domains_of(ranges)
+    own = [
+        row
+        for row, domain in zip(ranges.tolist(), domains, strict=True)
+        if domain == OWN_DOMAIN and step_of(nvtx.texts[row])
+    ]
+    return np.array(own, dtype=np.int64) if own else ranges
 
 
 def _timed(rows: Rows, folder: Path) -> Steps:
