@@ -172,6 +172,7 @@ def readers_of_tables(tool, tree):
         for name in there
         if set(analyses()[name].tables) & (tables - others)
         or set(analyses()[name].tables_by_tool) & tables
+        or ("hardware" in analyses()[name].of_the_run and "devices" in tables)
     }
     jobs = set().union(*(readers_of(name) for name in found)) - {"report"}
     return jobs & analysed(tree)
