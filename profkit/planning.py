@@ -130,7 +130,7 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
         },
         report=checker.section("report", ReportSettings, tops[0].report),
         report_code=fingerprint("profkit.report", "profkit.report.__main__"),
-        notes=tuple(checker.notes),
+        notes=(*checker.notes, *(_without(lack, *each) for lack, each in checker.left_out.items())),
         imported=bool(tops[0].imports),
         parts=_hash_of(resources.folders("hardware", conf)),
     )
@@ -221,6 +221,9 @@ class _Checker:
     """Whether the user named the analyses, so that one that cannot run is an error."""
 
     notes: list[str] = field(default_factory=list)
+    left_out: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Names of analyses that cannot run, by what they lack."""
+
     seen: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
 
     def section(self, where: str, kind: type[Any], values: object) -> dict[str, Any]:
@@ -346,10 +349,14 @@ class _Checker:
         for name, lack in missing.items():
             if self.explicit:
                 raise ConfigError(f"analysis {name}: {lack}")
-            note = f"analysis {name} is left out: {lack}"
-            if note not in self.notes:
-                self.notes.append(note)
+            self.left_out.setdefault(lack, {})[name] = None
         return {name: each for name, each in settings.items() if name not in missing}
+
+
+def _without(lack: str, name: str, *others: str) -> str:
+    if not others:
+        return f"analysis {name} is left out: {lack}"
+    return f"analyses {', '.join([name, *others])} are left out: {lack}"
 
 
 def _across(settings: Mapping[str, dict[str, Any]], across: str) -> dict[str, dict[str, Any]]:

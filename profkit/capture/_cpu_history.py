@@ -30,10 +30,14 @@ def profiler() -> "profile":
     return profile(activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=True)
 
 
-def snapshot(stopped: "profile", failed: str) -> dict[str, Any]:
-    """Return what a stopped profiler saw; `failed` is what ended the process, if anything did."""
-    results: Any = stopped.profiler and stopped.profiler.kineto_results
-    trace = sorted(_entries(results.experimental_event_tree()), key=lambda each: each["time_us"])
+def snapshot(stopped: "profile | None", failed: str) -> dict[str, Any]:
+    """Return what a stopped profiler saw, and what is live now, which is all without a profiler.
+
+    `failed` is what ended the process, if anything did.
+    """
+    results: Any = stopped and stopped.profiler and stopped.profiler.kineto_results
+    seen = _entries(results.experimental_event_tree()) if results else ()
+    trace = sorted(seen, key=lambda each: each["time_us"])
     if failed:
         time_us = trace[-1]["time_us"] if trace else 0
         trace.append({"action": "oom", "addr": 0, "size": 0, "time_us": time_us, "frames": []})

@@ -32,8 +32,8 @@ class Capture(Session):
     outputs: ClassVar = (f"*{_SUFFIX}",)
     repeated: ClassVar = False
 
-    start_up: bool = True
-    """Record from the beginning, with the model, instead of from `first_step`."""
+    start_up: bool = False
+    """Record from the beginning, with the model, instead of from `first_step`; slow on CPU."""
 
     first_step: NonNegativeInt = 0
     """Step at whose beginning the window begins, without `start_up`."""
@@ -177,6 +177,8 @@ class _Cuda:
         del device, wanted, allowed, free
         if self.recording:
             self.stop()
+        else:
+            self.write()
 
 
 class _Cpu:
@@ -187,11 +189,10 @@ class _Cpu:
         self.profiler = _cpu_history.profiler()
         self.recording = False
         # Given back when memory runs out, so that there is some to say so with.
-        self.ballast: mmap.mmap | None = None
+        self.ballast = mmap.mmap(-1, _BALLAST_BYTES)
 
     def start(self) -> None:
         """See `_History.start`."""
-        self.ballast = mmap.mmap(-1, _BALLAST_BYTES)
         self.profiler.start()
         self.recording = True
 
@@ -212,10 +213,15 @@ class _Cpu:
         except (RuntimeError, MemoryError) as error:
             text = "out of memory" if isinstance(error, MemoryError) else str(error)
             if _OUT_OF_MEMORY.search(text):
-                if self.ballast is not None:
-                    self.ballast.close()
-                self.stop(text)
+                self._failed(text)
             raise
+
+    def _failed(self, reason: str) -> None:
+        self.ballast.close()
+        if self.recording:
+            self.stop(reason)
+        else:
+            _write(self.path, _cpu_history.snapshot(None, reason))
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

@@ -88,3 +88,13 @@ def test_running_out_of_memory_leaves_what_filled_it(recorded):
     begun, live = large(snapshot.read(path))
     assert begun == live > 100
     assert pickle.loads(path.read_bytes())["device_traces"][0][-1]["action"] == "oom"  # noqa: S301
+
+
+def test_memory_that_runs_out_outside_of_the_window_leaves_what_is_live(recorded):
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        pytest.skip("the address space is limited already")
+    done, path = recorded("window", "exhaust")
+    assert done.returncode != 0
+    taken = pickle.loads(path.read_bytes())  # noqa: S301 - the test's own
+    assert [each["action"] for each in taken["device_traces"][0]] == ["oom"]
+    assert sum(each["total_size"] == 4 << 20 for each in taken["segments"]) > 100
