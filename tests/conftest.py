@@ -10,6 +10,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import sync_playwright
 
+from tests.canary import CANARIES
+
+# A run is many processes: modules are compiled by the first of them, whatever the machine says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Ranks of several threads each would wait for one another on few cores, and waiting takes time.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 ROOT = Path(__file__).parent.parent
 SMALL = "world_size=1 launcher=python model.layers=1 steps=8 warmup_steps=1 repeats=1"
 SMALL += " tools.torch_profiler.schedule=early"
@@ -42,9 +49,6 @@ def chromium():
 ENVIRONMENT = dict(os.environ)
 """As it was before a test imported a package that sets variables, as DeepSpeed does."""
 
-CANARIES = {"MY_CANARY_SECRET": "canary-5f0b0c3e", "MY_CANARY": "canary-8a1d4d0e"}
-"""Variables in the environment of the tree's runs: one under the name of a secret, one not."""
-
 
 @pytest.fixture
 def small_disk():
@@ -67,10 +71,14 @@ def small_disk():
 
 
 class Tree:
-    """A copy of the project with results of its own."""
+    """A copy of the project with results of its own, of what `overrides` select.
 
-    def __init__(self, folder):
+    Each dry run, tool and analysis takes a second or more: choose those that a test is about.
+    """
+
+    def __init__(self, folder, overrides=SMALL):
         self.folder = folder
+        self.overrides = overrides
         for name in ("profkit", "conf", "workflow", "envs"):
             skipped = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / name, folder / name, ignore=skipped)
@@ -87,7 +95,7 @@ class Tree:
         )
 
     def snakemake(self, overrides, *options):
-        config = f"overrides={SMALL} {overrides}".rstrip()
+        config = f"overrides={self.overrides} {overrides}".rstrip()
         command = ("--cores", "2", "results/report.html", "--config", config, *options)
         done = self.run("snakemake", *command)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -99,7 +107,7 @@ class Tree:
         return sorted(set(re.findall(r"^(?:local)?rule (\w+):", said, flags=re.MULTILINE)))
 
     def why(self, path, *overrides):
-        done = self.run("profkit", "why", path, *SMALL.split(), *overrides)
+        done = self.run("profkit", "why", path, *self.overrides.split(), *overrides)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -110,11 +118,3 @@ class Tree:
         assert old in text, f"{old!r} is not in {path}"
         file.write_text(text.replace(old, new, 1))
         return text
-
-
-@pytest.fixture(scope="session")
-def tree(tmp_path_factory):
-    """Return a copy of the project in which the smallest experiment was run."""
-    tree = Tree(tmp_path_factory.mktemp("tree"))
-    tree.snakemake("")
-    return tree

@@ -7,7 +7,7 @@ import re
 import pyarrow.parquet as pq
 import pytest
 
-from profkit.cli import main
+from profkit.cli import main, run
 from profkit.errors import ConfigError, InputError
 from profkit.imports import find, importables, imported, place
 
@@ -76,26 +76,32 @@ def test_mistakes_are_named(tmp_path, monkeypatch, capsys):
 
 def test_eight_ranks_come_in_with_one_command(real_data, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
+    # Some of the analyses; test_real_traces.py has them all.
+    few, whole = "analysis=[collectives,kernels,stragglers]", run.main
+    monkeypatch.setattr(run, "main", lambda overrides: whole([*overrides, few]))
     assert main(["import", "trace", str(real_data / "kineto/dlrm_8rank_v100")]) == 0
     assert "8 files of 8 ranks" in capfd.readouterr().err
     page = (tmp_path / "results/report.html").read_text()
     assert "dlrm_8rank_v100" in page
+    made = {path.stem for path in tmp_path.glob("results/runs/*/analyze/*.json")}
+    assert made == {"collectives", "kernels", "stragglers"}
 
 
 def test_a_file_edited_in_place_is_read_again_and_named(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     source = tmp_path / "rank0.json"
     source.write_text(trace())
-    assert main(["import", "trace", str(source)]) == 0
-    (run,) = [each.name for each in (tmp_path / "results/runs").iterdir()]
-    table = f"results/runs/{run}/tables/torch_profiler/cpu_ops.parquet"
+    made = place(find([source], KIND), TOOL, KIND, name="mine", command="c")
+    selected = [f"imports=[{made}]", "analysis=[operators]"]
+    assert main(["run", *selected]) == 0
+    table = f"results/runs/{made}/tables/torch_profiler/cpu_ops.parquet"
     capfd.readouterr()
-    assert main(["why", table, f"imports=[{run}]"]) == 0
+    assert main(["why", table, *selected]) == 0
     assert "is fresh" in capfd.readouterr().out
     with source.open("r+") as file:
         file.write(trace().replace("aten::mm", "aten::bm"))
-    assert main(["why", table, f"imports=[{run}]"]) == 0
+    assert main(["why", table, *selected]) == 0
     assert "rank0.pt.trace.json changed" in re.sub(r"\.\w{6}\.pt", ".pt", capfd.readouterr().out)
-    assert main(["run", f"imports=[{run}]"]) == 0
+    assert main(["run", *selected]) == 0
     assert pq.read_table(table)["name"].to_pylist() == ["aten::bm"]
     assert "edited after it was imported" in (tmp_path / "results/report.html").read_text()

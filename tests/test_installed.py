@@ -106,7 +106,7 @@ def test_a_run_from_an_empty_folder_ends_in_a_report_there(installed, tmp_path):
         [installed.python, "-P", "-c", code], cwd=tmp_path, env=without_path(), text=True
     )
     assert Path(said.strip()) == installed.site / "profkit/__init__.py"
-    done = installed.profkit(tmp_path, "run", *OVERRIDES.split(), "tool=[]")
+    done = installed.profkit(tmp_path, "run", *OVERRIDES.split(), "tool=[]", "analysis=[steps]")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "results/report.html").stat().st_size > 100_000
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == [

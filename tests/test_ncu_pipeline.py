@@ -5,13 +5,15 @@ import json
 import pytest
 
 from profkit.capture.ncu import Capture
+from tests.conftest import SMALL, Tree
 
-OVERRIDES = "+tool=ncu analysis=[ncu_targets,kernel_view,ncu_summary]"
+OVERRIDES = "tool=[torch_profiler,ncu] analysis=[ncu_targets,kernel_view,ncu_summary]"
 
 
 @pytest.mark.skipif(not Capture.unavailable(), reason="ncu can be used on this machine")
-def test_without_a_gpu_the_report_is_complete_and_says_why_ncu_is_not_in_it(tree):
-    tree.snakemake(OVERRIDES)
+def test_without_a_gpu_the_report_is_complete_and_says_why_ncu_is_not_in_it(tmp_path):
+    tree = Tree(tmp_path, f"{SMALL} {OVERRIDES}")
+    tree.snakemake("")
     (record,) = tree.folder.glob("results/runs/*/capture/ncu/rep0/capture.json")
     made = json.loads(record.read_bytes())
     assert made["status"] == "unavailable"
@@ -22,12 +24,7 @@ def test_without_a_gpu_the_report_is_complete_and_says_why_ncu_is_not_in_it(tree
     # It waited for the analysis, which made again by other code is no reason to capture again.
     before = record.stat().st_mtime_ns
     path = "profkit/analyze/ncu_targets.py"
-    text = tree.edited(path, "_SHAPE = [", "_UNUSED = 1\n_SHAPE = [")
-    try:
-        jobs = tree.jobs(OVERRIDES)
-        assert jobs == ["analyze_ncu_targets", "report"]
-    finally:
-        (tree.folder / path).write_text(text)
-        # Others find the report of the selection that they know.
-        tree.snakemake("")
+    tree.edited(path, "_SHAPE = [", "_UNUSED = 1\n_SHAPE = [")
+    assert tree.jobs() == ["analyze_ncu_targets", "report"]
+    tree.snakemake("")
     assert record.stat().st_mtime_ns == before

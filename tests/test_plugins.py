@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import SMALL, Tree
+
 ROOT = Path(__file__).parent.parent
 
 ANALYSIS = '''
@@ -56,20 +58,23 @@ ACROSS = '''
 
 
     @analysis(title="Steps of a plugin across runs", across="runs")
-    def analyze(steps: pd.DataFrame, breakdown: ByRun, config: Config) -> Result:
+    def analyze(steps: pd.DataFrame, observer_tax: ByRun, config: Config) -> Result:
         """The steps of the runs side by side."""
         counts = steps.groupby("run", observed=False).size().reset_index(name="step_count")
-        counts["known"] = [str(run in breakdown) for run in counts["run"]]
+        counts["known"] = [str(run in observer_tax) for run in counts["run"]]
         if len(counts) < 2:
             return Result.abstain("differences between runs", "there is one run")
         return Result(tables={"counts": table(counts, title="Steps")})
 '''
 
 
-@pytest.fixture(autouse=True)
-def up_to_date(tree):
-    """Begin with nothing left to do, whatever other tests did to the tree."""
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """Return a copy of the project in which all analyses of the steps alone were run."""
+    alone = SMALL.replace(" tools.torch_profiler.schedule=early", "")
+    tree = Tree(tmp_path_factory.mktemp("tree"), f"{alone} tool=[]")
     tree.snakemake("")
+    return tree
 
 
 def appears(tree, name):
@@ -93,7 +98,6 @@ def test_a_file_dropped_into_place_appears_everywhere(tree):
     finally:
         module.unlink()
         settings.unlink()
-        tree.snakemake("")
 
 
 def test_an_installed_package_with_an_entry_point_appears_everywhere(tree):
@@ -125,13 +129,14 @@ def test_the_analysis_in_the_readme_works(tree):
     module.write_text(code)
     yaml.write_text(settings)
     try:
-        tree.snakemake("")
+        tree.snakemake(
+            "tool=[torch_profiler] tools.torch_profiler.schedule=early analysis=[longest]"
+        )
         (result,) = tree.folder.glob("results/runs/*/analyze/longest.json")
         assert "no device work was recorded" in result.read_text()
     finally:
         module.unlink()
         yaml.unlink()
-        tree.snakemake("")
 
 
 def test_an_analysis_across_runs_works_once_on_all_of_them(tree):

@@ -34,7 +34,7 @@ def tree(tmp_path, monkeypatch):
 
 
 def imported(path, name):
-    """Return the run that the one file at `path` becomes."""
+    """Return the run that the file at `path`, or all files in it, become."""
     return place(find([path], KIND), TOOL, KIND, name=name, command="profkit import")
 
 
@@ -52,6 +52,7 @@ def test_traces_of_every_vintage_go_through_all_analyses_to_the_report(real_data
     # One of each folder; benchmarks/every_trace.py takes all of them, which takes minutes.
     paths = list({path.parent: path for path in small}.values())
     runs = [imported(path, f"{number}-{path.stem}") for number, path in enumerate(paths)]
+    runs.append(imported(real_data / "kineto/dlrm_8rank_v100", "eight-ranks"))
     page = report_of(f"imports=[{','.join(runs)}]")
     assert all(run in page for run in runs)
     results = [*(tree / "results/runs").glob("*/analyze/*.json")]

@@ -4,9 +4,22 @@ import pytest
 
 from profkit.analyze import analyses
 from profkit.fingerprint import closure
-from tests.conftest import SMALL
+from tests.conftest import SMALL, Tree
 
-ANALYSES = set(analyses())
+# Of every kind: on tables of one tool and of each, on results of others, and across runs.
+ANALYSES = {
+    *("steps", "observer_tax", "breakdown", "operators", "kernels", "collectives"),
+    *("bottlenecks", "overlap", "memory_model", "memory_fit", "comparison"),
+}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """Return a copy of the project in which a small experiment was run."""
+    chosen = f"tool=[torch_profiler,memory_layers] analysis=[{','.join(sorted(ANALYSES))}]"
+    tree = Tree(tmp_path_factory.mktemp("tree"), f"{SMALL} {chosen}")
+    tree.snakemake("")
+    return tree
 
 
 @pytest.fixture
@@ -58,18 +71,13 @@ def test_interval_arithmetic_reruns_the_analyses_that_use_it(tree, edit):
     assert tree.jobs() == sorted(affected & {"report", *analysed(tree)})
 
 
-@pytest.mark.parametrize(
-    ("path", "old", "new"),
-    [
-        ("profkit/intervals.py", "\n\n\ndef ", "\n\n\n# A comment.\ndef "),
-        ("profkit/convert/torch_profiler.py", '"""', '"""Changed: '),
-        ("profkit/analyze/steps.py", "\n\n\ndef ", "\n\n\n\n\n\ndef "),
-        ("profkit/schema.py", '"""', '"""Changed: '),
-    ],
-    ids=["comment", "docstring of a converter", "blank lines", "docstring of the schema"],
-)
-def test_comments_docstrings_and_blank_lines_rerun_nothing(tree, edit, path, old, new):
-    edit(path, old, new)
+def test_comments_docstrings_blank_lines_and_code_of_captures_rerun_nothing(tree, edit):
+    edit("profkit/intervals.py", "\n\n\ndef ", "\n\n\n# A comment.\ndef ")
+    edit("profkit/convert/torch_profiler.py", '"""', '"""Changed: ')
+    edit("profkit/analyze/steps.py", "\n\n\ndef ", "\n\n\n\n\n\ndef ")
+    edit("profkit/schema.py", '"""', '"""Changed: ')
+    for path in ("torch_profiler.py", "baseline.py", "base.py", "__main__.py"):
+        edit(f"profkit/capture/{path}", '"""', '_EXTRA = 1\n"""')
     assert tree.jobs() == []
 
 
@@ -93,12 +101,6 @@ def test_what_draws_timelines_draws_them_again(tree, edit):
     assert "module profkit.trace_events" in said
 
 
-def test_capture_code_reruns_nothing(tree, edit):
-    for path in ("torch_profiler.py", "baseline.py", "base.py", "__main__.py"):
-        edit(f"profkit/capture/{path}", '"""', '_EXTRA = 1\n"""')
-    assert tree.jobs() == []
-
-
 def test_code_of_the_workload_reruns_only_the_closed_form_of_its_memory(tree, edit):
     edit("profkit/marks.py", '"""', '_EXTRA = 1\n"""')
     edit("profkit/workloads/train.py", '"""', '_EXTRA = 1\n"""')
@@ -106,7 +108,7 @@ def test_code_of_the_workload_reruns_only_the_closed_form_of_its_memory(tree, ed
 
 
 def test_another_tool_is_captured_beside_what_is_there(tree):
-    jobs = tree.jobs("+tool=py_spy")
+    jobs = tree.jobs("tool=[torch_profiler,memory_layers,py_spy]")
     assert {"capture_py_spy_rep0", "convert_py_spy", "manifest", "report"} <= set(jobs)
     assert not {"capture_baseline_rep0", "capture_torch_profiler_rep0"} & set(jobs)
     assert "convert_torch_profiler" not in jobs
@@ -147,7 +149,7 @@ def readers_of(name):
     """Return the jobs that follow from a change of the analysis `name`."""
     found = {name}
     for other, analysis in analyses().items():
-        if found & {*analysis.results, *analysis.results_if_there}:
+        if other in ANALYSES and found & {*analysis.results, *analysis.results_if_there}:
             found.add(other)
     return sorted({"report", *(f"analyze_{each}" for each in found)})
 
@@ -155,6 +157,11 @@ def readers_of(name):
 def analysed(tree):
     """Return the jobs of the analyses that the tree has results of."""
     return {f"analyze_{path.stem}" for path in tree.folder.glob("results/**/analyze/*.json")}
+
+
+def read_by(analysis):
+    """Return the tables that `analysis` reads from one tool: its peaks are those of `devices`."""
+    return {*analysis.tables, *(["devices"] if "hardware" in analysis.of_the_run else [])}
 
 
 def readers_of_tables(tool, tree):
@@ -170,21 +177,32 @@ def readers_of_tables(tool, tree):
     found = {
         name
         for name in there
-        if set(analyses()[name].tables) & (tables - others)
+        if read_by(analyses()[name]) & (tables - others)
         or set(analyses()[name].tables_by_tool) & tables
-        or ("hardware" in analyses()[name].of_the_run and "devices" in tables)
     }
     jobs = set().union(*(readers_of(name) for name in found)) - {"report"}
     return jobs & analysed(tree)
+
+
+def test_an_analysis_that_fails_leaves_the_tree_stale_until_it_works(tree, edit):
+    tree.snakemake("")
+    edit("profkit/analyze/kernels.py", "rows = kernels.assign(", "rows = kernels.missing(")
+    edit("profkit/analyze/kernels.py", "if kernels.empty:", "if False:")
+    for _ in range(2):
+        done = tree.run("profkit", "run", *tree.overrides.split())
+        assert done.returncode == 1
+        assert "AttributeError" in done.stderr
+        assert "analyze_kernels" in tree.jobs()
 
 
 @pytest.mark.parametrize(
     ("pattern", "job"),
     [
         ("analyze/steps.json", "analyze_steps"),
-        ("tables/torch_profiler/cpu_ops.parquet", "convert_torch_profiler"),
         ("tables/baseline/convert.json", "convert_baseline"),
         ("capture/baseline/rep0/capture.json", "capture_baseline_rep0"),
+        # The last, as all that follows from it is made again before the next.
+        ("tables/torch_profiler/cpu_ops.parquet", "convert_torch_profiler"),
     ],
 )
 def test_what_is_gone_is_made_again_although_the_report_is_there(tree, pattern, job):
@@ -198,14 +216,3 @@ def test_what_is_gone_is_made_again_although_the_report_is_there(tree, pattern, 
         assert "is stale" in tree.why(str(path.relative_to(tree.folder)))
     finally:
         kept.rename(path)
-
-
-def test_an_analysis_that_fails_leaves_the_tree_stale_until_it_works(tree, edit):
-    tree.snakemake("")
-    edit("profkit/analyze/kernels.py", "rows = kernels.assign(", "rows = kernels.missing(")
-    edit("profkit/analyze/kernels.py", "if kernels.empty:", "if False:")
-    for _ in range(2):
-        done = tree.run("profkit", "run", *SMALL.split())
-        assert done.returncode == 1
-        assert "AttributeError" in done.stderr
-        assert "analyze_kernels" in tree.jobs()

@@ -1,0 +1,53 @@
+"""The real default, with all its tools and analyses, from the captures to the report."""
+
+import html
+import json
+
+import pytest
+
+from profkit import plan as plans
+from profkit import result
+from tests.canary import CANARIES, inside
+from tests.conftest import ROOT, SMALL, Tree
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """Return a copy of the project in which all that is on by default was run."""
+    tree = Tree(tmp_path_factory.mktemp("tree"))
+    tree.snakemake("")
+    return tree
+
+
+def test_all_that_is_on_by_default_is_captured_analysed_and_shown(tree, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    (run,) = plans.load(SMALL.split()).runs
+    assert {"baseline", "torch_profiler", "memory_snapshot", "memory_layers"} <= set(run.tools)
+    folder = tree.folder / "results/runs" / run.name
+    captures = folder.glob("capture/*/rep0/capture.json")
+    status = {path.parts[-3]: json.loads(path.read_text())["status"] for path in captures}
+    assert status == dict.fromkeys(run.tools, "ok")
+    made = {path.stem: path for path in folder.glob("analyze/*.json")}
+    assert set(made) == set(run.analyses)
+    across = {path.stem: path for path in tree.folder.glob("results/selection/analyze/*.json")}
+    assert set(across) == set(run.comparisons)
+    page = html.unescape((tree.folder / "results/report.html").read_text())
+    for path in (*made.values(), *across.values()):
+        assert result.read(path).title in page, path
+
+
+def test_a_second_run_of_the_default_has_nothing_to_do(tree):
+    assert tree.jobs() == []
+
+
+def test_the_canaries_of_a_whole_run_are_in_no_file_of_its_results(tree):
+    files = [path for path in (tree.folder / "results").rglob("*") if path.is_file()]
+    names = {path.name for path in files}
+    assert {"manifest.json", "config.yaml", "capture.json", "capture.log", "report.html"} <= names
+    found = [
+        (str(path.relative_to(tree.folder)), name)
+        for path in files
+        for name, value in CANARIES.items()
+        if value.encode() in inside(path)
+    ]
+    assert found == []
