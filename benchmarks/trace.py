@@ -6,10 +6,10 @@ A trace is repeated in time. Without `--trace` it is a real one where `$PROFKIT_
 ``../shared/data``) has it, and otherwise one that torch.profiler makes. Each program runs in
 processes of its own, imports included; the peak is the memory of all its processes together,
 with what they share counted once, sampled. Seconds of CPU tell more than those of the clock where
-others work on the machine. Of profkit there are four numbers: reading into tables in memory, the
-job `convert` (which also writes them), `convert` and then all analyses in one process, as HTA
-works, and the same as the workflow does it, each analysis in a process of its own and as many at
-once as there are cores.
+others work on the machine. Of profkit there are five numbers: reading into tables in memory, the
+job `convert` (which also writes them), `convert` and then in one process, as HTA works, those
+analyses that tell what HTA's seven tell, or all of them, and all of them as the workflow does it,
+each in a process of its own and as many at once as there are cores.
 """
 
 import argparse
@@ -68,6 +68,9 @@ analysis.get_queue_length_summary()
 analysis.get_memory_bw_summary()
 """
 )
+# HTA's breakdown of kernels, launches and queue, and so on, in the order of the calls above.
+_SEVEN = ("breakdown", "kernels", "overlap", "idle", "launches", "transfers")
+_SLOWEST = 8
 _TRACELENS = """
 import sys
 from pathlib import Path
@@ -90,7 +93,7 @@ def main(argv: Sequence[str]) -> None:
     """Print the comparisons that were asked for."""
     options = _parser().parse_args(argv)
     if options.analyse:
-        _to_analyses(options.analyse, _here)
+        _analyse_here(options.analyse, options.of)
         return
     with tempfile.TemporaryDirectory() as scratch:
         os.chdir(scratch)
@@ -111,6 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--replicas", type=int, default=10, help="how often it is repeated")
     parser.add_argument("--only", choices=("peers", "memory", "ranks"), help="a part of it all")
     parser.add_argument("--analyse", help=argparse.SUPPRESS)
+    parser.add_argument("--of", nargs="*", default=(), help=argparse.SUPPRESS)
     return parser
 
 
@@ -126,6 +130,7 @@ def _against_peers(source: Path, replicas: int) -> None:
         "json.loads": lambda: _python(_JSON, path),
         "profkit: read": lambda: _python(_READ, path),
         "profkit: convert": lambda: _watched(lambda: _convert(_imported(path), _CORES)),
+        "profkit: to the same 7": lambda: _one_process(_imported(path), _SEVEN),
         "profkit: all analyses": lambda: _one_process(_imported(path)),
         "profkit: the workflow": lambda: _watched(lambda: _to_analyses(_imported(path), _job)),
         "HTA: load": lambda: _python(_HTA_LOAD, path),
@@ -142,6 +147,9 @@ def _against_peers(source: Path, replicas: int) -> None:
         numbers = f"{each.seconds:9.2f}{each.cpu_seconds:9.2f}{megabytes / each.seconds:8.1f}"
         ratio = each.cpu_seconds / ours.cpu_seconds
         print(f"{name:24}{numbers}{each.peak_mb:9.0f}{ratio:21.2f}x")
+    hta, same = found["HTA: to 7 analyses"], found["profkit: to the same 7"]
+    seconds, cpu = hta.seconds / same.seconds, hta.cpu_seconds / same.cpu_seconds
+    print(f"To the same 7 analyses HTA takes {seconds:.1f}x as long, {cpu:.1f}x the CPU.")
 
 
 def _over_replicas(source: Path, counts: Sequence[int]) -> None:
@@ -173,16 +181,33 @@ def _imported(path: Path) -> str:
     return place(find([path], _KIND), _TOOL, _KIND, name="benchmark", command="benchmark")
 
 
-def _one_process(run: str) -> Measured:
-    return _watched(lambda: _run([sys.executable, __file__, "--analyse", run]))
+def _one_process(run: str, names: Sequence[str] = ()) -> Measured:
+    command = [sys.executable, __file__, "--analyse", run, "--of", *names]
+    return _watched(lambda: print(_run(command), end=""))
 
 
-def _to_analyses(run: str, call: Callable[[Sequence[str]], None]) -> None:
+def _analyse_here(run: str, names: Sequence[str]) -> None:
+    """Convert and analyse in this process, and print which analyses took most."""
+    taken: dict[str, float] = {}
+
+    def call(words: Sequence[str]) -> None:
+        begun = time.process_time()
+        _here(words)
+        taken[words[1]] = time.process_time() - begun
+
+    _to_analyses(run, call, names)
+    del taken[_TOOL]
+    slowest = sorted(taken, key=taken.__getitem__, reverse=True)[:_SLOWEST]
+    listed = ", ".join(f"{name} {taken[name]:.2f}" for name in slowest)
+    print(f"Slowest of {len(taken)} analyses, CPU s: {listed}")
+
+
+def _to_analyses(run: str, call: Callable[[Sequence[str]], None], only: Sequence[str] = ()) -> None:
     """Convert and analyse by calls of `profkit`; as many at once as there are cores, if jobs."""
     dag = dags.load([f"imports=[{run}]"])
     _convert(run, _CORES, call)
     done: set[str] = set()
-    names = list(dag.plan.run(run).analyses)
+    names = [name for name in dag.plan.run(run).analyses if not only or name in only]
     while left := [name for name in names if name not in done]:
         ready = [name for name in left if set(dag.plan.analyses[name].results) <= done]
         with ThreadPoolExecutor(_CORES if call is _job else 1) as pool:
@@ -226,10 +251,11 @@ def _python(code: str, path: Path) -> Measured:
     return _watched(lambda: _run([sys.executable, "-c", code, str(alone)]))
 
 
-def _run(command: Sequence[str]) -> None:
+def _run(command: Sequence[str]) -> str:
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise ProfkitError(f"{command[1:4]} failed: {done.stderr[-2000:]}")
+    return done.stdout
 
 
 def _watched(work: Callable[[], object]) -> Measured:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from profkit import schema
-from profkit.convert.kineto.columns import Column, Text
 from profkit.convert.kineto.events import UNKNOWN_NS, Ints
 from profkit.convert.kineto.link import at_or, nearest_with
 from profkit.convert.kineto.messages import (
@@ -20,6 +19,7 @@ from profkit.convert.kineto.messages import (
     plausible,
     size_bytes,
 )
+from profkit.convert.kineto.numbering import Column, Text
 from profkit.convert.kineto.tree import is_asynchronous
 
 if TYPE_CHECKING:

@@ -1,31 +1,35 @@
 """Events of one trace gathered into NumPy columns, by what they are."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-import msgspec
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from profkit import schema
+from profkit.convert.kineto.args import (
+    CallArgs,
+    MemoryArgs,
+    MessageArgs,
+    NameArgs,
+    OperatorArgs,
+    RangeArgs,
+    WaitArgs,
+    WorkArgs,
+    arguments,
+    counters,
+)
 from profkit.convert.kineto.events import (
-    NO_ARGS,
     UNKNOWN_NS,
-    Args,
     Event,
     Ints,
-    compact_json,
     floats,
     identifiers,
     integers,
     nanoseconds,
 )
 from profkit.convert.kineto.messages import RANKS_BELOW, Messages
+from profkit.convert.kineto.numbering import Column, Text
 from profkit.convert.kineto.pairs import Pairs
 
-Column = NDArray[Any]
 Columns = Mapping[str, Column]
 
 _KIND_COUNT = 11
@@ -76,61 +80,9 @@ IGNORED = {
 _LEGACY_PROCESSES = {"CPU functions": OPERATOR, "CUDA functions": KERNEL}
 _MEMORY_NAME = "[memory]"
 _TEXTS = ("shapes", "types", "inputs", "stack", "what", "grid", "block", "metric")
+# The events at their ends carry the ids themselves.
+_FLOWS = frozenset({"s", "t", "f"})
 _COMPLETE, _INSTANT, _METADATA, _PAIRED = "X", "i", "M", ("B", "E")
-
-
-class _Numbering(dict[str, int]):
-    """Numbers that strings get when they are first asked for."""
-
-    def __missing__(self, text: str) -> int:
-        number = self[text] = len(self)
-        return number
-
-
-class _JsonNumbering(dict[bytes, int]):
-    """Numbers of JSON texts: those of the same text without white space."""
-
-    def __init__(self, numbers: _Numbering) -> None:
-        super().__init__()
-        self._numbers = numbers
-
-    def __missing__(self, text: bytes) -> int:
-        number = self[text] = self._numbers[compact_json(text)]
-        return number
-
-
-class Text:
-    """Strings by number, in the order in which they were first seen; "" is number 0."""
-
-    def __init__(self) -> None:
-        self.numbers = _Numbering({"": 0})
-        self._json = _JsonNumbering(self.numbers)
-
-    def codes(self, values: Iterable[str]) -> Column:
-        """Return the number of each value."""
-        return np.array(list(map(self.numbers.__getitem__, values)), dtype=np.int32)
-
-    def json_codes(self, values: Iterable[msgspec.Raw]) -> Column:
-        """Return the number of each value, written without white space."""
-        return np.array(list(map(self._json.__getitem__, map(bytes, values))), dtype=np.int32)
-
-    def decoded(self, codes: Column) -> pa.DictionaryArray:
-        """Return the values as an Arrow dictionary array, with no value that does not occur."""
-        used = np.zeros(len(self.numbers), dtype=np.bool_)
-        used[codes] = True
-        position = (np.cumsum(used) - 1).astype(np.int32)
-        values = [
-            value for value, occurs in zip(self.numbers, used.tolist(), strict=True) if occurs
-        ]
-        return schema.text(position[codes], values)
-
-    def merged(self, other: "Text") -> Column:
-        """Return, by its number in `other`, the number of each string here."""
-        return self.codes(other.numbers)
-
-    def matching(self, found: Callable[[str], object]) -> NDArray[np.bool_]:
-        """Return, by number, whether `found` holds for the string."""
-        return np.array([bool(found(each)) for each in self.numbers], dtype=np.bool_)
 
 
 class Gathered:
@@ -166,13 +118,12 @@ class Gathered:
         sorted_out: list[list[Event]] = [[] for _ in range(_KIND_COUNT)]
         if not self.found:
             self.categories.update(event.cat for event in events)
-        place = {cat: sorted_out[kind].append for cat, kind in _KINDS.items() if cat}
+        place = {cat: sorted_out[kind].append for cat, kind in _KINDS.items()}
         for event in events:
             if event.ph == _COMPLETE and event.cat in place:
                 place[event.cat](event)
                 continue
-            # Most others are flows, the ids of which the events themselves carry.
-            if (whole := self._whole(event)) is None:
+            if event.ph in _FLOWS or (whole := self._whole(event)) is None:
                 continue
             kind = self._by_name(whole) if not whole.cat else _KINDS.get(whole.cat)
             if kind is not None:
@@ -236,8 +187,8 @@ class Gathered:
         """Return what an event stands for that may be an instant or the end of a pair, or None."""
         if event.ph == _COMPLETE:
             return event
-        if event.ph == _METADATA and event.name == "process_name" and event.args:
-            self.processes.add(str(event.args.label))
+        if event.ph == _METADATA and event.name == "process_name":
+            self.processes.update(str(each.label) for each in arguments([event], NameArgs))
         if event.ph == _INSTANT:
             return event if event.name == _MEMORY_NAME else None
         return self.pairs.joined(event) if event.ph in _PAIRED else None
@@ -265,7 +216,7 @@ class Gathered:
         self.parts[table].append(columns)
 
     def _ops(self, events: list[Event], kind: int) -> dict[str, Column]:
-        args = _args(events)
+        args = arguments(events, OperatorArgs)
         return self._on_threads(events) | {
             "kind": np.full(len(events), kind, dtype=np.int8),
             "external": _external(args),
@@ -275,18 +226,18 @@ class Gathered:
             "types": self.texts.json_codes([each.types for each in args]),
             "inputs": self.texts.json_codes([each.inputs for each in args]),
             "stack": self.texts.codes([str(each.stack or "") for each in args]),
-            "message": self.messages.codes(args),
+            "message": self._messages(events, args),
         }
 
     def _calls(self, events: list[Event]) -> dict[str, Column]:
-        args = _args(events)
+        args = arguments(events, CallArgs)
         return self._on_threads(events) | {
             "correlation": integers([each.correlation for each in args]),
             "external": _external(args),
         }
 
     def _device_work(self, events: list[Event], kind: int) -> dict[str, Column]:
-        args = _args(events)
+        args = arguments(events, WorkArgs)
         device = identifiers([each.device for each in args], self._threads)
         stream = identifiers([each.stream for each in args], self._threads)
         process = identifiers([event.pid for event in events], self._threads)
@@ -301,7 +252,7 @@ class Gathered:
             "external": _external(args),
             "size": integers([each.size for each in args]),
             "what": self.texts.codes([str(each.kind) for each in args]),
-            "message": self.messages.codes(args),
+            "message": self._messages(events, args),
             "grid": self.texts.json_codes([each.grid for each in args]),
             "block": self.texts.json_codes([each.block for each in args]),
             "registers": _small(integers([each.registers for each in args])),
@@ -311,14 +262,21 @@ class Gathered:
             "occupancy": floats([each.occupancy for each in args]),
         }
 
+    def _messages(self, events: list[Event], args: Sequence[OperatorArgs | WorkArgs]) -> Column:
+        """Return the number of each event's message: few communicate."""
+        rows = [row for row, each in enumerate(args) if each.collective]
+        codes = np.zeros(len(events), dtype=np.int32)
+        codes[rows] = self.messages.codes(arguments([events[row] for row in rows], MessageArgs))
+        return codes
+
     def _device_annotations(self, events: list[Event]) -> dict[str, Column]:
         return self._spans(events) | {
             "tid": identifiers([event.tid for event in events], self._threads),
-            "external": _external(_args(events)),
+            "external": _external(arguments(events, RangeArgs)),
         }
 
     def _synchronisations(self, events: list[Event]) -> dict[str, Column]:
-        args = _args(events)
+        args = arguments(events, WaitArgs)
         return self._spans(events) | {
             "device": identifiers([each.device for each in args], self._threads),
             "stream": identifiers([each.stream for each in args], self._threads),
@@ -328,7 +286,7 @@ class Gathered:
         }
 
     def _memory(self, events: list[Event]) -> dict[str, Column]:
-        args = _args(events)
+        args = arguments(events, MemoryArgs)
         return {
             "start": nanoseconds([event.ts for event in events]),
             "pid": identifiers([event.pid for event in events], self._threads),
@@ -343,7 +301,7 @@ class Gathered:
 
     def _counters(self, events: list[Event]) -> dict[str, Column]:
         """Return one row for each counter of each range; `range` tells them apart."""
-        found = [each.counters if isinstance(each.counters, dict) else {} for each in _args(events)]
+        found = counters(events)
         rows = np.repeat(np.arange(len(events)), [len(each) for each in found])
         spans = self._spans(events)
         ranges = np.arange(self.ranges, self.ranges + len(events))
@@ -379,11 +337,7 @@ def _small(values: Ints) -> Ints:
     return np.where(np.abs(values // 2) < RANKS_BELOW // 2, values, -1)
 
 
-def _args(events: list[Event]) -> list[Args]:
-    return [event.args or NO_ARGS for event in events]
-
-
-def _external(args: list[Args]) -> Ints:
+def _external(args: Sequence[CallArgs | OperatorArgs | RangeArgs | WorkArgs]) -> Ints:
     given = integers([each.external for each in args])
     if (given == -1).any():
         older = integers([each.external_before_1_12 for each in args])

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from profkit import schema
 from profkit.convert.kineto.autograd import forward_rows
-from profkit.convert.kineto.columns import Column, Text
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import at_or, nearest_with, threads
+from profkit.convert.kineto.numbering import Column, Text
 from profkit.convert.kineto.python import (
     Calls,
     is_module,

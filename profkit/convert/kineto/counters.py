@@ -1,49 +1,20 @@
 """Hardware counters that CUPTI or XPTI recorded per kernel, and the launch that each belongs to."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
 from profkit import schema
-from profkit.convert.kineto.columns import Column
-from profkit.convert.kineto.events import Args, Event, Ints
+from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import at_or
-from profkit.convert.kineto.text import decoded
+from profkit.convert.kineto.numbering import Column
 
 if TYPE_CHECKING:
     from profkit.convert.kineto.tables import Linker
 
-_CATEGORIES = frozenset({"cuda_profiler_range", "xpu_scope_profiler"})
 _LAUNCH = re.compile(r"(?:cuda|cu|hip|ze)\w*LaunchKernel|hipModuleLaunch|urEnqueueKernelLaunch")
-
-
-class _Ranged(msgspec.Struct, gc=False):
-    """An event whose arguments are whatever they are."""
-
-    args: Any = None
-
-
-class _RangedDocument(msgspec.Struct):
-    traceEvents: list[_Ranged] = msgspec.field(default_factory=list)  # noqa: N815
-
-
-def add_counters(events: Sequence[Event], text: bytes, *, whole: bool = False) -> None:
-    """Give the ranges among `events` their counters, which only `text` has the names of.
-
-    The decoder skips arguments that no column is made of, and counters have any name. `text` is
-    the JSON list that `events` were decoded from, or with `whole` the object that holds it.
-    """
-    if _CATEGORIES.isdisjoint({event.cat for event in events}):
-        return
-    found = decoded(text, _RangedDocument if whole else list[_Ranged])
-    ranged = found.traceEvents if whole else found
-    for event, each in zip(events, ranged, strict=True):
-        if event.cat in _CATEGORIES:
-            event.args = event.args or Args()
-            event.args.counters = each.args
 
 
 def kernel_metrics(linker: "Linker", counters: Mapping[str, Column]) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from profkit import schema
-from profkit.convert.kineto.columns import Text
 from profkit.convert.kineto.events import Ints
+from profkit.convert.kineto.numbering import Text
 from profkit.convert.kineto.reader import Header
 
 # Each column with the keys of CUDA and, where they differ, of HIP.

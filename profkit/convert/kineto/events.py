@@ -23,99 +23,10 @@ LATEST_NS = 2**61
 EXACT_BELOW_US = 2.0**43
 """A float64 of microseconds holds whole nanoseconds only below this (about 102 days)."""
 
-_NO_JSON = msgspec.Raw()
+NO_ARGS = msgspec.Raw(b"{}")
 _TRAILING_NUMBER = re.compile(r"-?\d+$")
 _WORD = 2**64
 _DIGITS = 18
-
-
-class Args(
-    msgspec.Struct,
-    gc=False,
-    rename={
-        "external": "External id",
-        "external_before_1_12": "external id",
-        "sequence": "Sequence number",
-        "forward_tid": "Fwd thread id",
-        "shapes": "Input Dims",
-        "shapes_1_9": "Input dims",
-        "types": "Input type",
-        "inputs": "Concrete Inputs",
-        "stack": "Call stack",
-        "graph": "graph id",
-        "graph_node": "graph node id",
-        "size": "bytes",
-        "registers": "registers per thread",
-        "shared_memory": "shared memory",
-        "blocks_per_sm": "blocks per SM",
-        "warps_per_sm": "warps per SM",
-        "occupancy": "est. achieved occupancy %",
-        "label": "name",
-        "collective": "Collective name",
-        "group": "Process Group Name",
-        "group_description": "Process Group Description",
-        "group_ranks": "Process Group Ranks",
-        "group_size": "Group size",
-        "elements_in": "In msg nelems",
-        "elements_out": "Out msg nelems",
-        "memory_size": "Bytes",
-        "address": "Addr",
-        "device_type": "Device Type",
-        "device_id": "Device Id",
-        "allocated": "Total Allocated",
-        "reserved": "Total Reserved",
-        "awaited_stream": "wait_on_stream",
-        "awaited_correlation": "wait_on_cuda_event_record_corr_id",
-    },
-):
-    """The arguments that become columns; all others are skipped while decoding."""
-
-    external: Number = -1
-    external_before_1_12: Number = -1
-    correlation: Number = -1
-    sequence: Number = -1
-    forward_tid: Number = -1
-    shapes: msgspec.Raw = _NO_JSON
-    shapes_1_9: msgspec.Raw = _NO_JSON
-    types: msgspec.Raw = _NO_JSON
-    inputs: msgspec.Raw = _NO_JSON
-    stack: Number = ""
-    graph: Number = -1
-    graph_node: Number = -1
-    device: Number = -1
-    stream: Number = -1
-    size: Number = -1
-    kind: Number = ""
-    label: Number = ""
-    """On metadata events: what a process or thread is called."""
-    grid: msgspec.Raw = _NO_JSON
-    block: msgspec.Raw = _NO_JSON
-    registers: Number = -1
-    shared_memory: Number = -1
-    blocks_per_sm: Number = None
-    warps_per_sm: Number = None
-    occupancy: Number = None
-    collective: Number = ""
-    group: Number = ""
-    group_description: Number = ""
-    group_ranks: msgspec.Raw = _NO_JSON
-    group_size: Number = -1
-    elements_in: Number = -1
-    elements_out: Number = -1
-    dtype: Number = ""
-    memory_size: Number = 0
-    address: Number = -1
-    device_type: Number = -1
-    device_id: Number = -1
-    allocated: Number = -1
-    reserved: Number = -1
-    counters: Any = None
-    """Hardware counters by name, on the ranges that have them: filled in by `counters`."""
-    awaited_stream: Number = -1
-    awaited_correlation: Number = -1
-
-
-NO_ARGS = Args()
 
 
 class Event(msgspec.Struct, gc=False):
@@ -128,7 +39,8 @@ class Event(msgspec.Struct, gc=False):
     tid: Number = -1
     ts: Number | Decimal = None
     dur: Number | Decimal = None
-    args: Args | None = None
+    args: msgspec.Raw = NO_ARGS
+    """Decoded by `profkit.convert.kineto.args`, once it is known which of them are needed."""
 
 
 class FloatEvent(Event, gc=False):
@@ -145,6 +57,10 @@ class DecimalEvent(Event, gc=False):
     dur: Decimal | None = None
 
 
+class _WithArgs(msgspec.Struct):
+    args: msgspec.Raw = NO_ARGS
+
+
 Events = Sequence[Event]
 
 
@@ -157,32 +73,17 @@ def loose(text: msgspec.Raw) -> Event | None:
     for name in ("ph", "cat", "name"):
         setattr(event, name, _text(fields.get(name)))
     for name in ("pid", "tid", "ts", "dur"):
-        setattr(event, name, _scalar(fields.get(name)))
-    if isinstance(given := fields.get("args"), dict):
-        event.args = _loose_args(given)
+        setattr(event, name, scalar(fields.get(name)))
+    event.args = msgspec.json.decode(text, type=_WithArgs).args
     return event
-
-
-def _loose_args(given: dict[str, Any]) -> Args:
-    args = Args()
-    for field in msgspec.structs.fields(Args):
-        value = given.get(field.encode_name)
-        if value is None:
-            continue
-        if field.type is msgspec.Raw:
-            encoded = msgspec.json.Encoder(decimal_format="number").encode(value)
-            setattr(args, field.name, msgspec.Raw(encoded))
-        else:
-            value = _scalar(value)
-            setattr(args, field.name, float(value) if isinstance(value, Decimal) else value)
-    return args
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
-def _scalar(value: Any) -> Any:
+def scalar(value: Any) -> Any:
+    """Return `value` if it is a number or a text, otherwise None."""
     usable = isinstance(value, int | float | str | Decimal) and not isinstance(value, bool)
     return value if usable else None
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from profkit.convert.kineto.events import Args, Number, compact_json, integers
+from profkit.convert.kineto.args import MessageArgs
+from profkit.convert.kineto.events import Number, compact_json, integers
 
 UNKNOWN = -1
 _ELEMENTS_BELOW = 1 << 50
@@ -162,12 +163,11 @@ class Messages:
         self._numbers: dict[Message, int] = {NO_MESSAGE: 0}
         self._seen: dict[tuple[Number | bytes, ...], int] = {}
 
-    def codes(self, args: Iterable[Args]) -> NDArray[np.int32]:
+    def codes(self, args: Iterable[MessageArgs]) -> NDArray[np.int32]:
         """Return the number of each event's message."""
-        numbers = [self._number(each) if each.collective else 0 for each in args]
-        return np.array(numbers, dtype=np.int32)
+        return np.array(list(map(self._number, args)), dtype=np.int32)
 
-    def _number(self, args: Args) -> int:
+    def _number(self, args: MessageArgs) -> int:
         texts = (args.collective, args.group, args.group_description, args.dtype)
         counts = (args.group_size, args.elements_in, args.elements_out)
         key = (*texts, *counts, bytes(args.group_ranks))
@@ -185,7 +185,7 @@ class Messages:
         return list(self._numbers)
 
 
-def _message(args: Args) -> Message:
+def _message(args: MessageArgs) -> Message:
     """Return what `args` say; waiting for a call and making a group are no messages."""
     operation = operation_of(str(args.collective))
     if not operation:

@@ -3,7 +3,7 @@
 from decimal import Decimal
 from typing import Any
 
-from profkit.convert.kineto.events import Event, nanoseconds
+from profkit.convert.kineto.events import NO_ARGS, Event, nanoseconds
 
 
 class Pairs:
@@ -31,5 +31,5 @@ class Pairs:
         begin = begun.pop()
         start, end = (int(each) for each in nanoseconds([begin.ts, event.ts]))
         begin.ph, begin.dur = "X", Decimal(end - start) / 1000
-        begin.args = begin.args or event.args
+        begin.args = event.args if begin.args == NO_ARGS else begin.args
         return begin

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from profkit.convert.kineto.counters import add_counters
 from profkit.convert.kineto.events import (
     EXACT_BELOW_US,
     LATEST_NS,
@@ -204,10 +203,8 @@ class Reader:
     def _document(self, text: bytes) -> list[Event]:
         kind: type[FloatDocument | DecimalDocument]
         kind = DecimalDocument if self._exact else FloatDocument
-        whole = b'{"traceEvents":[' + text
-        document = decoded(whole, kind)
+        document = decoded(b'{"traceEvents":[' + text, kind)
         self.header.merge(document)
-        add_counters(document.traceEvents, whole, whole=True)
         return list(document.traceEvents)
 
     def _timed(self, events: list[Event], text: bytes, used: int) -> list[Event]:
@@ -242,7 +239,6 @@ class Reader:
             events: list[Event] = decoded(text, kind)
         except msgspec.ValidationError:
             return self._decode_loosely(text)
-        add_counters(events, text)
         return events
 
     def _decode_loosely(self, text: bytes) -> list[Event]:
@@ -255,7 +251,6 @@ class Reader:
             except msgspec.ValidationError:
                 event = loose(raw)
             if event is not None:
-                add_counters([event], b"[" + bytes(raw) + b"]")
                 events.append(event)
         return events
 

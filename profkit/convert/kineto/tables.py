@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from profkit import schema
 from profkit.convert.kineto.collectives import communication
-from profkit.convert.kineto.columns import ANNOTATION, Column, Gathered
+from profkit.convert.kineto.columns import ANNOTATION, Gathered
 from profkit.convert.kineto.context import Context
 from profkit.convert.kineto.counters import kernel_metrics
 from profkit.convert.kineto.devices import device_names
@@ -22,6 +22,7 @@ from profkit.convert.kineto.link import (
     threads,
 )
 from profkit.convert.kineto.messages import NO_MESSAGE, Message
+from profkit.convert.kineto.numbering import Column
 from profkit.convert.kineto.tree import LEAF, POINT, SPAN, Tree, is_asynchronous, nested
 from profkit.convert.kineto.work import Work, launches
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from profkit.convert.kineto.columns import COPY, KERNEL, Column, Text
+from profkit.convert.kineto.columns import COPY, KERNEL
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import (
     any_row,
@@ -19,6 +19,7 @@ from profkit.convert.kineto.link import (
     names_communication,
     step_at,
 )
+from profkit.convert.kineto.numbering import Column, Text
 
 if TYPE_CHECKING:
     from profkit.convert.kineto.tables import Linker

@@ -14,9 +14,9 @@ from profkit.convert.kineto.columns import (
     KERNEL,
     OPERATOR,
     SET,
-    Column,
     Gathered,
 )
+from profkit.convert.kineto.numbering import Column
 from profkit.convert.nsight_systems.names import (
     COPY_DIRECTIONS,
     SYNCHRONISATIONS,

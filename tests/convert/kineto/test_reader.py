@@ -2,9 +2,11 @@
 
 import gzip
 import json
+import math
 
 import pytest
 
+from profkit.convert.kineto.args import MemoryArgs, WorkArgs, arguments
 from profkit.convert.kineto.reader import Reader
 from profkit.errors import InputError
 
@@ -112,13 +114,14 @@ def test_numbers_that_are_not_json_are_unknown_and_text_stays(trace):
     )
     path = trace('{"traceEvents": [' + given + "]}")
     [first, second] = [event for block in Reader(path) for event in block]
-    assert (first.name, first.dur, first.args.size, first.args.address) == (
+    work, memory = arguments([first, second], WorkArgs), arguments([first], MemoryArgs)
+    assert (first.name, first.dur, work[0].size, memory[0].address) == (
         "a: NaN, b",
         None,
         None,
         None,
     )
-    assert (second.name, second.args.stream) == ("list", 7)
+    assert (second.name, work[1].stream) == ("list", 7)
 
 
 def test_values_of_unexpected_types_do_not_cost_the_event(trace):
@@ -127,8 +130,20 @@ def test_values_of_unexpected_types_do_not_cost_the_event(trace):
         '7,{"ph":"X","name":"b","ts":2,"args":{"bytes":{"a":1},"grid":[1, 2]}}'
     )
     [first, second] = [e for block in Reader(trace(f"[{given}]")) for e in block]
-    assert (first.name, first.cat, first.dur, first.pid, first.args) == ("5", "", None, None, None)
-    assert (second.args.size, bytes(second.args.grid)) == (None, b"[1,2]")
+    assert (first.name, first.cat, first.dur, first.pid) == ("5", "", None, None)
+    none, some = arguments([first, second], WorkArgs)
+    assert none == WorkArgs()
+    assert (some.size, bytes(some.grid)) == (None, b"[1,2]")
+
+
+def test_damaged_text_in_arguments_does_not_cost_the_others(trace):
+    given = b'{"ph":"X","ts":1,"args":{"stream":%s,"bytes":%s}}'
+    path = trace(b"[" + given % (b'"\xff"', b"8") + b"," + given % (b"7", b"1e999") + b"]")
+    found = arguments([e for block in Reader(path) for e in block], WorkArgs)
+    assert [(each.stream, each.size) for each in found] == [
+        ("\N{REPLACEMENT CHARACTER}", 8),
+        (7, math.inf),
+    ]
 
 
 def test_text_that_is_not_utf8_is_replaced(trace):

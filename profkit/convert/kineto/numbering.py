@@ -1,0 +1,68 @@
+"""Texts by number: a trace repeats few of them a great many times."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from profkit import schema
+from profkit.convert.kineto.events import compact_json
+
+Column = NDArray[Any]
+
+
+class _Numbering(dict[str, int]):
+    """Numbers that strings get when they are first asked for."""
+
+    def __missing__(self, text: str) -> int:
+        number = self[text] = len(self)
+        return number
+
+
+class _JsonNumbering(dict[bytes, int]):
+    """Numbers of JSON texts: those of the same text without white space."""
+
+    def __init__(self, numbers: _Numbering) -> None:
+        super().__init__()
+        self._numbers = numbers
+
+    def __missing__(self, text: bytes) -> int:
+        number = self[text] = self._numbers[compact_json(text)]
+        return number
+
+
+class Text:
+    """Strings by number, in the order in which they were first seen; "" is number 0."""
+
+    def __init__(self) -> None:
+        self.numbers = _Numbering({"": 0})
+        self._json = _JsonNumbering(self.numbers)
+
+    def codes(self, values: Iterable[str]) -> Column:
+        """Return the number of each value."""
+        return np.array(list(map(self.numbers.__getitem__, values)), dtype=np.int32)
+
+    def json_codes(self, values: Iterable[msgspec.Raw]) -> Column:
+        """Return the number of each value, written without white space."""
+        return np.array(list(map(self._json.__getitem__, map(bytes, values))), dtype=np.int32)
+
+    def decoded(self, codes: Column) -> pa.DictionaryArray:
+        """Return the values as an Arrow dictionary array, with no value that does not occur."""
+        used = np.zeros(len(self.numbers), dtype=np.bool_)
+        used[codes] = True
+        position = (np.cumsum(used) - 1).astype(np.int32)
+        values = [
+            value for value, occurs in zip(self.numbers, used.tolist(), strict=True) if occurs
+        ]
+        return schema.text(position[codes], values)
+
+    def merged(self, other: "Text") -> Column:
+        """Return, by its number in `other`, the number of each string here."""
+        return self.codes(other.numbers)
+
+    def matching(self, found: Callable[[str], object]) -> NDArray[np.bool_]:
+        """Return, by number, whether `found` holds for the string."""
+        return np.array([bool(found(each)) for each in self.numbers], dtype=np.bool_)
