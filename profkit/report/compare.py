@@ -153,11 +153,14 @@ def _charts(
     numbers = [key_numbers(run, runs, keys) for run in runs]
     rows = tuple(
         (
-            plain(run.selected.differs.get(axis)) if axis else run_label(run),
+            plain(run.selected.differs.get(axis))
+            if axis
+            else _series(run, varying) or run_label(run),
             _series(run, others) if axis else "",
             *(each.value for each in mine),
         )
         for run, mine in zip(runs, numbers, strict=True)
+        for named in [_series(run, varying) or run_label(run)]
     )
     table = view.Table(
         title="Compared",
@@ -169,7 +172,7 @@ def _charts(
         rows=rows,
         total=len(rows),
     )
-    against = f", by {axis}" if axis else ", by run"
+    against = f", by {axis or ' and '.join(varying) or 'run'}"
     return table, tuple(
         view.Chart(
             title=each.title + against,

@@ -126,9 +126,9 @@ def test_a_seed_is_a_series_and_not_the_axis():
 def test_key_numbers_are_bars_where_only_names_vary():
     drawn = arranged(run("a", timed(2e6), model="gpt"), run("b", timed(3e6), model="cnn")).overview
     assert drawn.charts == (
-        view.Chart(title="Step time, by run", kind="bar", table=2, x=0, y=(2,), horizontal=True),
+        view.Chart(title="Step time, by model", kind="bar", table=2, x=0, y=(2,), horizontal=True),
     )
-    assert drawn.tables[2].rows == (("model gpt", "", 2e6), ("model cnn", "", 3e6))
+    assert drawn.tables[2].rows == (("gpt", "", 2e6), ("cnn", "", 3e6))
 
 
 def test_without_a_title_the_page_is_called_after_what_varies():

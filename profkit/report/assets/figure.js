@@ -186,8 +186,9 @@ function namedAxis(chart, table, axis, look) {
     if (chart.horizontal) made.range.reverse();
     if (chart.horizontal && long) made.title.text = "";
   } else if (axis.distinct.length <= 12) {
-    made.tickvals = axis.distinct.map((value) => numberOf(value) * axis.factor);
-    made.ticktext = axis.distinct.map((value) => (
+    const known = axis.distinct.filter((value) => value !== null);
+    made.tickvals = known.map((value) => numberOf(value) * axis.factor);
+    made.ticktext = known.map((value) => (
       typeof value === "string" ? inert(value) : inert(human(value * axis.factor, "id"))));
   }
   if (!axis.names && chart.log.includes("x")) made.type = "log";
