@@ -48,8 +48,9 @@ def with_roofline(rows: pd.DataFrame, hardware: Hardware) -> pd.DataFrame:
     peak (its name), ideal_ns and roofline_share, the ideal time as a share of that spent. NaN and
     "" where a peak or a number is not known. Bytes that a cache kept make a share above 1.
     """
-    which, pairs = pd.MultiIndex.from_frame(rows[["kind", "type"]]).factorize()
-    distinct = [peak_name(str(kind), str(dtype), hardware) for kind, dtype in pairs.tolist()]
+    pairs = pd.MultiIndex.from_frame(rows[["kind", "type"]])
+    _, first, which = np.unique(pairs.factorize()[0], return_index=True, return_inverse=True)
+    distinct = [peak_name(kind, dtype, hardware) for kind, dtype in pairs[first].tolist()]
     peak = np.array(distinct, dtype=object)[which]
     flops, moved = (rows[name].to_numpy(np.float64) for name in ("flops", "bytes"))
     seconds = _positive(rows["time_ns"].to_numpy(np.float64)) / 1e9
