@@ -207,12 +207,22 @@ def _to_analyses(run: str, call: Callable[[Sequence[str]], None], only: Sequence
     dag = dags.load([f"imports=[{run}]"])
     _convert(run, _CORES, call)
     done: set[str] = set()
-    names = [name for name in dag.plan.run(run).analyses if not only or name in only]
+    needed = _needed(dag, only)
+    names = [name for name in dag.plan.run(run).analyses if not only or name in needed]
     while left := [name for name in names if name not in done]:
         ready = [name for name in left if set(dag.plan.analyses[name].results) <= done]
         with ThreadPoolExecutor(_CORES if call is _job else 1) as pool:
             list(pool.map(call, (_analysis(dag, run, name) for name in ready)))
         done.update(ready)
+
+
+def _needed(dag: dags.Dag, names: Sequence[str]) -> set[str]:
+    """Return `names` and the analyses whose results these need."""
+    found, pending = set[str](), [*names]
+    while pending:
+        found.add(name := pending.pop())
+        pending += dag.plan.analyses[name].results
+    return found
 
 
 def _convert(run: str, cores: int, call: Callable[[Sequence[str]], None] | None = None) -> None:

@@ -12,6 +12,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -98,9 +99,24 @@ def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        # Reading every distribution takes 0.1 s: only for names like yaml (PyYAML).
-        found = importlib.metadata.packages_distributions().get(package, [])
-        return importlib.metadata.version(found[0]) if found else ""
+        # Only for names like yaml (PyYAML), as every distribution has to be looked at.
+        return _version_of_owner(package)
+
+
+def _version_of_owner(package: str) -> str:
+    """Return the version of the distribution that lists files of `package`, "" if none does.
+
+    `importlib.metadata.packages_distributions` tells as much, but it parses every list of files
+    and every description, which takes half a second.
+    """
+    own = re.compile(rf"^{re.escape(package)}(?:/|\.py\b|\.[\w.-]+\.(?:so|pyd)\b)", re.MULTILINE)
+    declared = re.compile(rf"^{re.escape(package)}$", re.MULTILINE)
+    for each in importlib.metadata.distributions():
+        if declared.search(each.read_text("top_level.txt") or "") or own.search(
+            each.read_text("RECORD") or ""
+        ):
+            return each.version
+    return ""
 
 
 @cache

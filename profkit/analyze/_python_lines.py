@@ -22,12 +22,12 @@ def lines_during(python_calls: pd.DataFrame, spans: Intervals) -> list[str]:
     numbered = python_calls.rename(columns={"call": "op"})
     above = calltree.rows_of(numbered, numbered, "caller")
     found = np.array([row for row, _ in longest_in(python_calls, above, spans)], dtype=np.int64)
-    names = python_calls["name"].astype(object).to_numpy()
-    foreign = np.array([_FOREIGN.match(str(name)) is not None for name in names], dtype=np.bool_)
+    name, names = pd.factorize(python_calls["name"])
+    foreign = np.array([_FOREIGN.match(each) is not None for each in names], dtype=np.bool_)[name]
     foreign |= (python_calls["kind"] == "module").to_numpy()
     own = calltree.nearest(found, above, foreign)
     return [
-        "" if row < 0 else str(names[line if line >= 0 else row])
+        "" if row < 0 else str(names[name[line if line >= 0 else row]])
         for row, line in zip(found.tolist(), own.tolist(), strict=True)
     ]
 

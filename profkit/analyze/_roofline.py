@@ -48,11 +48,14 @@ def with_roofline(rows: pd.DataFrame, hardware: Hardware) -> pd.DataFrame:
     peak (its name), ideal_ns and roofline_share, the ideal time as a share of that spent. NaN and
     "" where a peak or a number is not known. Bytes that a cache kept make a share above 1.
     """
-    pairs = zip(rows["kind"], rows["type"], strict=True)
-    peak = np.array([peak_name(*each, hardware) for each in pairs], dtype=object)
+    pairs = pd.MultiIndex.from_frame(rows[["kind", "type"]])
+    _, first, which = np.unique(pairs.factorize()[0], return_index=True, return_inverse=True)
+    distinct = [peak_name(kind, dtype, hardware) for kind, dtype in pairs[first].tolist()]
+    peak = np.array(distinct, dtype=object)[which]
     flops, moved = (rows[name].to_numpy(np.float64) for name in ("flops", "bytes"))
     seconds = _positive(rows["time_ns"].to_numpy(np.float64)) / 1e9
-    rate = np.array([hardware.peak_flops.get(name, np.nan) for name in peak], dtype=np.float64)
+    rates = [hardware.peak_flops.get(name, np.nan) for name in distinct]
+    rate = np.array(rates, dtype=np.float64)[which]
     bandwidth = hardware.memory_bandwidth_bytes_per_s or np.nan
     computing, moving = flops / rate, moved / bandwidth
     ideal = np.fmax(computing, moving) if bandwidth > 0 else np.full(len(rows), np.nan)

@@ -200,15 +200,14 @@ def _launched(
     for work in each:
         if len(work) > 1:
             op = int(top[work[0]])
-            row = found.setdefault(
-                (str(operator[op]), code[work].tobytes()),
-                {
+            key = (str(operator[op]), code[work].tobytes())
+            if (row := found.get(key)) is None:
+                row = found[key] = {
                     "operator": str(operator[op]),
                     "sequence": _joined(names.iloc[work].tolist()),
-                    **dict.fromkeys(("kernels", "count", "time_ns", "cpu_ns"), 0),
-                },
-            )
-            row["kernels"] = len(work)
+                    "kernels": len(work),
+                    **dict.fromkeys(("count", "time_ns", "cpu_ns"), 0),
+                }
             for name, more in (("count", 1), ("time_ns", took[work].sum()), ("cpu_ns", length[op])):
                 row[name] = int(row[name]) + int(more)
     order = ["count", "time_ns"]

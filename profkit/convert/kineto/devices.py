@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from profkit import schema
 from profkit.convert.kineto.events import Ints
+from profkit.convert.kineto.link import threads
 from profkit.convert.kineto.numbering import Text
 from profkit.convert.kineto.reader import Header
 
@@ -67,9 +68,9 @@ def _size(values: list[Any], largest: int) -> int:
 
 def device_names(kinds: Ints, indices: Ints) -> pa.DictionaryArray:
     """Return ``cuda:0`` and the like for the numbers of c10's device types and their indices."""
-    pairs, codes = np.unique(np.stack([kinds, indices]), axis=1, return_inverse=True)
-    names = [_device(int(kind), int(index)) for kind, index in pairs.T]
-    return schema.text(codes.ravel(), names)
+    _, first, codes = np.unique(threads(indices, kinds), return_index=True, return_inverse=True)
+    pairs = zip(kinds[first].tolist(), indices[first].tolist(), strict=True)
+    return schema.text(codes, [_device(kind, index) for kind, index in pairs])
 
 
 def _device(kind: int, index: int) -> str:
