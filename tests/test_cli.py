@@ -51,7 +51,7 @@ def test_plan_prints_the_runs_and_what_is_stale(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["plan", "batch=1,2", "repeats=1"]) == 0
     said = capsys.readouterr().out
-    assert said.count("2 capture, 1 manifest, 2 convert") == 2
+    assert said.count("4 capture, 1 manifest, 4 convert") == 2
     assert "runs: 2, repeats of each capture: 1" in said
     assert "report: stale" in said
 
