@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 ROOT = Path(__file__).parent.parent
 OVERRIDES = "world_size=1 launcher=python model.layers=1 steps=4 warmup_steps=1 repeats=1"
@@ -114,6 +115,37 @@ def test_a_run_from_an_empty_folder_ends_in_a_report_there(installed, tmp_path):
     ]
     (manifest,) = tmp_path.glob("results/runs/*/manifest.json")
     assert '"status": "ok"' in manifest.read_text()
+
+
+SCRIPT = """
+import argparse
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int)
+parser.add_argument("--zero", type=int)
+args = parser.parse_args()
+assert (args.batch_size, args.zero) == (3, 0), args
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters())
+for _ in range(6):
+    model(torch.ones(args.batch_size, 8)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_a_script_in_a_folder_of_its_own_is_profiled_as_it_is(installed, tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    command = "train.py --batch-size ${batch} --zero ${zero.stage}"
+    words = [f'workload.command="{command}"', "batch=3", "world_size=1", "launcher=python"]
+    few = ["repeats=1", "warmup_steps=1", "tool=[]", "analysis=[steps]"]
+    done = installed.profkit(tmp_path, "run", "workload=script", *words, *few)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "results/report.html").stat().st_size > 100_000
+    (steps,) = tmp_path.glob("results/runs/train-script-b3-*/tables/baseline/steps.parquet")
+    assert parquet.read_metadata(steps).num_rows == 6
+    assert (tmp_path / "train.py").read_text() == SCRIPT
 
 
 def test_a_starting_point_is_written_found_and_never_overwritten(installed, tmp_path):
