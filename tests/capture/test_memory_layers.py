@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
 import pytest
 import torch
 from torch import nn
@@ -210,11 +209,11 @@ def test_two_ranks_hold_the_closed_form_of_each_stage_of_both_backends(of_modes,
     for rank in (0, 1):
         label = f"rank{rank}_dp{rank}_tp0_pp0"
         raw = Raw(path=of_modes / mode / f"{label}.layers.json", label=label, rank=rank, repeat=0)
-        parts.append(convert.run(raw, tmp_path).tables["layers"])
-    layers = pa.concat_tables(parts).unify_dictionaries().to_pandas()
-    # Models of the modes before may not be gone yet; only one is in training.
-    trained = layers[(layers["kind"] == "activations").to_numpy()]["model"].unique()
-    layers = layers[layers["model"].isin(trained).to_numpy()]
+        part = convert.run(raw, tmp_path).tables["layers"].to_pandas()
+        # Models of the modes before may not be gone yet, on one rank or both; one is in training.
+        trained = part.loc[part["kind"] == "activations", "model"].unique()
+        parts.append(part[part["model"].isin(trained)].astype({"model": str}))
+    layers = pd.concat(parts)
     stage, backend = mode.split("-")
     model = {"name": "t", "family": "gpt", "vocabulary": 512, "context": 16, "layers": 2}
     behaviour = {
