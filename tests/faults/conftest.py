@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -22,6 +23,12 @@ ALONE = "workload=misbehaving world_size=1 launcher=python device=cpu steps=8 wa
 FEW = "repeats=1 tool=[] analysis=[steps]"
 POINTS = "[profkit.workloads]\nmisbehaving = misbehaving\n"
 CONF = '# @package workload\n# Does what it is told to.\nname: misbehaving\nhow: ""\n'
+
+
+def _heed_signals() -> None:
+    """Undo what the tests may have inherited: what runs in the background ignores the terminal."""
+    for each in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(each, signal.SIG_DFL)
 
 
 class Farm(Tree):
@@ -50,6 +57,7 @@ class Farm(Tree):
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            preexec_fn=_heed_signals,  # noqa: PLW1509 - no thread of this process holds a lock
         )
 
     def finish(self, *overrides: str) -> "tuple[int, str]":
