@@ -102,7 +102,18 @@ def _minute(iso: str) -> str:
 
 def _across(place: Place, settings: Settings) -> view.Across:
     sections, drawn = _sections(place, settings.max_rows_per_table, settings.data_bytes_per_run)
-    return view.Across(anchor=place.anchor, sections=tuple(sections.values()), drawn=drawn)
+    told, silent = _parted(sections)
+    return view.Across(
+        anchor=place.anchor, sections=tuple(told.values()), drawn=drawn, silent=silent
+    )
+
+
+def _parted(
+    sections: Mapping[str, view.Section],
+) -> tuple[dict[str, view.Section], tuple[view.Section, ...]]:
+    """Return the sections that tell something, by analysis, and those that only abstain."""
+    told = {name: each for name, each in sections.items() if not each.is_silent}
+    return told, tuple(each for each in sections.values() if each.is_silent)
 
 
 def _sections(
@@ -123,7 +134,8 @@ def _sections(
 def _run(place: Place, runs: Sequence[sources.Run], settings: Settings, budget: int) -> view.Run:
     run = place.run
     by_analysis, drawn = _sections(place, settings.max_rows_per_table, budget)
-    sections, about = topics.arranged(place, by_analysis, settings)
+    told, silent = _parted(by_analysis)
+    sections, about = topics.arranged(place, told, settings)
     return view.Run(
         anchor=place.anchor,
         name=run.selected.run,
@@ -142,6 +154,7 @@ def _run(place: Place, runs: Sequence[sources.Run], settings: Settings, budget: 
         listings=listings(run),
         drawn=drawn,
         topics=about,
+        silent=silent,
     )
 
 
@@ -175,6 +188,8 @@ def _section(
         tables=tuple(positions.values()),
         abstentions=shown.abstentions,
         file=place.link(f"analyze/{name}.json"),
+        is_silent=bool(shown.abstentions)
+        and not (shown.metrics or shown.findings or shown.tables or shown.charts),
     )
 
 

@@ -16,8 +16,11 @@ _REPEAT = re.compile(r"\.rep(\d+)[./]")
 def arranged(
     place: Place, sections: Mapping[str, view.Section], settings: Settings
 ) -> tuple[tuple[view.Section, ...], tuple[view.Topic, ...]]:
-    """Return the sections, by analysis, that belong to no topic, and the topics that have any."""
-    topics = tuple(
+    """Return the sections, by analysis, that belong to no topic, and the topics of this run.
+
+    A topic whose analyses only abstain is there for the files that go with it, if it has any.
+    """
+    topics = (
         view.Topic(
             anchor=f"{place.anchor}-{name}",
             title=topic.title,
@@ -25,10 +28,11 @@ def arranged(
             opened=tuple(_opened(place, topic, settings.max_files_per_folder)),
         )
         for name, topic in settings.topics.items()
-        if any(each in sections for each in topic.analyses)
+        if any(each in place.run.selected.analyses for each in topic.analyses)
     )
     taken = {name for topic in settings.topics.values() for name in topic.analyses}
-    return tuple(each for name, each in sections.items() if name not in taken), topics
+    others = tuple(each for name, each in sections.items() if name not in taken)
+    return others, tuple(each for each in topics if each.sections or each.opened)
 
 
 def _opened(place: Place, topic: Topic, most: int) -> Iterator[view.RankFiles]:

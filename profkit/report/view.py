@@ -179,6 +179,9 @@ class Section:
     abstentions: tuple[Abstention, ...]
     file: Link
 
+    is_silent: bool = False
+    """Whether there is nothing but abstentions."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RankFiles:
@@ -260,6 +263,8 @@ class Run:
     listings: tuple[Listing, ...]
     drawn: Drawn
     topics: tuple[Topic, ...] = ()
+    silent: tuple[Section, ...] = ()
+    """Sections of nothing but abstentions, out of the way of the others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -269,6 +274,7 @@ class Across:
     anchor: str
     sections: tuple[Section, ...]
     drawn: Drawn
+    silent: tuple[Section, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

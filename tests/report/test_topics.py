@@ -46,6 +46,18 @@ def test_analyses_of_memory_stand_together_in_the_order_of_the_settings():
     assert titles == ["memory_peak", "memory_model", "fragmentation"]
 
 
+def test_what_only_abstains_stands_apart_but_its_files_stay():
+    shown = run("memory_peak", "steps", files=[f"convert/memory_snapshot/{RANKS[0]}.rep0.a.svg"])
+    nothing = Result.abstain("the peak", "nothing was allocated")
+    silent = replace(shown.documents["memory_peak"], result=nothing)
+    documents = {**shown.documents, "memory_peak": silent}
+    page = arranged(replace(shown, documents=documents))
+    assert [each.title for each in page.silent] == ["memory_peak"]
+    assert [each.title for each in page.sections] == ["steps"]
+    assert [(each.sections, len(each.opened)) for each in page.topics] == [((), 1)]
+    assert arranged(replace(shown, documents=documents, files=())).topics == ()
+
+
 def test_a_run_without_such_analyses_has_no_such_heading():
     assert arranged(run("steps", files=[f"convert/memory_snapshot/{RANKS[0]}.x"])).topics == ()
 
