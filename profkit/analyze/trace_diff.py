@@ -228,13 +228,13 @@ def _tables(
     counts = ["base_count", "other_count"]
     return {
         "by_path": table(
-            pd.concat(by_path)[["compared", "path", "kind", "change", *counts, *_CHANGES_OF_TIME]],
+            pd.concat(by_path)[["compared", "path", *_CHANGES_OF_TIME, *counts, "change", "kind"]],
             title="What changed, where it begins in the tree",
             note=f"{note} Times of what was added or removed contain what it encloses.",
         ),
         "by_name": table(
             pd.concat(by_name)[
-                ["compared", "name", "kind", "change", *counts, "base_ns", "other_ns", "change_ns"]
+                ["compared", "name", "base_ns", "other_ns", "change_ns", *counts, "change", "kind"]
             ],
             title="What changed by name",
             note=f"{note} Times contain what is enclosed.",

@@ -189,7 +189,8 @@ function namedAxis(chart, table, axis, look) {
     const known = axis.distinct.filter((value) => value !== null);
     made.tickvals = known.map((value) => numberOf(value) * axis.factor);
     made.ticktext = known.map((value) => (
-      typeof value === "string" ? inert(value) : inert(human(value * axis.factor, "id"))));
+      typeof value === "string" ? inert(value)
+        : inert(human(Number((value * axis.factor).toPrecision(4)), "id"))));
   }
   if (!axis.names && chart.log.includes("x")) made.type = "log";
   return made;
