@@ -262,6 +262,7 @@ def _charts(sizes: pd.DataFrame, met: Meetings) -> tuple[Chart, ...]:
         x="size_bytes",
         y=("bus_bandwidth_bytes_per_s",),
         color="operation",
+        log=("x",),
     )
     parts = Chart(
         kind="stacked_bar",

@@ -39,11 +39,16 @@ def _metric(run: sources.Run, key: str) -> result.Metric | None:
 
 
 def _reason(run: sources.Run, key: str) -> str:
-    analysis = key.partition(".")[0]
+    """Say why a number is not known: by what was abstained from under its name, or by all."""
+    analysis, _, name = key.partition(".")
     document = run.documents.get(analysis)
     if document is None:
         return f"there is no result of the analysis {analysis}"
-    said = [f"{each.what}: {each.reason}" for each in document.result.abstentions]
+    abstentions = document.result.abstentions
+    label = column(name).label.casefold()
+    if own := [each.reason for each in abstentions if each.what.casefold() == label]:
+        return "; ".join(own)
+    said = [f"{each.what}: {each.reason}" for each in abstentions]
     return "; ".join(said) or f"the analysis {analysis} left no such number"
 
 

@@ -185,12 +185,11 @@ function namedAxis(chart, table, axis, look) {
     made.showgrid = false;
     if (chart.horizontal) made.range.reverse();
     if (chart.horizontal && long) made.title.text = "";
-  } else if (axis.distinct.length <= 12) {
+  } else if (axis.distinct.length <= 12 && axis.name === "") {
     const known = axis.distinct.filter((value) => value !== null);
     made.tickvals = known.map((value) => numberOf(value) * axis.factor);
     made.ticktext = known.map((value) => (
-      typeof value === "string" ? inert(value)
-        : inert(human(Number((value * axis.factor).toPrecision(4)), "id"))));
+      typeof value === "string" ? inert(value) : inert(human(value * axis.factor, "id"))));
   }
   if (!axis.names && chart.log.includes("x")) made.type = "log";
   return made;
