@@ -75,7 +75,7 @@ def test_comments_docstrings_blank_lines_and_code_of_captures_rerun_nothing(tree
     edit("profkit/intervals.py", "\n\n\ndef ", "\n\n\n# A comment.\ndef ")
     edit("profkit/convert/torch_profiler.py", '"""', '"""Changed: ')
     edit("profkit/analyze/steps.py", "\n\n\ndef ", "\n\n\n\n\n\ndef ")
-    edit("profkit/schema.py", '"""', '"""Changed: ')
+    edit("profkit/schema/__init__.py", '"""', '"""Changed: ')
     for path in ("torch_profiler.py", "baseline.py", "base.py", "__main__.py"):
         edit(f"profkit/capture/{path}", '"""', '_EXTRA = 1\n"""')
     assert tree.jobs() == []
