@@ -1,5 +1,6 @@
 """One module per tool whose raw files profkit can read, named like the tool."""
 
+from functools import cache
 from typing import TypeGuard
 
 from profkit import registry
@@ -9,6 +10,7 @@ STEPS = "steps"
 """The table that every tool has: from its converter, or else from the capture harness."""
 
 
+@cache
 def converters() -> dict[str, Converter]:
     """Return every converter, by the name of the tool that it reads."""
     return registry.discover(__name__, "convert", _is_converter)
