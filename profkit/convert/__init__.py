@@ -26,6 +26,7 @@ def has_converter(tool: str) -> bool:
     return tool in registry.module_names(__name__)
 
 
+@cache
 def produced(tool: str) -> tuple[str, ...]:
     """Return the tables that converting `tool` leaves."""
     tables = converter(tool).produces if has_converter(tool) else ()
