@@ -40,11 +40,30 @@ def table(name: str, columns: Mapping[str, Sequence[Any] | Any]) -> pa.Table:
 def _coded(values: Any, kind: pa.DataType) -> pa.Array:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values.cast(kind) if values.type != kind else values
-    if pa.types.is_dictionary(kind):
-        return pa.array(values, type=kind.value_type).dictionary_encode().cast(kind)
     if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
         return numbers(values, kind)
+    made = _of_python(values, kind) if isinstance(values, list | tuple | range) else None
+    if made is not None:
+        return made
+    if pa.types.is_dictionary(kind):
+        return pa.array(values, type=kind.value_type).dictionary_encode().cast(kind)
     return pa.array(values, type=kind)
+
+
+def _of_python(values: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
+    """Return what `pyarrow.array` would, without pandas; None if the values are no plain `kind`."""
+    if pa.types.is_dictionary(kind):
+        if not all(isinstance(each, str) for each in values):
+            return None
+        places: dict[str, int] = {}
+        codes = [places.setdefault(each, len(places)) for each in values]
+        return text(np.array(codes, dtype=np.int32), list(places))
+    wanted = np.dtype(kind.to_pandas_dtype())
+    plain = np.array(values) if values else np.empty(0, wanted)
+    if plain.dtype.kind not in ("i", wanted.kind):
+        return None
+    own = plain.astype(wanted)
+    return numbers(own, kind) if np.array_equal(own, plain, equal_nan=True) else None
 
 
 def numbers(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
@@ -61,16 +80,20 @@ def numbers(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
 
 def text(codes: NDArray[Any], values: Sequence[str]) -> pa.DictionaryArray:
     """Return texts by their position in `values`, one for each of `codes`."""
+    return pa.DictionaryArray.from_arrays(numbers(codes, pa.int32()), strings(values))
+
+
+def strings(values: Sequence[str]) -> pa.StringArray:
+    """Return `values` as `pyarrow.array` would, without importing pandas."""
     encoded = [each.encode() for each in values]
     ends = numbers(np.cumsum([0, *map(len, encoded)]), pa.int32())
     buffers = [None, ends.buffers()[1], pa.py_buffer(b"".join(encoded))]
-    dictionary = pa.Array.from_buffers(pa.string(), len(encoded), buffers)
-    return pa.DictionaryArray.from_arrays(numbers(codes, pa.int32()), dictionary)
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
 
 
 def empty(name: str) -> pa.Table:
     """Return table `name` without rows."""
-    return TABLES[name].empty_table()
+    return table(name, dict.fromkeys(TABLES[name].names, ()))
 
 
 def frame(name: str, rows: Iterable[Mapping[str, Any]] = ()) -> "pd.DataFrame":
