@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -22,6 +23,11 @@ ALONE = "workload=misbehaving world_size=1 launcher=python device=cpu steps=8 wa
 FEW = "repeats=1 tool=[] analysis=[steps]"
 POINTS = "[profkit.workloads]\nmisbehaving = misbehaving\n"
 CONF = '# @package workload\n# Does what it is told to.\nname: misbehaving\nhow: ""\n'
+
+
+def _interruptible():
+    """Undo what a shell does to tests that run in its background: interrupts are ignored there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Farm(Tree):
@@ -50,6 +56,7 @@ class Farm(Tree):
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            preexec_fn=_interruptible,  # noqa: PLW1509 - one thread only
         )
 
     def finish(self, *overrides: str) -> "tuple[int, str]":
