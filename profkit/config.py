@@ -66,6 +66,7 @@ def compose_all(conf: Path, overrides: Sequence[str]) -> list[Composed]:
         parser = OverridesParser.create(config_loader=loader)
         given = [_normalised(each) for each in overrides]
         parsed = _parse(parser, given)
+        _check_own(parsed)
         parsed += _parse(parser, _sweeps_of_experiment(parsed))
         return list(_expanded(loader, parser, parsed))
 
@@ -122,6 +123,16 @@ def _parse(parser: OverridesParser, overrides: Sequence[str]) -> list[Override]:
             )
             raise ConfigError(f"cannot read {override!r}: {reason}", hint=hint) from None
     return parsed
+
+
+def _check_own(parsed: Sequence[Override]) -> None:
+    """Refuse what would configure Hydra's own runs, of which there are none here."""
+    for override in parsed:
+        if re.split(r"[./@:]", override.key_or_group)[0] == "hydra":
+            raise ConfigError(
+                f"{override.input_line}: has no effect, as Hydra only composes here",
+                hint="results lie in results/; sweeps are written as lists of values",
+            )
 
 
 def _sweeps_of_experiment(parsed: Sequence[Override]) -> list[str]:

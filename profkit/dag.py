@@ -21,7 +21,6 @@ from profkit.masking import Masker
 from profkit.missing import counted
 from profkit.plan import Plan, Run
 from profkit.records import imported_files, read_capture
-from profkit.schema import TIMELINE
 from profkit.settings import nearest
 
 SELECTIONS = Path("results/.profkit/selections")
@@ -160,7 +159,8 @@ class Dag:
 
     def timeline_tables(self, tool: str) -> list[str]:
         """Return the patterns of the tables that the timeline of `tool` is drawn from."""
-        return [f"results/runs/{{run}}/tables/{tool}/{name}.parquet" for name in TIMELINE]
+        names = self.plan.tools[tool].drawn
+        return [f"results/runs/{{run}}/tables/{tool}/{name}.parquet" for name in names]
 
     def all_captures(self, wildcards: Any) -> list[str]:
         """Return the capture.json of every tool and repeat of a run."""

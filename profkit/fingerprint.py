@@ -15,12 +15,16 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from profkit.result import Provenance
+
+TIMELINE_CODE = ("profkit", "profkit.cli.timeline")
+"""The stage and the module of the code behind a timeline."""
 
 
 def provenance(
@@ -63,14 +67,14 @@ def closure(stage: str, module: str) -> tuple[dict[str, str], dict[str, str]]:
     own = {"profkit", module.partition(".")[0]}
     edge = f"{stage}.__main__"
     pending = [module]
-    modules = {edge: _hash(_path(edge))} if edge != module else {}
+    modules = {edge: _code(_path(edge)).hash} if edge != module else {}
     packages: set[str] = set()
     while pending:
         name = pending.pop()
         if name in modules:
             continue
         path = _path(name)
-        modules[name] = _hash(path)
+        modules[name] = _code(path).hash
         for imported in _imports(path, name, own):
             if imported.partition(".")[0] in own:
                 pending.append(imported)
@@ -145,32 +149,61 @@ def _exists(module: str) -> bool:
         return False
 
 
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_bytes(), filename=str(path))
+@dataclass(frozen=True)
+class _Code:
+    """What matters of one source file."""
+
+    hash: str
+    """Hash of the syntax tree without its bare strings."""
+
+    imports: tuple[ast.Import | ast.ImportFrom, ...]
+    """Its imports, wherever they stand."""
 
 
 @cache
-def _hash(path: Path) -> str:
-    """Return the hash of the syntax tree at `path` without its bare strings."""
-    tree = _Undocumented().visit(ast.parse(path.read_bytes(), filename=str(path)))
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+def _code(path: Path) -> _Code:
+    """Read the file at `path`, once for all closures that it is part of."""
+    reader = _Reader()
+    tree = reader.visit(ast.parse(path.read_bytes(), filename=str(path)))
+    digest = hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+    return _Code(hash=digest, imports=tuple(reader.imports))
 
 
-class _Undocumented(ast.NodeTransformer):
-    """Removes docstrings, of attributes too: strings that stand alone do nothing."""
+class _Reader(ast.NodeTransformer):
+    """Removes docstrings, of attributes too, and collects imports.
+
+    Strings that stand alone do nothing.
+    """
+
+    def __init__(self) -> None:
+        self.imports: list[ast.Import | ast.ImportFrom] = []
+
+    def visit(self, node: ast.AST) -> Any:
+        """Visit statements alone: below an expression there are none."""
+        return node if isinstance(node, ast.expr) else super().visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        """Drop `node` if it is a string."""
         is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         return None if is_text else node
+
+    def visit_Import(self, node: ast.Import) -> ast.Import:
+        """Note `node`."""
+        self.imports.append(node)
+        return node
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
+        """Note `node`."""
+        self.imports.append(node)
+        return node
 
 
 def _imports(path: Path, module: str, own: set[str]) -> Iterator[str]:
     """Yield the modules that the file at `path` imports, anywhere in it."""
-    for node in ast.walk(_tree(path)):
+    for node in _code(path).imports:
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             source = _absolute(node, path, module)
             for each in node.names:
                 inner = f"{source}.{each.name}"

@@ -12,10 +12,9 @@ import msgspec
 from profkit import registry, result
 from profkit.dag import ACROSS, Dag
 from profkit.errors import InputError
-from profkit.fingerprint import closure, sha256
+from profkit.fingerprint import TIMELINE_CODE, closure, sha256
 from profkit.masking import Masker
 from profkit.plan import Run
-from profkit.planning import TIMELINE_CODE, converter_module
 from profkit.records import read_capture
 from profkit.settings import nearest
 
@@ -113,7 +112,7 @@ class Freshness:
         made = msgspec.convert(json.loads(record.read_bytes())["provenance"], result.Provenance)
         files = [record.parent / f"{table}.parquet" for table in self.dag.plan.tools[tool].tables]
         upstream += [f"{file}: is gone" for file in files if not file.is_file()]
-        code = ("profkit.convert", converter_module(tool))
+        code = ("profkit.convert", registry.converter_module(tool))
         inputs = [each.format(run=run.name) for each in self.dag.captures(tool)]
         inputs += self.dag.imported_files(tool)(Wildcards(run.name))
         return [*upstream, *_changes(record, made, code, inputs)]

@@ -77,6 +77,9 @@ class ToolPlan:
     timeline: str = ""
     """Fingerprint of what draws a timeline of its tables; empty if they give none."""
 
+    drawn: tuple[str, ...] = ()
+    """Tables that its timeline is drawn from."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnalysisPlan:

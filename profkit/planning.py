@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from profkit import registry, resources, schema
+from profkit import registry, resources
 from profkit.analyze import analyses
 from profkit.analyze.base import Analysis
 from profkit.capture import tools
@@ -20,13 +20,14 @@ from profkit.config import Composed, compose_all
 from profkit.convert import produced
 from profkit.errors import ConfigError
 from profkit.feeding import lacks
-from profkit.fingerprint import fingerprint
+from profkit.fingerprint import TIMELINE_CODE, fingerprint
 from profkit.hardware import Hardware
 from profkit.imports import imported
 from profkit.parallel import Parallel, Ranks
 from profkit.plan import AnalysisPlan, Plan, Run, ToolPlan
 from profkit.report.settings import Settings as ReportSettings
 from profkit.run_names import run_name
+from profkit.schema import TIMELINE
 from profkit.settings import adapter, checked, known
 from profkit.workloads import program
 from profkit.workloads.base import Program
@@ -147,24 +148,16 @@ def _chosen(overrides: Sequence[str], group: str) -> bool:
     return any(each.lstrip("+").startswith(f"{group}=") for each in overrides)
 
 
-TIMELINE_CODE = ("profkit", "profkit.cli.timeline")
-"""The code behind a timeline, as `profkit.fingerprint` takes it."""
-
-
 def _tool_plan(name: str, repeats: int) -> ToolPlan:
     tables = produced(name)
-    drawn = set(schema.TIMELINE) <= set(tables)
+    drawn = TIMELINE if set(TIMELINE) <= set(tables) else ()
     return ToolPlan(
         tables=tables,
-        code=fingerprint("profkit.convert", converter_module(name)),
+        code=fingerprint("profkit.convert", registry.converter_module(name)),
         repeats=repeats if tools()[name].repeated else 1,
         timeline=fingerprint(*TIMELINE_CODE) if drawn else "",
+        drawn=drawn,
     )
-
-
-def converter_module(name: str) -> str:
-    """Return the module that converts the captures of tool `name`."""
-    return registry.module_names("profkit.convert").get(name, "profkit.convert.__main__")
 
 
 def _analysis_plan(name: str, analysis: Analysis) -> AnalysisPlan:

@@ -1,6 +1,7 @@
 """Find plugins by looking: every module of a stage package is one plugin."""
 
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -22,10 +23,13 @@ def module_names(package: str) -> Mapping[str, str]:
     Installed distributions add theirs through the entry point group named like the package.
     Looked up once in a process: reading every distribution's entry points takes 0.1 s.
     """
-    paths = importlib.import_module(package).__path__
+    # Not by importing it: the package of the analyses loads pandas.
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.submodule_search_locations is None:
+        raise ModuleNotFoundError(package)
     found = {
         info.name: f"{package}.{info.name}"
-        for info in pkgutil.iter_modules(paths)
+        for info in pkgutil.iter_modules(spec.submodule_search_locations)
         if not info.ispkg and info.name != "base" and not info.name.startswith("_")
     }
     for point in external(package):
@@ -33,6 +37,11 @@ def module_names(package: str) -> Mapping[str, str]:
             raise PluginError(f"{point.value}: the name {point.name!r} is already taken")
         found[point.name] = point.value
     return MappingProxyType(dict(sorted(found.items())))
+
+
+def converter_module(tool: str) -> str:
+    """Return the module that converts the captures of `tool`."""
+    return module_names("profkit.convert").get(tool, "profkit.convert.__main__")
 
 
 def external(package: str) -> list[EntryPoint]:

@@ -13,7 +13,7 @@ from typing import IO
 FOLDER = Path("results/.profkit/running")
 _SNAKEMAKES = Path(".snakemake/locks")
 
-_held: list[IO[bytes]] = []
+_held: dict[Path, IO[bytes]] = {}
 
 
 def enter() -> None:
@@ -33,10 +33,14 @@ def enter() -> None:
 
 
 def _hold(path: Path) -> None:
-    file = path.open("wb")
+    """Hold the lock on `path` until this process ends; it may hold it already."""
+    place = path.absolute()
+    if place in _held:
+        return
+    file = place.open("wb")
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    _held.append(file)
-    atexit.register(path.unlink, missing_ok=True)
+    _held[place] = file
+    atexit.register(place.unlink, missing_ok=True)
 
 
 def _is_held(path: Path) -> bool:

@@ -19,9 +19,7 @@ _adapters: dict[type[Any], TypeAdapter[Any]] = {}
 class Settings:
     """Inherit, add typed fields with defaults, and put a docstring under each."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", use_attribute_docstrings=True
-    )
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from profkit import registry, resources, schema
 from profkit.analyze import analyses
 from profkit.hardware import Hardware
 from profkit.result import Result
+from tests.described import described
 
 FOUND = analyses()
 PART = Hardware(
@@ -93,10 +94,10 @@ def test_it_is_documented(name):
 @every
 def test_every_setting_has_a_default_and_a_docstring(name):
     config = FOUND[name].config
-    described = TypeAdapter(config).json_schema().get("properties", {})
+    said = described(config).get("properties", {})
     for each in fields(config):
         assert each.default is not MISSING or each.default_factory is not MISSING, each.name
-        assert described[each.name].get("description"), each.name
+        assert said[each.name].get("description"), each.name
     assert config.__doc__
 
 

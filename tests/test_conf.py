@@ -12,6 +12,7 @@ from profkit.capture.launchers import launchers
 from profkit.hardware import Hardware
 from profkit.planning import Top, _kind
 from profkit.workloads.runtime.request import Request, without_choices
+from tests.described import described
 
 GROUPS = ("workload", "model", "zero", "launcher")
 FILES = {
@@ -70,7 +71,7 @@ def test_the_top_spells_out_every_field_and_default():
     "kind", [Request, Top, Hardware, *tools().values(), *launchers().values()], ids=str
 )
 def test_every_setting_has_a_default_and_a_description(kind):
-    schema = TypeAdapter(kind).json_schema()
+    schema = described(kind)
     assert schema.get("required", []) == []
     own = [each.name for each in fields(kind) if each.name in kind.__annotations__]
     properties = {key: schema["properties"][key] for key in own}

@@ -85,6 +85,8 @@ def test_a_swept_value_reaches_interpolations():
         (["batch=[1"], "cannot read 'batch=[1': "),
         (["tool=[torch_profiler]", "+tool=py_spy"], "has no effect beside tool="),
         (["batch=interval(1,3)"], "continuous interval"),
+        (["hydra.run.dir=x"], "hydra.run.dir=x: has no effect, as Hydra only composes"),
+        (["hydra/launcher=joblib"], "has no effect, as Hydra only composes"),
         (["model=cnn_small", "model.layers=1"], "no such key: model.layers\n  hint: choose from"),
     ],
 )

@@ -3,7 +3,11 @@ import random
 import pytest
 import torch
 from torch import nn, optim
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed.tensor import DTensor
+from torch.masked import masked_tensor
 
+from profkit.capture._accounts import _readable
 from profkit.holdings import held
 from profkit.holdings.extents import Extents, dense
 
@@ -99,3 +103,46 @@ SPARSE = {
     "csr": torch.Tensor.to_sparse_csr,
     "csc": torch.Tensor.to_sparse_csc,
 }
+
+
+def kept_by(transform):
+    """Return what a function under a transform of functorch saw, after its end."""
+    seen = []
+    transform(lambda given: seen.append(given) or given.sum())(torch.ones(3, 3))
+    return seen[0]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: torch._to_functional_tensor(torch.ones(3)),
+        lambda: masked_tensor(torch.ones(3), torch.tensor([True, False, True])),
+        lambda: kept_by(torch.func.grad),
+        lambda: kept_by(torch.func.vmap),
+        nn.UninitializedParameter,
+        lambda: FakeTensorMode().from_tensor(torch.ones(3)),
+    ],
+    ids=["functional", "masked", "of grad", "of vmap", "lazy", "fake"],
+)
+@pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
+def test_a_tensor_without_memory_of_its_own_is_none(made):
+    assert list(dense(made())) == []
+
+
+def test_a_tensor_of_several_shapes_has_all_of_its_buffer():
+    (found,) = dense(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
+    assert Extents().claim(found) == 5 * 4
+
+
+def test_a_lazy_model_has_no_memory_before_its_first_call():
+    model = nn.Sequential(nn.LazyLinear(2), nn.Linear(2, 2, bias=False))
+    assert held(model, []).sizes_bytes()["parameters"] == 4 * 4
+    model(torch.ones(1, 3))
+    assert held(model, []).sizes_bytes()["parameters"] == (3 * 2 + 2 + 4) * 4
+
+
+def test_a_tensor_whose_making_failed_is_passed_over():
+    half = torch.Tensor._make_wrapper_subclass(DTensor, (3,))
+    assert list(_readable(half)) == []
+    whole = torch.ones(3)
+    assert [each is whole for each in _readable(whole)] == [True]

@@ -7,7 +7,8 @@ import re
 import pyarrow.parquet as pq
 import pytest
 
-from profkit.cli import main, run
+from profkit.cli import main
+from profkit.cli import run as runs
 from profkit.errors import ConfigError, InputError
 from profkit.imports import find, importables, imported, place
 
@@ -77,14 +78,40 @@ def test_mistakes_are_named(tmp_path, monkeypatch, capsys):
 def test_eight_ranks_come_in_with_one_command(real_data, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     # Some of the analyses; test_real_traces.py has them all.
-    few, whole = "analysis=[collectives,kernels,stragglers]", run.main
-    monkeypatch.setattr(run, "main", lambda overrides: whole([*overrides, few]))
-    assert main(["import", "trace", str(real_data / "kineto/dlrm_8rank_v100")]) == 0
+    few = "analysis=[collectives,kernels,stragglers]"
+    assert main(["import", "trace", str(real_data / "kineto/dlrm_8rank_v100"), few]) == 0
     assert "8 files of 8 ranks" in capfd.readouterr().err
     page = (tmp_path / "results/report.html").read_text()
     assert "dlrm_8rank_v100" in page
     made = {path.stem for path in tmp_path.glob("results/runs/*/analyze/*.json")}
     assert made == {"collectives", "kernels", "stragglers"}
+
+
+@pytest.mark.parametrize(
+    ("words", "passed"),
+    [
+        (["a.json"], []),
+        (["a.json", "warmup_steps=1", "~analyses.hta"], ["warmup_steps=1", "~analyses.hta"]),
+        (["+analysis=x", "a.json", "--name", "n"], ["+analysis=x"]),
+        (["lr=0.1.json", "a.json"], []),
+    ],
+    ids=["none", "after", "before", "a file whose name looks like one"],
+)
+def test_overrides_beside_the_paths_go_to_the_run(words, passed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.json", "lr=0.1.json"):
+        (tmp_path / name).write_text(trace())
+    given = []
+    monkeypatch.setattr(runs, "main", lambda overrides: given.extend(overrides) or 0)
+    assert main(["import", "trace", *words]) == 0
+    assert given[0].startswith("imports=[")
+    assert given[1:] == passed
+
+
+def test_overrides_alone_import_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["import", "trace", "warmup_steps=1"]) == 1
+    assert "no file is named" in capsys.readouterr().err
 
 
 def test_a_file_edited_in_place_is_read_again_and_named(tmp_path, monkeypatch, capfd):

@@ -139,6 +139,7 @@ def test_the_analysis_in_the_readme_works(tree):
         yaml.unlink()
 
 
+# The last, as it leaves the tree with another selection.
 def test_an_analysis_across_runs_works_once_on_all_of_them(tree):
     module = tree.folder / "profkit/analyze/compared.py"
     settings = tree.folder / "conf/analysis/compared.yaml"
@@ -164,6 +165,5 @@ def test_an_analysis_across_runs_works_once_on_all_of_them(tree):
     finally:
         module.unlink()
         settings.unlink()
-        tree.snakemake("")
         for run in (tree.folder / "results/runs").glob("*-b1-*"):
             shutil.rmtree(run)

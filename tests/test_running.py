@@ -57,3 +57,15 @@ def test_a_lock_of_one_that_lives_stays_although_another_was_killed(lock):
 def test_a_lock_of_somebody_else_is_left_alone(lock):
     entered("").communicate()
     assert lock.is_file()
+
+
+def test_one_that_enters_twice_is_still_there_once(lock):
+    killed = entered("sys.stdin.read()")
+    killed.kill()
+    killed.communicate()
+    twice = entered("enter(); print('again', flush=True); sys.stdin.read()")
+    assert twice.stdout.readline() == "again\n"
+    assert not lock.exists()
+    assert len(held()) == 1
+    twice.communicate()
+    assert held() == []

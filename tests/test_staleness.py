@@ -1,5 +1,7 @@
 """Exactly what has changed is made again: each set of jobs, on a real tree."""
 
+import os
+
 import pytest
 
 from profkit.analyze import analyses
@@ -24,15 +26,20 @@ def tree(tmp_path_factory):
 
 @pytest.fixture
 def edit(tree):
-    """Return a function that edits a file of the tree; the edits are undone afterwards."""
+    """Return a function that edits a file of the tree; the edits are undone afterwards.
+
+    With the time of the last edit, so that the plan of before is known again.
+    """
     kept = {}
 
     def edit(path, old, new):
-        kept.setdefault(path, tree.edited(path, old, new))
+        before = (tree.folder / path).stat().st_mtime_ns
+        kept.setdefault(path, (tree.edited(path, old, new), before))
 
     yield edit
-    for path, text in kept.items():
+    for path, (text, before) in kept.items():
         (tree.folder / path).write_text(text)
+        os.utime(tree.folder / path, ns=(before, before))
 
 
 def test_a_second_run_has_nothing_to_do(tree):
@@ -75,7 +82,7 @@ def test_comments_docstrings_blank_lines_and_code_of_captures_rerun_nothing(tree
     edit("profkit/intervals.py", "\n\n\ndef ", "\n\n\n# A comment.\ndef ")
     edit("profkit/convert/torch_profiler.py", '"""', '"""Changed: ')
     edit("profkit/analyze/steps.py", "\n\n\ndef ", "\n\n\n\n\n\ndef ")
-    edit("profkit/schema.py", '"""', '"""Changed: ')
+    edit("profkit/schema/__init__.py", '"""', '"""Changed: ')
     for path in ("torch_profiler.py", "baseline.py", "base.py", "__main__.py"):
         edit(f"profkit/capture/{path}", '"""', '_EXTRA = 1\n"""')
     assert tree.jobs() == []

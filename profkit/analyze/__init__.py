@@ -1,11 +1,13 @@
 """One module per analysis; dropping a file here is all it takes to add one."""
 
+from functools import cache
 from typing import TypeGuard
 
 from profkit import registry
 from profkit.analyze.base import Analysis
 
 
+@cache
 def analyses() -> dict[str, Analysis]:
     """Return every analysis, by name."""
     return registry.discover(__name__, "analyze", _is_analysis)

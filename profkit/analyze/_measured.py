@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from profkit.result import Abstention, Result, Table, table
+from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.wording import shortened
 
 WHERE = ["rank", "repeat", "kernel"]
@@ -159,3 +160,52 @@ def evidence(row: "pd.Series[float]") -> dict[str, str | int | float]:
     """Return where a finding about the kernel of `row` was seen."""
     where = {name: str(row[name]) for name in SHAPE if row[name]}
     return {"kernel": where.pop("function", ""), **where}
+
+
+def about(  # noqa: PLR0913 - what a finding says
+    row: "pd.Series[float]",
+    metric: str,
+    unit: str,
+    message: str,
+    advice: str = "",
+    *,
+    severity: Severity = Severity.WARN,
+    **seen: str,
+) -> Finding:
+    """Return a finding about the kernel of `row`; its value is the column that `metric` ends in."""
+    return Finding(
+        severity=severity,
+        message=message,
+        metric=metric,
+        value=float(row[metric.partition(".")[2]]),
+        unit=unit,
+        evidence={**evidence(row), **seen},
+        advice=advice,
+    )
+
+
+def mean_of(
+    rows: pd.DataFrame,
+    column: str,
+    unit: str,
+    what: str,
+    better: Literal["lower", "higher", "neither"] = "neither",
+) -> dict[str, Metric]:
+    """Return the mean of `column` over the time of one launch of each kernel, if it is known."""
+    known = rows.dropna(subset=[column, "duration_ns"])
+    time = known["duration_ns"].sum()
+    if not time:
+        return {}
+    return {
+        column: Metric(
+            value=float((known[column] * known["duration_ns"]).sum() / time),
+            unit=unit,
+            title=f"{what}, mean over the time of one launch of each kernel",
+            better=better,
+        )
+    }
+
+
+def bars(title: str, *columns: str) -> Chart:
+    """Return a bar chart of `columns` of the table by kernel."""
+    return Chart(kind="bar", title=title, table="kernels", x="kernel", y=columns, horizontal=True)

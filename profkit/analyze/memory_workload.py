@@ -6,15 +6,16 @@ import pandas as pd
 
 from profkit.analyze._measured import (
     NOTHING,
+    about,
+    bars,
     by_kernel,
-    evidence,
     kernel_of,
     rules,
     shown,
     unknown,
 )
 from profkit.analyze.base import analysis
-from profkit.result import Chart, Finding, Result, Severity
+from profkit.result import Finding, Result
 from profkit.settings import Settings
 
 _OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
@@ -47,6 +48,8 @@ _STATED = {
     "store_sectors_per_request": [f"l1tex__average_t_sectors_per_request_{_GLOBAL}_st.ratio"],
 }
 _SECTIONS = ("MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_Tables", "SourceCounters")
+
+_THROUGHPUT = "Throughput of each level of memory, of what it can sustain"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,7 +95,7 @@ def analyze(
             "kernels": shown(rows, "Memory of each kernel", limit=config.max_rows),
             **rules(measured_kernels, kernel_advice, _SECTIONS),
         },
-        charts=_charts(levels),
+        charts=(bars(_THROUGHPUT, *levels),) if levels else (),
         abstentions=unknown(rows, wanted),
     )
 
@@ -119,19 +122,16 @@ def _scattered(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
     if worst.empty:
         return ()
     first = worst.iloc[0]
-    return (
-        Finding(
-            severity=Severity.WARN,
-            message=f"{kernel_of(first)} reads {first['load_sectors_per_request']:.1f} sectors of "
-            "32 bytes per request from global memory.",
-            metric="memory_workload.load_sectors_per_request",
-            value=float(first["load_sectors_per_request"]),
-            unit="ratio",
-            evidence=evidence(first),
-            advice="Let neighbouring threads read neighbouring addresses: change the layout of the "
-            "tensor (contiguous(), channels_last) or what the threads of a warp are given.",
-        ),
+    message = (
+        f"{kernel_of(first)} reads {first['load_sectors_per_request']:.1f} sectors of 32 bytes per"
+        " request from global memory."
     )
+    advice = (
+        "Let neighbouring threads read neighbouring addresses: change the layout of the tensor"
+        " (contiguous(), channels_last) or what the threads of a warp are given."
+    )
+    metric = "memory_workload.load_sectors_per_request"
+    return (about(first, metric, "ratio", message, advice),)
 
 
 def _conflicting(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
@@ -139,32 +139,12 @@ def _conflicting(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
     if worst.empty:
         return ()
     first = worst.iloc[0]
-    share = float(first["shared_conflict_share"])
-    return (
-        Finding(
-            severity=Severity.WARN,
-            message=f"Bank conflicts are {share:.0%} of the wavefronts of {kernel_of(first)} to "
-            "shared memory.",
-            metric="memory_workload.shared_conflict_share",
-            value=share,
-            unit="share",
-            evidence=evidence(first),
-            advice="Pad or swizzle the rows of the tile in shared memory, so that the threads of a "
-            "warp reach different banks.",
-        ),
+    message = (
+        f"Bank conflicts are {first['shared_conflict_share']:.0%} of the wavefronts of"
+        f" {kernel_of(first)} to shared memory."
     )
-
-
-def _charts(levels: list[str]) -> tuple[Chart, ...]:
-    if not levels:
-        return ()
-    return (
-        Chart(
-            kind="bar",
-            title="Throughput of each level of memory, of what it can sustain",
-            table="kernels",
-            x="kernel",
-            y=tuple(levels),
-            horizontal=True,
-        ),
+    advice = (
+        "Pad or swizzle the rows of the tile in shared memory, so that the threads of a warp reach"
+        " different banks."
     )
+    return (about(first, "memory_workload.shared_conflict_share", "share", message, advice),)

@@ -9,15 +9,18 @@ from profkit.analyze._measured import (
     NOTHING,
     SHAPE,
     WHERE,
+    about,
+    bars,
     by_kernel,
     evidence,
     kernel_of,
     launches,
+    mean_of,
     rules,
     shown,
 )
 from profkit.analyze.base import analysis
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity
+from profkit.result import Abstention, Finding, Metric, Result, Severity
 from profkit.settings import Settings
 from profkit.wording import duration
 
@@ -70,16 +73,7 @@ def analyze(
             "kernels": shown(rows, "Measured kernels", limit=config.max_rows),
             **rules(measured_kernels, kernel_advice),
         },
-        charts=(
-            Chart(
-                kind="bar",
-                title="Duration of each measured kernel",
-                table="kernels",
-                x="kernel",
-                y=("duration_ns",),
-                horizontal=True,
-            ),
-        )
+        charts=(bars("Duration of each measured kernel", "duration_ns"),)
         if rows["duration_ns"].notna().any()
         else (),
         abstentions=_abstentions(rows),
@@ -114,36 +108,25 @@ def _findings(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
     saved = (rows["duration_ns"] * rows["estimated_speedup_percent"] / 100).fillna(-1)
     best = rows.iloc[int(saved.to_numpy().argmax())]
     if best["estimated_speedup_percent"] >= config.worth_percent:
-        found.append(
-            Finding(
-                severity=Severity.WARN,
-                message=f"Nsight Compute estimates that {kernel_of(best)} could be "
-                f"{best['estimated_speedup_percent']:.0f} % faster.",
-                metric="ncu_summary.estimated_speedup_percent",
-                value=float(best["estimated_speedup_percent"]),
-                unit="percent",
-                evidence=evidence(best),
-                advice="The table of rules says by what; look at the time that the kernel takes "
-                "of a step before spending any on it.",
-            )
+        message = (
+            f"Nsight Compute estimates that {kernel_of(best)} could be"
+            f" {best['estimated_speedup_percent']:.0f} % faster."
         )
+        advice = (
+            "The table of rules says by what; look at the time that the kernel takes of a step"
+            " before spending any on it."
+        )
+        metric = "ncu_summary.estimated_speedup_percent"
+        found.append(about(best, metric, "percent", message, advice))
     return tuple(found)
 
 
 def _metrics(rows: pd.DataFrame) -> dict[str, Metric]:
-    known = rows.dropna(subset=["duration_ns"])
     metrics = {
         "kernels": Metric(value=len(rows), unit="count", title="Kernels and shapes measured")
     }
     for kind in ("compute", "memory"):
-        told = known.dropna(subset=[f"{kind}_percent"])
-        if time := told["duration_ns"].sum():
-            metrics[f"{kind}_percent"] = Metric(
-                value=float((told[f"{kind}_percent"] * told["duration_ns"]).sum() / time),
-                unit="percent",
-                title=f"Throughput of {kind}, mean over the time of one launch of each kernel",
-                better="higher",
-            )
+        metrics |= mean_of(rows, f"{kind}_percent", "percent", f"Throughput of {kind}", "higher")
     return metrics
 
 

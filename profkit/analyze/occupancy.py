@@ -5,9 +5,19 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._measured import NOTHING, by_kernel, evidence, kernel_of, rules, shown, unknown
+from profkit.analyze._measured import (
+    NOTHING,
+    about,
+    bars,
+    by_kernel,
+    kernel_of,
+    mean_of,
+    rules,
+    shown,
+    unknown,
+)
 from profkit.analyze.base import analysis
-from profkit.result import Chart, Finding, Metric, Result, Severity
+from profkit.result import Chart, Finding, Result, Severity
 from profkit.settings import Settings
 
 _LIMITS = {
@@ -74,7 +84,7 @@ def analyze(
     wanted = dict.fromkeys(["theoretical_percent", "achieved_percent"], "Occupancy")
     return Result(
         findings=(*_low(rows, config), *_lost(rows, config), *_small(rows)),
-        metrics=_metrics(rows),
+        metrics=mean_of(rows, "achieved_percent", "percent", "Achieved occupancy"),
         tables={
             "kernels": shown(
                 rows,
@@ -107,41 +117,31 @@ def _low(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
     if low.empty:
         return ()
     first = low.iloc[0]
-    return (
-        Finding(
-            severity=Severity.INFO,
-            message=f"{kernel_of(first)} can have {first['theoretical_percent']:.0f} % of the warps"
-            f" that fit a multiprocessor: {first['limit']} allow no more blocks.",
-            metric="occupancy.theoretical_percent",
-            value=float(first["theoretical_percent"]),
-            unit="percent",
-            evidence=evidence(first) | {"limit": str(first["limit"])},
-            advice=_TRY[str(first["limit"]).partition(" and ")[0]]
-            + " It helps only kernels that latency limits.",
-        ),
+    limit = str(first["limit"])
+    message = (
+        f"{kernel_of(first)} can have {first['theoretical_percent']:.0f} % of the warps that fit a"
+        f" multiprocessor: {limit} allow no more blocks."
     )
+    advice = f"{_TRY[limit.partition(' and ')[0]]} It helps only kernels that latency limits."
+    metric, severity = "occupancy.theoretical_percent", Severity.INFO
+    return (about(first, metric, "percent", message, advice, severity=severity, limit=limit),)
 
 
 def _lost(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    lost = rows["theoretical_percent"] - rows["achieved_percent"]
-    uneven = rows[lost >= config.lost_percent]
+    lost = rows.assign(lost_percent=rows["theoretical_percent"] - rows["achieved_percent"])
+    uneven = lost[lost["lost_percent"] >= config.lost_percent]
     if uneven.empty:
         return ()
     first = uneven.iloc[0]
-    gap = float(first["theoretical_percent"] - first["achieved_percent"])
-    return (
-        Finding(
-            severity=Severity.WARN,
-            message=f"{kernel_of(first)} reaches {first['achieved_percent']:.0f} % of the "
-            f"{first['theoretical_percent']:.0f} % occupancy that its launch allows.",
-            metric="occupancy.lost_percent",
-            value=gap,
-            unit="percent",
-            evidence=evidence(first),
-            advice="Blocks of unequal length, or a last wave that is not full: more and smaller "
-            "blocks, or a grid that fills whole waves.",
-        ),
+    message = (
+        f"{kernel_of(first)} reaches {first['achieved_percent']:.0f} % of the "
+        f"{first['theoretical_percent']:.0f} % occupancy that its launch allows."
     )
+    advice = (
+        "Blocks of unequal length, or a last wave that is not full: more and smaller blocks, or a"
+        " grid that fills whole waves."
+    )
+    return (about(first, "occupancy.lost_percent", "percent", message, advice),)
 
 
 def _small(rows: pd.DataFrame) -> tuple[Finding, ...]:
@@ -149,46 +149,17 @@ def _small(rows: pd.DataFrame) -> tuple[Finding, ...]:
     if small.empty:
         return ()
     first = small.iloc[0]
-    return (
-        Finding(
-            severity=Severity.WARN,
-            message=f"The grid of {kernel_of(first)} fills {first['waves']:.2f} waves: part of the "
-            "device has nothing to do.",
-            metric="occupancy.waves",
-            value=float(first["waves"]),
-            unit="ratio",
-            evidence=evidence(first),
-            advice="A larger batch, smaller tiles or a split along the summed dimension (split-K) "
-            "gives more blocks; or let kernels run side by side.",
-        ),
+    message = (
+        f"The grid of {kernel_of(first)} fills {first['waves']:.2f} waves: part of the device has"
+        " nothing to do."
     )
-
-
-def _metrics(rows: pd.DataFrame) -> dict[str, Metric]:
-    known = rows.dropna(subset=["achieved_percent", "duration_ns"])
-    time = known["duration_ns"].sum()
-    if not time:
-        return {}
-    return {
-        "achieved_percent": Metric(
-            value=float((known["achieved_percent"] * known["duration_ns"]).sum() / time),
-            unit="percent",
-            title="Achieved occupancy, mean over the time of one launch of each kernel",
-        )
-    }
+    advice = (
+        "A larger batch, smaller tiles or a split along the summed dimension (split-K) gives more"
+        " blocks; or let kernels run side by side."
+    )
+    return (about(first, "occupancy.waves", "ratio", message, advice),)
 
 
 def _charts(rows: pd.DataFrame) -> tuple[Chart, ...]:
     columns = [each for each in ("theoretical_percent", "achieved_percent") if rows[each].any()]
-    if not columns:
-        return ()
-    return (
-        Chart(
-            kind="bar",
-            title="Theoretical and achieved occupancy",
-            table="kernels",
-            x="kernel",
-            y=tuple(columns),
-            horizontal=True,
-        ),
-    )
+    return (bars("Theoretical and achieved occupancy", *columns),) if columns else ()

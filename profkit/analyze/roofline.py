@@ -2,13 +2,21 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from profkit.analyze._hierarchy import LEVELS, columns, points, positions, roofs
-from profkit.analyze._measured import NOTHING, SHAPE, by_kernel, evidence, kernel_of, rules, shown
+from profkit.analyze._measured import (
+    NOTHING,
+    SHAPE,
+    about,
+    by_kernel,
+    kernel_of,
+    mean_of,
+    rules,
+    shown,
+)
 from profkit.analyze.base import analysis
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.result import Abstention, Chart, Finding, Result, Severity, table
 from profkit.settings import Settings
 
 _FIRST = ["work", "bound", "roof_share", "achieved_flops_per_s", "roof_flops_per_s"]
@@ -68,7 +76,7 @@ def analyze(
     of_points, of_roofs = points(known, kernel_of), roofs(known)
     return Result(
         findings=_findings(known, config),
-        metrics=_metrics(known),
+        metrics=mean_of(known, "roof_share", "share", "Share of the lowest roof", "higher"),
         tables={
             "kernels": shown(known[_ORDER], "Position of each kernel", _NOTE, config.max_rows),
             "points": table(
@@ -92,32 +100,13 @@ def _findings(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
         if is_far
         else _TRY[str(first["bound"])]
     )
-    return (
-        Finding(
-            severity=Severity.WARN if is_far else Severity.INFO,
-            message=f"{kernel_of(first)} reaches {first['roof_share']:.0%} of its lowest roof, that"
-            f" of {roof} ({first['work']}).",
-            metric="roofline.roof_share",
-            value=float(first["roof_share"]),
-            unit="share",
-            evidence=evidence(first) | {"roof": str(first["bound"])},
-            advice=advice,
-        ),
+    message = (
+        f"{kernel_of(first)} reaches {first['roof_share']:.0%} of its lowest roof, that of {roof}"
+        f" ({first['work']})."
     )
-
-
-def _metrics(rows: pd.DataFrame) -> dict[str, Metric]:
-    time = rows["duration_ns"].sum()
-    if not np.isfinite(time) or not time:
-        return {}
-    return {
-        "roof_share": Metric(
-            value=float((rows["roof_share"] * rows["duration_ns"]).sum() / time),
-            unit="share",
-            title="Share of the lowest roof, mean over the time of one launch of each kernel",
-            better="higher",
-        )
-    }
+    severity, bound = Severity.WARN if is_far else Severity.INFO, str(first["bound"])
+    metric = "roofline.roof_share"
+    return (about(first, metric, "share", message, advice, severity=severity, roof=bound),)
 
 
 def _abstentions(rows: pd.DataFrame, known: pd.DataFrame) -> tuple[Abstention, ...]:

@@ -5,9 +5,18 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._measured import NOTHING, by_kernel, evidence, kernel_of, rules, shown, unknown
+from profkit.analyze._measured import (
+    NOTHING,
+    bars,
+    by_kernel,
+    evidence,
+    kernel_of,
+    rules,
+    shown,
+    unknown,
+)
 from profkit.analyze.base import analysis
-from profkit.result import Chart, Finding, Result, Severity
+from profkit.result import Finding, Result, Severity
 from profkit.settings import Settings
 from profkit.wording import duration
 
@@ -32,6 +41,8 @@ _TRY = {
     "reuse in caches; faster arithmetic will not help.",
     "balanced": "Compute and memory are both at work: only less of both makes it faster.",
 }
+
+_TITLE = "Throughput of compute and of memory, of what the device can sustain"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +84,7 @@ def analyze(
     return Result(
         findings=_findings(rows),
         tables=tables,
-        charts=(_chart(),) if known else (),
+        charts=(bars(_TITLE, "compute_percent", "memory_percent"),) if known else (),
         abstentions=unknown(rows, dict.fromkeys(_COLUMNS, _SECTION)),
     )
 
@@ -115,14 +126,3 @@ def _findings(rows: pd.DataFrame) -> tuple[Finding, ...]:
             )
         )
     return tuple(found)
-
-
-def _chart() -> Chart:
-    return Chart(
-        kind="bar",
-        title="Throughput of compute and of memory, of what the device can sustain",
-        table="kernels",
-        x="kernel",
-        y=("compute_percent", "memory_percent"),
-        horizontal=True,
-    )

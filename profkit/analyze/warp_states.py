@@ -6,7 +6,16 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profkit.analyze._measured import NOTHING, by_kernel, evidence, kernel_of, rules, shown, unknown
+from profkit.analyze._measured import (
+    NOTHING,
+    about,
+    by_kernel,
+    evidence,
+    kernel_of,
+    rules,
+    shown,
+    unknown,
+)
 from profkit.analyze.base import analysis
 from profkit.result import Abstention, Chart, Finding, Result, Severity, table
 from profkit.settings import Settings
@@ -161,18 +170,12 @@ def _diverging(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
     if few.empty:
         return ()
     first = few.iloc[0]
-    return (
-        Finding(
-            severity=Severity.WARN,
-            message=f"Of 32 threads of a warp of {kernel_of(first)} only "
-            f"{first['threads_per_warp']:.1f} are active.",
-            metric="warp_states.threads_per_warp",
-            value=float(first["threads_per_warp"]),
-            unit="count",
-            evidence=evidence(first),
-            advice="Threads of a warp take different branches, or blocks are no multiple of 32.",
-        ),
+    message = (
+        f"Of 32 threads of a warp of {kernel_of(first)} only {first['threads_per_warp']:.1f} are"
+        " active."
     )
+    advice = "Threads of a warp take different branches, or blocks are no multiple of 32."
+    return (about(first, "warp_states.threads_per_warp", "count", message, advice),)
 
 
 def _charts(shares: pd.DataFrame) -> tuple[Chart, ...]:

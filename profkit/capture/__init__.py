@@ -1,11 +1,13 @@
 """One module per tool; dropping a file here is all it takes to add one."""
 
+from functools import cache
 from typing import TypeGuard
 
 from profkit import registry
 from profkit.capture.base import Tool
 
 
+@cache
 def tools() -> dict[str, type[Tool]]:
     """Return the settings class of every tool, by name."""
     return registry.discover(__name__, "Capture", _is_tool)

@@ -84,9 +84,8 @@ def _readable(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """Yield the parts of somebody's tensor; none of one that is no real one."""
     try:
         yield from tensors(tensor)
-    except (RuntimeError, NotImplementedError, AttributeError):
-        # Fake, functional and deleted tensors, and subclasses that were not made to the end,
-        # have no memory to ask for.
+    except AttributeError:
+        # A distributed tensor, or another subclass, whose making has failed lacks its parts.
         return
 
 

@@ -1,14 +1,18 @@
-"""``profkit import KIND PATH...``: make a run of files that a profiler left, and report on it."""
+"""``profkit import KIND PATH... [OVERRIDES]``: make a run of files of a profiler, and report."""
 
 import argparse
+import re
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from profkit.cli import run
+from profkit.errors import InputError
 from profkit.imports import find, importables, place
 from profkit.settings import known
+
+_OVERRIDE = re.compile(r"[+~]|[\w.@/]+=")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -16,14 +20,24 @@ def main(argv: Sequence[str]) -> int:
     kinds = importables()
     parser = argparse.ArgumentParser(prog="profkit import", description=__doc__)
     parser.add_argument("kind", help=f"what the files are: {', '.join(kinds)}")
-    parser.add_argument("paths", type=Path, nargs="+", help="files, or folders of them")
+    about = "files, folders of them, and overrides as of `profkit run`"
+    parser.add_argument("words", nargs="+", metavar="path|override", help=about)
     parser.add_argument("--name", help="beginning of the run's name; that of the first path")
-    args = parser.parse_args(argv)
+    args = parser.parse_intermixed_args(argv)
     tool, kind = known("kind of import", args.kind, kinds)
-    files = find(args.paths, kind)
-    name = args.name or args.paths[0].resolve().name.partition(".")[0]
+    overrides = [word for word in args.words if _is_override(word)]
+    paths = [Path(word) for word in args.words if word not in overrides]
+    if not paths:
+        raise InputError("no file is named", hint="profkit import KIND PATH... [OVERRIDES]")
+    files = find(paths, kind)
+    name = args.name or paths[0].resolve().name.partition(".")[0]
     command = shlex.join(["profkit", "import", *argv])
     made = place(files, tool, kind, name=name, command=command)
     ranks = len({each.rank for each in files})
     sys.stderr.write(f"{len(files)} files of {ranks} ranks are the run {made}\n")
-    return run.main([f"imports=[{made}]"])
+    return run.main([f"imports=[{made}]", *overrides])
+
+
+def _is_override(word: str) -> bool:
+    """Say whether `word` is no path; a file may well be called ``lr=0.1.json``."""
+    return bool(_OVERRIDE.match(word)) and not Path(word).exists()

@@ -1,5 +1,6 @@
 """One module per tool whose raw files profkit can read, named like the tool."""
 
+from functools import cache
 from typing import TypeGuard
 
 from profkit import registry
@@ -9,6 +10,7 @@ STEPS = "steps"
 """The table that every tool has: from its converter, or else from the capture harness."""
 
 
+@cache
 def converters() -> dict[str, Converter]:
     """Return every converter, by the name of the tool that it reads."""
     return registry.discover(__name__, "convert", _is_converter)
@@ -24,6 +26,7 @@ def has_converter(tool: str) -> bool:
     return tool in registry.module_names(__name__)
 
 
+@cache
 def produced(tool: str) -> tuple[str, ...]:
     """Return the tables that converting `tool` leaves."""
     tables = converter(tool).produces if has_converter(tool) else ()

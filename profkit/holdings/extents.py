@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 _COMPRESSED = ("crow_indices", "ccol_indices", "col_indices", "row_indices", "values")
@@ -79,6 +80,8 @@ class Extents:
 
 def extent_bytes(tensor: torch.Tensor) -> int:
     """Return the bytes from the first to the last element, however far they lie apart."""
+    if tensor.is_nested:
+        return int(tensor.untyped_storage().nbytes())  # of several shapes, and so of none
     if tensor.numel() == 0:
         return 0
     reach = sum(
@@ -91,7 +94,7 @@ def dense(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """Yield the tensors with memory of their own, on this rank, that `tensor` is made of.
 
     One for a plain tensor, the local one for a distributed one, indices and values for a sparse
-    one; none where there is no memory (meta, fake, or a layout of some library's own).
+    one; none where there is no memory: meta, fake and lazy ones, wrappers, a library's own layout.
     """
     if hasattr(tensor, "to_local"):
         yield from dense(tensor.to_local().detach())
@@ -105,8 +108,23 @@ def dense(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         yield from (tensor._indices(), tensor._values())  # noqa: SLF001 - coalesced or not
     elif tensor.layout != torch.strided:
         yield from (getattr(tensor, name)() for name in _COMPRESSED if _has_part(tensor, name))
-    elif tensor.untyped_storage().device.type != "meta":
+    elif _has_memory(tensor):
         yield tensor
+
+
+def _has_memory(tensor: torch.Tensor) -> bool:
+    if is_lazy(tensor):
+        return False  # a parameter of a lazy module before its first call
+    try:
+        storage = tensor.untyped_storage()
+        if storage.device.type == "meta":
+            return False
+        storage.data_ptr()
+    except RuntimeError:
+        # PyTorch's answer of wrappers: functional and masked tensors, and those of a functorch
+        # transform that is over. What they wrap has the memory.
+        return False
+    return True
 
 
 def _has_part(tensor: torch.Tensor, name: str) -> bool:

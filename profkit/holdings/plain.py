@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from profkit.holdings.pieces import Named, Owner, Piece, made, sharded, unwrapped
 
@@ -20,7 +21,8 @@ def parameters(name: str, model: nn.Module, places: Named) -> Iterator[Piece]:
         grads = (shard.grad, getattr(whole, "grad", None), each.unsharded_accumulated_grad)
         yield from made("gradients", owner, [each for each in grads if each is not None])
     for parameter in model.parameters():
-        if id(parameter) not in known:
+        # A lazy one has no size before the first call of its module.
+        if id(parameter) not in known and not is_lazy(parameter):
             owner = places.owners.get(id(parameter), Owner(name, ""))
             yield from made("parameters", owner, parameter, parameter.numel())
             yield from made("gradients", owner, parameter.grad if parameter.is_leaf else None)

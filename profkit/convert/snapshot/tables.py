@@ -37,19 +37,19 @@ class _Texts:
     """The texts of the stacks, with that of `NONE` in the last place."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.stack = pa.array([*snapshot.stacks.folded(), ""], pa.string())
-        self.line = pa.array([*snapshot.stacks.lines(), ""], pa.string())
+        self.stack = schema.strings([*snapshot.stacks.folded(), ""])
+        self.line = schema.strings([*snapshot.stacks.lines(), ""])
 
     def of(self, kind: str, numbers: Ints) -> pa.DictionaryArray:
         texts = getattr(self, kind)
-        codes = np.where(numbers < 0, len(texts) - 1, numbers).astype(np.int32)
-        return _distinct(pa.array(codes), texts)
+        return _distinct(np.where(numbers < 0, len(texts) - 1, numbers), texts)
 
 
-def _distinct(codes: pa.Array, texts: pa.Array) -> pa.DictionaryArray:
+def _distinct(codes: NDArray[np.integer[Any]], texts: pa.Array) -> pa.DictionaryArray:
     # Two stacks may have the same line, and a dictionary holds each value once.
     unified = texts.dictionary_encode()
-    return pa.DictionaryArray.from_arrays(unified.indices.take(codes), unified.dictionary)
+    places = unified.indices.take(schema.numbers(codes, pa.int32()))
+    return pa.DictionaryArray.from_arrays(places, unified.dictionary)
 
 
 def _joined(name: str, parts: Sequence[dict[str, Any]], where: dict[str, int]) -> pa.Table:
@@ -57,7 +57,8 @@ def _joined(name: str, parts: Sequence[dict[str, Any]], where: dict[str, int]) -
     whole = pa.concat_tables([schema.empty(name), *rows]).unify_dictionaries()
     if name == "allocations":
         at = whole.schema.get_field_index("allocation")
-        return whole.set_column(at, whole.schema.field(at), pa.array(np.arange(len(whole))))
+        number = schema.numbers(np.arange(len(whole)), pa.int64())
+        return whole.set_column(at, whole.schema.field(at), number)
     return whole
 
 
@@ -67,7 +68,7 @@ def _repeated(where: dict[str, int], part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _same(text: str, count: int) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), [text])
+    return schema.text(np.zeros(count, dtype=np.int32), [text])
 
 
 def _step_at(time_ns: Ints, steps: Windows) -> NDArray[np.int32]:
@@ -100,8 +101,8 @@ def _allocations(device: Device, texts: _Texts, steps: Windows) -> dict[str, Any
         "end_event": found.end,
         "stack": texts.of("stack", stack),
         "line": texts.of("line", stack),
-        "annotation": _distinct(pa.array(ranges.astype(np.int32)), pa.array(device.ranges.name)),
-        "context": _distinct(pa.array(context.astype(np.int32)), pa.array(events.contexts)),
+        "annotation": _distinct(ranges, schema.strings(device.ranges.name)),
+        "context": _distinct(context, schema.strings(events.contexts)),
         "step": np.where(started, _step_at(start_ns, steps), -1),
     }
 
@@ -132,7 +133,7 @@ def _events(device: Device, snapshot: Snapshot, steps: Windows) -> dict[str, Any
         "reserved_bytes": last - (reserving.sum() - np.cumsum(reserving)),
         "op": np.full(count, -1),
         "step": _step_at(events.time_ns, steps),
-        "action": _distinct(pa.array(events.action.astype(np.int32)), pa.array(ACTIONS)),
+        "action": _distinct(events.action, schema.strings(ACTIONS)),
     }
 
 
