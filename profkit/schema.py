@@ -36,6 +36,7 @@ _MODULE = (
     TEXT,
     "nn.Modules around it (around the forward operator, if backward), as a path with semicolons.",
 )
+_STACK = ("stack", TEXT, "Frames from the root, separated by semicolons.")
 _PHASE = ("phase", TEXT, "forward, backward, optimizer or data; empty if unknown.")
 
 
@@ -378,13 +379,27 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
             _STEP,
         ),
         "stacks": _table(
-            "Call stacks, summed over equal stacks: of sampled threads, or of allocations.",
+            "Allocations on devices, summed over equal stacks.",
             *_WHERE,
-            ("thread", TEXT, "Thread, as the sampler names it; the device, of allocations."),
-            ("stack", TEXT, "Frames from the root, separated by semicolons."),
-            ("samples", INT, "Number of samples or of allocations."),
-            ("duration_ns", INT, "Time that the samples stand for; -1 of allocations."),
-            ("size_bytes", INT, "Bytes of it that were live at the peak; -1 of samples."),
+            ("device", TEXT, "Type and index, such as cuda:0."),
+            _STACK,
+            ("allocations", INT, "Number of allocations."),
+            ("size_bytes", INT, "Bytes of those that were live at the peak."),
+        ),
+        "host_stacks": _table(
+            "Allocations on the host that were live at its peak, summed over equal stacks.",
+            *_WHERE,
+            _STACK,
+            ("allocations", INT, "Number of allocations."),
+            ("size_bytes", INT, "Bytes of them."),
+        ),
+        "sampled_stacks": _table(
+            "Call stacks of threads that were looked at now and then, summed over equal stacks.",
+            *_WHERE,
+            ("thread", TEXT, "Thread, as the sampler names it."),
+            _STACK,
+            ("samples", INT, "Number of samples; -1 if unknown."),
+            ("duration_ns", INT, "Time that the samples stand for."),
         ),
     }
 )
