@@ -43,7 +43,8 @@ def analyze(sampled_stacks: ByTool, config: Config) -> Result:
         if len(rows)
     ]
     if not parts:
-        return Result.abstain("Python's time by function", "no stack was sampled")
+        reason = "no stack was sampled; nsys samples with tools.nsys.sample=process-tree"
+        return Result.abstain("Python's time by function", reason)
     lines = pd.concat(parts, ignore_index=True)
     functions = summed(lines, ["tool", "rank", "function"], "ns")
     by_line = summed(lines, ["tool", "rank", "line"], "ns")
