@@ -99,7 +99,7 @@ def test_samples_lie_on_the_clock_of_the_steps(run):
 
 def test_both_samplers_saw_the_training_on_both_ranks(run):
     for tool in ("py_spy", "pyinstrument"):
-        stacks = table(run, tool, "stacks")
+        stacks = table(run, tool, "sampled_stacks")
         training = stacks["stack"].astype(str).str.contains(r"train \(\S*train\.py:\d+\)")
         assert set(stacks[training]["rank"]) == {0, 1}
     found = rows(analysed(run, "python_hotspots"), "functions")

@@ -96,8 +96,11 @@ def _training(request: Request, family: ModelFamily, count: int) -> Expected:
 def _activations(request: Request, family: ModelFamily) -> tuple[int | None, str]:
     if request.compile != "none":
         return None, "compiled code decides itself what it saves and what it computes again"
-    reason = f"no closed form is known of family {request.model.get('family')} in this precision"
-    return family.activations(request.batch, request.precision), reason
+    zero = request.sharding()
+    computing = zero.load().computing(zero, request.precision)
+    how = {"fp32": "in fp32", "autocast": "under autocast", "bf16": "in bf16 throughout"}
+    reason = f"no closed form is known of family {request.model.get('family')} {how[computing]}"
+    return family.activations(request.batch, computing), reason
 
 
 def _no_activations(reason: str) -> Abstention:

@@ -9,7 +9,7 @@ _LINE = re.compile(r":\d+(?=\)$)")
 
 
 def counted(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return a row for each stack of table `stacks` and each different line on it.
+    """Return a row for each stack of `sampled_stacks` or `host_stacks`, and each line on it once.
 
     ``own`` is `column` where the line is innermost and else 0, ``total_line`` and
     ``total_function`` are it once a stack, however often the line or the function is on it.

@@ -153,7 +153,7 @@ def kernel_of(row: "pd.Series[float]") -> str:
 
 def spelled(shape: str) -> str:
     """Return a shape as people write it, such as ``24x4x1``, of a JSON list."""
-    return shape.strip("[]").replace(", ", "x")
+    return re.sub(r",\s*", "x", shape.strip("[]"))
 
 
 def evidence(row: "pd.Series[float]") -> dict[str, str | int | float]:

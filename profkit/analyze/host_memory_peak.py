@@ -12,7 +12,6 @@ from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity,
 from profkit.settings import Settings
 from profkit.wording import shortened, size
 
-_HOST = "host"
 _HEAP = "heap_bytes"
 _LEAST_STEPS = 3
 
@@ -32,7 +31,7 @@ class Config(Settings):
 
 
 @analysis(title="Host memory")
-def analyze(stacks: ByTool, samples: ByToolIfAny, config: Config) -> Result:
+def analyze(host_stacks: ByTool, samples: ByToolIfAny, config: Config) -> Result:
     """Tell what was allocated on the host when each rank held most, by function and line.
 
     A function has allocated what it asked for itself, through whatever it calls that is no Python;
@@ -40,7 +39,7 @@ def analyze(stacks: ByTool, samples: ByToolIfAny, config: Config) -> Result:
     for, so that resident memory, which the system counts, may be more or less. Growth is that of
     the heap between the means of the first and the last step that count.
     """
-    parts = [_of_host(rows) for rows in stacks.values()]
+    parts = [rows[(rows["size_bytes"] > 0).to_numpy()] for rows in host_stacks.values()]
     live = pd.concat(parts) if parts else pd.DataFrame()
     if live.empty:
         return Result.abstain("memory of the host", "no allocation on the host was recorded")
@@ -73,11 +72,6 @@ def analyze(stacks: ByTool, samples: ByToolIfAny, config: Config) -> Result:
         ),
         abstentions=() if len(growth) else (_too_few(),),
     )
-
-
-def _of_host(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the stacks of allocations on the host; others are samples, or of devices."""
-    return rows[((rows["thread"] == _HOST) & (rows["size_bytes"] > 0)).to_numpy()]
 
 
 def _levels(samples: ByTool) -> pd.DataFrame:

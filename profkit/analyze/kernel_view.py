@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze import _hierarchy
-from profkit.analyze._measured import WHERE, by_kernel, kernel_of
+from profkit.analyze._launch_order import placed
+from profkit.analyze._measured import WHERE, by_kernel, kernel_of, launches
 from profkit.analyze._windows import step_windows
 from profkit.analyze._worth import KERNEL, computing
 from profkit.analyze.base import ByTool, ByToolIfAny, analysis
@@ -61,7 +62,9 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
 
     Calls, time, operators and modules are those of the trace; counters and advice are Nsight
     Compute's. They are joined where name and shape are the same, spelling of demanglers aside, and
-    left apart where several kernels fit. Times that Nsight Compute measured are at the clocks that
+    left apart where several kernels fit. A single launch that was measured belongs to the operator
+    that launches this kernel and shape, or where several do to that of the launch with the same
+    place in the step. Times that Nsight Compute measured are at the clocks that
     it held. The share of time is of all compute kernels.
     """
     traced, missing = _traced(
@@ -71,17 +74,25 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     if traced.empty and counted.empty:
         return Result.abstain("kernels", "no compute kernel was recorded or measured")
     rows, apart = _joined(traced, counted)
+    tables = {
+        "kernels": table(
+            _shown(rows),
+            title="Kernels by time",
+            note="Of several operators or modules the one with most time is named.",
+            limit=config.max_rows,
+        )
+    }
+    if len(counted):
+        tables["launches"] = table(
+            _placed(_first(measured_kernels), _first(kernels), _first(cpu_ops)),
+            title="Measured launches by operator, module and step",
+            note="By order holds as long as ncu skipped no launch of the step.",
+            limit=config.max_rows,
+        )
     return Result(
         findings=_findings(rows),
         metrics=_metrics(rows, traced, counted),
-        tables={
-            "kernels": table(
-                _shown(rows),
-                title="Kernels by time",
-                note="Of several operators or modules the one with most time is named.",
-                limit=config.max_rows,
-            )
-        },
+        tables=tables,
         abstentions=(*missing, *apart, *_lacking(traced, counted)),
     )
 
@@ -134,6 +145,35 @@ def _traced(
         made = made.merge(_by_time(rows, name), on=KERNEL, how="left")
     made = made.sort_values("total_ns", ascending=False, ignore_index=True)
     return made.drop(columns="weighted").assign(key=_keys(made)), missing
+
+
+def _placed(measured: pd.DataFrame, kernels: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per measured launch, with operator, module and step, in order of launch."""
+    columns = ["launch", "function", "operator", "module", "step", "found", "grid", "block", "name"]
+    text = dict.fromkeys(KERNEL, object)
+    own = launches(measured).drop_duplicates("launched").sort_values(WHERE, ignore_index=True)
+    own = own.astype({**text, "function": object, "ranges": object})
+    own = own.assign(key=_keys(own), launch=range(len(own)))
+    ranks = own["rank"].unique()
+    traced = kernels[kernels["kind"] == "compute"] if len(kernels) else kernels
+    found = []
+    for rank in ranks:
+        of_rank = own[own["rank"] == rank]
+        there = traced[traced["rank"] == rank] if len(traced) else traced
+        found.append(placed(of_rank, _launched(there, cpu_ops)))
+    made: pd.DataFrame = pd.concat([own, pd.concat(found)], axis=1)[columns]
+    return made
+
+
+def _launched(traced: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:
+    """Return the compute kernels of the first repeat in order, with their key and operator."""
+    if traced.empty:
+        return pd.DataFrame(columns=["key", "operator", "module", "step", "phase"])
+    rows = traced[(traced["repeat"] == traced["repeat"].min()).to_numpy()]
+    rows = rows.sort_values(["start_ns", "correlation"], ignore_index=True)
+    rows = rows.astype(dict.fromkeys(KERNEL, object))
+    made: pd.DataFrame = rows.assign(key=_keys(rows), operator=_operators(rows, cpu_ops))
+    return made
 
 
 def _operators(rows: pd.DataFrame, cpu_ops: pd.DataFrame) -> "pd.Series[Any]":

@@ -160,10 +160,11 @@ def _names(behaviours: list[Behaviour]) -> list[str]:
 
 def _sharding(behaviour: Behaviour) -> str:
     zero = dict(behaviour.get("zero") or {})
-    name = str(zero.get("name", "as the program shards"))
+    name = str(zero.get("name", "(the program's own)"))
     backend = str(zero.get("backend", "")) if zero.get("stage") else ""
     offload = str(zero.get("offload", "none"))
-    return " ".join(each for each in (name, backend, "" if offload == "none" else offload) if each)
+    words = (f"zero={name}", backend, "" if offload == "none" else offload)
+    return " ".join(each for each in words if each)
 
 
 def _word(value: Any) -> str:
@@ -193,7 +194,7 @@ def _drawn(modes: list[Mode], limits: Mapping[str, float], config: Config) -> pd
         last = max(*mode.batches, largest_below(mode.line, limit) if limit else 0)
         points = zip(mode.batches, mode.peaks_bytes, strict=True)
         rows += [{"series": mode.name, "batch": x, "peak_bytes": y} for x, y in points]
-        for place in np.geomspace(min(mode.batches), last, 30):
+        for place in np.unique(np.geomspace(min(mode.batches), last, 30).round()):
             at, margin = mode.line.at(place), mode.line.margin(place, config.confidence)
             shown = {f"{mode.name}, line": at}
             if not math.isnan(margin):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 import pandas as pd
@@ -184,7 +185,21 @@ def _innermost(stack: str, frames: int = 12) -> str:
 def _stacks(live: pd.DataFrame) -> pd.DataFrame:
     known = live[(live["stack"] != "").to_numpy()]
     sums = known.groupby("stack", observed=True)["size_bytes"].sum().reset_index()
+    sums["stack"] = _from_fork([str(text) for text in sums["stack"]])
     return sums.sort_values("size_bytes", ascending=False, ignore_index=True, kind="stable")
+
+
+def _from_fork(stacks: list[str]) -> list[str]:
+    """Return stacks from the frame before the first in which they differ.
+
+    How the program was started is the same for all, and would take most of the drawing.
+    """
+    frames = [text.split(_SEPARATOR) for text in stacks]
+    # Frames by depth, as far down as the shortest stack goes.
+    levels = zip(*frames, strict=False)
+    shared = sum(1 for _ in takewhile(lambda level: len(set(level)) == 1, levels))
+    shared = max(shared - 1, 0)
+    return [_SEPARATOR.join(each[shared:]) for each in frames]
 
 
 def _parts(live: pd.DataFrame) -> pd.DataFrame:

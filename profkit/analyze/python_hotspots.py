@@ -28,7 +28,7 @@ class Config(Settings):
 
 
 @analysis(title="Python hotspots")
-def analyze(stacks: ByTool, config: Config) -> Result:
+def analyze(sampled_stacks: ByTool, config: Config) -> Result:
     """Tell which functions and lines were running when Python's stacks were sampled.
 
     Self time is that of samples in which a function was innermost: its own code, and whatever it
@@ -37,14 +37,14 @@ def analyze(stacks: ByTool, config: Config) -> Result:
     all its threads; times are the mean over repeats. Each sampler is by itself: they see different
     threads and stretches of a run.
     """
-    sampled = {tool: _timed(rows) for tool, rows in stacks.items()}
     parts = [
         counted(rows, "duration_ns").assign(tool=tool)
-        for tool, rows in sampled.items()
+        for tool, rows in sampled_stacks.items()
         if len(rows)
     ]
     if not parts:
-        return Result.abstain("Python's time by function", "no stack was sampled")
+        reason = "no stack was sampled; nsys samples with tools.nsys.sample=process-tree"
+        return Result.abstain("Python's time by function", reason)
     lines = pd.concat(parts, ignore_index=True)
     functions = summed(lines, ["tool", "rank", "function"], "ns")
     by_line = summed(lines, ["tool", "rank", "line"], "ns")
@@ -68,13 +68,8 @@ def analyze(stacks: ByTool, config: Config) -> Result:
                 horizontal=True,
             ),
         ),
-        abstentions=tuple(_unsure(sampled, config.least_samples)),
+        abstentions=tuple(_unsure(sampled_stacks, config.least_samples)),
     )
-
-
-def _timed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the stacks that stand for time; others are of allocations."""
-    return rows[(rows["duration_ns"] >= 0).to_numpy()]
 
 
 def _chart(functions: pd.DataFrame) -> pd.DataFrame:

@@ -36,7 +36,8 @@ def snapshot(stopped: "profile | None", failed: str) -> dict[str, Any]:
     `failed` is what ended the process, if anything did.
     """
     results: Any = stopped and stopped.profiler and stopped.profiler.kineto_results
-    seen = _entries(results.experimental_event_tree()) if results else ()
+    ranges: list[dict[str, Any]] = []
+    seen = _entries(results.experimental_event_tree(), ranges) if results else ()
     trace = sorted(seen, key=lambda each: each["time_us"])
     if failed:
         time_us = trace[-1]["time_us"] if trace else 0
@@ -44,6 +45,7 @@ def snapshot(stopped: "profile | None", failed: str) -> dict[str, Any]:
     return {
         "segments": [_segment(*each) for each in _live(trace)],
         "device_traces": [trace],
+        "external_annotations": ranges,
         "profkit_device": "cpu",
     }
 
@@ -122,8 +124,14 @@ class _Frames:
         return found
 
 
-def _entries(roots: list[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the entries of a tree of the profiler's events, with frames from the innermost."""
+def _entries(roots: list[Any], ranges: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a tree of the profiler's events, with frames from the innermost.
+
+    Adds to `ranges` where those of ``record_function`` begin and end: they are no frames, as the
+    tree takes what opens them, and nothing that runs inside, for their surroundings.
+    """
+    from torch._C._profiler import RecordScope
+
     frames = _Frames()
     pending: list[tuple[Any, Path_]] = [(root, None) for root in roots]
     while pending:
@@ -146,9 +154,18 @@ def _entries(roots: list[Any]) -> Iterator[dict[str, Any]]:
             )
         elif kind == _BUILTIN:
             path = _called(path, about, frames)
+        elif kind == _OPERATOR and about.scope == RecordScope.USER_SCOPE:
+            ranges += _borders(event)
         elif kind == _OPERATOR:
             path = (frames.frame("", 0, _text(event, "name")), path)
         pending += [(child, path) for child in event.children]
+
+
+def _borders(event: Any) -> Iterator[dict[str, Any]]:
+    """Yield where a range begins and ends, as CUDA's histories have it."""
+    for stage, time_ns in (("START", event.start_time_ns), ("END", event.end_time_ns)):
+        name = _text(event, "name")
+        yield {"stage": stage, "name": name, "device": 0, "time_us": time_ns // 1000}
 
 
 def _text(holder: Any, name: str) -> str:

@@ -31,7 +31,7 @@ def _weighted(sums: Sums) -> Iterator[tuple[tuple[str, ...], float]]:
 
 
 def table(sums: Sums, raw: Raw) -> pa.Table:
-    """Return table `stacks` of one rank."""
+    """Return table `sampled_stacks` of one rank."""
     columns: dict[str, Any] = {
         "rank": [raw.rank] * len(sums),
         "repeat": [raw.repeat] * len(sums),
@@ -41,6 +41,5 @@ def table(sums: Sums, raw: Raw) -> pa.Table:
         ],
         "samples": [samples for samples, _ in sums.values()],
         "duration_ns": [round(time_ns) for _, time_ns in sums.values()],
-        "size_bytes": [-1] * len(sums),
     }
-    return schema.table("stacks", columns)
+    return schema.table("sampled_stacks", columns)

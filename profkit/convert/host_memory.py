@@ -22,7 +22,7 @@ Sums = dict[tuple[str, ...], tuple[int, int]]
 """Number of allocations and bytes live at the peak, by frames from the root."""
 
 
-@converter("stacks", "samples", pattern="rank*.memray.bin")
+@converter("host_stacks", "samples", pattern="rank*.memray.bin")
 def convert(raw: Raw, out: Path) -> Converted:
     """Read what memray wrote of one rank; leave the flame graph of its peak in `out`."""
     sums, readings = read(raw.path)
@@ -31,7 +31,7 @@ def convert(raw: Raw, out: Path) -> Converted:
     drawing = flamegraph.svg(weighted, unit="bytes", title=title)
     path = out / f"{raw.label}.rep{raw.repeat}.flamegraph.svg"
     path.write_text(drawing, encoding="utf-8")
-    return Converted(tables={"stacks": _stacks(sums, raw), "samples": _samples(readings, raw)})
+    return Converted(tables={"host_stacks": _stacks(sums, raw), "samples": _samples(readings, raw)})
 
 
 def read(path: Path) -> tuple[Sums, list[tuple[int, int, int]]]:
@@ -66,15 +66,13 @@ def _stacks(sums: Sums, raw: Raw) -> pa.Table:
     columns: dict[str, Any] = {
         "rank": [raw.rank] * count,
         "repeat": [raw.repeat] * count,
-        "thread": ["host"] * count,
         "stack": [
             _SEPARATOR.join(frame.replace(_SEPARATOR, ",") for frame in frames) for frames in sums
         ],
-        "samples": [number for number, _ in sums.values()],
-        "duration_ns": [-1] * count,
+        "allocations": [number for number, _ in sums.values()],
         "size_bytes": [size for _, size in sums.values()],
     }
-    return schema.table("stacks", columns)
+    return schema.table("host_stacks", columns)
 
 
 def _samples(readings: Iterable[tuple[int, int, int]], raw: Raw) -> pa.Table:

@@ -53,7 +53,7 @@ class Speedscope(msgspec.Struct):
     profiles: list[_Profile]
 
 
-@converter("stacks", pattern="rank*.speedscope.json*")
+@converter("sampled_stacks", pattern="rank*.speedscope.json*")
 def convert(raw: Raw, out: Path) -> Converted:
     """Read the speedscope file of one rank; leave it and its flame graph in `out`."""
     text = _text(raw.path)
@@ -61,7 +61,7 @@ def convert(raw: Raw, out: Path) -> Converted:
     name = f"{raw.label}.rep{raw.repeat}"
     (out / f"{name}.speedscope.json").write_bytes(text)
     draw(sums, raw, out)
-    return Converted(tables={"stacks": table(sums, raw)}, notes=tuple(notes))
+    return Converted(tables={"sampled_stacks": table(sums, raw)}, notes=tuple(notes))
 
 
 def _text(path: Path) -> bytes:

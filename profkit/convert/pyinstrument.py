@@ -26,14 +26,14 @@ class Session(msgspec.Struct):
     sys_prefixes: list[str] = []
 
 
-@converter("stacks", pattern="rank*.pyinstrument.json")
+@converter("sampled_stacks", pattern="rank*.pyinstrument.json")
 def convert(raw: Raw, out: Path) -> Converted:
     """Read the session of one rank; leave its flame graph in `out`."""
     session = decoded(raw.path)
     sums = stacks(session)
     notes = () if sums else ("No sample was taken: the workload was shorter than the interval.",)
     draw(sums, raw, out)
-    return Converted(tables={"stacks": table(sums, raw)}, notes=notes)
+    return Converted(tables={"sampled_stacks": table(sums, raw)}, notes=notes)
 
 
 def decoded(path: Path) -> Session:

@@ -2,6 +2,8 @@
 
 from profkit.schema._columns import FLOAT, INT, OP, SMALL, TEXT, WHERE, table
 
+_STACK = ("stack", TEXT, "Frames from the root, separated by semicolons.")
+
 TABLES = {
     "kernel_metrics": table(
         "Hardware counters and what follows from them: one row per measured kernel and metric.",
@@ -27,8 +29,8 @@ TABLES = {
         ("device_name", TEXT, "Name that the driver gives the device; empty if not stated."),
         ("capability", TEXT, "Compute capability, such as 8.0."),
         ("stream", INT, "Stream, as the tool counts them."),
-        ("grid", TEXT, "Grid of the launch as a JSON list; empty if unknown."),
-        ("block", TEXT, "Block of the launch as a JSON list; empty if unknown."),
+        ("grid", TEXT, "Grid as in `kernels`; empty if unknown."),
+        ("block", TEXT, "Block as in `kernels`; empty if unknown."),
         ("ranges", TEXT, "NVTX ranges around the launch, as a path with semicolons."),
     ),
     "kernel_advice": table(
@@ -65,12 +67,26 @@ TABLES = {
         ("device", TEXT, "cpu or cuda: whether the end of the device's work was awaited."),
     ),
     "stacks": table(
-        "Call stacks, summed over equal stacks: of sampled threads, or of allocations.",
+        "Allocations on devices, summed over equal stacks.",
         *WHERE,
-        ("thread", TEXT, "Thread, as the sampler names it; the device, of allocations."),
-        ("stack", TEXT, "Frames from the root, separated by semicolons."),
-        ("samples", INT, "Number of samples or of allocations."),
-        ("duration_ns", INT, "Time that the samples stand for; -1 of allocations."),
-        ("size_bytes", INT, "Bytes of it that were live at the peak; -1 of samples."),
+        ("device", TEXT, "Type and index, such as cuda:0."),
+        _STACK,
+        ("allocations", INT, "Number of allocations."),
+        ("size_bytes", INT, "Bytes of those that were live at the peak."),
+    ),
+    "host_stacks": table(
+        "Allocations on the host that were live at its peak, summed over equal stacks.",
+        *WHERE,
+        _STACK,
+        ("allocations", INT, "Number of allocations."),
+        ("size_bytes", INT, "Bytes of them."),
+    ),
+    "sampled_stacks": table(
+        "Call stacks of threads that were looked at now and then, summed over equal stacks.",
+        *WHERE,
+        ("thread", TEXT, "Thread, as the sampler names it."),
+        _STACK,
+        ("samples", INT, "Number of samples; -1 if unknown."),
+        ("duration_ns", INT, "Time that the samples stand for."),
     ),
 }

@@ -9,12 +9,12 @@ from profkit.analyze.host_memory_peak import Config, analyze
 LOAD, PARSE = "load (data.py:3)", "parse (data.py:9)"
 
 
-def stacks(*rows, thread="host"):
+def stacks(*rows):
     return schema.frame(
-        "stacks",
+        "host_stacks",
         [
-            {"rank": rank, "repeat": 0, "thread": thread, "stack": ";".join(frames)}
-            | {"samples": 1, "size_bytes": size}
+            {"rank": rank, "repeat": 0, "stack": ";".join(frames)}
+            | {"allocations": 1, "size_bytes": size}
             for rank, frames, size in rows
         ],
     )
@@ -37,9 +37,7 @@ LIVE = stacks((0, (LOAD,), 100), (0, (LOAD, PARSE), 300), (1, (LOAD,), 50))
 
 
 def test_what_is_live_belongs_to_who_asked_for_it_and_to_all_above():
-    device = stacks((0, ("x (y.py:1)",), 10**9), thread="cuda:0")
-    given = {"memory_snapshot": device, "host_memory": LIVE}
-    result = analyze.run(stacks=given, samples=None, config=Config())
+    result = analyze.run(host_stacks={"host_memory": LIVE}, samples=None, config=Config())
     found = [
         (row["rank"], row["function"], row["self_bytes"], row["total_bytes"])
         for row in rows(result, "functions")
@@ -57,15 +55,14 @@ def test_what_is_live_belongs_to_who_asked_for_it_and_to_all_above():
 def test_a_heap_that_grows_with_every_step_is_a_warning():
     steady, growing = heap(*[9_000_000] * 6, rank=1), heap(*(2_000_000 * step for step in range(6)))
     samples = {"host_memory": pd.concat([steady, growing])}
-    result = analyze.run(stacks={"host_memory": LIVE}, samples=samples, config=Config())
+    result = analyze.run(host_stacks={"host_memory": LIVE}, samples=samples, config=Config())
     (_, finding) = result.findings
     assert (finding.severity, finding.value) == ("warn", pytest.approx(2_000_000))
     assert finding.evidence == {"rank": 0}
     assert result.abstentions == ()
 
 
-def test_samples_of_time_are_no_memory():
-    sampled = stacks((0, (LOAD,), -1), thread="MainThread")
-    result = analyze.run(stacks={"py_spy": sampled}, samples=None, config=Config())
+def test_without_an_allocation_nothing_is_known():
+    result = analyze.run(host_stacks={"host_memory": stacks()}, samples=None, config=Config())
     assert result.findings == ()
     assert result.abstentions

@@ -86,14 +86,14 @@ def test_each_way_to_shard_has_a_line_and_a_place_on_the_frontier():
         peaks.append((asked(batch, "zero3", 3), GIB + batch * GIB))
     found = fitted(peaks)
     assert {row["mode"]: row["largest_batch"] for row in rows(found)} == {
-        "none": 6,
-        "zero3 torch": 9,
+        "zero=none": 6,
+        "zero=zero3 torch": 9,
     }
     scatter, frontier = found.charts
     assert (scatter.kind, frontier.y) == ("scatter", ("largest_batch",))
     series = {row["series"] for row in rows(found, "lines")}
-    assert {"none", "none, line", "none, at most", "limit of 10 GiB"} <= series
-    assert set(scatter.lines) == series - {"none", "zero3 torch"}
+    assert {"zero=none", "zero=none, line", "zero=none, at most", "limit of 10 GiB"} <= series
+    assert set(scatter.lines) == series - {"zero=none", "zero=zero3 torch"}
 
 
 def test_runs_that_differ_in_more_than_the_batch_make_no_line():
@@ -101,8 +101,8 @@ def test_runs_that_differ_in_more_than_the_batch_make_no_line():
     assert not found.tables
     whats = [each.what for each in found.abstentions]
     assert whats == [
-        "the largest batch of none precision=fp32",
-        "the largest batch of none precision=bf16",
+        "the largest batch of zero=none precision=fp32",
+        "the largest batch of zero=none precision=bf16",
     ]
 
 

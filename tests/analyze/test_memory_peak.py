@@ -88,6 +88,16 @@ def test_each_rank_has_its_details_from_its_highest_repeat():
     assert result.findings[0].message.startswith("Rank 1 had at most 40 B")
 
 
+def test_stacks_begin_where_they_part():
+    below = ["main (r.py:1);run (r.py:2);" + each for each in ("a (p.py:3);x", "a (p.py:3);y", "b")]
+    result = run(*(block(10 - n, n, stack=text) for n, text in enumerate(below)))
+    assert [row["stack"] for row in rows(result, "stacks")] == [
+        "run (r.py:2);a (p.py:3);x", "run (r.py:2);a (p.py:3);y", "run (r.py:2);b",
+    ]  # fmt: skip
+    alone = run(block(10, 0, stack=below[0]))
+    assert [row["stack"] for row in rows(alone, "stacks")] == ["x"]
+
+
 def test_many_rows_are_divided_among_the_ranks_and_what_is_left_out_is_said():
     many = [block(1, n, stack=f"f{n} (a.py:{n})", rank=rank) for rank in (0, 1) for n in range(30)]
     result = run(*many, max_rows=40)

@@ -1,5 +1,6 @@
 """The analyses of Nsight Compute's counters, on its own reports and on small tables."""
 
+import json
 import re
 
 import pandas as pd
@@ -8,7 +9,8 @@ import pytest
 
 from profkit import schema
 from profkit.analyze import analyses
-from profkit.convert import nsight_compute
+from profkit.convert import converter, nsight_compute
+from profkit.convert.base import Raw
 from profkit.convert.nsight_compute.tables import tables
 from profkit.hardware import Hardware
 from profkit.kernel_names import function, signature
@@ -201,9 +203,9 @@ def test_function_names_are_those_that_ncu_states(real_data):
 
 
 def launch(name, grid, start, end=None, **columns):
-    known = {"rank": 0, "repeat": 0, "kind": "compute", "step": 5, "block": "[32, 1, 1]", "op": -1}
+    known = {"rank": 0, "repeat": 0, "kind": "compute", "step": 5, "block": "[32,1,1]", "op": -1}
     end = start + 10 if end is None else end
-    shape = {"name": name, "grid": f"[{grid}, 1, 1]", "start_ns": start, "end_ns": end}
+    shape = {"name": name, "grid": f"[{grid},1,1]", "start_ns": start, "end_ns": end}
     return {**known, **shape, "shared_memory_bytes": 0, **columns}
 
 
@@ -245,9 +247,9 @@ def test_the_counts_are_those_with_which_ncu_meets_each_kernel_once():
     )
     table = rows(found, "targets")
     assert list(zip(table["function"], table["grid"], strict=True)) == [
-        ("a", "[1, 1, 1]"),
-        ("b", "[1, 1, 1]"),
-        ("a", "[2, 1, 1]"),
+        ("a", "[1,1,1]"),
+        ("b", "[1,1,1]"),
+        ("a", "[2,1,1]"),
     ]
     # a: the first. With b: three of shape 1, and one of shape 2 that passes too.
     assert list(table["count_by_shape"]) == [1, 3, 3]
@@ -274,7 +276,7 @@ OPS = [
     {"rank": 0, "repeat": 0, "op": 0, "parent": -1, "name": "aten::f", "kind": "operator"},
     {"rank": 0, "repeat": 0, "op": 1, "parent": -1, "name": "aten::g", "kind": "operator"},
 ]
-MEASURED = {"rank": 0, "repeat": 0, "block": "[32, 1, 1]", "grid": "[1, 1, 1]"}
+MEASURED = {"rank": 0, "repeat": 0, "block": "[32,1,1]", "grid": "[1,1,1]"}
 ADVICE = {"rank": 0, "repeat": 0, "kernel": 0, "kind": "optimisation", "rule": "R"}
 
 
@@ -306,6 +308,79 @@ def test_a_kernel_is_one_row_of_all_that_its_tools_say():
     assert first["occupancy_percent"] == 40.0
     assert table["measured_ns"].notna().to_dict() == {"f": True, "g": False}
     assert found.metrics["measured_share"].value == pytest.approx(0.8)
+
+
+def in_order(measured_ranges, traced):
+    """Return operator, step and how it is known of launches of one kernel and shape."""
+    measured = [
+        {**MEASURED, "kernel": number, "name": "f", "function": "f", "ranges": ranges}
+        for number, ranges in enumerate(measured_ranges)
+    ]
+    kernels = [
+        launch("f", 1, 10 * number, op=op, step=step, phase=phase)
+        for number, (op, step, phase) in enumerate(traced)
+    ]
+    found = view(kernels=kernels, cpu_ops=OPS, measured_kernels=measured)
+    table = found.tables["launches"]
+    made = pd.DataFrame(list(table.rows), columns=list(table.columns))
+    return list(zip(made["operator"], made["step"], made["found"], strict=True))
+
+
+BOTH = [(0, 3, "forward"), (1, 3, "forward"), (0, 3, "backward"), (0, 4, "forward")]
+ORDER, OPEN = "by order in the step", "open between 2 operators and modules"
+
+
+def test_launches_of_one_kernel_by_several_operators_are_told_apart_by_their_order():
+    found = in_order(["step#3;forward", "step#3;forward", "step#3;backward"], BOTH)
+    assert found == [("aten::f", 3, ORDER), ("aten::g", 3, ORDER), ("aten::f", 3, ORDER)]
+
+
+@pytest.mark.parametrize(
+    ("ranges", "why"),
+    [
+        (["step#3;backward"], "the first was traced in another phase"),
+        (["step#3;forward"] * 4, "more than were traced in the step"),
+        (["forward"], "no step is known"),
+        (["step#7;forward"], "the step was not traced"),
+    ],
+)
+def test_an_order_that_does_not_fit_leaves_it_open(ranges, why):
+    assert {row[2] for row in in_order(ranges, BOTH)} == {OPEN}, why
+
+
+def test_a_kernel_of_one_operator_needs_no_order():
+    found = in_order(["", "step#9"], [(1, 3, ""), (1, 4, "")])
+    only = "only one launches it"
+    assert found == [("aten::g", -1, only), ("aten::g", 9, only)]
+
+
+def test_a_launch_that_was_not_traced_is_of_nobody():
+    assert in_order(["step#3"], []) == [("", 3, "")]
+
+
+def test_a_real_report_joins_a_trace_of_the_same_kernels(real_data, tmp_path):
+    path = real_data / "ncu/rtx2080ti_2022.3.ncu-rep"
+    counted = converter("ncu").run(Raw(path=path, label="r", rank=0, repeat=0), tmp_path).tables
+    measured = counted["measured_kernels"].to_pandas()
+    events = [
+        {"ph": "X", "cat": "kernel", "name": str(row["name"]), "pid": 0, "tid": 7,
+         "ts": 100.0 * at, "dur": 50.0,
+         "args": {"grid": json.loads(row["grid"]), "block": json.loads(row["block"]),
+                  "device": 0, "stream": 7, "correlation": at}}
+        for at, row in enumerate(measured.to_dict("records"), start=1)
+    ]  # fmt: skip
+    trace = tmp_path / "rank0_dp0_tp0_pp0.pt.trace.json"
+    trace.write_text(json.dumps({"traceEvents": events}))
+    made = converter("torch_profiler").run(Raw(path=trace, label="r", rank=0, repeat=0), tmp_path)
+    found = FOUND["kernel_view"].run(
+        kernel_metrics={"ncu": counted["kernel_metrics"].to_pandas()},
+        hardware=Hardware(),
+        config=FOUND["kernel_view"].config(),
+        kernels={"torch_profiler": made.tables["kernels"].to_pandas()},
+        measured_kernels={"ncu": measured},
+    )
+    assert found.metrics["measured_share"].value == 1
+    assert len(rows(found)) == len(measured)
 
 
 def test_kernels_that_several_could_be_are_left_apart():

@@ -17,7 +17,7 @@ OUTER, INNER, OTHER = "f (a.py:1)", "g (a.py:5)", "g (a.py:6)"
 
 def stacks(*rows, rank=0, repeat=0):
     return schema.frame(
-        "stacks",
+        "sampled_stacks",
         [
             {"rank": rank, "repeat": repeat, "stack": ";".join(frames)}
             | {"samples": count, "duration_ns": time_ns}
@@ -37,7 +37,7 @@ def times(result, name, key):
 
 def test_time_is_that_of_the_function_itself_and_of_all_below_it():
     sampled = stacks(((OUTER, INNER), 60, 600), ((OUTER, OTHER), 30, 300), ((OUTER,), 10, 100))
-    result = analyze.run(stacks={"py_spy": sampled}, config=Config())
+    result = analyze.run(sampled_stacks={"py_spy": sampled}, config=Config())
     assert times(result, "functions", "function") == {
         "g (a.py)": (900, 900),
         "f (a.py)": (100, 1000),
@@ -53,7 +53,7 @@ def test_time_is_that_of_the_function_itself_and_of_all_below_it():
 
 def test_a_function_that_calls_itself_is_counted_once():
     result = analyze.run(
-        stacks={"x": stacks(((OUTER, INNER, OTHER, INNER), 60, 100))}, config=Config()
+        sampled_stacks={"x": stacks(((OUTER, INNER, OTHER, INNER), 60, 100))}, config=Config()
     )
     assert times(result, "functions", "function") == {"g (a.py)": (100, 100), "f (a.py)": (0, 100)}
     assert times(result, "lines", "line")[OTHER] == (0, 100)
@@ -62,7 +62,7 @@ def test_a_function_that_calls_itself_is_counted_once():
 def test_repeats_are_averaged_and_shares_are_of_the_rank():
     both = pd.concat([stacks(((OUTER,), 60, 100)), stacks(((OUTER,), 60, 300), repeat=1)])
     other = stacks(((OUTER,), 60, 50), ((INNER,), 60, 150), rank=1)
-    result = analyze.run(stacks={"x": pd.concat([both, other])}, config=Config())
+    result = analyze.run(sampled_stacks={"x": pd.concat([both, other])}, config=Config())
     found = {(row["rank"], row["function"]): row for row in rows(result, "functions")}
     assert found[0, "f (a.py)"]["self_ns"] == 200
     assert found[1, "f (a.py)"]["self_share"] == pytest.approx(0.25)
@@ -70,25 +70,16 @@ def test_repeats_are_averaged_and_shares_are_of_the_rank():
     assert shares == pytest.approx({"f (a.py)": 0.625, "g (a.py)": 0.375})
 
 
-def test_stacks_of_allocations_are_no_time():
-    allocated = stacks(((OUTER,), 60, -1))
-    assert analyze.run(stacks={"memory_snapshot": allocated}, config=Config()).findings == ()
-    sampled = {"memory_snapshot": allocated, "py_spy": stacks(((OUTER,), 60, 100))}
-    assert [row["tool"] for row in rows(analyze.run(stacks=sampled, config=Config()), "lines")] == [
-        "py_spy"
-    ]
-
-
 def test_few_samples_are_said_to_be_few():
-    result = analyze.run(stacks={"x": stacks(((OUTER,), 3, 100))}, config=Config())
+    result = analyze.run(sampled_stacks={"x": stacks(((OUTER,), 3, 100))}, config=Config())
     assert "only 3 samples" in result.abstentions[0].reason
 
 
 def test_a_real_profile_adds_up(real_data, tmp_path):
     path = real_data / "py_spy/profile.speedscope.json.gz"
     raw = Raw(path=path, label="rank0_dp0_tp0_pp0", rank=0, repeat=0)
-    sampled = converter("py_spy").run(raw, tmp_path).tables["stacks"].to_pandas()
-    result = analyze.run(stacks={"py_spy": sampled}, config=Config(max_rows=100_000))
+    sampled = converter("py_spy").run(raw, tmp_path).tables["sampled_stacks"].to_pandas()
+    result = analyze.run(sampled_stacks={"py_spy": sampled}, config=Config(max_rows=100_000))
     document = json.loads(gzip.decompress(path.read_bytes()))
     frames = [each["name"] for each in document["shared"]["frames"]]
     leaves = Counter()

@@ -29,7 +29,8 @@ with settings.record(Path(sys.argv[1]), Rank()) as recorder:
         resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
     for step in range(5):
         for _ in range(4000 if sys.argv[3] == "exhaust" else 1):
-            kept.append(forward(step != 4))
+            with torch.profiler.record_function(f"number {step}"):
+                kept.append(forward(step != 4))
         recorder.step()
 """
 
@@ -68,6 +69,8 @@ def test_a_window_of_steps_holds_their_allocations_with_line_and_operator(record
     assert all(row["start_ns"] > 1.7e18 for row in rows if row["start_event"] >= 0)
     stacks = [row["stack"] for row in rows if row["start_event"] >= 0]
     assert all("forward (" in stack and "aten::zeros" in stack for stack in stacks)
+    began = [row["annotation"] for row in rows if row["start_event"] >= 0]
+    assert sorted(began) == ["number 1", "number 2"]
 
 
 def test_from_the_beginning_nothing_of_the_model_is_missing(recorded):

@@ -159,5 +159,5 @@ def test_damaged_steps_of_the_harness_are_noted(tree):
 
 def test_every_tool_has_steps():
     assert produced("baseline") == ("steps",)
-    assert produced("py_spy") == ("steps", "stacks")
+    assert produced("py_spy") == ("steps", "sampled_stacks")
     assert produced("torch_profiler")[:2] == ("steps", "cpu_ops")

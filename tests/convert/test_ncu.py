@@ -222,8 +222,8 @@ def test_tables_have_their_schemas_and_number_launches(real_data, tmp_path):
         "device_name": "NVIDIA GeForce RTX 2060 with Max-Q Design",
         "capability": "7.5",
         "stream": 7,
-        "grid": "[2, 5000, 1]",
-        "block": "[1024, 1, 1]",
+        "grid": "[2,5000,1]",
+        "block": "[1024,1,1]",
         "ranges": "",
     }
     words = made["kernel_metrics"].filter(

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from profkit.analyze import python_hotspots
 from profkit.convert.nsight_systems.report import Report
 from profkit.convert.nsight_systems.store import opened
 from profkit.convert.nsight_systems.tables import tables
@@ -72,6 +73,48 @@ def test_marks_tell_which_process_is_which_rank(report, tmp_path):
     assert dict(zip(work["rank"], work["name"], strict=True)) == {3: "a", 1: "b"}
     assert set(work["step"]) == {0}
     assert notes == []
+
+
+def test_cpu_samples_are_stacks_of_threads_from_the_root(report, tmp_path):
+    texts = {"run": 900, "gemm": 901, "/usr/lib/libtorch.so": 902, "python3": 903}
+    # Every 10 ns; thread 80 waited in between, and sample 4 has no stack.
+    seen = [(1, 10, PID), (2, 20, PID), (3, 30, PID), (4, 15, 80), (5, 1000, 80), (6, 1010, 80)]
+    called = [(texts["run"], texts["python3"]), (texts["gemm"], texts["/usr/lib/libtorch.so"])]
+    chains = [
+        (each, *frame, 0, depth)
+        for each in (1, 2, 5, 6)
+        for depth, frame in enumerate(reversed(called))
+    ]
+    chains.append((3, *called[0], 0, 0))
+    path = report(
+        nvtx=STEPS,
+        COMPOSITE_EVENTS=[(each, at, thread(PID, tid), 1) for each, at, tid in seen],
+        SAMPLING_CALLCHAINS=chains,
+        ThreadNames=[(texts["python3"], thread(PID))],
+    )
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.executemany(
+            "INSERT INTO StringIds VALUES (?, ?)", [(key, text) for text, key in texts.items()]
+        )
+    found, notes = frames(path, tmp_path)
+    stacks = found["sampled_stacks"]
+    assert stacks[["thread", "stack", "samples", "duration_ns"]].to_dict("split")["data"] == [
+        ["python3", "run (python3);gemm (libtorch.so)", 2, 20],
+        ["python3", "run (python3)", 1, 10],
+        ["80", "[no stack]", 1, 10],
+        ["80", "run (python3);gemm (libtorch.so)", 2, 20],
+    ]
+    assert not any("sample" in each for each in notes)
+    config = python_hotspots.Config()
+    result = python_hotspots.analyze.run(sampled_stacks={"nsys": stacks}, config=config)
+    assert "67% of the time that nsys sampled" in result.findings[0].message
+
+
+def test_one_cpu_sample_of_a_thread_tells_no_time(report, tmp_path):
+    path = report(nvtx=STEPS, COMPOSITE_EVENTS=[(1, 10, thread(PID), 1)], SAMPLING_CALLCHAINS=[])
+    found, notes = frames(path, tmp_path)
+    assert len(found["sampled_stacks"]) == 0
+    assert any("1 CPU samples are too few" in each for each in notes)
 
 
 def test_whole_graphs_count_as_work_and_are_noted(report, tmp_path):

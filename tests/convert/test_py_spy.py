@@ -35,7 +35,7 @@ def test_equal_stacks_of_a_thread_are_summed(tmp_path):
     )
     path.write_bytes(speedscope(*profiles))
     converted = convert.run(raw(path), tmp_path)
-    assert converted.tables["stacks"].to_pylist() == [
+    assert converted.tables["sampled_stacks"].to_pylist() == [
         {
             "rank": 1,
             "repeat": 2,
@@ -43,7 +43,6 @@ def test_equal_stacks_of_a_thread_are_summed(tmp_path):
             "stack": stack,
             "samples": samples,
             "duration_ns": duration_ns,
-            "size_bytes": -1,
         }
         for thread, stack, samples, duration_ns in [
             ("Thread 1", "main (a.py:3);f,g", 2, 20_000_000),
@@ -102,7 +101,7 @@ def test_what_is_no_speedscope_file_is_named(tmp_path, content, says):
 def test_a_real_profile_keeps_its_time(real_data, tmp_path):
     path = real_data / "py_spy/profile.speedscope.json.gz"
     profiles = json.loads(gzip.decompress(path.read_bytes()))["profiles"]
-    table = convert.run(raw(path), tmp_path).tables["stacks"].to_pandas()
+    table = convert.run(raw(path), tmp_path).tables["sampled_stacks"].to_pandas()
     assert table["samples"].sum() == sum(len(profile["samples"]) for profile in profiles)
     assert table["duration_ns"].sum() == pytest.approx(
         1e9 * sum(sum(profile["weights"]) for profile in profiles), rel=1e-6

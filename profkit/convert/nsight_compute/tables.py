@@ -41,7 +41,8 @@ def _launches(launches: Sequence[Launch]) -> dict[str, Any]:
 
 
 def _shape(shape: list[int]) -> str:
-    return json.dumps(shape) if shape else ""
+    # Without white space, as in the tables of traces, with which kernels are joined by shape.
+    return json.dumps(shape, separators=(",", ":")) if shape else ""
 
 
 def _metrics(launches: Sequence[Launch], rows: Sequence[tuple[int, Metric]]) -> dict[str, Any]:

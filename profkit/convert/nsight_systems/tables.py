@@ -12,6 +12,7 @@ import pyarrow as pa
 from profkit import schema
 from profkit.convert.kineto.link import step_at
 from profkit.convert.kineto.tables import Linker
+from profkit.convert.nsight_systems.callchains import sampled_stacks
 from profkit.convert.nsight_systems.gathered import Rows
 from profkit.convert.nsight_systems.messages import with_messages
 from profkit.convert.nsight_systems.ranks import ranks
@@ -32,7 +33,7 @@ LINKED = (
 )
 """Tables that reports and PyTorch's traces have alike."""
 
-PRODUCED = (*LINKED, "os_calls", "samples", "devices")
+PRODUCED = (*LINKED, "os_calls", "samples", "sampled_stacks", "devices")
 """All tables of a report."""
 
 _DEVICE = (1 << 8) - 1
@@ -85,6 +86,7 @@ class _OfRank:
             "collectives": collectives,
             "os_calls": self._os_calls(found),
             "samples": self._samples(found),
+            "sampled_stacks": self._stacks(),
             "devices": self._devices(),
         }
 
@@ -113,6 +115,10 @@ class _OfRank:
                 "step": step_at(own["start"], *found),
             },
         )
+
+    def _stacks(self) -> pa.Table:
+        columns = sampled_stacks(self.rows)
+        return self._table("sampled_stacks", len(columns["stack"]), columns)
 
     def _samples(self, found: Steps) -> pa.Table:
         """Return the counters of GPUs; those that a rank works on, or all if nobody knows."""

@@ -140,10 +140,9 @@ def _events(device: Device, snapshot: Snapshot, steps: Windows) -> dict[str, Any
 def _stacks(device: Device, texts: _Texts) -> dict[str, Any]:
     numbers, counts, sizes = by_stack(device)
     return {
-        "thread": _same(device.name, len(numbers)),
+        "device": _same(device.name, len(numbers)),
         "stack": texts.of("stack", numbers),
-        "samples": counts,
-        "duration_ns": np.full(len(numbers), -1),
+        "allocations": counts,
         "size_bytes": sizes,
     }
 

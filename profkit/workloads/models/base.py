@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from profkit.settings import Settings
+from profkit.workloads.models._saved import Computing
 
 if TYPE_CHECKING:
     import torch
@@ -47,13 +48,15 @@ class ModelFamily(Settings):
         """
         return None
 
-    def activations(self, batch: int, precision: str) -> int | None:
+    def activations(self, batch: int, computing: Computing) -> int | None:
         """Return the bytes that autograd saves in one forward pass and its loss, or None.
 
-        Of `batch` samples, run eagerly; parameters do not count, what two operators save of one
-        tensor counts once. None where no closed form is known. Needs no torch, as above.
+        Of `batch` samples, run eagerly by the operators that PyTorch has for the host; fused ones
+        of a GPU may save less, or pad. Parameters do not count, but the copies that autocast makes
+        of them do; what two operators save of one tensor counts once. None where no closed form is
+        known. Needs no torch, as above.
         """
-        del batch, precision
+        del batch, computing
         return None
 
     def check(self) -> str:

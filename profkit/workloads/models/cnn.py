@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import PositiveInt
 
+from profkit.workloads.models._saved import FP32_BYTES, INDEX_BYTES, Computing, Saved
 from profkit.workloads.models.base import ModelFamily, Sample
 
 if TYPE_CHECKING:
@@ -59,6 +60,27 @@ class Model(ModelFamily):
         pairs = list(itertools.pairwise(self.widths()))
         stages = sum(9 * (before + after) * after + 2 * 2 * after for before, after in pairs)
         return stages + (self.widths()[-1] + 1) * self.classes
+
+    def activations(self, batch: int, computing: Computing) -> int:
+        """See `ModelFamily.activations`.
+
+        A stage saves what goes into its two norms and what comes out of its two rectifiers, with
+        mean and deviation of each channel, and the places of the largest values; what it gives
+        to a next stage is saved there.
+        """
+        saved, side = Saved(computing), self.image
+        total = saved.value_bytes * batch * self.channels * side**2
+        for stage, (before, after) in enumerate(itertools.pairwise(self.widths()), start=1):
+            values = batch * after * side**2
+            side //= 2
+            pooled = batch * after * side**2
+            total += 4 * saved.value_bytes * values + 2 * 2 * FP32_BYTES * after
+            total += INDEX_BYTES * pooled + saved.weights(9 * (before + after) * after)
+            if stage < self.stages:
+                total += saved.value_bytes * pooled
+        width = self.widths()[-1]
+        head = saved.value_bytes * batch * width + saved.weights(width * self.classes)
+        return total + head + saved.tokens_loss(batch, self.classes)
 
     def sample(self, generator: "torch.Generator") -> Sample:
         """Return an image of noise and a random class."""

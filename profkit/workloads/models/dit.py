@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import PositiveInt
 
+from profkit.workloads.models._saved import FP32_BYTES, Computing
 from profkit.workloads.models.base import ModelFamily, Sample
 
 if TYPE_CHECKING:
@@ -77,6 +78,30 @@ class Model(ModelFamily):
         ends = (self.channels + 1 + self.text_width + 1) * width
         ends += 2 * square + (width + 1) * self.channels
         return 2 * self.double_blocks * stream + self.single_blocks * single + conditions + ends
+
+    def activations(self, batch: int, computing: Computing) -> int | None:
+        """See `ModelFamily.activations`; known in fp32: what norms save in bf16 is the device's.
+
+        Of a block, per token and unit of width: what a norm takes and gives, that scaled and
+        shifted, queries, keys and values as they come, normalised and turned, what attention
+        returns and the projection makes of it, both sides of the nonlinearity.
+        """
+        if computing != "fp32":
+            return None
+        tokens = self.grid**2 + self.text
+        positions, conditions = batch * tokens, batch * self.width
+        image = batch * self.grid**2
+        heads = 3 * self.heads * positions + 2 * tokens * (self.width // self.heads)
+        double = 26 * positions * self.width + 4 * positions + heads + 18 * conditions
+        single = 21 * positions * self.width + 2 * positions + heads + 5 * conditions
+        last = (positions + 2 * image) * self.width + 2 * image + 2 * conditions
+        # The sum of what is embedded goes into every modulation, and is one tensor.
+        embedded = batch * ((1 + self.guided) * _FREQUENCIES + self.vector_width)
+        embedded += (2 + self.guided) * 2 * conditions + conditions
+        ends = image * self.channels + batch * self.text * self.text_width
+        loss = 2 * image * self.channels
+        blocks = self.double_blocks * double + self.single_blocks * single
+        return FP32_BYTES * (embedded + ends + blocks + last + loss)
 
     def sample(self, generator: "torch.Generator") -> Sample:
         """Return latents on their way to noise, and the velocity (rectified flow)."""

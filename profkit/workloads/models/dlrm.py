@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import PositiveFloat, PositiveInt
 
+from profkit.workloads.models._saved import FP32_BYTES, INDEX_BYTES, Computing, Saved
 from profkit.workloads.models.base import ModelFamily, Sample
 
 if TYPE_CHECKING:
@@ -60,6 +61,24 @@ class Model(ModelFamily):
         layers = [pair for sizes in self.perceptrons for pair in itertools.pairwise(sizes)]
         dense = sum((inputs + 1) * outputs for inputs, outputs in layers)
         return sum(self.rows) * self.width + dense
+
+    def activations(self, batch: int, computing: Computing) -> int:
+        """See `ModelFamily.activations`.
+
+        Layers save what goes into them, and tables the rows that they were asked for, with three
+        numbers for each sum of them.
+        """
+        saved, (bottom, top) = Saved(computing), self.perceptrons
+        inputs = saved.value_bytes * batch * (sum(bottom[:-1]) + sum(top[:-1]))
+        # The first layer gives no gradient to the features, so that it needs no weight.
+        pairs = [*itertools.pairwise(bottom[1:]), *itertools.pairwise(top)]
+        copies = saved.weights(sum(one * other for one, other in pairs))
+        tables = INDEX_BYTES * batch * (self.lookups + 3) * len(self.rows)
+        # Twice in half the size under autocast, once for each side of the product.
+        features = saved.stream_bytes * batch * (len(self.rows) + 1) * self.width
+        places = 2 * INDEX_BYTES * self.interactions
+        loss = 2 * FP32_BYTES * batch
+        return inputs + copies + tables + features + places + loss
 
     def sample(self, generator: "torch.Generator") -> Sample:
         """Return random features, popular rows more often, and whether it was clicked."""

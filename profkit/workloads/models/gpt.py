@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import NonNegativeFloat, PositiveInt
 
+from profkit.workloads.models._saved import INDEX_BYTES, Computing, Saved
 from profkit.workloads.models.base import ModelFamily, Sample
 
 if TYPE_CHECKING:
@@ -52,24 +53,22 @@ class Model(ModelFamily):
         block = attention + perceptron + 2 * 2 * width
         return (self.vocabulary + self.context + 2) * width + self.layers * block
 
-    def activations(self, batch: int, precision: str) -> int | None:
-        """See `ModelFamily.activations`; known in fp32 and without dropout.
-
-        A block saves 16 values per position and unit of width: the stream before each of its two
-        norms and what comes out of them (4), queries, keys and values (3), what attention returns
-        (1), what goes into and comes out of the nonlinearity (8). Norms save mean and deviation,
-        attention one number per head.
-        """
-        if precision != "fp32" or self.dropout:
+    def activations(self, batch: int, computing: Computing) -> int | None:
+        """See `ModelFamily.activations`; known without dropout, which saves masks."""
+        if self.dropout:
             return None
-        positions = batch * self.context
-        norm = 2 * positions
-        block = 16 * positions * self.width + 2 * norm + self.heads * positions
-        last = 2 * positions * self.width + norm
-        loss = positions * self.vocabulary + 1
-        # Indices have 8 bytes: tokens, targets, and positions once for all samples.
-        indices = 2 * positions + self.context
-        return 4 * (self.layers * block + last + loss) + 8 * indices
+        saved, positions = Saved(computing), batch * self.context
+        values = positions * self.width
+        head = saved.value_bytes * values + saved.weights(self.width * self.vocabulary)
+        # Tokens, and positions once for all samples.
+        indices = INDEX_BYTES * (positions + self.context)
+        return (
+            indices
+            + self.layers * saved.block(positions, self.width, self.heads)
+            + saved.layer_norm(values, positions)
+            + head
+            + saved.tokens_loss(positions, self.vocabulary)
+        )
 
     def sample(self, generator: "torch.Generator") -> Sample:
         """Return `context` random tokens, and the same shifted by one as the target."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import NonNegativeFloat, PositiveInt
 
+from profkit.workloads.models._saved import FP32_BYTES, INDEX_BYTES, Computing, Saved
 from profkit.workloads.models.base import ModelFamily, Sample
 
 if TYPE_CHECKING:
@@ -67,6 +68,50 @@ class Model(ModelFamily):
         attention = 2 * width * width + shared
         experts = self.experts * (3 * width * self.hidden + width)
         return 2 * self.vocabulary * width + self.layers * (attention + experts + 2 * width) + width
+
+    def activations(self, batch: int, computing: Computing) -> int | None:
+        """See `ModelFamily.activations`; in bf16 throughout, norms differ from device to device.
+
+        A block saves, per position and unit of width, what goes into each norm, that normalised,
+        and what comes out of it; queries, what attention returns, and that with its heads in
+        another order. Routing saves what each of the `active` choices takes and gives.
+        """
+        if computing == "bf16":
+            return None
+        saved, positions = Saved(computing), batch * self.context
+        values = positions * self.width
+        shared = positions * self.kv_heads * (self.width // self.heads)
+        norm = 2 * FP32_BYTES * values + FP32_BYTES * positions + saved.value_bytes * values
+        turned = 2 * FP32_BYTES * self.context * (self.width // self.heads)
+        attention = saved.value_bytes * (3 * values + 2 * shared) + turned
+        attention += FP32_BYTES * self.heads * positions
+        if computing == "autocast":
+            # Queries, keys and values each make a copy of what the norm gives.
+            attention += 2 * saved.value_bytes * values
+        block = 2 * norm + attention + self._routed(saved, positions)
+        block += saved.weights(self._weights())
+        head = norm + saved.weights(self.width * self.vocabulary)
+        scores = FP32_BYTES * self.experts * (self.layers * positions + 1)
+        tokens = INDEX_BYTES * positions
+        loss = saved.tokens_loss(positions, self.vocabulary) + scores
+        return tokens + self.layers * block + head + loss
+
+    def _routed(self, saved: Saved, positions: int) -> int:
+        """Return the bytes that the router and the experts of a block save."""
+        chosen = positions * self.active
+        router = FP32_BYTES * positions * (self.experts + 1)
+        router += (FP32_BYTES + INDEX_BYTES) * chosen
+        # Under autocast the gate and the other half each make a copy in half the size.
+        taken = FP32_BYTES * chosen * self.width
+        hidden = 4 * saved.value_bytes * chosen * self.hidden
+        given = (saved.value_bytes + FP32_BYTES) * chosen * self.width
+        return router + taken + hidden + given + (2 * INDEX_BYTES + FP32_BYTES) * chosen
+
+    def _weights(self) -> int:
+        """Return the weights that products of a block take."""
+        shared = self.kv_heads * (self.width // self.heads)
+        attention = 2 * self.width * (self.width + shared)
+        return attention + self.experts * self.width * (1 + 3 * self.hidden)
 
     def sample(self, generator: "torch.Generator") -> Sample:
         """Return `context` random tokens, and the same shifted by one as the target."""

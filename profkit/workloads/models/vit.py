@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import PositiveInt
 
+from profkit.workloads.models._saved import Computing, Saved
 from profkit.workloads.models.base import ModelFamily, Sample
 
 if TYPE_CHECKING:
@@ -63,6 +64,20 @@ class Model(ModelFamily):
         patches = (self.patch**2 * self.channels + 1) * width
         head = (width + 1) * self.classes
         return patches + (1 + self.tokens + 2) * width + self.layers * block + head
+
+    def activations(self, batch: int, computing: Computing) -> int:
+        """See `ModelFamily.activations`.
+
+        The last norm sees the class tokens alone, but as a view that keeps the stream alive.
+        """
+        saved, positions = Saved(computing), batch * self.tokens
+        pixels = batch * self.channels * self.image**2
+        patches = saved.value_bytes * pixels
+        patches += saved.weights(self.patch**2 * self.channels * self.width)
+        last = saved.layer_norm(positions * self.width, batch)
+        head = saved.value_bytes * batch * self.width + saved.weights(self.width * self.classes)
+        blocks = self.layers * saved.block(positions, self.width, self.heads)
+        return patches + blocks + last + head + saved.tokens_loss(batch, self.classes)
 
     def sample(self, generator: "torch.Generator") -> Sample:
         """Return an image of noise and a random class."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from profkit.workloads.models._saved import Computing
     from profkit.workloads.models.base import Inputs
     from profkit.workloads.runtime.process import Process
     from profkit.workloads.zero import Zero
@@ -84,6 +85,10 @@ class Backend:
 
     def shares(self, zero: "Zero", ranks: int, precision: str, moments: int) -> Shares:
         """Return what each of `ranks` holds if the optimizer keeps `moments` per parameter."""
+        raise NotImplementedError
+
+    def computing(self, zero: "Zero", precision: str) -> "Computing":
+        """Return what the forward pass computes in: how it saves what it saves depends on it."""
         raise NotImplementedError
 
     def engine(self, process: "Process", model: "nn.Module", rule: Rule) -> Engine:

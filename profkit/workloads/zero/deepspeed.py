@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from profkit.workloads.models._saved import Computing
     from profkit.workloads.models.base import Inputs
     from profkit.workloads.runtime.process import Process
     from profkit.workloads.zero import Zero
@@ -89,6 +90,11 @@ class Backend(BaseBackend):
             masters=_FP32_BYTES / ranks,
             states=_FP32_BYTES * moments / ranks,
         )
+
+    def computing(self, zero: "Zero", precision: str) -> "Computing":
+        """See `Backend.computing`."""
+        del zero
+        return "fp32" if precision == "fp32" else "bf16"
 
     def engine(self, process: "Process", model: "nn.Module", rule: Rule) -> Engine:
         """See `Backend.engine`."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.distributed.fsdp import MixedPrecisionPolicy, OffloadPolicy
 
+    from profkit.workloads.models._saved import Computing
     from profkit.workloads.models.base import Inputs
     from profkit.workloads.runtime.process import Process
     from profkit.workloads.zero import Zero
@@ -90,6 +91,12 @@ class Backend(BaseBackend):
             masters=0,
             states=_FP32_BYTES * moments / (ranks if zero.stage > 0 else 1),
         )
+
+    def computing(self, zero: "Zero", precision: str) -> "Computing":
+        """See `Backend.computing`."""
+        if precision == "fp32":
+            return "fp32"
+        return "bf16" if zero.stage >= _FIRST_OF_FSDP else "autocast"
 
     def engine(self, process: "Process", model: "nn.Module", rule: Rule) -> Engine:
         """See `Backend.engine`."""

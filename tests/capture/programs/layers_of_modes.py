@@ -34,10 +34,10 @@ class Steps:
 
 
 def asked(mode):
-    stage, backend = mode.split("-")
+    stage, backend, *precision = mode.split("-")
     zero = {"name": f"zero{stage}", "stage": int(stage), "backend": backend, "offload": "none"}
     common = {"model": MODEL, "workload": {"name": "train"}, "device": "cpu", "world_size": 2}
-    return Request(**common, zero=zero, steps=2)
+    return Request(**common, zero=zero, steps=2, precision=precision[0] if precision else "fp32")
 
 
 def main(out, modes):

@@ -47,6 +47,11 @@ COLUMNS = {
     "GPU_METRICS": "timestamp INTEGER, typeId INTEGER, metricId INTEGER, value INTEGER",
     "TARGET_INFO_GPU_METRICS": "typeId INTEGER, metricId INTEGER, metricName TEXT",
     "META_DATA_EXPORT": "name TEXT, value TEXT",
+    # As the exporter of 2022.4 names them, without what is not read.
+    "COMPOSITE_EVENTS": "id INTEGER, start INTEGER, globalTid INTEGER, threadState INTEGER",
+    "SAMPLING_CALLCHAINS": "id INTEGER, symbol INTEGER, module INTEGER, unresolved INTEGER,"
+    " stackDepth INTEGER",
+    "ThreadNames": "nameId INTEGER, globalTid INTEGER",
 }
 
 
