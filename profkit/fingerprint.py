@@ -145,16 +145,16 @@ def _exists(module: str) -> bool:
         return False
 
 
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_bytes(), filename=str(path))
-
-
-@cache
 def _hash(path: Path) -> str:
-    """Return the hash of the syntax tree at `path` without its bare strings."""
+    return _read(path)[0]
+
+
+@cache
+def _read(path: Path) -> tuple[str, tuple[ast.Import | ast.ImportFrom, ...]]:
+    """Return the hash of the syntax tree at `path` without its bare strings, and its imports."""
     tree = _Undocumented().visit(ast.parse(path.read_bytes(), filename=str(path)))
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+    imports = (each for each in ast.walk(tree) if isinstance(each, ast.Import | ast.ImportFrom))
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16], tuple(imports)
 
 
 class _Undocumented(ast.NodeTransformer):
@@ -167,15 +167,15 @@ class _Undocumented(ast.NodeTransformer):
 
 def _imports(path: Path, module: str, own: set[str]) -> Iterator[str]:
     """Yield the modules that the file at `path` imports, anywhere in it."""
-    for node in ast.walk(_tree(path)):
+    for node in _read(path)[1]:
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            source = _absolute(node, path, module)
-            for each in node.names:
-                inner = f"{source}.{each.name}"
-                is_file = source.partition(".")[0] in own and _exists(inner)
-                yield inner if is_file else source
+            continue
+        source = _absolute(node, path, module)
+        for each in node.names:
+            inner = f"{source}.{each.name}"
+            is_file = source.partition(".")[0] in own and _exists(inner)
+            yield inner if is_file else source
 
 
 def _absolute(node: ast.ImportFrom, path: Path, module: str) -> str:

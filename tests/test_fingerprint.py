@@ -32,8 +32,7 @@ def package(tmp_path, monkeypatch):
     def hashes(plugin=PLUGIN, inner=INNER):
         (folder / "plugin.py").write_text(textwrap.dedent(plugin).replace("{package}", name))
         (folder / "inner.py").write_text(inner)
-        for each in (fingerprint._tree, fingerprint._hash):
-            each.cache_clear()
+        fingerprint._read.cache_clear()
         sys.modules.pop(name, None)
         modules, packages = closure("profkit.analyze", f"{name}.plugin")
         inner = {key.removeprefix(f"{name}."): each for key, each in modules.items() if name in key}
