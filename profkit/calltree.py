@@ -21,10 +21,20 @@ def rows_of(cpu_ops: pd.DataFrame, table: pd.DataFrame, column: str = "op") -> R
         return np.full(len(table), -1, dtype=np.int64)
     sizes = [int(cpu_ops[name].max()) + 1 for name in ("repeat", "op")]
     known, wanted = _keys(cpu_ops, "op", sizes), _keys(table, column, sizes)
-    order = np.argsort(known, kind="stable")
-    place = np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)
-    found = order[place]
+    found = _places(known, wanted)
     return np.where((known[found] == wanted) & (table[column].to_numpy() >= 0), found, -1)
+
+
+def _places(known: NDArray[np.int64], wanted: NDArray[np.int64]) -> Rows:
+    """Return for each of `wanted` where it is in `known` if it is there, and any place if not."""
+    last = len(known) - 1
+    if not (known[1:] > known[:-1]).all():
+        order = np.argsort(known, kind="stable")
+        return np.asarray(order[np.minimum(np.searchsorted(known, wanted, sorter=order), last)])
+    if known[last] - known[0] == last:
+        # One rank, whose operators are numbered without a gap: their numbers are places.
+        return np.asarray(np.clip(wanted - known[0], 0, last))
+    return np.asarray(np.minimum(np.searchsorted(known, wanted), last))
 
 
 def _keys(table: pd.DataFrame, column: str, sizes: list[int]) -> NDArray[np.int64]:

@@ -26,8 +26,8 @@ def test_numbers_and_texts_are_those_that_pyarrow_makes():
         {name: list(each) for name, each in STEPS.items()}, schema=schema.TABLES["steps"]
     )
     names = ["b", "a", "b", "", "Ü"]
-    columns = {name: [1] * len(names) for name in schema.TABLES["stacks"].names}
-    stacks = schema.table("stacks", columns | {"thread": names, "stack": names})
+    columns = {name: [1] * len(names) for name in schema.TABLES["sampled_stacks"].names}
+    stacks = schema.table("sampled_stacks", columns | {"thread": names, "stack": names})
     assert stacks["stack"].combine_chunks() == pa.array(names).dictionary_encode()
 
 

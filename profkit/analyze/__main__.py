@@ -130,7 +130,20 @@ def _named(name: str, paths: list[Path]) -> list[Path]:
 
 def _frame(paths: Sequence[Path]) -> pd.DataFrame:
     """Read the first table; dictionary-coded text becomes a Categorical."""
-    rows: pd.DataFrame = _read(paths[0], pq.read_table).to_pandas()
+    return _pandas(_read(paths[0], _table))
+
+
+def _table(path: Path) -> pa.Table:
+    """Read a table as it is, without the discovery of folders that `pq.read_table` begins with."""
+    # Arrow's own pools keep about as much again as a table holds; only here is memory that counts.
+    pa.set_memory_pool(pa.system_memory_pool())
+    with pq.ParquetFile(path) as file:
+        return file.read()
+
+
+def _pandas(table: pa.Table) -> pd.DataFrame:
+    """Return `table` as pandas has it, without a copy of what needs none; use it no more."""
+    rows: pd.DataFrame = table.to_pandas(split_blocks=True, self_destruct=True)
     return rows
 
 
@@ -140,11 +153,10 @@ def _frame_of_runs(paths: Sequence[Path]) -> pd.DataFrame:
     runs = list(dict.fromkeys(path.resolve().parents[2].name for path in paths))
     parts = []
     for code, run in enumerate(runs):
-        rows = _read(first[run], pq.read_table)
+        rows = _read(first[run], _table)
         codes = pa.array(np.full(len(rows), code, dtype=np.int32))
         parts.append(rows.append_column("run", pa.DictionaryArray.from_arrays(codes, runs)))
-    rows_of_all: pd.DataFrame = pa.concat_tables(parts).unify_dictionaries().to_pandas()
-    return rows_of_all
+    return _pandas(pa.concat_tables(parts).unify_dictionaries())
 
 
 def _read(path: Path, read: Callable[[Path], T]) -> T:

@@ -4,6 +4,8 @@ HTA takes most of its time to read; what it makes of the events is vectorised he
 links that it makes itself. Times are µs from the first event, as HTA has them but not rounded.
 """
 
+import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,23 +37,41 @@ def trace(tables: dict[str, pd.DataFrame], *, include_last_step: bool = False) -
     logger.setLevel("CRITICAL")
     made = reader.Trace(trace_files={})
     events = {rank: _events(rows) for rank, rows in _first_repeats(tables).items()}
-    # HTA reads both as strings and keeps numbers.
-    symbols = pd.unique(pd.concat([each[name] for each in events.values() for name in _TEXT]))
-    made.symbol_table.add_symbols(symbols.tolist())
-    origin = min((int(each["ts"].min()) for each in events.values()), default=0)
-    for rank, each in events.items():
-        numbered = _numbered(each, made.symbol_table.get_sym_id_map())
-        in_us = _in_us(numbered, origin)
+    for rows, texts in events.values():
+        for name in _TEXT:
+            made.symbol_table.add_symbols(texts[code] for code in pd.unique(rows[name]).tolist())
+    numbers = made.symbol_table.get_sym_id_map()
+    origin = min((int(rows["ts"].min()) for rows, _ in events.values()), default=0)
+    for rank in list(events):
+        in_us = _in_us(_numbered(*events.pop(rank), numbers), origin)
         linked = reader.transform_correlation_to_index(in_us, made.symbol_table)
-        made.traces[rank] = linked.assign(iteration=_iterations(linked))
-        kind = infer_gpu_type(None, made.symbol_table.get_sym_id_map())
-        made.meta_data[rank] = {"device_type": kind}
+        made.traces[rank] = linked.assign(iteration=_iterations(linked)).drop(columns="step")
+        made.meta_data[rank] = {"device_type": infer_gpu_type(None, numbers)}
     made.align_and_filter_trace(include_last_step)
     for rank, each in made.traces.items():
-        made.traces[rank] = each.set_index("index", drop=False).rename_axis(None)
+        made.traces[rank] = Events(each.set_index("index", drop=False).rename_axis(None))
     made.is_parsed = True
     _without_file(made)
     return made
+
+
+class Events(pd.DataFrame):
+    """The events of a rank, in which HTA's questions about names are asked once for each name."""
+
+    @property
+    def _constructor(self) -> type["Events"]:
+        return Events
+
+    def apply(self, func: Any, axis: Any = 0, **rest: Any) -> Any:  # type: ignore[override]
+        """See `pandas.DataFrame.apply`.
+
+        HTA takes the type of a kernel from its name row by row: most of the time of its analyses.
+        """
+        if axis != 1 or rest or list(self) != ["name"] or self.empty:
+            return super().apply(func, axis=axis, **rest)
+        codes, _ = pd.factorize(self["name"])
+        answers = pd.DataFrame.apply(self.drop_duplicates(), func, axis=1)
+        return answers.take(codes).set_axis(self.index)
 
 
 def _without_file(made: "Trace") -> None:
@@ -67,46 +87,58 @@ _TEXT = ("cat", "name")
 
 def _first_repeats(tables: dict[str, pd.DataFrame]) -> dict[int, dict[str, pd.DataFrame]]:
     """Return the tables of each rank, of the first repeat that it has anything of."""
-    where = pd.concat([tables[name][WHERE] for name in TABLES]).drop_duplicates()
+    where = pd.concat([tables[name][WHERE].drop_duplicates() for name in TABLES])
     first = where.groupby("rank")["repeat"].min().reset_index()
     return {
-        rank: {
-            name: rows[((rows["rank"] == rank) & (rows["repeat"] == repeat)).to_numpy()]
-            for name, rows in tables.items()
-        }
+        rank: {name: _of_one(tables[name], rank, repeat) for name in TABLES}
         for rank, repeat in zip(first["rank"].tolist(), first["repeat"].tolist(), strict=True)
     }
 
 
-def _events(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return all events of one rank in the columns that HTA makes of them, times in ns."""
-    ops, calls, kernels, notes, waits = (tables[name].reset_index(drop=True) for name in TABLES)
+def _of_one(rows: pd.DataFrame, rank: int, repeat: int) -> pd.DataFrame:
+    chosen = ((rows["rank"] == rank) & (rows["repeat"] == repeat)).to_numpy()
+    return rows if chosen.all() else rows[chosen]
+
+
+def _events(tables: dict[str, pd.DataFrame]) -> tuple[pd.DataFrame, list[str]]:
+    """Return all events of one rank in the columns that HTA makes of them, times in ns.
+
+    Categories and names are places in the list that comes with them.
+    """
+    ops, calls, kernels, notes, waits = (tables[name] for name in TABLES)
     process = np.append(ops["pid"].to_numpy(np.int64), _only(ops["pid"]))
     notes = notes[(notes["kind"] == "device").to_numpy()]
-    kind = kernels["kind"].astype(object).map(_CATEGORIES).fillna("kernel")
-    driver = calls["name"].astype(str).str.match(_DRIVER)
     duration = (kernels["end_ns"] - kernels["start_ns"]).clip(lower=1)
     parts = [
-        _part(ops, cat=ops["kind"].astype(object).map(_OF_HOST), pid=ops["pid"], tid=ops["tid"],
+        _part(ops, cat=_renamed(ops["kind"], _OF_HOST.__getitem__), pid=ops["pid"], tid=ops["tid"],
               step=ops["step"], external_id=ops["external"]),
-        _part(calls, cat=np.where(driver, "cuda_driver", "cuda_runtime"), tid=calls["tid"],
+        _part(calls, cat=_renamed(calls["name"], _of_call), tid=calls["tid"],
               pid=process[calltree.rows_of(ops, calls)], correlation=calls["correlation"],
               step=calls["step"]),
         _part(waits, cat="cuda_sync", pid=waits["device"], tid=waits["stream"],
               stream=waits["stream"], correlation=waits["correlation"],
               wait_on_stream=waits["awaited_stream"],
               wait_on_cuda_event_record_corr_id=waits["awaited_correlation"]),
-        _part(kernels, cat=kind, pid=kernels["device"], tid=kernels["stream"],
-              stream=kernels["stream"], correlation=kernels["correlation"],
-              bytes=kernels["size_bytes"],
+        _part(kernels, cat=_renamed(kernels["kind"], _of_device), pid=kernels["device"],
+              tid=kernels["stream"], stream=kernels["stream"],
+              correlation=kernels["correlation"], bytes=kernels["size_bytes"],
               memory_bw_gbps=(kernels["size_bytes"] / duration).clip(lower=0)),
         # Traces give their stream as thread only, so to HTA they are not work of a device.
         _part(notes, cat="gpu_user_annotation", pid=_only(kernels["device"]), tid=notes["tid"],
               step=notes["step"]),
     ]  # fmt: skip
-    rows = pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
+    texts: dict[str, int] = {}
+    columns = {name: np.concatenate([_numbers(part[name], texts) for part in parts])
+               for name in parts[0]}  # fmt: skip
     # HTA takes 0 for none.
-    return rows.assign(index=np.arange(1, len(rows) + 1))
+    columns["index"] = np.arange(1, len(columns["ts"]) + 1)
+    return pd.DataFrame({name: _small(name, values) for name, values in columns.items()}), [*texts]
+
+
+def _small(name: str, values: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers in the smallest type, as HTA has them, which copies them again and again."""
+    whole = values.dtype.kind == "i" and name not in {"ts", "dur"}
+    return np.asarray(pd.to_numeric(values, downcast="integer")) if whole else values
 
 
 _OF_HOST = {"operator": "cpu_op", "annotation": "user_annotation"}
@@ -122,20 +154,30 @@ _UNKNOWN = {
 }
 
 
-def _part(rows: pd.DataFrame, **columns: Any) -> pd.DataFrame:
+def _of_call(name: str) -> str:
+    return "cuda_driver" if re.match(_DRIVER, name) else "cuda_runtime"
+
+
+def _of_device(kind: str) -> str:
+    return _CATEGORIES.get(kind, "kernel")
+
+
+def _renamed(values: pd.Series, called: Callable[[str], str]) -> Any:
+    """Return a Categorical of what `values` are `called`, asked once for each distinct one."""
+    old = pd.Categorical(values)
+    names = {text: called(text) for text in old.categories[np.unique(old.codes)]}
+    new = list(dict.fromkeys(names.values()))
+    places = np.array([new.index(names[text]) if text in names else -1 for text in old.categories])
+    return pd.Categorical.from_codes(places[old.codes] if len(old) else places, pd.Index(new))
+
+
+def _part(rows: pd.DataFrame, **columns: Any) -> dict[str, Any]:
+    """Return what HTA has of `rows`: arrays of numbers, or Categoricals, of their length."""
     start = rows["start_ns"].to_numpy(np.int64)
     end = rows["end_ns"].to_numpy(np.int64)
-    given = {name: _plain(values) for name, values in columns.items()}
-    return pd.DataFrame(
-        _UNKNOWN | {"name": _plain(rows["name"]), "ts": start, "dur": end - start} | given,
-        index=range(len(rows)),
-    )
-
-
-def _plain(values: Any) -> Any:
-    if not isinstance(values, pd.Series):
-        return values
-    return values.astype(object).to_numpy() if values.dtype == "category" else values.to_numpy()
+    given = _UNKNOWN | {"name": rows["name"], "ts": start, "dur": end - start} | columns
+    return {name: _filled(given[name], len(rows)) for name in ("cat", "pid", "tid", "name", "ts",
+                                                               "dur", *_UNKNOWN)}  # fmt: skip
 
 
 def _only(values: "pd.Series[int]") -> int:
@@ -144,8 +186,28 @@ def _only(values: "pd.Series[int]") -> int:
     return int(counted.index[0]) if len(counted) else 0
 
 
-def _numbered(rows: pd.DataFrame, numbers: dict[str, int]) -> pd.DataFrame:
-    codes = {name: rows[name].map(numbers).astype(np.int64) for name in _TEXT}
+def _filled(values: Any, count: int) -> Any:
+    """Return `values`, or one of them `count` times."""
+    if isinstance(values, str):
+        return pd.Categorical.from_codes(np.zeros(count, dtype=np.int8), pd.Index([values]))
+    if isinstance(values, pd.Categorical) or getattr(values, "dtype", None) == "category":
+        return pd.Categorical(values)
+    return np.full(count, values) if np.isscalar(values) else np.asarray(values)
+
+
+def _numbers(values: Any, texts: dict[str, int]) -> NDArray[Any]:
+    """Return numbers as they are, and for texts their places in `texts`, which new ones join."""
+    if not isinstance(values, pd.Categorical):
+        return np.asarray(values)
+    used = np.unique(values.codes)
+    places = np.full(len(values.categories), -1, dtype=np.int32)
+    places[used] = [texts.setdefault(each, len(texts)) for each in values.categories[used]]
+    return places[values.codes] if len(values) else np.zeros(0, np.int32)
+
+
+def _numbered(rows: pd.DataFrame, texts: list[str], numbers: dict[str, int]) -> pd.DataFrame:
+    places = np.array([numbers[each] for each in texts], dtype=np.int32)
+    codes = {name: places[rows[name].to_numpy()] for name in _TEXT}
     return rows.assign(**codes).set_index("index", drop=False).rename_axis(None)
 
 

@@ -82,9 +82,7 @@ def beside(
     parts = []
     for where, each in rows.groupby(WHERE, observed=True):
         launching = of(threads, where)["tid"]
-        ops, calls = of(cpu_ops, where), of(python_calls, where)
-        if len(launching):
-            ops, calls = (rows[rows["tid"].isin(launching)] for rows in (ops, calls))
+        ops, calls = (_on(of(rows, where), launching) for rows in (cpu_ops, python_calls))
         spans = intervals.intervals(each["start_ns"], each["end_ns"])
         ran = _host_work.longest_in(ops, calltree.rows_of(ops, ops, "parent"), spans)
         places = [place for place, _ in ran]
@@ -115,6 +113,14 @@ def _lines(
 
 def of(rows: pd.DataFrame, where: tuple[Any, ...]) -> pd.DataFrame:
     """Return the `rows` of one rank and repeat."""
-    same = (rows["rank"] == where[0]) & (rows["repeat"] == where[1])
-    kept: pd.DataFrame = rows[same]
-    return kept
+    return _chosen(rows, (rows["rank"] == where[0]) & (rows["repeat"] == where[1]))
+
+
+def _on(rows: pd.DataFrame, threads: "pd.Series[int]") -> pd.DataFrame:
+    """Return the `rows` on `threads`, and all where none is known."""
+    return _chosen(rows, rows["tid"].isin(threads)) if len(threads) else rows
+
+
+def _chosen(rows: pd.DataFrame, which: "pd.Series[bool]") -> pd.DataFrame:
+    # Calls of Python are by far the largest table: all of it is not copied.
+    return rows if which.all() else rows[which]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
@@ -94,8 +95,8 @@ def _longer(
 
 def _numbered(key: Numbers, min_count: int) -> tuple[Numbers, Numbers]:
     """Return a number for each distinct key, -1 for those that are too few, and their counts."""
-    _, number, counts = np.unique(key, return_inverse=True, return_counts=True)
-    count = counts[number]
+    number, _ = pd.factorize(key)
+    count = np.bincount(number)[number]
     return np.where(count >= min_count, number, -1), np.where(count >= min_count, count, 0)
 
 

@@ -154,16 +154,16 @@ def _activities(
     communicates = matching(cpu_ops["name"], config.host_communication)
     loads = matching(cpu_ops["name"], config.data_loading)
     works = (cpu_ops["kind"] == "operator").to_numpy() | matching(cpu_ops["name"], config.host_work)
-    device = {
-        category: kernels[(kernels["kind"] == kind).to_numpy()]
-        for kind, category in _DEVICE.items()
-    }
     columns = [*WHERE, "start_ns", "end_ns"]
+    ops, work = cpu_ops[columns], kernels[columns]
+    device = {
+        category: work[(kernels["kind"] == kind).to_numpy()] for kind, category in _DEVICE.items()
+    }
     host = {
-        "communication": pd.concat([device["communication"], cpu_ops[communicates]])[columns],
-        "runtime": runtime_calls,
-        "data_loading": cpu_ops[loads],
-        "other_cpu": cpu_ops[works & ~communicates & ~loads],
+        "communication": pd.concat([device["communication"], ops[communicates]]),
+        "runtime": runtime_calls[columns],
+        "data_loading": ops[loads],
+        "other_cpu": ops[works & ~communicates & ~loads],
     }
     return (
         {**device, **host}

@@ -176,7 +176,8 @@ def _summed(parts: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     whole = [name for name in _PATH if name in keys]
     total = rows.groupby(whole)["time_ns"].transform("sum") if whole else rows["time_ns"].sum()
     rows["path_share"] = rows["time_ns"] / total
-    order = rows.sort_values("time_ns", ascending=False, kind="stable")
+    # HTA gives edges in the order of a set, which is another in each process.
+    order = rows.sort_values(["time_ns", *keys], ascending=[False] + [True] * len(keys))
     return (order.sort_values(whole, kind="stable") if whole else order).reset_index(drop=True)
 
 

@@ -149,8 +149,9 @@ def _elementwise_runs(
     short = fits[rows["name"].cat.codes.to_numpy()] & (took <= config.short_ns)
     short &= (rows["kind"] == "compute").to_numpy()
     breaks = np.flatnonzero((short[1:] != short[:-1]) | (track[1:] != track[:-1])) + 1
-    runs = np.split(np.arange(len(rows)), breaks)
-    return [run for run in runs if len(run) > 1 and short[run[0]]]
+    begin, end = np.append(0, breaks), np.append(breaks, len(rows))
+    kept = (end - begin > 1) & short[begin]
+    return list(map(np.arange, begin[kept], end[kept]))
 
 
 def _fusible(
@@ -192,24 +193,26 @@ def _launched(
     top = _outermost(cpu_ops, rows, config)
     known = np.flatnonzero(top >= 0)
     known = known[np.lexsort((rows["start_ns"].to_numpy(np.int64)[known], top[known]))]
-    each = np.split(known, np.flatnonzero(np.diff(top[known])) + 1)
+    breaks = np.flatnonzero(np.diff(top[known])) + 1
+    begin, end = np.append(0, breaks), np.append(breaks, len(known))
+    several = end - begin > 1
     length = (cpu_ops["end_ns"] - cpu_ops["start_ns"]).to_numpy(np.int64)
     operator = cpu_ops["name"].astype(object).to_numpy()
     code, names = rows["name"].cat.codes.to_numpy(), rows["name"].astype(object)
     found: dict[tuple[str, bytes], dict[str, str | int]] = {}
-    for work in each:
-        if len(work) > 1:
-            op = int(top[work[0]])
-            key = (str(operator[op]), code[work].tobytes())
-            if (row := found.get(key)) is None:
-                row = found[key] = {
-                    "operator": str(operator[op]),
-                    "sequence": _joined(names.iloc[work].tolist()),
-                    "kernels": len(work),
-                    **dict.fromkeys(("count", "time_ns", "cpu_ns"), 0),
-                }
-            for name, more in (("count", 1), ("time_ns", took[work].sum()), ("cpu_ns", length[op])):
-                row[name] = int(row[name]) + int(more)
+    for first, last in zip(begin[several], end[several], strict=True):
+        work = known[first:last]
+        op = int(top[work[0]])
+        key = (str(operator[op]), code[work].tobytes())
+        if (row := found.get(key)) is None:
+            row = found[key] = {
+                "operator": str(operator[op]),
+                "sequence": _joined(names.iloc[work].tolist()),
+                "kernels": len(work),
+                **dict.fromkeys(("count", "time_ns", "cpu_ns"), 0),
+            }
+        for name, more in (("count", 1), ("time_ns", took[work].sum()), ("cpu_ns", length[op])):
+            row[name] = int(row[name]) + int(more)
     order = ["count", "time_ns"]
     result = pd.DataFrame(list(found.values()))
     return result.sort_values(order, ascending=False, ignore_index=True) if found else result

@@ -6,7 +6,17 @@ import pytest
 from profkit import schema
 from profkit.analyze import hta
 from profkit.analyze._hta_trace import TABLES, trace
-from tests.analyze.beside_hta import FUNCTIONS, differences, joined, outcome, pair
+from tests.analyze.beside_hta import (
+    FUNCTIONS,
+    KNOWN,
+    differences,
+    joined,
+    on_json,
+    on_tables,
+    outcome,
+    pair,
+)
+from tests.convert.kineto import damage
 
 ORIGIN = 1_790_000_000_000_000_001
 # Small ones that between them give every function something to say; benchmarks/hta_agreement.py
@@ -35,9 +45,95 @@ def both(real_data, converted, tmp_path_factory):
 
 @pytest.mark.parametrize("trace_name", TRACES)
 def test_every_function_of_hta_gives_on_our_tables_what_it_gives_on_the_json(both, trace_name):
-    compared, _, different = differences(*both(trace_name))
-    assert different == {}
-    assert compared >= 10
+    found = differences(*both(trace_name))
+    assert found.different == {}
+    assert len(found.equal) >= 10
+
+
+def written(path, change, to):
+    """Write the trace at `path` with its list of events changed, and return where."""
+    content = json.loads(damage.unpacked(path.read_bytes()))
+    content["traceEvents"] = change(content["traceEvents"])
+    to.parent.mkdir(exist_ok=True)
+    to.write_text(json.dumps(content))
+    return to
+
+
+def rewritten(path, change, folder):
+    """Return HTA's analyses of a copy of the trace at `path` with its list of events changed."""
+    return on_json({0: written(path, change, folder / "read" / "rewritten.json")}, folder)
+
+
+def after_another(events):
+    return [{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "first"}}, *events]
+
+
+def with_arguments(category, **given):
+    return lambda events: [
+        {**each, "args": {**each.get("args", {}), **given}} if each.get("cat") == category else each
+        for each in events
+    ]
+
+
+def in_newer_words(events):
+    marks = {"cat": "user_annotation"}
+    return [
+        {**each, "tid": int(str(each["tid"]).removeprefix("stream "))}
+        | (marks if each["cat"] == "Operator" and "#" in each["name"] else {})
+        for each in events
+    ]
+
+
+def first_work(events, milliseconds=100):
+    """Return the operators, calls and kernels that begin early in a trace."""
+    timed = [each for each in events if each.get("cat") in {"Operator", "Runtime", "Kernel"}]
+    last = min(each["ts"] for each in timed) + milliseconds * 1000
+    return [each for each in timed if each["ts"] < last]
+
+
+MENDED = {
+    "dlrm_8rank_v100/worker1": after_another,
+    "dlrm_8rank_v100/worker3": after_another,
+    "hta/large_integer_trace": with_arguments("kernel", stream=0, device=0, correlation=1),
+    "hta/triton_example": with_arguments("cpu_op", stream=-1),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [each for each in KNOWN if "tensorboard" not in each],
+    ids=lambda each: each.split("/")[1],
+)
+def test_where_hta_differs_it_agrees_once_the_file_is_mended(real_data, converted, tmp_path, name):
+    path = real_data / "kineto" / name
+    ours = on_tables({0: path}, converted)
+    functions, _ = KNOWN[name]
+    assert set(differences(ours, on_json({0: path}, tmp_path)).different) == functions
+    mend = next(change for start, change in MENDED.items() if name.startswith(start))
+    found = differences(ours, rewritten(path, mend, tmp_path))
+    assert found.different == {}
+    assert functions <= found.equal | found.tied
+
+
+def test_on_a_trace_of_the_first_profiler_hta_agrees_once_it_is_in_newer_words(
+    real_data, converted, tmp_path
+):
+    name = next(each for each in KNOWN if "tensorboard" in each)
+    path = written(real_data / "kineto" / name, first_work, tmp_path / "early" / "trace.json")
+    ours = on_tables({0: path}, converted)
+    assert set(differences(ours, on_json({0: path}, tmp_path)).different) == KNOWN[name][0]
+    found = differences(ours, rewritten(path, in_newer_words, tmp_path))
+    assert found.different == {}
+    assert KNOWN[name][0] <= found.equal | found.tied
+
+
+def test_hta_itself_gives_something_else_for_the_same_events_in_another_order(real_data, tmp_path):
+    path = real_data / "kineto" / "hta" / TRACES["multi_stream"]
+    found = differences(
+        rewritten(path, lambda events: events[::-1], tmp_path), on_json({0: path}, tmp_path)
+    )
+    assert found.tied == {"queue", "queue in short", "full queue"}
+    assert found.different == {}
 
 
 def test_every_function_of_hta_has_something_to_say_on_one_of_the_traces(both):
@@ -64,12 +160,13 @@ def test_eight_ranks_have_the_idle_time_and_overlap_that_hta_found(real_data, co
     expected = json.loads((real_data / "expected/hta/param_dlrm_8rank_V100.json").read_text())
     theirs = pd.DataFrame(expected["idle_time_breakdown"])
     ours = pd.DataFrame(found["idle_time"]).set_axis(theirs.columns, axis=1)
-    # Of kernels that start in the same µs, HTA takes one or the other first: it sorts unstably, and
-    # what waits for the host in one order waits for the kernel before in the other.
+    # Ranks 1 and 3 are among the differences that beside_hta.py lists: HTA takes 93 and 83 µs for a
+    # wait for the host that is one for the kernel before.
     where = ["rank", "stream"]
     sums = [each.groupby(where)["idle_time"].sum().to_dict() for each in (ours, theirs)]
     assert sums[0] == sums[1]
-    assert (ours["idle_time"] - theirs["idle_time"]).abs().max() <= 100
+    moved = ours["idle_time"] - theirs["idle_time"]
+    assert moved[moved != 0].tolist() == [-93, 93, -83, 83]
     assert result.findings[0].evidence == {"rank": 7}
     assert set(found) >= {"launches", "queue_length", "bandwidth", "stragglers", "kernel_types"}
 
