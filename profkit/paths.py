@@ -3,7 +3,7 @@
 -1 stands for no row. Loops run over levels of the tree, never over rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +41,58 @@ class Paths:
         return [texts[node] for node in wanted.tolist()]
 
 
+class Growing:
+    """The same, where rows come in portions; a portion begins with rows that are known already."""
+
+    def __init__(self, names: int) -> None:
+        """Make a tree whose names are numbers below `names`."""
+        self._names = names
+        self._nodes: dict[tuple[int, int, int], int] = {}
+
+    def add(
+        self,
+        by_level: Iterable[Numbers],
+        caller: Numbers,
+        name: Numbers,
+        counted: NDArray[np.bool_],
+        known: Numbers,
+    ) -> Numbers:
+        """Return the node of each row, for now, where `known` are those of the first rows.
+
+        `by_level` are all rows by the number of rows above them; see `paths` for the others.
+        """
+        node = np.full(len(caller) + 1, -1, dtype=np.int64)  # the last is that of row -1
+        node[: len(known)] = known
+        for level, every in enumerate(by_level):
+            rows = every[every >= len(known)]
+            around = node[caller[rows]]
+            new = counted[rows]
+            keys = (around[new] + 1) * self._names + name[rows[new]]
+            distinct, which = np.unique(keys, return_inverse=True)
+            nodes = [self._node(level, *divmod(key, self._names)) for key in distinct.tolist()]
+            node[rows] = around
+            node[rows[new]] = np.array(nodes, dtype=np.int64)[which]
+        return node[:-1]
+
+    def _node(self, level: int, above: int, name: int) -> int:
+        return self._nodes.setdefault((level, above - 1, name), len(self._nodes))
+
+    def whole(self) -> Paths:
+        """Return the paths as `paths` of all rows at once does; its rows are the nodes so far."""
+        of_level: dict[int, list[tuple[int, int, int]]] = {}
+        node = np.full(len(self._nodes) + 1, -1, dtype=np.int64)
+        for number, (level, above, name) in enumerate(self._nodes):
+            of_level.setdefault(level, []).append((above, name, number))
+        distinct: list[tuple[int, int]] = []
+        for level in sorted(of_level):
+            final = [(int(node[above]), name, number) for above, name, number in of_level[level]]
+            for above, name, number in sorted(final):
+                node[number] = len(distinct)
+                distinct.append((above, name))
+        pairs = np.array(distinct, dtype=np.int64).reshape(-1, 2)
+        return Paths(node=node[:-1], above=pairs[:, 0], name=pairs[:, 1])
+
+
 def paths(caller: Numbers, name: Numbers, counted: NDArray[np.bool_]) -> Paths:
     """Return the paths of rows through those that are `counted`; others are where their caller is.
 
@@ -50,7 +102,7 @@ def paths(caller: Numbers, name: Numbers, counted: NDArray[np.bool_]) -> Paths:
     node = np.full(len(caller) + 1, -1, dtype=np.int64)  # the last is that of row -1
     above, own = [], []
     size = 0
-    for rows in _levels(caller):
+    for rows in levels(caller):
         around = node[caller[rows]]
         new = counted[rows]
         distinct, which = np.unique(
@@ -69,7 +121,7 @@ def paths(caller: Numbers, name: Numbers, counted: NDArray[np.bool_]) -> Paths:
     )
 
 
-def _levels(caller: Numbers) -> Iterator[Numbers]:
+def levels(caller: Numbers) -> Iterator[Numbers]:
     """Yield the rows without a caller, then those that these call, and so on."""
     depth = (caller >= 0).astype(np.int64)
     jump = caller

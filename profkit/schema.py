@@ -428,10 +428,19 @@ def numbers(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
 
 def text(codes: NDArray[Any], values: Sequence[str]) -> pa.DictionaryArray:
     """Return texts by their position in `values`, one for each of `codes`."""
+    return coded(codes, strings(values))
+
+
+def strings(values: Sequence[str]) -> pa.StringArray:
+    """Return texts as an Arrow array; `pyarrow.array` would import pandas."""
     encoded = [each.encode() for each in values]
     ends = numbers(np.cumsum([0, *map(len, encoded)]), pa.int32())
     buffers = [None, ends.buffers()[1], pa.py_buffer(b"".join(encoded))]
-    dictionary = pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+
+
+def coded(codes: NDArray[Any], dictionary: pa.StringArray) -> pa.DictionaryArray:
+    """Return texts by their position in `dictionary`, which chunks of a column may share."""
     return pa.DictionaryArray.from_arrays(numbers(codes, pa.int32()), dictionary)
 
 

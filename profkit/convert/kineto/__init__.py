@@ -1,7 +1,9 @@
 """Traces of Kineto, the recorder behind torch.profiler, of every version, as tables."""
 
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ from profkit.convert.kineto.devices import devices
 from profkit.convert.kineto.parts import parts_of, read_parts
 from profkit.convert.kineto.reader import BLOCK_BYTES, Header, Reader
 from profkit.convert.kineto.source import Source
+from profkit.convert.kineto.spill import Scratch
 from profkit.convert.kineto.tables import Linker
 from profkit.errors import InputError
 
@@ -21,39 +24,46 @@ _OF_XLA = re.compile(r"/(?:device|host):")
 _RANK = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*"?(\d+)')
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Trace:
     """One trace file, read."""
 
     header: Header
     """Top-level keys: base of the clock, rank, devices."""
 
-    tables: dict[str, pa.Table]
-    """Tables by name; operators are numbered from 0 in each file."""
+    chunks: Mapping[str, Callable[[], Iterator[pa.Table]]]
+    """What makes each table, chunk by chunk; operators are numbered from 0 in each file."""
 
     notes: tuple[str, ...]
     """What was repaired or lost."""
 
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """Tables by name, whole."""
+        return {name: pa.concat_tables(made()) for name, made in self.chunks.items()}
 
-def read(
+
+def read(  # noqa: PLR0913 - what the job is told
     path: Path,
     *,
     rank: int = -1,
     repeat: int = 0,
     block_bytes: int = BLOCK_BYTES,
     cores: int = 1,
+    scratch: Path | None = None,
 ) -> Trace:
     """Read the trace at `path`, plain or gzip; raises `InputError` if it is something else.
 
-    `rank` -1 takes the rank that the trace states. Memory is a few blocks plus the columns. Of
-    a large plain file, up to `cores` processes read a part each.
+    `rank` -1 takes the rank that the trace states. Columns are kept in files in `scratch`, or in a
+    temporary folder, until the trace is let go: memory is a few blocks, and about 60 bytes for
+    each operator and call. Of a large plain file, up to `cores` processes read a part each.
     """
-    cut = parts_of(path, cores)
-    if cut and (whole := read_parts(cut)):
+    cut, folder = parts_of(path, cores), Scratch(scratch)
+    if cut and (whole := read_parts(cut, folder)):
         (header, gathered), notes = whole, []
         _refuse(path, header, gathered, ended=True)
     else:
-        reader, gathered = Reader(path, block_bytes=block_bytes), Gathered()
+        reader, gathered = Reader(path, block_bytes=block_bytes), Gathered(folder)
         for events in reader:
             gathered.add(events)
         header, notes = reader.header, reader.notes
@@ -65,9 +75,10 @@ def read(
         base_ns=header.base_ns,
         group=only_group(header.distributedInfo),
     )
+    described = devices(header, linker.rank, repeat)
     return Trace(
         header=header,
-        tables=linker.tables() | {"devices": devices(header, linker.rank, repeat)},
+        chunks={**linker.chunks(), "devices": lambda: iter([described])},
         notes=(*notes, *_repairs(gathered, linker)),
     )
 

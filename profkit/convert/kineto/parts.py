@@ -15,6 +15,7 @@ from pathlib import Path
 from profkit.convert.kineto.columns import Gathered
 from profkit.convert.kineto.reader import Header, Reader
 from profkit.convert.kineto.source import READ_BYTES, Source, is_gzip
+from profkit.convert.kineto.spill import Scratch
 from profkit.convert.kineto.text import last_event_end, skip_space
 from profkit.errors import ProfkitError
 
@@ -87,14 +88,17 @@ def parts_of(path: Path, count: int) -> list[Part]:
     ]
 
 
-def read_parts(cut: Sequence[Part]) -> tuple[Header, Gathered] | None:
+def read_parts(
+    cut: Sequence[Part], scratch: Scratch | None = None
+) -> tuple[Header, Gathered] | None:
     """Return what all parts hold, each read by a process; None if one is not plain."""
+    scratch = scratch or Scratch()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     try:
         with ProcessPoolExecutor(len(cut) - 1, mp_context=context) as pool:
-            others = [pool.submit(_read, part) for part in cut[1:]]
-            read = [_read(cut[0]), *(each.result() for each in others)]
+            others = [pool.submit(_read, part, scratch) for part in cut[1:]]
+            read = [_read(cut[0], scratch), *(each.result() for each in others)]
     except BrokenProcessPool:
         return None
     found = [each for each in read if each is not None]
@@ -107,9 +111,9 @@ def read_parts(cut: Sequence[Part]) -> tuple[Header, Gathered] | None:
     return header, gathered
 
 
-def _read(part: Part) -> tuple[Header, Gathered] | None:
+def _read(part: Part, scratch: Scratch) -> tuple[Header, Gathered] | None:
     """Return what a part holds; None if it holds anything that others would have to know of."""
-    reader, gathered = Reader(part.path, source=PartSource(part)), Gathered()
+    reader, gathered = Reader(part.path, source=PartSource(part)), Gathered(scratch)
     try:
         for events in reader:
             gathered.add(events)

@@ -1,0 +1,148 @@
+"""Calls of Python functions and modules, window by window: their callers, modules and stacks.
+
+They are half of a trace with stacks. What is found is kept as a table again, in the order of
+`python_calls`; of operators and of calls of the runtime only the paths around them are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profkit.convert.kineto.events import Ints
+from profkit.convert.kineto.numbering import Column
+from profkit.convert.kineto.python import Calls, nested
+from profkit.convert.kineto.spill import Block, Columns
+from profkit.convert.kineto.windows import Rows, Windows, carried, threads_of
+from profkit.paths import Growing, Paths, levels
+
+_READ = ("start", "end", "pid", "tid", "name")
+_CARRIED = ("start", "end", "name", "call", "module", "stack")
+_KEPT = (*_READ, "caller", "module")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Callers:
+    """All calls on all threads, linked."""
+
+    calls: Columns
+    """In the order of `python_calls`: start, end, pid, tid, name, caller and module."""
+    modules: Paths
+    """Paths of modules; its rows are the numbers `module` of `calls` and of `sites`."""
+    stacks: Paths
+    """Paths of all frames; its rows are the numbers of `sites`."""
+    sites: tuple[tuple[Column, Column], ...]
+    """Module and stack around each row of the other tables; -1 for none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linking:
+    """Links the calls of one trace."""
+
+    python: Columns
+    """As they were recorded."""
+    others: Sequence[Columns]
+    """Tables whose surroundings are wanted."""
+    frames: Ints
+    """Number of the frame that each name stands for."""
+    is_module: NDArray[np.bool_]
+    """Whether each name is that of a module."""
+    _modules: Growing = field(init=False)
+    _stacks: Growing = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with no path."""
+        for name in ("_modules", "_stacks"):
+            object.__setattr__(self, name, Growing(int(self.frames.max(initial=0)) + 1))
+
+    def callers(self) -> Callers:
+        """Link all calls."""
+        tables = [self.python, *self.others]
+        rows = Rows(tables, threads_of(tables))
+        sites = tuple((_nowhere(each.count), _nowhere(each.count)) for each in self.others)
+        blocks = [self.python.spill.keep({name: np.empty(0, np.int64) for name in _KEPT})]
+        for thread in rows.numbers():
+            self._link(rows, thread, blocks, sites)
+        modules, stacks = self._modules.whole(), self._stacks.whole()
+        return Callers(
+            calls=Columns(self.python.spill, blocks),
+            modules=modules,
+            stacks=stacks,
+            sites=sites,
+        )
+
+    def _link(
+        self,
+        rows: Rows,
+        thread: int,
+        blocks: list[Block],
+        sites: Sequence[tuple[Column, Column]],
+    ) -> None:
+        """Link the calls of one thread, and append them to `blocks`."""
+        base = sum(block["start"].rows for block in blocks)
+        known = {name: np.empty(0, dtype=np.int64) for name in _CARRIED}
+        cuts = Windows(rows.cuts(thread))
+        for begin, until in cuts:
+            names = [_READ, *(("start",) for _ in self.others)]
+            found, *asking = rows.read(thread, begin, until, names)
+            order = np.lexsort((-found["end"], found["start"]))
+            own = {name: found.pop(name)[order] for name in _READ}
+            every = {each: np.concatenate([known[each], own[each]]) for each in _READ[:2]}
+            calls = nested(np.zeros(len(every["start"]), np.int64), every["start"], every["end"])
+            left = carried(calls.start, calls.end, np.ones(len(calls.start), np.bool_), until)
+            if left is None:
+                cuts.grow()
+                continue
+            portion = self._portion(known, own, calls, base)
+            blocks.append(self.python.spill.keep(_kept(portion, own, calls, len(known["call"]))))
+            _fill(sites, asking, calls, portion)
+            base += len(own["start"])
+            known = {name: portion[name][left] for name in _CARRIED}
+
+    def _portion(
+        self, known: dict[str, Column], own: dict[str, Column], calls: Calls, base: int
+    ) -> dict[str, Column]:
+        """Return the columns of rows that were carried in and those after them."""
+        name = np.concatenate([known["name"], own["name"]])
+        by_level = list(levels(calls.caller))
+        frame, every = self.frames[name], np.ones(len(name), dtype=np.bool_)
+        modules, stacks = self._modules, self._stacks
+        counted = self.is_module[name]
+        return {
+            "start": calls.start,
+            "end": np.concatenate([known["end"], own["end"]]),
+            "name": name,
+            "call": np.concatenate([known["call"], np.arange(base, base + len(own["start"]))]),
+            "module": modules.add(by_level, calls.caller, frame, counted, known["module"]),
+            "stack": stacks.add(by_level, calls.caller, frame, every, known["stack"]),
+        }
+
+
+def _kept(
+    portion: dict[str, Column], own: dict[str, Column], calls: Calls, known: int
+) -> dict[str, Column]:
+    """Return the columns of the new rows of a portion."""
+    caller = calls.caller[known:]
+    return own | {
+        "caller": np.where(caller >= 0, portion["call"][caller], -1),
+        "module": portion["module"][known:].astype(np.int32),
+    }
+
+
+def _fill(
+    sites: Sequence[tuple[Column, Column]],
+    asking: Sequence[dict[str, Column]],
+    calls: Calls,
+    portion: dict[str, Column],
+) -> None:
+    """Note what is around the rows of other tables."""
+    for (module, stack), rows in zip(sites, asking, strict=True):
+        around = calls.at(np.zeros(len(rows["row"]), dtype=np.int64), rows["start"])
+        inside = around >= 0
+        module[rows["row"][inside]] = portion["module"][around[inside]]
+        stack[rows["row"][inside]] = portion["stack"][around[inside]]
+
+
+def _nowhere(count: int) -> Column:
+    return np.full(count, -1, dtype=np.int32)
