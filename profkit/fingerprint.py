@@ -147,13 +147,14 @@ def _exists(module: str) -> bool:
 
 @cache
 def _tree(path: Path) -> ast.Module:
+    """Return the syntax tree at `path`; whoever has its bare strings removed hurts nobody here."""
     return ast.parse(path.read_bytes(), filename=str(path))
 
 
 @cache
 def _hash(path: Path) -> str:
     """Return the hash of the syntax tree at `path` without its bare strings."""
-    tree = _Undocumented().visit(ast.parse(path.read_bytes(), filename=str(path)))
+    tree = _Undocumented().visit(_tree(path))
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
 
 

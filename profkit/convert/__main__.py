@@ -79,7 +79,15 @@ def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, core
     for folder in (tables, files):
         folder.mkdir(parents=True, exist_ok=True)
     good, notes = _good(captures, after_oom=has_converter(tool) and converter(tool).after_oom)
-    with tempfile.TemporaryDirectory(dir=tables, prefix=".parts-") as scratch:
+    module = registry.module_names("profkit.convert").get(tool, "profkit.convert.__main__")
+    with (
+        tempfile.TemporaryDirectory(dir=tables, prefix=".parts-") as scratch,
+        ThreadPoolExecutor(1) as beside,
+    ):
+        # Hashing takes as long as a tenth of the reading, and can be done at the same time.
+        proven = beside.submit(provenance, "profkit.convert", module, {}, _read_from(captures))
+        if cores <= 1:
+            proven.result()
         parts = _parts(tool, list(_raws(tool, good, notes)), files, Path(scratch), cores)
         notes += [Note(file=_shown(part.raw.path), text=t) for part in parts for t in part.notes]
         if parts and all(part.folder is None for part in parts):
@@ -96,8 +104,7 @@ def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, core
                 continue
             source = _joined(name, parts) if own else _harness_steps(good, notes)
             _write(tables / f"{name}.parquet", name, source)
-    module = registry.module_names("profkit.convert").get(tool, "profkit.convert.__main__")
-    made_of = provenance("profkit.convert", module, {}, _read_from(captures))
+        made_of = proven.result()
     record = {
         "schema_version": 1,
         "tool": tool,

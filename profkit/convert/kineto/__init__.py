@@ -11,7 +11,7 @@ import pyarrow as pa
 from profkit.convert.kineto.collectives import only_group
 from profkit.convert.kineto.columns import Gathered
 from profkit.convert.kineto.devices import devices
-from profkit.convert.kineto.parts import parts_of, read_parts
+from profkit.convert.kineto.parts import is_shared, parts_of, read_parts, workers
 from profkit.convert.kineto.reader import BLOCK_BYTES, Header, Reader
 from profkit.convert.kineto.source import Source
 from profkit.convert.kineto.spill import Scratch
@@ -58,8 +58,9 @@ def read(  # noqa: PLR0913 - what the job is told
     temporary folder, until the trace is let go: memory is a few blocks, and about 60 bytes for
     each operator and call. Of a large plain file, up to `cores` processes read a part each.
     """
-    cut, folder = parts_of(path, cores), Scratch(scratch)
-    if cut and (whole := read_parts(cut, folder)):
+    folder = Scratch(scratch)
+    pool = workers(cores - 1) if cores > 1 and is_shared(path) else None
+    if pool and (cut := parts_of(path)) and (whole := read_parts(cut, pool, folder)):
         (header, gathered), notes = whole, []
         _refuse(path, header, gathered, ended=True)
     else:
@@ -74,7 +75,11 @@ def read(  # noqa: PLR0913 - what the job is told
         repeat=repeat,
         base_ns=header.base_ns,
         group=only_group(header.distributedInfo),
+        pool=pool,
     )
+    if pool:
+        linker.begin()
+        pool.shutdown(wait=False)
     described = devices(header, linker.rank, repeat)
     return Trace(
         header=header,

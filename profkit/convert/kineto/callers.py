@@ -5,7 +5,7 @@ They are half of a trace with stacks. What is found is kept as a table again, in
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,11 @@ from profkit.convert.kineto.numbering import Column
 from profkit.convert.kineto.python import Calls, nested
 from profkit.convert.kineto.spill import Block, Columns
 from profkit.convert.kineto.windows import Rows, Windows, carried, threads_of
-from profkit.paths import Growing, Paths, levels
+from profkit.paths import Growing, Paths
 
 _READ = ("start", "end", "pid", "tid", "name")
-_CARRIED = ("start", "end", "name", "call", "module", "stack")
-_KEPT = (*_READ, "caller", "module")
+_CARRIED = ("start", "end", "name", "call", "path")
+_KEPT = (*_READ, "caller", "path")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,13 +27,13 @@ class Callers:
     """All calls on all threads, linked."""
 
     calls: Columns
-    """In the order of `python_calls`: start, end, pid, tid, name, caller and module."""
-    modules: Paths
-    """Paths of modules; its rows are the numbers `module` of `calls` and of `sites`."""
+    """In the order of `python_calls`: start, end, pid, tid, name, caller and path."""
     stacks: Paths
-    """Paths of all frames; its rows are the numbers of `sites`."""
-    sites: tuple[tuple[Column, Column], ...]
-    """Module and stack around each row of the other tables; -1 for none."""
+    """Paths of all frames; its rows are the numbers `path` of `calls` and those of `sites`."""
+    modules: Paths
+    """The same of modules alone."""
+    sites: tuple[Column, ...]
+    """Path around each row of the other tables; -1 for none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,36 +48,27 @@ class Linking:
     """Number of the frame that each name stands for."""
     is_module: NDArray[np.bool_]
     """Whether each name is that of a module."""
-    _modules: Growing = field(init=False)
-    _stacks: Growing = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Begin with no path."""
-        for name in ("_modules", "_stacks"):
-            object.__setattr__(self, name, Growing(int(self.frames.max(initial=0)) + 1))
+    paths: Growing
+    """Paths so far: of all frames, and of modules."""
 
     def callers(self) -> Callers:
         """Link all calls."""
         tables = [self.python, *self.others]
         rows = Rows(tables, threads_of(tables))
-        sites = tuple((_nowhere(each.count), _nowhere(each.count)) for each in self.others)
+        sites = tuple(np.full(each.count, -1, dtype=np.int32) for each in self.others)
         blocks = [self.python.spill.keep({name: np.empty(0, np.int64) for name in _KEPT})]
         for thread in rows.numbers():
             self._link(rows, thread, blocks, sites)
-        modules, stacks = self._modules.whole(), self._stacks.whole()
-        return Callers(
-            calls=Columns(self.python.spill, blocks),
-            modules=modules,
-            stacks=stacks,
-            sites=sites,
-        )
+        stacks, modules = self.paths.whole()
+        calls = Columns(self.python.spill, blocks)
+        return Callers(calls=calls, stacks=stacks, modules=modules, sites=sites)
 
     def _link(
         self,
         rows: Rows,
         thread: int,
         blocks: list[Block],
-        sites: Sequence[tuple[Column, Column]],
+        sites: Sequence[Column],
     ) -> None:
         """Link the calls of one thread, and append them to `blocks`."""
         base = sum(block["start"].rows for block in blocks)
@@ -105,17 +96,13 @@ class Linking:
     ) -> dict[str, Column]:
         """Return the columns of rows that were carried in and those after them."""
         name = np.concatenate([known["name"], own["name"]])
-        by_level = list(levels(calls.caller))
-        frame, every = self.frames[name], np.ones(len(name), dtype=np.bool_)
-        modules, stacks = self._modules, self._stacks
-        counted = self.is_module[name]
+        path = self.paths.add(calls.caller, self.frames[name], self.is_module[name], known["path"])
         return {
             "start": calls.start,
             "end": np.concatenate([known["end"], own["end"]]),
             "name": name,
             "call": np.concatenate([known["call"], np.arange(base, base + len(own["start"]))]),
-            "module": modules.add(by_level, calls.caller, frame, counted, known["module"]),
-            "stack": stacks.add(by_level, calls.caller, frame, every, known["stack"]),
+            "path": path,
         }
 
 
@@ -126,23 +113,18 @@ def _kept(
     caller = calls.caller[known:]
     return own | {
         "caller": np.where(caller >= 0, portion["call"][caller], -1),
-        "module": portion["module"][known:].astype(np.int32),
+        "path": portion["path"][known:].astype(np.int32),
     }
 
 
 def _fill(
-    sites: Sequence[tuple[Column, Column]],
+    sites: Sequence[Column],
     asking: Sequence[dict[str, Column]],
     calls: Calls,
     portion: dict[str, Column],
 ) -> None:
     """Note what is around the rows of other tables."""
-    for (module, stack), rows in zip(sites, asking, strict=True):
+    for site, rows in zip(sites, asking, strict=True):
         around = calls.at(np.zeros(len(rows["row"]), dtype=np.int64), rows["start"])
         inside = around >= 0
-        module[rows["row"][inside]] = portion["module"][around[inside]]
-        stack[rows["row"][inside]] = portion["stack"][around[inside]]
-
-
-def _nowhere(count: int) -> Column:
-    return np.full(count, -1, dtype=np.int32)
+        site[rows["row"][inside]] = portion["path"][around[inside]]

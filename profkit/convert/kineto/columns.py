@@ -95,7 +95,7 @@ class Gathered:
         self.texts = Text()
         self.messages = Messages()
         self.categories: set[str] = set()
-        """Categories up to the first event that became a row."""
+        """Categories of the events before the block in which the first became a row."""
         self.found = False
         """Whether any event became a row."""
         self.unknown: Counter[str] = Counter()
@@ -118,12 +118,10 @@ class Gathered:
     def add(self, events: Sequence[Event]) -> None:
         """Append a block of events."""
         sorted_out: list[list[Event]] = [[] for _ in range(_KIND_COUNT)]
-        if not self.found:
-            self.categories.update(event.cat for event in events)
-        place = {cat: sorted_out[kind].append for cat, kind in _KINDS.items()}
+        place = {cat: sorted_out[kind].append for cat, kind in _KINDS.items()}.get
         for event in events:
-            if event.ph == _COMPLETE and event.cat in place:
-                place[event.cat](event)
+            if event.ph == _COMPLETE and (put := place(event.cat)):
+                put(event)
                 continue
             if event.ph in _FLOWS or (whole := self._whole(event)) is None:
                 continue
@@ -136,6 +134,8 @@ class Gathered:
             if each:
                 self.found = True
                 self._add_kind(kind, each)
+        if not self.found:
+            self.categories.update(event.cat for event in events)
 
     @property
     def alone(self) -> bool:

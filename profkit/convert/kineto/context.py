@@ -2,6 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,7 +20,7 @@ from profkit.convert.kineto.link import at_or, nearest_with
 from profkit.convert.kineto.numbering import Coded, Column, Occurring, Text
 from profkit.convert.kineto.python import is_module, readable, root_first
 from profkit.convert.kineto.windows import threads_of
-from profkit.paths import Paths
+from profkit.paths import Growing, Paths
 
 if TYPE_CHECKING:
     from profkit.convert.kineto.tables import Linker
@@ -46,16 +49,30 @@ class Context:
 
     linker: "Linker"
 
-    @cached_property
-    def callers(self) -> Callers:
-        """Calls of Python functions and modules, and what is around operators and other calls."""
+    @property
+    def _linking(self) -> Linking:
         names = self.linker.gathered.names
         return Linking(
             python=self.linker.gathered.columns("python"),
             others=(self.linker.ops, self.linker.calls),
             frames=self._readable,
             is_module=names.matching(is_module),
-        ).callers()
+            paths=Growing(len(self.frames.numbers)),
+        )
+
+    @cached_property
+    def asked(self) -> Future[Callers] | None:
+        """What another process is asked to link; None if there is no other."""
+        pool = self.linker.pool
+        return pool.submit(self._linking.callers) if pool else None
+
+    @cached_property
+    def callers(self) -> Callers:
+        """Calls of Python functions and modules, and what is around operators and other calls."""
+        if self.asked:
+            with suppress(BrokenProcessPool):
+                return self.asked.result()
+        return self._linking.callers()
 
     @cached_property
     def frames(self) -> Text:
@@ -68,7 +85,7 @@ class Context:
         return self.frames.codes(map(readable, self.linker.gathered.names.numbers)).astype(np.int64)
 
     @cached_property
-    def forward(self) -> Ints:
+    def forward(self) -> Column:
         """Row of the forward operator of each operator row, also of those inside backward ones."""
         ops = self.linker.ops
         own = forward_rows(
@@ -77,7 +94,7 @@ class Context:
             sequence=ops["sequence"],
             forward_tid=ops["forward_tid"],
         ).astype(np.int32)
-        return at_or(own, nearest_with(own >= 0, np.arange(len(own)), self.parents))
+        return at_or(own, nearest_with(own >= 0, np.arange(len(own), dtype=np.int32), self.parents))
 
     @property
     def parents(self) -> Row:
@@ -87,23 +104,24 @@ class Context:
     @cached_property
     def op_module(self) -> Column:
         """Node in the paths of modules of each operator row."""
-        own = at_or(self.callers.modules.node, self.callers.sites[0][0]).astype(np.int32)
+        own = at_or(self.callers.modules.node, self.callers.sites[0]).astype(np.int32)
         return at_or(own, self.forward, own)
 
     @cached_property
-    def op_phase(self) -> Ints:
+    def op_phase(self) -> Column:
         """Phase of each operator row."""
         ops = self.linker.ops
-        rows = np.arange(ops.count)
-        marks = np.array([phase_of(name) for name in self.linker.gathered.names.numbers])
+        rows = np.arange(ops.count, dtype=np.int32)
+        names = self.linker.gathered.names.numbers
+        marks = np.array([phase_of(name) for name in names], dtype=np.int8)
         marked = marks[ops["name"]]
         # An operator that makes a node of the autograd graph is one of a forward pass.
         makes = (ops["sequence"] >= 0) & (ops["forward_tid"] <= 0)
         inside = nearest_with(makes, rows, self.parents) >= 0
-        guess = np.where(inside | (self.op_module >= 0), _FORWARD, 0)
-        guess = np.where(self.forward >= 0, _BACKWARD, guess)
-        phase = at_or(marked, nearest_with(marked > 0, rows, self.parents), guess)
-        return phase.astype(np.int8)
+        guess = np.zeros(len(rows), dtype=np.int8)
+        guess[inside | (self.op_module >= 0)] = _FORWARD
+        guess[self.forward >= 0] = _BACKWARD
+        return at_or(marked, nearest_with(marked > 0, rows, self.parents), guess)
 
     def of_ops(self, rows: Row) -> dict[str, object]:
         """Return the columns of `cpu_ops` for these operator rows."""
@@ -122,7 +140,7 @@ class Context:
 
     def of_work(self, call: Ints, op_row: Ints) -> dict[str, Coded]:
         """Return the columns of `kernels` for work launched by these calls and operator rows."""
-        around = at_or(self.callers.modules.node, self.callers.sites[1][0])
+        around = at_or(self.callers.modules.node, self.callers.sites[1])
         # The innermost range may be outside of the module: it need not be an operator.
         own = at_or(self.op_module, op_row)
         module = np.where(own >= 0, own, at_or(around, call))
@@ -143,7 +161,7 @@ class Context:
         paths = [*modules.texts(np.arange(len(modules.above)), list(self.frames.numbers)), ""]
         module = texts.codes(paths)[np.append(modules.node, -1)]
         names = Occurring(self.frames, (self._readable[each] for each in calls.each("name")))
-        within = Occurring(texts, (module[each] for each in calls.each("module")))
+        within = Occurring(texts, (module[each] for each in calls.each("path")))
         is_of_module = self.linker.gathered.names.matching(is_module)
         first = 0
         for block in calls.blocks:
@@ -162,7 +180,7 @@ class Context:
                     "start_ns": own["start"] + base_ns,
                     "end_ns": own["end"] + base_ns,
                     "step": self.linker.host_step(own["start"]),
-                    "module": within.of(module[own["module"]]),
+                    "module": within.of(module[own["path"]]),
                 },
             )
             first += count
@@ -175,14 +193,27 @@ class Context:
         """Return the stack of each operator: recorded with it, else that of the call around it."""
         texts = Text()
         every = list(self.linker.gathered.texts.numbers)
-        given, which = np.unique(self.linker.ops["stack"], return_inverse=True)
-        recorded = texts.codes(root_first(every[each]) for each in given.tolist())[which]
+        given = self.linker.ops["stack"]
+        rooted = np.zeros(len(every), dtype=np.int32)
+        occur = _occurring(given, len(every))
+        rooted[occur] = texts.codes(root_first(every[each]) for each in occur.tolist())
+        recorded = rooted[given]
         stacks = self.callers.stacks
-        nodes = at_or(stacks.node, self.callers.sites[0][1])
+        nodes = at_or(stacks.node, self.callers.sites[0])
         around = self._path_codes(stacks, nodes, texts)
         return Coded(texts, np.where(recorded > 0, recorded, around))
 
     def _path_codes(self, tree: Paths, nodes: Column, texts: Text) -> Column:
         """Return the number in `texts` of the path to each of `nodes`."""
-        wanted, which = np.unique(nodes, return_inverse=True)
-        return texts.codes(tree.texts(wanted, list(self.frames.numbers)))[which]
+        codes = np.zeros(len(tree.above) + 1, dtype=np.int32)  # the last is that of no node
+        wanted = _occurring(nodes, len(codes))
+        wanted = wanted[wanted < len(tree.above)]
+        codes[wanted] = texts.codes(tree.texts(wanted, list(self.frames.numbers)))
+        return codes[nodes]
+
+
+def _occurring(numbers: Column, below: int) -> Ints:
+    """Return which numbers occur, in order; -1 is `below` less one."""
+    occurs = np.zeros(below, dtype=np.bool_)
+    occurs[numbers] = True
+    return np.flatnonzero(occurs)

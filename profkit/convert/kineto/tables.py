@@ -1,6 +1,7 @@
 """From the gathered columns of one trace to the tables of `profkit.schema`."""
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -32,7 +33,7 @@ from profkit.convert.kineto.work import Work, launches
 # Columns of `kernels` that are called what they are while they are gathered.
 _PLAIN = ("device", "stream", "correlation", "registers", "blocks_per_sm", "warps_per_sm", "graph",
           "graph_node")  # fmt: skip
-_CHUNK_ROWS = 1 << 16
+_CHUNK_ROWS = 1 << 15
 """Rows of a table that are made, and written, at once."""
 
 Chunks = Iterator[pa.Table]
@@ -57,6 +58,12 @@ class Linker:
     """The process group of calls that name none, where there is only one."""
     given_steps: tuple[Ints, Ints, Ints] | None = None
     """Number, start and end of the steps, from a recorder that does not call them ProfilerStep."""
+    pool: Executor | None = None
+    """Another process, which links the calls of Python meanwhile."""
+
+    def begin(self) -> None:
+        """Have `pool` begin; what it finds is waited for when it is needed."""
+        _ = self.context.asked
 
     def chunks(self) -> Mapping[str, Callable[[], Chunks]]:
         """Return what makes each table, in chunks of rows."""
@@ -133,9 +140,9 @@ class Linker:
         return at_or(self.op_of_row, self.tree.parent[rows])
 
     @cached_property
-    def op_step(self) -> Ints:
+    def op_step(self) -> Column:
         """Step of each operator row."""
-        return self.host_step(self.ops["start"])
+        return self.host_step(self.ops["start"]).astype(np.int32)
 
     @cached_property
     def call_op(self) -> Ints:

@@ -55,8 +55,10 @@ def threads_of(tables: Sequence[Columns]) -> Threads:
     for columns in tables:
         for block in columns.blocks:
             for name in _WHO:
-                column = columns.of_block(block, name)[: _needed(block, name)]
-                found[name].update(np.unique(column).tolist())
+                if (single := block[name].value) is None:
+                    found[name].update(np.unique(columns.of_block(block, name)).tolist())
+                elif block[name].rows:
+                    found[name].add(int(single))
     pids, tids = (np.array(sorted(found[name]), dtype=np.int64) for name in _WHO)
     return Threads(pids, tids)
 
@@ -93,8 +95,9 @@ class Rows:
         if not block["start"].rows:
             return
         start, thread = columns.of_block(block, "start"), self.threads.of_block(columns, block)
-        for each in np.unique(thread).tolist():
-            own = start if thread.strides == (0,) else start[thread == each]
+        single = thread.strides == (0,)
+        for each in np.unique(thread[:1] if single else thread).tolist():
+            own = start if single else start[thread == each]
             held = _Held(table, at, first, len(own), int(own.min()), int(own.max()))
             self._held[each].append(held)
 
