@@ -60,7 +60,8 @@ def read(  # noqa: PLR0913 - what the job is told
     """
     folder = Scratch(scratch)
     pool = workers(cores - 1) if cores > 1 and is_shared(path) else None
-    if pool and (cut := parts_of(path)) and (whole := read_parts(cut, pool, folder)):
+    cut = parts_of(path) if pool else []
+    if pool and cut and (whole := read_parts(cut, pool, folder, ahead=cores)):
         (header, gathered), notes = whole, []
         _refuse(path, header, gathered, ended=True)
     else:

@@ -62,9 +62,11 @@ class Context:
 
     @cached_property
     def asked(self) -> Future[Callers] | None:
-        """What another process is asked to link; None if there is no other."""
-        pool = self.linker.pool
-        return pool.submit(self._linking.callers) if pool else None
+        """What another process is asked to link; None if there is no other, or no longer."""
+        if pool := self.linker.pool:
+            with suppress(BrokenProcessPool):
+                return pool.submit(self._linking.callers)
+        return None
 
     @cached_property
     def callers(self) -> Callers:

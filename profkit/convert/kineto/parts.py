@@ -7,7 +7,7 @@ beginning, because only that one can tell where and how much.
 
 import multiprocessing
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import pairwise
@@ -100,18 +100,24 @@ def workers(count: int) -> ProcessPoolExecutor:
 
 
 def read_parts(
-    cut: Sequence[Part], pool: Executor, scratch: Scratch | None = None
+    cut: Sequence[Part], pool: Executor, scratch: Scratch | None = None, *, ahead: int = 2
 ) -> tuple[Header, Gathered] | None:
-    """Return what all parts hold, read by this process and `pool`; None if one is not plain."""
+    """Return what all parts hold, read by this process and `pool`; None if one is not plain.
+
+    `ahead` parts are given to the pool at a time: one for each of its processes, and the next.
+    """
     scratch = scratch or Scratch()
-    # The pool begins at the end, so that both meet.
-    others = [pool.submit(_read, part, scratch) for part in reversed(cut[1:])][::-1]
+    read: list[tuple[Header, Gathered] | None] = []
+    others: list[Future[tuple[Header, Gathered] | None]] = []
     try:
-        read = [_read(cut[0], scratch)]
-        read += [
-            _read(part, scratch) if other.cancel() else other.result()
-            for part, other in zip(cut[1:], others, strict=True)
-        ]
+        # The pool begins at the end, and is given a little at a time: so both meet.
+        while len(read) + len(others) < len(cut):
+            busy = sum(not each.done() for each in others)
+            while busy < ahead and len(read) + len(others) + 1 < len(cut):
+                others.append(pool.submit(_read, cut[-1 - len(others)], scratch))
+                busy += 1
+            read.append(_read(cut[len(read)], scratch))
+        read += [each.result() for each in reversed(others)]
     except BrokenProcessPool:
         return None
     found = [each for each in read if each is not None]

@@ -1,6 +1,9 @@
 """A trace read in parts is the trace read in one go."""
 
 import gzip
+import os
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -58,6 +61,20 @@ def test_a_damaged_part_is_left_to_one_process_which_says_where(plain):
     whole, found = kineto.read(plain, rank=3), kineto.read(plain, rank=3, cores=2)
     assert tables(found) == tables(whole)
     assert found.notes == whole.notes != ()
+
+
+@pytest.mark.usefixtures("count")
+@pytest.mark.parametrize("at", ["reading", "linking"])
+def test_a_killed_process_costs_time_only(plain, monkeypatch, at):
+    def killed(cut, pool, scratch, ahead):
+        read = read_parts(cut, pool, scratch, ahead=ahead) if at == "linking" else None
+        with suppress(BrokenProcessPool):
+            pool.submit(os._exit, 1).result()
+        return read or read_parts(cut, pool, scratch, ahead=ahead)
+
+    monkeypatch.setattr(kineto, "read_parts", killed)
+    whole, found = kineto.read(plain, rank=3), kineto.read(plain, rank=3, cores=2)
+    assert tables(found) == tables(whole)
 
 
 def test_gzip_and_small_files_are_not_shared(plain, monkeypatch):
