@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -58,35 +60,41 @@ def read(  # noqa: PLR0913 - what the job is told
     temporary folder, until the trace is let go: memory is a few blocks, and about 60 bytes for
     each operator and call. Of a large plain file, up to `cores` processes read a part each.
     """
-    folder = Scratch(scratch)
-    pool = workers(cores - 1) if cores > 1 and is_shared(path) else None
-    cut = parts_of(path) if pool else []
-    if pool and cut and (whole := read_parts(cut, pool, folder, ahead=cores)):
-        (header, gathered), notes = whole, []
-        _refuse(path, header, gathered, ended=True)
-    else:
-        reader, gathered = Reader(path, block_bytes=block_bytes), Gathered(folder)
-        for events in reader:
-            gathered.add(events)
-        header, notes = reader.header, reader.notes
-        _refuse(path, header, gathered, ended=reader.ended)
-    linker = Linker(
-        gathered=gathered,
-        rank=header.rank if rank < 0 else rank,
-        repeat=repeat,
-        base_ns=header.base_ns,
-        group=only_group(header.distributedInfo),
-        pool=pool,
-    )
-    if pool:
+    with ExitStack() as stack:
+        pool = workers(cores - 1) if cores > 1 and is_shared(path) else None
+        if pool:
+            stack.callback(pool.shutdown, wait=False)
+        header, gathered, notes = _gathered(path, block_bytes, pool, cores, Scratch(scratch))
+        linker = Linker(
+            gathered=gathered,
+            rank=header.rank if rank < 0 else rank,
+            repeat=repeat,
+            base_ns=header.base_ns,
+            group=only_group(header.distributedInfo),
+            pool=pool,
+        )
         linker.begin()
-        pool.shutdown(wait=False)
     described = devices(header, linker.rank, repeat)
     return Trace(
         header=header,
         chunks={**linker.chunks(), "devices": lambda: iter([described])},
         notes=(*notes, *_repairs(gathered, linker)),
     )
+
+
+def _gathered(
+    path: Path, block_bytes: int, pool: Executor | None, cores: int, scratch: Scratch
+) -> tuple[Header, Gathered, list[str]]:
+    """Return what a trace holds, read in parts with `pool` if it is there and that can be done."""
+    cut = parts_of(path) if pool else []
+    if pool and cut and (whole := read_parts(cut, pool, scratch, ahead=cores)):
+        _refuse(path, *whole, ended=True)
+        return *whole, []
+    reader, gathered = Reader(path, block_bytes=block_bytes), Gathered(scratch)
+    for events in reader:
+        gathered.add(events)
+    _refuse(path, reader.header, gathered, ended=reader.ended)
+    return reader.header, gathered, reader.notes
 
 
 def stated_rank(path: Path) -> int:

@@ -4,6 +4,7 @@ A trace of gigabytes holds tens of millions of numbers; of these linking wants a
 moment. The files are written and read in order, so that mostly the system's cache is asked.
 """
 
+import errno
 import os
 import shutil
 import tempfile
@@ -69,7 +70,9 @@ class Spill:
                 parts.append(np.ascontiguousarray(column).data.cast("B"))
                 self._end += column.nbytes
         if parts:
-            self._files[self._path].write(b"".join(parts))
+            content = b"".join(parts)
+            if self._files[self._path].write(content) < len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
         return block
 
     def read(self, piece: Piece) -> Column:
