@@ -79,7 +79,15 @@ def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, core
     for folder in (tables, files):
         folder.mkdir(parents=True, exist_ok=True)
     good, notes = _good(captures, after_oom=has_converter(tool) and converter(tool).after_oom)
-    with tempfile.TemporaryDirectory(dir=tables, prefix=".parts-") as scratch:
+    module = registry.module_names("profkit.convert").get(tool, "profkit.convert.__main__")
+    with (
+        tempfile.TemporaryDirectory(dir=tables, prefix=".parts-") as scratch,
+        ThreadPoolExecutor(1) as beside,
+    ):
+        # Hashing takes as long as a tenth of the reading, and can be done at the same time.
+        proven = beside.submit(provenance, "profkit.convert", module, {}, _read_from(captures))
+        if cores <= 1:
+            proven.result()
         parts = _parts(tool, list(_raws(tool, good, notes)), files, Path(scratch), cores)
         notes += [Note(file=_shown(part.raw.path), text=t) for part in parts for t in part.notes]
         if parts and all(part.folder is None for part in parts):
@@ -96,8 +104,7 @@ def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, core
                 continue
             source = _joined(name, parts) if own else _harness_steps(good, notes)
             _write(tables / f"{name}.parquet", name, source)
-    module = registry.module_names("profkit.convert").get(tool, "profkit.convert.__main__")
-    made_of = provenance("profkit.convert", module, {}, _read_from(captures))
+        made_of = proven.result()
     record = {
         "schema_version": 1,
         "tool": tool,
@@ -204,7 +211,7 @@ def _parts(tool: str, raws: Sequence[Raw], files: Path, scratch: Path, cores: in
     """Convert each raw file, in up to `cores` processes, and return the parts in order."""
     shared = cores if len(raws) == 1 else 1
     jobs = [
-        (tool, replace(raw, cores=shared), files, scratch / str(number))
+        (tool, replace(raw, cores=shared, scratch=scratch), files, scratch / str(number))
         for number, raw in enumerate(raws)
     ]
     if min(cores, len(jobs)) <= 1:
@@ -230,17 +237,17 @@ def _convert_one(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
     except (ProfkitError, OSError) as error:
         return Part(raw=raw, folder=None, notes=(f"Not read: {error}",))
     folder.mkdir()
-    with ThreadPoolExecutor(raw.cores) as pool:
-        written = [
-            pool.submit(_write, folder / f"{name}.parquet", name, [table])
-            for name, table in converted.tables.items()
-        ]
-        for each in written:
-            each.result()
     rows = {
-        name: len(table) for name, table in converted.tables.items() if name in _NUMBERED.values()
+        name: _write(
+            folder / f"{name}.parquet",
+            name,
+            [table] if isinstance(table, pa.Table) else table,
+            behind=raw.cores > 1,
+        )
+        for name, table in converted.tables.items()
     }
-    return Part(raw=raw, folder=folder, rows=rows, notes=tuple(converted.notes))
+    numbered = {name: rows[name] for name in rows if name in _NUMBERED.values()}
+    return Part(raw=raw, folder=folder, rows=numbered, notes=tuple(converted.notes))
 
 
 def _joined(name: str, parts: Sequence[Part]) -> Iterator[pa.Table]:
@@ -297,16 +304,30 @@ def _steps(timed: Mapping[str, Any], repeat: int) -> pa.Table:
     )
 
 
-def _write(path: Path, name: str, tables: Iterable[pa.Table]) -> None:
-    """Write a Parquet file that nobody ever sees half of."""
+def _write(path: Path, name: str, tables: Iterable[pa.Table], *, behind: bool = False) -> int:
+    """Write a Parquet file that nobody ever sees half of, and return its number of rows.
+
+    `behind`: on a thread, while the next of `tables` is made.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     columns = schema.TABLES[name]
+    rows = 0
     # Other columns repeat little: dictionaries of them only take time.
     texts = [each.name for each in columns if pa.types.is_dictionary(each.type)]
-    with pq.ParquetWriter(temporary, columns, compression="zstd", use_dictionary=texts) as writer:
+    with (
+        pq.ParquetWriter(temporary, columns, compression="zstd", use_dictionary=texts) as writer,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        writing = thread.submit(lambda: None)
         for table in tables:
-            writer.write_table(table)
+            writing.result()
+            writing = thread.submit(writer.write_table, table)
+            rows += len(table)
+            if not behind:
+                writing.result()
+        writing.result()
     temporary.replace(path)
+    return rows
 
 
 if __name__ == "__main__":

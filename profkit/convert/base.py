@@ -1,6 +1,6 @@
 """The contract of a converter: raw files of one tool in, tables of `profkit.schema` out."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,13 +29,19 @@ class Raw:
     cores: int = 1
     """Processes that may work on this file."""
 
+    scratch: Path | None = None
+    """Folder for files that are of no use afterwards, on the disk of the tables; None for any."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Converted:
     """What one raw file became."""
 
-    tables: Mapping[str, pa.Table]
-    """Tables by name, each with the schema that `profkit.schema.TABLES` says."""
+    tables: Mapping[str, pa.Table | Iterable[pa.Table]]
+    """Tables by name, each with the schema that `profkit.schema.TABLES` says.
+
+    A large one may come in chunks: they are asked for once, and written while the next is made.
+    """
 
     notes: tuple[str, ...] = ()
     """What was repaired or lost, one sentence each; shown in the report beside the numbers."""

@@ -29,5 +29,8 @@ from profkit.convert.base import Converted, Importable, Raw, converter
 def convert(raw: Raw, out: Path) -> Converted:
     """Read one trace; several traces of one rank are joined by who calls."""
     del out
-    trace = kineto.read(raw.path, rank=raw.rank, repeat=raw.repeat, cores=raw.cores)
-    return Converted(tables=trace.tables, notes=trace.notes)
+    trace = kineto.read(
+        raw.path, rank=raw.rank, repeat=raw.repeat, cores=raw.cores, scratch=raw.scratch
+    )
+    chunks = {name: made() for name, made in trace.chunks.items()}
+    return Converted(tables=chunks, notes=trace.notes)

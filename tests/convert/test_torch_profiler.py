@@ -1,7 +1,9 @@
 """A capture that the test makes, as tables."""
 
 import json
+from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
@@ -29,7 +31,9 @@ def capture(tmp_path_factory):
             profiler.step()
     profiler.export_chrome_trace(str(path))
     raw = Raw(path=path, label="rank0_dp0_tp0_pp0", rank=0, repeat=2)
-    return profiler, json.loads(path.read_text()), convert.run(raw, path.parent)
+    converted = convert.run(raw, path.parent)
+    tables = {name: pa.concat_tables(chunks) for name, chunks in converted.tables.items()}
+    return profiler, json.loads(path.read_text()), replace(converted, tables=tables)
 
 
 def test_the_table_has_every_operator_of_the_trace(capture):

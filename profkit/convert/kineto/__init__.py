@@ -1,7 +1,11 @@
 """Traces of Kineto, the recorder behind torch.profiler, of every version, as tables."""
 
 import re
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,9 +13,10 @@ import pyarrow as pa
 from profkit.convert.kineto.collectives import only_group
 from profkit.convert.kineto.columns import Gathered
 from profkit.convert.kineto.devices import devices
-from profkit.convert.kineto.parts import parts_of, read_parts
+from profkit.convert.kineto.parts import is_shared, parts_of, read_parts, workers
 from profkit.convert.kineto.reader import BLOCK_BYTES, Header, Reader
 from profkit.convert.kineto.source import Source
+from profkit.convert.kineto.spill import Scratch
 from profkit.convert.kineto.tables import Linker
 from profkit.errors import InputError
 
@@ -21,55 +26,75 @@ _OF_XLA = re.compile(r"/(?:device|host):")
 _RANK = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*"?(\d+)')
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Trace:
     """One trace file, read."""
 
     header: Header
     """Top-level keys: base of the clock, rank, devices."""
 
-    tables: dict[str, pa.Table]
-    """Tables by name; operators are numbered from 0 in each file."""
+    chunks: Mapping[str, Callable[[], Iterator[pa.Table]]]
+    """What makes each table, chunk by chunk; operators are numbered from 0 in each file."""
 
     notes: tuple[str, ...]
     """What was repaired or lost."""
 
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """Tables by name, whole."""
+        return {name: pa.concat_tables(made()) for name, made in self.chunks.items()}
 
-def read(
+
+def read(  # noqa: PLR0913 - what the job is told
     path: Path,
     *,
     rank: int = -1,
     repeat: int = 0,
     block_bytes: int = BLOCK_BYTES,
     cores: int = 1,
+    scratch: Path | None = None,
 ) -> Trace:
     """Read the trace at `path`, plain or gzip; raises `InputError` if it is something else.
 
-    `rank` -1 takes the rank that the trace states. Memory is a few blocks plus the columns. Of
-    a large plain file, up to `cores` processes read a part each.
+    `rank` -1 takes the rank that the trace states. Columns are kept in files in `scratch`, or in a
+    temporary folder, until the trace is let go: memory is a few blocks, and about 60 bytes for
+    each operator and call. Of a large plain file, up to `cores` processes read a part each.
     """
-    cut = parts_of(path, cores)
-    if cut and (whole := read_parts(cut)):
-        (header, gathered), notes = whole, []
-        _refuse(path, header, gathered, ended=True)
-    else:
-        reader, gathered = Reader(path, block_bytes=block_bytes), Gathered()
-        for events in reader:
-            gathered.add(events)
-        header, notes = reader.header, reader.notes
-        _refuse(path, header, gathered, ended=reader.ended)
-    linker = Linker(
-        gathered=gathered,
-        rank=header.rank if rank < 0 else rank,
-        repeat=repeat,
-        base_ns=header.base_ns,
-        group=only_group(header.distributedInfo),
-    )
+    with ExitStack() as stack:
+        pool = workers(cores - 1) if cores > 1 and is_shared(path) else None
+        if pool:
+            stack.callback(pool.shutdown, wait=False)
+        header, gathered, notes = _gathered(path, block_bytes, pool, cores, Scratch(scratch))
+        linker = Linker(
+            gathered=gathered,
+            rank=header.rank if rank < 0 else rank,
+            repeat=repeat,
+            base_ns=header.base_ns,
+            group=only_group(header.distributedInfo),
+            pool=pool,
+        )
+        linker.begin()
+    described = devices(header, linker.rank, repeat)
     return Trace(
         header=header,
-        tables=linker.tables() | {"devices": devices(header, linker.rank, repeat)},
+        chunks={**linker.chunks(), "devices": lambda: iter([described])},
         notes=(*notes, *_repairs(gathered, linker)),
     )
+
+
+def _gathered(
+    path: Path, block_bytes: int, pool: Executor | None, cores: int, scratch: Scratch
+) -> tuple[Header, Gathered, list[str]]:
+    """Return what a trace holds, read in parts with `pool` if it is there and that can be done."""
+    cut = parts_of(path) if pool else []
+    if pool and cut and (whole := read_parts(cut, pool, scratch, ahead=cores)):
+        _refuse(path, *whole, ended=True)
+        return *whole, []
+    reader, gathered = Reader(path, block_bytes=block_bytes), Gathered(scratch)
+    for events in reader:
+        gathered.add(events)
+    _refuse(path, reader.header, gathered, ended=reader.ended)
+    return reader.header, gathered, reader.notes
 
 
 def stated_rank(path: Path) -> int:

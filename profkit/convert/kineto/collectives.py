@@ -83,7 +83,7 @@ def described(  # noqa: PLR0913 - one column each
     ops: Ints,
     *,
     columns: Mapping[str, Column],
-    parents: Ints,
+    parents: Column,
     words: "Words",
 ) -> Ints:
     """Return the number in `words` of what is known of each call.
@@ -151,7 +151,7 @@ def columns_of(messages: Sequence[Message], numbers: Ints) -> dict[str, Any]:
     return columns | {"size_bytes": sizes[numbers]}
 
 
-def asked_by(names: Text, ops: Mapping[str, Column], ranges: Ints) -> Ints:
+def asked_by(names: Text, ops: Mapping[str, Column], ranges: Column) -> Ints:
     """Return the start of the operator that asked for each of the `ranges`, rows of `ops`.
 
     Gloo runs calls on threads of its own, in the order in which they were asked for. So where

@@ -29,8 +29,7 @@ from profkit.convert.kineto.events import (
 from profkit.convert.kineto.messages import RANKS_BELOW, Messages
 from profkit.convert.kineto.numbering import Column, Text
 from profkit.convert.kineto.pairs import Pairs
-
-Columns = Mapping[str, Column]
+from profkit.convert.kineto.spill import Block, Columns, Scratch, Spill
 
 _KIND_COUNT = 11
 (OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, SPAN, MEMORY, COUNTED, PYTHON,
@@ -86,14 +85,17 @@ _COMPLETE, _INSTANT, _METADATA, _PAIRED = "X", "i", "M", ("B", "E")
 
 
 class Gathered:
-    """The columns of one trace: `add` blocks of events, then `ops`, `calls` and so on."""
+    """The columns of one trace: `add` blocks of events, then ask for `columns` of ops and so on."""
 
-    def __init__(self) -> None:
+    def __init__(self, scratch: Scratch | None = None) -> None:
+        """Keep the columns in files in `scratch`, or in a folder of their own."""
+        self.scratch = scratch or Scratch()
+        self.spill = Spill(self.scratch.path)
         self.names = Text()
         self.texts = Text()
         self.messages = Messages()
         self.categories: set[str] = set()
-        """Categories up to the first event that became a row."""
+        """Categories of the events before the block in which the first became a row."""
         self.found = False
         """Whether any event became a row."""
         self.unknown: Counter[str] = Counter()
@@ -108,20 +110,18 @@ class Gathered:
         self.ranges = 0
         """Number of ranges with hardware counters."""
         self._threads: dict[str, int] = {}
-        self.parts: dict[str, list[dict[str, Column]]] = defaultdict(list)
-        """The columns of each table, block by block."""
+        self.blocks: dict[str, list[Block]] = defaultdict(list)
+        """Where the columns of each table are, block by block."""
         for kind in range(_KIND_COUNT):
             self._add_kind(kind, [])
 
     def add(self, events: Sequence[Event]) -> None:
         """Append a block of events."""
         sorted_out: list[list[Event]] = [[] for _ in range(_KIND_COUNT)]
-        if not self.found:
-            self.categories.update(event.cat for event in events)
-        place = {cat: sorted_out[kind].append for cat, kind in _KINDS.items()}
+        place = {cat: sorted_out[kind].append for cat, kind in _KINDS.items()}.get
         for event in events:
-            if event.ph == _COMPLETE and event.cat in place:
-                place[event.cat](event)
+            if event.ph == _COMPLETE and (put := place(event.cat)):
+                put(event)
                 continue
             if event.ph in _FLOWS or (whole := self._whole(event)) is None:
                 continue
@@ -134,6 +134,8 @@ class Gathered:
             if each:
                 self.found = True
                 self._add_kind(kind, each)
+        if not self.found:
+            self.categories.update(event.cat for event in events)
 
     @property
     def alone(self) -> bool:
@@ -142,20 +144,15 @@ class Gathered:
 
     def extend(self, later: "Gathered") -> None:
         """Append what was gathered of a later part of the trace; both must be `alone`."""
-        numbers = {
-            **dict.fromkeys(_TEXTS, self.texts.merged(later.texts)),
-            "name": self.names.merged(later.names),
-            "message": self.messages.merged(later.messages),
-        }
-        for table, parts in later.parts.items():
-            for part in parts:
-                columns = {
-                    name: numbers[name][column] if name in numbers else column
-                    for name, column in part.items()
-                }
-                if "range" in columns:
-                    columns["range"] += self.ranges
-                self.parts[table].append(columns)
+        first = len(self.spill.renumberings)
+        self.spill.renumberings += [
+            self.texts.merged(later.texts),
+            self.names.merged(later.names),
+            self.messages.merged(later.messages),
+        ]
+        numbers = {**dict.fromkeys(_TEXTS, first), "name": first + 1, "message": first + 2}
+        for table, blocks in later.blocks.items():
+            self.blocks[table] += [self._renumbered(block, numbers) for block in blocks]
         self.categories |= later.categories
         self.found |= later.found
         self.unknown += later.unknown
@@ -203,17 +200,26 @@ class Gathered:
         self.found = True
         self._add(table, columns)
 
-    def columns(self, table: str) -> dict[str, Column]:
-        """Return the columns of `table` once, and forget them."""
-        parts = self.parts.pop(table)
-        return {name: np.concatenate([part.pop(name) for part in parts]) for name in [*parts[0]]}
+    def columns(self, table: str) -> Columns:
+        """Return the columns of `table`."""
+        return Columns(self.spill, self.blocks[table])
+
+    def _renumbered(self, block: Block, numbers: Mapping[str, int]) -> Block:
+        """Return a block of a later part as one of this."""
+        moved = {
+            name: piece._replace(renumbering=numbers[name]) if name in numbers else piece
+            for name, piece in block.items()
+        }
+        if "range" in moved:
+            moved |= self.spill.keep({"range": self.spill.read(moved["range"]) + self.ranges})
+        return moved
 
     def _add(self, table: str, columns: dict[str, Column]) -> None:
         timed = columns["start"] != UNKNOWN_NS
         if not timed.all():
             self.without_time += int((~timed).sum())
             columns = {name: column[timed] for name, column in columns.items()}
-        self.parts[table].append(columns)
+        self.blocks[table].append(self.spill.keep(columns))
 
     def _ops(self, events: list[Event], kind: int) -> dict[str, Column]:
         args = arguments(events, OperatorArgs)

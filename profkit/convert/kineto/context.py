@@ -1,26 +1,26 @@
 """What surrounds operators and device work: module, phase, Python stack, forward operator."""
 
 import re
+from collections.abc import Iterator
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from profkit import schema
 from profkit.convert.kineto.autograd import forward_rows
+from profkit.convert.kineto.callers import Callers, Linking
 from profkit.convert.kineto.events import Ints
-from profkit.convert.kineto.link import at_or, nearest_with, threads
-from profkit.convert.kineto.numbering import Column, Text
-from profkit.convert.kineto.python import (
-    Calls,
-    is_module,
-    nested,
-    readable,
-    root_first,
-)
-from profkit.paths import Paths, paths
+from profkit.convert.kineto.hosts import Row
+from profkit.convert.kineto.link import at_or, nearest_with
+from profkit.convert.kineto.numbering import Coded, Column, Occurring, Text
+from profkit.convert.kineto.python import is_module, readable, root_first
+from profkit.convert.kineto.windows import threads_of
+from profkit.paths import Growing, Paths
 
 if TYPE_CHECKING:
     from profkit.convert.kineto.tables import Linker
@@ -49,43 +49,32 @@ class Context:
 
     linker: "Linker"
 
-    @cached_property
-    def _threads(self) -> tuple[Ints, Ints, Ints]:
-        """Number of the thread of each Python call, operator and runtime call."""
-        every = (self.python, self.linker.ops, self.linker.calls)
-        both = (np.concatenate([each[name] for each in every]) for name in ("pid", "tid"))
-        ends = np.cumsum([len(each["start"]) for each in every])
-        python, ops, calls, _ = np.split(threads(*both), ends)
-        return python, ops, calls
+    @property
+    def _linking(self) -> Linking:
+        names = self.linker.gathered.names
+        return Linking(
+            python=self.linker.gathered.columns("python"),
+            others=(self.linker.ops, self.linker.calls),
+            frames=self._readable,
+            is_module=names.matching(is_module),
+            paths=Growing(len(self.frames.numbers)),
+        )
 
     @cached_property
-    def python(self) -> dict[str, Column]:
-        """Calls of Python functions and modules: by thread, start, and from the outside in.
-
-        They are half of a trace with stacks, so they are sorted once and what was not is let go.
-        """
-        python = self.linker.gathered.columns("python")
-        # In the order of the numbers that `threads` gives.
-        order = np.lexsort((-python["end"], python["start"], python["pid"], python["tid"]))
-        return {name: python.pop(name)[order] for name in [*python]}
+    def asked(self) -> Future[Callers] | None:
+        """What another process is asked to link; None if there is no other, or no longer."""
+        if pool := self.linker.pool:
+            with suppress(BrokenProcessPool):
+                return pool.submit(self._linking.callers)
+        return None
 
     @cached_property
-    def calls(self) -> Calls:
-        """Calls of Python functions and modules, nested."""
-        return nested(self._threads[0], self.python["start"], self.python["end"])
-
-    @cached_property
-    def modules(self) -> Paths:
-        """Path of modules to each of `calls`."""
-        name = self.python["name"]
-        counted = self.linker.gathered.names.matching(is_module)[name]
-        return paths(self.calls.caller, self._readable[name], counted)
-
-    @cached_property
-    def stacks(self) -> Paths:
-        """Path of all frames to each of `calls`."""
-        name = self._readable[self.python["name"]]
-        return paths(self.calls.caller, name, np.ones(len(name), dtype=np.bool_))
+    def callers(self) -> Callers:
+        """Calls of Python functions and modules, and what is around operators and other calls."""
+        if self.asked:
+            with suppress(BrokenProcessPool):
+                return self.asked.result()
+        return self._linking.callers()
 
     @cached_property
     def frames(self) -> Text:
@@ -98,102 +87,135 @@ class Context:
         return self.frames.codes(map(readable, self.linker.gathered.names.numbers)).astype(np.int64)
 
     @cached_property
-    def forward(self) -> Ints:
+    def forward(self) -> Column:
         """Row of the forward operator of each operator row, also of those inside backward ones."""
         ops = self.linker.ops
         own = forward_rows(
-            thread=self._threads[1],
+            thread=threads_of([ops]).of(ops),
             start=ops["start"],
             sequence=ops["sequence"],
             forward_tid=ops["forward_tid"],
-        )
-        return at_or(own, nearest_with(own >= 0, np.arange(len(own)), self.parents))
+        ).astype(np.int32)
+        return at_or(own, nearest_with(own >= 0, np.arange(len(own), dtype=np.int32), self.parents))
 
     @property
-    def parents(self) -> Ints:
+    def parents(self) -> Row:
         """Row of the operator around each operator row."""
-        return self.linker.tree.parent[: len(self.linker.ops["start"])]
+        return self.linker.tree.parent[: self.linker.ops.count]
 
     @cached_property
-    def op_call(self) -> Ints:
-        """Python call around each operator row."""
-        return self.calls.at(self._threads[1], self.linker.ops["start"])
-
-    @cached_property
-    def op_module(self) -> Ints:
-        """Node in `modules` of each operator row."""
-        own = at_or(self.modules.node, self.op_call)
+    def op_module(self) -> Column:
+        """Node in the paths of modules of each operator row."""
+        own = at_or(self.callers.modules.node, self.callers.sites[0]).astype(np.int32)
         return at_or(own, self.forward, own)
 
     @cached_property
-    def op_phase(self) -> Ints:
+    def op_phase(self) -> Column:
         """Phase of each operator row."""
         ops = self.linker.ops
-        rows = np.arange(len(ops["start"]))
-        marks = np.array([phase_of(name) for name in self.linker.gathered.names.numbers])
+        rows = np.arange(ops.count, dtype=np.int32)
+        names = self.linker.gathered.names.numbers
+        marks = np.array([phase_of(name) for name in names], dtype=np.int8)
         marked = marks[ops["name"]]
         # An operator that makes a node of the autograd graph is one of a forward pass.
         makes = (ops["sequence"] >= 0) & (ops["forward_tid"] <= 0)
         inside = nearest_with(makes, rows, self.parents) >= 0
-        guess = np.where(inside | (self.op_module >= 0), _FORWARD, 0)
-        guess = np.where(self.forward >= 0, _BACKWARD, guess)
+        guess = np.zeros(len(rows), dtype=np.int8)
+        guess[inside | (self.op_module >= 0)] = _FORWARD
+        guess[self.forward >= 0] = _BACKWARD
         return at_or(marked, nearest_with(marked > 0, rows, self.parents), guess)
 
-    def of_ops(self, rows: Ints) -> dict[str, object]:
+    def of_ops(self, rows: Row) -> dict[str, object]:
         """Return the columns of `cpu_ops` for these operator rows."""
+        module, phase, stack = self._texts_of_ops
         return {
             "forward": at_or(self.linker.op_of_row, self.forward[rows]),
-            "module": self._modules(self.op_module[rows]),
-            "phase": _PHASES.decoded(self.op_phase[rows]),
-            "stack": self._stacks(rows),
+            "module": module.of(rows),
+            "phase": phase.of(rows),
+            "stack": stack.of(rows),
         }
 
-    def of_work(self, call: Ints, op_row: Ints) -> dict[str, object]:
+    @cached_property
+    def _texts_of_ops(self) -> tuple[Coded, Coded, Coded]:
+        """Module, phase and stack of each operator row."""
+        return self._modules(self.op_module), Coded(_PHASES, self.op_phase), self._stacks()
+
+    def of_work(self, call: Ints, op_row: Ints) -> dict[str, Coded]:
         """Return the columns of `kernels` for work launched by these calls and operator rows."""
-        calls = self.linker.calls
-        around = at_or(self.modules.node, self.calls.at(self._threads[2], calls["start"]))
+        around = at_or(self.callers.modules.node, self.callers.sites[1])
         # The innermost range may be outside of the module: it need not be an operator.
         own = at_or(self.op_module, op_row)
         module = np.where(own >= 0, own, at_or(around, call))
         guess = np.where(module >= 0, _FORWARD, 0)
         return {
             "module": self._modules(module),
-            "phase": _PHASES.decoded(at_or(self.op_phase, op_row, guess)),
+            "phase": Coded(_PHASES, at_or(self.op_phase, op_row, guess)),
         }
 
-    def python_calls(self) -> dict[str, object]:
-        """Return the columns of `python_calls`, without those that say where it was recorded."""
-        python, names = self.python, self.linker.gathered.names
-        module = names.matching(is_module)[python["name"]].astype(np.int32)
-        base_ns = self.linker.base_ns
-        return {
-            "call": np.arange(len(module)),
-            "caller": self.calls.caller,
-            "pid": python["pid"],
-            "tid": python["tid"],
-            "name": self.frames.decoded(self._readable[python["name"]]),
-            "kind": schema.text(module, ["function", "module"]),
-            "start_ns": python["start"] + base_ns,
-            "end_ns": python["end"] + base_ns,
-            "step": self.linker.host_step(python["start"]),
-            "module": self._modules(self.modules.node),
-        }
+    def python_calls(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield number of rows and columns of each chunk of `python_calls`: those of a window.
 
-    def _modules(self, nodes: Ints) -> pa.DictionaryArray:
+        Those that say where it was recorded are left out.
+        """
+        calls, modules, base_ns = self.callers.calls, self.callers.modules, self.linker.base_ns
         texts = Text()
-        return texts.decoded(self._path_codes(self.modules, nodes, texts))
+        # The last is that of no node.
+        paths = [*modules.texts(np.arange(len(modules.above)), list(self.frames.numbers)), ""]
+        module = texts.codes(paths)[np.append(modules.node, -1)]
+        names = Occurring(self.frames, (self._readable[each] for each in calls.each("name")))
+        within = Occurring(texts, (module[each] for each in calls.each("path")))
+        is_of_module = self.linker.gathered.names.matching(is_module)
+        first = 0
+        for block in calls.blocks:
+            own = {name: calls.of_block(block, name) for name in block}
+            count = len(own["start"])
+            kind = is_of_module[own["name"]].astype(np.int32)
+            yield (
+                count,
+                {
+                    "call": np.arange(first, first + count),
+                    "caller": own["caller"],
+                    "pid": own["pid"],
+                    "tid": own["tid"],
+                    "name": names.of(self._readable[own["name"]]),
+                    "kind": schema.text(kind, ["function", "module"]),
+                    "start_ns": own["start"] + base_ns,
+                    "end_ns": own["end"] + base_ns,
+                    "step": self.linker.host_step(own["start"]),
+                    "module": within.of(module[own["path"]]),
+                },
+            )
+            first += count
 
-    def _stacks(self, rows: Ints) -> pa.DictionaryArray:
+    def _modules(self, nodes: Column) -> Coded:
+        texts = Text()
+        return Coded(texts, self._path_codes(self.callers.modules, nodes, texts))
+
+    def _stacks(self) -> Coded:
         """Return the stack of each operator: recorded with it, else that of the call around it."""
         texts = Text()
         every = list(self.linker.gathered.texts.numbers)
-        given, which = np.unique(self.linker.ops["stack"][rows], return_inverse=True)
-        recorded = texts.codes(root_first(every[each]) for each in given.tolist())[which]
-        nodes = at_or(self.stacks.node, self.op_call[rows])
-        around = self._path_codes(self.stacks, nodes, texts)
-        return texts.decoded(np.where(recorded > 0, recorded, around))
+        given = self.linker.ops["stack"]
+        rooted = np.zeros(len(every), dtype=np.int32)
+        occur = _occurring(given, len(every))
+        rooted[occur] = texts.codes(root_first(every[each]) for each in occur.tolist())
+        recorded = rooted[given]
+        stacks = self.callers.stacks
+        nodes = at_or(stacks.node, self.callers.sites[0])
+        around = self._path_codes(stacks, nodes, texts)
+        return Coded(texts, np.where(recorded > 0, recorded, around))
 
-    def _path_codes(self, tree: Paths, nodes: Ints, texts: Text) -> Column:
+    def _path_codes(self, tree: Paths, nodes: Column, texts: Text) -> Column:
         """Return the number in `texts` of the path to each of `nodes`."""
-        wanted, which = np.unique(nodes, return_inverse=True)
-        return texts.codes(tree.texts(wanted, list(self.frames.numbers)))[which]
+        codes = np.zeros(len(tree.above) + 1, dtype=np.int32)  # the last is that of no node
+        wanted = _occurring(nodes, len(codes))
+        wanted = wanted[wanted < len(tree.above)]
+        codes[wanted] = texts.codes(tree.texts(wanted, list(self.frames.numbers)))
+        return codes[nodes]
+
+
+def _occurring(numbers: Column, below: int) -> Ints:
+    """Return which numbers occur, in order; -1 is `below` less one."""
+    occurs = np.zeros(below, dtype=np.bool_)
+    occurs[numbers] = True
+    return np.flatnonzero(occurs)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from profkit import schema
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import threads
-from profkit.convert.kineto.numbering import Text
+from profkit.convert.kineto.numbering import Coded, Text
 from profkit.convert.kineto.reader import Header
 
 # Each column with the keys of CUDA and, where they differ, of HIP.
@@ -66,11 +66,12 @@ def _size(values: list[Any], largest: int) -> int:
     return -1
 
 
-def device_names(kinds: Ints, indices: Ints) -> pa.DictionaryArray:
+def device_names(kinds: Ints, indices: Ints) -> Coded:
     """Return ``cuda:0`` and the like for the numbers of c10's device types and their indices."""
     _, first, codes = np.unique(threads(indices, kinds), return_index=True, return_inverse=True)
     pairs = zip(kinds[first].tolist(), indices[first].tolist(), strict=True)
-    return schema.text(codes, [_device(kind, index) for kind, index in pairs])
+    texts = Text()
+    return Coded(texts, texts.codes(_device(kind, index) for kind, index in pairs)[codes])
 
 
 def _device(kind: int, index: int) -> str:

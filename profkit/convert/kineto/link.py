@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.convert.kineto.events import Ints
+from profkit.convert.kineto.numbering import Column
 
 _ANNOTATION = re.compile(r"ProfilerStep#|Optimizer\.(?:step|zero_grad)#|enumerate\(DataLoader\)#")
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
@@ -83,7 +84,7 @@ def any_row(flags: NDArray[np.bool_], rows: Ints) -> NDArray[np.bool_]:
     return (rows >= 0) & flags[rows] if len(flags) else np.zeros(len(rows), dtype=np.bool_)
 
 
-def nearest_with(flags: NDArray[np.bool_], rows: Ints, parents: Ints) -> Ints:
+def nearest_with(flags: NDArray[np.bool_], rows: Column, parents: Column) -> Column:
     """Return for each of `rows` itself or its nearest ancestor whose flag is set; -1 if none."""
     found = rows.copy()
     climbing = np.arange(len(found))
@@ -114,8 +115,9 @@ def runs(thread: Ints) -> Iterator[tuple[int, int]]:
         yield from pairwise(limits)
 
 
-def at_or(values: Ints, rows: Ints, otherwise: int | Ints = -1) -> Ints:
+def at_or(values: Column, rows: Column, otherwise: int | Column = -1) -> Column:
     """Return ``values[row]`` for each row, and `otherwise` for row -1."""
     if not len(values):
         return np.broadcast_to(np.asarray(otherwise, dtype=np.int64), rows.shape)
-    return np.where(rows >= 0, values[rows], otherwise)
+    found: Column = np.where(rows >= 0, values[rows], otherwise)
+    return found

@@ -51,13 +51,7 @@ class Text:
 
     def decoded(self, codes: Column) -> pa.DictionaryArray:
         """Return the values as an Arrow dictionary array, with no value that does not occur."""
-        used = np.zeros(len(self.numbers), dtype=np.bool_)
-        used[codes] = True
-        position = (np.cumsum(used) - 1).astype(np.int32)
-        values = [
-            value for value, occurs in zip(self.numbers, used.tolist(), strict=True) if occurs
-        ]
-        return schema.text(position[codes], values)
+        return Occurring(self, [codes]).of(codes)
 
     def merged(self, other: "Text") -> Column:
         """Return, by its number in `other`, the number of each string here."""
@@ -66,3 +60,31 @@ class Text:
     def matching(self, found: Callable[[str], object]) -> NDArray[np.bool_]:
         """Return, by number, whether `found` holds for the string."""
         return np.array([bool(found(each)) for each in self.numbers], dtype=np.bool_)
+
+
+class Occurring:
+    """The texts that occur in a column, as the dictionary that all of its chunks share."""
+
+    def __init__(self, texts: Text, chunks: Iterable[Column]) -> None:
+        used = np.zeros(len(texts.numbers), dtype=np.bool_)
+        for codes in chunks:
+            used[codes] = True
+        self._position = (np.cumsum(used) - 1).astype(np.int32)
+        numbered = zip(texts.numbers, used.tolist(), strict=True)
+        self._dictionary = schema.strings([value for value, occurs in numbered if occurs])
+
+    def of(self, codes: Column) -> pa.DictionaryArray:
+        """Return the values of some rows."""
+        return schema.coded(self._position[codes], self._dictionary)
+
+
+class Coded:
+    """A whole column of texts by number, of which chunks are wanted."""
+
+    def __init__(self, texts: Text, codes: Column) -> None:
+        self._codes = codes.astype(np.int32)
+        self._occurring = Occurring(texts, [codes])
+
+    def of(self, rows: slice | Column) -> pa.DictionaryArray:
+        """Return the values of some rows."""
+        return self._occurring.of(self._codes[rows])

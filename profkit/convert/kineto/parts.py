@@ -1,12 +1,13 @@
 """A large trace read by several processes: cut between events, each part a whole trace by itself.
 
-Whatever is not plain about a part, damage above all, is left to one process that reads the file
-from its beginning, because only that one can tell where and how much.
+Parts are many more than processes: one that has other work, or a slow core, reads fewer. Whatever
+is not plain about a part, damage above all, is left to one process that reads the file from its
+beginning, because only that one can tell where and how much.
 """
 
 import multiprocessing
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,13 +16,14 @@ from pathlib import Path
 from profkit.convert.kineto.columns import Gathered
 from profkit.convert.kineto.reader import Header, Reader
 from profkit.convert.kineto.source import READ_BYTES, Source, is_gzip
+from profkit.convert.kineto.spill import Scratch
 from profkit.convert.kineto.text import last_event_end, skip_space
 from profkit.errors import ProfkitError
 
-_PART_BYTES = 64 << 20
+_SHARED_BYTES = 128 << 20
 """Below this, to start a process takes longer than it saves."""
-_STARTING_BYTES = 32 << 20
-"""About what a process reads while another one starts."""
+_PART_BYTES = 16 << 20
+"""Smaller ones take longer: after each its memory is given back and faulted in again."""
 _SEARCHED_BYTES = 1 << 20
 
 
@@ -57,20 +59,23 @@ class PartSource(Source):
             yield self.part.after
 
 
-def parts_of(path: Path, count: int) -> list[Part]:
-    """Return up to `count` parts of the trace at `path`, none of gzip or of a small file."""
+def is_shared(path: Path) -> bool:
+    """Return whether several processes are faster: not with gzip, nor with a small file."""
+    return path.stat().st_size >= _SHARED_BYTES and not is_gzip(path)
+
+
+def parts_of(path: Path) -> list[Part]:
+    """Return the parts of the plain trace at `path`; none if it cannot be cut."""
     size = path.stat().st_size
-    count = min(count, size // _PART_BYTES)
-    if count <= 1 or is_gzip(path):
-        return []
+    count = max(size // _PART_BYTES, 1)
     with path.open("rb") as file:
         listed = file.read(_SEARCHED_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
         before, after = (b"[", b"]") if listed else (b'{"traceEvents":[', b"]}")
         cuts = [(0, 0)]
-        others = (size - min(_STARTING_BYTES, size // 2)) // count
-        for at in range(size - (count - 1) * others, size, others):
+        for number in range(1, count):
+            at = size * number // count
             file.seek(at)
-            text = file.read(min(_SEARCHED_BYTES, others // 2))
+            text = file.read(min(_SEARCHED_BYTES, size // count // 2))
             if (end := last_event_end(text, len(text))) < 0:
                 return []
             cuts.append((at + end, at + skip_space(text, end)))
@@ -87,14 +92,32 @@ def parts_of(path: Path, count: int) -> list[Part]:
     ]
 
 
-def read_parts(cut: Sequence[Part]) -> tuple[Header, Gathered] | None:
-    """Return what all parts hold, each read by a process; None if one is not plain."""
+def workers(count: int) -> ProcessPoolExecutor:
+    """Return `count` processes that are ready to read parts, or to link."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
+    return ProcessPoolExecutor(count, mp_context=context)
+
+
+def read_parts(
+    cut: Sequence[Part], pool: Executor, scratch: Scratch | None = None, *, ahead: int = 2
+) -> tuple[Header, Gathered] | None:
+    """Return what all parts hold, read by this process and `pool`; None if one is not plain.
+
+    `ahead` parts are given to the pool at a time: one for each of its processes, and the next.
+    """
+    scratch = scratch or Scratch()
+    read: list[tuple[Header, Gathered] | None] = []
+    others: list[Future[tuple[Header, Gathered] | None]] = []
     try:
-        with ProcessPoolExecutor(len(cut) - 1, mp_context=context) as pool:
-            others = [pool.submit(_read, part) for part in cut[1:]]
-            read = [_read(cut[0]), *(each.result() for each in others)]
+        # The pool begins at the end, and is given a little at a time: so both meet.
+        while len(read) + len(others) < len(cut):
+            busy = sum(not each.done() for each in others)
+            while busy < ahead and len(read) + len(others) + 1 < len(cut):
+                others.append(pool.submit(_read, cut[-1 - len(others)], scratch))
+                busy += 1
+            read.append(_read(cut[len(read)], scratch))
+        read += [each.result() for each in reversed(others)]
     except BrokenProcessPool:
         return None
     found = [each for each in read if each is not None]
@@ -107,9 +130,9 @@ def read_parts(cut: Sequence[Part]) -> tuple[Header, Gathered] | None:
     return header, gathered
 
 
-def _read(part: Part) -> tuple[Header, Gathered] | None:
+def _read(part: Part, scratch: Scratch) -> tuple[Header, Gathered] | None:
     """Return what a part holds; None if it holds anything that others would have to know of."""
-    reader, gathered = Reader(part.path, source=PartSource(part)), Gathered()
+    reader, gathered = Reader(part.path, source=PartSource(part)), Gathered(scratch)
     try:
         for events in reader:
             gathered.add(events)

@@ -1,7 +1,10 @@
 """From the gathered columns of one trace to the tables of `profkit.schema`."""
 
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,18 +16,33 @@ from profkit.convert.kineto.context import Context
 from profkit.convert.kineto.counters import kernel_metrics
 from profkit.convert.kineto.devices import device_names
 from profkit.convert.kineto.events import Ints
+from profkit.convert.kineto.hosts import Nesting, Row, nesting
 from profkit.convert.kineto.link import (
     at_or,
     first_with,
     is_annotation,
     step_at,
     step_number,
-    threads,
 )
 from profkit.convert.kineto.messages import NO_MESSAGE, Message
-from profkit.convert.kineto.numbering import Column
-from profkit.convert.kineto.tree import LEAF, POINT, SPAN, Tree, is_asynchronous, nested
+from profkit.convert.kineto.numbering import Column, Occurring
+from profkit.convert.kineto.spill import Columns
+from profkit.convert.kineto.tree import is_asynchronous
 from profkit.convert.kineto.work import Work, launches
+
+# Columns of `kernels` that are called what they are while they are gathered.
+_PLAIN = ("device", "stream", "correlation", "registers", "blocks_per_sm", "warps_per_sm", "graph",
+          "graph_node")  # fmt: skip
+_CHUNK_ROWS = 1 << 15
+"""Rows of a table that are made, and written, at once."""
+
+Chunks = Iterator[pa.Table]
+
+
+def slices(count: int) -> Iterator[slice]:
+    """Yield the rows of each chunk of a table; one without rows of an empty one."""
+    for first in range(0, max(count, 1), _CHUNK_ROWS):
+        yield slice(first, min(first + _CHUNK_ROWS, count))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,22 +58,31 @@ class Linker:
     """The process group of calls that name none, where there is only one."""
     given_steps: tuple[Ints, Ints, Ints] | None = None
     """Number, start and end of the steps, from a recorder that does not call them ProfilerStep."""
+    pool: Executor | None = None
+    """Another process, which links the calls of Python meanwhile."""
+
+    def begin(self) -> None:
+        """Have `pool` begin; what it finds is waited for when it is needed."""
+        _ = self.context.asked
+
+    def chunks(self) -> Mapping[str, Callable[[], Chunks]]:
+        """Return what makes each table, in chunks of rows."""
+        return {
+            "steps": self._steps,
+            "annotations": self._annotations,
+            "runtime_calls": self._runtime_calls,
+            "memory_events": self._memory_events,
+            "synchronisations": self._synchronisations,
+            "kernel_metrics": self._kernel_metrics,
+            "collectives": self._collectives,
+            "kernels": self._kernels,
+            "cpu_ops": self._cpu_ops,
+            "python_calls": self._python_calls,
+        }
 
     def tables(self) -> dict[str, pa.Table]:
-        """Return all tables."""
-        columns, carried_out = communication(self)
-        return {
-            "steps": self._steps(),
-            "cpu_ops": self._cpu_ops(),
-            "kernels": self._kernels(carried_out),
-            "collectives": self._table("collectives", len(columns["collective"]), **columns),
-            "runtime_calls": self._runtime_calls(),
-            "annotations": self._annotations(),
-            "memory_events": self._memory_events(),
-            "kernel_metrics": self._kernel_metrics(),
-            "python_calls": self._python_calls(),
-            "synchronisations": self._synchronisations(),
-        }
+        """Return all tables, whole."""
+        return {name: pa.concat_tables(made()) for name, made in self.chunks().items()}
 
     @cached_property
     def context(self) -> Context:
@@ -63,15 +90,15 @@ class Linker:
         return Context(linker=self)
 
     @cached_property
-    def ops(self) -> dict[str, Column]:
+    def ops(self) -> Columns:
         """Operators and annotations on the host."""
         ops = self.gathered.columns("ops")
         # Before PyTorch 1.10 annotations had the category of operators.
         named = self.gathered.names.matching(is_annotation)[ops["name"]]
-        return ops | {"kind": np.where(named, ANNOTATION, ops["kind"])}
+        return ops.replaced(kind=np.where(named, ANNOTATION, ops["kind"]).astype(np.int8))
 
     @cached_property
-    def calls(self) -> dict[str, Column]:
+    def calls(self) -> Columns:
         """Calls of the runtime and the driver."""
         return self.gathered.columns("calls")
 
@@ -81,68 +108,49 @@ class Linker:
         return Work(linker=self)
 
     @cached_property
-    def device_annotations(self) -> dict[str, Column]:
+    def device_annotations(self) -> Columns:
         """Spans of the work launched inside annotations."""
         return self.gathered.columns("device_annotations")
 
     @cached_property
-    def memory(self) -> dict[str, Column]:
+    def memory(self) -> Columns:
         """Allocations and frees."""
         return self.gathered.columns("memory")
 
     @cached_property
-    def tree(self) -> Tree:
+    def tree(self) -> Nesting:
         """Operators, then calls, then memory events, nested by thread."""
-        every = (self.ops, self.calls, self.memory)
-        counts = [len(columns["start"]) for columns in every]
-        start = np.concatenate([columns["start"] for columns in every])
-        end = np.concatenate([self.ops["end"], self.calls["end"], self.memory["start"]])
-        by_name = self.gathered.names.matching(is_asynchronous)
-        asynchronous = np.zeros(len(start), dtype=np.bool_)
-        asynchronous[: counts[0]] = by_name[self.ops["name"]]
-        return nested(
-            thread=threads(
-                np.concatenate([columns["pid"] for columns in every]),
-                np.concatenate([columns["tid"] for columns in every]),
-            ),
-            start=start,
-            end=end,
-            kind=np.repeat(np.array([SPAN, LEAF, POINT], dtype=np.int8), counts),
-            created=np.concatenate(
-                [self.ops["external"], np.zeros(counts[1] + counts[2], dtype=np.int64)]
-            ),
-            asynchronous=asynchronous,
-        )
+        asynchronous = self.gathered.names.matching(is_asynchronous)
+        return nesting(self.ops, self.calls, self.memory, asynchronous=asynchronous)
 
     @cached_property
-    def op_rows(self) -> Ints:
+    def op_rows(self) -> Row:
         """Rows of the operators in the order of the table `cpu_ops`."""
-        return self.tree.order[self.tree.order < len(self.ops["start"])]
+        return self.tree.op_rows
 
     @cached_property
-    def op_of_row(self) -> Ints:
+    def op_of_row(self) -> Row:
         """Index in `cpu_ops` of each operator row."""
-        index = np.empty(len(self.op_rows), dtype=np.int64)
-        index[self.op_rows] = np.arange(len(self.op_rows))
+        index = np.empty(len(self.op_rows), dtype=np.int32)
+        index[self.op_rows] = np.arange(len(self.op_rows), dtype=np.int32)
         return index
 
-    @cached_property
-    def parents(self) -> Ints:
-        """Index in `cpu_ops` of the parent of each row of the tree."""
-        return at_or(self.op_of_row, self.tree.parent)
+    def op_around(self, rows: slice) -> Ints:
+        """Return the index in `cpu_ops` of the operator around each of these rows of the tree."""
+        return at_or(self.op_of_row, self.tree.parent[rows])
 
     @cached_property
-    def op_step(self) -> Ints:
+    def op_step(self) -> Column:
         """Step of each operator row."""
-        return self.host_step(self.ops["start"])
+        return self.host_step(self.ops["start"]).astype(np.int32)
 
     @cached_property
     def call_op(self) -> Ints:
         """Index in `cpu_ops` of the operator around each call."""
-        ops, calls = len(self.ops["start"]), len(self.calls["start"])
-        return self.parents[ops : ops + calls]
+        first = self.ops.count
+        return self.op_around(slice(first, first + self.calls.count))
 
-    def _numbered(self, columns: dict[str, Column]) -> tuple[Ints, Ints, Ints]:
+    def _numbered(self, columns: Columns) -> tuple[Ints, Ints, Ints]:
         """Return number, start and end of the ``ProfilerStep#N`` among named ranges."""
         numbers = np.array([step_number(name) for name in self.gathered.names.numbers])
         step = numbers[columns["name"]]
@@ -174,17 +182,17 @@ class Linker:
         }
         return schema.table(name, where | columns)
 
-    def _name(self, codes: Column) -> pa.DictionaryArray:
-        return self.gathered.names.decoded(codes)
+    def _name(self, codes: Column) -> Occurring:
+        return Occurring(self.gathered.names, [codes])
 
-    def _text(self, codes: Column) -> pa.DictionaryArray:
-        return self.gathered.texts.decoded(codes)
+    def _text(self, codes: Column) -> Occurring:
+        return Occurring(self.gathered.texts, [codes])
 
-    def _steps(self) -> pa.Table:
+    def _steps(self) -> Chunks:
         step, start, end = self.host_steps
         rows = np.argsort(start, kind="stable")
         unknown = np.full(len(rows), -1, dtype=np.int64)
-        return self._table(
+        yield self._table(
             "steps",
             len(rows),
             step=step[rows],
@@ -194,81 +202,95 @@ class Linker:
             peak_memory_bytes=unknown,
         )
 
-    def _cpu_ops(self) -> pa.Table:
-        rows, ops, tree = self.op_rows, self.ops, self.tree
-        annotation = (ops["kind"][rows] == ANNOTATION).astype(np.int32)
-        return self._table(
-            "cpu_ops",
-            len(rows),
-            op=np.arange(len(rows)),
-            parent=self.parents[rows],
-            pid=ops["pid"][rows],
-            tid=ops["tid"][rows],
-            name=self._name(ops["name"][rows]),
-            kind=schema.text(annotation, ["operator", "annotation"]),
-            start_ns=ops["start"][rows] + self.base_ns,
-            end_ns=tree.end[rows] + self.base_ns,
-            self_ns=tree.self_ns[rows],
-            step=self.op_step[rows],
-            sequence=ops["sequence"][rows],
-            forward_tid=ops["forward_tid"][rows],
-            external=ops["external"][rows],
-            input_shapes=self._text(ops["shapes"][rows]),
-            input_types=self._text(ops["types"][rows]),
-            inputs=self._text(ops["inputs"][rows]),
-            **self.context.of_ops(rows),
-        )
+    def _cpu_ops(self) -> Chunks:
+        ops, tree = self.ops, self.tree
+        name = self._name(ops["name"])
+        texts = {each: self._text(ops[each]) for each in ("shapes", "types", "inputs")}
+        for part in slices(len(self.op_rows)):
+            rows = self.op_rows[part]
+            annotation = (ops["kind"][rows] == ANNOTATION).astype(np.int32)
+            yield self._table(
+                "cpu_ops",
+                len(rows),
+                op=np.arange(part.start, part.stop),
+                parent=at_or(self.op_of_row, tree.parent[rows]),
+                pid=ops["pid"][rows],
+                tid=ops["tid"][rows],
+                name=name.of(ops["name"][rows]),
+                kind=schema.text(annotation, ["operator", "annotation"]),
+                start_ns=ops["start"][rows] + self.base_ns,
+                end_ns=tree.end[rows] + self.base_ns,
+                self_ns=tree.self_ns[rows],
+                step=self.op_step[rows],
+                sequence=ops["sequence"][rows],
+                forward_tid=ops["forward_tid"][rows],
+                external=ops["external"][rows],
+                input_shapes=texts["shapes"].of(ops["shapes"][rows]),
+                input_types=texts["types"].of(ops["types"][rows]),
+                inputs=texts["inputs"].of(ops["inputs"][rows]),
+                **self.context.of_ops(rows),
+            )
 
-    def _runtime_calls(self) -> pa.Table:
+    def _runtime_calls(self) -> Chunks:
         calls = self.calls
-        rows = np.argsort(calls["start"], kind="stable")
-        start = calls["start"][rows]
-        return self._table(
-            "runtime_calls",
-            len(rows),
-            tid=calls["tid"][rows],
-            name=self._name(calls["name"][rows]),
-            start_ns=start + self.base_ns,
-            end_ns=calls["end"][rows] + self.base_ns,
-            correlation=calls["correlation"][rows],
-            op=self.call_op[rows],
-            step=self.host_step(start),
-        )
+        order = np.argsort(calls["start"], kind="stable")
+        name = self._name(calls["name"])
+        for part in slices(len(order)):
+            rows = order[part]
+            start = calls["start"][rows]
+            yield self._table(
+                "runtime_calls",
+                len(rows),
+                tid=calls["tid"][rows],
+                name=name.of(calls["name"][rows]),
+                start_ns=start + self.base_ns,
+                end_ns=calls["end"][rows] + self.base_ns,
+                correlation=calls["correlation"][rows],
+                op=self.call_op[rows],
+                step=self.host_step(start),
+            )
 
-    def _kernels(self, collective: Ints) -> pa.Table:
+    def _collectives(self) -> Chunks:
+        columns, _ = self._communication
+        yield self._table("collectives", len(columns["collective"]), **columns)
+
+    @cached_property
+    def _communication(self) -> tuple[dict[str, Any], Ints]:
+        return communication(self)
+
+    def _kernels(self) -> Chunks:
         work, columns = self.work, self.work.columns
-        return self._table(
-            "kernels",
-            len(collective),
-            device=columns["device"],
-            stream=columns["stream"],
-            name=self._name(columns["name"]),
-            kind=work.kind,
-            start_ns=columns["start"] + self.base_ns,
-            end_ns=columns["end"] + self.base_ns,
-            correlation=columns["correlation"],
-            op=work.op,
-            step=work.step,
-            size_bytes=columns["size"],
-            copy_kind=work.copy_kind,
-            grid=self._text(columns["grid"]),
-            block=self._text(columns["block"]),
-            registers=columns["registers"],
-            shared_memory_bytes=columns["shared_memory"],
-            blocks_per_sm=columns["blocks_per_sm"],
-            warps_per_sm=columns["warps_per_sm"],
-            occupancy_percent=columns["occupancy"],
-            graph=columns["graph"],
-            graph_node=columns["graph_node"],
-            collective=collective,
-            **self.context.of_work(work.call, work.op_row),
-        )
+        _, collective = self._communication
+        name = self._name(columns["name"])
+        grid, block = self._text(columns["grid"]), self._text(columns["block"])
+        context = self.context.of_work(work.call, work.op_row)
+        for part in slices(len(collective)):
+            own = {each: columns[each][part] for each in _PLAIN}
+            yield self._table(
+                "kernels",
+                len(collective[part]),
+                **own,
+                name=name.of(columns["name"][part]),
+                kind=work.kind.of(part),
+                start_ns=columns["start"][part] + self.base_ns,
+                end_ns=columns["end"][part] + self.base_ns,
+                op=work.op[part],
+                step=work.step[part],
+                size_bytes=columns["size"][part],
+                copy_kind=work.copy_kind.of(part),
+                grid=grid.of(columns["grid"][part]),
+                block=block.of(columns["block"][part]),
+                shared_memory_bytes=columns["shared_memory"][part],
+                occupancy_percent=columns["occupancy"][part],
+                collective=collective[part],
+                **{each: column.of(part) for each, column in context.items()},
+            )
 
-    def _annotations(self) -> pa.Table:
+    def _annotations(self) -> Chunks:
         rows = self.op_rows[self.ops["kind"][self.op_rows] == ANNOTATION]
-        host, device = self.ops, self.device_annotations
-        order = np.argsort(device["start"], kind="stable")
-        device = {name: column[order] for name, column in device.items()}
+        host, recorded = self.ops, self.device_annotations
+        order = np.argsort(recorded["start"], kind="stable")
+        device = {name: recorded[name][order] for name in recorded}
         op_row = self.by_external(device["external"])
         around = step_at(device["start"], *self.device_steps)
         on_device = np.repeat(np.array([0, 1], dtype=np.int32), [len(rows), len(order)])
@@ -276,37 +298,37 @@ class Linker:
             name: np.concatenate([host[name][rows], device[name]])
             for name in ("tid", "name", "start", "end")
         }
-        return self._table(
+        yield self._table(
             "annotations",
             len(on_device),
             kind=schema.text(on_device, ["host", "device"]),
             tid=both["tid"],
-            name=self._name(both["name"]),
+            name=self.gathered.names.decoded(both["name"]),
             start_ns=both["start"] + self.base_ns,
             end_ns=both["end"] + self.base_ns,
             op=np.concatenate([self.op_of_row[rows], at_or(self.op_of_row, op_row)]),
             step=np.concatenate([self.op_step[rows], at_or(self.op_step, op_row, around)]),
         )
 
-    def _python_calls(self) -> pa.Table:
-        calls = self.context.python_calls()
-        return self._table("python_calls", len(self.context.python["start"]), **calls)
+    def _python_calls(self) -> Chunks:
+        for count, columns in self.context.python_calls():
+            yield self._table("python_calls", count, **columns)
 
-    def _kernel_metrics(self) -> pa.Table:
+    def _kernel_metrics(self) -> Chunks:
         columns = kernel_metrics(self, self.gathered.columns("counters"))
-        return self._table("kernel_metrics", len(columns["kernel"]), **columns)
+        yield self._table("kernel_metrics", len(columns["kernel"]), **columns)
 
-    def _synchronisations(self) -> pa.Table:
-        waits = self.gathered.columns("synchronisations")
-        rows = np.argsort(waits["start"], kind="stable")
-        waits = {name: column[rows] for name, column in waits.items()}
+    def _synchronisations(self) -> Chunks:
+        recorded = self.gathered.columns("synchronisations")
+        rows = np.argsort(recorded["start"], kind="stable")
+        waits = {name: recorded[name][rows] for name in recorded}
         call, op = launches(self, waits | {"external": np.full(len(rows), -1, dtype=np.int64)})
-        return self._table(
+        yield self._table(
             "synchronisations",
             len(rows),
             device=waits["device"],
             stream=waits["stream"],
-            name=self._name(waits["name"]),
+            name=self.gathered.names.decoded(waits["name"]),
             start_ns=waits["start"] + self.base_ns,
             end_ns=waits["end"] + self.base_ns,
             correlation=waits["correlation"],
@@ -316,21 +338,26 @@ class Linker:
             step=at_or(self.host_step(self.calls["start"]), call),
         )
 
-    def _memory_events(self) -> pa.Table:
+    def _memory_events(self) -> Chunks:
         memory = self.memory
-        rows = np.argsort(memory["start"], kind="stable")
-        parents = self.parents[len(self.parents) - len(rows) :]
-        return self._table(
-            "memory_events",
-            len(rows),
-            time_ns=memory["start"][rows] + self.base_ns,
-            tid=memory["tid"][rows],
-            device=device_names(memory["device_type"][rows], memory["device_id"][rows]),
-            address=memory["address"][rows],
-            size_bytes=memory["size"][rows],
-            allocated_bytes=memory["allocated"][rows],
-            reserved_bytes=memory["reserved"][rows],
-            op=parents[rows],
-            step=self.host_step(memory["start"][rows]),
-            action=schema.text((memory["size"][rows] < 0).astype(np.int32), ["alloc", "free"]),
-        )
+        order = np.argsort(memory["start"], kind="stable")
+        parents = self.op_around(slice(len(self.tree.parent) - len(order), None))
+        names = device_names(memory["device_type"], memory["device_id"])
+        for part in slices(len(order)):
+            rows = order[part]
+            size = memory["size"][rows]
+            start = memory["start"][rows]
+            yield self._table(
+                "memory_events",
+                len(rows),
+                time_ns=start + self.base_ns,
+                tid=memory["tid"][rows],
+                device=names.of(rows),
+                address=memory["address"][rows],
+                size_bytes=size,
+                allocated_bytes=memory["allocated"][rows],
+                reserved_bytes=memory["reserved"][rows],
+                op=parents[rows],
+                step=self.host_step(start),
+                action=schema.text((size < 0).astype(np.int32), ["alloc", "free"]),
+            )

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from profkit.convert.kineto.columns import COPY, KERNEL
 from profkit.convert.kineto.events import Ints
@@ -19,7 +18,7 @@ from profkit.convert.kineto.link import (
     names_communication,
     step_at,
 )
-from profkit.convert.kineto.numbering import Column, Text
+from profkit.convert.kineto.numbering import Coded, Column, Text
 
 if TYPE_CHECKING:
     from profkit.convert.kineto.tables import Linker
@@ -41,7 +40,7 @@ class Work:
         """What was recorded of each, by start."""
         recorded = self.linker.gathered.columns("device_work")
         rows = np.argsort(recorded["start"], kind="stable")
-        return {name: recorded.pop(name)[rows] for name in [*recorded]}
+        return {name: recorded[name][rows] for name in recorded}
 
     @cached_property
     def _launches(self) -> tuple[Ints, Ints]:
@@ -83,25 +82,25 @@ class Work:
         codes: Column = np.where(work["kind"] == KERNEL, kernel, other)
         return codes
 
-    @property
-    def kind(self) -> pa.DictionaryArray:
+    @cached_property
+    def kind(self) -> Coded:
         """Kind of each: compute, communication, copy or set."""
-        return _KINDS.decoded(self._kind)
+        return Coded(_KINDS, self._kind)
 
     @cached_property
     def communication(self) -> Ints:
         """Positions of the communication kernels."""
         return np.flatnonzero(self._kind == _COMMUNICATION)
 
-    @property
-    def copy_kind(self) -> pa.DictionaryArray:
+    @cached_property
+    def copy_kind(self) -> Coded:
         """Direction, from the arguments or from a name such as ``Memcpy HtoD (...)``."""
         gathered, work = self.linker.gathered, self.columns
         directions = Text()
         by_name = directions.codes(map(copy_direction, gathered.names.numbers))[work["name"]]
         by_text = directions.codes(map(copy_direction, gathered.texts.numbers))[work["what"]]
         codes = np.where(by_text > 0, by_text, by_name)
-        return directions.decoded(np.where(work["kind"] == COPY, codes, 0))
+        return Coded(directions, np.where(work["kind"] == COPY, codes, 0))
 
 
 def launches(linker: "Linker", work: Mapping[str, Column]) -> tuple[Ints, Ints]:

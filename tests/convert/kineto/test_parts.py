@@ -1,13 +1,16 @@
 """A trace read in parts is the trace read in one go."""
 
 import gzip
+import os
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
 
 from profkit.convert import kineto
 from profkit.convert.kineto import parts as cutting
-from profkit.convert.kineto.parts import parts_of, read_parts
+from profkit.convert.kineto.parts import is_shared, parts_of, read_parts, workers
 from tests.convert.kineto import damage
 
 # Collectives, Python stacks, copies, memory, and a bare list.
@@ -31,31 +34,53 @@ def tables(trace):
     return {name: str(table.to_pydict()) for name, table in trace.tables.items()}
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_parts_are_the_whole(plain, monkeypatch, count):
-    monkeypatch.setattr(cutting, "_PART_BYTES", 1 << 14)
-    cut = parts_of(plain, count)
+@pytest.fixture(params=[2, 3, 7])
+def count(request, plain, monkeypatch):
+    monkeypatch.setattr(cutting, "_PART_BYTES", plain.stat().st_size // request.param)
+    monkeypatch.setattr(cutting, "_SHARED_BYTES", 1)
+    return request.param
+
+
+def test_parts_are_the_whole(plain, count):
+    cut = parts_of(plain)
     assert len(cut) == count
     text = plain.read_bytes()
     between = [text[one.end : other.begin].strip() for one, other in pairwise(cut)]
     assert (cut[0].begin, cut[-1].end, between) == (0, len(text), [b","] * (count - 1))
-    whole, found = kineto.read(plain, rank=3), kineto.read(plain, rank=3, cores=count)
+    whole, found = kineto.read(plain, rank=3), kineto.read(plain, rank=3, cores=2)
     assert tables(found) == tables(whole)
     assert (found.notes, found.header) == (whole.notes, whole.header)
 
 
-def test_a_damaged_part_is_left_to_one_process_which_says_where(plain, monkeypatch):
-    monkeypatch.setattr(cutting, "_PART_BYTES", 1 << 14)
+@pytest.mark.usefixtures("count")
+def test_a_damaged_part_is_left_to_one_process_which_says_where(plain):
     text = plain.read_bytes()
     plain.write_bytes(text[: len(text) * 9 // 10])
-    assert read_parts(parts_of(plain, 2)) is None
+    with workers(1) as pool:
+        assert read_parts(parts_of(plain), pool) is None
     whole, found = kineto.read(plain, rank=3), kineto.read(plain, rank=3, cores=2)
     assert tables(found) == tables(whole)
     assert found.notes == whole.notes != ()
 
 
-def test_gzip_and_small_files_are_not_cut(plain):
-    assert parts_of(plain, 2) == []
+@pytest.mark.usefixtures("count")
+@pytest.mark.parametrize("at", ["reading", "linking"])
+def test_a_killed_process_costs_time_only(plain, monkeypatch, at):
+    def killed(cut, pool, scratch, ahead):
+        read = read_parts(cut, pool, scratch, ahead=ahead) if at == "linking" else None
+        with suppress(BrokenProcessPool):
+            pool.submit(os._exit, 1).result()
+        return read or read_parts(cut, pool, scratch, ahead=ahead)
+
+    monkeypatch.setattr(kineto, "read_parts", killed)
+    whole, found = kineto.read(plain, rank=3), kineto.read(plain, rank=3, cores=2)
+    assert tables(found) == tables(whole)
+
+
+def test_gzip_and_small_files_are_not_shared(plain, monkeypatch):
+    assert not is_shared(plain)
+    monkeypatch.setattr(cutting, "_SHARED_BYTES", 1)
+    assert is_shared(plain)
     packed = plain.with_suffix(".gz")
     packed.write_bytes(gzip.compress(plain.read_bytes()))
-    assert parts_of(packed, 2) == []
+    assert not is_shared(packed)

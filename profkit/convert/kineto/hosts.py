@@ -1,0 +1,165 @@
+"""What happens on the threads of a host, nested window by window: operators, calls and memory.
+
+Rows are numbered through the tables: operators, then calls, then allocations and frees.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profkit.convert.kineto.events import Ints
+from profkit.convert.kineto.numbering import Column
+from profkit.convert.kineto.spill import Columns
+from profkit.convert.kineto.tree import LEAF, POINT, SPAN, Tree, nested
+from profkit.convert.kineto.windows import Rows, Windows, carried, threads_of
+
+_READ = (("start", "end", "external", "name"), ("start", "end"), ("start",))
+_KINDS = (SPAN, LEAF, POINT)
+_CARRIED = ("start", "end", "kind", "row")
+
+Row = NDArray[np.int32]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Nesting:
+    """Who encloses whom."""
+
+    op_rows: Row
+    """Rows of the operators by thread, start, and from the outside in."""
+
+    parent: Row
+    """Operator around each row; -1 if there is none."""
+
+    end: Ints
+    """End of each operator; see `Tree.end`."""
+
+    self_ns: Ints
+    """Time of each operator that no row inside covers; see `Tree.self_ns`."""
+
+    cut: int
+    crossing: int
+    """See `Tree`."""
+
+
+@dataclass(kw_only=True)
+class _Growing:
+    """The same while it is made."""
+
+    first: Ints
+    """Number of the first row of each table, and of the one after the last."""
+    alone: NDArray[np.bool_]
+    """Whether operators of each name are asynchronous."""
+    order: list[Row]
+    parent: Row
+    end: Ints
+    self_ns: Ints
+    cut: int = 0
+    crossing: int = 0
+
+    def link(self, rows: Rows, thread: int) -> None:
+        """Nest the rows of one thread."""
+        known: dict[str, Column] = {name: np.empty(0, dtype=np.int64) for name in _CARRIED}
+        cuts = Windows(rows.cuts(thread))
+        for begin, until in cuts:
+            every = self._every(known, rows.read(thread, begin, until, _READ))
+            alone = every.pop("alone")
+            tree = nested(
+                thread=np.zeros(len(alone), dtype=np.int64),
+                start=every["start"],
+                end=every["end"],
+                kind=every["kind"].astype(np.int8),
+                created=every.pop("created"),
+                asynchronous=alone,
+            )
+            sorted_ = {name: column[tree.order] for name, column in every.items()}
+            opens = ~alone[tree.order] & (sorted_["kind"] != POINT)
+            opens &= sorted_["end"] > sorted_["start"]
+            left = carried(sorted_["start"], sorted_["end"], opens, until)
+            if left is None:
+                cuts.grow()
+                continue
+            self._note(tree, every, len(known["row"]))
+            known = {name: column[left] for name, column in sorted_.items()}
+
+    def _every(
+        self, known: dict[str, Column], found: Sequence[dict[str, Column]]
+    ) -> dict[str, Column]:
+        """Return the columns of rows that were carried in and those of all tables after them."""
+        ops, calls, memory = found
+        counts = [len(each["row"]) for each in found]
+        before, others = len(known["row"]), counts[1] + counts[2]
+        by_table = [each["row"] + base for each, base in zip(found, self.first, strict=False)]
+        starts = [each["start"] for each in found]
+        return {
+            "start": np.concatenate([known["start"], *starts]),
+            "end": np.concatenate([known["end"], ops["end"], calls["end"], memory["start"]]),
+            "kind": np.concatenate([known["kind"], np.repeat(_KINDS, counts)]),
+            "row": np.concatenate([known["row"], *by_table]),
+            # Those that were carried in began earlier than all others: this orders nothing.
+            "created": np.concatenate(
+                [np.arange(before), ops["external"], np.zeros(others, dtype=np.int64)]
+            ),
+            "alone": np.concatenate(
+                [
+                    np.zeros(before, dtype=np.bool_),
+                    self.alone[ops["name"]],
+                    np.zeros(others, dtype=np.bool_),
+                ]
+            ),
+        }
+
+    def _note(self, tree: Tree, every: dict[str, Column], known: int) -> None:
+        """Write down what a window tells of its rows."""
+        row, new = every["row"], slice(known, None)
+        above = tree.parent[new]
+        self.parent[row[new]] = np.where(above >= 0, row[above], -1)
+        is_op = row < self.first[1]
+        own = np.flatnonzero(is_op[new]) + known
+        self.end[row[own]] = tree.end[own]
+        self.self_ns[row[own]] = tree.self_ns[own]
+        self._cover(tree, every, known)
+        order = tree.order[tree.order >= known]
+        self.order.append(row[order[is_op[order]]].astype(np.int32))
+        self.cut += tree.cut
+        self.crossing += tree.crossing
+
+    def _cover(self, tree: Tree, every: dict[str, Column], known: int) -> None:
+        """Take from the time of rows that were carried in what new rows cover.
+
+        Each of them encloses the next, whose time was taken when that one was new.
+        """
+        span = (every["end"] - every["start"])[:known]
+        covered = span - tree.self_ns[:known]
+        covered[:-1] -= span[1:]
+        row = every["row"][:known]
+        own = row < self.first[1]
+        self.self_ns[row[own]] -= covered[own]
+
+
+def nesting(
+    ops: Columns, calls: Columns, memory: Columns, *, asynchronous: NDArray[np.bool_]
+) -> Nesting:
+    """Nest all rows; `asynchronous` tells of which names operators are, see `Tree`."""
+    tables = (ops, calls, memory)
+    counts = [each.count for each in tables]
+    growing = _Growing(
+        first=np.cumsum([0, *counts]),
+        alone=asynchronous,
+        order=[np.empty(0, dtype=np.int32)],
+        parent=np.empty(sum(counts), dtype=np.int32),
+        end=np.empty(counts[0], dtype=np.int64),
+        self_ns=np.empty(counts[0], dtype=np.int64),
+    )
+    rows = Rows(tables, threads_of(tables))
+    for thread in rows.numbers():
+        growing.link(rows, thread)
+    return Nesting(
+        op_rows=np.concatenate(growing.order),
+        parent=growing.parent,
+        end=growing.end,
+        self_ns=growing.self_ns,
+        cut=growing.cut,
+        crossing=growing.crossing,
+    )
