@@ -80,7 +80,12 @@ def numbers(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
 
 def text(codes: NDArray[Any], values: Sequence[str]) -> pa.DictionaryArray:
     """Return texts by their position in `values`, one for each of `codes`."""
-    return pa.DictionaryArray.from_arrays(numbers(codes, pa.int32()), strings(values))
+    return coded(codes, strings(values))
+
+
+def coded(codes: NDArray[Any], dictionary: pa.StringArray) -> pa.DictionaryArray:
+    """Return texts by their position in `dictionary`, which chunks of a column may share."""
+    return pa.DictionaryArray.from_arrays(numbers(codes, pa.int32()), dictionary)
 
 
 def strings(values: Sequence[str]) -> pa.StringArray:
