@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar, Literal, Protocol, Self
 
 from profkit.parallel import Parallel, Ranks
@@ -98,6 +99,9 @@ class Tool(Settings):
 
     holding_environment: ClassVar[tuple[str, ...]] = ()
     """Glob patterns of its files that hold the environment of the run, secrets included."""
+
+    variables: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Environment that it needs, of all processes of the run."""
 
     ranks: Ranks = "all"
     """Ranks that are looked at, set by the top-level key ``ranks``; the others only keep time."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
 import msgspec
@@ -58,6 +59,10 @@ class Capture(Wrapper):
     installing: ClassVar = "install Nsight Compute (with the CUDA toolkit), or add it to PATH"
     outputs: ClassVar = ("*.ncu-rep",)
     repeated: ClassVar = False
+    # Else it copies its section files into the user's ~/Documents, and reads them from there.
+    variables: ClassVar = MappingProxyType(
+        {"NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT": "1"}
+    )
 
     ranks: Ranks = (0,)
     """Ranks that are measured; the others wait for them in every collective, so one is enough."""

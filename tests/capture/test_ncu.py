@@ -1,5 +1,6 @@
 """The command line that ncu receives, and how its kernels are chosen."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -299,3 +300,15 @@ def test_it_says_when_the_binary_is_missing(monkeypatch, tmp_path):
     monkeypatch.setattr(base.sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert Capture.unavailable().startswith("ncu is not installed; install Nsight Compute")
+
+
+def test_ncu_leaves_nothing_in_the_home_of_the_user(tmp_path, monkeypatch):
+    if shutil.which("ncu") is None:
+        pytest.skip("ncu is not installed")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    environment = {**os.environ, **Capture.variables}
+    listed = subprocess.run(
+        ["ncu", "--list-sections"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert "SpeedOfLight" in listed.stdout
+    assert list(tmp_path.iterdir()) == []

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch.cuda._memory_viz as torch_viz
 
+from profkit.analyze._origins import live_at, peak_event
 from profkit.convert import __main__ as edge
 from profkit.convert import snapshot
 from profkit.convert.base import Raw
@@ -304,3 +305,30 @@ def test_names_of_strangers_stay_text(tmp_path):
     for file in tmp_path.glob("*.rep0.*"):
         text = file.read_text()
         assert "<img" not in text
+
+
+# What the tests of facebookresearch/mosaic (BSD-3-Clause) state of this file. They replay what the
+# history holds and nothing else; 466 bytes were live before it, without a range or a context.
+MOSAIC_BEFORE = 466
+MOSAIC_CONTEXTS = {"context1": 528274631, "context2": 1212434191, "context3": 514689310}
+MOSAIC_LEVELS = {0x2263C194BDA7: 1783600757, 0x32FA0599C7F59: 400913725}
+
+
+def test_totals_by_context_and_range_are_those_of_mosaic(real_data, tmp_path):
+    path = real_data / "memory/mosaic_output.pickle"
+    tables = convert.run(Raw(path=path, label="r", rank=0, repeat=0), tmp_path).tables
+    allocations = tables["allocations"].to_pandas()
+    event, peak_bytes = peak_event(allocations)
+    live = live_at(allocations, event).groupby
+    by_context = live("context", observed=True)["size_bytes"].sum().to_dict()
+    assert by_context == {"": MOSAIC_BEFORE, **MOSAIC_CONTEXTS}
+    by_range = live("annotation", observed=True)["size_bytes"].sum().to_dict()
+    assert by_range == {"": MOSAIC_BEFORE, "Annotation1": 2255398132}
+    assert peak_bytes == 2255398132 + MOSAIC_BEFORE
+    events = tables["memory_events"].to_pandas()
+    freed = events[(events["action"] == "free_completed").to_numpy()].set_index("address")
+    for address, level in MOSAIC_LEVELS.items():
+        assert freed.loc[address, "allocated_bytes"] == level + MOSAIC_BEFORE
+    # Its allocation made the local peak that they state.
+    part = events[(events["address"] == 0x32FA0599C7F59).to_numpy()]
+    assert part["allocated_bytes"].max() == 577984171 + MOSAIC_BEFORE

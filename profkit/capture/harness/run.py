@@ -217,7 +217,8 @@ def _started(job: Job) -> tuple[Ended, dict[str, Any], bool]:
     """Start this host's ranks and wait; return the end, the conditions, and if the disk is full."""
     # Without buffers, what a killed process printed is in the log.
     spec = replace(job.spec, deadline_s=time.time() + job.timeout_s)
-    environment = {**job.launcher.variables, **exported(spec), "PYTHONUNBUFFERED": "1"}
+    given = {**job.tool.variables, **job.launcher.variables}
+    environment = {**given, **exported(spec), "PYTHONUNBUFFERED": "1"}
     out, cwd = spec.folder, job.launcher.cwd
     log = nodes.log(out, out / record.LOG, job.node.rank)
     limit = memory.Limit(limit_mb=spec.memory_limit_mb, at_first=memory.available())

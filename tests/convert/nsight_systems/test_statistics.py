@@ -4,7 +4,9 @@ import pytest
 
 from profkit.convert.nsight_systems import export, statistics
 
-# What the versions list, and how: 2022.4 as recorded, 2023.4 as its documentation has it.
+# What the versions list, and how: 2022.4 as recorded; 2023.4 after NVIDIA's Post-Collection
+# Analysis Guide (docs.nvidia.com/nsight-systems/AnalysisGuide), whose headings are these lines.
+# Published listings of `nsys recipe` of 2024 have the same names of four of them.
 LISTED = {
     "2022.4": """
   gpukernsum[:base|:mangled] -- CUDA GPU Kernel Summary
