@@ -94,6 +94,7 @@ def first_work(events, milliseconds=100):
 MENDED = {
     "dlrm_8rank_v100/worker1": after_another,
     "dlrm_8rank_v100/worker3": after_another,
+    "tracelens": after_another,
     "hta/large_integer_trace": with_arguments("kernel", stream=0, device=0, correlation=1),
     "hta/triton_example": with_arguments("cpu_op", stream=-1),
 }
