@@ -203,7 +203,7 @@ def _numbers(values: Any, texts: dict[str, int]) -> NDArray[Any]:
     used = np.unique(values.codes)
     places = np.full(len(values.categories), -1, dtype=np.int32)
     places[used] = [texts.setdefault(each, len(texts)) for each in values.categories[used]]
-    return places[values.codes]
+    return np.asarray(places[values.codes])
 
 
 def _numbered(rows: pd.DataFrame, texts: list[str], numbers: dict[str, int]) -> pd.DataFrame:

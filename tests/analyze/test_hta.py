@@ -202,8 +202,9 @@ def test_the_trace_is_the_first_repeat_in_us_with_its_links():
 
 
 def test_a_table_of_which_no_row_is_left_keeps_its_names_and_adds_no_event():
-    tables = small(kernels=[row(0, 10, name="gemm", kind="compute", stream=7, device=0)],
-                   cpu_ops=[row(0, 9, op=0, parent=-1, name="aten::mm", kind="operator")])  # fmt: skip
+    work = row(0, 10, name="gemm", kind="compute", stream=7, device=0)
+    operator = row(0, 9, op=0, parent=-1, name="aten::mm", kind="operator")
+    tables = small(kernels=[work], cpu_ops=[operator])
     assert len(trace(tables | {"cpu_ops": tables["cpu_ops"].iloc[:0]}).traces[0]) == 1
 
 
