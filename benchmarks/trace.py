@@ -137,6 +137,7 @@ def _against_peers(source: Path, replicas: int) -> None:
         "HTA: to 7 analyses": lambda: _python(_HTA, path),
     }
     if importlib.util.find_spec("TraceLens") is None:
+        # The distribution "tracelens" of the package index is another program.
         print("TraceLens is not installed: pip install git+https://github.com/AMD-AGI/TraceLens")
     else:
         programs["TraceLens: report"] = lambda: _python(_TRACELENS, path)

@@ -167,8 +167,9 @@ def _renamed(values: pd.Series, called: Callable[[str], str]) -> Any:
     old = pd.Categorical(values)
     names = {text: called(text) for text in old.categories[np.unique(old.codes)]}
     new = list(dict.fromkeys(names.values()))
-    places = np.array([new.index(names[text]) if text in names else -1 for text in old.categories])
-    return pd.Categorical.from_codes(places[old.codes] if len(old) else places, pd.Index(new))
+    places = np.array([new.index(names[text]) if text in names else -1 for text in old.categories],
+                      dtype=np.int64)  # fmt: skip
+    return pd.Categorical.from_codes(places[old.codes], pd.Index(new))
 
 
 def _part(rows: pd.DataFrame, **columns: Any) -> dict[str, Any]:
@@ -202,7 +203,7 @@ def _numbers(values: Any, texts: dict[str, int]) -> NDArray[Any]:
     used = np.unique(values.codes)
     places = np.full(len(values.categories), -1, dtype=np.int32)
     places[used] = [texts.setdefault(each, len(texts)) for each in values.categories[used]]
-    return places[values.codes] if len(values) else np.zeros(0, np.int32)
+    return np.asarray(places[values.codes])
 
 
 def _numbered(rows: pd.DataFrame, texts: list[str], numbers: dict[str, int]) -> pd.DataFrame:

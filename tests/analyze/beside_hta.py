@@ -145,14 +145,15 @@ _OLD = (
     "annotation, and no number for the thread"
 )
 KNOWN = {
-    "dlrm_8rank_v100/worker1_step_12.1694128201556.pt.trace.json.gz": (
-        {"idle time"},
-        _FIRST_IS_NONE,
-    ),
-    "dlrm_8rank_v100/worker3_step_12.1694128201557.pt.trace.json.gz": (
-        {"idle time"},
-        _FIRST_IS_NONE,
-    ),
+    **{
+        f"{name}.json.gz": ({"idle time"}, _FIRST_IS_NONE)
+        for name in (
+            "dlrm_8rank_v100/worker1_step_12.1694128201556.pt.trace",
+            "dlrm_8rank_v100/worker3_step_12.1694128201557.pt.trace",
+            "tracelens/h100/Qwen_Qwen1.5-0.5B-Chat__1016005",
+            "tracelens/mi300/Qwen_Qwen1.5-0.5B-Chat__1016005",
+        )
+    },
     "hta/large_integer_trace/rank-70.Mar_25_20_48_12.2861.pt.trace.json.gz": (
         {"temporal breakdown", "overlap", "types of kernels", "kernels", "idle time"},
         _NO_STREAM,

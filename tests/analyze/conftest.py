@@ -1,5 +1,6 @@
 """Fixtures of the tests that read real traces."""
 
+import pyarrow as pa
 import pytest
 
 from profkit.convert import converter
@@ -13,6 +14,6 @@ def converted():
     def read(path, rank=0):
         raw = Raw(path=path, label=f"rank{rank}_dp0_tp0_pp0", rank=rank, repeat=0)
         tables = converter("torch_profiler").run(raw, path.parent).tables
-        return {name: table.to_pandas() for name, table in tables.items()}
+        return {name: pa.concat_tables(chunks).to_pandas() for name, chunks in tables.items()}
 
     return read

@@ -94,6 +94,7 @@ def first_work(events, milliseconds=100):
 MENDED = {
     "dlrm_8rank_v100/worker1": after_another,
     "dlrm_8rank_v100/worker3": after_another,
+    "tracelens": after_another,
     "hta/large_integer_trace": with_arguments("kernel", stream=0, device=0, correlation=1),
     "hta/triton_example": with_arguments("cpu_op", stream=-1),
 }
@@ -198,6 +199,13 @@ def test_the_trace_is_the_first_repeat_in_us_with_its_links():
     assert rows[columns].to_numpy().tolist() == [
         [0, 9, 7, 8, 3, -1], [1, 2.5, 7, 8, 3, 3], [4.001, 2.001, 0, 7, 3, 2],
     ]  # fmt: skip
+
+
+def test_a_table_of_which_no_row_is_left_keeps_its_names_and_adds_no_event():
+    work = row(0, 10, name="gemm", kind="compute", stream=7, device=0)
+    operator = row(0, 9, op=0, parent=-1, name="aten::mm", kind="operator")
+    tables = small(kernels=[work], cpu_ops=[operator])
+    assert len(trace(tables | {"cpu_ops": tables["cpu_ops"].iloc[:0]}).traces[0]) == 1
 
 
 def test_what_hta_cannot_do_is_an_abstention_and_the_rest_is_there():
