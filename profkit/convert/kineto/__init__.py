@@ -13,6 +13,7 @@ import pyarrow as pa
 from profkit.convert.kineto.collectives import only_group
 from profkit.convert.kineto.columns import Gathered
 from profkit.convert.kineto.devices import devices
+from profkit.convert.kineto.messages import RANKS_BELOW, plausible
 from profkit.convert.kineto.parts import is_shared, parts_of, read_parts, workers
 from profkit.convert.kineto.reader import BLOCK_BYTES, Header, Reader
 from profkit.convert.kineto.source import Source
@@ -110,7 +111,7 @@ def stated_rank(path: Path) -> int:
     if not head:
         raise InputError(f"{path}: an empty file", hint="run the capture again")
     match = _RANK.search(head)
-    return int(match[1]) if match else -1
+    return plausible(int(match[1]), RANKS_BELOW) if match else -1
 
 
 def _repairs(gathered: Gathered, linker: Linker) -> list[str]:

@@ -153,3 +153,9 @@ def test_no_text_is_an_error_of_another_kind(tmp_path_factory, content):
         kineto.read(path)
     except InputError as error:
         assert "\n  hint: " in str(error)  # noqa: PT017
+
+
+def test_a_rank_that_no_table_can_hold_is_not_known(tmp_path):
+    path = tmp_path / "trace.json"
+    path.write_text(TEXT.replace('"rank": 1', f'"rank": {2**63}'))
+    assert kineto.stated_rank(path) == -1
