@@ -376,7 +376,7 @@ def test_a_real_report_joins_a_trace_of_the_same_kernels(real_data, tmp_path):
         kernel_metrics={"ncu": counted["kernel_metrics"].to_pandas()},
         hardware=Hardware(),
         config=FOUND["kernel_view"].config(),
-        kernels={"torch_profiler": made.tables["kernels"].to_pandas()},
+        kernels={"torch_profiler": pa.concat_tables(made.tables["kernels"]).to_pandas()},
         measured_kernels={"ncu": measured},
     )
     assert found.metrics["measured_share"].value == 1

@@ -4,6 +4,7 @@ import csv
 import json
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from profkit import schema
@@ -30,7 +31,10 @@ def tables():
             for rank, path in enumerate(paths)
         ]
         names = ("steps", "cpu_ops", "kernels", "runtime_calls", "memory_events")
-        return {name: pd.concat([each[name].to_pandas() for each in found]) for name in names}
+        return {
+            name: pd.concat([pa.concat_tables(each[name]).to_pandas() for each in found])
+            for name in names
+        }
 
     return read
 
