@@ -41,18 +41,26 @@ def megatron():
     sys.modules[state.__name__] = state
 
 
-if __name__ == "__main__":
+def run(steps, how):
     import torch
     from torch import distributed
 
     import profkit
 
-    request = json.loads(sys.argv[2])
-    distributed.init_process_group("gloo")
-    how = request["workload"].get("how")
     kept = globals()[how]() if how else None
     distributed.barrier()
     impatient = distributed.new_group(timeout=timedelta(seconds=3))
-    for _ in profkit.steps(request["steps"]):
+    for _ in profkit.steps(steps):
         distributed.all_reduce(torch.ones(1), group=impatient)
+    del kept
+
+
+if __name__ == "__main__":
+    from torch import distributed
+
+    request = json.loads(sys.argv[2])
+    distributed.init_process_group("gloo")
+    # In a function: a group that is still named at the end of Python may abort the process, as a
+    # thread of gloo that lets go of a tensor then does.
+    run(request["steps"], request["workload"].get("how"))
     distributed.destroy_process_group()
