@@ -8,6 +8,7 @@ from collections import Counter
 import pandas as pd
 import pytest
 
+from profkit import events
 from profkit.cli.timeline import main
 from profkit.convert import kineto
 from profkit.errors import InputError
@@ -216,6 +217,16 @@ def test_the_command_writes_the_chosen_steps(run, capsys):
     names = {each["args"].get("name") for each in trace["traceEvents"] if each["ph"] == "M"}
     assert "rank 1 (dp0 tp1 pp0)" in names
     assert "open it at" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("run")
+def test_whoever_watches_hears_of_it(tmp_path, monkeypatch):
+    heard = tmp_path / "events.jsonl"
+    monkeypatch.setenv(events.VARIABLE, str(heard))
+    main(["mine"])
+    told = [json.loads(line) for line in heard.read_text().splitlines()]
+    assert [each["event"] for each in told] == ["started", "finished"]
+    assert all((each["stage"], each["run"]) == ("timeline", "mine") for each in told)
 
 
 @pytest.mark.parametrize(

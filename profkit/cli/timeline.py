@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from profkit import events
 from profkit.errors import InputError
 from profkit.files import write_atomically
 from profkit.fingerprint import provenance
@@ -27,6 +28,8 @@ _COORDINATE = re.compile(r"([a-z]+)(\d+)")
 def main(argv: Sequence[str]) -> None:
     """Write the timeline of a run, and say where."""
     args = _parser().parse_args(argv)
+    about = {"stage": "timeline", "run": args.run, "name": args.tool}
+    events.emit("started", **about)
     folder = RUNS / args.run
     tables = _tables(folder, args.tool, args.repeat, python=args.python)
     capture = folder / "capture" / args.tool / f"rep{args.repeat}" / "capture.json"
@@ -45,6 +48,7 @@ def main(argv: Sequence[str]) -> None:
     for note in drawn.notes:
         sys.stderr.write(f"{note}\n")
     sys.stderr.write(f"{out}: {len(drawn.encoded)} events; open it at https://ui.perfetto.dev\n")
+    events.emit("finished", **about)
 
 
 def _parser() -> argparse.ArgumentParser:
