@@ -1,13 +1,12 @@
 """Fingerprints of code: what a result was made by, whatever its comments and formatting.
 
-The hash of a module is that of its syntax tree without docstrings, comments and layout. The
-fingerprint of a plugin covers the modules that it imports, directly or not, as far as they belong
-to profkit or to the plugin's own package, and the versions of the other packages that these use.
-The ``__init__`` of a package counts only when a name is taken from it: importing a package's
-module runs it, but does not use it.
+The hash of a module is that of its syntax alone, see `profkit.syntax`. The fingerprint of a plugin
+covers the modules that it imports, directly or not, as far as they belong to profkit or to the
+plugin's own package, and the versions of the other packages that these use. The ``__init__`` of a
+package counts only when a name is taken from it: importing a package's module runs it, but does
+not use it.
 """
 
-import ast
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -15,13 +14,13 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from profkit.result import Provenance
+from profkit.syntax import Import, syntax
 
 TIMELINE_CODE = ("profkit", "profkit.cli.timeline")
 """The stage and the module of the code behind a timeline."""
@@ -67,14 +66,14 @@ def closure(stage: str, module: str) -> tuple[dict[str, str], dict[str, str]]:
     own = {"profkit", module.partition(".")[0]}
     edge = f"{stage}.__main__"
     pending = [module]
-    modules = {edge: _code(_path(edge)).hash} if edge != module else {}
+    modules = {edge: syntax(_path(edge)).hash} if edge != module else {}
     packages: set[str] = set()
     while pending:
         name = pending.pop()
         if name in modules:
             continue
         path = _path(name)
-        modules[name] = _code(path).hash
+        modules[name] = syntax(path).hash
         for imported in _imports(path, name, own):
             if imported.partition(".")[0] in own:
                 pending.append(imported)
@@ -149,71 +148,23 @@ def _exists(module: str) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class _Code:
-    """What matters of one source file."""
-
-    hash: str
-    """Hash of the syntax tree without its bare strings."""
-
-    imports: tuple[ast.Import | ast.ImportFrom, ...]
-    """Its imports, wherever they stand."""
-
-
-@cache
-def _code(path: Path) -> _Code:
-    """Read the file at `path`, once for all closures that it is part of."""
-    reader = _Reader()
-    tree = reader.visit(ast.parse(path.read_bytes(), filename=str(path)))
-    digest = hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
-    return _Code(hash=digest, imports=tuple(reader.imports))
-
-
-class _Reader(ast.NodeTransformer):
-    """Removes docstrings, of attributes too, and collects imports.
-
-    Strings that stand alone do nothing.
-    """
-
-    def __init__(self) -> None:
-        self.imports: list[ast.Import | ast.ImportFrom] = []
-
-    def visit(self, node: ast.AST) -> Any:
-        """Visit statements alone: below an expression there are none."""
-        return node if isinstance(node, ast.expr) else super().visit(node)
-
-    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
-        """Drop `node` if it is a string."""
-        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        return None if is_text else node
-
-    def visit_Import(self, node: ast.Import) -> ast.Import:
-        """Note `node`."""
-        self.imports.append(node)
-        return node
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
-        """Note `node`."""
-        self.imports.append(node)
-        return node
-
-
 def _imports(path: Path, module: str, own: set[str]) -> Iterator[str]:
     """Yield the modules that the file at `path` imports, anywhere in it."""
-    for node in _code(path).imports:
-        if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
-        else:
-            source = _absolute(node, path, module)
-            for each in node.names:
-                inner = f"{source}.{each.name}"
-                is_file = source.partition(".")[0] in own and _exists(inner)
-                yield inner if is_file else source
+    for each in syntax(path).imports:
+        if each.source is None:
+            yield from each.names
+            continue
+        source = _absolute(each, path, module)
+        for name in each.names:
+            inner = f"{source}.{name}"
+            is_file = source.partition(".")[0] in own and _exists(inner)
+            yield inner if is_file else source
 
 
-def _absolute(node: ast.ImportFrom, path: Path, module: str) -> str:
-    if not node.level:
-        return node.module or ""
+def _absolute(found: Import, path: Path, module: str) -> str:
+    own = found.source or ""
+    if not found.level:
+        return own
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    kept = package[: len(package) - node.level + 1]
-    return ".".join([*kept, *([node.module] if node.module else [])])
+    kept = package[: len(package) - found.level + 1]
+    return ".".join([*kept, *([own] if own else [])])

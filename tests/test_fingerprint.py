@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from profkit import fingerprint
+from profkit import syntax
 from profkit.fingerprint import closure
 
 PLUGIN = '''
@@ -32,7 +32,7 @@ def package(tmp_path, monkeypatch):
     def hashes(plugin=PLUGIN, inner=INNER):
         (folder / "plugin.py").write_text(textwrap.dedent(plugin).replace("{package}", name))
         (folder / "inner.py").write_text(inner)
-        fingerprint._code.cache_clear()
+        syntax.syntax.cache_clear()
         sys.modules.pop(name, None)
         modules, packages = closure("profkit.analyze", f"{name}.plugin")
         inner = {key.removeprefix(f"{name}."): each for key, each in modules.items() if name in key}
@@ -86,3 +86,31 @@ def test_captures_are_in_no_closure_of_later_stages():
         modules, _ = closure(module.rpartition(".")[0], module)
         assert not [name for name in modules if name.startswith("profkit.capture")]
         assert "profkit.marks" not in modules
+
+
+def test_what_was_found_in_a_file_is_kept_beside_results_and_is_the_same(
+    package, tmp_path, monkeypatch
+):
+    alone = package()
+    monkeypatch.chdir(tmp_path)
+    syntax.KEPT.parent.mkdir(parents=True)
+    first, kept = package(), sorted(syntax.KEPT.iterdir())
+    monkeypatch.setattr(syntax, "_parsed", None)
+    assert first == alone
+    assert package() == alone
+    assert sorted(syntax.KEPT.iterdir()) == kept
+
+
+def test_what_was_kept_and_is_damaged_is_found_again(package, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    syntax.KEPT.parent.mkdir(parents=True)
+    first = package()
+    for each in syntax.KEPT.iterdir():
+        each.write_text("{")
+    assert package() == first
+
+
+def test_without_results_nothing_is_kept(package, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    package()
+    assert not syntax.KEPT.exists()
