@@ -4,22 +4,24 @@ import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, ClassVar, TypeVar, cast
-
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from profkit.errors import ConfigError
 
+# Imported where settings are checked: to convert and to draw, nobody waits for pydantic.
+if TYPE_CHECKING:
+    from pydantic import ConfigDict, TypeAdapter
+
 T = TypeVar("T")
 
-_adapters: dict[type[Any], TypeAdapter[Any]] = {}
+_adapters: "dict[type[Any], TypeAdapter[Any]]" = {}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
     """Inherit, add typed fields with defaults, and put a docstring under each."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar["ConfigDict"] = {"extra": "forbid"}
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
@@ -47,8 +49,10 @@ def from_json(flag: str, text: str) -> dict[str, Any]:
     return value
 
 
-def adapter(kind: type[Any]) -> TypeAdapter[Any]:
+def adapter(kind: type[Any]) -> "TypeAdapter[Any]":
     """Return what validates and dumps the class `kind`; kept, because making one takes 20 ms."""
+    from pydantic import TypeAdapter  # noqa: PLC0415 - see above
+
     if kind not in _adapters:
         _adapters[kind] = TypeAdapter(kind)
     return _adapters[kind]
@@ -56,6 +60,8 @@ def adapter(kind: type[Any]) -> TypeAdapter[Any]:
 
 def checked(where: str, kind: type[T], settings: object) -> T:
     """Build a `kind` from plain data, or raise a `ConfigError` that names each bad key."""
+    from pydantic import ValidationError  # noqa: PLC0415 - see above
+
     try:
         return cast("T", adapter(kind).validate_python(settings))
     except ValidationError as error:
