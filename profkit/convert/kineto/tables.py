@@ -208,26 +208,26 @@ class Linker:
         texts = {each: self._text(ops[each]) for each in ("shapes", "types", "inputs")}
         for part in slices(len(self.op_rows)):
             rows = self.op_rows[part]
-            annotation = (ops["kind"][rows] == ANNOTATION).astype(np.int32)
+            annotation = (ops.at("kind", rows) == ANNOTATION).astype(np.int32)
             yield self._table(
                 "cpu_ops",
                 len(rows),
                 op=np.arange(part.start, part.stop),
                 parent=at_or(self.op_of_row, tree.parent[rows]),
-                pid=ops["pid"][rows],
-                tid=ops["tid"][rows],
-                name=name.of(ops["name"][rows]),
+                pid=ops.at("pid", rows),
+                tid=ops.at("tid", rows),
+                name=name.of(ops.at("name", rows)),
                 kind=schema.text(annotation, ["operator", "annotation"]),
-                start_ns=ops["start"][rows] + self.base_ns,
+                start_ns=ops.at("start", rows) + self.base_ns,
                 end_ns=tree.end[rows] + self.base_ns,
                 self_ns=tree.self_ns[rows],
                 step=self.op_step[rows],
-                sequence=ops["sequence"][rows],
-                forward_tid=ops["forward_tid"][rows],
-                external=ops["external"][rows],
-                input_shapes=texts["shapes"].of(ops["shapes"][rows]),
-                input_types=texts["types"].of(ops["types"][rows]),
-                inputs=texts["inputs"].of(ops["inputs"][rows]),
+                sequence=ops.at("sequence", rows),
+                forward_tid=ops.at("forward_tid", rows),
+                external=ops.at("external", rows),
+                input_shapes=texts["shapes"].of(ops.at("shapes", rows)),
+                input_types=texts["types"].of(ops.at("types", rows)),
+                inputs=texts["inputs"].of(ops.at("inputs", rows)),
                 **self.context.of_ops(rows),
             )
 
@@ -237,15 +237,15 @@ class Linker:
         name = self._name(calls["name"])
         for part in slices(len(order)):
             rows = order[part]
-            start = calls["start"][rows]
+            start = calls.at("start", rows)
             yield self._table(
                 "runtime_calls",
                 len(rows),
-                tid=calls["tid"][rows],
-                name=name.of(calls["name"][rows]),
+                tid=calls.at("tid", rows),
+                name=name.of(calls.at("name", rows)),
                 start_ns=start + self.base_ns,
-                end_ns=calls["end"][rows] + self.base_ns,
-                correlation=calls["correlation"][rows],
+                end_ns=calls.at("end", rows) + self.base_ns,
+                correlation=calls.at("correlation", rows),
                 op=self.call_op[rows],
                 step=self.host_step(start),
             )
@@ -345,18 +345,18 @@ class Linker:
         names = device_names(memory["device_type"], memory["device_id"])
         for part in slices(len(order)):
             rows = order[part]
-            size = memory["size"][rows]
-            start = memory["start"][rows]
+            size = memory.at("size", rows)
+            start = memory.at("start", rows)
             yield self._table(
                 "memory_events",
                 len(rows),
                 time_ns=start + self.base_ns,
-                tid=memory["tid"][rows],
+                tid=memory.at("tid", rows),
                 device=names.of(rows),
-                address=memory["address"][rows],
+                address=memory.at("address", rows),
                 size_bytes=size,
-                allocated_bytes=memory["allocated"][rows],
-                reserved_bytes=memory["reserved"][rows],
+                allocated_bytes=memory.at("allocated", rows),
+                reserved_bytes=memory.at("reserved", rows),
                 op=parents[rows],
                 step=self.host_step(start),
                 action=schema.text((size < 0).astype(np.int32), ["alloc", "free"]),
