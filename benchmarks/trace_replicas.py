@@ -1,16 +1,18 @@
-"""Write one trace several times over, one after the other in time, each with ids of its own.
+"""Write one trace several times over, one after the other in time, each with its own ids and steps.
 
 python benchmarks/trace_replicas.py SOURCE TARGET REPLICAS
 """
 
 import gzip
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 _GAP_US = 1000
+_STEP = re.compile(r"ProfilerStep#(\d+)")
 
 
 def main(source: Path, target: Path, replicas: int) -> None:
@@ -25,10 +27,14 @@ def main(source: Path, target: Path, replicas: int) -> None:
     ]
     span = int(max(end for _, end in spans) - min(start for start, _ in spans)) + _GAP_US
     ids = {key: 1 + _greatest(events, key) for key in ("correlation", "External id")}
+    marks = filter(None, (_STEP.fullmatch(event.get("name", "")) for event in events))
+    steps = len({int(mark[1]) for mark in marks})
     with target.open("w") as file:
         file.write(json.dumps(trace)[:-1] + ', "traceEvents": [')
         for number in range(replicas):
-            moved = (_moved(event, number, span, ids) for event in events)
+            moved = (
+                _numbered(_moved(event, number, span, ids), number * steps) for event in events
+            )
             file.write(("," if number else "") + ",\n".join(map(json.dumps, moved)))
         file.write("]}")
     print(f"{len(events) * replicas:,} events, {target.stat().st_size / 1e6:.0f} MB of JSON")
@@ -47,6 +53,12 @@ def _moved(event: dict[str, Any], number: int, span: int, ids: dict[str, int]) -
             if key in event["args"]
         }
     return moved
+
+
+def _numbered(event: dict[str, Any], steps: int) -> dict[str, Any]:
+    """Count the steps of one replica on from those of the one before."""
+    mark = _STEP.fullmatch(event.get("name", ""))
+    return event | {"name": f"ProfilerStep#{int(mark[1]) + steps}"} if mark else event
 
 
 if __name__ == "__main__":

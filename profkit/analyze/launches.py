@@ -129,7 +129,7 @@ def _launched(
     if (windows["step"] < 0).all():
         return rows
     key = [*WHERE, "step"]
-    return rows.merge(windows[key], on=key)
+    return rows.merge(windows[key].drop_duplicates(), on=key)
 
 
 def _summary(known: pd.DataFrame, key: str) -> pd.DataFrame:

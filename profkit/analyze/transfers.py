@@ -110,7 +110,7 @@ def _counted(rows: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
     if (windows["step"] < 0).all():
         return rows
     key = [*WHERE, "step"]
-    return rows.merge(windows[key], on=key)
+    return rows.merge(windows[key].drop_duplicates(), on=key)
 
 
 def _summary(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:

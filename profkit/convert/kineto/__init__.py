@@ -125,6 +125,10 @@ def _repairs(gathered: Gathered, linker: Linker) -> list[str]:
         (gathered.without_duration, "{} events without a usable duration count as 0 ns long."),
         (gathered.negative, "{} events end before they begin and count as 0 ns long."),
         (unknown.total(), "{} events of unknown categories ({of}) were left out."),
+        (
+            linker.repeated_steps,
+            "{} steps have the number of an earlier one: all were numbered on in order of time.",
+        ),
         (unpaired, "{} begin or end events have no partner and were left out."),
         (linker.tree.cut, "{} rows outlived the row around them by at most 2 us and were cut."),
         (

@@ -158,14 +158,33 @@ class Linker:
         return step[rows], columns["start"][rows], columns["end"][rows]
 
     @cached_property
+    def _marked_steps(self) -> tuple[Ints, Ints, Ints]:
+        """Number, start and end of the steps as they were recorded, in order of time."""
+        number, start, end = self.given_steps or self._numbered(self.ops)
+        order = np.argsort(start, kind="stable")
+        return number[order], start[order], end[order]
+
+    @cached_property
+    def repeated_steps(self) -> int:
+        """How many steps, which do not overlap, have the number of another one."""
+        number, start, end = self._marked_steps
+        apart = (start[1:] >= end[:-1]).all()
+        return len(number) - len(set(number.tolist())) if apart else 0
+
+    @cached_property
     def host_steps(self) -> tuple[Ints, Ints, Ints]:
-        """Steps as annotated on the host."""
-        return self.given_steps or self._numbered(self.ops)
+        """Steps as annotated on the host; where numbers come again, they are counted on."""
+        number, start, end = self._marked_steps
+        counted = number.min() + np.arange(len(number)) if self.repeated_steps else number
+        return counted, start, end
 
     @cached_property
     def device_steps(self) -> tuple[Ints, Ints, Ints]:
         """Steps as the spans of the device work launched in them."""
-        return self._numbered(self.device_annotations)
+        step, start, end = self._numbered(self.device_annotations)
+        # Which of several steps a number means, only the host can tell.
+        known = slice(0 if self.repeated_steps else None)
+        return step[known], start[known], end[known]
 
     def host_step(self, times: Ints) -> Ints:
         """Return the step that each time on the host lies in."""
@@ -190,14 +209,13 @@ class Linker:
 
     def _steps(self) -> Chunks:
         step, start, end = self.host_steps
-        rows = np.argsort(start, kind="stable")
-        unknown = np.full(len(rows), -1, dtype=np.int64)
+        unknown = np.full(len(step), -1, dtype=np.int64)
         yield self._table(
             "steps",
-            len(rows),
-            step=step[rows],
-            start_ns=start[rows] + self.base_ns,
-            end_ns=end[rows] + self.base_ns,
+            len(step),
+            step=step,
+            start_ns=start + self.base_ns,
+            end_ns=end + self.base_ns,
             samples=unknown,
             peak_memory_bytes=unknown,
         )

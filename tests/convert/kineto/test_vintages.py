@@ -101,6 +101,40 @@ def test_without_a_launch_the_device_side_step_counts(read):
     assert rows(trace, "annotations", "kind", "tid", "step") == [("device", 7, 8)]
 
 
+def test_steps_whose_number_comes_again_are_counted_on_and_the_trace_says_so(read):
+    trace = read(
+        [
+            event("user_annotation", "ProfilerStep#4", 0, 100),
+            event("cuda_runtime", "cudaLaunchKernel", 10, 5, correlation=1),
+            event("user_annotation", "ProfilerStep#4", 100, 100),
+            event("cuda_runtime", "cudaLaunchKernel", 110, 5, correlation=2),
+            event("kernel", "first", 20, 5, pid=0, correlation=1),
+            event("kernel", "second", 120, 5, pid=0, correlation=2),
+            event("gpu_user_annotation", "ProfilerStep#4", 0, 200, pid=0, tid=7),
+            event("kernel", "unknown", 130, 5, pid=0, correlation=3),
+        ]
+    )
+    assert rows(trace, "steps", "step", "start_ns", "end_ns") == [
+        (4, 0, 100_000),
+        (5, 100_000, 200_000),
+    ]
+    assert rows(trace, "kernels", "name", "step") == [("first", 4), ("second", 5), ("unknown", -1)]
+    assert trace.notes == (
+        "1 steps have the number of an earlier one: all were numbered on in order of time.",
+    )
+
+
+def test_ranges_of_one_step_on_two_threads_stay_one_step(read):
+    trace = read(
+        [
+            event("user_annotation", "ProfilerStep#4", 0, 100),
+            event("user_annotation", "ProfilerStep#4", 10, 80, tid=2),
+        ]
+    )
+    assert rows(trace, "steps", "step") == [(4,), (4,)]
+    assert trace.notes == ()
+
+
 def test_a_kernel_below_a_collective_operator_is_communication(read):
     trace = read(
         [
