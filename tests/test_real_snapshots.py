@@ -63,6 +63,7 @@ def test_real_snapshots_reach_the_report_beside_those_that_are_refused(real_data
     assert "cut off after" in refused["cut"]
     assert "a pickled dict with the keys epoch, model, not a memory snapshot" in refused["foreign"]
     assert all(refused[name] in page for name in bad)
+    assert "\n" not in "".join(refused.values())
 
     peaks = result.read(made / "analyze/memory_peak.json").result.tables["peaks"]
     rows = [dict(zip(peaks.columns, row, strict=True)) for row in peaks.rows]
@@ -75,11 +76,14 @@ def test_real_snapshots_reach_the_report_beside_those_that_are_refused(real_data
         drawn = list((made / f"convert/{TOOL}").glob(f"*.{kind}"))
         assert len(drawn) == len(good), kind
         assert all(each.name in page for each in drawn)
-    assert looked_at(chromium, tree / "results/report.html") == ([], [])
+    asked, said, labels = looked_at(chromium, tree / "results/report.html")
+    assert (asked, said) == ([], [])
+    # The line with most of the highest peak, without its folders.
+    assert "forward (model.py:39)" in labels
 
 
 def looked_at(chromium, path):
-    """Return what the page asked for and what it complained about while all of it was drawn."""
+    """Return what the page asked for and what it complained about, and the names beside bars."""
     context = chromium.new_context(offline=True)
     page = context.new_page()
     asked, said = [], []
@@ -91,5 +95,6 @@ def looked_at(chromium, path):
     page.wait_for_function(
         "() => [...document.querySelectorAll('figure.chart')].every(f => f.dataset.drawn)"
     )
+    labels = page.locator(".ytick text").all_text_contents()
     context.close()
-    return [url for url in asked if not url.startswith("file:")], said
+    return [url for url in asked if not url.startswith("file:")], said, labels

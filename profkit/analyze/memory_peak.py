@@ -20,8 +20,8 @@ _FEWEST = 20
 _UNKNOWN = {
     BEFORE: "it was live before the history begins; record from the start "
     "(tools.memory_snapshot.start_up=true)",
-    AFTER: "it came after the window, before memory ran out; record the steps in which it does "
-    "(tools.memory_snapshot.first_step and steps)",
+    AFTER: "it came after the window, before memory ran out, as may more that Python cannot reach; "
+    "record the steps in which it does (tools.memory_snapshot.first_step and steps)",
 }
 _SHARES = ("origin", "line", "operator", "module", "step")
 

@@ -5,6 +5,8 @@ const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const NUMBERED = new Set(["line", "area", "scatter"]);
 // Names of ranks begin with their numbers, by which they have a place where they are many.
 const RANK = /^rank(\d+)_dp\d+_tp\d+_pp\d+$/;
+// The axis names its unit already: no "100µ" of a MiB.
+const PLAIN = ",~r";
 const MUTED = /^(idle|unknown|not known)\b/i;
 
 // Plotly reads a part of HTML in every text: a name must stay a name.
@@ -143,7 +145,7 @@ function layoutOf(chart, table, axis, scale, look, count, values) {
     hoverformat: ".4~g", nticks: 6,
     rangemode: chart.kind !== "scatter" && values.every((v) => v >= 0) ? "tozero" : "normal",
   };
-  if (chart.log.includes("y")) Object.assign(up, { type: "log", rangemode: "normal" });
+  if (chart.log.includes("y")) Object.assign(up, { type: "log", rangemode: "normal", tickformat: PLAIN });
   return {
     xaxis: chart.horizontal ? up : across,
     yaxis: chart.horizontal ? { ...across, autorange: "reversed" } : up,
@@ -183,6 +185,8 @@ function namedAxis(chart, table, axis, look) {
       inert(shortened(human(each, table.columns[chart.x].unit), room)));
     made.range = [-0.5, axis.names.length - 0.5];
     made.showgrid = false;
+    // Backwards, as the last of names that lean forward would stand out of the drawing.
+    made.autotickangles = [0, -30, -90];
     if (chart.horizontal) made.range.reverse();
     if (chart.horizontal && long) made.title.text = "";
   } else if (axis.distinct.length <= 12 && axis.name === "") {
@@ -191,7 +195,7 @@ function namedAxis(chart, table, axis, look) {
     made.ticktext = known.map((value) => (
       typeof value === "string" ? inert(value) : inert(human(value * axis.factor, "id"))));
   }
-  if (!axis.names && chart.log.includes("x")) made.type = "log";
+  if (!axis.names && chart.log.includes("x")) Object.assign(made, { type: "log", tickformat: PLAIN });
   return made;
 }
 
