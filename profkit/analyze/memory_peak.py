@@ -242,7 +242,8 @@ def _over_time(own: pd.DataFrame, points: int) -> pd.DataFrame:
                 {"event": instants, "origin": str(origin), "live_bytes": _levels(rows, instants)}
             )
         )
-    parts.sort(key=lambda part: -float(part["live_bytes"].median()))
+    parts.sort(key=lambda part: (part["live_bytes"].min(), part["live_bytes"].median()))
+    parts.reverse()
     return pd.concat(parts, ignore_index=True)
 
 
@@ -295,7 +296,7 @@ def _metrics(peaks: pd.DataFrame, live: pd.DataFrame) -> dict[str, Metric]:
         "peak_bytes": Metric(
             value=int(peaks["peak_bytes"].max()),
             unit="bytes",
-            title="Most memory allocated at one time, of the device with the most",
+            title="Peak of allocated memory",
             better="lower",
             by_repeat=dict(zip(by_repeat.index.tolist(), by_repeat.tolist(), strict=True)),
         ),

@@ -53,6 +53,19 @@ def watched(chromium: Browser, demo_report: Path) -> Iterator[Watched]:
     found.page.context.close()
 
 
+OUTSIDE = """figures => figures.flatMap(figure => {
+  const room = figure.getBoundingClientRect();
+  return [...figure.querySelectorAll('.xtick text')].filter(each => {
+    const box = each.getBoundingClientRect();
+    return box.left < room.left || box.right > room.right;
+  }).map(each => each.textContent);
+})"""
+
+
+def test_no_name_below_a_chart_stands_out_of_it(watched):
+    assert watched.page.locator("figure.chart").evaluate_all(OUTSIDE) == []
+
+
 @pytest.fixture
 def operators(watched: Watched) -> Locator:
     table = watched.page.locator("#run-1-3 .table").first

@@ -6,7 +6,7 @@ const NUMBERED = new Set(["line", "area", "scatter"]);
 // Names of ranks begin with their numbers, by which they have a place where they are many.
 const RANK = /^rank(\d+)_dp\d+_tp\d+_pp\d+$/;
 // The axis names its unit already: no "100µ" of a MiB.
-const PLAIN = ",~r";
+const LOG = { type: "log", exponentformat: "none" };
 const MUTED = /^(idle|unknown|not known)\b/i;
 
 // Plotly reads a part of HTML in every text: a name must stay a name.
@@ -28,9 +28,15 @@ function figureOf(chart, table, look, maxBars) {
   const scale = scaleFor(unit, values.reduce((most, v) => Math.max(most, Math.abs(v)), 0));
   const series = seriesOf(chart, table, rows);
   const traces = series.map((each, index) =>
-    trace(chart, table, axis, scale, each, paint(each.name, index, look), index, series.length));
+    trace(chart, table, axis, scale, each, paint(each.name, ownerOf(each.name, series), look), index,
+      series.length));
   const layout = layoutOf(chart, table, axis, scale, look, traces.length, values);
   return { traces, layout, cut: axis.cut, height: heightOf(chart, axis, series.length) };
+}
+
+// "zero=none, line" has the colour of "zero=none", which it is about.
+function ownerOf(name, series) {
+  return series.findIndex((each) => name === each.name || name.startsWith(`${each.name}, `));
 }
 
 function paint(name, index, look) {
@@ -145,7 +151,7 @@ function layoutOf(chart, table, axis, scale, look, count, values) {
     hoverformat: ".4~g", nticks: 6,
     rangemode: chart.kind !== "scatter" && values.every((v) => v >= 0) ? "tozero" : "normal",
   };
-  if (chart.log.includes("y")) Object.assign(up, { type: "log", rangemode: "normal", tickformat: PLAIN });
+  if (chart.log.includes("y")) Object.assign(up, LOG, { rangemode: "normal" });
   return {
     xaxis: chart.horizontal ? up : across,
     yaxis: chart.horizontal ? { ...across, autorange: "reversed" } : up,
@@ -195,7 +201,7 @@ function namedAxis(chart, table, axis, look) {
     made.ticktext = known.map((value) => (
       typeof value === "string" ? inert(value) : inert(human(value * axis.factor, "id"))));
   }
-  if (!axis.names && chart.log.includes("x")) Object.assign(made, { type: "log", tickformat: PLAIN });
+  if (!axis.names && chart.log.includes("x")) Object.assign(made, LOG);
   return made;
 }
 
