@@ -160,7 +160,7 @@ function layoutOf(chart, table, axis, scale, look, count, values) {
     showlegend: count > 1,
     legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom",
       font: { size: 12 }, bgcolor: "rgba(0,0,0,0)", traceorder: "normal" },
-    margin: { l: 8, r: 16, t: 8, b: 8 },
+    margin: { l: chart.horizontal ? 8 : leaning(across.ticktext ?? []), r: 16, t: 8, b: 8 },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: look.font, size: 12, color: look.text },
     hoverlabel: { bgcolor: look.raised, bordercolor: look.line, align: "left",
@@ -168,6 +168,11 @@ function layoutOf(chart, table, axis, scale, look, count, values) {
     hovermode: "closest", dragmode: look.coarse ? false : "zoom",
     modebar: { bgcolor: "rgba(0,0,0,0)", color: look.faint, activecolor: look.text },
   };
+}
+
+// Room for the first of names that lean: Plotly leaves none.
+function leaning(names) {
+  return 8 + 5 * Math.max(0, ...names.map((each) => each.length));
 }
 
 function valueLabel(chart, table) {
@@ -191,7 +196,7 @@ function namedAxis(chart, table, axis, look) {
       inert(shortened(human(each, table.columns[chart.x].unit), room)));
     made.range = [-0.5, axis.names.length - 0.5];
     made.showgrid = false;
-    // Backwards, as the last of names that lean forward would stand out of the drawing.
+    // Backwards: the last of names that lean forward stands out of the drawing.
     made.autotickangles = [0, -30, -90];
     if (chart.horizontal) made.range.reverse();
     if (chart.horizontal && long) made.title.text = "";
