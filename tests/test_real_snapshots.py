@@ -48,6 +48,7 @@ def test_real_snapshots_reach_the_report_beside_those_that_are_refused(real_data
         "evil": pickle.dumps({"segments": [], "device_traces": [[_Malicious(tree / "ran")]]}),
         "cut": good[0].read_bytes()[:-1000],
         "foreign": pickle.dumps({"model": {"weight": [1, 2]}, "epoch": 3}),
+        "weights": b"PK\x03\x04rest",
     }
     for name, content in bad.items():
         (tree / f"{name}.pickle").write_bytes(content)
@@ -62,6 +63,7 @@ def test_real_snapshots_reach_the_report_beside_those_that_are_refused(real_data
     assert "refused: it would load posix.system" in refused["evil"]
     assert "cut off after" in refused["cut"]
     assert "a pickled dict with the keys epoch, model, not a memory snapshot" in refused["foreign"]
+    assert "a zip file, as torch.save writes them" in refused["weights"]
     assert all(refused[name] in page for name in bad)
     assert "\n" not in "".join(refused.values())
 
