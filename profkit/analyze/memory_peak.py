@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from profkit.analyze._origins import AFTER, BEFORE, WHERE, described, live_at, peak_event
+from profkit.analyze._origins import AFTER, BEFORE, UNKNOWN, WHERE, described, live_at, peak_event
 from profkit.analyze.base import analysis
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.settings import Settings
@@ -269,9 +269,11 @@ def _findings(worst: _Highest) -> tuple[Finding, ...]:
     live, peak = worst.live, worst.peak_bytes
     by_origin = _shares(live, "origin").iloc[0]
     lines = _shares(live[live["line"] != ""], "line")
+    origin = by_origin["origin"]
+    came = "is of unknown origin" if origin == UNKNOWN else f"came from {origin}"
     message = (
         f"Rank {worst.rank} had at most {size(peak)} allocated on {worst.device}; "
-        f"{by_origin['peak_share']:.0%} of it came from {by_origin['origin']}"
+        f"{by_origin['peak_share']:.0%} of it {came}"
     )
     if len(lines):
         line = lines.iloc[0]

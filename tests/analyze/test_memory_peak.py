@@ -107,6 +107,11 @@ def test_what_stays_lies_below_what_comes_and_goes():
     assert order[1] == "optimizer"
 
 
+def test_the_finding_says_when_the_origin_is_not_known():
+    result = run(block(10, 0))
+    assert "; 100% of it is of unknown origin." in result.findings[0].message
+
+
 def test_each_rank_has_its_details_from_its_highest_repeat():
     result = run(
         block(10, 0, stack=FORWARD),
