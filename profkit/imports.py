@@ -49,10 +49,11 @@ def importables() -> dict[str, tuple[str, Importable]]:
 def find(paths: Sequence[Path], kind: Importable) -> list[Found]:
     """Return the files of `kind` at `paths` (files, or folders of them) with their ranks.
 
-    Raises `InputError` for what is missing or of another kind; in a folder, other files are left.
+    Raises `InputError` for what is missing, and for a file of another kind that comes alone: among
+    others, the converter says so of it and goes on. In a folder, files with other names are left.
     """
     files = [file for path in paths for file in _expanded(path, kind)]
-    stated = {file: _stated(file, kind) for file in files}
+    stated = {file: _stated(file, kind, alone=len(files) == 1) for file in files}
     taken = {rank for rank in stated.values() if rank >= 0}
     free = (rank for rank in range(len(files)) if rank not in taken)
     return [
@@ -73,8 +74,13 @@ def _expanded(path: Path, kind: Importable) -> list[Path]:
     return found
 
 
-def _stated(file: Path, kind: Importable) -> int:
-    rank = kind.stated_rank(file)
+def _stated(file: Path, kind: Importable, *, alone: bool) -> int:
+    try:
+        rank = kind.stated_rank(file)
+    except InputError:
+        if alone:
+            raise
+        rank = -1
     if rank >= 0:
         return rank
     match = _RANK.search(file.name)

@@ -71,7 +71,8 @@ def largest_below(line: Line, limit: float, confidence: float = math.nan, side: 
     """Return the largest whole place whose height is at most `limit`; 0 if there is none.
 
     With a `confidence`, the height is that of the upper end of the prediction interval, or with
-    ``side=-1`` of the lower one. The line must rise, as far as it is asked.
+    ``side=-1`` of the lower one, which may never reach the limit: -1 then. The line must rise, as
+    far as it is asked.
     """
 
     def fits(place: int) -> bool:
@@ -81,6 +82,8 @@ def largest_below(line: Line, limit: float, confidence: float = math.nan, side: 
     low, high = 0, 1
     while fits(high) and high < _MOST:
         low, high = high, high * 2
+    if high >= _MOST:
+        return -1
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

@@ -12,6 +12,7 @@ WHERE = ["rank", "repeat", "device"]
 
 UNKNOWN = "unknown"
 BEFORE = "before the history"
+AFTER = "after the window"
 
 # Tried in this order; the stack of a backward pass names the forward one that began it.
 _ORIGINS = (
@@ -25,8 +26,9 @@ _ORIGINS = (
     ("set-up", re.compile(r"_apply \(|__init__ \(|\bto \(|load_state_dict|reset_parameters")),
 )
 _OPERATOR = re.compile(r"at::_ops::(\w+?)::(?:call|redispatch)|\b((?:aten|c10d)::\w+)")
-_MODULE = re.compile(r"nn\.Module: ([^;]+)|(?:^|;)forward \(([^;]*)\)")
-_PATH = re.compile(r"^.*[\\/](?=[^\\/]+:\d+$)")
+_MODULE = re.compile(r"nn\.Module: ([^;]+)")
+_FORWARD = re.compile(r"(?:^|;)forward \((?:[^;]*[\\/])?([^;]*)\)")
+_LIBRARY = re.compile(r"(?:^|;)forward \([^;]*[\\/]torch[\\/]nn[\\/][^;]*\)")
 
 
 def described(allocations: pd.DataFrame) -> pd.DataFrame:
@@ -38,12 +40,21 @@ def described(allocations: pd.DataFrame) -> pd.DataFrame:
     """
     by_range = _each(allocations["annotation"], _origin)
     origin = np.where(by_range == UNKNOWN, _each(allocations["stack"], _origin), by_range)
+    origin = np.where(_after(allocations), AFTER, origin)
     origin = np.where(allocations["start_event"].to_numpy() < 0, BEFORE, origin)
     return allocations.assign(
         origin=pd.Categorical(origin.astype(str)),
         operator=pd.Categorical(_each(allocations["stack"], _operator)),
         module=pd.Categorical(_each(allocations["stack"], _module)),
     )
+
+
+def _after(allocations: pd.DataFrame) -> NDArray[np.bool_]:
+    """Say which rows have no time although others of their device do: they were found later."""
+    where = [name for name in ("run", *WHERE) if name in allocations]
+    times = allocations["start_ns"]
+    latest = times.groupby([allocations[name] for name in where], observed=True).transform("max")
+    return np.asarray((times < 0) & (latest >= 0))
 
 
 def _each(texts: "pd.Series[Any]", told: Callable[[str], str]) -> NDArray[np.object_]:
@@ -63,9 +74,15 @@ def _operator(stack: str) -> str:
 
 
 def _module(stack: str) -> str:
-    """Return the innermost module: by its name where the stack has it, or by its forward's line."""
-    found = _MODULE.findall(stack)
-    return (found[-1][0] or _PATH.sub("", found[-1][1])) if found else ""
+    """Return the path of modules that the stack names, or the line of the innermost forward.
+
+    Lines of PyTorch's own modules, such as every linear layer's, tell no layer from another: they
+    count only where the program has none.
+    """
+    if named := _MODULE.findall(stack):
+        return ".".join(named)
+    found = _FORWARD.findall(_LIBRARY.sub("", stack)) or _FORWARD.findall(stack)
+    return str(found[-1]) if found else ""
 
 
 def live_at(allocations: pd.DataFrame, event: int) -> pd.DataFrame:

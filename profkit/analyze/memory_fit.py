@@ -52,7 +52,8 @@ class Mode:
     def largest(self, limit: float, confidence: float) -> tuple[int, int, int]:
         """Return the largest batch that fits, and those of the ends of the interval; -1: unknown.
 
-        The first end is the batch that fits even if the peak is at the upper end.
+        The first end is the batch that fits even if the peak is at the upper end. The other is -1
+        as well where the peaks are so far off their line that they do not exclude any batch.
         """
         expected = largest_below(self.line, limit)
         if math.isnan(self.line.error):
@@ -267,18 +268,20 @@ def _findings(
         if not (limit := limits[mode.name]):
             continue
         expected, surely, perhaps = mode.largest(limit, config.confidence)
-        known = f" ({config.confidence:.0%}: {surely} to {perhaps})" if surely >= 0 else ""
+        ends = f"{surely:,} to {perhaps:,}" if perhaps >= 0 else f"{surely:,} or more"
+        known = f" ({config.confidence:.0%}: {ends})" if surely >= 0 else ""
         far = expected > _FAR * max(mode.batches)
         yield Finding(
             severity=Severity.WARN if expected < max(mode.batches) else Severity.INFO,
-            message=f"With {mode.name}, the largest batch for {size(limit)} of {card} is {expected}"
-            f"{known}, by {size(mode.line.slope)} per sample and {size(mode.line.intercept)} "
-            f"without any{', far beyond what was measured' if far else ''}.",
+            message=f"With {mode.name}, the largest batch for {size(limit)} of {card} is "
+            f"{expected:,}{known}, by {size(mode.line.slope)} per sample and "
+            f"{size(mode.line.intercept)} without any"
+            f"{', far beyond what was measured' if far else ''}.",
             metric="memory_fit.largest_batch",
             value=expected,
             unit="count",
             evidence={"mode": mode.name, "measured": ", ".join(map(str, mode.batches))},
-            advice=f"Measure a batch near {expected} to be sure." if far else "",
+            advice=f"Measure a batch near {expected:,} to be sure." if far else "",
         )
 
 

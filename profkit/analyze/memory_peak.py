@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from profkit.analyze._origins import BEFORE, WHERE, described, live_at, peak_event
+from profkit.analyze._origins import AFTER, BEFORE, UNKNOWN, WHERE, described, live_at, peak_event
 from profkit.analyze.base import analysis
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.settings import Settings
@@ -17,6 +17,12 @@ from profkit.wording import size
 
 _SEPARATOR = ";"
 _FEWEST = 20
+_UNKNOWN = {
+    BEFORE: "it was live before the history begins; record from the start "
+    "(tools.memory_snapshot.start_up=true)",
+    AFTER: "it came after the window, before memory ran out, as may more that Python cannot reach; "
+    "record the steps in which it does (tools.memory_snapshot.first_step and steps)",
+}
 _SHARES = ("origin", "line", "operator", "module", "step")
 
 
@@ -48,12 +54,15 @@ def analyze(allocations: pd.DataFrame, config: Config) -> Result:
     rows = described(allocations)
     peaks = _peaks(rows)
     highest = _highest(rows, peaks)
-    worst = max(highest, key=lambda each: each.peak_bytes)
+    worst = highest[0]
     return Result(
         findings=_findings(worst),
         metrics=_metrics(peaks, worst.live),
         tables={
-            "peaks": table(peaks.drop(columns="event"), title="Peak of each device"),
+            "peaks": table(
+                peaks.drop(columns="event").assign(step=_known(peaks["step"])),
+                title="Peak of each device",
+            ),
             **_details(highest, config),
         },
         charts=_charts(),
@@ -76,6 +85,7 @@ class _Highest:
 
 
 def _highest(rows: pd.DataFrame, peaks: pd.DataFrame) -> list[_Highest]:
+    """Return one of each rank, that of the highest peak of all first."""
     found = []
     for rank, mine in peaks.groupby("rank"):
         peak = mine.to_dict("records")[int(mine["peak_bytes"].argmax())]
@@ -91,7 +101,7 @@ def _highest(rows: pd.DataFrame, peaks: pd.DataFrame) -> list[_Highest]:
                 live=live.sort_values("size_bytes", ascending=False, kind="stable"),
             )
         )
-    return found
+    return sorted(found, key=lambda each: -each.peak_bytes)
 
 
 def _details(highest: Sequence[_Highest], config: Config) -> dict[str, Table]:
@@ -165,16 +175,22 @@ def _shares(live: pd.DataFrame, name: str) -> pd.DataFrame:
     sums.columns = pd.Index([name, "live_bytes", "count"])
     sums = sums.sort_values("live_bytes", ascending=False, ignore_index=True, kind="stable")
     sums["peak_share"] = sums["live_bytes"] / max(int(live["size_bytes"].sum()), 1)
-    if name != "step":
-        sums[name] = sums[name].astype(object).replace("", "(not recorded)")
+    if name == "step":
+        return sums.assign(step=_known(sums["step"]))
+    sums[name] = sums[name].astype(object).replace("", "(not recorded)")
     return sums
+
+
+def _known(steps: "pd.Series[int]") -> "pd.Series[float]":
+    """Return the numbers of steps, none for what is in no step."""
+    return steps.where(steps >= 0).astype(float)
 
 
 def _largest(live: pd.DataFrame) -> pd.DataFrame:
     columns = ["size_bytes", "line", "operator", "module", "origin", "annotation", "step", "stack"]
     rows = live[columns].copy()
     rows["stack"] = [_innermost(text) for text in rows["stack"].astype(object)]
-    return rows
+    return rows.assign(step=_known(rows["step"]))
 
 
 def _innermost(stack: str, frames: int = 12) -> str:
@@ -212,7 +228,10 @@ def _parts(live: pd.DataFrame) -> pd.DataFrame:
 
 
 def _over_time(own: pd.DataFrame, points: int) -> pd.DataFrame:
-    """Return what is allocated by origin at instants of the history, the peak among them."""
+    """Return what is allocated by origin at instants of the history, the peak among them.
+
+    What stays comes first, so that it lies below what comes and goes where they are piled up.
+    """
     last = int(own[["start_event", "end_event"]].to_numpy().max())
     peak, _ = peak_event(own)
     instants = np.unique(np.append(np.linspace(-1, max(last, 0), points).astype(np.int64), peak))
@@ -223,6 +242,8 @@ def _over_time(own: pd.DataFrame, points: int) -> pd.DataFrame:
                 {"event": instants, "origin": str(origin), "live_bytes": _levels(rows, instants)}
             )
         )
+    parts.sort(key=lambda part: (part["live_bytes"].min(), part["live_bytes"].median()))
+    parts.reverse()
     return pd.concat(parts, ignore_index=True)
 
 
@@ -248,9 +269,11 @@ def _findings(worst: _Highest) -> tuple[Finding, ...]:
     live, peak = worst.live, worst.peak_bytes
     by_origin = _shares(live, "origin").iloc[0]
     lines = _shares(live[live["line"] != ""], "line")
+    origin = by_origin["origin"]
+    came = "is of unknown origin" if origin == UNKNOWN else f"came from {origin}"
     message = (
         f"Rank {worst.rank} had at most {size(peak)} allocated on {worst.device}; "
-        f"{by_origin['peak_share']:.0%} of it came from {by_origin['origin']}"
+        f"{by_origin['peak_share']:.0%} of it {came}"
     )
     if len(lines):
         line = lines.iloc[0]
@@ -275,7 +298,7 @@ def _metrics(peaks: pd.DataFrame, live: pd.DataFrame) -> dict[str, Metric]:
         "peak_bytes": Metric(
             value=int(peaks["peak_bytes"].max()),
             unit="bytes",
-            title="Most memory allocated at one time, of the device with the most",
+            title="Peak of allocated memory",
             better="lower",
             by_repeat=dict(zip(by_repeat.index.tolist(), by_repeat.tolist(), strict=True)),
         ),
@@ -329,15 +352,10 @@ def _charts() -> tuple[Chart, ...]:
 
 def _abstentions(worst: _Highest) -> tuple[Abstention, ...]:
     missing, live = [], worst.live
-    unknown = int(live.loc[live["origin"] == BEFORE, "size_bytes"].sum())
-    if unknown:
-        missing.append(
-            Abstention(
-                what=f"who allocated {size(unknown)} of the peak",
-                reason="it was live before the history begins; record from the start "
-                "(tools.memory_snapshot.start_up=true)",
-            )
-        )
+    for origin, reason in _UNKNOWN.items():
+        if unknown := int(live.loc[live["origin"] == origin, "size_bytes"].sum()):
+            what = f"who allocated {size(unknown)} of the peak"
+            missing.append(Abstention(what=what, reason=reason))
     if worst.step == -1:
         reason = "the peak lies outside of all steps, or no step was marked"
         missing.append(Abstention(what="the step of the peak", reason=reason))

@@ -122,7 +122,7 @@ def _finding(change: pd.DataFrame, run: str, reference: str, by: str) -> Finding
     message = f"{run} holds {size(abs(total))} {'more' if total >= 0 else 'less'} than {reference}"
     if len(change):
         most = change.iloc[0]
-        message += f"; most of the change, {size(most['change_bytes'])}, is from {most[by]}"
+        message += f"; what changed most, by {size(most['change_bytes'])}, is from {most[by]}"
     return Finding(
         severity=Severity.INFO,
         message=f"{message}.",

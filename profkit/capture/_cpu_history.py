@@ -50,6 +50,21 @@ def snapshot(stopped: "profile | None", failed: str) -> dict[str, Any]:
     }
 
 
+def ran_out(window: dict[str, Any]) -> dict[str, Any]:
+    """Return the snapshot `window`, written earlier, with what has come to live since.
+
+    Nobody recorded when that was allocated, or where: it has neither time nor frames. Of blocks
+    that the window left, those are taken for live that nothing else lies in the place of.
+    """
+    trace = list(window["device_traces"][0])
+    left = {each["address"]: each["total_size"] for each in window["segments"]}
+    since = (each for each in _older() if left.get(each[0]) != each[1])
+    trace += [{"action": "alloc", "addr": at, "size": size, "frames": []} for at, size in since]
+    trace.append({"action": "oom", "addr": 0, "size": 0, "frames": []})
+    segments = [_segment(*each) for each in _live(trace)]
+    return {**window, "segments": segments, "device_traces": [trace]}
+
+
 def _live(trace: list[dict[str, Any]]) -> Iterator[tuple[int, int, list[Frame]]]:
     """Yield address, size and frames of what is live at the end, known from the trace or not."""
     live = {}

@@ -39,7 +39,8 @@ class Capture(Session):
     """Step at whose beginning the window begins, without `start_up`."""
 
     steps: PositiveInt = 4
-    """Steps of the window, counted from `first_step`."""
+    """Steps of the window, counted from `first_step`; on CUDA, memory that runs out later has its
+    history from there on, on CPU that of the window and what is live besides."""
 
     stacks: Literal["python", "all"] = "python"
     """Frames of Python only, or those of C++ as well, which takes more time and memory."""
@@ -80,8 +81,8 @@ class _History(Protocol):
     def start(self) -> None:
         """Begin to record."""
 
-    def stop(self) -> None:
-        """Write the pickle and record no longer; later calls do nothing."""
+    def save(self) -> None:
+        """Write the pickle at the end of the window; later calls do nothing."""
 
     def watched(self) -> contextlib.AbstractContextManager[None]:
         """Return a context in which running out of memory leaves the pickle."""
@@ -109,7 +110,7 @@ class _Window:
         """See `Recorder.step`."""
         self.ended += 1
         if self.ended == self.settings.first_step + self.settings.steps:
-            self.history.stop()
+            self.history.save()
         else:
             self._enter()
 
@@ -119,16 +120,21 @@ class _Window:
 
     def close(self) -> None:
         """Write what there is if the workload ended within the window."""
-        self.history.stop()
+        self.history.save()
 
 
 class _Cuda:
-    """The history that CUDA's caching allocator keeps itself."""
+    """The history that CUDA's caching allocator keeps itself.
+
+    It goes on beyond the window, bounded by its ring, so that the pickle of a memory that runs out
+    later says what filled it.
+    """
 
     def __init__(self, settings: Capture, path: Path) -> None:
         self.settings = settings
         self.path = path
         self.recording = False
+        self.saved = False
 
     def start(self) -> None:
         """See `_History.start`."""
@@ -144,41 +150,40 @@ class _Cuda:
             stacks=settings.stacks,
             max_entries=settings.max_entries,
         )
-        self.recording = True
+        self.recording, self.saved = True, False
 
-    def stop(self) -> None:
-        """See `_History.stop`."""
-        if not self.recording:
-            return
-        from torch.cuda import memory
+    def save(self) -> None:
+        """See `_History.save`."""
+        if self.recording and not self.saved:
+            self._write()
 
-        self.write()
-        memory._record_memory_history(enabled=None)  # noqa: SLF001
-        self.recording = False
-
-    def write(self) -> None:
-        """Write what is known now."""
+    def _write(self) -> None:
         from torch.cuda import memory
 
         taken = memory._snapshot()  # noqa: SLF001
         _write(self.path, {**taken, "profkit_max_entries": self.settings.max_entries})
+        self.saved = True
 
     @contextmanager
     def watched(self) -> Iterator[None]:
         """See `_History.watched`."""
         import torch
+        from torch.cuda import memory
 
         # At this moment everything that filled the memory is still there.
         attach = torch._C._cuda_attach_out_of_memory_observer  # type: ignore[attr-defined]  # noqa: SLF001
         attach(self._out_of_memory)
-        yield
+        try:
+            yield
+        finally:
+            self.save()
+            if self.recording:
+                memory._record_memory_history(enabled=None)  # noqa: SLF001
+            self.recording = False
 
     def _out_of_memory(self, device: int, wanted: int, allowed: int, free: int) -> None:
         del device, wanted, allowed, free
-        if self.recording:
-            self.stop()
-        else:
-            self.write()
+        self._write()
 
 
 class _Cpu:
@@ -188,6 +193,7 @@ class _Cpu:
         self.path = path
         self.profiler = _cpu_history.profiler()
         self.recording = False
+        self.window: dict[str, Any] = {}
         # Given back when memory runs out, so that there is some to say so with.
         self.ballast = mmap.mmap(-1, _BALLAST_BYTES)
 
@@ -196,13 +202,14 @@ class _Cpu:
         self.profiler.start()
         self.recording = True
 
-    def stop(self, failed: str = "") -> None:
-        """See `_History.stop`."""
+    def save(self, failed: str = "") -> None:
+        """See `_History.save`."""
         if not self.recording:
             return
         self.recording = False
         self.profiler.stop()
-        _write(self.path, _cpu_history.snapshot(self.profiler, failed))
+        self.window = _cpu_history.snapshot(self.profiler, failed)
+        _write(self.path, self.window)
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -219,7 +226,9 @@ class _Cpu:
     def _failed(self, reason: str) -> None:
         self.ballast.close()
         if self.recording:
-            self.stop(reason)
+            self.save(reason)
+        elif self.window:
+            _write(self.path, _cpu_history.ran_out(self.window))
         else:
             _write(self.path, _cpu_history.snapshot(None, reason))
 

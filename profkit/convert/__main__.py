@@ -234,7 +234,9 @@ def _convert_one(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
     try:
         converted = converter(tool).run(raw, files)
     except (ProfkitError, OSError) as error:
-        return Part(raw=raw, folder=None, notes=(f"Not read: {error}",))
+        # A note is one line of the report.
+        reason = str(error).replace("\n  hint: ", "; ")
+        return Part(raw=raw, folder=None, notes=(f"Not read: {reason}",))
     folder.mkdir()
     rows = {
         name: _write(

@@ -16,7 +16,7 @@ from profkit.report.folder import (
     problem,
     viewable,
 )
-from profkit.report.place import Place, differing, run_label
+from profkit.report.place import Place, differing, labelled, run_label
 from profkit.report.provenance import differences, listings, machines, manifest
 from profkit.report.settings import Settings
 from profkit.report.units import column, columns
@@ -52,7 +52,7 @@ def report(
     budget = settings.data_bytes // max(1, len(runs)) + settings.data_bytes_per_run
     arranged = [_run(place, runs, settings, budget) for place in places]
     of_runs = [section for run in arranged for section in _all_of(run)]
-    together = _across(Place(across, "across", page.folder), settings)
+    together = _across(Place(labelled(across, runs), "across", page.folder), settings)
     return view.Report(
         title=settings.title or selection.title or _title(selection.runs),
         made=page.made,

@@ -1,10 +1,16 @@
 """Where a run is shown and where its files lie, seen from the page."""
 
 import os
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
 from profkit.report import sources, view
+from profkit.result import Document
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +38,27 @@ class Place:
 def run_label(run: sources.Run) -> str:
     """Return what tells this run from the others, or its name if nothing does."""
     return ", ".join(f"{item.label} {item.value}" for item in differing(run)) or run.selected.run
+
+
+def labelled(across: sources.Run, runs: Sequence[sources.Run]) -> sources.Run:
+    """Return `across` with the labels of `runs` where its results have their names, for brevity."""
+    labels = {run.selected.run: run_label(run) for run in runs}
+    names = re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, labels))})(?![\w-])")
+
+    def renamed(value: Any) -> Any:
+        if isinstance(value, str):
+            return names.sub(lambda found: labels[found[0]], value)
+        if isinstance(value, list | tuple):
+            return [renamed(each) for each in value]
+        if isinstance(value, dict):
+            return {key: renamed(each) for key, each in value.items()}
+        return value
+
+    documents = {
+        name: msgspec.convert(renamed(msgspec.to_builtins(each)), Document)
+        for name, each in across.documents.items()
+    }
+    return replace(across, documents=documents)
 
 
 def differing(run: sources.Run) -> tuple[view.Item, ...]:

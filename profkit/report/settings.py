@@ -47,6 +47,7 @@ class Settings(settings.Settings):
         "steps.step_time_ns",
         "steps.throughput_per_s",
         "steps.peak_memory_bytes",
+        "memory_peak.peak_bytes",
         "breakdown.idle_share",
     )
     """Numbers that runs are compared by, as ``analysis.metric``: columns of the first table."""

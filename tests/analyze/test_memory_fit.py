@@ -132,6 +132,14 @@ def test_a_bend_is_told():
     assert any("off the line" in each.reason for each in found.abstentions)
 
 
+def test_peaks_far_off_their_line_set_no_upper_end():
+    peaks = [(asked(1), 1.0 * GIB), (asked(2), 1.5 * GIB), (asked(4), 1.6 * GIB)]
+    found = fitted(peaks)
+    (row,) = rows(found)
+    assert (row["perhaps_batch"], row["surely_batch"] < row["largest_batch"]) == (None, True)
+    assert f"(95%: {row['surely_batch']} or more)" in found.findings[0].message
+
+
 def test_the_largest_place_below_a_limit_is_exact():
     line = through([1, 2], [3, 5])
     assert [largest_below(line, limit) for limit in (1, 2.9, 3, 4.9, 5, 2001)] == [

@@ -55,8 +55,36 @@ def test_the_peak_counts_what_was_live_before_and_is_split_by_who_allocated():
 def test_the_most_may_lie_before_the_first_entry():
     result = run(block(100, -1, 0), block(10, 1))
     assert rows(result, "peaks")[0]["peak_bytes"] == 100
-    assert rows(result, "peaks")[0]["step"] == -1
+    assert rows(result, "peaks")[0]["step"] is None
+    assert [row["step"] for row in rows(result, "by_step")] == [None]
     assert result.findings[0].evidence == {"rank": 0}
+
+
+LIBRARY = "nn.Module: Linear_4;forward (/torch/nn/modules/linear.py:134)"
+
+
+@pytest.mark.parametrize(
+    ("stack", "module"),
+    [
+        (f"main (t.py:1);nn.Module: Gpt_0;forward (m.py:5);{LIBRARY};aten::mm", "Gpt_0.Linear_4"),
+        ("forward (m.py:5);forward (/a/torch/nn/modules/linear.py:134);aten::mm", "m.py:5"),
+        (r"forward (D:\x\torch\nn\modules\linear.py:134);aten::mm", "linear.py:134"),
+        ("main (t.py:1);aten::mm", "(not recorded)"),
+    ],
+    ids=["named", "the program's own line", "the library's alone", "none"],
+)
+def test_a_module_is_named_or_the_line_that_tells_it_from_others(stack, module):
+    (row,) = rows(run(block(10, 0, stack=stack)), "by_module")
+    assert row["module"] == module
+
+
+def test_what_was_found_when_memory_ran_out_has_no_origin_but_that():
+    late = block(70, 1)
+    result = run(block(10, 0, stack=FORWARD, start_ns=5), late, block(3, 0, device="cuda:1"))
+    assert [(row["origin"], row["live_bytes"]) for row in rows(result, "by_origin")] == [
+        ("after the window", 70), ("forward", 10),
+    ]  # fmt: skip
+    assert "tools.memory_snapshot.first_step" in result.abstentions[0].reason
 
 
 def test_a_range_that_was_open_tells_more_than_the_stack():
@@ -72,6 +100,18 @@ def test_levels_over_time_add_up_to_the_peak():
     assert levels == {-1: 0, 0: 10, 1: 15, 2: 5, 3: 12}
 
 
+def test_what_stays_lies_below_what_comes_and_goes():
+    result = run(block(10, 0, 2, FORWARD), block(5, -1), block(7, 1, -1, STEP), block(1, 3, 4))
+    order = list(dict.fromkeys(row["origin"] for row in rows(result, "over_time")))
+    assert order[0] == "before the history"
+    assert order[1] == "optimizer"
+
+
+def test_the_finding_says_when_the_origin_is_not_known():
+    result = run(block(10, 0))
+    assert "; 100% of it is of unknown origin." in result.findings[0].message
+
+
 def test_each_rank_has_its_details_from_its_highest_repeat():
     result = run(
         block(10, 0, stack=FORWARD),
@@ -80,9 +120,9 @@ def test_each_rank_has_its_details_from_its_highest_repeat():
         max_rows=1,
     )
     told = [(row["rank"], row["origin"], row["live_bytes"]) for row in rows(result, "by_origin")]
-    assert told == [(0, "forward", 10), (1, "forward", 40)]
+    assert told == [(1, "forward", 40), (0, "forward", 10)]
     assert [(row["rank"], row["part"], row["size_bytes"]) for row in rows(result, "parts")] == [
-        (0, "forward;m.py:5;aten::mm", 10), (1, "forward;m.py:5;aten::mm", 40),
+        (1, "forward;m.py:5;aten::mm", 40), (0, "forward;m.py:5;aten::mm", 10),
     ]  # fmt: skip
     assert {chart.choose for chart in result.charts} == {"rank"}
     assert result.findings[0].message.startswith("Rank 1 had at most 40 B")

@@ -32,7 +32,7 @@ def test_runs_are_compared_with_the_first_by_line_largest_change_first():
     )  # fmt: skip
     assert rows(result, "between") == [("b4", "c", 0, 50, 50), ("b4", "a", 10, 20, 10)]
     assert result.findings[0].message == (
-        "b4 holds 60 B more than b2; most of the change, 50 B, is from c."
+        "b4 holds 60 B more than b2; what changed most, by 50 B, is from c."
     )
 
 

@@ -1,12 +1,17 @@
 """memory_snapshot really records on CPU, to the end of its window or of memory."""
 
+import contextlib
 import pickle
 import resource
 import subprocess
 import sys
 
 import pytest
+import torch
 
+from profkit.analyze import memory_peak
+from profkit.capture.base import Rank
+from profkit.capture.memory_snapshot import Capture
 from profkit.convert import snapshot
 from profkit.convert.base import Raw
 from profkit.convert.memory_snapshot import convert
@@ -25,12 +30,13 @@ with settings.record(Path(sys.argv[1]), Rank()) as recorder:
     before = torch.ones(1000)
     recorder.begin()
     kept = []
-    if sys.argv[3] == "exhaust":
+    if "exhaust" in sys.argv[3]:
         resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
     for step in range(5):
-        for _ in range(4000 if sys.argv[3] == "exhaust" else 1):
+        fills = sys.argv[3] == "exhaust" or step == 4 and sys.argv[3] == "exhaust late"
+        for _ in range(4000 if fills else 1):
             with torch.profiler.record_function(f"number {step}"):
-                kept.append(forward(step != 4))
+                kept.append(forward(fills or step != 4))
         recorder.step()
 """
 
@@ -101,3 +107,73 @@ def test_memory_that_runs_out_outside_of_the_window_leaves_what_is_live(recorded
     taken = pickle.loads(path.read_bytes())  # noqa: S301 - the test's own
     assert [each["action"] for each in taken["device_traces"][0]] == ["oom"]
     assert sum(each["total_size"] == 4 << 20 for each in taken["segments"]) > 100
+
+
+def test_memory_that_runs_out_after_the_window_keeps_its_history(recorded, tmp_path):
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        pytest.skip("the address space is limited already")
+    done, path = recorded("window", "exhaust late")
+    assert done.returncode != 0
+    taken = snapshot.read(path)
+    begun, live = large(taken)
+    # Those of the window, those since, and that of step 0, which was live before.
+    assert live == begun + 1 > 100
+    converted = convert.run(Raw(path=path, label="r", rank=0, repeat=0), tmp_path)
+    assert any(f"{begun - 2} blocks of cpu:0 " in note for note in converted.notes)
+    result = memory_peak.analyze.run(
+        allocations=converted.tables["allocations"].to_pandas(), config=memory_peak.Config()
+    )
+    by_origin = {row[1]: row[3] for row in result.tables["by_origin"].rows}
+    assert by_origin["forward"] == 2
+    assert by_origin["after the window"] >= begun - 2
+    assert any("after the window" in each.reason for each in result.abstentions)
+
+
+class _Allocator:
+    """Stands in for CUDA's allocator: its history is how often it was asked for memory."""
+
+    def __init__(self, monkeypatch):
+        self.asked = 0
+        self.observer = None
+        self.enabled = None
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "init", lambda: None)
+        monkeypatch.setattr(torch.cuda.memory, "_record_memory_history", self.record)
+        monkeypatch.setattr(torch.cuda.memory, "_snapshot", self.snapshot)
+        attach = "_cuda_attach_out_of_memory_observer"
+        monkeypatch.setattr(torch._C, attach, self.attach, raising=False)
+
+    def record(self, *, enabled, **_):
+        self.enabled = enabled
+
+    def attach(self, observer):
+        self.observer = observer
+
+    def snapshot(self):
+        return {"segments": [], "device_traces": [[self.asked] if self.enabled else []]}
+
+
+@pytest.mark.parametrize(
+    ("fails_in", "history"),
+    [(None, [3]), (0, []), (1, [2]), (4, [5])],
+    ids=["never", "before the window", "in the window", "after the window"],
+)
+def test_the_pickle_of_a_device_is_that_of_the_window_or_of_the_last_failure(
+    monkeypatch, tmp_path, fails_in, history
+):
+    device = _Allocator(monkeypatch)
+    with (
+        contextlib.suppress(torch.OutOfMemoryError),
+        Capture(first_step=1, steps=2).record(tmp_path, Rank()) as recorder,
+    ):
+        recorder.begin()
+        for step in range(6):
+            device.asked += 1
+            if step == fails_in:
+                device.observer(0, 1 << 20, 0, 0)
+                raise torch.OutOfMemoryError
+            recorder.step()
+    (path,) = tmp_path.iterdir()
+    taken = pickle.loads(path.read_bytes())  # noqa: S301 - the test's own
+    assert taken["device_traces"] == [history]
+    assert device.enabled is None

@@ -157,3 +157,9 @@ def test_rings_are_shares_and_can_be_zoomed_and_searched(opened):
     assert 0 < page.locator("path:not(.missed)").count() < before
     page.locator("select").select_option(index=0)
     assert page.locator("#says").text_content().startswith("all: 4.008 KiB")
+
+
+def test_names_stand_whole_along_wide_parts_of_a_ring(opened):
+    page = opened("summary_memory_sunburst.html")
+    names = page.locator("#rings text:not(.centre)").all_text_contents()
+    assert {"states", "gradients", "parameters"} <= set(names), names

@@ -388,8 +388,32 @@ def _memory(batch: int, noise: random.Random, index: int) -> Result:
                 rows=tuple(rows),
             ),
             "modules": _modules(batch),
+            "instants": Table(
+                title="Held at each instant",
+                columns=("instant", "held_bytes"),
+                rows=tuple(
+                    (f"step {step}, {point}", 10**3 * batch * 10 ** (2 * step))
+                    for step in range(3)
+                    for point in ("forward", "backward", "optimizer")
+                ),
+            ),
         },
         charts=(
+            Chart(
+                kind="stacked_bar",
+                title="Held at each instant",
+                table="instants",
+                x="instant",
+                y=("held_bytes",),
+            ),
+            Chart(
+                kind="line",
+                title="Held at each instant, on a logarithmic axis",
+                table="instants",
+                x="instant",
+                y=("held_bytes",),
+                log=("y",),
+            ),
             Chart(
                 kind="line",
                 title="Allocated memory over a step",

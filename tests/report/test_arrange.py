@@ -369,3 +369,21 @@ def test_what_is_about_all_runs_has_a_part_of_its_own_and_its_findings_count():
     )
     assert second.abstentions[0].what == "all of this analysis"
     assert shown.findings[0].first.run == view.Link(text="all runs", href="#across")
+
+
+def test_what_is_about_all_runs_calls_them_as_the_page_does():
+    names = ("gpt-b1-0a1b2c3d", "gpt-b2-4e5f6a7b")
+    result = Result(
+        findings=(found(Severity.INFO, f"{names[1]} holds more than {names[0]}; not-{names[0]}"),),
+        tables={"runs": Table(title=f"Over {names[0]}", columns=("run",), rows=((names[1],),))},
+    )
+    across = sources.Selected(run="all runs", folder="results/selection", analyses=("diff",))
+    together = sources.Run(selected=across, documents={"diff": document("diff", result)})
+    runs = tuple(run(name, batch=batch) for batch, name in enumerate(names, start=1))
+    selection = sources.Selection(
+        title="", runs=tuple(each.selected for each in runs), across=across
+    )
+    (section,) = report(selection, runs, together, KEYS, PAGE).across.sections
+    assert section.findings[0].message == f"batch 2 holds more than batch 1; not-{names[0]}"
+    (shown,) = report(selection, runs, together, KEYS, PAGE).across.drawn.tables
+    assert (shown.title, shown.rows) == ("Over batch 1", (("batch 2",),))

@@ -53,6 +53,29 @@ def watched(chromium: Browser, demo_report: Path) -> Iterator[Watched]:
     found.page.context.close()
 
 
+OUTSIDE = """figures => figures.flatMap(figure => {
+  const room = figure.getBoundingClientRect();
+  return [...figure.querySelectorAll('.xtick text')].filter(each => {
+    const box = each.getBoundingClientRect();
+    return box.left < room.left || box.right > room.right;
+  }).map(each => each.textContent);
+})"""
+
+
+def test_no_name_below_a_chart_stands_out_of_it(watched):
+    assert watched.page.locator("figure.chart").evaluate_all(OUTSIDE) == []
+    figure = watched.page.locator("#run-1 figure.chart", has_text="Held at each instant").first
+    assert figure.locator(".xtick text").last.text_content() == "step 2, optimizer"
+
+
+def test_an_axis_of_multiples_has_no_prefix_beside_its_unit(watched):
+    figure = watched.page.locator("#run-1 figure.chart", has_text="logarithmic")
+    (unit,) = figure.locator(".ytitle").all_text_contents()
+    ticks = figure.locator(".ytick text").all_text_contents()
+    assert unit == "Held (MiB)"
+    assert {"0.001", "0.1", "10"} <= set(ticks), ticks
+
+
 @pytest.fixture
 def operators(watched: Watched) -> Locator:
     table = watched.page.locator("#run-1-3 .table").first
@@ -73,7 +96,7 @@ def test_nothing_is_asked_for_but_the_page_and_nothing_complains(watched, demo_r
 
 def test_every_chart_is_drawn(watched):
     figures = watched.page.locator("figure.chart")
-    assert figures.count() == 6 * 7 - 2 + 4 + 5 * 3
+    assert figures.count() == 6 * 7 - 2 + 4 + 5 * 5
     marks = (
         "f => f.querySelectorAll('.points path, .lines path, .box, path.js-line, .piece').length"
     )

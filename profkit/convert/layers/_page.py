@@ -18,7 +18,7 @@ SCRIPT = r""""use strict";
 (function () {
   const states = JSON.parse(document.getElementById("data").textContent);
   const byId = function (id) { return document.getElementById(id); };
-  const svg = byId("rings"), choice = byId("instant"), RINGS = 6, INNER = 52, WIDE = 40;
+  const svg = byId("rings"), choice = byId("instant"), RINGS = 6, INNER = 52, WIDE = 40, SAG = 13;
   let root = null, centre = null, pattern = null;
 
   function bytes(value) {
@@ -81,15 +81,19 @@ SCRIPT = r""""use strict";
     const zoom = function () { if (node.children.length) { centre = node; draw(); } };
     shape.addEventListener("click", zoom);
     shape.addEventListener("keydown", function (event) { if (event.key === "Enter") zoom(); });
-    const room = (to - from) * 2 * Math.PI * (inner + WIDE / 2);
-    if (room > 12) {
-      const turn = (from + to) / 2, angle = turn * 360 + (turn < .5 ? -90 : 90);
-      const middle = at(inner + WIDE / 2, turn);
-      const text = made("text", {
-        transform: "translate(" + middle + ") rotate(" + angle.toFixed(1) + ")", dy: "0.35em"
-      }, svg);
-      text.textContent = node.name.length > 7 ? node.name.slice(0, 6) + "\u2026" : node.name;
-    }
+    label(node.name, inner + WIDE / 2, (from + to) / 2, (to - from) * 2 * Math.PI);
+  }
+  // Along the ring where its part is longer than wide, else across; straight either way.
+  function label(name, radius, turn, angle) {
+    const room = radius * angle;
+    const chord = Math.min(room, 2 * Math.sqrt(2 * SAG * radius - SAG * SAG));
+    const along = chord > WIDE, fits = Math.floor((along ? chord : WIDE) / 6.4);
+    if (room <= 12) return;
+    const flipped = along ? turn > .25 && turn < .75 : turn >= .5;
+    const lean = turn * 360 - (along ? 0 : 90) + (flipped ? 180 : 0);
+    const place = "translate(" + at(radius, turn) + ") rotate(" + lean.toFixed(1) + ")";
+    const text = made("text", { transform: place, dy: "0.35em" }, svg);
+    text.textContent = name.length > fits ? name.slice(0, fits - 1) + "\u2026" : name;
   }
   function lay(node, depth, from, scale) {
     if (depth > RINGS) return;

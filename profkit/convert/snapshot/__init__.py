@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from profkit.convert.snapshot import pickles
 from profkit.convert.snapshot.annotations import Ranges
-from profkit.convert.snapshot.history import Allocations, Events, allocations, events
+from profkit.convert.snapshot.history import Allocations, Events, Ints, allocations, events
 from profkit.convert.snapshot.stacks import Stacks
 from profkit.convert.snapshot.state import Segment, live_sizes, segments
 from profkit.errors import InputError
@@ -114,12 +116,26 @@ def _notes(found: Sequence[Segment], devices: Sequence[Device], entries: int) ->
                 f"{before:,} blocks of {device.name} ({size:,} bytes) were live before the history"
                 " begins; nobody recorded who allocated most of them."
             )
+        if (late := history.size_bytes[_unseen(device)]).size:
+            yield (
+                f"{late.size:,} blocks of {device.name} ({int(late.sum()):,} bytes) came after the"
+                " window, before memory ran out; nobody recorded who allocated them."
+            )
         if blocks.lost:
             yield f"{blocks.lost:,} frees or allocations of {device.name} have no partner."
         if count and (history.time_ns < 0).all():
             yield f"The history of {device.name} has no times: entries stand in their order only."
     if not found and not devices:
         yield "The snapshot is empty: the process had no memory on a device."
+
+
+def _unseen(device: Device) -> Ints:
+    """Return the entries that allocate without a time in a history that has times otherwise."""
+    history, blocks = device.events, device.allocations
+    if (history.time_ns < 0).all():
+        return np.empty(0, np.int64)
+    starts = blocks.start[blocks.start >= 0]
+    return starts[history.time_ns[starts] < 0]
 
 
 def _kind_of(content: Any) -> str:

@@ -5,6 +5,8 @@ const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const NUMBERED = new Set(["line", "area", "scatter"]);
 // Names of ranks begin with their numbers, by which they have a place where they are many.
 const RANK = /^rank(\d+)_dp\d+_tp\d+_pp\d+$/;
+// The axis names its unit already: no "100µ" of a MiB.
+const LOG = { type: "log", exponentformat: "none" };
 const MUTED = /^(idle|unknown|not known)\b/i;
 
 // Plotly reads a part of HTML in every text: a name must stay a name.
@@ -26,9 +28,15 @@ function figureOf(chart, table, look, maxBars) {
   const scale = scaleFor(unit, values.reduce((most, v) => Math.max(most, Math.abs(v)), 0));
   const series = seriesOf(chart, table, rows);
   const traces = series.map((each, index) =>
-    trace(chart, table, axis, scale, each, paint(each.name, index, look), index, series.length));
+    trace(chart, table, axis, scale, each, paint(each.name, ownerOf(each.name, series), look), index,
+      series.length));
   const layout = layoutOf(chart, table, axis, scale, look, traces.length, values);
   return { traces, layout, cut: axis.cut, height: heightOf(chart, axis, series.length) };
+}
+
+// "zero=none, line" has the colour of "zero=none", which it is about.
+function ownerOf(name, series) {
+  return series.findIndex((each) => name === each.name || name.startsWith(`${each.name}, `));
 }
 
 function paint(name, index, look) {
@@ -143,7 +151,7 @@ function layoutOf(chart, table, axis, scale, look, count, values) {
     hoverformat: ".4~g", nticks: 6,
     rangemode: chart.kind !== "scatter" && values.every((v) => v >= 0) ? "tozero" : "normal",
   };
-  if (chart.log.includes("y")) Object.assign(up, { type: "log", rangemode: "normal" });
+  if (chart.log.includes("y")) Object.assign(up, LOG, { rangemode: "normal" });
   return {
     xaxis: chart.horizontal ? up : across,
     yaxis: chart.horizontal ? { ...across, autorange: "reversed" } : up,
@@ -152,7 +160,7 @@ function layoutOf(chart, table, axis, scale, look, count, values) {
     showlegend: count > 1,
     legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom",
       font: { size: 12 }, bgcolor: "rgba(0,0,0,0)", traceorder: "normal" },
-    margin: { l: 8, r: 16, t: 8, b: 8 },
+    margin: { l: chart.horizontal ? 8 : leaning(across.ticktext ?? []), r: 16, t: 8, b: 8 },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: look.font, size: 12, color: look.text },
     hoverlabel: { bgcolor: look.raised, bordercolor: look.line, align: "left",
@@ -160,6 +168,11 @@ function layoutOf(chart, table, axis, scale, look, count, values) {
     hovermode: "closest", dragmode: look.coarse ? false : "zoom",
     modebar: { bgcolor: "rgba(0,0,0,0)", color: look.faint, activecolor: look.text },
   };
+}
+
+// Room for the first of names that lean: Plotly leaves none.
+function leaning(names) {
+  return 8 + 5 * Math.max(0, ...names.map((each) => each.length));
 }
 
 function valueLabel(chart, table) {
@@ -183,6 +196,8 @@ function namedAxis(chart, table, axis, look) {
       inert(shortened(human(each, table.columns[chart.x].unit), room)));
     made.range = [-0.5, axis.names.length - 0.5];
     made.showgrid = false;
+    // Backwards: the last of names that lean forward stands out of the drawing.
+    made.autotickangles = [0, -30, -90];
     if (chart.horizontal) made.range.reverse();
     if (chart.horizontal && long) made.title.text = "";
   } else if (axis.distinct.length <= 12 && axis.name === "") {
@@ -191,7 +206,7 @@ function namedAxis(chart, table, axis, look) {
     made.ticktext = known.map((value) => (
       typeof value === "string" ? inert(value) : inert(human(value * axis.factor, "id"))));
   }
-  if (!axis.names && chart.log.includes("x")) made.type = "log";
+  if (!axis.names && chart.log.includes("x")) Object.assign(made, LOG);
   return made;
 }
 

@@ -84,9 +84,14 @@ function raw(value, unit) {
   return `${value} ${unit.replace(/(^|_)per_/, "/")}`;
 }
 
+// A long text without the folders of its source files: file and line are what one looks for.
+function withoutFolders(text, length) {
+  return text.length <= length ? text : text.replace(/[^\s(;]*[\\/](?=[^\\/\s;()]+:\d)/g, "");
+}
+
 // Keep both ends of a long name: kernels differ at the end as often as at the start.
 function shortened(text, length) {
-  const line = text.replace(/\s+/g, " ");
+  const line = withoutFolders(text.replace(/\s+/g, " "), length);
   if (line.length <= length) return line;
   const head = Math.ceil((length - 1) * 0.6);
   return `${line.slice(0, head)}…${line.slice(line.length - (length - 1 - head))}`;

@@ -1,5 +1,7 @@
 // Tables: sorted, searched and paged over their data, so that 5,000 rows cost one page of DOM.
 
+// Characters of a line of a cell.
+const LINE = 58;
 const collator = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
 
 function element(tag, attributes = {}, ...children) {
@@ -152,7 +154,7 @@ function mountTable(place, table, pageSize) {
     if (column === 0 && table.links[row]) {
       made.append(element("a", { href: table.links[row] }, text));
     } else if (typeof value === "string") {
-      made.append(element("span", { class: "clip" }, text));
+      made.append(element("span", { class: "clip" }, withoutFolders(text, LINE)));
     } else {
       made.textContent = text;
     }
@@ -168,6 +170,11 @@ function mountTable(place, table, pageSize) {
   }
 
   // Long names are clipped to two lines; a click shows the whole.
-  body.addEventListener("click", (event) => event.target.closest(".clip")?.classList.toggle("whole"));
+  body.addEventListener("click", (event) => {
+    const clip = event.target.closest(".clip");
+    if (!clip) return;
+    const { title } = clip.closest("td");
+    clip.textContent = clip.classList.toggle("whole") ? title : withoutFolders(title, LINE);
+  });
   refresh();
 }
