@@ -140,6 +140,17 @@ def test_a_tool_waits_for_the_analysis_that_it_chooses_by_if_that_is_chosen():
     assert own.runs[0].reads == {}
 
 
+@pytest.mark.parametrize(
+    ("tool", "is_there"),
+    [("nsys", True), ("torch_profiler", True), ("ncu", True), ("system", False)],
+)
+def test_all_that_is_known_of_kernels_needs_a_trace_or_counters_of_them(tool, is_there):
+    plan = planned(f"tool=[{tool}]")
+    lack = "makes kernels or measured_kernels; add +tool=nsys or +tool=torch_profiler or +tool=ncu"
+    left_out = [note for note in plan.notes if lack in note and "kernel_view" in note]
+    assert ("kernel_view" in plan.runs[0].analyses, bool(left_out)) == (is_there, not is_there)
+
+
 def test_an_analysis_runs_without_the_tables_that_may_lack():
     (run,) = planned().runs
     # No tool of the selection makes measured_kernels, which it takes where there are any.

@@ -11,7 +11,7 @@ from profkit.analyze._launch_order import placed
 from profkit.analyze._measured import WHERE, by_kernel, kernel_of, launches
 from profkit.analyze._windows import step_windows
 from profkit.analyze._worth import KERNEL, computing
-from profkit.analyze.base import ByTool, ByToolIfAny, analysis
+from profkit.analyze.base import ByToolIfAny, ByToolOrOther, analysis
 from profkit.hardware import Hardware
 from profkit.kernel_names import signature
 from profkit.result import Abstention, Finding, Metric, Result, Severity, table
@@ -49,13 +49,13 @@ class Config(Settings):
 
 @analysis(title="Kernels, all that is known")
 def analyze(  # noqa: PLR0913, PLR0917 - each names a table
-    kernel_metrics: ByTool,
     hardware: Hardware,
     config: Config,
-    kernels: ByToolIfAny = None,
+    kernels: ByToolOrOther = None,
+    measured_kernels: ByToolOrOther = None,
     cpu_ops: ByToolIfAny = None,
     steps: ByToolIfAny = None,
-    measured_kernels: ByToolIfAny = None,
+    kernel_metrics: ByToolIfAny = None,
     kernel_advice: ByToolIfAny = None,
 ) -> Result:
     """Join what all tools say of one compute kernel and shape.
@@ -193,12 +193,14 @@ def _by_time(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     return pd.DataFrame({name: groups.first(), f"{name}s": groups.size()}).reset_index()
 
 
-def _counted(measured: pd.DataFrame, kernel_metrics: ByTool, advice: pd.DataFrame) -> pd.DataFrame:
+def _counted(
+    measured: pd.DataFrame, kernel_metrics: ByToolIfAny, advice: pd.DataFrame
+) -> pd.DataFrame:
     """Return one row per kernel and shape that Nsight Compute measured."""
-    if measured.empty:
+    # Those of torch.profiler count other kernels.
+    metrics = (kernel_metrics or {}).get("ncu")
+    if measured.empty or metrics is None:
         return pd.DataFrame()
-    metrics = next((each for tool, each in kernel_metrics.items() if len(each) and tool == "ncu"),
-                   pd.concat(list(kernel_metrics.values())))  # fmt: skip
     rows = by_kernel(measured, metrics, {**_COUNTERS, **_hierarchy.columns()})
     place = _hierarchy.positions(rows)
     made = rows[["name", "function", "grid", "block", "launches", *_COUNTERS]].assign(
