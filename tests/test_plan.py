@@ -129,6 +129,30 @@ def test_a_changed_configuration_is_planned_anew(tmp_path, monkeypatch):
     assert len({before, first, plans._key((), conf)}) == 3
 
 
+APART = (
+    "tools torch_profiler, ncu and nsys cannot share a process, of which only one may hold CUPTI:"
+    " each has captures of its own"
+)
+
+
+def test_the_plan_says_how_tools_that_cannot_share_a_process_are_scheduled():
+    assert f"{APART}, one after the other" in planned("tool=[torch_profiler,ncu,nsys]").notes
+    assert not [note for note in planned("tool=[nsys,system]").notes if "share" in note]
+
+
+def test_a_capture_that_holds_the_counters_of_gpus_has_the_machine_even_where_captures_share_it():
+    plan = planned("tool=[torch_profiler,ncu,nsys]", "exclusive=false")
+    assert APART in plan.notes
+    beside = (
+        "exclusive=false: nothing runs beside captures of {} even so, which hold the counters of"
+        " GPUs"
+    )
+    assert beside.format("ncu") in plan.notes
+    assert [name for name, each in plan.tools.items() if each.is_alone] == ["ncu"]
+    sampling = planned("tool=[ncu,nsys]", "exclusive=false", "tools.nsys.gpu_metrics_devices=[all]")
+    assert beside.format("ncu and nsys") in sampling.notes
+
+
 def test_a_tool_waits_for_the_analysis_that_it_chooses_by_if_that_is_chosen():
     (chosen,) = planned("+tool=ncu").runs
     assert chosen.reads == {"ncu": ("ncu_targets",)}
