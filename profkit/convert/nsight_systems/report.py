@@ -109,7 +109,8 @@ class Report:
                 f"Exported with layout {major}, newer than {KNOWN_SCHEMA}, which profkit knows:"
                 " tables that were renamed are missing here."
             )
-        if not any(self.has(work_table(kind)) for kind in _WORK):
+        # An export with --lazy=false has the tables of what was not recorded, without rows.
+        if not len(self.working_pids):
             self.notes.append("The report holds no kernel, copy or set: CUDA was not recorded.")
 
 
