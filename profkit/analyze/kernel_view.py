@@ -82,9 +82,9 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
             limit=config.max_rows,
         )
     }
-    if len(counted):
+    if len(counted) and len(told := _told(_first(measured_kernels), kernels, cpu_ops)):
         tables["launches"] = table(
-            _placed(_first(measured_kernels), _first(kernels), _first(cpu_ops)),
+            told,
             title="Measured launches by operator, module and step",
             note="By order holds as long as ncu skipped no launch of the step.",
             limit=config.max_rows,
@@ -102,7 +102,8 @@ def _shown(rows: pd.DataFrame) -> pd.DataFrame:
     labels = [kernel_of(row) for _, row in rows.iterrows()]
     names = [shortened(str(each), 300) for each in rows["name"]]
     made = rows.assign(kernel=labels, name=names).reindex(columns=list(_ORDER))
-    return made.dropna(axis="columns", how="all")
+    known = [name for name in made if (made[name].notna() & (made[name] != "")).any()]
+    return made[known]
 
 
 def _first(tables: ByToolIfAny) -> pd.DataFrame:
@@ -138,13 +139,20 @@ def _traced(
         bound=("bound", "first"),
     ).reset_index()
     made["time_share"] = made["total_ns"] / max(made["total_ns"].sum(), 1)
-    made["calls_per_step"] = made["calls"] / max(len(windows[[*WHERE[:2], "step"]]), 1)
+    # The window of a trace without steps is none.
+    made["calls_per_step"] = made["calls"] / ((windows["step"] >= 0).sum() or np.nan)
     made["mean_ns"] = made["total_ns"] / made["calls"]
     made["roofline_share"] = made["weighted"] / made["total_ns"].where(made["total_ns"] > 0)
     for name in ("operator", "module"):
         made = made.merge(_by_time(rows, name), on=KERNEL, how="left")
     made = made.sort_values("total_ns", ascending=False, ignore_index=True)
     return made.drop(columns="weighted").assign(key=_keys(made)), missing
+
+
+def _told(measured: pd.DataFrame, kernels: ByToolIfAny, cpu_ops: ByToolIfAny) -> pd.DataFrame:
+    """Return the measured launches if it is known of one where in the program it was."""
+    rows = _placed(measured, _first(kernels), _first(cpu_ops))
+    return rows if ((rows["found"] != "") | (rows["step"] >= 0)).any() else rows.iloc[:0]
 
 
 def _placed(measured: pd.DataFrame, kernels: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:
