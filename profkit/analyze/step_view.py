@@ -86,9 +86,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
                 " that last longest.",
             ),
             "samples": table(
-                _series(timeline[is_sample]),
+                _series(timeline[is_sample], config.max_rows),
                 title="What was sampled in the step, by the time since it began",
-                limit=config.max_rows,
+                note=f"Of {is_sample.sum()} readings, every so many of a series.",
             ),
             "phases": table(
                 phases.groupby(["tool", "name"], sort=False)["time_ns"].sum().reset_index(),
@@ -126,12 +126,19 @@ def _longest(spans: pd.DataFrame, limit: int) -> pd.DataFrame:
     return kept.sort_values(["tool", "start_ns"], kind="stable", ignore_index=True)
 
 
-def _series(samples: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per reading: of what, in which unit, when and by which tool."""
+def _series(samples: pd.DataFrame, limit: int) -> pd.DataFrame:
+    """Return of what there was a reading, in which unit, when and by which tool.
+
+    Every n-th reading of a series is kept, so that each has its part of `limit`.
+    """
     series = samples["name"] + " (" + samples["unit"] + ")"
     made = samples[["tool", "start_ns", "value"]].rename(columns={"start_ns": "time_ns"})
     made.insert(1, "series", series)
-    return made.sort_values(["series", "tool", "time_ns"], kind="stable", ignore_index=True)
+    made = made.sort_values(["series", "tool", "time_ns"], kind="stable", ignore_index=True)
+    groups = made.groupby(["series", "tool"], sort=False)
+    every = np.ceil(groups["value"].transform("size") * max(groups.ngroups, 1) / limit).astype(int)
+    kept: pd.DataFrame = made[groups.cumcount() % every.clip(lower=1) == 0]
+    return kept
 
 
 def _windows(steps: ByTool, config: Config) -> dict[str, _Window]:

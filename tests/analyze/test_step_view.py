@@ -109,6 +109,22 @@ def test_the_shortest_kernels_are_left_out_before_anything_else():
     assert shown == ["step", "k5", "k3", "cuda:0 most allocated"]
 
 
+def test_of_many_readings_every_so_many_of_each_series_are_kept():
+    readings = [
+        {"time_ns": BEGIN + 100 + at, "device": "gpu0", "metric": metric, "kind": "level"}
+        | {"value": float(at), "unit": "w"}
+        for at in range(10)
+        for metric in ("a", "b")
+    ]
+    given = dict.fromkeys(("annotations", "kernels", "memory_events")) | {"steps": STEPS}
+    given["samples"] = {"system": frame("samples", *readings)}
+    result = analyze.run(**given, config=Config(max_rows=6, step=4))
+    assert [(row["series"], row["time_ns"]) for row in rows(result, "samples")] == [
+        *(("gpu0 a (w)", at) for at in (0, 4, 8)),
+        *(("gpu0 b (w)", at) for at in (0, 4, 8)),
+    ]
+
+
 def test_what_no_tool_recorded_is_said():
     assert [each.what for each in run(steps=STEPS).abstentions] == [
         f"{source} rows of the step" for source in ("phase", "kernel", "sample", "memory")
