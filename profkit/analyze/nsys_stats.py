@@ -51,10 +51,10 @@ def analyze(  # noqa: PLR0913, PLR0917 - one table each
 ) -> Result:
     """Sum what Nsight Systems recorded by name, as ``nsys stats`` does for each report.
 
-    Of calls of cuBLAS and cuDNN it has none, those of MPI are its mpi_event_sum. Shares are of the
-    sum of all rows of a rank and repeat, not of time that has passed: ranges nest, and calls on
-    several threads overlap. Details of operators that PyTorch writes into the names of ranges
-    (op_id, sizes) are left out of names here.
+    For calls of cuBLAS, cuDNN and MPI it has no such report up to 2023.4. Shares are of the sum of
+    all rows of a rank and repeat, not of time that has passed: ranges nest, and calls on several
+    threads overlap. Details of operators that PyTorch writes into the names of ranges (op_id,
+    sizes) are left out of names here.
     """
     works = _of_nsys(kernels)
     is_kernel = works["kind"].isin(_KERNELS).to_numpy()

@@ -108,6 +108,17 @@ def test_calls_of_libraries_stand_with_those_of_the_system_in_order(report, tmp_
     assert notes == []
 
 
+def test_python_samples_are_counted_and_said_not_to_be_exported(report, tmp_path):
+    # As nsys 2023.4 exports them: a domain of the process, and a mark without a text for each.
+    nvtx = [(0, None, "Python Backtrace", PID, 75, 1)]
+    nvtx += [(at, None, None, PID, 34, 1) for at in (105, 106, 107)]
+    nvtx.append((108, None, "mine", PID, 34, 0))
+    found, notes = frames(report(nvtx=nvtx, kernels=[KERNEL]), tmp_path)
+    told = "3 Python stacks were sampled, which nsys shows in its window and does not export"
+    assert [note.partition(":")[0] for note in notes] == [told]
+    assert found["sampled_stacks"].empty
+
+
 def test_mpi_says_which_process_is_which_rank(report, tmp_path):
     path = report(
         kernels=[(12, 15, "a", 1, PID, 0), (12, 17, "b", 1, OTHER, 0)],

@@ -43,8 +43,8 @@ LIBRARIES = {
 }
 """Library whose calls each table holds, and the column with their names.
 
-As ``nsys export --lazy=false`` of 2022.4 creates them; those of MPI as NVIDIA's user guide has them
-("SQLite Schema Reference"): there 2022.4 still had none.
+As ``nsys export --lazy=false`` creates them: 2022.4 and 2023.4 those of cuBLAS and cuDNN alike,
+2023.4 those of MPI, which 2022.4 has none for.
 """
 
 _PYTORCH = re.compile(
