@@ -188,8 +188,10 @@ def _operators(rows: pd.DataFrame, cpu_ops: pd.DataFrame) -> "pd.Series[Any]":
     """Return the operator that launched each kernel; empty where none is known."""
     if cpu_ops.empty:
         return pd.Series("", index=rows.index, dtype=object)
-    names = cpu_ops[["rank", "repeat", "op", "name"]].rename(columns={"name": "operator"})
-    found = rows[["rank", "repeat", "op"]].merge(names, on=["rank", "repeat", "op"], how="left")
+    key = ["rank", "repeat", "op"]
+    names = cpu_ops[[*key, "name"]].rename(columns={"name": "operator"})
+    # Two files that state one rank number their operators alike: a kernel stays one all the same.
+    found = rows[key].merge(names.drop_duplicates(key), on=key, how="left")
     return pd.Series(found["operator"].astype(object).fillna("").to_numpy(), index=rows.index)
 
 

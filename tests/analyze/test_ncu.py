@@ -400,6 +400,8 @@ def test_a_trace_alone_and_counters_alone_are_shown_with_what_is_missing():
     alone = view(kernels=TRACED, cpu_ops=OPS)
     assert list(rows(alone)["function"]) == ["f", "g"]
     assert alone.abstentions[-1].what == "counters and advice"
+    # Two files of one rank have operators of the same numbers.
+    assert list(rows(view(kernels=TRACED, cpu_ops=[*OPS, *OPS]))["calls"]) == [2, 1]
     # Without steps nothing is per step.
     assert "calls_per_step" not in rows(alone)
     measured = view(
