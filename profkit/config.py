@@ -281,6 +281,10 @@ def _readable(error: Exception, chosen: Sequence[str]) -> ConfigError:
     text = str(error)
     if match := re.search(r"Could not (?:override|delete) '([^']+)'", text):
         return _unknown_key(match[1], _groups_only(chosen))
+    if match := re.search(r"Multiple values for (\w+)\.", text):
+        added = [each.partition("=")[2] for each in chosen if each.startswith(f"+{match[1]}=")]
+        hint = f"name them in one list: +{match[1]}=[{','.join(added)}]"
+        return ConfigError(f"{match[1]}: added more than once", hint=hint)
     if match := re.search(r"An item is already at '([^']+)'", text):
         return ConfigError(f"+{match[1]}: the key is there already", hint="leave out the +")
     if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]+)'", text):

@@ -116,9 +116,10 @@ class Dag:
         """Return the run that a job belongs to."""
         return self.plan.run(wildcards.run)
 
-    def capture_threads(self, cores: int | None) -> int:
+    def capture_threads(self, tool: str, cores: int | None) -> int:
         """Return all cores, so that nothing runs beside a capture, unless that is configured."""
-        return cores or 1 if self.plan.exclusive else 1
+        alone = self.plan.exclusive or self.plan.tools[tool].is_alone
+        return cores or 1 if alone else 1
 
     def tool_settings(self, tool: str) -> PlanFunction:
         """Return the params function for the settings of `tool`."""

@@ -74,6 +74,9 @@ class ToolPlan:
     repeats: int
     """How often it captures the same run."""
 
+    is_alone: bool = False
+    """Whether nothing may run beside its captures, whatever ``exclusive`` says."""
+
     timeline: str = ""
     """Fingerprint of what draws a timeline of its tables; empty if they give none."""
 

@@ -10,10 +10,11 @@ from typing import Any, TypeGuard
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from profkit import registry, resources
+from profkit import conflicts, registry, resources
 from profkit.analyze import analyses
 from profkit.analyze.base import Analysis
 from profkit.capture import tools
+from profkit.capture.base import Tool
 from profkit.capture.launchers import launcher as launcher_named
 from profkit.capture.launchers.base import RankLauncher
 from profkit.config import Composed, compose_all
@@ -115,7 +116,9 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
     if len({tuple(getattr(top, name) for name in _OF_ALL) for top in tops}) > 1:
         raise ConfigError(f"{', '.join(_OF_ALL)} cannot be swept: they make no other run")
     _check_comparisons(runs.values())
-    names = {name for run in runs.values() for name in run.tools}
+    # Their settings are the same in all runs, of which they make none.
+    settings = {name: each for run in runs.values() for name, each in run.tools.items()}
+    chosen = {name: checked(f"tools.{name}", tools()[name], settings[name]) for name in settings}
     wanted = {name for run in runs.values() for name in (*run.analyses, *run.comparisons)}
     repeats = 1 if tops[0].imports else tops[0].repeats
     return Plan(
@@ -125,13 +128,17 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
         exclusive=tops[0].exclusive,
         timeout_s=tops[0].timeout_s,
         memory_limit_mb=tops[0].memory_limit_mb,
-        tools={name: _tool_plan(name, repeats) for name in sorted(names)},
+        tools={name: _tool_plan(name, each, repeats) for name, each in sorted(chosen.items())},
         analyses={
             name: _analysis_plan(name, each) for name, each in analyses().items() if name in wanted
         },
         report=checker.section("report", ReportSettings, tops[0].report),
         report_code=fingerprint("profkit.report", "profkit.report.__main__"),
-        notes=(*checker.notes, *(_without(lack, *each) for lack, each in checker.left_out.items())),
+        notes=(
+            *checker.notes,
+            *conflicts.notes({} if tops[0].imports else chosen, exclusive=tops[0].exclusive),
+            *(_without(lack, *each) for lack, each in checker.left_out.items()),
+        ),
         imported=bool(tops[0].imports),
         parts=_hash_of(resources.folders("hardware", conf)),
     )
@@ -148,13 +155,14 @@ def _chosen(overrides: Sequence[str], group: str) -> bool:
     return any(each.lstrip("+").startswith(f"{group}=") for each in overrides)
 
 
-def _tool_plan(name: str, repeats: int) -> ToolPlan:
+def _tool_plan(name: str, tool: Tool, repeats: int) -> ToolPlan:
     tables = produced(name)
     drawn = TIMELINE if set(TIMELINE) <= set(tables) else ()
     return ToolPlan(
         tables=tables,
         code=fingerprint("profkit.convert", registry.converter_module(name)),
-        repeats=repeats if tools()[name].repeated else 1,
+        repeats=repeats if tool.repeated else 1,
+        is_alone=tool.is_alone,
         timeline=fingerprint(*TIMELINE_CODE) if drawn else "",
         drawn=drawn,
     )

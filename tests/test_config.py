@@ -87,6 +87,10 @@ def test_a_swept_value_reaches_interpolations():
         (["batch=interval(1,3)"], "continuous interval"),
         (["hydra.run.dir=x"], "hydra.run.dir=x: has no effect, as Hydra only composes"),
         (["hydra/launcher=joblib"], "has no effect, as Hydra only composes"),
+        (
+            ["+tool=ncu", "+tool=nsys"],
+            "tool: added more than once\n  hint: name them in one list: +tool=[ncu,nsys]",
+        ),
         (["model=cnn_small", "model.layers=1"], "no such key: model.layers\n  hint: choose from"),
     ],
 )

@@ -117,8 +117,16 @@ def test_each_repeat_has_a_capture(dag):
 
 
 def test_a_capture_has_all_cores_unless_configured_otherwise(dag):
-    assert dag.capture_threads(4) == 4
-    assert dag.capture_threads(None) == 1
+    assert dag.capture_threads("baseline", 4) == 4
+    assert dag.capture_threads("baseline", None) == 1
+
+
+def test_beside_a_capture_that_holds_the_counters_of_gpus_nothing_runs(dag):
+    kinds = {
+        name: replace(each, is_alone=name == "baseline") for name, each in dag.plan.tools.items()
+    }
+    shared = Dag(replace(dag.plan, exclusive=False, tools=kinds))
+    assert [shared.capture_threads(name, 4) for name in ("baseline", "torch_profiler")] == [4, 1]
 
 
 def test_settings_are_the_same_text_for_the_same_content(dag, wildcards):

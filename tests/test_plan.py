@@ -129,6 +129,30 @@ def test_a_changed_configuration_is_planned_anew(tmp_path, monkeypatch):
     assert len({before, first, plans._key((), conf)}) == 3
 
 
+APART = (
+    "tools torch_profiler, ncu and nsys cannot share a process, of which only one may hold CUPTI:"
+    " each has captures of its own"
+)
+
+
+def test_the_plan_says_how_tools_that_cannot_share_a_process_are_scheduled():
+    assert f"{APART}, one after the other" in planned("tool=[torch_profiler,ncu,nsys]").notes
+    assert not [note for note in planned("tool=[nsys,system]").notes if "share" in note]
+
+
+def test_a_capture_that_holds_the_counters_of_gpus_has_the_machine_even_where_captures_share_it():
+    plan = planned("tool=[torch_profiler,ncu,nsys]", "exclusive=false")
+    assert APART in plan.notes
+    beside = (
+        "exclusive=false: nothing runs beside captures of {} even so, which hold the counters of"
+        " GPUs"
+    )
+    assert beside.format("ncu") in plan.notes
+    assert [name for name, each in plan.tools.items() if each.is_alone] == ["ncu"]
+    sampling = planned("tool=[ncu,nsys]", "exclusive=false", "tools.nsys.gpu_metrics_devices=[all]")
+    assert beside.format("ncu and nsys") in sampling.notes
+
+
 def test_a_tool_waits_for_the_analysis_that_it_chooses_by_if_that_is_chosen():
     (chosen,) = planned("+tool=ncu").runs
     assert chosen.reads == {"ncu": ("ncu_targets",)}
@@ -138,6 +162,17 @@ def test_a_tool_waits_for_the_analysis_that_it_chooses_by_if_that_is_chosen():
     assert note in plan.notes
     own = planned("+tool=ncu", "tools.ncu.kernel=gemm")
     assert own.runs[0].reads == {}
+
+
+@pytest.mark.parametrize(
+    ("tool", "is_there"),
+    [("nsys", True), ("torch_profiler", True), ("ncu", True), ("system", False)],
+)
+def test_all_that_is_known_of_kernels_needs_a_trace_or_counters_of_them(tool, is_there):
+    plan = planned(f"tool=[{tool}]")
+    lack = "makes kernels or measured_kernels; add +tool=nsys or +tool=torch_profiler or +tool=ncu"
+    left_out = [note for note in plan.notes if lack in note and "kernel_view" in note]
+    assert ("kernel_view" in plan.runs[0].analyses, bool(left_out)) == (is_there, not is_there)
 
 
 def test_an_analysis_runs_without_the_tables_that_may_lack():

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 
@@ -19,6 +19,9 @@ ByTool = dict[str, pd.DataFrame]
 ByToolIfAny = ByTool | None
 """The same for a table that an analysis can do without: None if no enabled tool makes it."""
 
+ByToolOrOther = Annotated[ByToolIfAny, "one of them has to be there"]
+"""The same for tables of which an analysis needs one, whichever: None if no tool makes it."""
+
 Behaviour = dict[str, Any]
 """Type of the parameter ``behaviour``: what the run was told (model, batch, precision...)."""
 
@@ -27,6 +30,7 @@ ByRun = dict[str, Result]
 
 _CONFIG = "config"
 _IF_THERE = ByRun | None
+_BY_TOOL = (ByTool, ByToolIfAny, ByToolOrOther)
 _OF_THE_RUN = {"hardware": Hardware, "behaviour": Behaviour}
 
 
@@ -48,6 +52,9 @@ class Analysis:
 
     optional: tuple[str, ...]
     """Those of `tables_by_tool` that it can do without."""
+
+    alternatives: tuple[str, ...]
+    """Those of `optional` of which it needs one."""
 
     results: tuple[str, ...]
     """Other analyses whose result it reads."""
@@ -74,10 +81,10 @@ def analysis(
     """Register a function as an analysis; the report shows it under `title`.
 
     A parameter annotated ``pd.DataFrame`` names a table, one annotated `ByTool` a table of every
-    tool (`ByToolIfAny`: None without any), one annotated `Result` another analysis; ``config`` is
-    its settings dataclass. Of the run's configuration it gets ``hardware: Hardware`` (peaks; where
-    the configuration leaves it to the traces, of the device that they name) and
-    ``behaviour: Behaviour``.
+    tool (`ByToolIfAny`: None without any; `ByToolOrOther`: so too, and one of those has to be
+    there), one annotated `Result` another analysis; ``config`` is its settings dataclass. Of the
+    run's configuration it gets ``hardware: Hardware`` (peaks; where the configuration leaves it to
+    the traces, of the device that they name) and ``behaviour: Behaviour``.
 
     Across runs, tables have one more column, the Categorical ``run``, whose categories are the
     runs in the order of the selection, and `ByRun` stands for `Result`. What is of the run comes
@@ -94,10 +101,9 @@ def analysis(
             title=title,
             summary=inspect.getdoc(function) or "",
             tables=tuple(name for name, kind in kinds.items() if kind is pd.DataFrame),
-            tables_by_tool=tuple(
-                name for name, kind in kinds.items() if kind in (ByTool, ByToolIfAny)
-            ),
-            optional=tuple(name for name, kind in kinds.items() if kind == ByToolIfAny),
+            tables_by_tool=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL),
+            optional=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL[1:]),
+            alternatives=tuple(name for name, kind in kinds.items() if kind == ByToolOrOther),
             results=tuple(name for name, kind in kinds.items() if kind in (Result, ByRun)),
             results_if_there=tuple(name for name, kind in kinds.items() if kind == _IF_THERE),
             of_the_run=tuple(name for name in kinds if name in _OF_THE_RUN),
@@ -119,7 +125,7 @@ def _check(function: Callable[..., Any], name: str, kind: object, across: str) -
     results, called = (ByRun, "ByRun") if across else (Result, "Result")
     if kind == results or (across and kind == _IF_THERE):
         return
-    if kind is not pd.DataFrame and kind not in (ByTool, ByToolIfAny):
+    if kind is not pd.DataFrame and kind not in _BY_TOOL:
         raise _error(function, f"parameter {name!r} must be a pd.DataFrame, ByTool or {called}")
     if name not in TABLES:
         raise _error(function, f"unknown table {name!r}; known: {', '.join(TABLES)}")

@@ -11,7 +11,7 @@ from profkit.analyze._launch_order import placed
 from profkit.analyze._measured import WHERE, by_kernel, kernel_of, launches
 from profkit.analyze._windows import step_windows
 from profkit.analyze._worth import KERNEL, computing
-from profkit.analyze.base import ByTool, ByToolIfAny, analysis
+from profkit.analyze.base import ByToolIfAny, ByToolOrOther, analysis
 from profkit.hardware import Hardware
 from profkit.kernel_names import signature
 from profkit.result import Abstention, Finding, Metric, Result, Severity, table
@@ -49,13 +49,13 @@ class Config(Settings):
 
 @analysis(title="Kernels, all that is known")
 def analyze(  # noqa: PLR0913, PLR0917 - each names a table
-    kernel_metrics: ByTool,
     hardware: Hardware,
     config: Config,
-    kernels: ByToolIfAny = None,
+    kernels: ByToolOrOther = None,
+    measured_kernels: ByToolOrOther = None,
     cpu_ops: ByToolIfAny = None,
     steps: ByToolIfAny = None,
-    measured_kernels: ByToolIfAny = None,
+    kernel_metrics: ByToolIfAny = None,
     kernel_advice: ByToolIfAny = None,
 ) -> Result:
     """Join what all tools say of one compute kernel and shape.
@@ -82,9 +82,9 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
             limit=config.max_rows,
         )
     }
-    if len(counted):
+    if len(counted) and len(told := _told(_first(measured_kernels), kernels, cpu_ops)):
         tables["launches"] = table(
-            _placed(_first(measured_kernels), _first(kernels), _first(cpu_ops)),
+            told,
             title="Measured launches by operator, module and step",
             note="By order holds as long as ncu skipped no launch of the step.",
             limit=config.max_rows,
@@ -102,7 +102,8 @@ def _shown(rows: pd.DataFrame) -> pd.DataFrame:
     labels = [kernel_of(row) for _, row in rows.iterrows()]
     names = [shortened(str(each), 300) for each in rows["name"]]
     made = rows.assign(kernel=labels, name=names).reindex(columns=list(_ORDER))
-    return made.dropna(axis="columns", how="all")
+    known = [name for name in made if (made[name].notna() & (made[name] != "")).any()]
+    return made[known]
 
 
 def _first(tables: ByToolIfAny) -> pd.DataFrame:
@@ -138,13 +139,20 @@ def _traced(
         bound=("bound", "first"),
     ).reset_index()
     made["time_share"] = made["total_ns"] / max(made["total_ns"].sum(), 1)
-    made["calls_per_step"] = made["calls"] / max(len(windows[[*WHERE[:2], "step"]]), 1)
+    # The window of a trace without steps is none.
+    made["calls_per_step"] = made["calls"] / ((windows["step"] >= 0).sum() or np.nan)
     made["mean_ns"] = made["total_ns"] / made["calls"]
     made["roofline_share"] = made["weighted"] / made["total_ns"].where(made["total_ns"] > 0)
     for name in ("operator", "module"):
         made = made.merge(_by_time(rows, name), on=KERNEL, how="left")
     made = made.sort_values("total_ns", ascending=False, ignore_index=True)
     return made.drop(columns="weighted").assign(key=_keys(made)), missing
+
+
+def _told(measured: pd.DataFrame, kernels: ByToolIfAny, cpu_ops: ByToolIfAny) -> pd.DataFrame:
+    """Return the measured launches if it is known of one where in the program it was."""
+    rows = _placed(measured, _first(kernels), _first(cpu_ops))
+    return rows if ((rows["found"] != "") | (rows["step"] >= 0)).any() else rows.iloc[:0]
 
 
 def _placed(measured: pd.DataFrame, kernels: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:
@@ -180,8 +188,10 @@ def _operators(rows: pd.DataFrame, cpu_ops: pd.DataFrame) -> "pd.Series[Any]":
     """Return the operator that launched each kernel; empty where none is known."""
     if cpu_ops.empty:
         return pd.Series("", index=rows.index, dtype=object)
-    names = cpu_ops[["rank", "repeat", "op", "name"]].rename(columns={"name": "operator"})
-    found = rows[["rank", "repeat", "op"]].merge(names, on=["rank", "repeat", "op"], how="left")
+    key = ["rank", "repeat", "op"]
+    names = cpu_ops[[*key, "name"]].rename(columns={"name": "operator"})
+    # Two files that state one rank number their operators alike: a kernel stays one all the same.
+    found = rows[key].merge(names.drop_duplicates(key), on=key, how="left")
     return pd.Series(found["operator"].astype(object).fillna("").to_numpy(), index=rows.index)
 
 
@@ -193,12 +203,14 @@ def _by_time(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     return pd.DataFrame({name: groups.first(), f"{name}s": groups.size()}).reset_index()
 
 
-def _counted(measured: pd.DataFrame, kernel_metrics: ByTool, advice: pd.DataFrame) -> pd.DataFrame:
+def _counted(
+    measured: pd.DataFrame, kernel_metrics: ByToolIfAny, advice: pd.DataFrame
+) -> pd.DataFrame:
     """Return one row per kernel and shape that Nsight Compute measured."""
-    if measured.empty:
+    # Those of torch.profiler count other kernels.
+    metrics = (kernel_metrics or {}).get("ncu")
+    if measured.empty or metrics is None:
         return pd.DataFrame()
-    metrics = next((each for tool, each in kernel_metrics.items() if len(each) and tool == "ncu"),
-                   pd.concat(list(kernel_metrics.values())))  # fmt: skip
     rows = by_kernel(measured, metrics, {**_COUNTERS, **_hierarchy.columns()})
     place = _hierarchy.positions(rows)
     made = rows[["name", "function", "grid", "block", "launches", *_COUNTERS]].assign(

@@ -19,6 +19,7 @@ _TITLES = {
     "cuda_gpu_mem_size_sum": "Copies and sets by size (cuda_gpu_mem_size_sum, gpumemsizesum)",
     "nvtx_sum": "NVTX ranges (nvtx_sum, nvtxsum)",
     "osrt_sum": "Calls of the operating system (osrt_sum, osrtsum)",
+    "library_sum": "Calls of cuBLAS, cuDNN and MPI",
 }
 _LACKS = {
     "cuda_gpu_kern_sum": "no kernel of a device was recorded",
@@ -27,6 +28,7 @@ _LACKS = {
     "cuda_gpu_mem_size_sum": "no copy or set of device memory was recorded",
     "nvtx_sum": "no NVTX range was recorded",
     "osrt_sum": "no call of the operating system was recorded",
+    "library_sum": "no call of cuBLAS, cuDNN or MPI was recorded",
 }
 
 
@@ -49,9 +51,10 @@ def analyze(  # noqa: PLR0913, PLR0917 - one table each
 ) -> Result:
     """Sum what Nsight Systems recorded by name, as ``nsys stats`` does for each report.
 
-    Shares are of the sum of all rows of a rank and repeat, not of time that has passed: ranges
-    nest, and calls on several threads overlap. Details of operators that PyTorch writes into the
-    names of ranges (op_id, sizes) are left out of names here.
+    For calls of cuBLAS, cuDNN and MPI it has no such report up to 2023.4. Shares are of the sum of
+    all rows of a rank and repeat, not of time that has passed: ranges nest, and calls on several
+    threads overlap. Details of operators that PyTorch writes into the names of ranges (op_id,
+    sizes) are left out of names here.
     """
     works = _of_nsys(kernels)
     is_kernel = works["kind"].isin(_KERNELS).to_numpy()
@@ -59,12 +62,14 @@ def analyze(  # noqa: PLR0913, PLR0917 - one table each
     copies = copies.assign(name=_operations(copies))
     ranges = [_of_nsys(cpu_ops), _of_nsys(python_calls)]
     columns = [*_REPORT, "name", "start_ns", "end_ns"]
+    is_os = os_calls["library"].eq("os").to_numpy()
     timed = {
         "cuda_gpu_kern_sum": works[is_kernel],
         "cuda_api_sum": _of_nsys(runtime_calls),
         "cuda_gpu_mem_time_sum": copies,
         "nvtx_sum": pd.concat([each[columns].astype({"name": "object"}) for each in ranges]),
-        "osrt_sum": os_calls,
+        "osrt_sum": os_calls[is_os],
+        "library_sum": os_calls[~is_os],
     }
     sums = {name: _by_time(rows) for name, rows in timed.items()}
     sums["cuda_gpu_mem_size_sum"] = _summed(copies, copies["size_bytes"].clip(lower=0), "bytes")

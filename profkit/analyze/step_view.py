@@ -31,7 +31,7 @@ class Config(Settings):
     """Step that is shown; -1 takes the last one that most tools have seen."""
 
     max_rows: PositiveInt = 500
-    """Rows kept, those that last longest."""
+    """Rows kept of each table; of kernels those that last longest."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,16 +73,22 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
             rows += _READ[source](_of(tables, tool, config), tool, window)
     timeline = pd.DataFrame(rows, columns=_COLUMNS)
     timeline["time_ns"] = timeline["end_ns"] - timeline["start_ns"]
-    longest = timeline.sort_values("time_ns", ascending=False, kind="stable").head(config.max_rows)
-    shown = longest.sort_values(["tool", "start_ns"], kind="stable", ignore_index=True)
+    is_sample = (timeline["source"] == "sample").to_numpy()
+    spans = timeline[~is_sample]
     phases = timeline[timeline["source"].isin(["phase", "step"])]
     return Result(
         findings=tuple(_findings(windows)),
         tables={
             "timeline": table(
-                shown,
-                title="What was there in the step, in ns since it began",
-                note=f"{len(shown)} of {len(timeline)} rows, those that last longest.",
+                _longest(spans, config.max_rows),
+                title="What was there in the step, by the time since it began",
+                note=f"{min(len(spans), config.max_rows)} of {len(spans)} rows, of kernels those"
+                " that last longest.",
+            ),
+            "samples": table(
+                _series(timeline[is_sample], config.max_rows),
+                title="What was sampled in the step, by the time since it began",
+                note=f"Of {is_sample.sum()} readings, every so many of a series.",
             ),
             "phases": table(
                 phases.groupby(["tool", "name"], sort=False)["time_ns"].sum().reset_index(),
@@ -98,9 +104,41 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
                 y=("time_ns",),
                 color="name",
             ),
+            Chart(
+                kind="line",
+                title="What was sampled in the step, by the time since it began",
+                table="samples",
+                x="time_ns",
+                y=("value",),
+                color="tool",
+                choose="series",
+            ),
         ),
         abstentions=tuple(_missing(timeline)),
     )
+
+
+def _longest(spans: pd.DataFrame, limit: int) -> pd.DataFrame:
+    """Return at most `limit` rows in order of time, leaving out the shortest kernels."""
+    last = (spans["source"] == "kernel").rename("last")
+    ranked = spans.assign(last=last).sort_values(["last", "time_ns"], ascending=[True, False])
+    kept = ranked.head(limit).drop(columns="last")
+    return kept.sort_values(["tool", "start_ns"], kind="stable", ignore_index=True)
+
+
+def _series(samples: pd.DataFrame, limit: int) -> pd.DataFrame:
+    """Return of what there was a reading, in which unit, when and by which tool.
+
+    Every n-th reading of a series is kept, so that each has its part of `limit`.
+    """
+    series = samples["name"] + " (" + samples["unit"] + ")"
+    made = samples[["tool", "start_ns", "value"]].rename(columns={"start_ns": "time_ns"})
+    made.insert(1, "series", series)
+    made = made.sort_values(["series", "tool", "time_ns"], kind="stable", ignore_index=True)
+    groups = made.groupby(["series", "tool"], sort=False)
+    every = np.ceil(groups["value"].transform("size") * max(groups.ngroups, 1) / limit).astype(int)
+    kept: pd.DataFrame = made[groups.cumcount() % every.clip(lower=1) == 0]
+    return kept
 
 
 def _windows(steps: ByTool, config: Config) -> dict[str, _Window]:

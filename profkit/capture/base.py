@@ -103,6 +103,9 @@ class Tool(Settings):
     variables: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Environment that it needs, of all processes of the run."""
 
+    sole: ClassVar[tuple[str, ...]] = ()
+    """What it holds that only one tool in a process can; the plan says which others want it."""
+
     ranks: Ranks = "all"
     """Ranks that are looked at, set by the top-level key ``ranks``; the others only keep time."""
 
@@ -137,6 +140,11 @@ class Tool(Settings):
         """Return why these settings do not fit a workload of `steps` steps, or "" if they do."""
         del steps
         return ""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nothing may run beside its captures, whatever ``exclusive`` says."""
+        return False
 
     def reads(self) -> tuple[str, ...]:
         """Return the analyses of other tools' captures whose results it chooses by, if any.

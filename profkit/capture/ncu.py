@@ -59,6 +59,7 @@ class Capture(Wrapper):
     installing: ClassVar = "install Nsight Compute (with the CUDA toolkit), or add it to PATH"
     outputs: ClassVar = ("*.ncu-rep",)
     repeated: ClassVar = False
+    sole: ClassVar = ("CUPTI",)
     # Else it copies its section files into the user's ~/Documents, and reads them from there.
     variables: ClassVar = MappingProxyType(
         {"NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT": "1"}
@@ -167,6 +168,11 @@ class Capture(Wrapper):
         if self.is_of_ranges and (self.kernel or self.kernel_id):
             return f"kernel: replay_mode={self.replay_mode} measures ranges, not kernels of a name"
         return f"steps: there is no step {late[0]} of {steps}, counted from 0" if late else ""
+
+    @property
+    def is_alone(self) -> bool:
+        """See `Tool.is_alone`. It fixes the clocks of GPUs, too, and runs kernels many times."""
+        return True
 
     def reads(self) -> tuple[str, ...]:
         """See `Tool.reads`."""

@@ -42,6 +42,7 @@ class Capture(Wrapper):
     binary: ClassVar = "nsys"
     installing: ClassVar = "install the package nsight-systems, or add its folder to PATH"
     outputs: ClassVar = ("*.nsys-rep",)
+    sole: ClassVar = ("CUPTI",)
     holding_environment: ClassVar = ("*.nsys-rep", "*.qdstrm", "*.qdrep", "*.sqlite")
 
     mode: Literal["profile", "launch"] = "profile"
@@ -145,6 +146,11 @@ class Capture(Wrapper):
     def is_around_host(self) -> bool:
         """See `Wrapper.is_around_host`."""
         return self.per == "host"
+
+    @property
+    def is_alone(self) -> bool:
+        """See `Tool.is_alone`."""
+        return bool(self.gpu_metrics_devices)
 
     def check(self, steps: int) -> str:
         """See `Tool.check`."""

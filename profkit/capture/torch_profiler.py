@@ -119,6 +119,7 @@ class Capture(Session):
     """Record with ``torch.profiler.profile``; one trace for each rank and cycle of the schedule."""
 
     outputs: ClassVar = ("*.pt.trace.json*",)
+    sole: ClassVar = ("CUPTI",)
 
     activities: tuple[Activity, ...] = ()
     """What is recorded; empty takes the CPU, and the accelerator where there is one."""

@@ -100,8 +100,9 @@ TABLES = {
         STEP,
     ),
     "os_calls": table(
-        "Calls of the operating system's libraries that took longer than a threshold.",
+        "Calls of libraries on host threads: of the operating system (long ones), cuBLAS, MPI...",
         *WHERE,
+        ("library", TEXT, "os, cublas, cudnn or mpi."),
         ("pid", INT, "Process: the rank's own, or one that it started."),
         ("tid", INT, "Thread."),
         ("name", TEXT, "Function, for example pthread_cond_wait."),

@@ -400,9 +400,16 @@ def test_a_trace_alone_and_counters_alone_are_shown_with_what_is_missing():
     alone = view(kernels=TRACED, cpu_ops=OPS)
     assert list(rows(alone)["function"]) == ["f", "g"]
     assert alone.abstentions[-1].what == "counters and advice"
+    # Two files of one rank have operators of the same numbers.
+    assert list(rows(view(kernels=TRACED, cpu_ops=[*OPS, *OPS]))["calls"]) == [2, 1]
+    # Without steps nothing is per step.
+    assert "calls_per_step" not in rows(alone)
     measured = view(
         measured_kernels=[{**MEASURED, "kernel": 0, "name": "f<3>(int)", "function": "f"}],
         kernel_metrics=schema.frame("kernel_metrics", [metric(0, "gpu__time_duration.sum", 7.0)]),
     )
     assert rows(measured)["measured_ns"][0] == 7.0
+    # Nothing says where in the program it was launched, or what bounds it.
+    assert list(measured.tables) == ["kernels"]
+    assert "measured_bound" not in rows(measured)
     assert measured.abstentions[0].what == "calls, operators and modules"

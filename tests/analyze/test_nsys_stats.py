@@ -21,7 +21,8 @@ def rows(result, name):
 
 def test_times_are_summed_by_report_and_name():
     calls = [span(0, 10, name="read"), span(10, 40, name="read"), span(0, 60, name="poll")]
-    result = run(os_calls=[*calls, span(0, 5, name="read") | {"rank": 1}])
+    calls = [{"library": "os"} | each for each in [*calls, span(0, 5, name="read") | {"rank": 1}]]
+    result = run(os_calls=calls)
     found = rows(result, "osrt_sum")
     assert [(each["rank"], each["name"], each["share"]) for each in found] == [
         (0, "poll", 0.6), (0, "read", 0.4), (1, "read", 1.0),
@@ -32,6 +33,19 @@ def test_times_are_summed_by_report_and_name():
     assert (found[1]["min_ns"], found[1]["max_ns"]) == (10, 30)
     assert found[1]["deviation_ns"] == 200**0.5
     assert found[0]["deviation_ns"] == 0.0
+
+
+def test_calls_of_libraries_stand_apart_from_those_of_the_system():
+    calls = [
+        span(0, 10, name="read", library="os"),
+        span(2, 9, name="cublasSgemm_v2", library="cublas"),
+        span(9, 12, name="MPI_Allreduce", library="mpi"),
+    ]
+    result = run(os_calls=calls)
+    assert [each["name"] for each in rows(result, "osrt_sum")] == ["read"]
+    assert [
+        (each["name"], each["total_ns"], each["share"]) for each in rows(result, "library_sum")
+    ] == [("cublasSgemm_v2", 7, 0.7), ("MPI_Allreduce", 3, 0.3)]
 
 
 def test_copies_are_summed_by_time_and_by_size():

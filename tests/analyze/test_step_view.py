@@ -79,16 +79,50 @@ def test_each_tool_is_on_the_clock_of_its_own_step():
     assert found == {
         ("system", "step", "step", 0, 100): None,
         ("system", "phase", "forward", 10, 40): None,
-        ("system", "sample", "gpu0 energy_j", 50, 50): pytest.approx(20 / 100e-9),
-        ("system", "sample", "gpu0 power_w", 50, 50): 300,
         ("torch_profiler", "step", "step", 0, 150): None,
         ("torch_profiler", "phase", "forward", 20, 90): None,
         ("torch_profiler", "kernel", "gemm", 140, 150): 7,
         ("torch_profiler", "memory", "cuda:0 most allocated", 40, 40): 9,
     }
+    assert [list(row.values()) for row in rows(result, "samples")] == [
+        ["system", "gpu0 energy_j (j_per_s)", 50, pytest.approx(20 / 100e-9)],
+        ["system", "gpu0 power_w (w)", 50, 300],
+    ]
     (finding,) = result.findings
     assert finding.value == pytest.approx(1.5)
     assert result.abstentions == ()
+
+
+def test_the_shortest_kernels_are_left_out_before_anything_else():
+    kernels = [
+        span(7000 + at, 7000 + at + length, name=f"k{length}", kind="compute", stream=7)
+        for at, length in [(0, 1), (10, 5), (20, 3)]
+    ]
+    peak = {"time_ns": BEGIN + 7030, "device": "cuda:0", "allocated_bytes": 5}
+    given = dict.fromkeys(("annotations", "samples")) | {
+        "steps": {"torch_profiler": STEPS["torch_profiler"]},
+        "kernels": {"torch_profiler": frame("kernels", *kernels)},
+        "memory_events": {"torch_profiler": frame("memory_events", peak)},
+    }
+    result = analyze.run(**given, config=Config(max_rows=4))
+    shown = [row["name"] for row in rows(result, "timeline")]
+    assert shown == ["step", "k5", "k3", "cuda:0 most allocated"]
+
+
+def test_of_many_readings_every_so_many_of_each_series_are_kept():
+    readings = [
+        {"time_ns": BEGIN + 100 + at, "device": "gpu0", "metric": metric, "kind": "level"}
+        | {"value": float(at), "unit": "w"}
+        for at in range(10)
+        for metric in ("a", "b")
+    ]
+    given = dict.fromkeys(("annotations", "kernels", "memory_events")) | {"steps": STEPS}
+    given["samples"] = {"system": frame("samples", *readings)}
+    result = analyze.run(**given, config=Config(max_rows=6, step=4))
+    assert [(row["series"], row["time_ns"]) for row in rows(result, "samples")] == [
+        *(("gpu0 a (w)", at) for at in (0, 4, 8)),
+        *(("gpu0 b (w)", at) for at in (0, 4, 8)),
+    ]
 
 
 def test_what_no_tool_recorded_is_said():

@@ -75,6 +75,61 @@ def test_marks_tell_which_process_is_which_rank(report, tmp_path):
     assert notes == []
 
 
+def test_calls_of_libraries_stand_with_those_of_the_system_in_order(report, tmp_path):
+    texts = {901: "cublasSgemm_v2", 902: "cudnnConvolutionForward", 903: "MPI_Allreduce"}
+    own, sizes = thread(PID), (0, 0, 4, 4, 0)
+    path = report(
+        nvtx=STEPS,
+        os=[(30, 40, "read")],
+        calls=[LAUNCH],
+        kernels=[KERNEL],
+        CUBLAS_EVENTS=[(15, 28, 29, own, 901)],
+        CUDNN_EVENTS=[(110, 120, 28, own, 902)],
+        # What is without an end was still waiting when the recording ended.
+        MPI_COLLECTIVES_EVENTS=[(5, 9, own, 903, *sizes), (140, None, own, 903, *sizes)],
+    )
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.executemany("INSERT INTO StringIds VALUES (?, ?)", texts.items())
+    found, notes = frames(path, tmp_path)
+    calls = found["os_calls"].assign(
+        start_ns=found["os_calls"]["start_ns"] - BASE_NS,
+        end_ns=found["os_calls"]["end_ns"] - BASE_NS,
+    )
+    columns = ["library", "name", "start_ns", "end_ns", "step", "pid", "tid"]
+    assert calls[columns].to_dict("split")["data"] == [
+        ["mpi", "MPI_Allreduce", 5, 9, 0, PID, PID],
+        ["cublas", "cublasSgemm_v2", 15, 28, 0, PID, PID],
+        ["os", "read", 30, 40, 0, PID, PID],
+        ["cudnn", "cudnnConvolutionForward", 110, 120, 1, PID, PID],
+        ["mpi", "MPI_Allreduce", 140, 200, 1, PID, PID],
+    ]
+    # They lie around the launch, and are not what launches.
+    assert found["runtime_calls"]["name"].tolist() == ["cudaLaunchKernel"]
+    assert notes == []
+
+
+def test_python_samples_are_counted_and_said_not_to_be_exported(report, tmp_path):
+    # As nsys 2023.4 exports them: a domain of the process, and a mark without a text for each.
+    nvtx = [(0, None, "Python Backtrace", PID, 75, 1)]
+    nvtx += [(at, None, None, PID, 34, 1) for at in (105, 106, 107)]
+    nvtx.append((108, None, "mine", PID, 34, 0))
+    found, notes = frames(report(nvtx=nvtx, kernels=[KERNEL]), tmp_path)
+    told = "3 Python stacks were sampled, which nsys shows in its window and does not export"
+    assert [note.partition(":")[0] for note in notes] == [told]
+    assert found["sampled_stacks"].empty
+
+
+def test_mpi_says_which_process_is_which_rank(report, tmp_path):
+    path = report(
+        kernels=[(12, 15, "a", 1, PID, 0), (12, 17, "b", 1, OTHER, 0)],
+        MPI_RANKS=[(thread(PID), 5), (thread(OTHER), 4)],
+    )
+    found, notes = frames(path, tmp_path)
+    work = found["kernels"]
+    assert dict(zip(work["rank"], work["name"], strict=True)) == {5: "a", 4: "b"}
+    assert not any("numbered by device" in each for each in notes)
+
+
 def test_cpu_samples_are_stacks_of_threads_from_the_root(report, tmp_path):
     texts = {"run": 900, "gemm": 901, "/usr/lib/libtorch.so": 902, "python3": 903}
     # Every 10 ns; thread 80 waited in between, and sample 4 has no stack.

@@ -16,7 +16,7 @@ for tool in dag.captured_tools:
             priority: 1000 - repeat
             conda:
                 "../../envs/capture.yaml"
-            threads: dag.capture_threads(workflow.cores)
+            threads: dag.capture_threads(tool, workflow.cores)
             resources:
                 timeout_s=int(dag.plan.timeout_s),
                 memory_limit_mb=dag.plan.memory_limit_mb,

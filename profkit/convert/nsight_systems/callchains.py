@@ -1,7 +1,7 @@
 """callchains: what threads were running when nsys looked at them, summed over equal stacks.
 
 These are the samples of ``nsys profile --sample``: native frames, Python's own interpreter among
-them. What ``--python-sampling`` records lies elsewhere, and is not read.
+them. The stacks that ``--python-sampling`` records are not exported.
 """
 
 from collections import Counter

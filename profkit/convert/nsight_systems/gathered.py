@@ -5,8 +5,10 @@ whoever recorded them.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from profkit.convert.kineto.columns import (
     ANNOTATION,
@@ -19,6 +21,7 @@ from profkit.convert.kineto.columns import (
 from profkit.convert.kineto.numbering import Column
 from profkit.convert.nsight_systems.names import (
     COPY_DIRECTIONS,
+    LIBRARIES,
     SYNCHRONISATIONS,
     frame,
     function,
@@ -69,6 +72,17 @@ class Rows:
         columns = self.report.columns(table, by, *names)
         rows = self.mine(columns[by])
         return {name: column[rows] for name, column in columns.items()}
+
+    def library_calls(self) -> dict[str, NDArray[Any]]:
+        """Return calls of libraries: start, end, globalTid, number of the name, and their table."""
+        parts = []
+        for table, (_, naming) in LIBRARIES.items():
+            read = self._own(table, "start", "end", naming, by="globalTid")
+            read["name"] = read.pop(naming)
+            parts.append(read | {"table": np.full(len(read["start"]), table)})
+        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        order = np.argsort(joined["start"], kind="stable")
+        return {name: column[order] for name, column in joined.items()}
 
     def ranges_of_rank(self) -> Ints:
         """Return the rows of NVTX ranges of this rank but those that profkit steers nsys with."""

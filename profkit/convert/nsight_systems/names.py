@@ -32,6 +32,21 @@ SYNCHRONISATIONS = {
 }
 """What is waited for, in the words of PyTorch's traces, by CUPTI's number."""
 
+LIBRARIES = {
+    "OSRT_API": ("os", "nameId"),
+    "CUBLAS_EVENTS": ("cublas", "nameId"),
+    "CUDNN_EVENTS": ("cudnn", "nameId"),
+    "MPI_P2P_EVENTS": ("mpi", "textId"),
+    "MPI_COLLECTIVES_EVENTS": ("mpi", "textId"),
+    "MPI_START_WAIT_EVENTS": ("mpi", "textId"),
+    "MPI_OTHER_EVENTS": ("mpi", "textId"),
+}
+"""Library whose calls each table holds, and the column with their names.
+
+As ``nsys export --lazy=false`` creates them: 2022.4 and 2023.4 those of cuBLAS and cuDNN alike,
+2023.4 those of MPI, which 2022.4 has none for.
+"""
+
 _PYTORCH = re.compile(
     r"(?P<name>.+?)(?:, (?:stashed )?seq = (?P<sequence>-?\d+))?(?:, op_id = (?P<id>\d+))?"
     r"(?:, sizes = (?P<sizes>\[.*?\]))?(?:, input_op_ids = .*)?"

@@ -18,16 +18,17 @@ _JOINS = "ncclCommInitRank"
 def ranks(report: Report, rank: int) -> dict[int, int]:
     """Return the rank of each process that is one; a single one is `rank`.
 
-    Several are told apart by the marks that profkit sets, or else by what NCCL records when they
-    join a communicator of all, or else by their devices; that is a guess, and noted.
+    Several are told apart by the marks that profkit sets, or else by what MPI says, or by what NCCL
+    records when they join a communicator of all, or else by their devices; that is a guess, and
+    noted.
     """
     if marked := _marked(report):
         return marked if len(marked) > 1 else dict.fromkeys(marked, rank)
     pids = report.working_pids.tolist() or _most_active(report)
     if len(pids) <= 1:
         return dict.fromkeys(pids, rank)
-    if joined := _joined(report, pids):
-        return joined
+    if told := _of_mpi(report, pids) or _joined(report, pids):
+        return told
     report.notes.append(
         f"The report holds {len(pids)} processes with work on devices and does not say which rank"
         " each is: they are numbered by device."
@@ -41,6 +42,14 @@ def _marked(report: Report) -> dict[int, int]:
     pids = pid_of(nvtx.columns["globalTid"][rows]).tolist()
     found = [_MARK.fullmatch(nvtx.texts[row]) for row in rows.tolist()]
     return {pid: int(each[1]) for pid, each in zip(pids, found, strict=True) if each}
+
+
+def _of_mpi(report: Report, pids: list[int]) -> dict[int, int]:
+    """Return the ranks in ``MPI_COMM_WORLD``, if it has all of `pids` as different ranks."""
+    rows = report.store.ints("MPI_RANKS", ["globalTid", "rank"])
+    every = dict(zip(pid_of(rows["globalTid"]).tolist(), rows["rank"].tolist(), strict=True))
+    found = {pid: every[pid] for pid in pids if pid in every}
+    return found if len(set(found.values())) == len(pids) else {}
 
 
 def _joined(report: Report, pids: list[int]) -> dict[int, int]:

@@ -15,6 +15,8 @@ KNOWN_SCHEMA = 3
 
 _PUSH_POP, _START_END = (59, 70), (60, 71)
 _MARKS, _DOMAIN = (34, 65), 75
+# As nsys 2023.4 exports what --python-sampling recorded: a mark for each sample, without its stack.
+_PYTHON_SAMPLES = "Python Backtrace"
 _LOW = (1 << 24) - 1
 _WORK = ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE")
 _WITHOUT_TIME = "{path}: table {table} has no column {lacking}: its layout is of an unknown version"
@@ -109,8 +111,14 @@ class Report:
                 f"Exported with layout {major}, newer than {KNOWN_SCHEMA}, which profkit knows:"
                 " tables that were renamed are missing here."
             )
-        if not any(self.has(work_table(kind)) for kind in _WORK):
+        # An export with --lazy=false has the tables of what was not recorded, without rows.
+        if not len(self.working_pids):
             self.notes.append("The report holds no kernel, copy or set: CUDA was not recorded.")
+        if count := self.nvtx.domains_of(self.nvtx.marks).count(_PYTHON_SAMPLES):
+            self.notes.append(
+                f"{count} Python stacks were sampled, which nsys shows in its window and does not"
+                " export: for those in this report sample with +tool=py_spy."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from profkit.convert.kineto.tables import Linker
 from profkit.convert.nsight_systems.callchains import sampled_stacks
 from profkit.convert.nsight_systems.gathered import Rows
 from profkit.convert.nsight_systems.messages import with_messages
+from profkit.convert.nsight_systems.names import LIBRARIES
 from profkit.convert.nsight_systems.ranks import ranks
 from profkit.convert.nsight_systems.report import Report, pid_of, tid_of
 from profkit.convert.nsight_systems.steps import Steps, steps
@@ -98,21 +99,24 @@ class _OfRank:
         return schema.table(name, {**where, **columns})
 
     def _os_calls(self, found: Steps) -> pa.Table:
-        report = self.rows.report
-        columns = report.columns("OSRT_API", "globalTid", "start", "end", "nameId")
-        rows = self.rows.mine(columns["globalTid"])
-        rows = rows[np.argsort(columns["start"][rows], kind="stable")]
-        own = {name: column[rows] for name, column in columns.items()}
+        """Return the calls of all libraries, in order of time.
+
+        They lie around calls of CUDA and inside operators, and so are neither.
+        """
+        report, rows = self.rows.report, self.rows.library_calls()
+        # A call that the recording cut off ends with it.
+        end = np.where(rows["end"] < 0, report.last_ns, rows["end"])
         return self._table(
             "os_calls",
-            len(rows),
+            len(end),
             {
-                "pid": pid_of(own["globalTid"]),
-                "tid": tid_of(own["globalTid"]),
-                "name": report.named(own["nameId"]),
-                "start_ns": own["start"] + report.base_ns,
-                "end_ns": np.maximum(own["end"], own["start"]) + report.base_ns,
-                "step": step_at(own["start"], *found),
+                "library": [LIBRARIES[table][0] for table in rows["table"].tolist()],
+                "pid": pid_of(rows["globalTid"]),
+                "tid": tid_of(rows["globalTid"]),
+                "name": report.named(rows["name"]),
+                "start_ns": rows["start"] + report.base_ns,
+                "end_ns": np.maximum(end, rows["start"]) + report.base_ns,
+                "step": step_at(rows["start"], *found),
             },
         )
 

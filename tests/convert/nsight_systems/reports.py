@@ -33,6 +33,15 @@ COLUMNS = {
     "TARGET_INFO_SESSION_START_TIME": "utcEpochNs INTEGER",
     "NVTX_EVENTS": "start INTEGER, end INTEGER, eventType INTEGER, text TEXT, globalTid INTEGER,"
     " textId INTEGER, domainId INTEGER",
+    **dict.fromkeys(
+        ("CUBLAS_EVENTS", "CUDNN_EVENTS"),
+        "start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL,"
+        " globalTid INTEGER, nameId INTEGER NOT NULL",
+    ),
+    "MPI_RANKS": "globalTid INTEGER NOT NULL, rank INTEGER NOT NULL",
+    "MPI_COLLECTIVES_EVENTS": "start INTEGER NOT NULL, end INTEGER, globalTid INTEGER,"
+    " textId INTEGER, commHandle INTEGER, rootRank INTEGER, size INTEGER, recvSize INTEGER,"
+    " requestHandle INTEGER",
     "OSRT_API": "start INTEGER, end INTEGER, globalTid INTEGER, nameId INTEGER",
     "CUPTI_ACTIVITY_KIND_KERNEL": "start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,"
     " correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, gridX INTEGER,"

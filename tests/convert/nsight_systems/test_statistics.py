@@ -4,9 +4,7 @@ import pytest
 
 from profkit.convert.nsight_systems import export, statistics
 
-# What the versions list, and how: 2022.4 as recorded; 2023.4 after NVIDIA's Post-Collection
-# Analysis Guide (docs.nvidia.com/nsight-systems/AnalysisGuide), whose headings are these lines.
-# Published listings of `nsys recipe` of 2024 have the same names of four of them.
+# What `nsys stats --help-reports` of 2022.4.2 and of 2023.4.4 prints, a part of it.
 LISTED = {
     "2022.4": """
   gpukernsum[:base|:mangled] -- CUDA GPU Kernel Summary
@@ -20,11 +18,16 @@ LISTED = {
     "2023.4": """
   cuda_api_gpu_sum[:nvtx-name][:base|:mangled] -- CUDA Summary (API/Kernels/MemOps)
   cuda_api_sum -- CUDA API Summary
+  cuda_gpu_kern_gb_sum[:nvtx-name][:base|:mangled] -- CUDA GPU Kernel/Grid/Block Summary
   cuda_gpu_kern_sum[:nvtx-name][:base|:mangled] -- CUDA GPU Kernel Summary
   cuda_gpu_mem_size_sum -- CUDA GPU MemOps Summary (by Size)
   cuda_gpu_mem_time_sum -- CUDA GPU MemOps Summary (by Time)
+  mpi_event_trace -- MPI Event Trace
+  network_congestion[:ticks_threshold=<ticks_per_ms>] -- Network Devices Congestion
+  nvtx_pushpop_sum -- NVTX Push/Pop Range Summary
   nvtx_sum -- NVTX Range Summary
-  osrt_sum[:base|:mangled] -- OS Runtime Summary
+  osrt_sum -- OS Runtime Summary
+  um_sum[:rows=<limit>] -- Unified Memory Analysis Summary
 """,
 }
 
