@@ -1,6 +1,8 @@
+import gc
 import warnings
 
 import pytest
+from hta.analyzers.critical_path_analysis import CPGraph
 
 from profkit import schema
 from profkit.analyze import critical_path
@@ -123,3 +125,9 @@ def test_a_step_of_too_many_events_has_none():
     assert not result.tables
     assert result.abstentions[0].what == "the critical path of rank 0, step 5"
     assert result.abstentions[0].reason == "3 events: set max_events to have it"
+
+
+def test_no_graph_of_hta_outlives_its_path():
+    run(**small())
+    gc.collect()
+    assert not [each for each in gc.get_objects() if isinstance(each, CPGraph)]
