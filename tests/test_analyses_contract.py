@@ -135,6 +135,16 @@ def test_it_works_without_what_it_can_do_without(name):
 
 
 @every
+def test_columns_that_it_does_not_ask_for_change_nothing(name):
+    analysis, tables = FOUND[name], full(name)
+    config = analysis.config()
+    whole = analysis.run(**tables, config=config)
+    for table, chosen in analysis.columns.items():
+        tables[table] = tables[table][list(chosen)]
+    assert analysis.run(**tables, config=config) == whole
+
+
+@every
 def test_what_it_returns_survives_json(name):
     result = FOUND[name].run(**full(name), config=FOUND[name].config())
     assert msgspec.json.decode(msgspec.json.encode(result), type=Result) == result

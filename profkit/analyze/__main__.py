@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from profkit import analyze, events, registry, resources, result
-from profkit.analyze.base import Analysis
+from profkit.analyze.base import Analysis, Columns
 from profkit.errors import InputError, ProfkitError
 from profkit.fingerprint import provenance
 from profkit.hardware import AUTO, Hardware, found, parts
@@ -68,7 +69,7 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
     inputs: dict[str, Any] = {}
     frame = _frame_of_runs if analysis.across else _frame
     for name in analysis.tables:
-        inputs[name] = frame(_named(name, tables))
+        inputs[name] = frame(_named(name, tables), analysis.columns.get(name))
     for name in analysis.tables_by_tool:
         if name in analysis.optional and not any(path.stem == name for path in tables):
             inputs[name] = None
@@ -128,17 +129,17 @@ def _named(name: str, paths: list[Path]) -> list[Path]:
     return found
 
 
-def _frame(paths: Sequence[Path]) -> pd.DataFrame:
-    """Read the first table; dictionary-coded text becomes a Categorical."""
-    return _pandas(_read(paths[0], _table))
+def _frame(paths: Sequence[Path], columns: Columns | None = None) -> pd.DataFrame:
+    """Read the first table, or `columns` of it; dictionary-coded text becomes a Categorical."""
+    return _pandas(_read(paths[0], partial(_table, columns=columns)))
 
 
-def _table(path: Path) -> pa.Table:
+def _table(path: Path, columns: Columns | None = None) -> pa.Table:
     """Read a table as it is, without the discovery of folders that `pq.read_table` begins with."""
     # Arrow's own pools keep about as much again as a table holds; only here is memory that counts.
     pa.set_memory_pool(pa.system_memory_pool())
     with pq.ParquetFile(path) as file:
-        return file.read()
+        return file.read(columns and list(columns))
 
 
 def _pandas(table: pa.Table) -> pd.DataFrame:
@@ -147,13 +148,13 @@ def _pandas(table: pa.Table) -> pd.DataFrame:
     return rows
 
 
-def _frame_of_runs(paths: Sequence[Path]) -> pd.DataFrame:
+def _frame_of_runs(paths: Sequence[Path], columns: Columns | None = None) -> pd.DataFrame:
     """Read the first table of each run, results/runs/<run>/tables/<tool>/<table>.parquet."""
     first = {path.resolve().parents[2].name: path for path in reversed(paths)}
     runs = list(dict.fromkeys(path.resolve().parents[2].name for path in paths))
     parts = []
     for code, run in enumerate(runs):
-        rows = _read(first[run], _table)
+        rows = _read(first[run], partial(_table, columns=columns))
         codes = pa.array(np.full(len(rows), code, dtype=np.int32))
         parts.append(rows.append_column("run", pa.DictionaryArray.from_arrays(codes, runs)))
     return _pandas(pa.concat_tables(parts).unify_dictionaries())

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from profkit import calltree
 from profkit.analyze._roofline import TF32, uses_tf32
+from profkit.analyze.base import Columns
 from profkit.costs import PRODUCTS, WRAPPERS, costs
 from profkit.patterns import matching, named
 
@@ -19,6 +20,25 @@ FORWARD, BACKWARD, RECOMPUTATION, OPTIMIZER = "forward", "backward", "recomputat
 
 _ENGINE = ("autograd::engine::evaluate_function: *",)
 _OPTIMIZER = ("Optimizer.step#*",)
+
+OPS = Columns(
+    (
+        "rank",
+        "repeat",
+        "op",
+        "parent",
+        "name",
+        "start_ns",
+        "end_ns",
+        "step",
+        "sequence",
+        "forward_tid",
+        "input_shapes",
+        "input_types",
+        "inputs",
+    )
+)
+"""Columns of `cpu_ops` that are read."""
 
 
 @dataclass(frozen=True, slots=True)

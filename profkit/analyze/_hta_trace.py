@@ -13,11 +13,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit import calltree
+from profkit.analyze.base import Columns
 
 if TYPE_CHECKING:
     from hta.common.trace import Trace
 
 WHERE = ["rank", "repeat"]
+OPS = Columns(
+    ("rank", "repeat", "op", "pid", "tid", "name", "kind", "start_ns", "end_ns", "step", "external")
+)
+"""Columns of `cpu_ops` that are read."""
 TABLES = ("cpu_ops", "runtime_calls", "kernels", "annotations", "synchronisations")
 
 _CATEGORIES = {"copy": "gpu_memcpy", "set": "gpu_memset"}

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pandas as pd
 
@@ -21,6 +21,16 @@ ByToolIfAny = ByTool | None
 
 ByToolOrOther = Annotated[ByToolIfAny, "one of them has to be there"]
 """The same for tables of which an analysis needs one, whichever: None if no tool makes it."""
+
+
+class Columns(tuple[str, ...]):
+    """Columns of a large table that an analysis reads: the others are left on the disk.
+
+    ``cpu_ops: Annotated[pd.DataFrame, Columns(("rank", "start_ns", "end_ns"))]``
+    """
+
+    __slots__ = ()
+
 
 Behaviour = dict[str, Any]
 """Type of the parameter ``behaviour``: what the run was told (model, batch, precision...)."""
@@ -46,6 +56,9 @@ class Analysis:
 
     tables: tuple[str, ...]
     """Tables that it reads from the first enabled tool that makes them."""
+
+    columns: Mapping[str, Columns]
+    """Columns that it reads of some of `tables`; of the others it reads all."""
 
     tables_by_tool: tuple[str, ...]
     """Tables that it reads from every enabled tool that makes them."""
@@ -80,11 +93,12 @@ def analysis(
 ) -> Callable[[Callable[..., Result]], Analysis]:
     """Register a function as an analysis; the report shows it under `title`.
 
-    A parameter annotated ``pd.DataFrame`` names a table, one annotated `ByTool` a table of every
-    tool (`ByToolIfAny`: None without any; `ByToolOrOther`: so too, and one of those has to be
-    there), one annotated `Result` another analysis; ``config`` is its settings dataclass. Of the
-    run's configuration it gets ``hardware: Hardware`` (peaks; where the configuration leaves it to
-    the traces, of the device that they name) and ``behaviour: Behaviour``.
+    A parameter annotated ``pd.DataFrame`` names a table (`Columns`: some of it), one annotated
+    `ByTool` a table of every tool (`ByToolIfAny`: None without any; `ByToolOrOther`: so too, and
+    one of those has to be there), one annotated `Result` another analysis; ``config`` is its
+    settings dataclass. Of the run's configuration it gets ``hardware: Hardware`` (peaks; where the
+    configuration leaves it to the traces, of the device that they name) and
+    ``behaviour: Behaviour``.
 
     Across runs, tables have one more column, the Categorical ``run``, whose categories are the
     runs in the order of the selection, and `ByRun` stands for `Result`. What is of the run comes
@@ -94,13 +108,19 @@ def analysis(
 
     def register(function: Callable[..., Result]) -> Analysis:
         parameters = inspect.signature(function, eval_str=True).parameters
-        kinds = {name: each.annotation for name, each in parameters.items() if name != _CONFIG}
+        said = {name: each.annotation for name, each in parameters.items() if name != _CONFIG}
+        columns = {name: found for name, kind in said.items() if (found := _columns(kind))}
+        kinds = {name: pd.DataFrame if name in columns else kind for name, kind in said.items()}
         for name, kind in kinds.items():
             _check(function, name, kind, across)
+        for name, chosen in columns.items():
+            if unknown := sorted(set(chosen) - set(TABLES[name].names)):
+                raise _error(function, f"table {name!r} has no column {', '.join(unknown)}")
         return Analysis(
             title=title,
             summary=inspect.getdoc(function) or "",
             tables=tuple(name for name, kind in kinds.items() if kind is pd.DataFrame),
+            columns=columns,
             tables_by_tool=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL),
             optional=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL[1:]),
             alternatives=tuple(name for name, kind in kinds.items() if kind == ByToolOrOther),
@@ -113,6 +133,13 @@ def analysis(
         )
 
     return register
+
+
+def _columns(kind: object) -> Columns | None:
+    """Return the columns that a table is annotated with, None for anything else."""
+    plain, *more = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+    chosen = [each for each in more if isinstance(each, Columns)]
+    return chosen[0] if plain is pd.DataFrame and chosen else None
 
 
 def _check(function: Callable[..., Any], name: str, kind: object, across: str) -> None:

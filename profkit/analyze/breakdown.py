@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 
 from profkit import intervals
 from profkit.analyze._windows import WHERE, until_the_device_is_done
-from profkit.analyze.base import analysis
+from profkit.analyze.base import Columns, analysis
 from profkit.intervals import Intervals
 from profkit.patterns import matching
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
@@ -31,6 +31,7 @@ _TITLES = {
 
 _BESIDE = ("exposed_communication", "hidden_communication", "hidden_copy")
 """What is told besides, which overlaps the parts: hidden is what runs while compute does."""
+_OPS = Columns(("rank", "repeat", "name", "kind", "start_ns", "end_ns"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +66,7 @@ class Config(Settings):
 @analysis(title="Breakdown of the step")
 def analyze(
     steps: pd.DataFrame,
-    cpu_ops: pd.DataFrame,
+    cpu_ops: Annotated[pd.DataFrame, _OPS],
     kernels: pd.DataFrame,
     runtime_calls: pd.DataFrame,
     config: Config,

@@ -3,13 +3,13 @@
 import math
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze._costed import OPTIMIZER, RECOMPUTATION, Costed, work
+from profkit.analyze._costed import OPS, OPTIMIZER, RECOMPUTATION, Costed, work
 from profkit.analyze._roofline import (
     by_kernel,
     by_shape,
@@ -69,7 +69,7 @@ class Config(Settings):
 
 @analysis(title="FLOPs and roofline")
 def analyze(
-    cpu_ops: pd.DataFrame,
+    cpu_ops: Annotated[pd.DataFrame, OPS],
     kernels: pd.DataFrame,
     steps: pd.DataFrame,
     hardware: Hardware,

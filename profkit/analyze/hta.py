@@ -7,11 +7,11 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pandas as pd
 
-from profkit.analyze._hta_trace import trace
+from profkit.analyze._hta_trace import OPS, trace
 from profkit.analyze.base import analysis
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.settings import Settings
@@ -85,7 +85,7 @@ class Config(Settings):
 
 @analysis(title="HTA")
 def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
-    cpu_ops: pd.DataFrame,
+    cpu_ops: Annotated[pd.DataFrame, OPS],
     runtime_calls: pd.DataFrame,
     kernels: pd.DataFrame,
     annotations: pd.DataFrame,

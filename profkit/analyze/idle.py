@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from profkit.analyze._host_work import by_name
 from profkit.analyze._largest_gaps import beside, gap_rows, largest, of
 from profkit.analyze._launching import launches
 from profkit.analyze._windows import WHERE, step_windows
-from profkit.analyze.base import analysis
+from profkit.analyze.base import Columns, analysis
 from profkit.intervals import Intervals
 from profkit.patterns import matching
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
@@ -34,6 +34,8 @@ _WORDS = {
     "between": "between kernels",
     "other": "other",
 }
+_OPS = Columns(("rank", "repeat", "op", "parent", "tid", "name", "start_ns", "end_ns", "stack"))
+_PYTHON = Columns(("rank", "repeat", "call", "caller", "tid", "name", "kind", "start_ns", "end_ns"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,8 +86,8 @@ class _Device:
 def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     kernels: pd.DataFrame,
     runtime_calls: pd.DataFrame,
-    cpu_ops: pd.DataFrame,
-    python_calls: pd.DataFrame,
+    cpu_ops: Annotated[pd.DataFrame, _OPS],
+    python_calls: Annotated[pd.DataFrame, _PYTHON],
     annotations: pd.DataFrame,
     steps: pd.DataFrame,
     config: Config,

@@ -1,7 +1,7 @@
 """Modules: time, memory and FLOPs along the tree of nn.Modules, forward and backward."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from profkit import calltree
 from profkit.analyze._windows import WHERE
-from profkit.analyze.base import analysis
+from profkit.analyze.base import Columns, analysis
 from profkit.flops import flops
 from profkit.paths import SEPARATOR
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
@@ -21,6 +21,23 @@ _TIMES = ("cpu", "device")
 _MEASURES = [f"{phase}_{time}_ns" for time in _TIMES for phase in _PHASES]
 _MEMORY = ["allocated_bytes", "kept_bytes"]
 _FLOPS = [f"{phase}_flops" for phase in _PHASES]
+_OPS = Columns(
+    (
+        "rank",
+        "repeat",
+        "op",
+        "parent",
+        "name",
+        "start_ns",
+        "end_ns",
+        "step",
+        "input_shapes",
+        "inputs",
+        "forward",
+        "module",
+        "phase",
+    )
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +54,7 @@ class Config(Settings):
 @analysis(title="Modules")
 def analyze(
     python_calls: pd.DataFrame,
-    cpu_ops: pd.DataFrame,
+    cpu_ops: Annotated[pd.DataFrame, _OPS],
     kernels: pd.DataFrame,
     memory_events: pd.DataFrame,
     config: Config,

@@ -1,10 +1,12 @@
 """Worth measuring: kernels that Nsight Compute should look at, by their time and their headroom."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 
+from profkit.analyze._costed import OPS
 from profkit.analyze._windows import step_windows
 from profkit.analyze._worth import KERNEL, computing
 from profkit.analyze.base import analysis
@@ -30,7 +32,7 @@ class Config(Settings):
 @analysis(title="Kernels worth measuring")
 def analyze(
     kernels: pd.DataFrame,
-    cpu_ops: pd.DataFrame,
+    cpu_ops: Annotated[pd.DataFrame, OPS],
     steps: pd.DataFrame,
     hardware: Hardware,
     config: Config,

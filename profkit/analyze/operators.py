@@ -1,6 +1,7 @@
 """Operators: calls, CPU and device time, memory and FLOPs, by name and by shapes of inputs."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -15,9 +16,26 @@ from profkit.analyze._calls import (
     operator_calls,
     runtime_rows,
 )
-from profkit.analyze.base import analysis
+from profkit.analyze.base import Columns, analysis
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.settings import Settings
+
+_OPS = Columns(
+    (
+        "rank",
+        "repeat",
+        "op",
+        "parent",
+        "name",
+        "kind",
+        "start_ns",
+        "end_ns",
+        "self_ns",
+        "step",
+        "input_shapes",
+        "inputs",
+    )
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +52,7 @@ class Config(Settings):
 
 @analysis(title="Operators")
 def analyze(
-    cpu_ops: pd.DataFrame,
+    cpu_ops: Annotated[pd.DataFrame, _OPS],
     runtime_calls: pd.DataFrame,
     kernels: pd.DataFrame,
     memory_events: pd.DataFrame,

@@ -13,7 +13,7 @@ from pydantic import Field
 from profkit import calltree
 from profkit.analyze._repeats import Repeat, apart, maximal_repeats
 from profkit.analyze._windows import WHERE
-from profkit.analyze.base import analysis
+from profkit.analyze.base import Columns, analysis
 from profkit.kernel_names import contains_any
 from profkit.patterns import matching
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
@@ -31,6 +31,7 @@ _FREQUENT_NOTE = (
 _FUSION_NOTE = (
     "The saving is the time of all but the longest of a run; gaps between them would come on top."
 )
+_OPS = Columns(("rank", "repeat", "op", "parent", "name", "start_ns", "end_ns"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +69,9 @@ class Config(Settings):
 
 
 @analysis(title="Kernel sequences")
-def analyze(kernels: pd.DataFrame, cpu_ops: pd.DataFrame, config: Config) -> Result:
+def analyze(
+    kernels: pd.DataFrame, cpu_ops: Annotated[pd.DataFrame, _OPS], config: Config
+) -> Result:
     """Find what repeats on each stream, and runs of short elementwise kernels that could be one.
 
     A frequent sequence is a maximal repeat: no longer one occurs as often. Its time is that of all

@@ -2,12 +2,12 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 
 from profkit.analyze._lateness import Cause, fell_behind
-from profkit.analyze.base import analysis
+from profkit.analyze.base import Columns, analysis
 from profkit.meetings import Meetings, meetings
 from profkit.patterns import matching
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
@@ -32,6 +32,7 @@ _ADVICE_BEFORE = (
     "The delay is from before the step: look at what this rank did between steps, such as loading "
     "data, saving or logging, and record the step before, too."
 )
+_OPS = Columns(("rank", "repeat", "tid", "name", "start_ns", "end_ns", "step"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +54,10 @@ class Config(Settings):
 
 @analysis(title="Stragglers")
 def analyze(
-    collectives: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame, config: Config
+    collectives: pd.DataFrame,
+    cpu_ops: Annotated[pd.DataFrame, _OPS],
+    kernels: pd.DataFrame,
+    config: Config,
 ) -> Result:
     """Give the others' waiting in each collective to the rank that came last.
 

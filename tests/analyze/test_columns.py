@@ -1,0 +1,36 @@
+"""Analyses that read some columns of a table, on real traces."""
+
+import pyarrow as pa
+import pytest
+
+from profkit.analyze import analyses
+from profkit.convert import kineto
+from tests.test_analyses_contract import of_the_run
+
+CHOOSY = {name: each for name, each in analyses().items() if each.columns}
+TRACES = {
+    "a language model on two ranks": "llama_2rank_rtx4090/rank?.json.gz",
+    "a recommender": "dlrm_8rank_v100/worker[01]_*.json.gz",
+    "stacks of Python": "tracelens/h100/Falconsai*.json.gz",
+    "operators alone": "hta/distributed_info_unavailable/*.json.gz",
+}
+
+
+@pytest.fixture(scope="module", params=TRACES.values(), ids=TRACES)
+def tables(real_data, request):
+    """Return the tables of the ranks of one capture."""
+    paths = sorted((real_data / "kineto").glob(request.param))
+    read = [kineto.read(path, rank=rank).tables for rank, path in enumerate(paths)]
+    return {
+        name: pa.concat_tables(each[name] for each in read).unify_dictionaries().to_pandas()
+        for name in read[0]
+    }
+
+
+@pytest.mark.parametrize("name", CHOOSY)
+def test_columns_that_it_does_not_ask_for_change_nothing(name, tables):
+    analysis = CHOOSY[name]
+    given = {table: tables[table] for table in analysis.tables} | of_the_run(analysis, ())
+    chosen = {table: given[table][list(columns)] for table, columns in analysis.columns.items()}
+    config = analysis.config()
+    assert analysis.run(**given | chosen, config=config) == analysis.run(**given, config=config)
