@@ -100,7 +100,8 @@ def nanoseconds(values: list[Any]) -> Ints:
         if np.all(np.abs(micros) < EXACT_BELOW_US):
             whole = np.floor(micros)
             fraction = np.rint((micros - whole) * 1000)
-            return whole.astype(np.int64) * 1000 + fraction.astype(np.int64)
+            exact: Ints = whole.astype(np.int64) * 1000 + fraction.astype(np.int64)
+            return exact
     return np.fromiter(map(_nanoseconds, values), dtype=np.int64, count=len(values))
 
 
