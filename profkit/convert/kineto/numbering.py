@@ -1,6 +1,6 @@
 """Texts by number: a trace repeats few of them a great many times."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -45,9 +45,9 @@ class Text:
         """Return the number of each value."""
         return np.array(list(map(self.numbers.__getitem__, values)), dtype=np.int32)
 
-    def json_codes(self, values: Iterable[msgspec.Raw]) -> Column:
+    def json_codes(self, values: Sequence[msgspec.Raw]) -> Column:
         """Return the number of each value, written without white space."""
-        return np.array(list(map(self._json.__getitem__, map(bytes, values))), dtype=np.int32)
+        return np.array(list(map(self._json.__getitem__, _texts(values))), dtype=np.int32)
 
     def decoded(self, codes: Column) -> pa.DictionaryArray:
         """Return the values as an Arrow dictionary array, with no value that does not occur."""
@@ -60,6 +60,12 @@ class Text:
     def matching(self, found: Callable[[str], object]) -> NDArray[np.bool_]:
         """Return, by number, whether `found` holds for the string."""
         return np.array([bool(found(each)) for each in self.numbers], dtype=np.bool_)
+
+
+def _texts(values: Sequence[msgspec.Raw]) -> Sequence[bytes]:
+    """Return the bytes of each value."""
+    # `bytes` of each takes three times as long. No zero is among them: JSON decodes without.
+    return b"\0".join(values).split(b"\0") if values else ()
 
 
 class Occurring:
