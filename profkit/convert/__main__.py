@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from profkit import events, registry, schema
-from profkit.convert import STEPS, converter, has_converter, produced
+from profkit.convert import STEPS, converter, has_converter
 from profkit.convert.base import Raw
 from profkit.errors import InputError, ProfkitError
 from profkit.files import write_atomically
@@ -73,7 +73,7 @@ def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, core
     """Leave the tables of `tool` and ``convert.json`` in `tables`, and what people open in `files`.
 
     Memory is bounded by what one raw file needs in each process: the parts are joined a row group
-    at a time.
+    of as many tables as there are `cores` at a time.
     """
     for folder in (tables, files):
         folder.mkdir(parents=True, exist_ok=True)
@@ -95,14 +95,11 @@ def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, core
                 f"{parts[0].notes[0]}",
                 hint=f"look at them in {captures[0].parent}, or capture again",
             )
-        for name in produced(tool):
-            own = has_converter(tool) and name in converter(tool).produces
-            if own and len(parts) == 1 and parts[0].folder:
-                # Nothing to join: writing once more would take as long as half of the reading.
-                (parts[0].folder / f"{name}.parquet").replace(tables / f"{name}.parquet")
-                continue
-            source = _joined(name, parts) if own else _harness_steps(good, notes)
-            _write(tables / f"{name}.parquet", name, source)
+        own = converter(tool).produces if has_converter(tool) else ()
+        with ThreadPoolExecutor(max(cores, 1)) as joining:
+            list(joining.map(lambda name: _join(tables / f"{name}.parquet", name, parts), own))
+        if STEPS not in own:
+            _write(tables / f"{STEPS}.parquet", STEPS, _harness_steps(good, notes))
         made_of = proven.result()
     record = {
         "schema_version": 1,
@@ -249,6 +246,15 @@ def _convert_one(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
     }
     numbered = {name: rows[name] for name in rows if name in _NUMBERED.values()}
     return Part(raw=raw, folder=folder, rows=numbered, notes=tuple(converted.notes))
+
+
+def _join(path: Path, name: str, parts: Sequence[Part]) -> None:
+    """Make one file of table `name` from those of all parts."""
+    if len(parts) == 1 and parts[0].folder:
+        # Writing once more would take as long as half of the reading.
+        (parts[0].folder / f"{name}.parquet").replace(path)
+    else:
+        _write(path, name, _joined(name, parts))
 
 
 def _joined(name: str, parts: Sequence[Part]) -> Iterator[pa.Table]:
