@@ -7,7 +7,7 @@ FOLDER is searched for ``*.json`` and ``*.json.gz``; left out, it is ``kineto`` 
 analysis and reported on, as it is and, without `--whole`, harmed in every way that the tests know:
 cut off, a byte changed, NaN, no events. A trace of more than 100 kB, which takes a minute each
 time, is harmed in one way, the next one in the next. Prints a line for each, and ends with 1 if
-anything but an `InputError` came up. The tests do the same with a few small traces.
+anything but a refusal of the file came up. The tests do the same with a few small traces.
 """
 
 import argparse
@@ -27,6 +27,9 @@ from tests.convert.kineto import damage
 from tests.stages import report_of
 
 _TOOL, _KIND = importables()["trace"]
+_REFUSED = "could be read; the first:"
+"""In the message of a conversion that found nothing to read."""
+
 _LARGE_BYTES = 100_000
 _EMPTY = {"empty": b"", "of another kind": b'{"version": 1, "items": [1, 2]}'}
 
@@ -84,7 +87,7 @@ def _outcome(name: str, content: bytes) -> tuple[str, bool]:
         run = place(find([path], _KIND), _TOOL, _KIND, name=name, command="profkit import")
         page: str = report_of(f"imports=[{run}]")  # type: ignore[no-untyped-call]
     except InputError as error:
-        return f"refused: {error}".splitlines()[0][:120], True
+        return f"refused: {error}".splitlines()[0][:120], _REFUSED in str(error)
     except Exception:  # noqa: BLE001 - the error is the finding
         return traceback.format_exc(), False
     return f"{len(page) / 1e6:.1f} MB of report", run in page

@@ -1,5 +1,6 @@
 """What every analysis keeps to, built in or installed by somebody else."""
 
+import functools
 import inspect
 import re
 from dataclasses import MISSING, fields
@@ -71,9 +72,9 @@ def of_runs(analysis, result, runs=("one", "two")):
     return dict.fromkeys(runs, result) if analysis.across else result
 
 
-def one_row(table):
+def one_row(table, end_ns=20):
     """Return a table of one row in which everything is known."""
-    known = {"rank": 0, "repeat": 0, "start_ns": 10, "end_ns": 20, "step": 5, "name": "x"}
+    known = {"rank": 0, "repeat": 0, "start_ns": 10, "end_ns": end_ns, "step": 5, "name": "x"}
     kinds = {"kernels": "compute", "cpu_ops": "operator"}
     row = {key: value for key, value in known.items() if key in schema.TABLES[table].names}
     if "kind" in schema.TABLES[table].names:
@@ -151,6 +152,13 @@ def test_what_it_returns_survives_json(name):
 
 
 @every
+def test_what_takes_no_time_at_all_gives_numbers_that_are_some(name):
+    tables = full(name, make=functools.partial(one_row, end_ns=10))
+    result = FOUND[name].run(**tables, config=FOUND[name].config())
+    assert msgspec.json.decode(msgspec.json.encode(result), type=Result) == result
+
+
+@every
 def test_its_tables_and_charts_fit_together(name):
     result = FOUND[name].run(**full(name), config=FOUND[name].config())
     for chart in result.charts:
@@ -176,15 +184,15 @@ def test_it_leaves_its_input_as_it_was(name):
                 pd.testing.assert_frame_equal(frame, other)
 
 
-def full(name, runs=("one", "two")):
+def full(name, runs=("one", "two"), make=one_row):
     analysis = FOUND[name]
     results = {
         other: of_runs(
-            analysis, FOUND[other].run(**full(other), config=FOUND[other].config()), runs
+            analysis, FOUND[other].run(**full(other, make=make), config=FOUND[other].config()), runs
         )
         for other in read_results(analysis)
     }
-    return given(analysis, one_row, runs) | results
+    return given(analysis, make, runs) | results
 
 
 def read_results(analysis):

@@ -102,7 +102,7 @@ def analyze(
             "parts": table(parts, title="Parts of every step", note=note, limit=config.max_rows),
         },
         charts=_charts(shown),
-        abstentions=(*missing, *_abstentions(kernels)),
+        abstentions=(*missing, *_abstentions(kernels, shares)),
     )
 
 
@@ -231,6 +231,8 @@ def _metrics(overall: "pd.Series[float]", shown: list[str]) -> dict[str, Metric]
 
 def _findings(shares: pd.DataFrame, parts: pd.DataFrame) -> tuple[Finding, ...]:
     overall = shares.iloc[0]
+    if not overall["mean_step_time_ns"]:
+        return ()
     names = [name for name in _TITLES if f"{name}_share" in shares]
     ranked = sorted(((float(overall[f"{name}_share"]), name) for name in names), reverse=True)
     named = ", ".join(
@@ -272,15 +274,14 @@ def _charts(shown: list[str]) -> tuple[Chart, ...]:
     )
 
 
-def _abstentions(kernels: pd.DataFrame) -> tuple[Abstention, ...]:
-    if len(kernels):
-        return ()
-    return (
-        Abstention(
-            what="kernels, copies and sets",
-            reason="no device work was recorded: the run used the CPU only, or CUDA was not traced",
-        ),
-    )
+def _abstentions(kernels: pd.DataFrame, shares: pd.DataFrame) -> tuple[Abstention, ...]:
+    found = []
+    if not shares["mean_step_time_ns"].iloc[0]:
+        found.append(Abstention(what="shares of a step", reason="the steps take no time at all"))
+    if kernels.empty:
+        reason = "no device work was recorded: the run used the CPU only, or CUDA was not traced"
+        found.append(Abstention(what="kernels, copies and sets", reason=reason))
+    return tuple(found)
 
 
 def _note(parts: pd.DataFrame, window: str) -> str:

@@ -253,6 +253,8 @@ def _metrics(frames: Frames) -> dict[str, Metric]:
 
 def _findings(frames: Frames) -> tuple[Finding, ...]:
     rows = frames.get("temporal_breakdown", pd.DataFrame())
+    # A share of no time at all is none.
+    rows = rows.dropna(subset=["idle_time_pctg"]) if len(rows) else rows
     if rows.empty:
         return ()
     worst = rows.nlargest(1, "idle_time_pctg").iloc[0]

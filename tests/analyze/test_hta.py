@@ -215,6 +215,11 @@ def test_what_hta_cannot_do_is_an_abstention_and_the_rest_is_there():
     assert result.tables["temporal_breakdown"].rows[0][0] == 0
 
 
+def test_a_share_of_no_time_is_no_finding():
+    kernel = row(10, 10, name="gemm", kind="compute", stream=7, device=0, correlation=1, op=-1)
+    assert hta.analyze.run(**small(kernels=[kernel]), config=hta.Config()).findings == ()
+
+
 def test_kernel_sequences_of_one_operator_are_counted_without_leaving_a_file():
     ops = [row(i * 100_000, i * 100_000 + 50_000, op=i, parent=-1, name="aten::mm",
                kind="operator", pid=1, tid=1) for i in range(3)]  # fmt: skip
