@@ -41,7 +41,7 @@ def described(allocations: pd.DataFrame) -> pd.DataFrame:
     by_range = _each(allocations["annotation"], _origin)
     origin = np.where(by_range == UNKNOWN, _each(allocations["stack"], _origin), by_range)
     origin = np.where(_after(allocations), AFTER, origin)
-    origin = np.where(allocations["start_event"].to_numpy() < 0, BEFORE, origin)
+    origin = np.where(_forgotten(allocations), BEFORE, origin)
     return allocations.assign(
         origin=pd.Categorical(origin.astype(str)),
         operator=pd.Categorical(_each(allocations["stack"], _operator)),
@@ -54,7 +54,12 @@ def _after(allocations: pd.DataFrame) -> NDArray[np.bool_]:
     where = [name for name in ("run", *WHERE) if name in allocations]
     times = allocations["start_ns"]
     latest = times.groupby([allocations[name] for name in where], observed=True).transform("max")
-    return np.asarray((times < 0) & (latest >= 0))
+    return np.asarray((times < 0) & (latest >= 0) & (allocations["start_event"] >= 0))
+
+
+def _forgotten(allocations: pd.DataFrame) -> NDArray[np.bool_]:
+    """Say which rows were live before the history, unless the allocator kept their stack."""
+    return np.asarray((allocations["start_event"] < 0) & (allocations["stack"] == ""))
 
 
 def _each(texts: "pd.Series[Any]", told: Callable[[str], str]) -> NDArray[np.object_]:

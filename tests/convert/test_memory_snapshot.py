@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch.cuda._memory_viz as torch_viz
 
-from profkit.analyze._origins import live_at, peak_event
+from profkit.analyze._origins import described
 from profkit.convert import __main__ as edge
 from profkit.convert import snapshot
 from profkit.convert.base import Raw
@@ -119,6 +119,25 @@ def test_bytes_of_each_stack_are_those_of_pytorch(real_data, name, by_segment):
     }
 
 
+# The history of drisspg_mini_snapshot was stopped before its blocks were freed.
+@pytest.mark.parametrize("name", sorted(EXPECTED.keys() - {"drisspg_mini_snapshot"}))
+def test_what_the_history_leaves_is_by_stack_what_pytorch_says_is_held(real_data, name):
+    path = real_data / "memory" / f"{name}.pickle"
+    content = pickle.loads(path.read_bytes())  # noqa: S301 - a known file
+    theirs, ours = Counter(), Counter()
+    for line in torch_viz.memory(content, format_flamegraph=str).splitlines():
+        place, _, size = line.rpartition(" ")
+        _, state, stack = place.split(";", 2)
+        if state == "active_allocated" and stack != "<gaps>":
+            theirs[stack] += int(size)
+    taken = snapshot.read(path)
+    found = taken.devices[0].allocations
+    left = found.end < 0
+    for number, size in zip(found.stack[left], found.size_bytes[left], strict=True):
+        ours[written_by_pytorch(taken.stacks, number)] += int(size)
+    assert +ours == +theirs
+
+
 def written_by_pytorch(stacks, number):
     """Return one of our stacks in the words of PyTorch's own function."""
     if number < 0:
@@ -163,6 +182,26 @@ def test_allocations_carry_their_line_range_step_and_end(tmp_path):
     assert "1 blocks of cuda:0 (30 bytes) were live before" in " ".join(converted.notes)
     names = sorted(each.name.partition(".")[2] for each in tmp_path.glob("*.rep0.*"))
     assert names == ["rep0.memory.svg", "rep0.peak.svg", "rep0.segments.svg", "rep0.timeline.html"]
+
+
+def test_a_block_that_the_ring_forgot_has_the_stack_that_the_allocator_kept(tmp_path):
+    kept, unknown = block(512, 500, "active_allocated", FRAMES), block(512, 10, "active_allocated")
+    content = {
+        "segments": [segment(4096, kept, unknown)],
+        "device_traces": [[entry("free_completed", 64, 30, 5), entry("alloc", 8192, 7, 10)]],
+    }
+    found = convert.run(raw(written(tmp_path, content)), tmp_path)
+    rows = described(found.tables["allocations"].to_pandas())
+    chosen = rows[["size_bytes", "start_event", "line", "origin"]].astype(object)
+    line = "step <b> (/home/me/train.py:7)"
+    assert chosen.to_numpy().tolist() == [
+        [30, -1, "", "before the history"],
+        [7, 1, line, "forward"],
+        [500, -1, line, "forward"],
+        [10, -1, "", "before the history"],
+    ]
+    assert "(540 bytes)" in found.notes[0]
+    assert "nobody recorded who allocated 2 of them" in found.notes[0]
 
 
 def test_an_old_snapshot_of_segments_alone_has_its_blocks(tmp_path):
@@ -305,30 +344,3 @@ def test_names_of_strangers_stay_text(tmp_path):
     for file in tmp_path.glob("*.rep0.*"):
         text = file.read_text()
         assert "<img" not in text
-
-
-# What the tests of facebookresearch/mosaic (BSD-3-Clause) state of this file. They replay what the
-# history holds and nothing else; 466 bytes were live before it, without a range or a context.
-MOSAIC_BEFORE = 466
-MOSAIC_CONTEXTS = {"context1": 528274631, "context2": 1212434191, "context3": 514689310}
-MOSAIC_LEVELS = {0x2263C194BDA7: 1783600757, 0x32FA0599C7F59: 400913725}
-
-
-def test_totals_by_context_and_range_are_those_of_mosaic(real_data, tmp_path):
-    path = real_data / "memory/mosaic_output.pickle"
-    tables = convert.run(Raw(path=path, label="r", rank=0, repeat=0), tmp_path).tables
-    allocations = tables["allocations"].to_pandas()
-    event, peak_bytes = peak_event(allocations)
-    live = live_at(allocations, event).groupby
-    by_context = live("context", observed=True)["size_bytes"].sum().to_dict()
-    assert by_context == {"": MOSAIC_BEFORE, **MOSAIC_CONTEXTS}
-    by_range = live("annotation", observed=True)["size_bytes"].sum().to_dict()
-    assert by_range == {"": MOSAIC_BEFORE, "Annotation1": 2255398132}
-    assert peak_bytes == 2255398132 + MOSAIC_BEFORE
-    events = tables["memory_events"].to_pandas()
-    freed = events[(events["action"] == "free_completed").to_numpy()].set_index("address")
-    for address, level in MOSAIC_LEVELS.items():
-        assert freed.loc[address, "allocated_bytes"] == level + MOSAIC_BEFORE
-    # Its allocation made the local peak that they state.
-    part = events[(events["address"] == 0x32FA0599C7F59).to_numpy()]
-    assert part["allocated_bytes"].max() == 577984171 + MOSAIC_BEFORE

@@ -10,8 +10,8 @@ import numpy as np
 from profkit.convert.snapshot import pickles
 from profkit.convert.snapshot.annotations import Ranges
 from profkit.convert.snapshot.history import Allocations, Events, Ints, allocations, events
-from profkit.convert.snapshot.stacks import Stacks
-from profkit.convert.snapshot.state import Segment, live_sizes, segments
+from profkit.convert.snapshot.stacks import NONE, Stacks
+from profkit.convert.snapshot.state import Segment, live_blocks, segments
 from profkit.errors import InputError
 
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError)
@@ -97,7 +97,7 @@ def _devices(
         yield Device(
             name=f"{kind}:{index}",
             events=history,
-            allocations=allocations(history, live_sizes(found, index)),
+            allocations=allocations(history, live_blocks(found, index)),
             ranges=ranges.get(index, Ranges()),
         )
 
@@ -106,6 +106,7 @@ def _notes(found: Sequence[Segment], devices: Sequence[Device], entries: int) ->
     for device in devices:
         history, blocks = device.events, device.allocations
         count, before = len(history.action), int((blocks.start < 0).sum())
+        unknown = int(((blocks.start < 0) & (blocks.stack == NONE)).sum())
         if not count:
             yield f"No history of {device.name} was recorded: only its last state is known."
         elif entries and count >= entries:
@@ -114,7 +115,7 @@ def _notes(found: Sequence[Segment], devices: Sequence[Device], entries: int) ->
             size = int(blocks.size_bytes[blocks.start < 0].sum())
             yield (
                 f"{before:,} blocks of {device.name} ({size:,} bytes) were live before the history"
-                " begins; nobody recorded who allocated most of them."
+                f" begins; nobody recorded who allocated {unknown:,} of them."
             )
         if (late := history.size_bytes[_unseen(device)]).size:
             yield (

@@ -1,7 +1,7 @@
 """The history of one device in a snapshot, as columns, and the allocations that it tells of."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from operator import and_, itemgetter, methodcaller
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.convert.snapshot.stacks import NONE, Stacks, text
+from profkit.convert.snapshot.state import Block
 
 ACTIONS = (
     "alloc",
@@ -137,12 +138,14 @@ class Allocations:
     """Entry that freed it; -1 if it was live at the end."""
     address: Ints
     size_bytes: Ints
+    stack: Ints
+    """Index of what allocated it; `NONE` if nobody recorded it."""
     lost: int
     """Frees without a block, and blocks whose free the ring no longer held."""
 
 
-def allocations(events: Events, live: Mapping[int, int]) -> Allocations:
-    """Pair allocations and frees; `live` are the sizes of the blocks at the end, by address.
+def allocations(events: Events, live: Mapping[int, Block]) -> Allocations:
+    """Pair allocations and frees; `live` are the blocks at the end, by address.
 
     The ring keeps the last entries only: a free without its allocation, and a block that is live
     at the end without one, were there before the window.
@@ -164,6 +167,7 @@ def allocations(events: Events, live: Mapping[int, int]) -> Allocations:
         end=end,
         address=address[first],
         size_bytes=events.size_bytes[np.where(start >= 0, start, order[first])],
+        stack=np.where(start >= 0, events.stack[start], NONE) if len(start) else start,
         lost=int(np.sum(action == FREE_COMPLETED) - np.sum(end >= 0)),
     )
     return _with_standing(_closed(found), live)
@@ -183,29 +187,25 @@ def _closed(found: Allocations) -> Allocations:
     again[:-1] = found.address[1:] == found.address[:-1]
     lost = (found.end < 0) & again
     following = np.append(found.start[1:], -1)
-    return Allocations(
-        start=found.start,
-        requested=found.requested,
-        end=np.where(lost, following, found.end),
-        address=found.address,
-        size_bytes=found.size_bytes,
-        lost=found.lost + int(lost.sum()),
-    )
+    end = np.where(lost, following, found.end)
+    return replace(found, end=end, lost=found.lost + int(lost.sum()))
 
 
-def _with_standing(found: Allocations, live: Mapping[int, int]) -> Allocations:
-    """Add the blocks that were live all the time, of which the history says nothing."""
+def _with_standing(found: Allocations, live: Mapping[int, Block]) -> Allocations:
+    """Add the blocks that were live all the time, of which the history says nothing.
+
+    Those that the ring forgot still have their stack and what they asked for, as the history does.
+    """
     known = set(found.address[found.end < 0].tolist())
-    standing = {address: size for address, size in live.items() if address not in known}
+    standing = [block for address, block in live.items() if address not in known]
     none = np.full(len(standing), -1, dtype=np.int64)
     return Allocations(
         start=np.append(found.start, none),
         requested=np.append(found.requested, none),
         end=np.append(found.end, none),
-        address=np.append(found.address, np.fromiter(standing, np.int64, len(standing))),
-        size_bytes=np.append(
-            found.size_bytes, np.fromiter(standing.values(), np.int64, len(standing))
-        ),
+        address=np.append(found.address, _ints(each.address for each in standing)),
+        size_bytes=np.append(found.size_bytes, _ints(each.requested_bytes for each in standing)),
+        stack=np.append(found.stack, _ints(each.stack for each in standing)),
         lost=found.lost,
     )
 

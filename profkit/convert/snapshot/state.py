@@ -84,13 +84,10 @@ def _blocks(entries: Sequence[Mapping[str, Any]], start: int, stacks: Stacks) ->
         start += size
 
 
-def live_sizes(found: Sequence[Segment], device: int) -> dict[int, int]:
-    """Return the size of each block of `device` that the program holds, by address.
-
-    Sizes are those that the history counts: what was asked for.
-    """
+def live_blocks(found: Sequence[Segment], device: int) -> dict[int, Block]:
+    """Return the blocks of `device` that the program holds, by address."""
     return {
-        block.address: block.requested_bytes
+        block.address: block
         for segment in found
         if segment.device == device
         for block in segment.blocks

@@ -85,7 +85,6 @@ def _allocations(device: Device, texts: _Texts, steps: Windows) -> dict[str, Any
     found, events = device.allocations, device.events
     started = found.start >= 0
     start_ns = _of(events.time_ns, found.start)
-    stack = _of(events.stack, found.start)
     ranges = np.where(started, device.ranges.at(start_ns), 0)
     context = np.maximum(_of(events.context, found.start), 0)
     return {
@@ -99,8 +98,8 @@ def _allocations(device: Device, texts: _Texts, steps: Windows) -> dict[str, Any
         "end_ns": _of(events.time_ns, found.end),
         "start_event": found.start,
         "end_event": found.end,
-        "stack": texts.of("stack", stack),
-        "line": texts.of("line", stack),
+        "stack": texts.of("stack", found.stack),
+        "line": texts.of("line", found.stack),
         "annotation": _distinct(ranges, schema.strings(device.ranges.name)),
         "context": _distinct(context, schema.strings(events.contexts)),
         "step": np.where(started, _step_at(start_ns, steps), -1),
@@ -150,8 +149,7 @@ def _stacks(device: Device, texts: _Texts) -> dict[str, Any]:
 def by_stack(device: Device) -> tuple[Ints, Ints, Ints]:
     """Return the stacks of a device with their allocations, and the bytes of these at the peak."""
     found = device.allocations
-    stack = _of(device.events.stack, found.start)
-    numbers, inverse = np.unique(stack, return_inverse=True)
+    numbers, inverse = np.unique(found.stack, return_inverse=True)
     at_peak = np.where(live_at_peak(device), found.size_bytes, 0)
     sizes = np.zeros(len(numbers), dtype=np.int64)
     np.add.at(sizes, inverse, at_peak)

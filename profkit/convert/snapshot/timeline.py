@@ -69,8 +69,7 @@ def content(device: Device, snapshot: Snapshot, steps: Windows, most: int) -> di
     drawn = np.sort(np.argsort(-found.size_bytes, kind="stable")[:most])
     # By start, so that the page can pile them up in this order.
     drawn = drawn[np.argsort(found.start[drawn], kind="stable")]
-    stack = np.where(found.start >= 0, events.stack[found.start], NONE) if count else found.start
-    distinct, numbers = np.unique(stack[drawn], return_inverse=True)
+    distinct, numbers = np.unique(found.stack[drawn], return_inverse=True)
     frames, stacks = _stacks(snapshot, distinct.tolist())
     lines = [*snapshot.stacks.lines(), ""]
     # Without a history, the last state is all there is.
