@@ -14,6 +14,7 @@ each in a process of its own and as many at once as there are cores.
 
 import argparse
 import importlib.util
+import json
 import os
 import resource
 import shutil
@@ -22,15 +23,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import psutil
 
-from profkit import cli
 from profkit import dag as dags
 from profkit.errors import ProfkitError
 from profkit.freshness import Wildcards
@@ -70,7 +71,20 @@ analysis.get_memory_bw_summary()
 )
 # HTA's breakdown of kernels, launches and queue, and so on, in the order of the calls above.
 _SEVEN = ("breakdown", "kernels", "overlap", "idle", "launches", "transfers")
-_SLOWEST = 8
+_JOBS = """
+import json, sys, time
+from profkit import cli
+taken = {}
+for words in json.loads(sys.argv[1]):
+    begun = time.process_time()
+    if cli.main(words):
+        sys.exit(f"{words[:2]} failed")
+    taken[words[1]] = time.process_time() - begun
+_, *analyses = taken
+slowest = sorted(analyses, key=taken.__getitem__, reverse=True)[:8]
+listed = ", ".join(f"{name} {taken[name]:.2f}" for name in slowest)
+print(f"Slowest of {len(analyses)} analyses, CPU s: {listed}")
+"""
 _TRACELENS = """
 import sys
 from pathlib import Path
@@ -92,9 +106,6 @@ class Measured:
 def main(argv: Sequence[str]) -> None:
     """Print the comparisons that were asked for."""
     options = _parser().parse_args(argv)
-    if options.analyse:
-        _analyse_here(options.analyse, options.of)
-        return
     with tempfile.TemporaryDirectory() as scratch:
         os.chdir(scratch)
         source = options.trace or _default(Path("recorded.json"))
@@ -113,8 +124,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--trace", type=_absolute, help="trace to repeat")
     parser.add_argument("--replicas", type=int, default=10, help="how often it is repeated")
     parser.add_argument("--only", choices=("peers", "memory", "ranks"), help="a part of it all")
-    parser.add_argument("--analyse", help=argparse.SUPPRESS)
-    parser.add_argument("--of", nargs="*", default=(), help=argparse.SUPPRESS)
     return parser
 
 
@@ -129,10 +138,10 @@ def _against_peers(source: Path, replicas: int) -> None:
     programs: dict[str, Callable[[], Measured]] = {
         "json.loads": lambda: _python(_JSON, path),
         "profkit: read": lambda: _python(_READ, path),
-        "profkit: convert": lambda: _watched(lambda: _convert(_imported(path), _CORES)),
+        "profkit: convert": lambda: _watched(lambda: _job(_convert_words(_imported(path), _CORES))),
         "profkit: to the same 7": lambda: _one_process(_imported(path), _SEVEN),
         "profkit: all analyses": lambda: _one_process(_imported(path)),
-        "profkit: the workflow": lambda: _watched(lambda: _to_analyses(_imported(path), _job)),
+        "profkit: the workflow": lambda: _watched(lambda: _workflow(_imported(path))),
         "HTA: load": lambda: _python(_HTA_LOAD, path),
         "HTA: to 7 analyses": lambda: _python(_HTA, path),
     }
@@ -157,7 +166,7 @@ def _over_replicas(source: Path, counts: Sequence[int]) -> None:
     """Print what converting takes as the file grows."""
     for count in counts:
         run = _imported(_replicated(source, count))
-        found = _watched(lambda run=run: _convert(run, 1))  # type: ignore[misc]
+        found = _watched(lambda run=run: _job(_convert_words(run, 1)))  # type: ignore[misc]
         print(f"convert {count:3} replicas {_said(found)}")
 
 
@@ -170,7 +179,7 @@ def _over_cores(source: Path, ranks: int = 8) -> None:
         shutil.copyfile(path, file)
     run = _imported(files[0].parent)
     for cores in range(1, _CORES + 1):
-        found = _watched(lambda cores=cores: _convert(run, cores))  # type: ignore[misc]
+        found = _watched(lambda cores=cores: _job(_convert_words(run, cores)))  # type: ignore[misc]
         print(f"{ranks} ranks on {cores} cores {_said(found)}")
 
 
@@ -183,37 +192,28 @@ def _imported(path: Path) -> str:
 
 
 def _one_process(run: str, names: Sequence[str] = ()) -> Measured:
-    command = [sys.executable, __file__, "--analyse", run, "--of", *names]
-    return _watched(lambda: print(_run(command), end=""))
+    """Measure all jobs in one process, which imports what jobs import and nothing else."""
+    jobs = [_convert_words(run, _CORES), *chain.from_iterable(_rounds(run, names))]
+    return _watched(lambda: print(_run([sys.executable, "-c", _JOBS, json.dumps(jobs)]), end=""))
 
 
-def _analyse_here(run: str, names: Sequence[str]) -> None:
-    """Convert and analyse in this process, and print which analyses took most."""
-    taken: dict[str, float] = {}
-
-    def call(words: Sequence[str]) -> None:
-        begun = time.process_time()
-        _here(words)
-        taken[words[1]] = time.process_time() - begun
-
-    _to_analyses(run, call, names)
-    del taken[_TOOL]
-    slowest = sorted(taken, key=taken.__getitem__, reverse=True)[:_SLOWEST]
-    listed = ", ".join(f"{name} {taken[name]:.2f}" for name in slowest)
-    print(f"Slowest of {len(taken)} analyses, CPU s: {listed}")
+def _workflow(run: str) -> None:
+    """Convert and analyse in processes of their own, as many at once as there are cores."""
+    _job(_convert_words(run, _CORES))
+    with ThreadPoolExecutor(_CORES) as pool:
+        for ready in _rounds(run):
+            list(pool.map(_job, ready))
 
 
-def _to_analyses(run: str, call: Callable[[Sequence[str]], None], only: Sequence[str] = ()) -> None:
-    """Convert and analyse by calls of `profkit`; as many at once as there are cores, if jobs."""
+def _rounds(run: str, only: Sequence[str] = ()) -> Iterator[list[list[str]]]:
+    """Yield the jobs of analyses; each needs results of those before only."""
     dag = dags.load([f"imports=[{run}]"])
-    _convert(run, _CORES, call)
     done: set[str] = set()
     needed = _needed(dag, only)
     names = [name for name in dag.plan.run(run).analyses if not only or name in needed]
     while left := [name for name in names if name not in done]:
         ready = [name for name in left if set(dag.plan.analyses[name].results) <= done]
-        with ThreadPoolExecutor(_CORES if call is _job else 1) as pool:
-            list(pool.map(call, (_analysis(dag, run, name) for name in ready)))
+        yield [_analysis(dag, run, name) for name in ready]
         done.update(ready)
 
 
@@ -226,12 +226,12 @@ def _needed(dag: dags.Dag, names: Sequence[str]) -> set[str]:
     return found
 
 
-def _convert(run: str, cores: int, call: Callable[[Sequence[str]], None] | None = None) -> None:
+def _convert_words(run: str, cores: int) -> list[str]:
     folder = Path("results/runs") / run
     capture = folder / "capture" / _TOOL / "rep0"
     tables, files = folder / "tables" / _TOOL, folder / "convert" / _TOOL
     words = ["convert", _TOOL, "--captures", capture, "--tables", tables, "--files", files]
-    (call or _job)([*map(str, words), "--cores", str(cores)])
+    return [*map(str, words), "--cores", str(cores)]
 
 
 def _analysis(dag: dags.Dag, run: str, name: str) -> list[str]:
@@ -248,11 +248,6 @@ def _analysis(dag: dags.Dag, run: str, name: str) -> list[str]:
 
 def _job(words: Sequence[str]) -> None:
     _run([sys.executable, "-m", "profkit", *words])
-
-
-def _here(words: Sequence[str]) -> None:
-    if cli.main(words):
-        raise ProfkitError(f"{words[:2]} failed")
 
 
 def _python(code: str, path: Path) -> Measured:

@@ -19,6 +19,7 @@ if __name__ == "__main__":
 
     state = Accelerator().state
     place = f"{state.process_index} of {state.num_processes}"
-    print("program:", place, state.distributed_type)
+    # At once: what `print` writes in parts, ranks that share a log may mix up.
+    sys.stdout.write(f"program: {place} {state.distributed_type}\n")
     for _ in profkit.steps(json.loads(sys.argv[2])["steps"]):
         pass
