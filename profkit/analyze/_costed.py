@@ -22,21 +22,8 @@ _ENGINE = ("autograd::engine::evaluate_function: *",)
 _OPTIMIZER = ("Optimizer.step#*",)
 
 OPS = Columns(
-    (
-        "rank",
-        "repeat",
-        "op",
-        "parent",
-        "name",
-        "start_ns",
-        "end_ns",
-        "step",
-        "sequence",
-        "forward_tid",
-        "input_shapes",
-        "input_types",
-        "inputs",
-    )
+    "rank repeat op parent name start_ns end_ns step sequence "
+    "forward_tid input_shapes input_types inputs"
 )
 """Columns of `cpu_ops` that are read."""
 

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from hta.common.trace import Trace
 
 WHERE = ["rank", "repeat"]
-OPS = Columns(
-    ("rank", "repeat", "op", "pid", "tid", "name", "kind", "start_ns", "end_ns", "step", "external")
-)
+OPS = Columns("rank repeat op pid tid name kind start_ns end_ns step external")
 """Columns of `cpu_ops` that are read."""
 TABLES = ("cpu_ops", "runtime_calls", "kernels", "annotations", "synchronisations")
 

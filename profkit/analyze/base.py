@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 import pandas as pd
 
@@ -26,10 +26,14 @@ ByToolOrOther = Annotated[ByToolIfAny, "one of them has to be there"]
 class Columns(tuple[str, ...]):
     """Columns of a large table that an analysis reads: the others are left on the disk.
 
-    ``cpu_ops: Annotated[pd.DataFrame, Columns(("rank", "start_ns", "end_ns"))]``
+    ``cpu_ops: Annotated[pd.DataFrame, Columns("rank start_ns end_ns")]``
     """
 
     __slots__ = ()
+
+    def __new__(cls, names: str) -> Self:
+        """Take names with spaces between them."""
+        return super().__new__(cls, names.split())
 
 
 Behaviour = dict[str, Any]

@@ -31,7 +31,7 @@ _TITLES = {
 
 _BESIDE = ("exposed_communication", "hidden_communication", "hidden_copy")
 """What is told besides, which overlaps the parts: hidden is what runs while compute does."""
-_OPS = Columns(("rank", "repeat", "name", "kind", "start_ns", "end_ns"))
+_OPS = Columns("rank repeat name kind start_ns end_ns")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -34,8 +34,8 @@ _WORDS = {
     "between": "between kernels",
     "other": "other",
 }
-_OPS = Columns(("rank", "repeat", "op", "parent", "tid", "name", "start_ns", "end_ns", "stack"))
-_PYTHON = Columns(("rank", "repeat", "call", "caller", "tid", "name", "kind", "start_ns", "end_ns"))
+_OPS = Columns("rank repeat op parent tid name start_ns end_ns stack")
+_PYTHON = Columns("rank repeat call caller tid name kind start_ns end_ns")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

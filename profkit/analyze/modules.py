@@ -22,21 +22,7 @@ _MEASURES = [f"{phase}_{time}_ns" for time in _TIMES for phase in _PHASES]
 _MEMORY = ["allocated_bytes", "kept_bytes"]
 _FLOPS = [f"{phase}_flops" for phase in _PHASES]
 _OPS = Columns(
-    (
-        "rank",
-        "repeat",
-        "op",
-        "parent",
-        "name",
-        "start_ns",
-        "end_ns",
-        "step",
-        "input_shapes",
-        "inputs",
-        "forward",
-        "module",
-        "phase",
-    )
+    "rank repeat op parent name start_ns end_ns step input_shapes inputs forward module phase"
 )
 
 

@@ -20,22 +20,7 @@ from profkit.analyze.base import Columns, analysis
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.settings import Settings
 
-_OPS = Columns(
-    (
-        "rank",
-        "repeat",
-        "op",
-        "parent",
-        "name",
-        "kind",
-        "start_ns",
-        "end_ns",
-        "self_ns",
-        "step",
-        "input_shapes",
-        "inputs",
-    )
-)
+_OPS = Columns("rank repeat op parent name kind start_ns end_ns self_ns step input_shapes inputs")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

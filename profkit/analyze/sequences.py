@@ -31,7 +31,7 @@ _FREQUENT_NOTE = (
 _FUSION_NOTE = (
     "The saving is the time of all but the longest of a run; gaps between them would come on top."
 )
-_OPS = Columns(("rank", "repeat", "op", "parent", "name", "start_ns", "end_ns"))
+_OPS = Columns("rank repeat op parent name start_ns end_ns")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

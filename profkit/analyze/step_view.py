@@ -42,6 +42,27 @@ class _Window:
     end_ns: int
 
 
+_CHARTS = (
+    Chart(
+        kind="bar",
+        title="Phases of the step, by each tool",
+        table="phases",
+        x="tool",
+        y=("time_ns",),
+        color="name",
+    ),
+    Chart(
+        kind="line",
+        title="What was sampled in the step, by the time since it began",
+        table="samples",
+        x="time_ns",
+        y=("value",),
+        color="tool",
+        choose="series",
+    ),
+)
+
+
 @analysis(title="One step")
 def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     steps: ByTool,
@@ -95,25 +116,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
                 title="Phases of the step, by each tool",
             ),
         },
-        charts=(
-            Chart(
-                kind="bar",
-                title="Phases of the step, by each tool",
-                table="phases",
-                x="tool",
-                y=("time_ns",),
-                color="name",
-            ),
-            Chart(
-                kind="line",
-                title="What was sampled in the step, by the time since it began",
-                table="samples",
-                x="time_ns",
-                y=("value",),
-                color="tool",
-                choose="series",
-            ),
-        ),
+        charts=_CHARTS,
         abstentions=tuple(_missing(timeline)),
     )
 

@@ -32,7 +32,7 @@ _ADVICE_BEFORE = (
     "The delay is from before the step: look at what this rank did between steps, such as loading "
     "data, saving or logging, and record the step before, too."
 )
-_OPS = Columns(("rank", "repeat", "tid", "name", "start_ns", "end_ns", "step"))
+_OPS = Columns("rank repeat tid name start_ns end_ns step")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,10 +1,17 @@
 """Analyses that read some columns of a table, on real traces."""
 
+from typing import Annotated
+
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from profkit.analyze import analyses
+from profkit.analyze.base import Columns, analysis
 from profkit.convert import kineto
+from profkit.errors import PluginError
+from profkit.result import Result
+from profkit.settings import Settings
 from tests.test_analyses_contract import of_the_run
 
 CHOOSY = {name: each for name, each in analyses().items() if each.columns}
@@ -34,3 +41,12 @@ def test_columns_that_it_does_not_ask_for_change_nothing(name, tables):
     chosen = {table: given[table][list(columns)] for table, columns in analysis.columns.items()}
     config = analysis.config()
     assert analysis.run(**given | chosen, config=config) == analysis.run(**given, config=config)
+
+
+def test_a_column_that_the_table_does_not_have_is_refused():
+    def analyze(cpu_ops: Annotated[pd.DataFrame, Columns("rank length")], config: Settings):
+        del cpu_ops, config
+        return Result()
+
+    with pytest.raises(PluginError, match="table 'cpu_ops' has no column length"):
+        analysis(title="Wrong")(analyze)
