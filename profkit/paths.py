@@ -29,11 +29,10 @@ class Paths:
     def texts(self, wanted: Numbers, names: Sequence[str]) -> list[str]:
         """Return the path of each of the nodes `wanted`: its names from the root."""
         needed = np.zeros(len(self.above) + 1, dtype=np.bool_)
-        needed[wanted] = True
-        level = np.unique(wanted)
-        while len(level := level[level >= 0]):
+        level = wanted
+        while len(level := level[(level >= 0) & ~needed[level]]):
             needed[level] = True
-            level = np.unique(self.above[level])
+            level = self.above[level]
         texts = {-1: ""}
         for node in np.flatnonzero(needed[:-1]).tolist():
             around, own = texts[int(self.above[node])], names[self.name[node]]

@@ -2,6 +2,7 @@
 
 import errno
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -29,6 +30,10 @@ COMMANDS = {
     "report": ("profkit.report.__main__", "job: results to one HTML file"),
 }
 
+# Jobs that compute in this process: each has one core to itself, and the threads that NumPy's BLAS
+# would start for the others spin for 0.1 s before they sleep. A workload's threads are its own.
+_OF_ONE_CORE = ("convert", "analyze", "report")
+
 # Jobs that stop at nothing else when their Snakemake is killed; a capture watches by itself.
 _ENDED_BY_OWNER = ("manifest", "convert", "analyze", "report")
 
@@ -49,6 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(command: str, argv: Sequence[str]) -> int:
+    if command in _OF_ONE_CORE:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if command in _ENDED_BY_OWNER:
         importlib.import_module("profkit.capture.harness.lifetime").end_with_owner()
     try:

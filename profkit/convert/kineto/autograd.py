@@ -19,12 +19,12 @@ def forward_rows(*, thread: Ints, start: Ints, sequence: Ints, forward_tid: Ints
     result = np.full(len(start), -1, dtype=np.int64)
     forward = np.flatnonzero((sequence >= 0) & (forward_tid <= 0))
     backward = np.flatnonzero((sequence >= 0) & (forward_tid > 0))
-    for number in np.unique(forward_tid[backward]):
+    for number in sorted({*forward_tid[backward].tolist()}):
         mine = backward[forward_tid[backward] == number]
         # PyTorch's numbers of threads are not the system's: the one with most matches is it.
         candidates = [
             _last_before(forward[thread[forward] == each], mine, start, sequence)
-            for each in np.unique(thread[forward])
+            for each in sorted({*thread[forward].tolist()})
         ]
         if candidates:
             result[mine] = max(candidates, key=lambda found: int((found >= 0).sum()))

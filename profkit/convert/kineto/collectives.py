@@ -161,7 +161,7 @@ def asked_by(names: Text, ops: Mapping[str, Column], ranges: Column) -> Ints:
     dispatched = np.flatnonzero(names.matching(_DISPATCHED.match)[ops["name"]])
     operations = Text()
     operation = operations.codes(map(operation_of, names.numbers))[ops["name"]]
-    for each in np.unique(operation[ranges]):
+    for each in sorted({*operation[ranges].tolist()}):
         rows = np.flatnonzero(operation[ranges] == each)
         rows = rows[np.argsort(ops["start"][ranges[rows]], kind="stable")]
         asked = np.sort(ops["start"][dispatched[operation[dispatched] == each]])

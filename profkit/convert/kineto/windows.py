@@ -56,7 +56,7 @@ def threads_of(tables: Sequence[Columns]) -> Threads:
         for block in columns.blocks:
             for name in _WHO:
                 if (single := block[name].value) is None:
-                    found[name].update(np.unique(columns.of_block(block, name)).tolist())
+                    found[name].update(columns.of_block(block, name).tolist())
                 elif block[name].rows:
                     found[name].add(int(single))
     pids, tids = (np.array(sorted(found[name]), dtype=np.int64) for name in _WHO)
@@ -96,7 +96,7 @@ class Rows:
             return
         start, thread = columns.of_block(block, "start"), self.threads.of_block(columns, block)
         single = thread.strides == (0,)
-        for each in np.unique(thread[:1] if single else thread).tolist():
+        for each in sorted({*thread[: 1 if single else None].tolist()}):
             own = start if single else start[thread == each]
             held = _Held(table, at, first, len(own), int(own.min()), int(own.max()))
             self._held[each].append(held)
