@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 # Ranges that the process groups of PyTorch open around the call itself, named after the backend.
 _BACKEND_RANGE = re.compile(r"(?:nccl|rccl|xccl|gloo|mpi|ucc):")
 _DISPATCHED = re.compile(r"c10d::")
+_OF_DEVICES = ("name", "message", "start", "end", "correlation")
+"""What collectives take from the device work that carries them out."""
 
 
 def communication(linker: "Linker") -> tuple[dict[str, Any], Ints]:
@@ -37,7 +39,7 @@ def communication(linker: "Linker") -> tuple[dict[str, Any], Ints]:
     """
     ops, names, work = linker.ops, linker.gathered.names, linker.work
     at = work.communication
-    call, device = work.call[at], {name: each[at] for name, each in work.columns.items()}
+    call, device = work.call[at], {name: work.columns.at(name, at) for name in _OF_DEVICES}
     on_host = names.matching(is_asynchronous)[ops["name"][linker.op_rows]]
     host = linker.op_rows[on_host]
     op_row = np.concatenate([work.op_row[at], host])

@@ -178,3 +178,27 @@ class Columns(Mapping[str, Column]):
     def replaced(self, **columns: Column) -> "Columns":
         """Return the same table with some columns in place of its own, or besides them."""
         return Columns(self.spill, self.blocks, self.others | columns)
+
+
+class Ordered(Mapping[str, Column]):
+    """The same in another order of rows."""
+
+    def __init__(self, columns: Columns, rows: Column) -> None:
+        self.columns = columns
+        self.rows = rows
+
+    def __getitem__(self, name: str) -> Column:
+        """Return all rows of a column."""
+        return self.columns[name][self.rows]
+
+    def at(self, name: str, rows: slice | Column) -> Column:
+        """Return some rows of a column."""
+        return self.columns.at(name, self.rows[rows])
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of columns."""
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        """Return the number of columns."""
+        return len(self.columns)

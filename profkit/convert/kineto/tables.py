@@ -283,23 +283,23 @@ class Linker:
         grid, block = self._text(columns["grid"]), self._text(columns["block"])
         context = self.context.of_work(work.call, work.op_row)
         for part in slices(len(collective)):
-            own = {each: columns[each][part] for each in _PLAIN}
+            own = {each: columns.at(each, part) for each in _PLAIN}
             yield self._table(
                 "kernels",
                 len(collective[part]),
                 **own,
-                name=name.of(columns["name"][part]),
+                name=name.of(columns.at("name", part)),
                 kind=work.kind.of(part),
-                start_ns=columns["start"][part] + self.base_ns,
-                end_ns=columns["end"][part] + self.base_ns,
+                start_ns=columns.at("start", part) + self.base_ns,
+                end_ns=columns.at("end", part) + self.base_ns,
                 op=work.op[part],
                 step=work.step[part],
-                size_bytes=columns["size"][part],
+                size_bytes=columns.at("size", part),
                 copy_kind=work.copy_kind.of(part),
-                grid=grid.of(columns["grid"][part]),
-                block=block.of(columns["block"][part]),
-                shared_memory_bytes=columns["shared_memory"][part],
-                occupancy_percent=columns["occupancy"][part],
+                grid=grid.of(columns.at("grid", part)),
+                block=block.of(columns.at("block", part)),
+                shared_memory_bytes=columns.at("shared_memory", part),
+                occupancy_percent=columns.at("occupancy", part),
                 collective=collective[part],
                 **{each: column.of(part) for each, column in context.items()},
             )

@@ -19,6 +19,7 @@ from profkit.convert.kineto.link import (
     step_at,
 )
 from profkit.convert.kineto.numbering import Coded, Column, Text
+from profkit.convert.kineto.spill import Ordered
 
 if TYPE_CHECKING:
     from profkit.convert.kineto.tables import Linker
@@ -36,11 +37,10 @@ class Work:
     linker: "Linker"
 
     @cached_property
-    def columns(self) -> dict[str, Column]:
+    def columns(self) -> Ordered:
         """What was recorded of each, by start."""
         recorded = self.linker.gathered.columns("device_work")
-        rows = np.argsort(recorded["start"], kind="stable")
-        return {name: recorded[name][rows] for name in recorded}
+        return Ordered(recorded, np.argsort(recorded["start"], kind="stable"))
 
     @cached_property
     def _launches(self) -> tuple[Ints, Ints]:
