@@ -66,7 +66,8 @@ def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, core
         proven = beside.submit(provenance, "profkit.convert", module, {}, _read_from(captures))
         if cores <= 1:
             proven.result()
-        parts = apart(_parts(tool, list(_raws(tool, good, notes)), files, Path(scratch), cores))
+        parts = _parts(tool, list(_raws(tool, good, notes)), files, Path(scratch), cores)
+        parts = apart(parts, whole=has_converter(tool) and converter(tool).whole)
         notes += [Note(file=shown(part.raw.path), text=t) for part in parts for t in part.notes]
         if parts and all(part.folder is None for part in parts):
             raise InputError(

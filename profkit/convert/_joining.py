@@ -1,9 +1,9 @@
 """What raw files became, made into one set of tables: no two rows share what tells them apart.
 
 Ids count anew in each rank and repeat, and in each file. So files that were captured or imported
-as one rank are taken as parts of one recording, whose ids count on from file to file. Files of
-different ranks may hold the same ones, as reports around a launcher do: then the later file has
-the next free ranks.
+as one rank are taken as parts of one recording, whose ids count on from file to file; where each is
+a whole, as snapshots are, they are repeats. Files of different ranks may hold the same ones, as
+reports around a launcher do: then the later file has the next free ranks.
 """
 
 import os
@@ -52,6 +52,8 @@ class Part:
     """What is added to the ids in each column when the parts are joined."""
     ranks: Mapping[int, int] = field(default_factory=dict)
     """What the ranks in it become; empty if they stay."""
+    repeat: int = -1
+    """What its repeat becomes; -1 if it stays."""
 
     def with_note(self, text: str, **changes: Any) -> "Part":
         """Return it with some fields changed, and a note on that."""
@@ -68,12 +70,16 @@ def numbered(rows: Mapping[str, int]) -> dict[str, int]:
     return {name: rows[name] for name in rows if name in _ROWS.values()}
 
 
-def apart(parts: Sequence[Part]) -> list[Part]:
-    """Return the parts with what has to be changed so that no id means two rows."""
+def apart(parts: Sequence[Part], *, whole: bool = False) -> list[Part]:
+    """Return the parts with what has to be changed so that no id means two rows.
+
+    `whole`: several files of one rank are repeats of each other.
+    """
+    read = [part for part in parts if part.folder]
     groups: dict[tuple[int, int], list[Part]] = defaultdict(list)
-    for part in parts:
-        if part.folder:
-            groups[part.raw.repeat, part.raw.rank].append(part)
+    for part in _repeats(read) if whole else read:
+        repeat = part.raw.repeat if part.repeat < 0 else part.repeat
+        groups[repeat, part.raw.rank].append(part)
     holders: dict[int, dict[int, str]] = defaultdict(dict)
     changed: dict[Path, Part] = {}
     for (repeat, _), group in groups.items():
@@ -81,6 +87,22 @@ def apart(parts: Sequence[Part]) -> list[Part]:
         own = _ranked(group, holders[repeat]) if len(groups) > 1 else group
         changed |= {part.raw.path: part for part in _counted_on(own)}
     return [changed.get(part.raw.path, part) for part in parts]
+
+
+def _repeats(parts: Sequence[Part]) -> Iterator[Part]:
+    """Yield the parts, the later ones of a rank as repeats that nobody captured."""
+    last = max((part.raw.repeat for part in parts), default=0)
+    first: dict[tuple[int, int], str] = {}
+    more: Counter[int] = Counter()
+    for part in parts:
+        rank, here = part.raw.rank, shown(part.raw.path)
+        earlier = first.setdefault((part.raw.repeat, rank), here)
+        if earlier == here:
+            yield part
+            continue
+        more[rank] += 1
+        note = f"{earlier} is of rank {rank} too: this file counts as repeat {last + more[rank]}."
+        yield part.with_note(note, repeat=last + more[rank])
 
 
 def _ranked(group: Sequence[Part], holders: dict[int, str]) -> Sequence[Part]:
@@ -217,6 +239,8 @@ def _moved(rows: pa.Table, part: Part) -> pa.Table:
             values = rows[column].to_numpy()
             known = values >= _LEAST.get(column, 0)
             rows = _replaced(rows, column, np.where(known, values + offset, values))
+    if part.repeat >= 0:
+        rows = _replaced(rows, "repeat", np.full(len(rows), part.repeat))
     if part.ranks:
         old, new = (np.array(each) for each in (list(part.ranks), list(part.ranks.values())))
         rank = rows["rank"].to_numpy()

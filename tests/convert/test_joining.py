@@ -120,3 +120,15 @@ def test_files_of_one_rank_each_are_told_apart_without_reading_rows(part, monkey
     parts = [part(name, rank, cpu_ops=ops(rank)) for rank, name in enumerate("ab")]
     monkeypatch.delattr(pq.ParquetFile, "read")
     assert apart(parts) == parts
+
+
+def test_later_files_of_a_rank_are_repeats_where_each_is_a_whole(part, tmp_path):
+    blocks = [{"rank": 0, "size_bytes": 1}]
+    parts = [
+        part(name, 0, repeat, blocks=blocks) for name, repeat in (("a", 0), ("b", 0), ("a", 1))
+    ]
+    made = apart(parts, whole=True)
+    join(tmp_path / "blocks.parquet", "blocks", made)
+    assert pq.read_table(tmp_path / "blocks.parquet")["repeat"].to_pylist() == [0, 2, 1]
+    told = "rep0/a is of rank 0 too: this file counts as repeat 2."
+    assert [each.notes for each in made] == [(), (told,), ()]
