@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from profkit.settings import nearest
 
 RUNS = Path("results/runs")
 _RANK = re.compile(r"(?:rank|worker)[-_]?(\d+)", re.IGNORECASE)
+_DIGITS = re.compile(r"([^\d]*)(\d*)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +37,9 @@ class Found:
 
     guessed: bool
     """Whether the rank was given, because neither the file nor its name states one."""
+
+    left_out: tuple[Path, ...] = ()
+    """The same report in other forms, such as what nsys exported it to."""
 
 
 def importables() -> dict[str, tuple[str, Importable]]:
@@ -51,15 +56,33 @@ def find(paths: Sequence[Path], kind: Importable) -> list[Found]:
 
     Raises `InputError` for what is missing, and for a file of another kind that comes alone: among
     others, the converter says so of it and goes on. In a folder, files with other names are left.
+    Of files that differ in their ending only, it is the newest.
     """
-    files = [file for path in paths for file in _expanded(path, kind)]
+    files = _newest([file for path in paths for file in _expanded(path, kind)], kind)
     stated = {file: _stated(file, kind, alone=len(files) == 1) for file in files}
     taken = {rank for rank in stated.values() if rank >= 0}
     free = (rank for rank in range(len(files)) if rank not in taken)
     return [
-        Found(path=file, rank=rank if rank >= 0 else next(free), guessed=rank < 0)
+        Found(
+            path=file,
+            rank=rank if rank >= 0 else next(free),
+            guessed=rank < 0,
+            left_out=tuple(files[file]),
+        )
         for file, rank in stated.items()
     ]
+
+
+def _newest(files: Sequence[Path], kind: Importable) -> dict[Path, list[Path]]:
+    """Return one file of each name, with what it is in other forms: exported, or compressed."""
+    forms: dict[tuple[Path, str], list[Path]] = defaultdict(list)
+    for file in dict.fromkeys(files):
+        forms[file.parent, _stem(file.name, kind)].append(file)
+    newest = [max(same, key=lambda file: file.stat().st_mtime_ns) for same in forms.values()]
+    return {
+        one: [file for file in same if file != one]
+        for one, same in zip(newest, forms.values(), strict=True)
+    }
 
 
 def _expanded(path: Path, kind: Importable) -> list[Path]:
@@ -67,11 +90,16 @@ def _expanded(path: Path, kind: Importable) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise InputError(f"{path}: no such file or folder")
-    found = sorted({file for pattern in kind.patterns for file in path.rglob(pattern)})
+    # Ranks may be guessed from this order: 10 comes after 9.
+    found = sorted({file for pattern in kind.patterns for file in path.rglob(pattern)}, key=_order)
     if not found:
         wanted = " or ".join(kind.patterns)
         raise InputError(f"{path}: holds no {kind.word}", hint=f"looked for {wanted}")
     return found
+
+
+def _order(file: Path) -> list[tuple[str, int]]:
+    return [(text, int(number or 0)) for text, number in _DIGITS.findall(str(file))]
 
 
 def _stated(file: Path, kind: Importable, *, alone: bool) -> int:
@@ -126,13 +154,16 @@ def place(files: Sequence[Found], tool: str, kind: Importable, *, name: str, com
 
 def _name(found: Found, kind: Importable, size: int) -> str:
     label = Rank(rank=found.rank, world_size=size, dp=found.rank).label
-    stem = found.path.name
-    compressed = ".gz" if stem.endswith(".gz") else ""
-    endings = (kind.suffix, *(pattern.lstrip("*") for pattern in kind.patterns))
-    kept = stem.removesuffix(".gz")
-    kept = min((kept.removesuffix(each) for each in endings), key=len)
+    name = found.path.name
+    compressed = ".gz" if name.endswith(".gz") else ""
     unique = hashlib.sha256(str(found.path.resolve()).encode()).hexdigest()[:6]
-    return f"{label}.{kept[:80]}.{unique}{kind.suffix}{compressed}"
+    return f"{label}.{_stem(name, kind)[:80]}.{unique}{kind.suffix}{compressed}"
+
+
+def _stem(name: str, kind: Importable) -> str:
+    endings = (kind.suffix, *(pattern.lstrip("*") for pattern in kind.patterns))
+    plain = name.removesuffix(".gz")
+    return min((plain.removesuffix(each) for each in endings), key=len)
 
 
 def _link(source: Path, target: Path) -> None:
@@ -149,6 +180,11 @@ def _record(
     now = datetime.now(UTC).isoformat(timespec="seconds")
     guessed = [each.path.name for each in files if each.guessed]
     warnings = [f"{name}: states no rank; it was given the next free one" for name in guessed]
+    warnings += [
+        f"{same.name}: left out, as {each.path.name} is newer and differs in its ending only"
+        for each in files
+        for same in each.left_out
+    ]
     return {
         "schema_version": 1,
         "tool": tool,

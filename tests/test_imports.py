@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import re
 
 import pyarrow.parquet as pq
@@ -37,6 +38,34 @@ def test_the_rank_comes_from_the_content_then_the_name_then_what_is_free(tmp_pat
         "other.json": (1, True),
         "packed.json.gz": (3, False),
     }
+
+
+def test_ranks_are_guessed_in_the_order_of_the_numbers_in_names(tmp_path):
+    for name in ("report.10.json", "report.9.json", "report.json"):
+        (tmp_path / name).write_text(trace())
+    guessed = {name: rank for name, (rank, _) in ranks([tmp_path]).items()}
+    assert guessed == {"report.9.json": 0, "report.10.json": 1, "report.json": 2}
+
+
+@pytest.mark.parametrize("given", ["a folder", "files"])
+def test_a_report_beside_what_it_was_exported_to_comes_in_once(tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    names = ["report1.nsys-rep", "report1.sqlite", "report2.nsys-rep"]
+    files = [tmp_path / "reports" / name for name in names]
+    files[0].parent.mkdir()
+    for at, file in enumerate(files):
+        file.write_text(file.name)
+        os.utime(file, (at, at))
+    tool, kind = importables()["nsys"]
+    found = find([tmp_path / "reports"] if given == "a folder" else files, kind)
+    assert [(each.path.name, each.rank) for each in found] == [
+        ("report1.sqlite", 0),
+        ("report2.nsys-rep", 1),
+    ]
+    run = place(found, tool, kind, name="x", command="c")
+    record = json.loads(next((tmp_path / "results/runs" / run).rglob("capture.json")).read_text())
+    said = "report1.nsys-rep: left out, as report1.sqlite is newer and differs in its ending only"
+    assert said in record["warnings"]
 
 
 def test_the_same_files_are_the_same_run_under_labelled_names(tmp_path, monkeypatch):

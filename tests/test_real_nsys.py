@@ -6,13 +6,20 @@ import html
 import json
 import sqlite3
 import warnings
+from collections import Counter
 from contextlib import closing
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from profkit import fingerprint
 from profkit.analyze import analyses
+from profkit.analyze._launching import launches
+from profkit.calltree import rows_of
 from profkit.convert import kineto
+from profkit.convert.__main__ import main
 from profkit.convert.base import Raw
 from profkit.convert.nsys import convert
 from profkit.hardware import Hardware
@@ -66,6 +73,63 @@ def test_reports_good_and_damaged_go_through_all_analyses_to_the_report(real_dat
     assert "an empty file" in "".join(notes["empty"])
     results = {each.stem for each in (tree / f"results/runs/{run}/analyze").iterdir()}
     assert {*COMPARED, "nsys_stats", "collectives", "critical_path", "operators"} <= results
+
+
+@pytest.mark.parametrize(
+    ("named", "ranks"),
+    [("node{}", [0, 1, 2, 3]), ("rank0_window{}", [0, 1])],
+    ids=["of different ranks", "of one rank"],
+)
+def test_ranks_of_two_reports_around_launchers_are_not_mixed_up(real_data, tree, named, ranks):
+    paths = [tree / f"{named.format(number)}.sqlite.gz" for number in (0, 1)]
+    for path, name in zip(paths, ("before", "after"), strict=True):
+        path.symlink_to(real_data / f"nsys/mfu_2gpu_{name}.sqlite.gz")
+    alone = [joined(imported(path.name, path)) for path in paths]
+    both = joined(imported("both", *paths))
+    assert [sorted(each["kernels"]["rank"].unique()) for each in alone] == [[0, 1], [0, 1]]
+    assert sorted(both["kernels"]["rank"].unique()) == ranks
+    later = {name: each.assign(rank=each["rank"] + ranks[-2]) for name, each in alone[1].items()}
+    apart = pd.concat([placed(each) for each in (alone[0], later)], ignore_index=True)
+    assert (apart["operator"] != "").any()
+    assert (apart["called_ns"] >= 0).any()
+    pd.testing.assert_frame_equal(in_order(placed(both)), in_order(apart))
+    times = [operator_times(each) for each in (*alone, both)]
+    assert times[2] == times[0] + times[1]
+    csvs = [each.name.split(".")[1] for each in Path("results").rglob("*both*/**/*_gpukernsum.csv")]
+    assert sorted(csvs) == [path.name.partition(".")[0] for path in paths]
+
+
+def joined(run):
+    """Return tables of an imported run."""
+    folder = Path("results/runs") / run
+    tables = folder / "tables/nsys"
+    captures = folder / "capture/nsys/rep0"
+    main([TOOL, *("--captures", str(captures), "--tables", str(tables), "--files", str(tables))])
+    names = ("kernels", "cpu_ops", "runtime_calls", "memory_events")
+    return {name: pd.read_parquet(tables / f"{name}.parquet") for name in names}
+
+
+def placed(tables):
+    """Return each kernel with the operator and the call that launched it."""
+    work, ops = tables["kernels"], tables["cpu_ops"]
+    names = np.append(ops["name"].astype(object), "")
+    called = launches(work, tables["runtime_calls"])
+    return work[["rank", "start_ns", "stream"]].assign(
+        operator=names[rows_of(ops, work)], called_ns=called["start_ns"].to_numpy()
+    )
+
+
+def in_order(rows):
+    return rows.sort_values(["rank", "start_ns", "stream"], ignore_index=True)
+
+
+def operator_times(tables):
+    """Return the time on devices of each operator, as the analysis says it."""
+    analysis = analyses()["operators"]
+    given = {each: tables[each] for each in analysis.tables}
+    table = analysis.run(**given, config=analysis.config()).tables["by_name"]
+    at = [table.columns.index(each) for each in ("name", "self_device_ns")]
+    return Counter({row[at[0]]: row[at[1]] for row in table.rows if row[at[1]]})
 
 
 def test_the_same_kernels_give_the_same_analyses_as_a_trace_of_pytorch(real_data, tmp_path):

@@ -190,8 +190,7 @@ def _operators(rows: pd.DataFrame, cpu_ops: pd.DataFrame) -> "pd.Series[Any]":
         return pd.Series("", index=rows.index, dtype=object)
     key = ["rank", "repeat", "op"]
     names = cpu_ops[[*key, "name"]].rename(columns={"name": "operator"})
-    # Two files that state one rank number their operators alike: which is meant, nobody knows.
-    found = rows[key].merge(names.drop_duplicates(key, keep=False), on=key, how="left")
+    found = rows[key].merge(names, on=key, how="left")
     return pd.Series(found["operator"].astype(object).fillna("").to_numpy(), index=rows.index)
 
 

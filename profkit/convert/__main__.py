@@ -3,23 +3,21 @@
 import argparse
 import json
 import multiprocessing
-import os
 import re
 import sys
 import tempfile
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from profkit import events, registry, schema
 from profkit.convert import STEPS, converter, has_converter
+from profkit.convert._joining import Part, apart, join, numbered, shown, write
 from profkit.convert.base import Raw
 from profkit.errors import InputError, ProfkitError
 from profkit.files import write_atomically
@@ -27,13 +25,6 @@ from profkit.fingerprint import provenance
 from profkit.records import imported_files
 
 _RANK = re.compile(r"rank(\d+)")
-_NUMBERED = {
-    **dict.fromkeys(("op", "parent", "forward"), "cpu_ops"),
-    **dict.fromkeys(("call", "caller"), "python_calls"),
-    "collective": "collectives",
-    "kernel": "measured_kernels",
-}
-"""Columns that hold row numbers of a table, which count on over the files of a rank and repeat."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,18 +33,6 @@ class Note:
 
     file: str
     text: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
-    """What one raw file became: a folder with one Parquet file per table."""
-
-    raw: Raw
-    folder: Path | None
-    """None if the file could not be read."""
-    rows: Mapping[str, int] = field(default_factory=dict)
-    """Number of rows of each table that other rows refer to."""
-    notes: tuple[str, ...] = ()
 
 
 def main(argv: Sequence[str]) -> None:
@@ -88,7 +67,8 @@ def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, core
         if cores <= 1:
             proven.result()
         parts = _parts(tool, list(_raws(tool, good, notes)), files, Path(scratch), cores)
-        notes += [Note(file=_shown(part.raw.path), text=t) for part in parts for t in part.notes]
+        parts = apart(parts, whole=has_converter(tool) and converter(tool).whole)
+        notes += [Note(file=shown(part.raw.path), text=t) for part in parts for t in part.notes]
         if parts and all(part.folder is None for part in parts):
             raise InputError(
                 f"none of the {len(parts)} files of {tool} could be read; the first: "
@@ -97,9 +77,9 @@ def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, core
             )
         own = converter(tool).produces if has_converter(tool) else ()
         with ThreadPoolExecutor(max(cores, 1)) as joining:
-            list(joining.map(lambda name: _join(tables / f"{name}.parquet", name, parts), own))
+            list(joining.map(lambda name: join(tables / f"{name}.parquet", name, parts), own))
         if STEPS not in own:
-            _write(tables / f"{STEPS}.parquet", STEPS, _harness_steps(good, notes))
+            write(tables / f"{STEPS}.parquet", STEPS, _harness_steps(good, notes))
         made_of = proven.result()
     record = {
         "schema_version": 1,
@@ -120,7 +100,7 @@ def _read_from(captures: Iterable[Path]) -> list[Path]:
 def _edited(captures: Iterable[Path], hashes: Mapping[str, str]) -> list[Note]:
     """Return a note on each imported file that is no longer what the run is named after."""
     return [
-        Note(file=_shown(file), text="It was edited after it was imported: import it again.")
+        Note(file=shown(file), text="It was edited after it was imported: import it again.")
         for folder in captures
         for file, imported in imported_files(folder / "capture.json").items()
         if hashes.get(str(file), imported) != imported
@@ -142,10 +122,6 @@ def _parser() -> argparse.ArgumentParser:
 def _run(tables: Path) -> str:
     """Return the name of the run, from ``results/runs/<run>/tables/<tool>``."""
     return tables.resolve().parent.parent.name
-
-
-def _shown(path: Path) -> str:
-    return f"{path.parent.name}/{path.name}"
 
 
 def _good(
@@ -236,7 +212,7 @@ def _convert_one(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
         return Part(raw=raw, folder=None, notes=(f"Not read: {reason}",))
     folder.mkdir()
     rows = {
-        name: _write(
+        name: write(
             folder / f"{name}.parquet",
             name,
             [table] if isinstance(table, pa.Table) else table,
@@ -244,42 +220,7 @@ def _convert_one(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
         )
         for name, table in converted.tables.items()
     }
-    numbered = {name: rows[name] for name in rows if name in _NUMBERED.values()}
-    return Part(raw=raw, folder=folder, rows=numbered, notes=tuple(converted.notes))
-
-
-def _join(path: Path, name: str, parts: Sequence[Part]) -> None:
-    """Make one file of table `name` from those of all parts."""
-    if len(parts) == 1 and parts[0].folder:
-        # Writing once more would take as long as half of the reading.
-        (parts[0].folder / f"{name}.parquet").replace(path)
-    else:
-        _write(path, name, _joined(name, parts))
-
-
-def _joined(name: str, parts: Sequence[Part]) -> Iterator[pa.Table]:
-    """Yield the rows of all parts; row numbers count on over the files of one rank and repeat."""
-    before: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
-    for part in parts:
-        if part.folder is None:
-            continue
-        offsets = Counter(before[part.raw.rank, part.raw.repeat])
-        before[part.raw.rank, part.raw.repeat].update(part.rows)
-        with pq.ParquetFile(part.folder / f"{name}.parquet") as file:
-            for group in range(file.num_row_groups):
-                yield _shifted(file.read_row_group(group), offsets)
-
-
-def _shifted(rows: pa.Table, offsets: Mapping[str, int]) -> pa.Table:
-    from pyarrow import compute as pc  # noqa: PLC0415 - takes 60 ms, and one file needs it not
-
-    for column, counted in _NUMBERED.items():
-        at = rows.schema.get_field_index(column)
-        if at >= 0 and (offset := offsets[counted]):
-            values = rows.column(at)
-            moved = pc.if_else(pc.less(values, 0), values, pc.add(values, offset))
-            rows = rows.set_column(at, rows.schema.field(at), moved)
-    return rows
+    return Part(raw=raw, folder=folder, rows=numbered(rows), notes=tuple(converted.notes))
 
 
 def _harness_steps(good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> Iterator[pa.Table]:
@@ -293,7 +234,7 @@ def _harness_steps(good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> It
             try:
                 yield _steps(json.loads(path.read_bytes()), record["repeat"])
             except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
-                notes.append(Note(file=_shown(path), text=f"Not read: {error!r}"))
+                notes.append(Note(file=shown(path), text=f"Not read: {error!r}"))
 
 
 def _steps(timed: Mapping[str, Any], repeat: int) -> pa.Table:
@@ -311,44 +252,6 @@ def _steps(timed: Mapping[str, Any], repeat: int) -> pa.Table:
             "peak_memory_bytes": peaks,
         },
     )
-
-
-def _write(path: Path, name: str, tables: Iterable[pa.Table], *, behind: bool = False) -> int:
-    """Write a Parquet file that nobody ever sees half of, and return its number of rows.
-
-    `behind`: on a thread, while the next of `tables` is made.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    columns = schema.TABLES[name]
-    rows = 0
-    with (
-        pq.ParquetWriter(temporary, columns, compression="zstd", **_encoding(columns)) as writer,
-        ThreadPoolExecutor(1) as thread,
-    ):
-        writing = thread.submit(lambda: None)
-        for table in tables:
-            writing.result()
-            writing = thread.submit(writer.write_table, table)
-            rows += len(table)
-            if not behind:
-                writing.result()
-        writing.result()
-    temporary.replace(path)
-    return rows
-
-
-def _encoding(columns: pa.Schema) -> dict[str, Any]:
-    """Return how columns are written: texts as dictionaries, integers as differences.
-
-    Numbers repeat little, so that dictionaries of them only take time; most of them, like times
-    and rows, differ little from the one before, which halves the time of compressing them.
-    """
-    texts = [each.name for each in columns if pa.types.is_dictionary(each.type)]
-    whole = [each.name for each in columns if pa.types.is_integer(each.type)]
-    return {
-        "use_dictionary": texts,
-        "column_encoding": dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
-    }
 
 
 if __name__ == "__main__":

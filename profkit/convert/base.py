@@ -83,12 +83,16 @@ class Converter:
     after_oom: bool = False
     """Whether its files tell of a capture that ran out of memory; others give no rows then."""
 
+    whole: bool = False
+    """Whether a file is all that there is of its rank; else several are parts of one recording."""
+
 
 def converter(
     *produces: str,
     pattern: str,
     importable: Importable | None = None,
     after_oom: bool = False,
+    whole: bool = False,
 ) -> Callable[[Callable[[Raw, Path], Converted]], Converter]:
     """Register a function that turns one raw file into the tables `produces`.
 
@@ -109,6 +113,7 @@ def converter(
             run=function,
             importable=importable,
             after_oom=after_oom,
+            whole=whole,
         )
 
     return register

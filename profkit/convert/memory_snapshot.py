@@ -22,6 +22,7 @@ from profkit.convert.snapshot import drawings, pickles, tables, timeline
         stated_rank=pickles.stated_rank,
     ),
     after_oom=True,
+    whole=True,
 )
 def convert(raw: Raw, out: Path) -> Converted:
     """Read the snapshot of one rank; leave its flame graphs and its timeline in `out`."""

@@ -24,5 +24,8 @@ def convert(raw: Raw, out: Path) -> Converted:
     del out
     launches = nsight_compute.read(raw.path)
     unnamed = sum(not each.name for each in launches)
-    notes = (f"{unnamed} measured launches have no name.",) if unnamed else ()
-    return Converted(tables=tables(launches, rank=raw.rank, repeat=raw.repeat), notes=notes)
+    notes = [f"{unnamed} measured launches have no name."] if unnamed else []
+    if nsight_compute.is_cut_off(raw.path):
+        notes.append("The page is cut off: metrics of its last launch, or launches, are missing.")
+    made = tables(launches, rank=raw.rank, repeat=raw.repeat)
+    return Converted(tables=made, notes=tuple(notes))

@@ -32,5 +32,7 @@ def convert(raw: Raw, out: Path) -> Converted:
     with exported(raw.path) as found:
         report = Report(store=found.store, path=raw.path)
         made = tables(report, raw.rank, raw.repeat, raw.path.parent)
-        lost = write_csv(found.store, found.source, out / f"{raw.label}.rep{raw.repeat}")
+        # By the file, not by the rank: several may have been imported as one.
+        stem = raw.path.name.partition(".nsys-rep")[0]
+        lost = write_csv(found.store, found.source, out / f"{stem}.rep{raw.repeat}")
     return Converted(tables=made, notes=(*report.notes, *lost))

@@ -400,11 +400,6 @@ def test_a_trace_alone_and_counters_alone_are_shown_with_what_is_missing():
     alone = view(kernels=TRACED, cpu_ops=OPS)
     assert list(rows(alone)["function"]) == ["f", "g"]
     assert alone.abstentions[-1].what == "counters and advice"
-    # Two files of one rank have operators of the same numbers.
-    twice = rows(view(kernels=TRACED, cpu_ops=[*OPS, *OPS]))
-    assert list(twice["calls"]) == [2, 1]
-    assert "operator" in rows(alone)
-    assert "operator" not in twice
     # Without steps nothing is per step.
     assert "calls_per_step" not in rows(alone)
     measured = view(

@@ -29,6 +29,7 @@ TRACE = json.dumps(
         ]
     ]
 )
+LATER = TRACE.replace("#4", "#5")
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def traces(**named):
 @pytest.mark.parametrize("cores", [1, 2])
 def test_files_of_one_rank_are_joined_with_operators_of_their_own(tree, cores):
     capture, convert, _ = tree
-    capture("torch_profiler", 0, traces(r0_1=TRACE, r0_2=TRACE, r1_1=TRACE))
+    capture("torch_profiler", 0, traces(r0_1=TRACE, r0_2=LATER, r1_1=TRACE))
     capture("torch_profiler", 1, traces(r0_1=TRACE, r1_1=TRACE))
     tables, notes = convert("torch_profiler", cores)
     assert notes == []
@@ -77,7 +78,7 @@ def test_files_of_one_rank_are_joined_with_operators_of_their_own(tree, cores):
     assert list(zip(*rows, strict=True)) == [
         (0, 0, 0, -1, step),
         (0, 0, 1, 0, mm),
-        (0, 0, 2, -1, step),
+        (0, 0, 2, -1, "ProfilerStep#5"),
         (0, 0, 3, 2, mm),
         (1, 0, 0, -1, step),
         (1, 0, 1, 0, mm),
@@ -118,7 +119,7 @@ def test_a_failed_capture_gives_no_rows_but_every_table(tree):
 
 def test_what_cannot_be_read_is_noted_when_the_rest_can(tree):
     capture, convert, _ = tree
-    capture("torch_profiler", 0, traces(r0_1=TRACE, r0_2="", r0_3=TRACE[:-30]))
+    capture("torch_profiler", 0, traces(r0_1=TRACE, r0_2="", r0_3=LATER[:-30]))
     tables, notes = convert("torch_profiler")
     assert tables["cpu_ops"].column("op").to_pylist() == [0, 1, 2]
     assert [(note["file"], note["text"].partition(",")[0]) for note in notes] == [

@@ -1,6 +1,7 @@
 """Nsight Compute's reports and pages as tables, with the values that ncu itself exports."""
 
 import csv
+import io
 import json
 import math
 import shutil
@@ -198,6 +199,98 @@ def test_lines_before_the_heading_and_grouped_digits_are_read(tmp_path):
     (launch,) = nsight_compute.read(path)
     assert (launch.launch, launch.pid, launch.function) == (3, 7, "f")
     assert values(launch) == {"gpc__cycles_elapsed.max": 1594443.0}
+
+
+def saved(text, delimiter=","):
+    """Return a page as a table program saves it again."""
+    out = io.StringIO()
+    rows = csv.reader(io.StringIO(text))
+    csv.writer(out, delimiter=delimiter).writerows(rows)
+    return out.getvalue()
+
+
+HANDLED = {
+    "with a byte order mark": lambda text: text.encode("utf-8-sig"),
+    "redirected by PowerShell": lambda text: text.replace("\n", "\r\n").encode("utf-16"),
+    "saved without quotes": lambda text: saved(text).encode(),
+    "saved with semicolons": lambda text: saved(text, ";").encode(),
+    "with lines of the program": lambda text: (
+        "\n".join(['say "5', *text.splitlines()[:3], "loss, 3.2", *text.splitlines()[3:]])
+        + "\nDone, total 3.2 s\n==PROF== Disconnected\n"
+    ).encode(),
+}
+
+
+@pytest.mark.parametrize("page", ["raw", "details"])
+@pytest.mark.parametrize("how", HANDLED)
+def test_a_page_that_went_through_other_programs_is_the_same(real_data, tmp_path, how, page):
+    source = real_data / f"ncu/a10g_2023.1.{page}.csv"
+    path = tmp_path / "x.csv"
+    path.write_bytes(HANDLED[how](source.read_text()))
+    assert nsight_compute.read(path) == nsight_compute.read(source)
+    assert not nsight_compute.is_cut_off(path)
+
+
+@pytest.mark.parametrize("page", ["raw", "details"])
+def test_pages_in_one_file_are_read_one_after_the_other(real_data, tmp_path, page):
+    source = real_data / f"ncu/a10g_2023.1.{page}.csv"
+    path = tmp_path / "x.csv"
+    path.write_text(source.read_text() * 2)
+    assert nsight_compute.read(path) == nsight_compute.read(source) * 2
+
+
+def test_half_a_value_is_none_and_a_page_that_ends_in_it_is_cut_off(tmp_path):
+    path = tmp_path / f"{LABEL}.csv"
+    path.write_text(
+        '"ID","Process ID","Kernel Name","gpu__time_duration.sum","launch__grid_size"\n'
+        '"","","","nsecond",""\n"0","7","f","4,100","128"\n"1","7","g","9,200","12'
+    )
+    raw = Raw(path=path, label=LABEL, rank=1, repeat=0)
+    made = convert.run(raw, tmp_path)
+    metrics = made.tables["kernel_metrics"].select(["name", "metric", "value"]).to_pylist()
+    assert [tuple(row.values()) for row in metrics] == [
+        ("f", "gpu__time_duration.sum", 4100.0),
+        ("f", "launch__grid_size", 128.0),
+        ("g", "gpu__time_duration.sum", 9200.0),
+    ]
+    assert [note.partition(":")[0] for note in made.notes] == ["The page is cut off"]
+
+
+def test_ranges_in_pages_are_those_around_the_launch(tmp_path):
+    pushed = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
+    started = "Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
+    nothing = ":none" * 6
+    rows = [
+        ["ID", "Process ID", pushed, started, "Kernel Name", "launch__grid_size"],
+        [""] * 6,
+        [
+            *("0", "7", f'1  "<default domain>:step 0{nothing}"  "profkit:h:0{nothing}" '),
+            *(f'4  "<default domain>:x{nothing}"', "f", "2"),
+        ],
+        ["1", "7", "", "", "g", "3"],
+    ]
+    path = tmp_path / "x.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows(rows)
+    launches = nsight_compute.read(path)
+    assert [each.ranges for each in launches] == [["step 0", "h:0"], []]
+    assert [values(each) for each in launches] == [
+        {"launch__grid_size": 2.0},
+        {"launch__grid_size": 3.0},
+    ]
+
+
+def test_labels_of_the_first_versions_are_those_of_the_same_metrics():
+    section = "GPU Speed Of Light"
+    labels = ("SOL DRAM", "SOL L1/TEX Cache", "SOL L2 Cache", "SM [%]", "Memory [%]")
+    found = [nsight_compute.exported.metric_name(section, each) for each in labels]
+    assert found == [
+        "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+        "l1tex__throughput.avg.pct_of_peak_sustained_active",
+        "lts__throughput.avg.pct_of_peak_sustained_elapsed",
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+    ]
 
 
 def test_tables_have_their_schemas_and_number_launches(real_data, tmp_path):

@@ -181,6 +181,19 @@ def test_whole_graphs_count_as_work_and_are_noted(report, tmp_path):
     assert any("cuda_graph_trace=node" in each for each in notes)
 
 
+def test_copies_have_their_kinds_of_memory_without_a_table_of_them(report, tmp_path):
+    process = thread(PID, 0)
+    kinds = [(1, 0, 2), (2, 2, 1), (8, 2, 2), (8, 2, 9)]
+    copies = [(10, 20, 0, 7, at, process, 64, *kind) for at, kind in enumerate(kinds)]
+    found, _ = frames(report(nvtx=STEPS, CUPTI_ACTIVITY_KIND_MEMCPY=copies), tmp_path)
+    assert found["kernels"]["name"].tolist() == [
+        "Memcpy HtoD (Pageable -> Device)",
+        "Memcpy DtoH (Device -> Pinned)",
+        "Memcpy DtoD (Device -> Device)",
+        "Memcpy DtoD (Device -> Unknown)",
+    ]
+
+
 def test_memory_and_counters_of_the_gpu_are_read(report, tmp_path):
     process = thread(PID, 0)
     memory = [

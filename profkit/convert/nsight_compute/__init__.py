@@ -18,6 +18,11 @@ def read(path: Path) -> list[Launch]:
     return report.read(path) if _is_report(path) else exported.read(path)
 
 
+def is_cut_off(path: Path) -> bool:
+    """Say whether `path` is a page that ends within a value; the reader refuses such reports."""
+    return not _is_report(path) and exported.is_cut_off(path)
+
+
 def stated_rank(path: Path) -> int:
     """Return -1, as neither reports nor pages state a rank; raises `InputError` for other files."""
     _is_report(path)

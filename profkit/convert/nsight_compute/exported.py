@@ -1,5 +1,6 @@
 """Pages that ``ncu --csv`` prints, raw and details, in the layouts of all versions."""
 
+import codecs
 import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +15,12 @@ from profkit.kernel_names import function
 
 # Warnings and the progress of each kernel come first where both went to one file.
 _START_BYTES = 1 << 20
-_HEADING = re.compile(r'^"ID","Process ID",.*"Kernel Name"', re.MULTILINE)
+# Unquoted, or with another separator, where a table program has saved it again.
+_HEADING = re.compile(r'^"?ID"?([,;\t])"?Process ID"?\1.*Kernel Name.*$', re.MULTILINE)
+# What `ncu --nvtx` adds: the ranges of a thread, and those that may end on another one.
+_PUSHED, _STARTED = "Push/Pop_Range:", "Start/Stop_Range:"
+_RANGE = re.compile(r'"([^"]*)"')
+_AFTER_NAME = 6
 _ID, _KERNEL, _METRIC = "ID", "Kernel Name", "Metric Name"
 # Columns of raw pages that say which launch it is; all others are metrics.
 _WHICH = frozenset(
@@ -47,16 +53,39 @@ def read(path: Path) -> list[Launch]:
 def is_page(path: Path) -> bool:
     """Say whether the file at `path` begins as a page does, but for lines of ncu's own."""
     with path.open("rb") as file:
-        return bool(_HEADING.search(file.read(_START_BYTES).decode(errors="replace")))
+        return bool(_HEADING.search(_text(file.read(_START_BYTES))))
+
+
+def is_cut_off(path: Path) -> bool:
+    """Say whether the page at `path` ends within a value."""
+    return _page(path).count('"') % 2 == 1
+
+
+def _page(path: Path) -> str:
+    """Return the text from the heading on, "" if there is none."""
+    text = _text(path.read_bytes())
+    heading = _HEADING.search(text)
+    return text[heading.start() :] if heading else ""
+
+
+def _text(content: bytes) -> str:
+    # What PowerShell redirects is UTF-16, and what table programs save begins with a mark.
+    is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return content.decode("utf-16" if is_wide else "utf-8-sig", errors="replace")
 
 
 def _rows(path: Path) -> list[Row]:
-    """Return the rows below the heading, which lines of ncu's own may precede."""
-    text = path.read_text(encoding="utf-8", errors="replace")
-    heading = _HEADING.search(text)
-    reader = csv.DictReader(text[heading.start() :].splitlines() if heading else [], restval="")
+    """Return the rows of units and of launches, which lines of programs may stand around."""
+    page = _page(path)
+    heading = _HEADING.match(page)
+    if not heading:
+        return []
+    # A value that was cut off may be half of one.
+    whole = page[: page.rindex('"')] if page.count('"') % 2 else page
+    reader = csv.DictReader(whole.splitlines(), delimiter=heading[1], restval="")
     # Rows without advice end early; a longer one has fields that no column is there for.
-    return [{key: value or "" for key, value in row.items() if key} for row in reader]
+    rows = [{key: value or "" for key, value in row.items() if key} for row in reader]
+    return [row for at, row in enumerate(rows) if row[_ID].isdigit() or (not at and not row[_ID])]
 
 
 def _launch_key(row: Row) -> tuple[str, str, str]:
@@ -66,7 +95,8 @@ def _launch_key(row: Row) -> tuple[str, str, str]:
 def _of_raw(row: Row, units: Row) -> Launch:
     launch = _launch(row)
     for name, text in row.items():
-        if name not in _WHICH and (metric := _metric(name, text, units.get(name, ""))):
+        is_metric = name not in _WHICH and _PUSHED not in name and _STARTED not in name
+        if is_metric and (metric := _metric(name, text, units.get(name, ""))):
             launch.metrics.append(metric)
     return with_attributes(launch)
 
@@ -96,7 +126,14 @@ def _launch(row: Row) -> Launch:
         stream=_whole(row.get("Stream", "")),
         grid=_shape(row.get("Grid Size", "")),
         block=_shape(row.get("Block Size", "")),
+        ranges=[each for name, text in row.items() if _PUSHED in name for each in _ranges(text)],
     )
+
+
+def _ranges(text: str) -> list[str]:
+    """Return the names in ``1  "domain:name:none:none:none:none:none:none"``, outermost first."""
+    found = (each.rsplit(":", _AFTER_NAME)[0] for each in _RANGE.findall(text))
+    return [each.partition(":")[2] for each in found]
 
 
 def _whole(text: str) -> int:

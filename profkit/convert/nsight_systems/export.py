@@ -18,6 +18,20 @@ from profkit.errors import InputError
 
 _SQLITE = b"SQLite format 3\0"
 _GZIP = b"\x1f\x8b"
+_HEAD_BYTES = 64
+_OTHERS = (
+    (rb"NVR\0", "a report of Nsight Compute", "profkit import ncu FILE"),
+    (rb"\s*[{[]", "JSON", "a trace of PyTorch comes in with: profkit import trace FILE"),
+    (rb"\x80", "a Python pickle", "a snapshot of memory: profkit import snapshot FILE"),
+    (rb"version https://git-lfs", "a pointer of Git LFS", "get the file itself: git lfs pull"),
+    (rb"\s*<", "a web page", "download the file itself"),
+    (
+        rb"(?s).*Nsight Systems Stream",
+        "a recording that was not imported yet (.qdstrm)",
+        "QdstrmImporter, beside the nsys that recorded it, makes a report: QdstrmImporter -i FILE",
+    ),
+)
+"""What else comes under the names of reports: how it begins, what it is, and what to do."""
 _TIMEOUT_S = 1800
 _HELP_TIMEOUT_S = 30
 _SAID = 300
@@ -45,15 +59,24 @@ def exported(path: Path) -> Iterator[Exported]:
     with TemporaryDirectory(prefix="profkit-nsys-") as folder:
         plain = _plain(path, Path(folder))
         with plain.open("rb") as file:
-            head = file.read(len(_SQLITE))
-        if not head:
-            raise InputError(f"{path}: an empty file", hint="capture again")
+            head = file.read(_HEAD_BYTES)
+        _refuse(head, path)
         # nsys goes by the ending of a name.
-        source = Path(folder) / ("given.sqlite" if head == _SQLITE else "report.nsys-rep")
+        is_sqlite = head.startswith(_SQLITE)
+        source = Path(folder) / ("given.sqlite" if is_sqlite else "report.nsys-rep")
         source.symlink_to(plain.resolve())
-        made = source if head == _SQLITE else _export(source, path)
+        made = source if is_sqlite else _export(source, path)
         with opened(made, path) as store:
             yield Exported(store=store, source=source if made.is_dir() else made)
+
+
+def _refuse(head: bytes, path: Path) -> None:
+    """Raise if a file that begins with `head` is empty, or plainly something else."""
+    if not head:
+        raise InputError(f"{path}: an empty file", hint="capture again")
+    for start, what, hint in _OTHERS:
+        if re.match(start, head):
+            raise InputError(f"{path}: {what}, not a report of Nsight Systems", hint=hint)
 
 
 def _plain(path: Path, folder: Path) -> Path:

@@ -22,6 +22,7 @@ from profkit.convert.kineto.numbering import Column
 from profkit.convert.nsight_systems.names import (
     COPY_DIRECTIONS,
     LIBRARIES,
+    MEMORY_KINDS,
     SYNCHRONISATIONS,
     frame,
     function,
@@ -183,7 +184,8 @@ class Rows:
     def _memory_kinds(self) -> dict[int, str]:
         table = "ENUM_CUDA_MEM_KIND"
         numbers = self.report.store.ints(table, ["id"])["id"].tolist()
-        return dict(zip(numbers, self.report.store.texts(table, "label"), strict=True))
+        labels = self.report.store.texts(table, "label")
+        return {**MEMORY_KINDS, **dict(zip(numbers, labels, strict=True))}
 
     def _copy_names(self, rows: dict[str, Ints]) -> list[str]:
         """Return names as PyTorch's traces have them: ``Memcpy HtoD (Pinned -> Device)``."""

@@ -24,6 +24,17 @@ COPY_DIRECTIONS = {
 }
 """Direction of a copy by CUPTI's number; an array of CUDA is memory of the device."""
 
+MEMORY_KINDS = {
+    0: "Pageable",
+    1: "Pinned",
+    2: "Device",
+    3: "Array",
+    4: "Managed",
+    5: "Device Static",
+    6: "Managed Static",
+}
+"""Kind of memory by nsys' number, for exports that have no table of them."""
+
 SYNCHRONISATIONS = {
     1: "Event Sync",
     2: "Stream Wait Event",

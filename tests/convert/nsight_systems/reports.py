@@ -49,6 +49,9 @@ COLUMNS = {
     " graphNodeId INTEGER",
     "CUPTI_ACTIVITY_KIND_RUNTIME": "start INTEGER, end INTEGER, globalTid INTEGER,"
     " correlationId INTEGER, nameId INTEGER",
+    "CUPTI_ACTIVITY_KIND_MEMCPY": "start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,"
+    " correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER, srcKind INTEGER,"
+    " dstKind INTEGER",
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": "start INTEGER, end INTEGER, deviceId INTEGER,"
     " streamId INTEGER, correlationId INTEGER, globalPid INTEGER, graphId INTEGER",
     "CUDA_GPU_MEMORY_USAGE_EVENTS": "start INTEGER, globalPid INTEGER, deviceId INTEGER,"

@@ -19,8 +19,17 @@ from tests.convert.nsight_systems.reports import KERNEL, LAUNCH, STEPS, frames, 
         (b"x" * 5000, r"cannot export it: .*Exportation error"),
         (gzip.compress(b"SQLite format 3\0" * 99)[:40], "damaged gzip data"),
         (b"SQLite format 3\0" + b"x" * 5000, "damaged SQLite file"),
+        (b"NVR\0\2", "a report of Nsight Compute, not a report.*\n.*profkit import ncu FILE"),
+        (gzip.compress(b' {"traceEvents": ['), "JSON, not a report"),
+        (b"\x80\4\x95", "a Python pickle, not a report"),
+        (b"version https://git-lfs.github.com/spec/v1\n", r"Git LFS, not a .*\n.*git lfs pull"),
+        (b"\n<!DOCTYPE html>", "a web page, not a report"),
+        (b"U3w[END]NVIDIA Nsight Systems Stream", "was not imported yet .*\n.*QdstrmImporter -i"),
     ],
-    ids=["empty", "no report", "cut gzip", "damaged SQLite"],
+    ids=[
+        *("empty", "no report", "cut gzip", "damaged SQLite", "of Nsight Compute", "packed JSON"),
+        *("pickle", "pointer of Git LFS", "web page", "recording"),
+    ],
 )
 def test_damaged_files_are_named(tmp_path, content, says):
     path = tmp_path / "rank0_dp0_tp0_pp0.x.nsys-rep"
