@@ -287,6 +287,21 @@ def _findings(
 
 
 def _length(step_time: Metric, clock: pd.DataFrame) -> Finding:
+    if len(clock) == 1:
+        message = f"The only step that counts takes {duration(step_time.value)}."
+    else:
+        message = _typical(step_time, clock)
+    return Finding(
+        severity=Severity.INFO,
+        message=message,
+        metric="steps.step_time_ns",
+        value=step_time.value,
+        unit="ns",
+    )
+
+
+def _typical(step_time: Metric, clock: pd.DataFrame) -> str:
+    """Return the sentence that tells the median of several steps and their spread."""
     low, high = (float(clock["step_time_ns"].quantile(share)) for share in (0.05, 0.95))
     repeats, trusted = clock["repeat"].nunique(), ""
     if (known := step_time.interval) is not None:
@@ -294,13 +309,9 @@ def _length(step_time: Metric, clock: pd.DataFrame) -> Finding:
             f"; {known.confidence:.0%} interval over {repeats} repeats {duration(known.low)} to "
             f"{duration(known.high)}"
         )
-    return Finding(
-        severity=Severity.INFO,
-        message=f"A step takes {duration(step_time.value)} (median of {len(clock)}{trusted}; 90% "
-        f"of them take {duration(low)} to {duration(high)}).",
-        metric="steps.step_time_ns",
-        value=step_time.value,
-        unit="ns",
+    return (
+        f"A step takes {duration(step_time.value)} (median of {len(clock)}{trusted}; 90% of them "
+        f"take {duration(low)} to {duration(high)})."
     )
 
 
