@@ -196,6 +196,8 @@ def test_elements_are_counted_where_the_shapes_say(shapes, types, count):
 
 
 def test_sizes_are_the_larger_of_both_sides():
+    packed = Message(operation="allreduce", given=10, dtype=dtype_of("Float8_e4m3fnuz"))
+    assert size_bytes(packed) == 10
     given = Message(operation="allgather", given=10, dtype="float32")
     assert size_bytes(given) == -1
     assert size_bytes(given._replace(size=4)) == 160
