@@ -57,6 +57,8 @@ class Config(Settings):
         "cudaMemcpy",
         "hipMemcpy",
         "hipMemcpyWithStream",
+        "urEventWait",
+        "urQueueFinish",
     )
     """Glob patterns of runtime calls that return when the device is done."""
 
