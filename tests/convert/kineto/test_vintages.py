@@ -257,6 +257,18 @@ def test_xpus_have_queues_and_waits_of_their_own(read):
     assert trace.notes == ()
 
 
+def test_ids_that_several_processes_use_are_said(read):
+    ids = {1: (7, 8, 0), 2: (8, 9, 0)}
+    calls = [
+        event("cuda_runtime", "cudaLaunchKernel", 1, 2, pid=pid, correlation=each)
+        for pid, own in ids.items()
+        for each in own
+    ]
+    assert read(calls).notes == (
+        "1 ids of launches are those of several processes: split the trace, their work mixes.",
+    )
+
+
 def test_begin_and_end_events_are_joined(read):
     side = {"cat": "cpu_op", "pid": 1, "tid": 1}
     trace = read(
