@@ -66,7 +66,8 @@ def analyze(steps: ByTool, config: Config) -> Result:
     if kept.empty:
         return Result.abstain(
             "step times",
-            f"all {rows['step'].max() + 1} steps are warm-up: run more than {config.skip_first}",
+            f"all {rows['step'].max() + 1} steps are warm-up: run more than {config.skip_first} "
+            "or set warmup_steps",
         )
     clock = _clock(kept)
     per_rank, per_repeat = _per_rank(kept), _per_repeat(clock, kept)

@@ -70,7 +70,7 @@ def test_warm_up_steps_count_nowhere():
 def test_all_steps_being_warm_up_is_said():
     result = run({"baseline": table((0, 0, 0, 10), (0, 0, 1, 10))}, skip_first=3)
     assert [each.reason for each in result.abstentions] == [
-        "all 2 steps are warm-up: run more than 3"
+        "all 2 steps are warm-up: run more than 3 or set warmup_steps"
     ]
 
 
