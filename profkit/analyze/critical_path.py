@@ -129,7 +129,7 @@ def _paths(
             path = parts_of_path(rows)
         except Exception as error:
             logging.getLogger(__name__).debug("HTA's critical path", exc_info=True)
-            reason = f"HTA failed: {error or type(error).__name__}"[:300]
+            reason = f"HTA failed: {str(error) or type(error).__name__}"[:300]
             lost.append(Abstention(what=where, reason=reason))
             continue
         if path.empty:
@@ -164,7 +164,7 @@ def parts_of_path(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     made = trace(tables, include_last_step=True)
     (rank,) = made.get_ranks()
     if not made.symbol_table.get_runtime_launch_events_mask(made.get_trace(rank)).any():
-        raise LookupError("it follows launches of CUDA and HIP but no graphs: none is left")
+        raise LookupError("no call that it follows launches work; it follows no CUDA graphs")
     with warnings.catch_warnings(action="ignore"), _lean(CPGraph):
         # An annotation that every name contains: all that there is.
         graph, succeeded = CriticalPathAnalysis.critical_path_analysis(made, rank, "", None)

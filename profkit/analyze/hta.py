@@ -139,7 +139,7 @@ def _run(made: "TraceAnalysis", config: Config) -> tuple[Frames, tuple[Abstentio
                 frames |= function()
         except Exception as error:
             logging.getLogger(__name__).debug("HTA's %s", name, exc_info=True)
-            reason = f"HTA failed on this trace: {error or type(error).__name__}"[:300]
+            reason = f"HTA failed on this trace: {str(error) or type(error).__name__}"[:300]
             failed.append(Abstention(what=f"HTA's {name}", reason=reason))
     return frames, tuple(failed)
 

@@ -13,6 +13,7 @@ from profkit.settings import Settings
 from profkit.wording import duration
 
 _WHERE = ["rank", "repeat", "device"]
+_NAMED = ["name", "kind"]
 _KINDS = ("compute", "communication", "copy", "set")
 
 
@@ -32,8 +33,8 @@ def analyze(kernels: pd.DataFrame, config: Config) -> Result:
     """Sum device work by name, and tell how busy each device is from its first to its last work.
 
     Busy time is the union of intervals over all streams, so it never exceeds the time that
-    passed. Shares of kernels are their total over the busy time, and may sum to more than 1
-    where kernels run side by side.
+    passed. The share of a kernel is the time that at least one call of it runs, of the busy time;
+    shares may sum to more than 1 where different kernels run side by side.
     """
     if kernels.empty:
         return Result.abstain("kernels", "no device work was recorded")
@@ -97,13 +98,14 @@ def _by_name(rows: pd.DataFrame, busy_ns: int) -> pd.DataFrame:
         size_bytes=rows["size_bytes"].clip(lower=0),
         weighted=(rows["occupancy_percent"] * rows["duration_ns"]).where(known, 0.0),
     )
-    groups = weights.groupby(["name", "kind"], observed=True, sort=False)
-    times = groups["duration_ns"]
+    weights["covered_ns"] = _covered_ns(rows)
+    groups = weights.groupby(_NAMED, observed=True, sort=False)
+    times, covered = groups["duration_ns"], groups["covered_ns"].sum()
     result = pd.DataFrame(
         {
             "calls": times.size(),
             "total_ns": times.sum(),
-            "busy_share": times.sum() / busy_ns if busy_ns else np.nan,
+            "busy_share": covered / busy_ns if busy_ns else np.nan,
             "mean_ns": times.mean(),
             "min_ns": times.min(),
             "max_ns": times.max(),
@@ -114,6 +116,16 @@ def _by_name(rows: pd.DataFrame, busy_ns: int) -> pd.DataFrame:
     result["size_bytes"] = result["size_bytes"].where(result["size_bytes"] > 0)
     shown = result.dropna(axis="columns", how="all").astype({"name": object, "kind": object})
     return shown.sort_values("total_ns", ascending=False, ignore_index=True)
+
+
+def _covered_ns(rows: pd.DataFrame) -> "pd.Series[int]":
+    """Return what each row adds to the union of those of its name before it on its device."""
+    ordered = rows.sort_values("start_ns", kind="stable")
+    keys = [ordered[name] for name in (*_WHERE, *_NAMED)]
+    reach = ordered["end_ns"].groupby(keys, observed=True).cummax()
+    before = reach.groupby(keys, observed=True).shift(fill_value=0)
+    begun: pd.Series[int] = ordered["start_ns"].clip(lower=before)
+    return (ordered["end_ns"] - begun).clip(lower=0)
 
 
 def _metrics(rows: pd.DataFrame, devices: pd.DataFrame, config: Config) -> dict[str, Metric]:

@@ -132,7 +132,7 @@ def test_where_hta_knows_no_launch_that_is_said():
     given["runtime_calls"][0]["name"] = "cudaGraphLaunch"
     result = run(**given)
     assert [each.reason for each in result.abstentions] == [
-        "HTA failed: it follows launches of CUDA and HIP but no graphs: none is left"
+        "HTA failed: no call that it follows launches work; it follows no CUDA graphs"
     ]
 
 

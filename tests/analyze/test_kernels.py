@@ -34,6 +34,18 @@ def test_kernels_are_summed_by_name_with_their_share_of_the_busy_time():
     )
 
 
+def test_calls_of_a_kernel_side_by_side_are_no_more_than_the_busy_time():
+    result = run(
+        work("copy", 0, 40),
+        work("copy", 10, 50, stream=8),
+        work("copy", 20, 30, stream=9),
+        work("copy", 60, 70),
+        work("copy", 0, 20, device=1),
+    )
+    (row,) = records(result, "by_name")
+    assert (row["calls"], row["total_ns"], row["busy_share"]) == (5, 120, 1.0)
+
+
 def test_busy_time_is_the_union_over_streams_and_kinds():
     result = run(
         work("gemm", 0, 50),
