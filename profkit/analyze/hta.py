@@ -268,11 +268,13 @@ def _findings(frames: Frames) -> tuple[Finding, ...]:
         return ()
     worst = rows.nlargest(1, "idle_time_pctg").iloc[0]
     idle = float(worst["idle_time_pctg"])
+    rank = f"rank {worst['rank']:.0f}"
     return (
         Finding(
             severity=Severity.INFO,
-            message=f"By HTA, rank {worst['rank']:.0f} is idle most: {idle:.1f}% of the time from "
-            f"its first to its last kernel, with {worst['compute_time_pctg']:.1f}% compute.",
+            message=f"By HTA, {f'{rank} is idle most:' if len(rows) > 1 else 'the device is idle'} "
+            f"{idle:.1f}% of the time from its first to its last kernel, with "
+            f"{worst['compute_time_pctg']:.1f}% compute.",
             metric="hta.idle_percent",
             value=idle,
             unit="percent",

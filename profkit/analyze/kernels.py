@@ -176,6 +176,7 @@ def _findings(by_name: pd.DataFrame, devices: pd.DataFrame) -> tuple[Finding, ..
     top = by_name.iloc[0]
     idle = devices.sort_values("busy_share").iloc[0]
     where: dict[str, str | int | float] = {name: int(idle[name]) for name in _WHERE}
+    which = f"The least busy device ({', '.join(f'{name} {where[name]}' for name in _WHERE)})"
     return (
         Finding(
             severity=Severity.INFO,
@@ -188,9 +189,9 @@ def _findings(by_name: pd.DataFrame, devices: pd.DataFrame) -> tuple[Finding, ..
         ),
         Finding(
             severity=Severity.INFO,
-            message=f"The least busy device (rank {where['rank']}, repeat {where['repeat']}, "
-            f"device {where['device']}) works {idle['busy_share']:.1%} of the "
-            f"{duration(idle['span_ns'])} between its first and its last work.",
+            message=f"{which if len(devices) > 1 else 'The device'} works "
+            f"{idle['busy_share']:.1%} of the {duration(idle['span_ns'])} between its first and "
+            "its last work.",
             metric="kernels.least_busy_share",
             value=float(idle["busy_share"]),
             unit="share",
