@@ -38,7 +38,8 @@ def analyze(kernels: pd.DataFrame, config: Config) -> Result:
     """
     if kernels.empty:
         return Result.abstain("kernels", "no device work was recorded")
-    rows = kernels.assign(duration_ns=kernels["end_ns"] - kernels["start_ns"])
+    rows = kernels.reset_index(drop=True)
+    rows["duration_ns"] = rows["end_ns"] - rows["start_ns"]
     if not rows["duration_ns"].any():
         return Result.abstain("kernels", "none of the device work has a duration")
     devices = _by_device(rows)
