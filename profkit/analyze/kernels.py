@@ -10,7 +10,7 @@ from profkit import intervals
 from profkit.analyze.base import analysis
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.settings import Settings
-from profkit.wording import duration
+from profkit.wording import counted, duration
 
 _WHERE = ["rank", "repeat", "device"]
 _NAMED = ["name", "kind"]
@@ -182,7 +182,7 @@ def _findings(by_name: pd.DataFrame, devices: pd.DataFrame) -> tuple[Finding, ..
         Finding(
             severity=Severity.INFO,
             message=f"{top['name']} takes the most device time: {top['busy_share']:.1%} of the "
-            f"busy time of all devices, in {top['calls']} calls.",
+            f"busy time of all devices, in {counted(top['calls'], 'call')}.",
             metric="kernels.top_busy_share",
             value=float(top["busy_share"]),
             unit="share",
