@@ -18,6 +18,11 @@ def size(size_bytes: float) -> str:
     return f"{size_bytes / factor:.4g} {unit}"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things whose plural ends in s, for example ``1 call`` or ``2 calls``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def shortened(text: str, limit: int = 80) -> str:
     """Return at most `limit` characters of a text, the end replaced by dots."""
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

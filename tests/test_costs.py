@@ -82,9 +82,10 @@ def test_a_grouped_convolution_multiplies_within_its_groups():
     assert cost("aten::convolution_backward", back, "", json.dumps(inputs))[2] == 2 * forward[2]
 
 
-def test_the_backward_of_fused_attention_recomputes_the_scores():
+@pytest.mark.parametrize("kind", ["flash_attention", "fused_attention_overrideable"])
+def test_the_backward_of_fused_attention_recomputes_the_scores(kind):
     query, key, value = [2, 8, 8, 16], [2, 4, 10, 16], [2, 4, 10, 12]
-    name, types = "aten::_scaled_dot_product_flash_attention", json.dumps(["c10::Half"] * 4)
+    name, types = f"aten::_scaled_dot_product_{kind}", json.dumps(["c10::Half"] * 4)
     forward = cost(name, json.dumps([query, key, value]), types, "")
     backward = cost(f"{name}_backward", json.dumps([query, query, key, value]), types, "")
     scores = 2 * 2 * 8 * 8 * 10

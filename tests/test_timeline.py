@@ -219,6 +219,16 @@ def test_the_command_writes_the_chosen_steps(run, capsys):
     assert "open it at" in capsys.readouterr().err
 
 
+def test_ranks_of_imported_files_are_named_by_number_alone(run):
+    path = run / "capture/torch_profiler/rep0/capture.json"
+    record = json.loads(path.read_text()) | {"workload": {"imported": "trace"}}
+    path.write_text(json.dumps(record))
+    main(["mine"])
+    trace = json.loads(gzip.decompress((run / "timeline.json.gz").read_bytes()))
+    names = {each["args"].get("name") for each in trace["traceEvents"] if each["ph"] == "M"}
+    assert {"rank 0", "rank 1"} <= names
+
+
 @pytest.mark.usefixtures("run")
 def test_whoever_watches_hears_of_it(tmp_path, monkeypatch):
     heard = tmp_path / "events.jsonl"

@@ -3,6 +3,11 @@ import pytest
 from profkit import wording
 
 
+@pytest.mark.parametrize(("count", "text"), [(0, "0 calls"), (1, "1 call"), (2, "2 calls")])
+def test_one_thing_has_no_plural(count, text):
+    assert wording.counted(count, "call") == text
+
+
 @pytest.mark.parametrize(
     ("time_ns", "text"),
     [

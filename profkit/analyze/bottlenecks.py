@@ -100,7 +100,7 @@ _CHECKS = (
     _Check(
         setting="small_kernels",
         metric="kernels.small_kernel_share",
-        says="{value} of the compute kernels are so short that launching them takes as long.",
+        says="{value} of the compute kernels are short: launching one often takes as long.",
         advice="Fuse them: torch.compile, fused optimizers, larger batches, or CUDA graphs.",
     ),
     _Check(

@@ -243,11 +243,14 @@ def _findings(shares: pd.DataFrame, parts: pd.DataFrame) -> tuple[Finding, ...]:
     if "kernel_share" not in shares and overall["communication_share"] > 0:
         exposed = overall["exposed_communication_share"]
         named += f"; {exposed:.0%} is communication with no CPU work beside it"
-    mean = float(parts["step_time_ns"].mean())
+    mean = duration(float(parts["step_time_ns"].mean()))
+    what = f"of a step (mean of {len(parts)})"
+    if (parts["step"] < 0).all():
+        what = f"that were recorded{f' (mean of {len(parts)})' if len(parts) > 1 else ''}"
     return (
         Finding(
             severity=Severity.INFO,
-            message=f"Of the {duration(mean)} of a step (mean of {len(parts)}): {named}.",
+            message=f"Of the {mean} {what}: {named}.",
             metric=f"breakdown.{ranked[0][1]}_share",
             value=ranked[0][0],
             unit="share",

@@ -9,7 +9,7 @@ from profkit.analyze.base import analysis
 from profkit.meetings import MEETING_OPERATIONS, Meetings, meetings
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.settings import Settings
-from profkit.wording import duration
+from profkit.wording import counted, duration
 
 _BY = ["operation", "group_name", "size_bytes", "dtype"]
 _BY_CALL = ["repeat", "step", "operation"]
@@ -150,7 +150,8 @@ def _fastest(sizes: pd.DataFrame) -> tuple[Finding, ...]:
             severity=Severity.INFO,
             message=f"{row['operation']} of {row['size_bytes'] / 1e6:.3g} MB{of}, which moves most "
             f"bytes of all, reaches {at_least}{algorithm / 1e9:.3g} GB/s algorithm bandwidth and "
-            f"{at_least}{bus / 1e9:.3g} GB/s bus bandwidth (mean of {row['calls']} call(s)).",
+            f"{at_least}{bus / 1e9:.3g} GB/s bus bandwidth (mean of "
+            f"{counted(row['calls'], 'call')}).",
             metric=f"collectives.{row['operation']}_bus_bandwidth",
             value=float(bus),
             unit="bytes_per_s",

@@ -119,7 +119,8 @@ def _paths(
     found, lost = [], []
     for each in chosen.to_dict("records"):
         rows = {name: _of_step(all_rows, each) for name, all_rows in tables.items()}
-        where = f"the critical path of rank {each['rank']}, step {each['step']}"
+        where = f"the critical path of rank {each['rank']}"
+        where += f", step {each['step']}" if each["step"] >= 0 else ""
         count = sum(map(len, rows.values()))
         if count > config.max_events:
             lost.append(Abstention(what=where, reason=f"{count} events: set max_events to have it"))
@@ -128,7 +129,7 @@ def _paths(
             path = parts_of_path(rows)
         except Exception as error:
             logging.getLogger(__name__).debug("HTA's critical path", exc_info=True)
-            reason = f"HTA failed: {type(error).__name__}: {error}"[:300]
+            reason = f"HTA failed: {str(error) or type(error).__name__}"[:300]
             lost.append(Abstention(what=where, reason=reason))
             continue
         if path.empty:
@@ -151,7 +152,8 @@ def _of_step(rows: pd.DataFrame, window: dict[object, object]) -> pd.DataFrame:
 def parts_of_path(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Return name, kind and time_ns of each part of HTA's critical path through one rank's events.
 
-    Empty if HTA finds the order of events to contradict itself. Edges that only say what waits for
+    Empty if HTA finds the order of events to contradict itself; raises `LookupError` where nothing
+    is launched by a call that HTA knows, and what HTA raises. Edges that only say what waits for
     what take no time and are left out.
     """
     from hta.analyzers.critical_path_analysis import (  # noqa: PLC0415 - imports networkx
@@ -161,6 +163,8 @@ def parts_of_path(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
     made = trace(tables, include_last_step=True)
     (rank,) = made.get_ranks()
+    if not made.symbol_table.get_runtime_launch_events_mask(made.get_trace(rank)).any():
+        raise LookupError("no call that it follows launches work; it follows no CUDA graphs")
     with warnings.catch_warnings(action="ignore"), _lean(CPGraph):
         # An annotation that every name contains: all that there is.
         graph, succeeded = CriticalPathAnalysis.critical_path_analysis(made, rank, "", None)
@@ -241,7 +245,7 @@ def _findings(by_kind: pd.DataFrame, by_name: pd.DataFrame) -> tuple[Finding, ..
         Finding(
             severity=Severity.INFO,
             message=f"Of the {duration(sums.sum())} of the critical path: {named}; the "
-            f"longest part is {top['name'] or 'unnamed'} with {top['path_share']:.1%}.",
+            f"longest part is {top['name'] or top['kind']} with {top['path_share']:.1%}.",
             metric=f"critical_path.{kind.replace(' ', '_')}_share",
             value=float(shares.iloc[0]),
             unit="share",

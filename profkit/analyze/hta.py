@@ -109,6 +109,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
     }
     made = over(trace(tables, include_last_step=config.include_last_step))
     frames, failed = _run(made, config)
+    failed += _stepless(made)
     shown = {name: _table(name, rows, config) for name, rows in frames.items() if len(rows)}
     return Result(
         findings=_findings(frames),
@@ -138,9 +139,17 @@ def _run(made: "TraceAnalysis", config: Config) -> tuple[Frames, tuple[Abstentio
                 frames |= function()
         except Exception as error:
             logging.getLogger(__name__).debug("HTA's %s", name, exc_info=True)
-            reason = f"HTA failed on this trace: {type(error).__name__}: {error}"[:300]
+            reason = f"HTA failed on this trace: {str(error) or type(error).__name__}"[:300]
             failed.append(Abstention(what=f"HTA's {name}", reason=reason))
     return frames, tuple(failed)
+
+
+def _stepless(made: "TraceAnalysis") -> tuple[Abstention, ...]:
+    """Return what HTA tells only of steps, where several ranks have none."""
+    if len(made.t.get_ranks()) == 1 or made.t.get_iterations():
+        return ()
+    reason = "it looks at steps, and none was marked"
+    return (Abstention(what="HTA's get_potential_stragglers", reason=reason),)
 
 
 def _functions(made: "TraceAnalysis", config: Config) -> dict[str, Callable[[], Frames]]:
@@ -185,7 +194,7 @@ def _functions(made: "TraceAnalysis", config: Config) -> dict[str, Callable[[], 
             "bandwidth": _filled(made.get_memory_bw_summary(ranks=ranks))
         },
     }
-    if len(ranks) > 1:
+    if len(ranks) > 1 and made.t.get_iterations():
         found["get_potential_stragglers"] = lambda: {
             "stragglers": pd.DataFrame({"rank": made.get_potential_stragglers()})
         }
@@ -259,11 +268,13 @@ def _findings(frames: Frames) -> tuple[Finding, ...]:
         return ()
     worst = rows.nlargest(1, "idle_time_pctg").iloc[0]
     idle = float(worst["idle_time_pctg"])
+    rank = f"rank {worst['rank']:.0f}"
     return (
         Finding(
             severity=Severity.INFO,
-            message=f"By HTA, rank {worst['rank']:.0f} is idle most: {idle:.1f}% of the time from "
-            f"its first to its last kernel, with {worst['compute_time_pctg']:.1f}% compute.",
+            message=f"By HTA, {f'{rank} is idle most:' if len(rows) > 1 else 'the device is idle'} "
+            f"{idle:.1f}% of the time from its first to its last kernel, with "
+            f"{worst['compute_time_pctg']:.1f}% compute.",
             metric="hta.idle_percent",
             value=idle,
             unit="percent",

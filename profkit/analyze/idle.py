@@ -34,6 +34,10 @@ _WORDS = {
     "between": "between kernels",
     "other": "other",
 }
+_ADVICE = (
+    "Waiting for the host: fewer and larger kernels (torch.compile, CUDA graphs, larger batches). "
+    "Synchronisation: no .item(), .cpu() or print of device values in the step."
+)
 _OPS = Columns("rank repeat op parent tid name start_ns end_ns stack")
 _PYTHON = Columns("rank repeat call caller tid name kind start_ns end_ns")
 
@@ -53,6 +57,8 @@ class Config(Settings):
         "cudaMemcpy",
         "hipMemcpy",
         "hipMemcpyWithStream",
+        "urEventWait",
+        "urQueueFinish",
     )
     """Glob patterns of runtime calls that return when the device is done."""
 
@@ -297,19 +303,19 @@ def _most_idle(idle: "pd.Series[float]", config: Config) -> Finding:
         value=share,
         unit="share",
         evidence={"rank": int(idle["rank"])},
-        advice="Waiting for the host: fewer and larger kernels (torch.compile, CUDA graphs, larger "
-        "batches). Synchronisation: no .item(), .cpu() or print of device values in the step.",
+        advice=_ADVICE if share > config.warn_idle else "",
     )
 
 
 def _largest_gap(gap: "pd.Series[Any]") -> Finding:
     line = f", in {gap['line']}" if gap["line"] else ""
+    step = f" in step {gap['step']:.0f}" if gap["step"] >= 0 else ""
     where: dict[str, str | int | float] = {
         name: int(gap[name]) for name in ("rank", "repeat", "device", "step", "at_ns")
     }
     return Finding(
         severity=Severity.INFO,
-        message=f"The largest gap, {duration(gap['gap_ns'])} in step {gap['step']:.0f} of rank "
+        message=f"The largest gap, {duration(gap['gap_ns'])}{step} of rank "
         f"{gap['rank']:.0f}, is spent with {gap['host']} on the host ({gap['host_share']:.0%} of "
         f"the gap){line}.",
         metric="idle.largest_gap_ns",

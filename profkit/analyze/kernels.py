@@ -10,9 +10,10 @@ from profkit import intervals
 from profkit.analyze.base import analysis
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.settings import Settings
-from profkit.wording import duration
+from profkit.wording import counted, duration
 
 _WHERE = ["rank", "repeat", "device"]
+_NAMED = ["name", "kind"]
 _KINDS = ("compute", "communication", "copy", "set")
 
 
@@ -32,12 +33,13 @@ def analyze(kernels: pd.DataFrame, config: Config) -> Result:
     """Sum device work by name, and tell how busy each device is from its first to its last work.
 
     Busy time is the union of intervals over all streams, so it never exceeds the time that
-    passed. Shares of kernels are their total over the busy time, and may sum to more than 1
-    where kernels run side by side.
+    passed. The share of a kernel is the time that at least one call of it runs, of the busy time;
+    shares may sum to more than 1 where different kernels run side by side.
     """
     if kernels.empty:
         return Result.abstain("kernels", "no device work was recorded")
-    rows = kernels.assign(duration_ns=kernels["end_ns"] - kernels["start_ns"])
+    rows = kernels.reset_index(drop=True)
+    rows["duration_ns"] = rows["end_ns"] - rows["start_ns"]
     if not rows["duration_ns"].any():
         return Result.abstain("kernels", "none of the device work has a duration")
     devices = _by_device(rows)
@@ -97,13 +99,14 @@ def _by_name(rows: pd.DataFrame, busy_ns: int) -> pd.DataFrame:
         size_bytes=rows["size_bytes"].clip(lower=0),
         weighted=(rows["occupancy_percent"] * rows["duration_ns"]).where(known, 0.0),
     )
-    groups = weights.groupby(["name", "kind"], observed=True, sort=False)
-    times = groups["duration_ns"]
+    weights["covered_ns"] = _covered_ns(rows)
+    groups = weights.groupby(_NAMED, observed=True, sort=False)
+    times, covered = groups["duration_ns"], groups["covered_ns"].sum()
     result = pd.DataFrame(
         {
             "calls": times.size(),
             "total_ns": times.sum(),
-            "busy_share": times.sum() / busy_ns if busy_ns else np.nan,
+            "busy_share": covered / busy_ns if busy_ns else np.nan,
             "mean_ns": times.mean(),
             "min_ns": times.min(),
             "max_ns": times.max(),
@@ -114,6 +117,16 @@ def _by_name(rows: pd.DataFrame, busy_ns: int) -> pd.DataFrame:
     result["size_bytes"] = result["size_bytes"].where(result["size_bytes"] > 0)
     shown = result.dropna(axis="columns", how="all").astype({"name": object, "kind": object})
     return shown.sort_values("total_ns", ascending=False, ignore_index=True)
+
+
+def _covered_ns(rows: pd.DataFrame) -> "pd.Series[int]":
+    """Return what each row adds to the union of those of its name before it on its device."""
+    ordered = rows.sort_values("start_ns", kind="stable")
+    keys = [ordered[name] for name in (*_WHERE, *_NAMED)]
+    reach = ordered["end_ns"].groupby(keys, observed=True).cummax()
+    before = reach.groupby(keys, observed=True).shift(fill_value=0)
+    begun: pd.Series[int] = ordered["start_ns"].clip(lower=before)
+    return (ordered["end_ns"] - begun).clip(lower=0)
 
 
 def _metrics(rows: pd.DataFrame, devices: pd.DataFrame, config: Config) -> dict[str, Metric]:
@@ -164,11 +177,12 @@ def _findings(by_name: pd.DataFrame, devices: pd.DataFrame) -> tuple[Finding, ..
     top = by_name.iloc[0]
     idle = devices.sort_values("busy_share").iloc[0]
     where: dict[str, str | int | float] = {name: int(idle[name]) for name in _WHERE}
+    which = f"The least busy device ({', '.join(f'{name} {where[name]}' for name in _WHERE)})"
     return (
         Finding(
             severity=Severity.INFO,
             message=f"{top['name']} takes the most device time: {top['busy_share']:.1%} of the "
-            f"busy time of all devices, in {top['calls']} calls.",
+            f"busy time of all devices, in {counted(top['calls'], 'call')}.",
             metric="kernels.top_busy_share",
             value=float(top["busy_share"]),
             unit="share",
@@ -176,9 +190,9 @@ def _findings(by_name: pd.DataFrame, devices: pd.DataFrame) -> tuple[Finding, ..
         ),
         Finding(
             severity=Severity.INFO,
-            message=f"The least busy device (rank {where['rank']}, repeat {where['repeat']}, "
-            f"device {where['device']}) works {idle['busy_share']:.1%} of the "
-            f"{duration(idle['span_ns'])} between its first and its last work.",
+            message=f"{which if len(devices) > 1 else 'The device'} works "
+            f"{idle['busy_share']:.1%} of the {duration(idle['span_ns'])} between its first and "
+            "its last work.",
             metric="kernels.least_busy_share",
             value=float(idle["busy_share"]),
             unit="share",

@@ -246,7 +246,9 @@ def _findings(by_rank: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
             value=share,
             unit="share",
             evidence={"rank": int(worst["rank"]), "launches": int(worst["launches"])},
-            advice="Launch less and larger: torch.compile, CUDA graphs, fused optimizers.",
+            advice="Launch less and larger: torch.compile, CUDA graphs, fused optimizers."
+            if share > config.warn_shorter
+            else "",
         )
     ]
     most = by_rank.sort_values("blocked_ns").iloc[-1]

@@ -137,8 +137,8 @@ def _findings(ranked: pd.DataFrame, hardware: Hardware) -> tuple[Finding, ...]:
         Finding(
             severity=Severity.INFO,
             message=f"{shortened(str(first['function']), 60)} is most worth measuring: "
-            f"{duration(first['total_ns'])} of a step in {first['launches']} launches, {known}{of}"
-            ".",
+            f"{duration(first['total_ns'])} of a step in {first['launches']} "
+            f"{'launch' if first['launches'] == 1 else 'launches'}, {known}{of}.",
             metric="ncu_targets.could_save_ns",
             value=float(first["could_save_ns"]),
             unit="ns",

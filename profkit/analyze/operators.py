@@ -19,6 +19,7 @@ from profkit.analyze._calls import (
 from profkit.analyze.base import Columns, analysis
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.settings import Settings
+from profkit.wording import counted
 
 _OPS = Columns("rank repeat op parent name kind start_ns end_ns self_ns step input_shapes inputs")
 
@@ -170,7 +171,8 @@ def _findings(by_name: pd.DataFrame, communicating: list[str]) -> tuple[Finding,
                 severity=Severity.INFO,
                 message=f"{top['name']} has the most self {where} time of all operators"
                 f"{' that compute' if kind == 'device' and communicating else ''}: "
-                f"{share:.1%} of the self {where} time recorded, in {top['calls']} calls.",
+                f"{share:.1%} of the self {where} time recorded, in "
+                f"{counted(top['calls'], 'call')}.",
                 metric=f"operators.top_self_{kind}_share",
                 value=share,
                 unit="share",

@@ -43,7 +43,8 @@ def analyze(
     Communication is the union of communication kernels on a device, and hidden while a compute
     kernel runs on the same device; copies and sets hide nothing, as in HTA. The share hidden is
     of the rank's communication time. Exposed communication is given as a share of the step time,
-    and that is the time of the step on its slowest rank.
+    and that is the time of the step on its slowest rank. Where a rank has several devices, times
+    are the mean over those that communicate.
     """
     if kernels.empty:
         reason = "no device work was recorded: the breakdown has what the host communicated"
@@ -74,7 +75,7 @@ def analyze(
 def _by_step(
     windows: pd.DataFrame, communication: pd.DataFrame, compute: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return one row per rank, repeat and step, summed over the devices of the rank."""
+    """Return one row per rank, repeat and step: the mean over its devices that communicate."""
     key = [*WHERE, "device"]
     # Only a kernel on the same device hides anything.
     cover = {where: _union(rows) for where, rows in compute.groupby(key, observed=True)}
@@ -90,9 +91,10 @@ def _by_step(
             "hidden_ns": intervals.overlap(inside, hidden),
         }
         parts.append(frame[[*WHERE, "step"]].assign(**times))
-    sums = pd.concat(parts).groupby([*WHERE, "step"], observed=True).sum().reset_index()
+    # Devices of one rank wait at the same time: a sum could be longer than the step.
+    means = pd.concat(parts).groupby([*WHERE, "step"], observed=True).mean().reset_index()
     # A step without communication is one with 0 of it, not an unknown one.
-    rows = windows[[*WHERE, "step", "step_time_ns"]].merge(sums, how="left", on=[*WHERE, "step"])
+    rows = windows[[*WHERE, "step", "step_time_ns"]].merge(means, how="left", on=[*WHERE, "step"])
     rows = rows.fillna(0).astype({"communication_ns": np.int64, "hidden_ns": np.int64})
     rows["exposed_ns"] = rows["communication_ns"] - rows["hidden_ns"]
     return _with_shares(rows).sort_values([*WHERE, "step"], ignore_index=True)

@@ -18,7 +18,7 @@ from profkit.kernel_names import contains_any
 from profkit.patterns import matching
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.settings import Settings
-from profkit.wording import duration
+from profkit.wording import counted, duration
 
 _TRACK = [*WHERE, "device", "stream"]
 _ARROW = " → "
@@ -266,7 +266,7 @@ def _fusion(fused: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
             message=f"Fusing runs of short elementwise kernels could save at most "
             f"{duration(saving)}, {share:.1%} of the device time, if each fused kernel takes as "
             f"long as the longest of its run; most of it in a run of {top['kernels']} that occurs "
-            f"{top['count']} times.",
+            f"{counted(top['count'], 'time')}.",
             metric="sequences.fusion_saving_share",
             value=share,
             unit="share",

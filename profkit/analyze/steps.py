@@ -66,7 +66,8 @@ def analyze(steps: ByTool, config: Config) -> Result:
     if kept.empty:
         return Result.abstain(
             "step times",
-            f"all {rows['step'].max() + 1} steps are warm-up: run more than {config.skip_first}",
+            f"all {rows['step'].max() + 1} steps are warm-up: run more than {config.skip_first} "
+            "or set warmup_steps",
         )
     clock = _clock(kept)
     per_rank, per_repeat = _per_rank(kept), _per_repeat(clock, kept)
@@ -287,6 +288,21 @@ def _findings(
 
 
 def _length(step_time: Metric, clock: pd.DataFrame) -> Finding:
+    if len(clock) == 1:
+        message = f"The only step that counts takes {duration(step_time.value)}."
+    else:
+        message = _typical(step_time, clock)
+    return Finding(
+        severity=Severity.INFO,
+        message=message,
+        metric="steps.step_time_ns",
+        value=step_time.value,
+        unit="ns",
+    )
+
+
+def _typical(step_time: Metric, clock: pd.DataFrame) -> str:
+    """Return the sentence that tells the median of several steps and their spread."""
     low, high = (float(clock["step_time_ns"].quantile(share)) for share in (0.05, 0.95))
     repeats, trusted = clock["repeat"].nunique(), ""
     if (known := step_time.interval) is not None:
@@ -294,13 +310,9 @@ def _length(step_time: Metric, clock: pd.DataFrame) -> Finding:
             f"; {known.confidence:.0%} interval over {repeats} repeats {duration(known.low)} to "
             f"{duration(known.high)}"
         )
-    return Finding(
-        severity=Severity.INFO,
-        message=f"A step takes {duration(step_time.value)} (median of {len(clock)}{trusted}; 90% "
-        f"of them take {duration(low)} to {duration(high)}).",
-        metric="steps.step_time_ns",
-        value=step_time.value,
-        unit="ns",
+    return (
+        f"A step takes {duration(step_time.value)} (median of {len(clock)}{trusted}; 90% of them "
+        f"take {duration(low)} to {duration(high)})."
     )
 
 

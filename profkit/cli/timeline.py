@@ -106,12 +106,17 @@ def _record(drawn: Timeline, inputs: Sequence[Path]) -> bytes:
 
 
 def _labels(path: Path) -> dict[int, str]:
-    """Return the readable name of each rank: ``rank 3 (dp1 tp1 pp0)``."""
+    """Return the readable name of each rank: ``rank 3 (dp1 tp1 pp0)``.
+
+    None are known of imported files, which do not tell the coordinates.
+    """
     if not path.is_file():
         return {}
-    ranks = msgspec.json.decode(path.read_bytes()).get("ranks", [])
+    record = msgspec.json.decode(path.read_bytes())
+    if "imported" in record.get("workload", {}):
+        return {}
     found = {}
-    for label in ranks:
+    for label in record.get("ranks", []):
         coordinates = dict(_COORDINATE.findall(label))
         rank = coordinates.pop("rank", "-1")
         rest = " ".join(f"{name}{number}" for name, number in coordinates.items())

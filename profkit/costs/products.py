@@ -150,7 +150,10 @@ def attention(first: int, *, heads: int, backward: bool = False) -> Formula:
 
 _CONVOLUTION = convolution(stride=3, transposed=6, groups=8)
 _CONV_ND = convolution(stride=3, transposed=-1, groups=6)
-_KINDS = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
+_KINDS = (
+    *("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu"),
+    "fused_attention_overrideable",  # of XPUs and of backends outside of PyTorch
+)
 
 MATMULS: Mapping[str, Formula] = MappingProxyType(
     {

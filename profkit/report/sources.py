@@ -107,7 +107,10 @@ class Run:
         """Name of each rank with its parallel coordinates, by its number.
 
         In a capture that failed, a rank may not have come to know its own; others then say it.
+        Imported files do not tell the coordinates: ranks of such a run have numbers only.
         """
+        if "imported" in self.manifest.get("behaviour", {}):
+            return {}
         said = sorted(self.captures, key=lambda each: each.status == "ok")
         labels = (label for captured in said for label in captured.ranks)
         return {int(found[1]): label for label in labels if (found := _RANK.match(label))}

@@ -134,6 +134,9 @@ def test_without_steps_the_whole_capture_is_one_window():
         "hidden_communication": 0,
     }  # fmt: skip
     assert result.abstentions[0].reason.startswith("no step was marked")
+    assert [each.message for each in result.findings] == [
+        "Of the 40 ns that were recorded: other CPU work 50%, nothing recorded 50%."
+    ]
 
 
 def test_steps_of_another_capture_are_not_believed():

@@ -127,6 +127,15 @@ def test_a_step_of_too_many_events_has_none():
     assert result.abstentions[0].reason == "3 events: set max_events to have it"
 
 
+def test_where_hta_knows_no_launch_that_is_said():
+    given = small()
+    given["runtime_calls"][0]["name"] = "cudaGraphLaunch"
+    result = run(**given)
+    assert [each.reason for each in result.abstentions] == [
+        "HTA failed: no call that it follows launches work; it follows no CUDA graphs"
+    ]
+
+
 def test_no_graph_of_hta_outlives_its_path():
     run(**small())
     gc.collect()

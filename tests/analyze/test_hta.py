@@ -215,6 +215,15 @@ def test_what_hta_cannot_do_is_an_abstention_and_the_rest_is_there():
     assert result.tables["temporal_breakdown"].rows[0][0] == 0
 
 
+def test_without_steps_of_several_ranks_hta_is_not_asked_for_stragglers():
+    work = {"name": "gemm", "kind": "compute", "stream": 7, "device": 0, "correlation": 1, "op": -1}
+    kernels = [row(0, 10, **work, step=-1), row(0, 10, **work, step=-1, rank=1)]
+    result = hta.analyze.run(**small(kernels=kernels), config=hta.Config())
+    assert [each.reason for each in result.abstentions if "straggler" in each.what] == [
+        "it looks at steps, and none was marked"
+    ]
+
+
 def test_a_share_of_no_time_is_no_finding():
     kernel = row(10, 10, name="gemm", kind="compute", stream=7, device=0, correlation=1, op=-1)
     assert hta.analyze.run(**small(kernels=[kernel]), config=hta.Config()).findings == ()

@@ -134,6 +134,13 @@ def test_where_no_operator_runs_that_is_said():
     )
 
 
+def test_where_no_step_is_marked_none_is_named():
+    result = run(**{**GIVEN, "steps": ()}, cpu_ops=[op(0, 100, 170, "aten::cos")], largest=1)
+    assert result.findings[1].message == (
+        "The largest gap, 80 ns of rank 0, is spent with aten::cos on the host (88% of the gap)."
+    )
+
+
 def test_the_line_of_the_program_that_ran_is_named():
     calls = [
         span(0, 300, call=0, caller=-1, name="train.py(30): main", kind="function", tid=1),

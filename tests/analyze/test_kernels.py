@@ -29,9 +29,22 @@ def test_kernels_are_summed_by_name_with_their_share_of_the_busy_time():
         {"name": "relu", "kind": "compute", "calls": 1, "total_ns": 20}
         | {"busy_share": 20 / 60, "mean_ns": 20.0, "min_ns": 20, "max_ns": 20},
     ]
-    assert result.findings[0].message == (
-        "gemm takes the most device time: 66.7% of the busy time of all devices, in 2 calls."
+    assert [each.message for each in result.findings] == [
+        "gemm takes the most device time: 66.7% of the busy time of all devices, in 2 calls.",
+        "The device works 75.0% of the 80 ns between its first and its last work.",
+    ]
+
+
+def test_calls_of_a_kernel_side_by_side_are_no_more_than_the_busy_time():
+    result = run(
+        work("copy", 0, 40),
+        work("copy", 10, 50, stream=8),
+        work("copy", 20, 30, stream=9),
+        work("copy", 60, 70),
+        work("copy", 0, 20, device=1),
     )
+    (row,) = records(result, "by_name")
+    assert (row["calls"], row["total_ns"], row["busy_share"]) == (5, 120, 1.0)
 
 
 def test_busy_time_is_the_union_over_streams_and_kinds():
@@ -48,6 +61,10 @@ def test_busy_time_is_the_union_over_streams_and_kinds():
         "set_ns": 0,
     }  # fmt: skip
     assert (second["busy_ns"], second["busy_share"]) == (1, 1.0)
+    assert result.findings[1].message == (
+        "The least busy device (rank 0, repeat 0, device 0) works 72.7% of the 110 ns between its "
+        "first and its last work."
+    )
     assert result.metrics["busy_share"].value == 81 / 111
     assert [row["size_bytes"] for row in records(result, "by_name")] == [None, None, 64.0, None]
 

@@ -51,7 +51,7 @@ def test_calls_and_times_are_summed_by_name():
     assert result.metrics["self_cpu_per_step_ns"].value == 107 / 2
     assert result.findings[0].message == (
         "aten::addmm has the most self CPU time of all operators: "
-        "46.7% of the self CPU time recorded, in 1 calls."
+        "46.7% of the self CPU time recorded, in 1 call."
     )
 
 
@@ -292,5 +292,5 @@ def test_an_operator_that_communicates_is_not_named_as_the_one_to_make_faster():
     )
     assert result.findings[1].message == (
         "aten::mm has the most self device time of all operators that compute: "
-        "20.0% of the self device time recorded, in 1 calls."
+        "20.0% of the self device time recorded, in 1 call."
     )

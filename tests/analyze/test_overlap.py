@@ -59,6 +59,24 @@ def test_communication_beside_compute_of_the_same_device_is_hidden_and_counts_on
     assert result.findings[0].severity == "warn"
 
 
+def test_of_several_devices_of_a_rank_it_is_the_mean_so_no_share_exceeds_the_step():
+    result = run(
+        steps=[step(0, 100)],
+        kernels=[
+            span(0, 100, kind="communication"),
+            span(0, 60, kind="communication", device=1),
+            span(0, 40, kind="compute", device=1),
+            span(0, 100, kind="compute", device=2),
+        ],
+    )
+    assert rows(result, "by_rank") == [
+        {
+            "rank": 0, "steps": 1, "step_time_ns": 100, "communication_ns": 80,
+            "hidden_ns": 20, "exposed_ns": 60, "hidden_share": 0.25, "exposed_share": 0.6,
+        }
+    ]  # fmt: skip
+
+
 def test_the_step_lasts_as_long_as_on_its_slowest_rank():
     result = run(
         steps=[step(0, 100), step(0, 200, rank=1)],

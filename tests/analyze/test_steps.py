@@ -53,6 +53,11 @@ def test_the_slowest_rank_is_the_clock():
     }
 
 
+def test_a_single_step_has_neither_median_nor_spread():
+    result = run({"baseline": table((0, 0, 7, 10), (1, 0, 7, 30))})
+    assert [each.message for each in result.findings] == ["The only step that counts takes 30 ms."]
+
+
 def test_warm_up_steps_count_nowhere():
     captured = table((0, 0, 0, 500, 1, GIB), (0, 0, 1, 10, 1, 3 * GIB), (0, 0, 2, 10, 1, 4 * GIB))
     result = run({"baseline": captured}, skip_first=1)
@@ -65,7 +70,7 @@ def test_warm_up_steps_count_nowhere():
 def test_all_steps_being_warm_up_is_said():
     result = run({"baseline": table((0, 0, 0, 10), (0, 0, 1, 10))}, skip_first=3)
     assert [each.reason for each in result.abstentions] == [
-        "all 2 steps are warm-up: run more than 3"
+        "all 2 steps are warm-up: run more than 3 or set warmup_steps"
     ]
 
 

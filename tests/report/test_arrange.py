@@ -230,6 +230,16 @@ def test_ranks_have_the_names_of_their_files_in_tables_charts_and_evidence():
     )
 
 
+def test_ranks_of_imported_files_are_numbers_as_nobody_said_their_coordinates():
+    capture = sources.Captured(
+        tool="torch_profiler", repeat=0, attempt=1, status="ok", ranks=("rank3_dp3_tp0_pp0",)
+    )
+    known = replace(run("a", Result()), captures=(capture,))
+    assert known.rank_names == {3: "rank3_dp3_tp0_pp0"}
+    imported = replace(known, manifest={"behaviour": {"imported": "trace"}})
+    assert imported.rank_names == {}
+
+
 def test_a_table_that_does_not_fit_is_cut_and_its_chart_says_so():
     rows = tuple((f"kernel {index}", index) for index in range(1000))
     table = Table(title="Rows", columns=("name", "total_ns"), rows=rows)

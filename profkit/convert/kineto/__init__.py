@@ -129,6 +129,10 @@ def _repairs(gathered: Gathered, linker: Linker) -> list[str]:
             linker.repeated_steps,
             "{} steps have the number of an earlier one: all were numbered on in order of time.",
         ),
+        (
+            linker.shared_correlations,
+            "{} ids of launches are those of several processes: split the trace, their work mixes.",
+        ),
         (unpaired, "{} begin or end events have no partner and were left out."),
         (linker.tree.cut, "{} rows outlived the row around them by at most 2 us and were cut."),
         (

@@ -102,7 +102,9 @@ def described(  # noqa: PLR0913 - one column each
     texts = [
         at_or(columns[each].astype(np.int64), around, 0) for each in ("name", "shapes", "types")
     ]
-    of_range = np.where(texts[0] > 0, texts[0], own_name)
+    # Of "nccl:coalesced" only the kernel says what it does.
+    tells = words.names.matching(lambda name: bool(operation_of(name)))[texts[0]]
+    of_range = np.where((texts[0] > 0) & tells, texts[0], own_name)
     distinct, which = np.unique(np.stack([said, of_range, *texts[1:]]), axis=1, return_inverse=True)
     numbers = [words.number(*each) for each in distinct.T.tolist()]
     return np.array(numbers, dtype=np.int64)[which.ravel()]

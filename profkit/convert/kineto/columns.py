@@ -44,6 +44,7 @@ _KINDS = {
     "hip_driver": CALL,
     "xpu_runtime": CALL,
     "xpu_driver": CALL,
+    "xpu_sync": CALL,
     "privateuse1_runtime": CALL,
     "privateuse1_driver": CALL,
     "mtia_runtime": CALL,
@@ -74,6 +75,7 @@ IGNORED = {
     "collective_comm": "the same collectives as the communication kernels, seen from the library",
     "mtia_insight": "remarks of a vendor's tool",
     "mtia_counters": "counters of a whole device, not of a kernel",
+    "mtia_workloadd": "what a daemon of that vendor did",
 }
 # torch.autograd.profiler before Kineto wrote no category, but a process with one of these names.
 _LEGACY_PROCESSES = {"CPU functions": OPERATOR, "CUDA functions": KERNEL}

@@ -21,7 +21,9 @@ _COMMUNICATION = re.compile(
 _COMMUNICATING_OP = re.compile(
     r"nccl:|rccl:|xccl:|c10d::|_c10d_functional::|record_param_comms$|symm_mem::"
 )
-_COPY_KIND = re.compile(r"\b[HDP](?:to|2)[HDP]\b")
+# Inductor names what it generates after the operators of the graph, collectives among them.
+_OF_INDUCTOR = re.compile(r"triton_[a-z]+_fused_")
+_COPY_KIND = re.compile(r"\b([HDPM])(?:to|2)([HDPM])\b")
 
 
 def names_communication(kernel: str) -> bool:
@@ -30,7 +32,7 @@ def names_communication(kernel: str) -> bool:
     NCCL (``ncclDevKernel``, ``ncclKernel``), RCCL and MSCCL, NVSHMEM, DeepEP, and the custom
     all-reduces of inference engines (``cross_device_reduce``, ``allreduce_fusion``...).
     """
-    return _COMMUNICATION.search(kernel) is not None
+    return _COMMUNICATION.search(kernel) is not None and not _OF_INDUCTOR.match(kernel)
 
 
 def launches_communication(op: str) -> bool:
@@ -39,9 +41,12 @@ def launches_communication(op: str) -> bool:
 
 
 def copy_direction(text: str) -> str:
-    """Return the direction in a name such as ``Memcpy HtoD (...)``; "" for none."""
+    """Return the direction in a name such as ``Memcpy HtoD (...)``; "" for none.
+
+    XPUs write ``M2D``: M is memory of the host that SYCL did not allocate.
+    """
     found = _COPY_KIND.search(text)
-    return found[0].replace("2", "to") if found else ""
+    return "to".join(found.groups()).replace("M", "H") if found else ""
 
 
 def is_annotation(name: str) -> bool:

@@ -34,103 +34,28 @@ _OPERATIONS = {
 }
 # Names of Python, of the C++ that older versions wrote, and of c10's scalar types.
 _DTYPES: dict[str, tuple[int, tuple[str, ...]]] = {
-    "float32": (
-        4,
-        (
-            "float",
-            "float32",
-        ),
-    ),
-    "float64": (
-        8,
-        (
-            "double",
-            "float64",
-        ),
-    ),
-    "float16": (
-        2,
-        (
-            "half",
-            "c10::half",
-            "float16",
-        ),
-    ),
-    "bfloat16": (
-        2,
-        (
-            "bfloat16",
-            "c10::bfloat16",
-        ),
-    ),
-    "int64": (
-        8,
-        (
-            "long",
-            "long int",
-            "int64",
-        ),
-    ),
-    "int32": (
-        4,
-        (
-            "int",
-            "int32",
-        ),
-    ),
-    "int16": (
-        2,
-        (
-            "short",
-            "short int",
-            "int16",
-        ),
-    ),
-    "int8": (
-        1,
-        (
-            "char",
-            "signed char",
-            "int8",
-        ),
-    ),
-    "uint8": (
-        1,
-        (
-            "byte",
-            "unsigned char",
-            "uint8",
-        ),
-    ),
+    "float32": (4, ("float", "float32")),
+    "float64": (8, ("double", "float64")),
+    "float16": (2, ("half", "c10::half", "float16")),
+    "bfloat16": (2, ("bfloat16", "c10::bfloat16")),
+    "int64": (8, ("long", "long int", "int64")),
+    "int32": (4, ("int", "int32")),
+    "int16": (2, ("short", "short int", "int16")),
+    "int8": (1, ("char", "signed char", "int8")),
+    "uint64": (8, ("uint64", "unsigned long")),
+    "uint32": (4, ("uint32", "unsigned int")),
+    "uint16": (2, ("uint16", "unsigned short")),
+    "uint8": (1, ("byte", "unsigned char", "uint8")),
     "bool": (1, ("bool",)),
-    "float8_e4m3fn": (
-        1,
-        (
-            "float8_e4m3fn",
-            "c10::float8_e4m3fn",
-        ),
-    ),
-    "float8_e5m2": (
-        1,
-        (
-            "float8_e5m2",
-            "c10::float8_e5m2",
-        ),
-    ),
-    "complex64": (
-        8,
-        (
-            "complexfloat",
-            "c10::complex<float>",
-        ),
-    ),
-    "complex128": (
-        16,
-        (
-            "complexdouble",
-            "c10::complex<double>",
-        ),
-    ),
+    "float8_e4m3fn": (1, ("float8_e4m3fn", "c10::float8_e4m3fn")),
+    "float8_e5m2": (1, ("float8_e5m2", "c10::float8_e5m2")),
+    "float8_e4m3fnuz": (1, ("float8_e4m3fnuz", "c10::float8_e4m3fnuz")),
+    "float8_e5m2fnuz": (1, ("float8_e5m2fnuz", "c10::float8_e5m2fnuz")),
+    "float8_e8m0fnu": (1, ("float8_e8m0fnu", "c10::float8_e8m0fnu")),
+    "float4_e2m1fn_x2": (1, ("float4_e2m1fn_x2", "c10::float4_e2m1fn_x2")),
+    "complex32": (4, ("complexhalf", "c10::complex<c10::half>")),
+    "complex64": (8, ("complexfloat", "c10::complex<float>")),
+    "complex128": (16, ("complexdouble", "c10::complex<double>")),
 }
 _DTYPE = {word: dtype for dtype, (_, words) in _DTYPES.items() for word in words}
 _SIZE = {dtype: size for dtype, (size, _) in _DTYPES.items()}

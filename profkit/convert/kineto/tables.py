@@ -28,6 +28,7 @@ from profkit.convert.kineto.messages import NO_MESSAGE, Message
 from profkit.convert.kineto.numbering import Column, Occurring
 from profkit.convert.kineto.spill import Columns
 from profkit.convert.kineto.tree import is_asynchronous
+from profkit.convert.kineto.windows import threads_of
 from profkit.convert.kineto.work import Work, launches
 
 # Columns of `kernels` that are called what they are while they are gathered.
@@ -143,6 +144,15 @@ class Linker:
     def op_step(self) -> Column:
         """Step of each operator row."""
         return self.host_step(self.ops["start"]).astype(np.int32)
+
+    @property
+    def shared_correlations(self) -> int:
+        """How many correlation ids calls of more than one process have, as in merged traces."""
+        if len(threads_of([self.calls]).pids) < 2:  # noqa: PLR2004 - of almost every trace
+            return 0
+        pairs = np.stack([self.calls["correlation"], self.calls["pid"]])
+        ids = np.unique(pairs[:, pairs[0] > 0], axis=1)[0]
+        return len(np.unique(ids[1:][ids[1:] == ids[:-1]]))
 
     @cached_property
     def call_op(self) -> Ints:

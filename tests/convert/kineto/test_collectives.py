@@ -108,6 +108,15 @@ def test_a_kernel_alone_tells_the_operation_by_its_name(read):
     }  # fmt: skip
 
 
+def test_in_a_range_that_names_no_operation_the_kernel_tells_it(read):
+    (row,) = read(
+        event("user_annotation", "nccl:coalesced", 2, 10),
+        event("cuda_runtime", "cudaLaunchKernelExC", 5, 2, correlation=9),
+        event("kernel", "ncclDevKernel_SendRecv(ncclDevKernelArgs)", 30, 40, correlation=9),
+    )
+    assert (row["operation"], row["op"], row["size_bytes"]) == ("sendrecv", 0, -1)
+
+
 def test_the_only_group_is_that_of_every_call(read):
     group = {"pg_name": "0", "pg_desc": "default_pg", "pg_size": 2, "ranks": [0, 1]}
     kernel = event("kernel", "ncclKernel_AllReduce", 30, 40)
@@ -196,6 +205,8 @@ def test_elements_are_counted_where_the_shapes_say(shapes, types, count):
 
 
 def test_sizes_are_the_larger_of_both_sides():
+    packed = Message(operation="allreduce", given=10, dtype=dtype_of("Float8_e4m3fnuz"))
+    assert size_bytes(packed) == 10
     given = Message(operation="allgather", given=10, dtype="float32")
     assert size_bytes(given) == -1
     assert size_bytes(given._replace(size=4)) == 160

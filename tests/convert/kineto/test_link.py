@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from profkit.convert.kineto.link import (
+    copy_direction,
     first_with,
     launches_communication,
     names_communication,
@@ -30,9 +31,30 @@ def test_communication_has_many_names(kernel):
     assert names_communication(kernel)
 
 
-@pytest.mark.parametrize("kernel", ["void at::native::reduce_kernel<512>", "sm80_gemm_async_clone"])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "void at::native::reduce_kernel<512>",
+        "sm80_gemm_async_clone",
+        "triton_poi_fused_all_reduce_lift_fresh_0",
+    ],
+)
 def test_compute_is_not_communication(kernel):
     assert not names_communication(kernel)
+
+
+@pytest.mark.parametrize(
+    ("name", "direction"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", "HtoD"),
+        ("Memcpy PtoP (Device -> Device)", "PtoP"),
+        ("Memcpy M2D (MEMORY(Unknown) -> DEVICE)", "HtoD"),
+        ("Memcpy D2M (DEVICE -> MEMORY(Unknown))", "DtoH"),
+        ("Memcpy S2D (SHARED -> DEVICE)", ""),
+    ],
+)
+def test_copies_name_their_direction(name, direction):
+    assert copy_direction(name) == direction
 
 
 def test_collective_operators_launch_communication():

@@ -234,6 +234,41 @@ def test_hip_numbers_may_be_text(read):
     ]
 
 
+def test_xpus_have_queues_and_waits_of_their_own(read):
+    trace = read(
+        [
+            event("xpu_runtime", "urEnqueueUSMMemcpy", 1, 2, correlation=5),
+            event("xpu_sync", "zeEventHostSynchronize", 4, 9, pid=-1, correlation=6),
+            event(
+                *("gpu_memcpy", "Memcpy M2D (MEMORY(Unknown) -> DEVICE)", 5, 1),
+                pid=0,
+                tid=3,
+                device=0,
+                correlation=5,
+                **{"sycl queue": 3, "memory bandwidth (GB/s)": "N/A"},
+            ),
+        ]
+    )
+    assert rows(trace, "kernels", "device", "stream", "copy_kind") == [(0, 3, "HtoD")]
+    assert rows(trace, "runtime_calls", "name", "start_ns", "end_ns") == [
+        ("urEnqueueUSMMemcpy", 1_000, 3_000),
+        ("zeEventHostSynchronize", 4_000, 13_000),
+    ]
+    assert trace.notes == ()
+
+
+def test_ids_that_several_processes_use_are_said(read):
+    ids = {1: (7, 8, 0), 2: (8, 9, 0)}
+    calls = [
+        event("cuda_runtime", "cudaLaunchKernel", 1, 2, pid=pid, correlation=each)
+        for pid, own in ids.items()
+        for each in own
+    ]
+    assert read(calls).notes == (
+        "1 ids of launches are those of several processes: split the trace, their work mixes.",
+    )
+
+
 def test_begin_and_end_events_are_joined(read):
     side = {"cat": "cpu_op", "pid": 1, "tid": 1}
     trace = read(
