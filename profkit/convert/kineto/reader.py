@@ -283,19 +283,29 @@ class Reader:
                     return
                 start = last_event(text, at, broken)
                 events += self._decode_or_lose(text[at:start], offset + at)
+                whole = self._whole(text[start:broken])
+                if whole is not None and text[broken : broken + 1] in (b"]", b""):
+                    events += whole  # nothing is wrong but a comma after the last event
+                    at = broken
+                    continue
                 self.lost.append(offset + start)
                 at = next_event(text, start + 1, end)
             else:
                 return
 
     def _decode_or_lose(self, text: bytes, offset: int) -> list[Event]:
+        if (events := self._whole(text)) is None:
+            self.lost.append(offset)
+        return events or []
+
+    def _whole(self, text: bytes) -> list[Event] | None:
+        """Return the events that `text` consists of; None if there is anything else in it."""
         if not (events := text.rstrip(b" \t\r\n,")):
             return []
         try:
             return self._decode_strictly(b"[" + events + b"]")
         except msgspec.DecodeError:
-            self.lost.append(offset)
-            return []
+            return None
 
     def _end(self, trailer: bytes) -> None:
         """Read the keys after the list of events."""

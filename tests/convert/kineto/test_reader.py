@@ -88,6 +88,22 @@ def test_a_truncated_file_gives_what_is_there_and_says_where_it_ends(trace):
     ]
 
 
+@pytest.mark.parametrize(
+    ("end", "notes"),
+    [
+        (",\n]", []),
+        (', ], "schemaVersion": 7}', []),
+        (",", ["The trace is cut off at byte"]),
+    ],
+)
+def test_a_comma_after_the_last_event_costs_nothing(trace, end, notes):
+    begin = "[" if end.endswith("]") else '{"traceEvents": ['
+    found, reader = names(trace(begin + ",".join(events(10)) + end))
+    assert found == [f"op{number}" for number in range(10)]
+    assert [note.partition(" byte")[0] + " byte" for note in reader.notes] == notes
+    assert reader.header.schemaVersion == (7 if end.endswith("}") else None)
+
+
 def test_truncated_gzip_gives_what_can_be_decompressed(trace):
     text = ('{"traceEvents": [' + ",".join(events(20_000)) + "]}").encode()
     compressed = gzip.compress(text)
