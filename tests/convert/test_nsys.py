@@ -62,6 +62,14 @@ def test_without_ranges_the_steps_are_those_of_the_harness(report, tmp_path):
     assert any("those that the harness timed" in each for each in notes)
 
 
+def test_samples_alone_lie_in_the_steps_of_the_harness(report, tmp_path):
+    steps = {"rank": 0, "steps": [[BASE_NS + at, BASE_NS + at + 100, 1, 1] for at in (0, 100)]}
+    (tmp_path / "rank0_dp0_tp0_pp0.steps.json").write_text(json.dumps(steps))
+    found, _ = frames(report(GPU_METRICS=[(50, 512, 1, 40), (150, 512, 1, 7)]), tmp_path)
+    assert found["steps"]["step"].tolist() == [0, 1]
+    assert found["samples"]["step"].tolist() == [0, 1]
+
+
 def test_a_recording_that_holds_none_of_the_steps_says_so(report, tmp_path):
     steps = {"rank": 0, "steps": [[BASE_NS + 400, BASE_NS + 500, 1, 1]]}
     (tmp_path / "rank0_dp0_tp0_pp0.steps.json").write_text(json.dumps(steps))
