@@ -213,6 +213,11 @@ class Wrapper(Tool):
         """
         return False
 
+    @property
+    def is_outlived(self) -> bool:
+        """Whether the tool may end before the program, which is then waited for."""
+        return False
+
     @contextmanager
     def within(self, out: Path, rank: Rank) -> Iterator[Recorder]:
         """Do inside the workload what the tool outside wants done; nothing by default."""

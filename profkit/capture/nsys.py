@@ -148,6 +148,11 @@ class Capture(Wrapper):
         return self.per == "host"
 
     @property
+    def is_outlived(self) -> bool:
+        """See `Wrapper.is_outlived`."""
+        return bool(self.duration_s)
+
+    @property
     def is_alone(self) -> bool:
         """See `Tool.is_alone`."""
         return bool(self.gpu_metrics_devices)
@@ -163,6 +168,7 @@ class Capture(Wrapper):
             "delay_s and duration_s are for mode=profile": (
                 self.mode == "launch" and bool(self.delay_s or self.duration_s)
             ),
+            "duration_s is at least 1 for nsys; choose steps for less": 0 < self.duration_s < 1,
             "first_step and steps need capture_range=nvtx or cudaProfilerApi, or mode=launch": (
                 not chooses and bool(self.first_step or self.steps)
             ),

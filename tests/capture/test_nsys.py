@@ -166,6 +166,7 @@ def test_what_ranges_of_functions_cost_is_said(everything_known):
         ({"first_step": 1}, "first_step and steps need capture_range"),
         ({"mode": "launch", "capture_range": "nvtx"}, "capture_range is for mode=profile"),
         ({"mode": "launch", "delay_s": 1}, "are for mode=profile"),
+        ({"duration_s": 0.5}, "at least 1 for nsys"),
         ({"capture_range": "nvtx", "trace": ("cuda",)}, "needs nvtx in trace"),
         ({"capture_range": "cudaProfilerApi", "trace": ("nvtx",)}, "needs cuda in trace"),
         ({"per": "host", "ranks": (0,)}, "per=host records all ranks"),
@@ -377,3 +378,16 @@ def test_recording_is_started_and_stopped_around_steps(capture, tmp_path_factory
     zeroing = calls["name"].str.contains(r"^optimizer\.py\(\d+\): zero_grad$")
     assert calls[zeroing]["step"].tolist() == [1, 2]
     assert calls.groupby("step").size()[[1, 2]].min() > 100
+
+
+@pytest.mark.parametrize("per", ["rank", "host"])
+def test_the_program_goes_on_when_the_recording_has_ended(capture, tmp_path_factory, per):
+    out = tmp_path_factory.mktemp("duration")
+    # Over before the first step.
+    settings = {"trace": ["osrt"], "duration_s": 1, "per": per}
+    made = capture("nsys", out, settings, **SMALL)
+    assert made.record["status"] == "ok", made.result.stderr
+    assert [len(made.steps(rank)) for rank in (0, 1)] == [4, 4]
+    tables, _, notes = converted(made, out)
+    assert len(read(tables, "os_calls")) > 0
+    assert any("None of the 4 steps of rank 0 lies in what was recorded" in each for each in notes)

@@ -62,6 +62,22 @@ def test_without_ranges_the_steps_are_those_of_the_harness(report, tmp_path):
     assert any("those that the harness timed" in each for each in notes)
 
 
+def test_samples_alone_lie_in_the_steps_of_the_harness(report, tmp_path):
+    steps = {"rank": 0, "steps": [[BASE_NS + at, BASE_NS + at + 100, 1, 1] for at in (0, 100)]}
+    (tmp_path / "rank0_dp0_tp0_pp0.steps.json").write_text(json.dumps(steps))
+    found, _ = frames(report(GPU_METRICS=[(50, 512, 1, 40), (150, 512, 1, 7)]), tmp_path)
+    assert found["steps"]["step"].tolist() == [0, 1]
+    assert found["samples"]["step"].tolist() == [0, 1]
+
+
+def test_a_recording_that_holds_none_of_the_steps_says_so(report, tmp_path):
+    steps = {"rank": 0, "steps": [[BASE_NS + 400, BASE_NS + 500, 1, 1]]}
+    (tmp_path / "rank0_dp0_tp0_pp0.steps.json").write_text(json.dumps(steps))
+    found, notes = frames(report(os=[(5, 20, "read")]), tmp_path)
+    assert found["steps"].empty
+    assert any(each.startswith("None of the 1 steps of rank 0 lies in what") for each in notes)
+
+
 def test_marks_tell_which_process_is_which_rank(report, tmp_path):
     nvtx = [(1, None, "rank#3", PID, 34), (2, None, "rank#1", OTHER, 34)]
     nvtx += [(10, 20, "step#0", PID, 59), (11, 30, "step#0", OTHER, 59)]

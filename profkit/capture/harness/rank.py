@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from profkit import marks, registry
 from profkit.capture.base import Bystander, Rank, Recorder, Session, Tool, Wrapper, executable
-from profkit.capture.harness import lifetime, naming, notes
+from profkit.capture.harness import lifetime, naming, notes, outliving
 from profkit.capture.harness.clock import StepClock
 from profkit.capture.harness.coordinates import Witness
 from profkit.capture.harness.outcome import has_failed, leave_error
@@ -44,9 +44,13 @@ def main() -> None:
         is_wrapped = is_wrapped and spec.looks_at(rank, tool)
         if isinstance(tool, Wrapper) and is_wrapped and _WRAPPED not in os.environ:
             os.environ[_WRAPPED] = "1"
-            binary, *arguments = tool.command([sys.executable, *PROGRAM], spec.folder, rank)
+            program = [sys.executable, *PROGRAM]
+            binary, *arguments = tool.command(program, spec.folder, rank)
+            command = [executable(binary) or binary, *arguments]
+            if tool.is_outlived:
+                command = outliving.waiting(command, program)
             # Replaced, not started: signals and exit status pass between launcher and tool.
-            os.execv(executable(binary) or binary, [binary, *arguments])  # noqa: S606 - no shell
+            os.execv(command[0], command)  # noqa: S606 - no shell
         observe(spec, rank, tool)
     except SystemExit as stop:
         if stop.code not in (None, 0):

@@ -20,6 +20,7 @@ from profkit.capture.harness import (
     nodes,
     notes,
     outcome,
+    outliving,
     record,
     secrecy,
     source,
@@ -57,8 +58,10 @@ class Job:
             return started
         first = ranks[self.node.rank * len(ranks) // self.launcher.hosts]
         binary, *arguments = self.tool.command(started, self.spec.folder, first)
-        inside = self.launcher.container.engine != "none"
-        return [binary if inside else executable(binary) or binary, *arguments]
+        if self.launcher.container.engine != "none":
+            return [binary, *arguments]
+        command = [executable(binary) or binary, *arguments]
+        return outliving.waiting(command, started) if self.tool.is_outlived else command
 
     def profiled(self, ranks: Sequence[Rank]) -> list[str]:
         """Return the labels of those `ranks` that the tool leaves files of."""

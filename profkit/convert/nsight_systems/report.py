@@ -82,13 +82,15 @@ class Report:
     @cached_property
     def last_ns(self) -> int:
         """End of the last event, which ranges that were never closed end with."""
-        tables = [*map(work_table, (*_WORK, "RUNTIME")), "OSRT_API", "NVTX_EVENTS"]
-        ends = [
-            self.columns(each, "start", "end") for each in tables if self.has(each)
-        ]  # fmt: skip
-        return max(
-            (int(max(e["end"].max(), e["start"].max())) for e in ends if len(e["end"])), default=0
-        )
+        spans = [*map(work_table, (*_WORK, "RUNTIME")), "OSRT_API", "NVTX_EVENTS"]
+        read = [self.columns(each, "start", "end") for each in spans if self.has(each)]
+        # Samples may be all that was recorded.
+        read += [
+            self.columns("COMPOSITE_EVENTS", "start"),
+            self.columns("GPU_METRICS", "timestamp"),
+        ]
+        times = [column for columns in read for column in columns.values() if len(column)]
+        return max((int(each.max()) for each in times), default=0)
 
     @cached_property
     def working_pids(self) -> Ints:

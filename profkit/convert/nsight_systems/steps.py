@@ -87,6 +87,11 @@ def _timed(rows: Rows, folder: Path) -> Steps:
         return _none()
     start, end = (spans - rows.report.base_ns).T
     seen = np.flatnonzero((end > 0) & (start < rows.report.last_ns))
+    if len(spans) and not len(seen):
+        rows.report.notes.append(
+            f"None of the {len(spans)} steps of rank {rows.rank} lies in what was recorded: choose"
+            " other times, or steps (tools.nsys.capture_range)."
+        )
     return Steps(seen, start[seen], end[seen])
 
 
