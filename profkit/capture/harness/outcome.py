@@ -22,6 +22,13 @@ _OUT_OF_MEMORY = re.compile(
     r"|bad_alloc|CUBLAS_STATUS_ALLOC_FAILED",
     re.IGNORECASE,
 )
+# What tools say of an option they do not have, before they start anything.
+_REFUSED = re.compile(
+    r"^.*(?:unrecogni[sz]ed (?:option|argument)|unknown option|no such option"
+    r"|argument '[^']*' which wasn't expected|unexpected argument).*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_BEGINNING_BYTES = 64 << 10
 # torchrun's words for a rank that the kernel killed.
 _KILLED = re.compile(r"exitcode\s*: -9\b|Signal 9 \(SIGKILL\)")
 
@@ -51,6 +58,15 @@ def first_error(out: Path) -> str:
     if not files:
         return ""
     return f"{files[0].name.removesuffix(_ERROR)}: {files[0].read_text() or _SPEECHLESS}"
+
+
+def refused_option(log: Path) -> str:
+    """Return what the tool says at the beginning of `log` of an option that it does not have."""
+    if not log.is_file():
+        return ""
+    with log.open("rb") as file:
+        said = _REFUSED.search(file.read(_BEGINNING_BYTES).decode(errors="replace"))
+    return f"the tool refused an option: {said[0].strip()}" if said else ""
 
 
 def missing_files(tool: Tool, out: Path, labels: Mapping[str, bool]) -> list[str]:

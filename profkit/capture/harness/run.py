@@ -201,7 +201,8 @@ def _left(job: Job) -> Left:
     missing = outcome.missing_files(job.tool, out, labels)
     error, text = outcome.first_error(out), "\n".join(record.tail(out / record.LOG))
     worst = max([ended, *(_as_ended(each) for each in reports)], key=_severity)
-    result = outcome.judged(worst, job.timeout_s, error or absent, text, missing)
+    refusal = outcome.refused_option(out / record.LOG) if worst.exit_code else ""
+    result = outcome.judged(worst, job.timeout_s, error or absent or refusal, text, missing)
     if is_full:
         result = Outcome(status="error", reason=f"no space is left on the disk of {out}")
     return Left(

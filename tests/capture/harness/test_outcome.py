@@ -8,6 +8,7 @@ from profkit.capture.harness.outcome import (
     judged,
     leave_error,
     missing_files,
+    refused_option,
 )
 
 CUDA = "rank1_dp1_tp0_pp0: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
@@ -42,6 +43,27 @@ def test_a_program_that_never_steps_is_told_from_a_tool_that_leaves_no_file():
     missing = ["rank0_x*.steps.json", "rank1_x*.steps.json", "rank0_x*.svg"]
     reason = judged(Ended(exit_code=0), 60, "", "", missing).reason
     assert reason == "no step was seen on rank0_x, rank1_x: the program ended before it made one"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "unrecognised option '--foo=1'",
+        "==ERROR== unrecognised option '--foo'. Use --help for further details.",
+        "memray run: error: unrecognized arguments: --foo",
+        "error: unexpected argument '--foo' found",
+    ],
+)
+def test_a_refused_option_is_found_before_what_the_launcher_prints(tmp_path, said):
+    log = tmp_path / "capture.log"
+    log.write_text(f"{said}\n\nusage: ...\n" + "Traceback of torchrun\n" * 200)
+    assert refused_option(log) == f"the tool refused an option: {said}"
+
+
+def test_a_log_without_refusals_tells_of_none(tmp_path):
+    log = tmp_path / "capture.log"
+    log.write_text("CUDA error: invalid argument\nloss 3.1\n")
+    assert not refused_option(log)
 
 
 def test_out_of_memory_says_what_to_do():
