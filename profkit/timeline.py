@@ -77,6 +77,7 @@ def timeline(
         notes.append(f"{left_out} events, those that begin last, were left out.")
     times = [rows["start_ns"].min() for rows in shown.values() if len(rows)]
     base = int(min(times, default=0))
+    shown |= _launched_apart(shown)
     tracks = Tracks(labels=labels)
     events = [event for draw in _DRAWN for event in draw(shown, base, tracks)]
     return Timeline(
@@ -133,6 +134,18 @@ def _aligned(rows: pd.DataFrame, offsets: Mapping[int, int]) -> pd.DataFrame:
     moved = rows["rank"].map(lambda rank: offsets.get(int(rank), 0)).astype(np.int64)
     times = [name for name in ("start_ns", "end_ns") if name in rows]
     return rows.assign(**{name: rows[name] - moved for name in times})
+
+
+def _launched_apart(tables: Tables) -> dict[str, pd.DataFrame]:
+    """Return calls and device work with ids that no two ranks share: in one file they would mix."""
+    both = {name: tables[name] for name in ("runtime_calls", "kernels")}
+    known = pd.concat([rows[["rank", "correlation"]] for rows in both.values()])
+    before = known.groupby("rank")["correlation"].max().clip(lower=0).cumsum().shift(fill_value=0)
+    moved = {name: rows["correlation"] + rows["rank"].map(before) for name, rows in both.items()}
+    return {
+        name: rows.assign(correlation=moved[name].where(rows["correlation"] > 0, -1))
+        for name, rows in both.items()
+    }
 
 
 def _limited(tables: dict[str, pd.DataFrame], count: int) -> tuple[dict[str, pd.DataFrame], int]:

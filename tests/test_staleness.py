@@ -63,7 +63,7 @@ def test_a_setting_of_an_analysis_reruns_it_and_what_reads_it(tree):
 
 
 def test_a_function_of_one_analysis_reruns_it_and_what_reads_it(tree, edit):
-    edit("profkit/analyze/kernels.py", "rows = kernels.assign(", "rows = kernels.copy().assign(")
+    edit("profkit/analyze/kernels.py", "= kernels.reset_index(", "= kernels.copy().reset_index(")
     assert tree.jobs() == readers_of("kernels")
     said = tree.why(f"results/runs/{run_name(tree)}/analyze/kernels.json")
     assert "module profkit.analyze.kernels" in said
@@ -134,7 +134,7 @@ def test_a_failed_capture_is_tried_again(tree):
 
 
 def test_a_really_rerun_analysis_is_fresh_again(tree, edit):
-    edit("profkit/analyze/kernels.py", "rows = kernels.assign(", "rows = kernels.copy().assign(")
+    edit("profkit/analyze/kernels.py", "= kernels.reset_index(", "= kernels.copy().reset_index(")
     tree.snakemake("")
     assert tree.jobs() == []
     assert "is fresh" in tree.why(f"results/runs/{run_name(tree)}/analyze/kernels.json")
@@ -193,7 +193,7 @@ def readers_of_tables(tool, tree):
 
 def test_an_analysis_that_fails_leaves_the_tree_stale_until_it_works(tree, edit):
     tree.snakemake("")
-    edit("profkit/analyze/kernels.py", "rows = kernels.assign(", "rows = kernels.missing(")
+    edit("profkit/analyze/kernels.py", "= kernels.reset_index(", "= kernels.missing(")
     edit("profkit/analyze/kernels.py", "if kernels.empty:", "if False:")
     for _ in range(2):
         done = tree.run("profkit", "run", *tree.overrides.split())

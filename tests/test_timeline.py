@@ -172,6 +172,18 @@ def test_read_again_kernels_have_the_times_they_had(drawn, dlrm, tmp_path):
     assert len(again) == len(before) > 0
 
 
+def test_no_two_ranks_share_the_id_of_a_launch(drawn, dlrm, tmp_path):
+    path = tmp_path / "timeline.json"
+    path.write_bytes(drawn.document())
+    tables = kineto.read(path).tables
+    calls, work = (tables[name].to_pandas() for name in ("runtime_calls", "kernels"))
+    assert calls[calls["correlation"] > 0]["correlation"].is_unique
+    launched = work.merge(calls, on="correlation", suffixes=("", "_call"))
+    assert (launched["start_ns"] >= launched["start_ns_call"]).all()
+    drawn_before = dlrm["kernels"]["step"] == 10
+    assert len(launched) == (drawn_before & (dlrm["kernels"]["correlation"] > 0)).sum() > 0
+
+
 def test_ranges_that_do_not_nest_are_drawn_beside_the_thread():
     where = {"rank": 0, "repeat": 0, "step": 0, "tid": 1, "kind": "annotation"}
     rows = [
