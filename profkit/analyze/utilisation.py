@@ -190,9 +190,10 @@ def _of_cpus(samples: pd.DataFrame, tool: str, config: Config) -> Iterator[list[
         rank, device = key
         count = _values(rows, "cpu_count")
         cpus = _rate(rows, "cpu_s")
-        # A machine's own count of all its CPUs' time does not drift from what they worked.
+        # A machine's own count of all its CPUs' time does not drift from what they worked, but
+        # differences of such large sums are rounded.
         if not np.isnan(whole := _rate(rows, "cpu_all_s")) and len(count):
-            cpus *= float(count[-1]) / whole
+            cpus = min(cpus / whole, 1.0) * float(count[-1])
         percent = _FULL * cpus / float(count[-1]) if len(count) else np.nan
         memory = _values(rows, "memory_used_bytes")
         most = float(memory.max()) if len(memory) else np.nan

@@ -116,6 +116,19 @@ def test_cpus_are_those_that_were_busy_between_the_first_and_the_last_sample():
     assert result.abstentions[0].what == "utilisation of GPUs"
 
 
+def test_rounding_makes_no_host_busier_than_all_of_its_cpus():
+    second = 1_000_000_000
+    sampled = samples(
+        ("host", "cpu_s", 0, 3, 0.1),
+        ("host", "cpu_s", second, 3, 0.4),
+        ("host", "cpu_all_s", 0, 3, 0.0),
+        ("host", "cpu_all_s", second, 3, 0.3),
+        ("host", "cpu_count", second, 3, 4),
+    )
+    (host,) = rows(run(sampled), "by_host")
+    assert (host["cpus"], host["cpu_percent"]) == (4, 100)
+
+
 # What PyTorch's TensorBoard plugin says of these traces: busy, SM efficiency, occupancy, tensor.
 OF_TENSORBOARD = {
     "resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz": (55.51, 54.68, 49.13, 0),
