@@ -77,12 +77,26 @@ def _newest(files: Sequence[Path], kind: Importable) -> dict[Path, list[Path]]:
     """Return one file of each name, with what it is in other forms: exported, or compressed."""
     forms: dict[tuple[Path, str], list[Path]] = defaultdict(list)
     for file in dict.fromkeys(files):
-        forms[file.parent, _stem(file.name, kind)].append(file)
-    newest = [max(same, key=lambda file: file.stat().st_mtime_ns) for same in forms.values()]
+        forms[file.parent, _without(file.name, _endings(kind))].append(file)
+    # What is of another kind altogether, as a setting beside a trace, stands for nothing.
+    newest = [
+        max(same, key=lambda file: (not _is_refused(file, kind), file.stat().st_mtime_ns))
+        if len(same) > 1
+        else same[0]
+        for same in forms.values()
+    ]
     return {
         one: [file for file in same if file != one]
         for one, same in zip(newest, forms.values(), strict=True)
     }
+
+
+def _is_refused(file: Path, kind: Importable) -> bool:
+    try:
+        kind.stated_rank(file)
+    except InputError:
+        return True
+    return False
 
 
 def _expanded(path: Path, kind: Importable) -> list[Path]:
@@ -157,11 +171,16 @@ def _name(found: Found, kind: Importable, size: int) -> str:
     name = found.path.name
     compressed = ".gz" if name.endswith(".gz") else ""
     unique = hashlib.sha256(str(found.path.resolve()).encode()).hexdigest()[:6]
-    return f"{label}.{_stem(name, kind)[:80]}.{unique}{kind.suffix}{compressed}"
+    stem = _without(name, (kind.suffix, *_endings(kind)))
+    return f"{label}.{stem[:80]}.{unique}{kind.suffix}{compressed}"
 
 
-def _stem(name: str, kind: Importable) -> str:
-    endings = (kind.suffix, *(pattern.lstrip("*") for pattern in kind.patterns))
+def _endings(kind: Importable) -> tuple[str, ...]:
+    return tuple(pattern.lstrip("*") for pattern in kind.patterns)
+
+
+def _without(name: str, endings: Sequence[str]) -> str:
+    """Return a name without ``.gz`` and the longest of the `endings` that it has."""
     plain = name.removesuffix(".gz")
     return min((plain.removesuffix(each) for each in endings), key=len)
 

@@ -68,6 +68,19 @@ def test_a_report_beside_what_it_was_exported_to_comes_in_once(tmp_path, monkeyp
     assert said in record["warnings"]
 
 
+def test_no_file_of_another_name_or_kind_takes_the_place_of_a_trace(tmp_path):
+    (tmp_path / "a.pt.trace.json").write_text(trace(rank=0))
+    (tmp_path / "a.json").write_text(trace(rank=1))
+    (tmp_path / "b.json").write_text(trace(rank=2))
+    (tmp_path / "b.json.gz").write_bytes(b"no trace")
+    os.utime(tmp_path / "b.json", (1, 1))
+    assert ranks([tmp_path]) == {
+        "a.pt.trace.json": (0, False),
+        "a.json": (1, False),
+        "b.json": (2, False),
+    }
+
+
 def test_the_same_files_are_the_same_run_under_labelled_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.json").write_text(trace(rank=1))

@@ -124,7 +124,7 @@ def _covered_ns(rows: pd.DataFrame) -> "pd.Series[int]":
     ordered = rows.sort_values("start_ns", kind="stable")
     keys = [ordered[name] for name in (*_WHERE, *_NAMED)]
     reach = ordered["end_ns"].groupby(keys, observed=True).cummax()
-    before = reach.groupby(keys, observed=True).shift(fill_value=0)
+    before = reach.groupby(keys, observed=True).shift(fill_value=int(rows["start_ns"].min()))
     begun: pd.Series[int] = ordered["start_ns"].clip(lower=before)
     return (ordered["end_ns"] - begun).clip(lower=0)
 
