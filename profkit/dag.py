@@ -12,9 +12,8 @@ from typing import Any
 
 import msgspec
 
+from profkit import lifetime, running
 from profkit import plan as plans
-from profkit import running
-from profkit.capture.harness import lifetime
 from profkit.errors import ConfigError
 from profkit.files import write_atomically
 from profkit.masking import Masker

@@ -57,7 +57,7 @@ def _run(command: str, argv: Sequence[str]) -> int:
     if command in _OF_ONE_CORE:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if command in _ENDED_BY_OWNER:
-        importlib.import_module("profkit.capture.harness.lifetime").end_with_owner()
+        importlib.import_module("profkit.lifetime").end_with_owner()
     try:
         return importlib.import_module(COMMANDS[command][0]).main(argv) or 0
     except ProfkitError as error:

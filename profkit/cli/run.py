@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from profkit import events, resources
-from profkit.capture.harness import lifetime
+from profkit import events, lifetime, resources
 from profkit.cli.live import View
 from profkit.dag import Dag
 from profkit.errors import ConfigError

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-from profkit.capture.harness import lifetime
+from profkit import lifetime
 from profkit.capture.harness.launch import STOPS
 
 

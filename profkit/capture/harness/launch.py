@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
-from profkit.capture.harness import lifetime
+from profkit import lifetime
 
 # Memory can fill by gigabytes a second.
 _LOOK_S = 0.2

@@ -8,7 +8,7 @@ from types import FrameType
 
 import psutil
 
-from profkit.capture.harness import lifetime
+from profkit import lifetime
 from profkit.capture.harness.launch import STOPS
 
 

@@ -10,9 +10,9 @@ import time
 import traceback
 from contextlib import AbstractContextManager, nullcontext
 
-from profkit import marks, registry
+from profkit import lifetime, marks, registry
 from profkit.capture.base import Bystander, Rank, Recorder, Session, Tool, Wrapper, executable
-from profkit.capture.harness import lifetime, naming, notes, outliving
+from profkit.capture.harness import naming, notes, outliving
 from profkit.capture.harness.clock import StepClock
 from profkit.capture.harness.coordinates import Witness
 from profkit.capture.harness.outcome import has_failed, leave_error

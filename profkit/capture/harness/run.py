@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from profkit import lifetime
 from profkit.capture.base import Rank, Tool, Wrapper, executable
 from profkit.capture.harness import (
     clock,
     conditions,
     container,
     facts,
-    lifetime,
     memory,
     naming,
     nodes,
