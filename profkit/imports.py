@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from profkit.convert.base import Importable
 from profkit.errors import ConfigError, InputError
 from profkit.files import write_atomically
 from profkit.fingerprint import sha256
+from profkit.records import state_of
 from profkit.settings import nearest
 
 RUNS = Path("results/runs")
@@ -134,6 +135,7 @@ def place(files: Sequence[Found], tool: str, kind: Importable, *, name: str, com
 
     The name ends in a hash of the content: the same files are the same run.
     """
+    states = {each.path: state_of(each.path) for each in files}
     hashes = {each.path: sha256(each.path) for each in files}
     digests = sorted(f"{each.rank} {hashes[each.path]}" for each in files)
     identity = hashlib.sha256("\n".join(digests).encode()).hexdigest()[:8]
@@ -147,8 +149,13 @@ def place(files: Sequence[Found], tool: str, kind: Importable, *, name: str, com
     for source, target in placed.items():
         _link(source, target)
     behaviour = {"model": {"name": slug}, "imported": kind.word, "world_size": size}
-    made = {target.name: hashes[source] for source, target in placed.items()}
-    record = _record(files, tool, behaviour, folder, command) | {"files": _files(folder, made)}
+    made = {
+        target.name: {**states[source], "sha256": hashes[source]}
+        for source, target in placed.items()
+    }
+    record = _record(files, tool, behaviour, folder, command) | {
+        "files": [{"path": name, **made[name]} for name in sorted(made)]
+    }
     facts = ("tool", "repeat", "attempt", "status", "started", "ended", "elapsed_s", "exit_code")
     manifest = {
         "schema_version": 1,
@@ -224,14 +231,6 @@ def _record(
         "machine": {},
         "versions": {},
     }
-
-
-def _files(folder: Path, hashes: Mapping[str, str]) -> list[dict[str, str | int]]:
-    """Return the files; their hashes tell later whether somebody has edited one."""
-    return [
-        {"path": name, "size_bytes": (folder / name).stat().st_size, "sha256": hashes[name]}
-        for name in sorted(hashes)
-    ]
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

@@ -33,5 +33,24 @@ def imported_files(path: Path) -> dict[Path, str]:
 
     None for a capture, the files of which nobody else has.
     """
+    return {file: each["sha256"] for file, each in _imported(path).items()}
+
+
+def untouched_files(path: Path) -> dict[Path, str]:
+    """Return the same of those files whose size and time of change are what they were then."""
+    return {
+        file: each["sha256"]
+        for file, each in _imported(path).items()
+        if file.is_file() and state_of(file).items() <= each.items()
+    }
+
+
+def state_of(file: Path) -> dict[str, int]:
+    """Return what tells, as it does for git, that nobody has written to `file`."""
+    state = file.stat()
+    return {"size_bytes": state.st_size, "modified_ns": state.st_mtime_ns}
+
+
+def _imported(path: Path) -> dict[Path, dict[str, Any]]:
     files = read_capture(path).get("files", ())
-    return {path.with_name(each["path"]): each["sha256"] for each in files if "sha256" in each}
+    return {path.with_name(each["path"]): each for each in files if "sha256" in each}

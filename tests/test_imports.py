@@ -4,14 +4,18 @@ import gzip
 import json
 import os
 import re
+import shutil
 
 import pyarrow.parquet as pq
 import pytest
 
+from profkit import imports
 from profkit.cli import main
 from profkit.cli import run as runs
 from profkit.errors import ConfigError, InputError
+from profkit.fingerprint import sha256
 from profkit.imports import find, importables, imported, place
+from profkit.records import imported_files, untouched_files
 
 TOOL, KIND = importables()["trace"]
 
@@ -154,6 +158,21 @@ def test_overrides_alone_import_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["import", "trace", "warmup_steps=1"]) == 1
     assert "no file is named" in capsys.readouterr().err
+
+
+def test_a_file_is_known_by_its_hash_until_somebody_writes_to_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source, copy = tmp_path / "rank0.json", tmp_path / "copy.json"
+    source.write_text(trace())
+    made = place(find([source], KIND), TOOL, KIND, name="mine", command="c")
+    record = imports.RUNS / made / "capture" / TOOL / "rep0/capture.json"
+    [placed] = record.parent.glob("rank*")
+    assert untouched_files(record) == {placed: sha256(source)} == imported_files(record)
+    shutil.copy(placed, copy)
+    copy.replace(placed)
+    assert (untouched_files(record), imported_files(record)) == ({}, {placed: sha256(source)})
+    placed.unlink()
+    assert untouched_files(record) == {}
 
 
 def test_a_file_edited_in_place_is_read_again_and_named(tmp_path, monkeypatch, capfd):

@@ -22,7 +22,8 @@ from profkit.convert.base import Raw
 from profkit.errors import InputError, ProfkitError
 from profkit.files import write_atomically
 from profkit.fingerprint import provenance
-from profkit.records import imported_files
+from profkit.records import imported_files, untouched_files
+from profkit.result import Provenance
 
 _RANK = re.compile(r"rank(\d+)")
 
@@ -63,7 +64,7 @@ def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, core
         ThreadPoolExecutor(1) as beside,
     ):
         # Hashing takes as long as a tenth of the reading, and can be done at the same time.
-        proven = beside.submit(provenance, "profkit.convert", module, {}, _read_from(captures))
+        proven = beside.submit(_provenance, module, captures)
         if cores <= 1:
             proven.result()
         parts = _parts(tool, list(_raws(tool, good, notes)), files, Path(scratch), cores)
@@ -95,6 +96,15 @@ def _read_from(captures: Iterable[Path]) -> list[Path]:
     records = [each / "capture.json" for each in captures]
     imported = [file for record in records for file in imported_files(record)]
     return [*records, *filter(Path.is_file, imported)]
+
+
+def _provenance(module: str, captures: Sequence[Path]) -> Provenance:
+    """Return what the tables are made of; files that are as they were imported are not hashed."""
+    records = [untouched_files(each / "capture.json") for each in captures]
+    known = {file: digest for record in records for file, digest in record.items()}
+    others = [file for file in _read_from(captures) if file not in known]
+    made_of = provenance("profkit.convert", module, {}, others)
+    return replace(made_of, inputs={**made_of.inputs, **{str(file): known[file] for file in known}})
 
 
 def _edited(captures: Iterable[Path], hashes: Mapping[str, str]) -> list[Note]:
