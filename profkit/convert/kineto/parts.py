@@ -6,11 +6,13 @@ beginning, because only that one can tell where and how much.
 """
 
 import multiprocessing
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 from profkit.convert.kineto.columns import Gathered
@@ -105,29 +107,43 @@ def read_parts(
     """Return what all parts hold, read by this process and `pool`; None if one is not plain.
 
     `ahead` parts are given to the pool at a time: one for each of its processes, and the next.
+    Threads give them, as the first waits until the processes are there.
     """
     scratch = scratch or Scratch()
-    read: list[tuple[Header, Gathered] | None] = []
-    others: list[Future[tuple[Header, Gathered] | None]] = []
-    try:
-        # The pool begins at the end, and is given a little at a time: so both meet.
-        while len(read) + len(others) < len(cut):
-            busy = sum(not each.done() for each in others)
-            while busy < ahead and len(read) + len(others) + 1 < len(cut):
-                others.append(pool.submit(_read, cut[-1 - len(others)], scratch))
-                busy += 1
-            read.append(_read(cut[len(read)], scratch))
-        read += [each.result() for each in reversed(others)]
-    except BrokenProcessPool:
-        return None
-    found = [each for each in read if each is not None]
-    if len(found) < len(read):
+    left = deque(range(1, len(cut)))  # the first is read here: it holds `scratch`, and all others
+    read: dict[int, tuple[Header, Gathered] | None] = {}
+
+    def ask() -> None:
+        # The pool begins at the end: so both meet.
+        for number in _until_empty(left.pop):
+            read[number] = pool.submit(_read, cut[number], scratch).result()
+
+    with ThreadPoolExecutor(ahead) as asking:
+        asked = [asking.submit(ask) for _ in range(ahead)]
+        try:
+            for number in chain([0], _until_empty(left.popleft)):
+                read[number] = _read(cut[number], scratch)
+            for done in asked:
+                done.result()
+        except BrokenProcessPool:
+            return None
+        finally:
+            left.clear()  # or the threads would go on after a failure
+    found = [each for number in range(len(cut)) if (each := read[number]) is not None]
+    if len(found) < len(cut):
         return None
     header, gathered = found[0]
     for more, later in found[1:]:
         header.merge(more)
         gathered.extend(later)
     return header, gathered
+
+
+def _until_empty(take: Callable[[], int]) -> Iterator[int]:
+    """Yield what `take` takes from what several take from."""
+    with suppress(IndexError):
+        while True:
+            yield take()
 
 
 def _read(part: Part, scratch: Scratch) -> tuple[Header, Gathered] | None:

@@ -1,7 +1,10 @@
 """A trace read in parts is the trace read in one go."""
 
+import errno
 import gzip
 import os
+import threading
+from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from itertools import pairwise
@@ -75,6 +78,32 @@ def test_a_killed_process_costs_time_only(plain, monkeypatch, at):
     monkeypatch.setattr(kineto, "read_parts", killed)
     whole, found = kineto.read(plain, rank=3), kineto.read(plain, rank=3, cores=2)
     assert tables(found) == tables(whole)
+
+
+class Patient(Executor):
+    """A pool that takes its time, and counts what it is asked."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def submit(self, *_):
+        self.asked += 1
+        answer = Future()
+        threading.Timer(0.2, answer.set_result, [None]).start()
+        return answer
+
+
+@pytest.mark.parametrize("count", [7], indirect=True)
+@pytest.mark.usefixtures("count")
+def test_a_full_disk_here_ends_the_reading_in_other_processes(plain, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(cutting, "_read", full)
+    pool = Patient()
+    with pytest.raises(OSError, match="no space left"):
+        read_parts(parts_of(plain), pool, ahead=2)
+    assert pool.asked <= 2
 
 
 def test_gzip_and_small_files_are_not_shared(plain, monkeypatch):
