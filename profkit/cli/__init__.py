@@ -56,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(command: str, argv: Sequence[str]) -> int:
     if command in _OF_ONE_CORE:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if command == "convert":
+        importlib.import_module("profkit.cli.ahead").start(argv)
     if command in _ENDED_BY_OWNER:
         importlib.import_module("profkit.lifetime").end_with_owner()
     try:
