@@ -15,7 +15,7 @@ MEETING_OPERATIONS = ("allreduce", "allgather", "reduce_scatter", "alltoall", "b
 """Operations in which every rank waits for every other."""
 
 _WHERE = ["repeat", "rank"]
-_CALL = ["repeat", "kind", "step", "group", "group_ranks", "operation"]
+_CALL = ["repeat", "kind", "within", "sequence", "group", "group_ranks", "operation"]
 _ROUNDS = 50
 _SETTLED_NS = 1.0
 
@@ -37,7 +37,7 @@ class Meetings:
 
 
 def meetings(collectives: pd.DataFrame) -> Meetings:
-    """Match the k-th call of each operation and group in a step on all of its ranks."""
+    """Match calls of an operation and group that have one number, or are the k-th in one step."""
     calls = collectives[collectives["operation"].isin(MEETING_OPERATIONS).to_numpy()]
     calls = calls.sort_values([*_WHERE, "start_ns"], kind="stable", ignore_index=True)
     matched = _matched(calls)
@@ -47,6 +47,9 @@ def meetings(collectives: pd.DataFrame) -> Meetings:
 
 def _matched(calls: pd.DataFrame) -> pd.DataFrame:
     """Return the calls that all ranks concerned made equally often, numbered by `meeting`."""
+    # A number tells which call it is, whatever the steps around it, or how many were recorded.
+    numbered = (calls["sequence"] >= 0).to_numpy()
+    calls = calls.assign(within=np.where(numbered, -1, calls["step"]))
     order = calls.groupby([*_CALL, "rank"], observed=True, dropna=False).cumcount()
     counts = calls.groupby([*_CALL, "rank"], observed=True).size().rename("calls").reset_index()
     by_call = counts.groupby(_CALL, observed=True)["calls"]
@@ -58,8 +61,8 @@ def _matched(calls: pd.DataFrame) -> pd.DataFrame:
     fits = (rows["group_size"] < 0) | (rows["ranks"] <= rows["group_size"])
     kept = rows[(rows["fewest"] == rows["most"]) & (rows["ranks"] > 1) & of_all & fits]
     number = kept.groupby([*_CALL, "order"], observed=True).ngroup()
-    numbered = kept.assign(meeting=number).drop(columns=["order", "fewest", "most"])
-    return numbered.reset_index(drop=True)
+    met = kept.assign(meeting=number).drop(columns=["within", "order", "fewest", "most"])
+    return met.reset_index(drop=True)
 
 
 def _aligned(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -155,6 +155,11 @@ TABLES = {
         ("out_elements", INT, "Elements that this rank gets."),
         ("dtype", TEXT, "Type of an element, in the words of torch: float32, bfloat16..."),
         ("size_bytes", INT, "The larger of input and output, as NCCL's benchmarks count."),
+        (
+            "sequence",
+            INT,
+            "Number of the call in its group, the same on all ranks; PyTorch 2.12 records it.",
+        ),
         *WHEN,
         ("call_ns", INT, "Start of the host's call that launched it or asked for it."),
         ("correlation", INT, "Id shared with its row of `kernels`."),

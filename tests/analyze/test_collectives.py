@@ -74,6 +74,20 @@ def test_clocks_that_never_meet_stay_as_they_are():
     assert meetings(frame(*given)).clocks["offset_ns"].tolist() == [0, 500, 0, 500]
 
 
+def test_numbered_calls_meet_whatever_else_was_recorded_and_in_whatever_step():
+    of_0 = [call(0, 100 * n, 100 * n + 50, sequence=n, step=-1) for n in (7, 8, 9)]
+    of_1 = [call(1, 100 * n + 20, 100 * n + 50, sequence=n) for n in (8, 9, 10)]
+    met = meetings(frame(*of_0, *of_1, call(1, 5, 6)))
+    assert met.unmatched == 3
+    columns = ["rank", "sequence", "meeting", "wait_ns", "last"]
+    assert [tuple(row) for row in met.rows[columns].itertuples(index=False)] == [
+        (0, 8, 0, 20, False),
+        (0, 9, 1, 20, False),
+        (1, 8, 0, 0, True),
+        (1, 9, 1, 0, True),
+    ]
+
+
 def test_waiting_is_told_from_transfer():
     result = run(*TWO_RANKS, call(0, 300, 310, "broadcast"))
     assert result.findings[0].message == (

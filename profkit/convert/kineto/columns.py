@@ -234,7 +234,7 @@ class Gathered:
             "types": self.texts.json_codes([each.types for each in args]),
             "inputs": self.texts.json_codes([each.inputs for each in args]),
             "stack": self.texts.codes([str(each.stack or "") for each in args]),
-            "message": self._messages(events, args),
+            **self._messages(events, args),
         }
 
     def _calls(self, events: list[Event]) -> dict[str, Column]:
@@ -260,7 +260,7 @@ class Gathered:
             "external": _external(args),
             "size": integers([each.size for each in args]),
             "what": self.texts.codes([str(each.kind) for each in args]),
-            "message": self._messages(events, args),
+            **self._messages(events, args),
             "grid": self.texts.json_codes([each.grid for each in args]),
             "block": self.texts.json_codes([each.block for each in args]),
             "registers": _small(integers([each.registers for each in args])),
@@ -270,12 +270,17 @@ class Gathered:
             "occupancy": floats([each.occupancy for each in args]),
         }
 
-    def _messages(self, events: list[Event], args: Sequence[OperatorArgs | WorkArgs]) -> Column:
-        """Return the number of each event's message: few communicate."""
+    def _messages(
+        self, events: list[Event], args: Sequence[OperatorArgs | WorkArgs]
+    ) -> dict[str, Column]:
+        """Return the number of each event's message, and of the call in its group: few have any."""
         rows = [row for row, each in enumerate(args) if each.collective]
+        said = arguments([events[row] for row in rows], MessageArgs)
         codes = np.zeros(len(events), dtype=np.int32)
-        codes[rows] = self.messages.codes(arguments([events[row] for row in rows], MessageArgs))
-        return codes
+        calls = np.full(len(events), -1, dtype=np.int64)
+        codes[rows] = self.messages.codes(said)
+        calls[rows] = integers([each.call for each in said]).clip(min=-1)
+        return {"message": codes, "call": calls}
 
     def _device_annotations(self, events: list[Event]) -> dict[str, Column]:
         return self._spans(events) | {

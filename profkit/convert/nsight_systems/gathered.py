@@ -268,6 +268,7 @@ def _work_columns(into: Gathered, rows: dict[str, Ints], kind: int) -> dict[str,
         "size": unknown,
         "what": nothing,
         "message": nothing,
+        "call": unknown,
         "grid": nothing,
         "block": nothing,
         "registers": unknown,
@@ -304,4 +305,5 @@ def _operators(into: Gathered, texts: list[str]) -> dict[str, Column]:
         "inputs": nothing,
         "stack": nothing,
         "message": nothing,
+        "call": np.full(count, -1, dtype=np.int64),
     }

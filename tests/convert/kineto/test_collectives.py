@@ -68,7 +68,8 @@ def test_a_kernel_says_itself_what_it_moves(read):
         "rank": 3, "repeat": 1, "collective": 0, "kind": "device", "operation": "allgather",
         "name": "ncclDevKernel_AllGather_RING_LL", "group": "5", "group_description": "mesh_tp",
         "group_ranks": "[0,1,2,3]", "group_size": 4, "in_elements": 100, "out_elements": 400,
-        "dtype": "bfloat16", "size_bytes": 800, "start_ns": 30_000, "end_ns": 70_000,
+        "dtype": "bfloat16", "size_bytes": 800, "sequence": -1,
+        "start_ns": 30_000, "end_ns": 70_000,
         "call_ns": 5_000, "correlation": 9, "op": 1, "step": 2,
     }  # fmt: skip
 
@@ -83,6 +84,28 @@ def test_what_the_kernel_leaves_out_its_operator_tells(read):
     assert picked(row, "operation", "group", "size_bytes", "op") == {
         "operation": "allgather", "group": "5", "size_bytes": 800, "op": 1,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("of_kernel", "of_operator", "sequence"),
+    [
+        ({"Seq": 41}, {"Seq": 41}, 41),
+        ({"Seq": 41}, {}, 41),
+        ({}, {"Seq": 41}, 41),
+        ({"Seq": -7}, {}, -1),
+        ({"Seq": "41"}, {}, 41),
+        ({}, {}, -1),
+    ],
+)
+def test_the_number_of_a_call_is_that_of_its_kernel_or_its_operator(
+    read, of_kernel, of_operator, sequence
+):
+    (row,) = read(
+        event("cpu_op", "record_param_comms", 1, 20, **MESSAGE, **of_operator),
+        event("cuda_runtime", "cudaLaunchKernel", 5, 2, correlation=9),
+        event("kernel", "ncclDevKernel_AllGather", 30, 40, correlation=9, **MESSAGE, **of_kernel),
+    )
+    assert row["sequence"] == sequence
 
 
 def test_before_messages_were_recorded_the_shapes_of_the_range_tell(read):
