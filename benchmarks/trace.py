@@ -4,9 +4,10 @@
 
 A trace is repeated in time. Without `--trace` it is a real one where `$PROFKIT_REAL_DATA` (or
 ``../shared/data``) has it, and otherwise one that torch.profiler makes. Each program runs in
-processes of its own, imports included; the peak is the memory of all its processes together,
-with what they share counted once, sampled. Seconds of CPU tell more than those of the clock where
-others work on the machine. Of profkit there are five numbers: reading into tables in memory, the
+processes of its own, imports included, and does so twice: its times are those of the first run,
+and the peak, sampled in the second, is the memory of all its processes together, with what they
+share counted once. Seconds of CPU tell more than those of the clock where others work on the
+machine. Of profkit there are five numbers: reading into tables in memory, the
 job `convert` (which also writes them), `convert` and then in one process, as HTA works, those
 analyses that tell what HTA's seven tell, or all of them, and all of them as the workflow does it,
 each in a process of its own and as many at once as there are cores.
@@ -33,6 +34,7 @@ from pathlib import Path
 import psutil
 
 from profkit import dag as dags
+from profkit import lifetime
 from profkit.errors import ProfkitError
 from profkit.freshness import Wildcards
 from profkit.imports import find, importables, place
@@ -134,14 +136,14 @@ def _absolute(path: str) -> Path:
 def _against_peers(source: Path, replicas: int) -> None:
     """Print a line for each program, on the same file."""
     path = _replicated(source, replicas)
-    megabytes = path.stat().st_size / 1e6
+    megabytes, run = path.stat().st_size / 1e6, _imported(path)
     programs: dict[str, Callable[[], Measured]] = {
         "json.loads": lambda: _python(_JSON, path),
         "profkit: read": lambda: _python(_READ, path),
-        "profkit: convert": lambda: _watched(lambda: _job(_convert_words(_imported(path), _CORES))),
-        "profkit: to the same 7": lambda: _one_process(_imported(path), _SEVEN),
-        "profkit: all analyses": lambda: _one_process(_imported(path)),
-        "profkit: the workflow": lambda: _watched(lambda: _workflow(_imported(path))),
+        "profkit: convert": lambda: _watched(lambda: _job(_convert_words(run, _CORES))),
+        "profkit: to the same 7": lambda: _one_process(run, _SEVEN),
+        "profkit: all analyses": lambda: _one_process(run),
+        "profkit: the workflow": lambda: _watched(lambda: _workflow(run)),
         "HTA: load": lambda: _python(_HTA_LOAD, path),
         "HTA: to 7 analyses": lambda: _python(_HTA, path),
     }
@@ -194,7 +196,10 @@ def _imported(path: Path) -> str:
 def _one_process(run: str, names: Sequence[str] = ()) -> Measured:
     """Measure all jobs in one process, which imports what jobs import and nothing else."""
     jobs = [_convert_words(run, _CORES), *chain.from_iterable(_rounds(run, names))]
-    return _watched(lambda: print(_run([sys.executable, "-c", _JOBS, json.dumps(jobs)]), end=""))
+    said: list[str] = []
+    found = _watched(lambda: said.append(_run([sys.executable, "-c", _JOBS, json.dumps(jobs)])))
+    print(said[0], end="")
+    return found
 
 
 def _workflow(run: str) -> None:
@@ -265,7 +270,20 @@ def _run(command: Sequence[str]) -> str:
 
 
 def _watched(work: Callable[[], object]) -> Measured:
-    """Return the wall time of `work` and the peak memory of the processes that it starts."""
+    """Return what the processes that `work` starts take."""
+    lifetime.adopt_orphans()
+    begun, worked = time.perf_counter(), _cpu_seconds()
+    work()
+    seconds = time.perf_counter() - begun
+    return Measured(seconds=seconds, cpu_seconds=_cpu_seconds() - worked, peak_mb=_peak_mb(work))
+
+
+def _peak_mb(work: Callable[[], object]) -> float:
+    """Return the peak memory, in MB, of the processes that `work` starts.
+
+    It does not say how long they take: looking costs a sixth of a core, which programs of as many
+    processes as there are cores would have to do without.
+    """
     peak, finished, own = 0, threading.Event(), psutil.Process()
 
     def sample() -> None:
@@ -275,19 +293,22 @@ def _watched(work: Callable[[], object]) -> Measured:
 
     watcher = threading.Thread(target=sample)
     watcher.start()
-    begun, worked = time.perf_counter(), _cpu_seconds()
     try:
         work()
     finally:
-        seconds = time.perf_counter() - begun
         finished.set()
         watcher.join()
-    worked = _cpu_seconds() - worked
-    return Measured(seconds=seconds, cpu_seconds=worked, peak_mb=peak / 1e6)
+    return peak / 1e6
 
 
 def _cpu_seconds() -> float:
-    """Return what ended processes that this one started have worked, user and system."""
+    """Return what ended processes that this one started have worked, user and system.
+
+    Fork servers end after the program that they worked for, and are waited for here.
+    """
+    with suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
