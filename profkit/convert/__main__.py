@@ -104,7 +104,7 @@ def _provenance(module: str, captures: Sequence[Path]) -> Provenance:
     known = {file: digest for record in records for file, digest in record.items()}
     others = [file for file in _read_from(captures) if file not in known]
     made_of = provenance("profkit.convert", module, {}, others)
-    return replace(made_of, inputs={**made_of.inputs, **{str(file): known[file] for file in known}})
+    return replace(made_of, inputs=made_of.inputs | {str(file): known[file] for file in known})
 
 
 def _edited(captures: Iterable[Path], hashes: Mapping[str, str]) -> list[Note]:

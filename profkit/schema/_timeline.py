@@ -158,7 +158,7 @@ TABLES = {
         (
             "sequence",
             INT,
-            "Number of the call in its group, the same on all ranks; PyTorch 2.12 records it.",
+            "Number of the call in its group, the same on all ranks; -1 if it was not recorded.",
         ),
         *WHEN,
         ("call_ns", INT, "Start of the host's call that launched it or asked for it."),

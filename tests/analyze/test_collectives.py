@@ -29,6 +29,10 @@ def rows(result, table):
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
+def picked(met, *columns):
+    return [tuple(row) for row in met.rows[[*columns]].itertuples(index=False)]
+
+
 # The clock of rank 1 is 1000 ns ahead; it comes 30 ns late to the first, 10 early to the second.
 TWO_RANKS = (
     call(0, 100, 150),
@@ -43,8 +47,7 @@ def test_clocks_are_put_side_by_side_by_the_ends():
     assert met.clocks.to_dict("list") == {
         "repeat": [0, 0], "rank": [0, 1], "offset_ns": [0, 1000], "residual_ns": [0.0, 0.0],
     }  # fmt: skip
-    columns = ["rank", "meeting", "wait_ns", "transfer_ns", "last"]
-    assert [tuple(row) for row in met.rows[columns].itertuples(index=False)] == [
+    assert picked(met, "rank", "meeting", "wait_ns", "transfer_ns", "last") == [
         (0, 0, 30, 20, False),
         (0, 1, 0, 40, True),
         (1, 0, 0, 20, True),
@@ -79,8 +82,7 @@ def test_numbered_calls_meet_whatever_else_was_recorded_and_in_whatever_step():
     of_1 = [call(1, 100 * n + 20, 100 * n + 50, sequence=n) for n in (8, 9, 10)]
     met = meetings(frame(*of_0, *of_1, call(1, 5, 6)))
     assert met.unmatched == 3
-    columns = ["rank", "sequence", "meeting", "wait_ns", "last"]
-    assert [tuple(row) for row in met.rows[columns].itertuples(index=False)] == [
+    assert picked(met, "rank", "sequence", "meeting", "wait_ns", "last") == [
         (0, 8, 0, 20, False),
         (0, 9, 1, 20, False),
         (1, 8, 0, 0, True),

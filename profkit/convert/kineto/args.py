@@ -36,7 +36,7 @@ _KEYS = {
     "group": "Process Group Name",
     "group_description": "Process Group Description",
     "group_ranks": "Process Group Ranks",
-    "call": "Seq",
+    "call_number": "Seq",
     "group_size": "Group size",
     "elements_in": "In msg nelems",
     "elements_out": "Out msg nelems",
@@ -114,8 +114,8 @@ class MessageArgs(msgspec.Struct, gc=False, rename=_KEYS):
     group: Number = ""
     group_description: Number = ""
     group_ranks: msgspec.Raw = _NO_JSON
-    call: Number = -1
-    """Its number in the group, equal on all ranks; from PyTorch 2.12 on."""
+    call_number: Number = -1
+    """Of the call in its group, equal on all ranks; older versions of PyTorch do not record it."""
 
 
 class MemoryArgs(msgspec.Struct, gc=False, rename=_KEYS):

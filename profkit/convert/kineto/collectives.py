@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # Ranges that the process groups of PyTorch open around the call itself, named after the backend.
 _BACKEND_RANGE = re.compile(r"(?:nccl|rccl|xccl|gloo|mpi|ucc):")
 _DISPATCHED = re.compile(r"c10d::")
-_OF_DEVICES = ("name", "message", "call", "start", "end", "correlation")
+_OF_DEVICES = ("name", "message", "call_number", "start", "end", "correlation")
 """What collectives take from the device work that carries them out."""
 
 
@@ -56,10 +56,11 @@ def communication(linker: "Linker") -> tuple[dict[str, Any], Ints]:
     call_ns = np.concatenate([asking, asked_by(names, ops, host)])
     start_ns = np.concatenate([device["start"], ops["start"][host]])
     order = np.argsort(start_ns, kind="stable")
-    counted = np.concatenate([device["call"], ops["call"][host]])
-    above = nearest_with(ops["call"] >= 0, op_row, linker.tree.parent)
+    numbers_of_ops = ops["call_number"]
+    counted = np.concatenate([device["call_number"], numbers_of_ops[host]])
+    above = nearest_with(numbers_of_ops >= 0, op_row, linker.tree.parent)
     own = {
-        "sequence": np.where(counted >= 0, counted, at_or(ops["call"], above)),
+        "sequence": np.where(counted >= 0, counted, at_or(numbers_of_ops, above)),
         "call_ns": np.where(call_ns == UNKNOWN_NS, UNKNOWN, call_ns + linker.base_ns),
         "start_ns": start_ns + linker.base_ns,
         "end_ns": np.concatenate([device["end"], ops["end"][host]]) + linker.base_ns,

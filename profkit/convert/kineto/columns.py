@@ -277,10 +277,10 @@ class Gathered:
         rows = [row for row, each in enumerate(args) if each.collective]
         said = arguments([events[row] for row in rows], MessageArgs)
         codes = np.zeros(len(events), dtype=np.int32)
-        calls = np.full(len(events), -1, dtype=np.int64)
+        numbers = np.full(len(events), -1, dtype=np.int64)
         codes[rows] = self.messages.codes(said)
-        calls[rows] = integers([each.call for each in said]).clip(min=-1)
-        return {"message": codes, "call": calls}
+        numbers[rows] = integers([each.call_number for each in said]).clip(min=-1)
+        return {"message": codes, "call_number": numbers}
 
     def _device_annotations(self, events: list[Event]) -> dict[str, Column]:
         return self._spans(events) | {
