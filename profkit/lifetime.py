@@ -63,14 +63,15 @@ def children() -> set[int]:
     return {child.pid for child in psutil.Process().children()}
 
 
-def end_all(mark: str, spared: Iterable[int]) -> list[int]:
+def end_all(mark: str = "", spared: Iterable[int] = ()) -> list[int]:
     """Kill what a capture started, and return the processes that could not be killed.
 
-    These are the descendants of this process but for the `spared` children, and every process
-    that has `mark` in its environment: a daemon that broke away on a system without subreapers.
+    These are the descendants of this process but for the `spared` children, and, unless it is "",
+    every process that has `mark` in its environment: a daemon that broke away on a system without
+    subreapers.
     """
     for _ in range(_ROUNDS):
-        processes = _descendants(set(spared)) | _marked(mark)
+        processes = _descendants(set(spared)) | (_marked(mark) if mark else set())
         if not processes:
             return []
         for process in processes:

@@ -181,6 +181,9 @@ class Wrapper(Tool):
     installing: ClassVar[str] = "install it, or add its folder to PATH"
     """How to get the executable."""
 
+    stumbles: ClassVar[bool] = False
+    """Whether it fails now and then before its program begins, and is then to be started again."""
+
     @classmethod
     def program(cls) -> str:
         """See `Tool.program`."""

@@ -41,6 +41,8 @@ class Capture(Wrapper):
 
     binary: ClassVar = "nsys"
     installing: ClassVar = "install the package nsight-systems, or add its folder to PATH"
+    # Where several start at once: "Local Endpoint is not available", "End of file".
+    stumbles: ClassVar = True
     outputs: ClassVar = ("*.nsys-rep",)
     sole: ClassVar = ("CUPTI",)
     holding_environment: ClassVar = ("*.nsys-rep", "*.qdstrm", "*.qdrep", "*.sqlite")

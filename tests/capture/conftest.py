@@ -42,6 +42,12 @@ class Capture:
     def record(self) -> dict[str, Any]:
         return json.loads((self.folder / "capture.json").read_text())
 
+    @property
+    def told(self) -> str:
+        """What went wrong, for who reads that a test failed."""
+        log = self.folder / "capture.log"
+        return self.result.stderr + (log.read_text()[-4000:] if log.is_file() else "")
+
     def printed(self) -> set[str]:
         """Return what the ranks printed of themselves."""
         lines = (self.folder / "capture.log").read_text().splitlines()

@@ -178,7 +178,7 @@ def test_a_script_is_looked_at_unchanged(capture, tmp_path):
         world_size=1,
         model={"name": "none"},
     )
-    assert made.record["status"] == "ok", made.result.stderr
+    assert made.record["status"] == "ok", made.told
     taken = states(made.folder)
     assert list(taken) == [(-1, "set_up"), (2, "forward"), (2, "backward"), (2, "optimizer")]
     whole = 101 * 50 * 4

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from profkit import lifetime, marks, registry
 from profkit.capture.base import Bystander, Rank, Recorder, Session, Tool, Wrapper, executable
-from profkit.capture.harness import naming, notes, outliving
+from profkit.capture.harness import attending, naming, notes
 from profkit.capture.harness.clock import StepClock
 from profkit.capture.harness.coordinates import Witness
 from profkit.capture.harness.outcome import has_failed, leave_error
@@ -36,6 +36,8 @@ def main() -> None:
     lifetime.die_with_parent()
     spec = received(os.environ)
     rank = rank_of(os.environ, spec.parallel)
+    if told := attending.begun():
+        notes.leave(spec.folder, rank, told)
     # Kept for the workload, also through a wrapper: deepspeed hands in --local_rank.
     os.environ.setdefault(HANDED_IN, json.dumps(sys.argv[1:]))
     try:
@@ -47,8 +49,7 @@ def main() -> None:
             program = [sys.executable, *PROGRAM]
             binary, *arguments = tool.command(program, spec.folder, rank)
             command = [executable(binary) or binary, *arguments]
-            if tool.is_outlived:
-                command = outliving.waiting(command, program)
+            command = attending.attended(tool, command, program)
             # Replaced, not started: signals and exit status pass between launcher and tool.
             os.execv(command[0], command)  # noqa: S606 - no shell
         observe(spec, rank, tool)

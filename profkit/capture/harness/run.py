@@ -11,6 +11,7 @@ from typing import Any
 from profkit import lifetime
 from profkit.capture.base import Rank, Tool, Wrapper, executable
 from profkit.capture.harness import (
+    attending,
     clock,
     conditions,
     container,
@@ -20,7 +21,6 @@ from profkit.capture.harness import (
     nodes,
     notes,
     outcome,
-    outliving,
     record,
     secrecy,
     source,
@@ -61,7 +61,7 @@ class Job:
         if self.launcher.container.engine != "none":
             return [binary, *arguments]
         command = [executable(binary) or binary, *arguments]
-        return outliving.waiting(command, started) if self.tool.is_outlived else command
+        return attending.attended(self.tool, command, started)
 
     def profiled(self, ranks: Sequence[Rank]) -> list[str]:
         """Return the labels of those `ranks` that the tool leaves files of."""
