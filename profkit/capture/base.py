@@ -182,7 +182,7 @@ class Wrapper(Tool):
     """How to get the executable."""
 
     stumbles: ClassVar[bool] = False
-    """Whether it fails now and then before its program begins, and is then to be started again."""
+    """Whether it ends now and then before its program begins, and is then to be started again."""
 
     @classmethod
     def program(cls) -> str:

@@ -350,7 +350,7 @@ def test_two_ranks_are_recorded_whole(capture, tmp_path_factory):
         assert {f"{stem}.rep0_nvtxsum.csv", f"{stem}.rep0_osrtsum.csv"} <= csvs
 
 
-def test_an_nsys_that_fails_before_its_program_begins_is_started_again(
+def test_an_nsys_that_ends_before_its_program_begins_is_started_again(
     capture, tmp_path, monkeypatch
 ):
     failed, fake = tmp_path / "failed", tmp_path / "bin/nsys"
@@ -365,7 +365,7 @@ def test_an_nsys_that_fails_before_its_program_begins_is_started_again(
     assert made.record["status"] == "ok", made.told
     assert failed.exists()
     (told,) = (each for each in made.record["warnings"] if "started again" in each)
-    assert told.startswith("the tool failed before the program began (exit status 1; the log")
+    assert told.startswith("the tool ended before the program began (exit status 1; the log")
     assert len(list(made.folder.glob("*.nsys-rep"))) == 1
 
 

@@ -1,6 +1,6 @@
 """Attend a tool: start it again where it stumbled, and wait for a program that outlives it.
 
-nsys is the one that needs it: where several start at once it fails now and then before it has
+nsys is the one that needs it: where several start at once it ends now and then before it has
 started its program, and after a set duration it ends while the program goes on.
 """
 
@@ -42,7 +42,7 @@ def begun() -> str:
     if not (statuses := os.environ.get(_STUMBLED)):
         return ""
     return (
-        f"the tool failed before the program began (exit status {statuses}; the log says more) and"
+        f"the tool ended before the program began (exit status {statuses}; the log says more) and"
         " was started again"
     )
 
@@ -52,45 +52,48 @@ def main(argv: Sequence[str]) -> int:
     awaited, *command = argv
     lifetime.die_with_parent()
     lifetime.adopt_orphans()
-    attendant = Attendant()
+    attendant = Attendant(command, command[-int(awaited) :] if int(awaited) else ())
     for signum in STOPS:
         signal.signal(signum, attendant.forward)
     with tempfile.TemporaryDirectory(prefix="profkit-") as folder:
-        status = attendant.attend(command, Path(folder) / "begun")
-        if int(awaited):
-            attendant.wait_for(command[-int(awaited) :])
+        status = attendant.attend(Path(folder) / "begun")
     return 128 - status if status < 0 else status
 
 
 class Attendant:
-    """Runs a tool, and hands on the signals that ask it to end."""
+    """Runs `command` and waits for `program`, if that is not (); hands signals on to both."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: Sequence[str], program: Sequence[str]) -> None:
+        self.command = command
+        self.program = program
         self.running: list[subprocess.Popen[bytes] | psutil.Process] = []
         self.is_told_to_end = False
 
-    def attend(self, command: Sequence[str], sign: Path) -> int:
-        """Run `command` until its program makes the file `sign`, at most `_ATTEMPTS` times.
+    def attend(self, sign: Path) -> int:
+        """Run the tool until its program makes the file `sign`, at most `_ATTEMPTS` times.
 
-        Return the exit status of the last; negative is the signal that killed it.
+        Return the exit status of the last; negative is the signal that killed it. It tells nothing
+        of the program: an nsys that loses its agent leaves with 0.
         """
         status, statuses = 0, list[str]()
         while not self.is_told_to_end and len(statuses) < _ATTEMPTS:
             stumbled = {_STUMBLED: ", ".join(statuses)} if statuses else {}
             environment = {**os.environ, _BEGUN: str(sign), **stumbled}
-            process = subprocess.Popen(command, env=environment)
+            process = subprocess.Popen(self.command, env=environment)
             self.running = [process]
             status = process.wait()
-            if not status or sign.exists():
+            if self.program:
+                self._wait_for_program()
+            if sign.exists():
                 break
             statuses.append(str(status))
             # What it left would be in the way of the next: nsys knows sessions by their names.
             lifetime.end_all()
         return status
 
-    def wait_for(self, program: Sequence[str]) -> None:
-        """Wait for descendants that run `program`, but not for what else the tool has left."""
-        self.running = list(_running(program))
+    def _wait_for_program(self) -> None:
+        """Wait for the program, but not for what else the tool has left."""
+        self.running = list(_running(self.program))
         for process in self.running:
             process.wait()
 

@@ -11,28 +11,23 @@ from profkit.capture.harness.attending import attended
 from profkit.capture.nsys import Capture as Nsys
 from profkit.capture.py_spy import Capture as PySpy
 
-# Starts the program, which then has nobody, and ends once that has begun.
-LEAVING = """
-import os, subprocess, sys, time
-subprocess.Popen(sys.argv[2:])
-while not os.path.exists(os.environ["PROFKIT_BEGUN"]):
-    time.sleep(0.01)
-sys.exit(int(sys.argv[1]))
-"""
-# Leaves something that goes on until the test closes its input.
+# Starts the program, which then has nobody, and ends.
+LEAVING = "import subprocess, sys; subprocess.Popen(sys.argv[2:]); sys.exit(int(sys.argv[1]))"
+# Runs the program, and leaves something that goes on until the test closes its input.
 DAEMON = """
 import subprocess, sys
 subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"])
+subprocess.run(sys.argv[1:])
 """
-# Fails so often before it starts the program, and leaves something that goes on each time.
+# Ends so often before it starts the program, and leaves something that goes on each time.
 STUMBLING = """
 import subprocess, sys
 with open(sys.argv[1], "a+") as left:
     left.seek(0)
     if len(left.readlines()) < int(sys.argv[2]):
         print(subprocess.Popen(["sleep", "600"]).pid, file=left)
-        sys.exit(7)
-sys.exit(subprocess.run(sys.argv[3:]).returncode)
+        sys.exit(int(sys.argv[3]))
+sys.exit(subprocess.run(sys.argv[4:]).returncode)
 """
 PROGRAM = """
 import sys, time
@@ -69,31 +64,34 @@ def test_the_program_is_waited_for_and_the_status_is_that_of_the_tool(tmp_path, 
 
 
 def test_what_else_the_tool_left_is_not_waited_for(tmp_path):
-    program = python(PROGRAM, 0, tmp_path / "never started", 0)
+    program = python(PROGRAM, 0, tmp_path / "done", 0)
     command = attended(LASTING, python(DAEMON, *program), program)
     with subprocess.Popen(command, stdin=subprocess.PIPE) as ended:
         assert ended.wait(60) == 0
 
 
-def test_a_tool_that_fails_before_the_program_begins_is_started_again(tmp_path):
+@pytest.mark.parametrize("status", [0, 7])
+def test_a_tool_that_ends_before_the_program_begins_is_started_again(tmp_path, status):
     program = python(PROGRAM, 0, tmp_path / "done", 0)
-    done = run(attended(Nsys(), python(STUMBLING, tmp_path / "left", 2, *program), program))
+    tool = python(STUMBLING, tmp_path / "left", 2, status, *program)
+    done = run(attended(Nsys(), tool, program))
     assert done.returncode == 0
-    assert done.stdout.startswith("the tool failed before the program began (exit status 7, 7;")
+    told = f"the tool ended before the program began (exit status {status}, {status};"
+    assert done.stdout.startswith(told)
     left = (tmp_path / "left").read_text().split()
     assert [is_running(each) for each in left] == [False, False]
 
 
 def test_a_tool_that_always_fails_is_given_up(tmp_path):
     program = python(PROGRAM, 0, tmp_path / "done", 0)
-    done = run(attended(Nsys(), python(STUMBLING, tmp_path / "left", 9, *program), program))
+    done = run(attended(Nsys(), python(STUMBLING, tmp_path / "left", 9, 7, *program), program))
     assert done.returncode == 7
     assert len((tmp_path / "left").read_text().split()) == 3
 
 
 def test_a_program_that_fails_is_not_started_again(tmp_path):
     program = python(PROGRAM, 0, tmp_path / "done", 4)
-    done = run(attended(Nsys(), python(STUMBLING, tmp_path / "left", 0, *program), program))
+    done = run(attended(Nsys(), python(STUMBLING, tmp_path / "left", 0, 7, *program), program))
     assert (done.returncode, done.stdout) == (4, "\n")
 
 
