@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from profkit import events, registry, schema
+from profkit import allocation, events, registry, schema
 from profkit.convert import STEPS, converter, has_converter
 from profkit.convert._joining import Part, apart, join, numbered, shown, write
 from profkit.convert.base import Raw
@@ -39,6 +39,7 @@ class Note:
 def main(argv: Sequence[str]) -> None:
     """Convert what `argv` describes; raises `ProfkitError` if nothing of it can be read."""
     options = _parser().parse_args(argv)
+    allocation.keep_freed()
     about = {"stage": "convert", "run": _run(options.tables), "name": options.tool}
     events.emit("started", **about)
     try:
@@ -203,7 +204,8 @@ def _parts(tool: str, raws: Sequence[Raw], files: Path, scratch: Path, cores: in
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([registry.module_names("profkit.convert")[tool]])
     try:
-        with ProcessPoolExecutor(min(cores, len(jobs)), mp_context=context) as pool:
+        count = min(cores, len(jobs))
+        with ProcessPoolExecutor(count, context, allocation.keep_freed) as pool:
             return list(pool.map(_convert_one, *zip(*jobs, strict=True)))
     except BrokenProcessPool:
         raise ProfkitError(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 
+from profkit import allocation
 from profkit.convert.kineto.columns import Gathered
 from profkit.convert.kineto.reader import Header, Reader
 from profkit.convert.kineto.source import READ_BYTES, Source, is_gzip
@@ -98,7 +99,7 @@ def workers(count: int) -> ProcessPoolExecutor:
     """Return `count` processes that are ready to read parts, or to link."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
-    return ProcessPoolExecutor(count, mp_context=context)
+    return ProcessPoolExecutor(count, context, allocation.keep_freed)
 
 
 def read_parts(
