@@ -26,7 +26,7 @@ from profkit.errors import ProfkitError
 _SHARED_BYTES = 128 << 20
 """Below this, to start a process takes longer than it saves."""
 _PART_BYTES = 16 << 20
-"""Smaller ones take longer: after each its memory is given back and faulted in again."""
+"""Smaller ones take longer: each numbers its texts anew, and all numbers are merged."""
 _SEARCHED_BYTES = 1 << 20
 
 

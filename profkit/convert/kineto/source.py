@@ -7,7 +7,7 @@ from pathlib import Path
 from profkit.errors import InputError
 
 _GZIP = b"\x1f\x8b"
-# Larger reads are slower: their memory is faulted in anew each time.
+# Larger reads are not faster, and smaller ones are slower.
 READ_BYTES = 256 << 10
 # The state before each chunk is kept for the case of damage; a chunk may hold 1000 times its size.
 _READ_GZIP_BYTES = 16 << 10
