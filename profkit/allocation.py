@@ -6,12 +6,14 @@ import sys
 # <malloc.h>
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
-_KEPT_BYTES = 128 << 20
-_LARGEST_BYTES = 32 << 20  # glibc takes no more
+_KEPT_BYTES = 32 << 20
+"""Half of it is too little for what reading a block needs; more is kept for nothing."""
+_LARGEST_BYTES = 8 << 20
+"""Beyond it an array has pages of its own, which go back when it is freed."""
 
 
 def keep_freed() -> None:
-    """Have this process keep freed memory for what it needs next, up to 128 MiB (Linux only).
+    """Have this process keep freed memory for what it needs next, up to 32 MiB (Linux only).
 
     By default every few MiB go back to the system and are faulted in again, a page at a time: a
     program that works block by block spends a tenth of its time on that.
