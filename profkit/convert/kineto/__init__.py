@@ -88,7 +88,7 @@ def _gathered(
 ) -> tuple[Header, Gathered, list[str]]:
     """Return what a trace holds, read in parts with `pool` if it is there and that can be done."""
     cut = parts_of(path) if pool else []
-    if pool and cut and (whole := read_parts(cut, pool, scratch, ahead=cores)):
+    if pool and cut and (whole := read_parts(cut, pool, scratch, others=cores - 1)):
         _refuse(path, *whole, ended=True)
         return *whole, []
     reader, gathered = Reader(path, block_bytes=block_bytes), Gathered(scratch)

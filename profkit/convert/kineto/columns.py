@@ -89,10 +89,10 @@ _COMPLETE, _INSTANT, _METADATA, _PAIRED = "X", "i", "M", ("B", "E")
 class Gathered:
     """The columns of one trace: `add` blocks of events, then ask for `columns` of ops and so on."""
 
-    def __init__(self, scratch: Scratch | None = None) -> None:
-        """Keep the columns in files in `scratch`, or in a folder of their own."""
+    def __init__(self, scratch: Scratch | None = None, spill: Spill | None = None) -> None:
+        """Keep the columns in `spill`, or in a file in `scratch`, or in a folder of their own."""
         self.scratch = scratch or Scratch()
-        self.spill = Spill(self.scratch.path)
+        self.spill = spill or Spill(self.scratch.path)
         self.names = Text()
         self.texts = Text()
         self.messages = Messages()

@@ -6,20 +6,20 @@ beginning, because only that one can tell where and how much.
 """
 
 import multiprocessing
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 from profkit import allocation
 from profkit.convert.kineto.columns import Gathered
 from profkit.convert.kineto.reader import Header, Reader
 from profkit.convert.kineto.source import READ_BYTES, Source, is_gzip
-from profkit.convert.kineto.spill import Scratch
+from profkit.convert.kineto.spill import Scratch, Spill
 from profkit.convert.kineto.text import last_event_end, skip_space
 from profkit.errors import ProfkitError
 
@@ -60,6 +60,10 @@ class PartSource(Source):
                 yield chunk
         if self.part.after:
             yield self.part.after
+
+
+_Read = dict[int, tuple[Header, Gathered] | None]
+"""What each part holds, by its number; None if it holds anything that others have to know of."""
 
 
 def is_shared(path: Path) -> bool:
@@ -103,36 +107,37 @@ def workers(count: int) -> ProcessPoolExecutor:
 
 
 def read_parts(
-    cut: Sequence[Part], pool: Executor, scratch: Scratch | None = None, *, ahead: int = 2
+    cut: Sequence[Part], pool: Executor, scratch: Scratch | None = None, *, others: int = 1
 ) -> tuple[Header, Gathered] | None:
-    """Return what all parts hold, read by this process and `pool`; None if one is not plain.
+    """Return what all parts hold, or None if one of them is not plain.
 
-    `ahead` parts are given to the pool at a time: one for each of its processes, and the next.
-    Threads give them, as the first waits until the processes are there.
+    This process reads from the beginning, and `others` of `pool` from the end: so all meet.
     """
     scratch = scratch or Scratch()
-    left = deque(range(1, len(cut)))  # the first is read here: it holds `scratch`, and all others
-    read: dict[int, tuple[Header, Gathered] | None] = {}
+    every = range(len(cut))
+    from_end = every[:0:-1]  # the first is read here, as what it holds keeps `scratch`
 
-    def ask() -> None:
-        # The pool begins at the end: so both meet.
-        for number in _until_empty(left.pop):
-            read[number] = pool.submit(_read, cut[number], scratch).result()
+    def ask() -> list[Future[_Read]]:
+        with suppress(BrokenProcessPool):
+            return [pool.submit(_share, cut, from_end, scratch) for _ in range(others)]
+        return []
 
-    with ThreadPoolExecutor(ahead) as asking:
-        asked = [asking.submit(ask) for _ in range(ahead)]
-        try:
-            for number in chain([0], _until_empty(left.popleft)):
-                read[number] = _read(cut[number], scratch)
-            for done in asked:
-                done.result()
-        except BrokenProcessPool:
-            return None
-        finally:
-            left.clear()  # or the threads would go on after a failure
-    found = [each for number in range(len(cut)) if (each := read[number]) is not None]
-    if len(found) < len(cut):
-        return None
+    # On a thread, as the first waits until the processes are there.
+    with ThreadPoolExecutor(1) as asking:
+        asked = asking.submit(ask)
+        read = _share(cut, every, scratch)
+    for answer in asked.result() if None not in read.values() else ():
+        with suppress(BrokenProcessPool):
+            read |= answer.result()
+    if None not in read.values():
+        spill = Spill(scratch.path)
+        lost = [number for number in every if number not in read]  # by a process that was killed
+        read |= {number: _read(cut[number], scratch, spill) for number in lost}
+    found = [each for number in every if (each := read.get(number)) is not None]
+    return _joined(found) if len(found) == len(cut) else None
+
+
+def _joined(found: Sequence[tuple[Header, Gathered]]) -> tuple[Header, Gathered]:
     header, gathered = found[0]
     for more, later in found[1:]:
         header.merge(more)
@@ -140,16 +145,34 @@ def read_parts(
     return header, gathered
 
 
-def _until_empty(take: Callable[[], int]) -> Iterator[int]:
-    """Yield what `take` takes from what several take from."""
-    with suppress(IndexError):
-        while True:
-            yield take()
+def _share(cut: Sequence[Part], numbers: Sequence[int], scratch: Scratch) -> _Read:
+    """Return what those parts hold that nobody else took, in the order of `numbers`."""
+    read: _Read = {}
+    spill = Spill(scratch.path)
+    try:
+        for number in numbers:
+            if _take(number, scratch):
+                read[number] = _read(cut[number], scratch, spill)
+                if read[number] is None:
+                    break
+    finally:
+        for number in numbers:  # whoever else reads need not go on
+            _take(number, scratch)
+    return read
 
 
-def _read(part: Part, scratch: Scratch) -> tuple[Header, Gathered] | None:
-    """Return what a part holds; None if it holds anything that others would have to know of."""
-    reader, gathered = Reader(part.path, source=PartSource(part)), Gathered(scratch)
+def _take(number: int, scratch: Scratch) -> bool:
+    """Return whether this process is the first to ask for a part: a file says that it is taken."""
+    try:
+        os.close(os.open(scratch.path / f"taken{number}", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
+def _read(part: Part, scratch: Scratch, spill: Spill) -> tuple[Header, Gathered] | None:
+    reader = Reader(part.path, source=PartSource(part))
+    gathered = Gathered(scratch, spill)
     try:
         for events in reader:
             gathered.add(events)

@@ -3,7 +3,6 @@
 import errno
 import gzip
 import os
-import threading
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -14,6 +13,7 @@ import pytest
 from profkit.convert import kineto
 from profkit.convert.kineto import parts as cutting
 from profkit.convert.kineto.parts import is_shared, parts_of, read_parts, workers
+from profkit.convert.kineto.spill import Scratch
 from tests.convert.kineto import damage
 
 # Collectives, Python stacks, copies, memory, and a bare list.
@@ -67,43 +67,43 @@ def test_a_damaged_part_is_left_to_one_process_which_says_where(plain):
 
 
 @pytest.mark.usefixtures("count")
-@pytest.mark.parametrize("at", ["reading", "linking"])
+@pytest.mark.parametrize("at", ["before", "reading", "linking"])
 def test_a_killed_process_costs_time_only(plain, monkeypatch, at):
-    def killed(cut, pool, scratch, ahead):
-        read = read_parts(cut, pool, scratch, ahead=ahead) if at == "linking" else None
+    def killed(cut, pool, scratch, others):
+        if at == "reading":  # what it had taken is lost
+            (scratch.path / "taken1").touch()
+        read = read_parts(cut, pool, scratch, others=others) if at == "linking" else None
         with suppress(BrokenProcessPool):
             pool.submit(os._exit, 1).result()
-        return read or read_parts(cut, pool, scratch, ahead=ahead)
+        return read or read_parts(cut, pool, scratch, others=others)
 
     monkeypatch.setattr(kineto, "read_parts", killed)
     whole, found = kineto.read(plain, rank=3), kineto.read(plain, rank=3, cores=2)
     assert tables(found) == tables(whole)
 
 
-class Patient(Executor):
-    """A pool that takes its time, and counts what it is asked."""
+class Elsewhere(Executor):
+    """A pool whose process has not begun yet when it is asked."""
 
     def __init__(self):
-        self.asked = 0
+        self.asked = []
 
-    def submit(self, *_):
-        self.asked += 1
-        answer = Future()
-        threading.Timer(0.2, answer.set_result, [None]).start()
-        return answer
+    def submit(self, *call):
+        self.asked.append(call)
+        return Future()
 
 
 @pytest.mark.parametrize("count", [7], indirect=True)
 @pytest.mark.usefixtures("count")
-def test_a_full_disk_here_ends_the_reading_in_other_processes(plain, monkeypatch):
+def test_a_full_disk_here_leaves_nothing_to_read_to_other_processes(plain, monkeypatch, tmp_path):
     def full(*_):
         raise OSError(errno.ENOSPC, "no space left")
 
+    pool, scratch = Elsewhere(), Scratch(tmp_path)
     monkeypatch.setattr(cutting, "_read", full)
-    pool = Patient()
     with pytest.raises(OSError, match="no space left"):
-        read_parts(parts_of(plain), pool, ahead=2)
-    assert pool.asked <= 2
+        read_parts(parts_of(plain), pool, scratch, others=2)
+    assert [share(*told) for share, *told in pool.asked] == [{}, {}]
 
 
 def test_gzip_and_small_files_are_not_shared(plain, monkeypatch):
