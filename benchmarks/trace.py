@@ -190,7 +190,10 @@ def _said(found: Measured) -> str:
 
 
 def _imported(path: Path) -> str:
-    return place(find([path], _KIND), _TOOL, _KIND, name="benchmark", command="benchmark")
+    run = place(find([path], _KIND), _TOOL, _KIND, name="benchmark", command="benchmark")
+    # As before any job: planning keeps what the sources are made of, or each job would parse them.
+    dags.load([f"imports=[{run}]"])
+    return run
 
 
 def _one_process(run: str, names: Sequence[str] = ()) -> Measured:

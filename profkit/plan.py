@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from profkit import __version__, resources
+from profkit import __version__, resources, syntax
 from profkit.files import write_atomically
 
 CACHE = Path("results/.profkit/plans")
@@ -178,6 +178,7 @@ def load(overrides: Sequence[str], conf: Path = resources.CONF) -> Plan:
 
     plan = make(conf, overrides)
     write_atomically(path, msgspec.json.encode(plan))
+    syntax.keep()  # for the jobs
     for old in sorted(CACHE.glob("*.json"), key=lambda each: each.stat().st_mtime_ns)[:-_KEPT]:
         old.unlink(missing_ok=True)
     return plan

@@ -19,6 +19,9 @@ from profkit.files import write_atomically
 KEPT = Path("results/.profkit/syntax")
 """What was found, by the hash of what it was found in; made only where there are results."""
 
+_found: dict[Path, "Syntax"] = {}
+"""What is not kept yet, by the file to keep it in."""
+
 
 class Import(msgspec.Struct, frozen=True):
     """One import, wherever in the file it stands."""
@@ -51,9 +54,17 @@ def syntax(path: Path) -> Syntax:
         return msgspec.json.decode(kept.read_bytes(), type=Syntax)
     except (OSError, msgspec.DecodeError):
         found = _parsed(content, path)
+    _found[kept] = found
     if KEPT.parent.is_dir():
-        write_atomically(kept, msgspec.json.encode(found))
+        keep()
     return found
+
+
+def keep() -> None:
+    """Keep what was found before there were results."""
+    while _found:
+        kept, found = _found.popitem()
+        write_atomically(kept, msgspec.json.encode(found))
 
 
 def _key(content: bytes) -> str:

@@ -3,8 +3,9 @@
 import pytest
 
 from profkit import plan as plans
-from profkit import resources
+from profkit import resources, syntax
 from profkit.errors import ConfigError
+from profkit.fingerprint import fingerprint
 from profkit.planning import make
 
 
@@ -116,6 +117,24 @@ def test_a_cached_plan_is_the_same_plan(tmp_path, monkeypatch):
     first = plans.load(["batch=1,2"])
     assert len(list(plans.CACHE.iterdir())) == 1
     assert plans.load(["batch=1,2"]) == first
+
+
+def test_a_plan_keeps_for_its_jobs_what_the_sources_are_made_of(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    syntax.syntax.cache_clear()
+    plans.load(["tool=torch_profiler"])
+    kept = len([*syntax.KEPT.iterdir()])
+    syntax.syntax.cache_clear()
+    monkeypatch.setattr(syntax, "_parsed", None)
+    fingerprint("profkit.convert", "profkit.convert.torch_profiler")
+    assert kept == len([*syntax.KEPT.iterdir()]) > 0
+
+
+def test_a_selection_that_cannot_be_leaves_no_results(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError):
+        plans.load(["batch=none"])
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_changed_configuration_is_planned_anew(tmp_path, monkeypatch):

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from profkit import allocation, events, registry, schema
 from profkit.convert import STEPS, converter, has_converter
-from profkit.convert._joining import Part, apart, join, numbered, shown, write
+from profkit.convert._joining import Part, apart, join, numbered, shown
+from profkit.convert._writing import write
 from profkit.convert.base import Raw
 from profkit.errors import InputError, ProfkitError
 from profkit.files import write_atomically
@@ -223,15 +224,14 @@ def _convert_one(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
         reason = str(error).replace("\n  hint: ", "; ")
         return Part(raw=raw, folder=None, notes=(f"Not read: {reason}",))
     folder.mkdir()
-    rows = {
-        name: write(
-            folder / f"{name}.parquet",
-            name,
-            [table] if isinstance(table, pa.Table) else table,
-            behind=raw.cores > 1,
-        )
-        for name, table in converted.tables.items()
-    }
+    rows: dict[str, int] = {}
+    for name, table in converted.tables.items():
+        path = folder / f"{name}.parquet"
+        if callable(table):
+            rows[name] = table(path)
+        else:
+            chunks = [table] if isinstance(table, pa.Table) else table
+            rows[name] = write(path, name, chunks, behind=raw.cores > 1)
     return Part(raw=raw, folder=folder, rows=numbered(rows), notes=tuple(converted.notes))
 
 

@@ -37,10 +37,12 @@ class Raw:
 class Converted:
     """What one raw file became."""
 
-    tables: Mapping[str, pa.Table | Iterable[pa.Table]]
+    tables: Mapping[str, pa.Table | Iterable[pa.Table] | Callable[[Path], int]]
     """Tables by name, each with the schema that `profkit.schema.TABLES` says.
 
     A large one may come in chunks: they are asked for once, and written while the next is made.
+    One may also come as a function that leaves it at a path, as a Parquet file, and returns its
+    number of rows: another process may have begun with it. Tables are asked for in order.
     """
 
     notes: tuple[str, ...] = ()

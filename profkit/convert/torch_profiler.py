@@ -32,5 +32,5 @@ def convert(raw: Raw, out: Path) -> Converted:
     trace = kineto.read(
         raw.path, rank=raw.rank, repeat=raw.repeat, cores=raw.cores, scratch=raw.scratch
     )
-    chunks = {name: made() for name, made in trace.chunks.items()}
-    return Converted(tables=chunks, notes=trace.notes)
+    chunks = {name: made() for name, made in trace.chunks.items() if name not in trace.writers}
+    return Converted(tables={**chunks, **trace.writers}, notes=trace.notes)

@@ -7,7 +7,8 @@ import pytest
 
 from profkit import schema
 from profkit.convert import _joining
-from profkit.convert._joining import Part, apart, join, write
+from profkit.convert._joining import Part, apart, join
+from profkit.convert._writing import write
 from profkit.convert.base import Raw
 
 ALONE = "Import this file alone to keep its own."

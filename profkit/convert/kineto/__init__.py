@@ -40,6 +40,9 @@ class Trace:
     notes: tuple[str, ...]
     """What was repaired or lost."""
 
+    writers: Mapping[str, Callable[[Path], int]]
+    """What leaves a table as a Parquet file, in place of its `chunks`, and returns its rows."""
+
     @cached_property
     def tables(self) -> dict[str, pa.Table]:
         """Tables by name, whole."""
@@ -75,11 +78,13 @@ def read(  # noqa: PLR0913 - what the job is told
             pool=pool,
         )
         linker.begin()
+        stack.pop_all()  # what was asked goes on
     described = devices(header, linker.rank, repeat)
     return Trace(
         header=header,
         chunks={**linker.chunks(), "devices": lambda: iter([described])},
         notes=(*notes, *_repairs(gathered, linker)),
+        writers=linker.writers(),
     )
 
 

@@ -1,24 +1,27 @@
 """What surrounds operators and device work: module, phase, Python stack, forward operator."""
 
 import re
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
-from profkit import schema
 from profkit.convert.kineto.autograd import forward_rows
 from profkit.convert.kineto.callers import Callers, Linking
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.hosts import Row
 from profkit.convert.kineto.link import at_or, nearest_with
-from profkit.convert.kineto.numbering import Coded, Column, Occurring, Text
+from profkit.convert.kineto.numbering import Coded, Column, Text
 from profkit.convert.kineto.python import is_module, readable, root_first
+from profkit.convert.kineto.python_calls import NAME, PythonCalls
 from profkit.convert.kineto.windows import threads_of
 from profkit.paths import Growing, Paths
 
@@ -68,13 +71,30 @@ class Context:
                 return pool.submit(self._linking.callers)
         return None
 
-    @cached_property
+    @property
     def callers(self) -> Callers:
         """Calls of Python functions and modules, and what is around operators and other calls."""
-        if self.asked:
+        return self._linked[0]
+
+    @property
+    def _writing(self) -> Future[int] | None:
+        """What the process that linked the calls goes on with: it writes their table."""
+        return self._linked[1]
+
+    @cached_property
+    def _linked(self) -> tuple[Callers, Future[int] | None]:
+        if self.asked and (pool := self.linker.pool):
             with suppress(BrokenProcessPool):
-                return self.asked.result()
-        return self._linking.callers()
+                callers = self.asked.result()
+                writing = pool.submit(self._python_calls(callers).write, self._written)
+                pool.shutdown(wait=False)  # nothing else will be asked
+                return callers, writing
+        return self._linking.callers(), None
+
+    @property
+    def _written(self) -> Path:
+        """File that the table of the calls is written to, as long as nobody asks for it."""
+        return self.linker.gathered.scratch.path / f"{NAME}.parquet"
 
     @cached_property
     def frames(self) -> Text:
@@ -152,40 +172,32 @@ class Context:
             "phase": Coded(_PHASES, at_or(self.op_phase, op_row, guess)),
         }
 
-    def python_calls(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield number of rows and columns of each chunk of `python_calls`: those of a window.
+    def _python_calls(self, callers: Callers) -> PythonCalls:
+        linker = self.linker
+        return PythonCalls(
+            rank=linker.rank,
+            repeat=linker.repeat,
+            base_ns=linker.base_ns,
+            calls=callers.calls,
+            modules=callers.modules,
+            frames=self.frames,
+            readable=self._readable,
+            is_module=linker.gathered.names.matching(is_module),
+            steps=linker.host_steps,
+        )
 
-        Those that say where it was recorded are left out.
-        """
-        calls, modules, base_ns = self.callers.calls, self.callers.modules, self.linker.base_ns
-        texts = Text()
-        # The last is that of no node.
-        paths = [*modules.texts(np.arange(len(modules.above)), list(self.frames.numbers)), ""]
-        module = texts.codes(paths)[np.append(modules.node, -1)]
-        names = Occurring(self.frames, (self._readable[each] for each in calls.each("name")))
-        within = Occurring(texts, (module[each] for each in calls.each("path")))
-        is_of_module = self.linker.gathered.names.matching(is_module)
-        first = 0
-        for block in calls.blocks:
-            own = {name: calls.of_block(block, name) for name in block}
-            count = len(own["start"])
-            kind = is_of_module[own["name"]].astype(np.int32)
-            yield (
-                count,
-                {
-                    "call": np.arange(first, first + count),
-                    "caller": own["caller"],
-                    "pid": own["pid"],
-                    "tid": own["tid"],
-                    "name": names.of(self._readable[own["name"]]),
-                    "kind": schema.text(kind, ["function", "module"]),
-                    "start_ns": own["start"] + base_ns,
-                    "end_ns": own["end"] + base_ns,
-                    "step": self.linker.host_step(own["start"]),
-                    "module": within.of(module[own["path"]]),
-                },
-            )
-            first += count
+    def python_calls(self) -> Iterator[pa.Table]:
+        """Yield the table of the calls of Python in chunks."""
+        yield from self._python_calls(self.callers).chunks()
+
+    def write_python_calls(self, path: Path) -> int:
+        """Leave the same table as a Parquet file, and return its number of rows."""
+        if self._writing:
+            with suppress(BrokenProcessPool):
+                rows = self._writing.result()
+                shutil.move(self._written, path)
+                return rows
+        return self._python_calls(self.callers).write(path)
 
     def _modules(self, nodes: Column) -> Coded:
         texts = Text()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,8 +79,12 @@ class Linker:
             "collectives": self._collectives,
             "kernels": self._kernels,
             "cpu_ops": self._cpu_ops,
-            "python_calls": self._python_calls,
+            "python_calls": self.context.python_calls,
         }
+
+    def writers(self) -> Mapping[str, Callable[[Path], int]]:
+        """Return what leaves a table as a file by itself, with rows as `chunks` has them."""
+        return {"python_calls": self.context.write_python_calls}
 
     def tables(self) -> dict[str, pa.Table]:
         """Return all tables, whole."""
@@ -337,10 +342,6 @@ class Linker:
             op=np.concatenate([self.op_of_row[rows], at_or(self.op_of_row, op_row)]),
             step=np.concatenate([self.op_step[rows], at_or(self.op_step, op_row, around)]),
         )
-
-    def _python_calls(self) -> Chunks:
-        for count, columns in self.context.python_calls():
-            yield self._table("python_calls", count, **columns)
 
     def _kernel_metrics(self) -> Chunks:
         columns = kernel_metrics(self, self.gathered.columns("counters"))

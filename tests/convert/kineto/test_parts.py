@@ -8,11 +8,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from itertools import pairwise
 
+import pyarrow.parquet as pq
 import pytest
 
 from profkit.convert import kineto
 from profkit.convert.kineto import parts as cutting
 from profkit.convert.kineto.parts import is_shared, parts_of, read_parts, workers
+from profkit.convert.kineto.python_calls import PythonCalls
 from profkit.convert.kineto.spill import Scratch
 from tests.convert.kineto import damage
 
@@ -32,9 +34,13 @@ def plain(request, real_data, tmp_path):
     return path
 
 
-def tables(trace):
-    # As text, in which NaN equals NaN.
-    return {name: str(table.to_pydict()) for name, table in trace.tables.items()}
+def tables(trace, folder=None):
+    """Return the tables as text, in which NaN equals NaN; with a folder, those left in it too."""
+    left = {name: folder / f"{name}.parquet" for name in trace.writers if folder}
+    rows = {name: trace.writers[name](path) for name, path in left.items()}
+    files = {name: pq.read_table(path, partitioning=None) for name, path in left.items()}
+    assert rows == {name: len(table) for name, table in files.items()}
+    return {name: str(table.to_pydict()) for name, table in (trace.tables | files).items()}
 
 
 @pytest.fixture(params=[2, 3, 7])
@@ -44,15 +50,24 @@ def count(request, plain, monkeypatch):
     return request.param
 
 
-def test_parts_are_the_whole(plain, count):
+def test_parts_are_the_whole(plain, count, tmp_path):
     cut = parts_of(plain)
     assert len(cut) == count
     text = plain.read_bytes()
     between = [text[one.end : other.begin].strip() for one, other in pairwise(cut)]
     assert (cut[0].begin, cut[-1].end, between) == (0, len(text), [b","] * (count - 1))
     whole, found = kineto.read(plain, rank=3), kineto.read(plain, rank=3, cores=2)
-    assert tables(found) == tables(whole)
+    assert tables(found, tmp_path) == tables(whole)
     assert (found.notes, found.header) == (whole.notes, whole.header)
+
+
+@pytest.mark.parametrize("count", [7], indirect=True)
+@pytest.mark.usefixtures("count")
+def test_each_process_needs_one_file_however_many_parts(plain):
+    with workers(1) as pool:
+        _, gathered = read_parts(parts_of(plain), pool)
+    blocks = [block for table in gathered.blocks.values() for block in table]
+    assert len({piece.path for block in blocks for piece in block.values()} - {""}) <= 2
 
 
 @pytest.mark.usefixtures("count")
@@ -68,7 +83,7 @@ def test_a_damaged_part_is_left_to_one_process_which_says_where(plain):
 
 @pytest.mark.usefixtures("count")
 @pytest.mark.parametrize("at", ["before", "reading", "linking"])
-def test_a_killed_process_costs_time_only(plain, monkeypatch, at):
+def test_a_killed_process_costs_time_only(plain, monkeypatch, at, tmp_path):
     def killed(cut, pool, scratch, others):
         if at == "reading":  # what it had taken is lost
             (scratch.path / "taken1").touch()
@@ -79,7 +94,15 @@ def test_a_killed_process_costs_time_only(plain, monkeypatch, at):
 
     monkeypatch.setattr(kineto, "read_parts", killed)
     whole, found = kineto.read(plain, rank=3), kineto.read(plain, rank=3, cores=2)
-    assert tables(found) == tables(whole)
+    assert tables(found, tmp_path) == tables(whole)
+
+
+@pytest.mark.parametrize("count", [7], indirect=True)
+@pytest.mark.usefixtures("count")
+def test_a_process_killed_while_it_writes_a_table_costs_time_only(plain, monkeypatch, tmp_path):
+    monkeypatch.setattr(PythonCalls, "__reduce__", lambda _: (os._exit, (1,)))
+    whole, found = kineto.read(plain, rank=3), kineto.read(plain, rank=3, cores=2)
+    assert tables(found, tmp_path) == tables(whole)
 
 
 class Elsewhere(Executor):

@@ -1,0 +1,52 @@
+"""Tables as Parquet files."""
+
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from profkit import schema
+
+
+def write(path: Path, name: str, tables: Iterable[pa.Table], *, behind: bool = False) -> int:
+    """Write a Parquet file that nobody ever sees half of, and return its number of rows.
+
+    `behind`: on a thread, while the next of `tables` is made.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    columns = schema.TABLES[name]
+    rows = 0
+    with (
+        pq.ParquetWriter(temporary, columns, compression="zstd", **_encoding(columns)) as writer,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        writing = thread.submit(lambda: None)
+        for table in tables:
+            writing.result()
+            writing = thread.submit(writer.write_table, table)
+            rows += len(table)
+            if not behind:
+                writing.result()
+        writing.result()
+    temporary.replace(path)
+    return rows
+
+
+def _encoding(columns: pa.Schema) -> dict[str, Any]:
+    """Return how columns are written: texts as dictionaries, integers as differences.
+
+    Numbers repeat little, so that dictionaries of them only take time; most of them, like times
+    and rows, differ little from the one before, which halves the time of compressing them. The
+    least and the greatest of texts would take a fifth of the time, and tell nobody anything.
+    """
+    texts = [each.name for each in columns if pa.types.is_dictionary(each.type)]
+    whole = [each.name for each in columns if pa.types.is_integer(each.type)]
+    return {
+        "use_dictionary": texts,
+        "write_statistics": whole,
+        "column_encoding": dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
+    }
