@@ -132,16 +132,19 @@ def read_parts(
     if None not in read.values():
         spill = Spill(scratch.path)
         lost = [number for number in every if number not in read]  # by a process that was killed
-        read |= {number: _read(cut[number], scratch, spill) for number in lost}
+        read |= {number: _read(cut[number], Gathered(scratch, spill)) for number in lost}
     found = [each for number in every if (each := read.get(number)) is not None]
     return _joined(found) if len(found) == len(cut) else None
 
 
 def _joined(found: Sequence[tuple[Header, Gathered]]) -> tuple[Header, Gathered]:
-    header, gathered = found[0]
-    for more, later in found[1:]:
+    (header, gathered), *others = found
+    last = gathered
+    for more, later in others:
         header.merge(more)
-        gathered.extend(later)
+        if later is not last:  # one process read both
+            gathered.extend(later)
+        last = later
     return header, gathered
 
 
@@ -152,7 +155,9 @@ def _share(cut: Sequence[Part], numbers: Sequence[int], scratch: Scratch) -> _Re
     try:
         for number in numbers:
             if _take(number, scratch):
-                read[number] = _read(cut[number], scratch, spill)
+                before = read.get(number - 1)
+                gathered = before[1] if before else Gathered(scratch, spill)
+                read[number] = _read(cut[number], gathered)
                 if read[number] is None:
                     break
     finally:
@@ -170,9 +175,8 @@ def _take(number: int, scratch: Scratch) -> bool:
     return True
 
 
-def _read(part: Part, scratch: Scratch, spill: Spill) -> tuple[Header, Gathered] | None:
+def _read(part: Part, gathered: Gathered) -> tuple[Header, Gathered] | None:
     reader = Reader(part.path, source=PartSource(part))
-    gathered = Gathered(scratch, spill)
     try:
         for events in reader:
             gathered.add(events)
