@@ -7,13 +7,14 @@ beginning, because only that one can tell where and how much.
 
 import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
+from typing import BinaryIO
 
 from profkit import allocation
 from profkit.convert.kineto.columns import Gathered
@@ -25,9 +26,10 @@ from profkit.errors import ProfkitError
 
 _SHARED_BYTES = 128 << 20
 """Below this, to start a process takes longer than it saves."""
-_PART_BYTES = 16 << 20
-"""Smaller ones take longer: each numbers its texts anew, and all numbers are merged."""
-_SEARCHED_BYTES = 1 << 20
+_PART_BYTES = 8 << 20
+"""A process that has no more to do waits for less than this; 4 MB take 3 % longer."""
+_SEARCHED_BYTES = 64 << 10, 1 << 20
+"""Where an event ends is looked for in few bytes, and then in more: some events are large."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,16 +78,14 @@ def parts_of(path: Path) -> list[Part]:
     size = path.stat().st_size
     count = max(size // _PART_BYTES, 1)
     with path.open("rb") as file:
-        listed = file.read(_SEARCHED_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+        listed = file.read(_SEARCHED_BYTES[0]).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
         before, after = (b"[", b"]") if listed else (b'{"traceEvents":[', b"]}")
         cuts = [(0, 0)]
         for number in range(1, count):
             at = size * number // count
-            file.seek(at)
-            text = file.read(min(_SEARCHED_BYTES, size // count // 2))
-            if (end := last_event_end(text, len(text))) < 0:
+            if not (found := _cut(file, at, most=size // count // 2)):
                 return []
-            cuts.append((at + end, at + skip_space(text, end)))
+            cuts.append(found)
     cuts.append((size, size))
     return [
         Part(
@@ -97,6 +97,16 @@ def parts_of(path: Path) -> list[Part]:
         )
         for (_, begin), (end, _) in pairwise(cuts)
     ]
+
+
+def _cut(file: BinaryIO, at: int, most: int) -> tuple[int, int] | None:
+    """Return where an event ends, not far behind `at`, and where the next one begins."""
+    for searched in _SEARCHED_BYTES:
+        file.seek(at)
+        text = file.read(min(searched, most))
+        if (end := last_event_end(text, len(text))) >= 0:
+            return at + end, at + skip_space(text, end)
+    return None
 
 
 def workers(count: int) -> ProcessPoolExecutor:
@@ -114,26 +124,25 @@ def read_parts(
     This process reads from the beginning, and `others` of `pool` from the end: so all meet.
     """
     scratch = scratch or Scratch()
-    every = range(len(cut))
-    from_end = every[:0:-1]  # the first is read here, as what it holds keeps `scratch`
+    claims = _Claims(folder=scratch.path / "claims", count=len(cut), processes=1 + others)
+    claims.folder.mkdir(exist_ok=True)
 
     def ask() -> list[Future[_Read]]:
         with suppress(BrokenProcessPool):
-            return [pool.submit(_share, cut, from_end, scratch) for _ in range(others)]
+            return [pool.submit(_backward, cut, claims, scratch) for _ in range(others)]
         return []
 
     # On a thread, as the first waits until the processes are there.
     with ThreadPoolExecutor(1) as asking:
         asked = asking.submit(ask)
-        read = _share(cut, every, scratch)
+        read = _share(cut, claims, claims.forward(), scratch)
     for answer in asked.result() if None not in read.values() else ():
         with suppress(BrokenProcessPool):
             read |= answer.result()
     if None not in read.values():
-        spill = Spill(scratch.path)
-        lost = [number for number in every if number not in read]  # by a process that was killed
-        read |= {number: _read(cut[number], Gathered(scratch, spill)) for number in lost}
-    found = [each for number in every if (each := read.get(number)) is not None]
+        lost = [number for number in range(len(cut)) if number not in read]  # somebody was killed
+        read |= _share(cut, claims, lost, scratch)
+    found = [each for number in range(len(cut)) if (each := read.get(number)) is not None]
     return _joined(found) if len(found) == len(cut) else None
 
 
@@ -148,31 +157,64 @@ def _joined(found: Sequence[tuple[Header, Gathered]]) -> tuple[Header, Gathered]
     return header, gathered
 
 
-def _share(cut: Sequence[Part], numbers: Sequence[int], scratch: Scratch) -> _Read:
-    """Return what those parts hold that nobody else took, in the order of `numbers`."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Claims:
+    """Who reads which part: whoever is the first to make a file of its number."""
+
+    folder: Path
+    count: int
+    """Of parts."""
+    processes: int
+    """Those that read."""
+
+    def forward(self) -> Iterator[int]:
+        """Yield parts that are now this process's, from the first on."""
+        return filter(self._take, range(self.count))
+
+    def backward(self) -> Iterator[int]:
+        """Yield the same from the last on, but not the first, in runs that are in order.
+
+        Runs become shorter: one numbers its texts anew, and whoever is done waits for the last.
+        """
+        free = filter(self._take, range(self.count - 1, 0, -1))
+        while run := [*islice(free, max(self._left // (2 * self.processes), 1))]:
+            yield from reversed(run)
+
+    def close(self) -> None:
+        """Leave nothing to those who still read."""
+        for number in range(self.count):
+            self._take(number)
+
+    @property
+    def _left(self) -> int:
+        return self.count - sum(1 for _ in self.folder.iterdir())
+
+    def _take(self, number: int) -> bool:
+        try:
+            os.close(os.open(self.folder / str(number), os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+
+def _backward(cut: Sequence[Part], claims: _Claims, scratch: Scratch) -> _Read:
+    return _share(cut, claims, claims.backward(), scratch)
+
+
+def _share(cut: Sequence[Part], claims: _Claims, numbers: Iterable[int], scratch: Scratch) -> _Read:
+    """Return what those parts hold; after one that is not plain nobody need go on."""
     read: _Read = {}
     spill = Spill(scratch.path)
     try:
         for number in numbers:
-            if _take(number, scratch):
-                before = read.get(number - 1)
-                gathered = before[1] if before else Gathered(scratch, spill)
-                read[number] = _read(cut[number], gathered)
-                if read[number] is None:
-                    break
+            before = read.get(number - 1)
+            gathered = before[1] if before else Gathered(scratch, spill)
+            read[number] = _read(cut[number], gathered)
+            if read[number] is None:
+                break
     finally:
-        for number in numbers:  # whoever else reads need not go on
-            _take(number, scratch)
+        claims.close()
     return read
-
-
-def _take(number: int, scratch: Scratch) -> bool:
-    """Return whether this process is the first to ask for a part: a file says that it is taken."""
-    try:
-        os.close(os.open(scratch.path / f"taken{number}", os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return False
-    return True
 
 
 def _read(part: Part, gathered: Gathered) -> tuple[Header, Gathered] | None:

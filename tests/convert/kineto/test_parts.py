@@ -71,6 +71,14 @@ def test_each_process_needs_one_file_however_many_parts(plain):
 
 
 @pytest.mark.usefixtures("count")
+def test_events_larger_than_what_is_searched_first_are_no_hindrance(plain, count, monkeypatch):
+    monkeypatch.setattr(cutting, "_SEARCHED_BYTES", (1, 1 << 20))
+    assert len(parts_of(plain)) == count
+    monkeypatch.setattr(cutting, "_SEARCHED_BYTES", (1, 1))
+    assert parts_of(plain) == []
+
+
+@pytest.mark.usefixtures("count")
 def test_a_damaged_part_is_left_to_one_process_which_says_where(plain):
     text = plain.read_bytes()
     plain.write_bytes(text[: len(text) * 9 // 10])
@@ -86,7 +94,8 @@ def test_a_damaged_part_is_left_to_one_process_which_says_where(plain):
 def test_a_killed_process_costs_time_only(plain, monkeypatch, at, tmp_path):
     def killed(cut, pool, scratch, others):
         if at == "reading":  # what it had taken is lost
-            (scratch.path / "taken1").touch()
+            (scratch.path / "claims").mkdir()
+            (scratch.path / "claims/1").touch()
         read = read_parts(cut, pool, scratch, others=others) if at == "linking" else None
         with suppress(BrokenProcessPool):
             pool.submit(os._exit, 1).result()
