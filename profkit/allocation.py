@@ -1,7 +1,10 @@
-"""What the C library does with memory that is freed."""
+"""What the C library does with memory that is freed, and Python's collector with what is not."""
 
 import ctypes
+import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 # <malloc.h>
 _M_TRIM_THRESHOLD = -1
@@ -21,3 +24,15 @@ def keep_freed() -> None:
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
         mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
         mallopt(_M_MMAP_THRESHOLD, _LARGEST_BYTES)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Collect no garbage: among millions of new objects that all stay it takes half of the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()

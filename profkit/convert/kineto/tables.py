@@ -83,8 +83,8 @@ class Linker:
         }
 
     def writers(self) -> Mapping[str, Callable[[Path], int]]:
-        """Return what leaves a table as a file by itself, with rows as `chunks` has them."""
-        return {"python_calls": self.context.write_python_calls}
+        """Return what leaves a table as a file that another process writes: as `chunks` has it."""
+        return {"python_calls": self.context.write_python_calls} if self.pool else {}
 
     def tables(self) -> dict[str, pa.Table]:
         """Return all tables, whole."""

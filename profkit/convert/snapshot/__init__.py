@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from profkit.allocation import uncollected
 from profkit.convert.snapshot import pickles
 from profkit.convert.snapshot.annotations import Ranges
 from profkit.convert.snapshot.history import Allocations, Events, Ints, allocations, events
@@ -46,7 +47,7 @@ class Snapshot:
 
 def read(path: Path) -> Snapshot:
     """Read the snapshot at `path`; raises `InputError` if it is damaged or something else."""
-    with pickles.uncollected():
+    with uncollected():
         return opened(path, pickles.load(path))
 
 

@@ -4,10 +4,7 @@ A memory snapshot holds plain data only, so an unpickler that knows no class at 
 real one, and refuses what would import or call something before it does.
 """
 
-import gc
 import pickle
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +23,6 @@ class _PlainData(pickle.Unpickler):
 
     def persistent_load(self, pid: object) -> Any:
         raise _Refused(f"persistent object {str(pid)[:80]!r}")
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Collect no garbage: among millions of new objects that all stay it takes half of the time."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def load(path: Path) -> Any:
