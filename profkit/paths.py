@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
 
+_SMALL = np.iinfo(np.int16).max
+
 SEPARATOR = ";"
 """Between the names of a path."""
 
@@ -167,5 +169,12 @@ def _levels(caller: Numbers) -> Iterator[Numbers]:
     while (jump >= 0).any():  # each round looks twice as far up
         depth += np.where(jump >= 0, depth[jump], 0)
         jump = np.where(jump >= 0, jump[jump], -1)
-    order = np.argsort(depth, kind="stable")
+    order = ordered(depth)
     yield from np.split(order, np.flatnonzero(np.diff(depth[order])) + 1)
+
+
+def ordered(depths: Numbers) -> Numbers:
+    """Return rows by depth, those of equal depth in their order."""
+    # NumPy sorts numbers of 16 bits by radix, in a tenth of the time.
+    small = depths.astype(np.int16) if depths.max(initial=0) <= _SMALL else depths
+    return np.argsort(small, kind="stable")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import runs
+from profkit.paths import ordered
 
 ROUNDING_NS = 2_000
 """Older traces round starts and durations to µs each, so a child may outlive its parent by this."""
@@ -135,7 +136,7 @@ def enclosing(thread: Ints, start: Ints, end: Ints, opens: NDArray[np.bool_]) ->
         return np.full(len(start), -1, dtype=np.int64)
     key = depth * (len(row) + 1) + row
     keys = key[opening]
-    by_depth = np.argsort(depth[opening], kind="stable")
+    by_depth = ordered(depth[opening])
     at = np.searchsorted(keys[by_depth], key - len(row) - 1) - 1
     found = opening[by_depth[at.clip(min=0)]]
     return np.where((depth > 0) & (at >= 0) & (found >= begin), found, -1)
