@@ -31,6 +31,9 @@ _PART_BYTES = 8 << 20
 _SEARCHED_BYTES = 64 << 10, 1 << 20
 """Where an event ends is looked for in few bytes, and then in more: some events are large."""
 
+_ByPart = dict[int, tuple[Header, Gathered] | None]
+"""What each part holds, by its number; None if it holds anything that others have to know of."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
@@ -62,10 +65,6 @@ class PartSource(Source):
                 yield chunk
         if self.part.after:
             yield self.part.after
-
-
-_Read = dict[int, tuple[Header, Gathered] | None]
-"""What each part holds, by its number; None if it holds anything that others have to know of."""
 
 
 def is_shared(path: Path) -> bool:
@@ -127,7 +126,7 @@ def read_parts(
     claims = _Claims(folder=scratch.path / "claims", count=len(cut), processes=1 + others)
     claims.folder.mkdir(exist_ok=True)
 
-    def ask() -> list[Future[_Read]]:
+    def ask() -> list[Future[_ByPart]]:
         with suppress(BrokenProcessPool):
             return [pool.submit(_backward, cut, claims, scratch) for _ in range(others)]
         return []
@@ -197,13 +196,16 @@ class _Claims:
         return True
 
 
-def _backward(cut: Sequence[Part], claims: _Claims, scratch: Scratch) -> _Read:
+def _backward(cut: Sequence[Part], claims: _Claims, scratch: Scratch) -> _ByPart:
+    """Return what this process can have of the parts, from the end: what a pool is asked for."""
     return _share(cut, claims, claims.backward(), scratch)
 
 
-def _share(cut: Sequence[Part], claims: _Claims, numbers: Iterable[int], scratch: Scratch) -> _Read:
+def _share(
+    cut: Sequence[Part], claims: _Claims, numbers: Iterable[int], scratch: Scratch
+) -> _ByPart:
     """Return what those parts hold; after one that is not plain nobody need go on."""
-    read: _Read = {}
+    read: _ByPart = {}
     spill = Spill(scratch.path)
     try:
         for number in numbers:
@@ -218,6 +220,7 @@ def _share(cut: Sequence[Part], claims: _Claims, numbers: Iterable[int], scratch
 
 
 def _read(part: Part, gathered: Gathered) -> tuple[Header, Gathered] | None:
+    """Add a part to what was `gathered`; return None if it is not plain."""
     reader = Reader(part.path, source=PartSource(part))
     try:
         for events in reader:
