@@ -76,24 +76,11 @@ class Growing:
 
         The rows of both are the nodes that `add` returned.
         """
-        every, chosen = _Numbered(len(self._nodes)), _Numbered(len(self._nodes))
-        for level in self._by_level():
-            every.add([(every.at(above), name, node) for node, above, name, _ in level])
-            chosen.add([(chosen.at(above), name, node) for node, above, name, own in level if own])
-            chosen.skip([(chosen.at(above), node) for node, above, _, own in level if not own])
-        return every.paths(), chosen.paths()
-
-    def _by_level(self) -> Iterator[list[tuple[int, int, int, int]]]:
-        """Yield node, node above, name and whether it counts of each node, level by level."""
-        level = [-1] * len(self._nodes)
-        found: list[list[tuple[int, int, int, int]]] = []
-        for key, node in self._nodes.items():  # in the order in which they came: from above
-            above, kind = divmod(key, self._kinds)
-            level[node] = level[above - 1] + 1 if above else 0
-            if level[node] == len(found):
-                found.append([])
-            found[level[node]].append((node, above - 1, kind // 2, kind % 2))
-        yield from found
+        keys = np.fromiter(self._nodes, np.int64, len(self._nodes))
+        above, kind = np.divmod(keys, self._kinds)
+        name, counted = np.divmod(kind, 2)
+        every = np.ones(len(keys), dtype=np.bool_)
+        return paths(above - 1, name, every), paths(above - 1, name, counted == 1)
 
 
 class _Nodes(dict[int, int]):
@@ -102,36 +89,6 @@ class _Nodes(dict[int, int]):
     def __missing__(self, key: int) -> int:
         number = self[key] = len(self)
         return number
-
-
-class _Numbered:
-    """Paths while their nodes get numbers, in the order in which `paths` gives them."""
-
-    def __init__(self, rows: int) -> None:
-        self._node = np.full(rows + 1, -1, dtype=np.int64)  # the last is that of row -1
-        self._distinct: list[tuple[int, int]] = []
-
-    def at(self, row: int) -> int:
-        """Return the node of a row."""
-        return int(self._node[row])
-
-    def add(self, level: list[tuple[int, int, int]]) -> None:
-        """Give numbers to the nodes of a level: node above, name and row of each."""
-        base = len(self._distinct)
-        self._distinct += sorted({(above, name) for above, name, _ in level})
-        numbers = {pair: base + at for at, pair in enumerate(self._distinct[base:])}
-        for above, name, row in level:
-            self._node[row] = numbers[above, name]
-
-    def skip(self, level: list[tuple[int, int]]) -> None:
-        """Leave rows where their caller is: node above and row of each."""
-        for above, row in level:
-            self._node[row] = above
-
-    def paths(self) -> Paths:
-        """Return the paths."""
-        pairs = np.array(self._distinct, dtype=np.int64).reshape(-1, 2)
-        return Paths(node=self._node[:-1], above=pairs[:, 0], name=pairs[:, 1])
 
 
 def paths(caller: Numbers, name: Numbers, counted: NDArray[np.bool_]) -> Paths:

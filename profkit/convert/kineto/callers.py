@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.convert.kineto.events import Ints
+from profkit.convert.kineto.link import by_start
 from profkit.convert.kineto.numbering import Column
 from profkit.convert.kineto.python import Calls, nested
 from profkit.convert.kineto.spill import Block, Columns
 from profkit.convert.kineto.windows import Rows, Windows, carried, threads_of
 from profkit.paths import Growing, Paths
 
-_READ = ("start", "end", "pid", "tid", "name")
+_READ = ("start", "end", "name")
 _CARRIED = ("start", "end", "name", "call", "path")
-_KEPT = (*_READ, "caller", "path")
+_KEPT = (*_READ, "pid", "tid", "caller", "path")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,14 +74,15 @@ class Linking:
         """Link the calls of one thread, and append them to `blocks`."""
         base = sum(block["start"].rows for block in blocks)
         known = {name: np.empty(0, dtype=np.int64) for name in _CARRIED}
+        who = rows.threads.who(thread)
         cuts = Windows(rows.cuts(thread))
         for begin, until in cuts:
             names = [_READ, *(("start",) for _ in self.others)]
             found, *asking = rows.read(thread, begin, until, names)
-            order = np.lexsort((-found["end"], found["start"]))
+            order = by_start(found["start"], -found["end"])
             own = {name: found.pop(name)[order] for name in _READ}
-            every = {each: np.concatenate([known[each], own[each]]) for each in _READ[:2]}
-            calls = nested(np.zeros(len(every["start"]), np.int64), every["start"], every["end"])
+            own |= {name: np.broadcast_to(np.int64(each), len(order)) for name, each in who.items()}
+            calls = nested(*(np.concatenate([known[name], own[name]]) for name in ("start", "end")))
             left = carried(calls.start, calls.end, np.ones(len(calls.start), np.bool_), until)
             if left is None:
                 cuts.grow()
@@ -125,6 +127,6 @@ def _fill(
 ) -> None:
     """Note what is around the rows of other tables."""
     for site, rows in zip(sites, asking, strict=True):
-        around = calls.at(np.zeros(len(rows["row"]), dtype=np.int64), rows["start"])
+        around = calls.at(rows["start"])
         inside = around >= 0
         site[rows["row"][inside]] = portion["path"][around[inside]]

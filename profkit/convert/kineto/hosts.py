@@ -66,7 +66,6 @@ class _Growing:
             every = self._every(known, rows.read(thread, begin, until, _READ))
             alone = every.pop("alone")
             tree = nested(
-                thread=np.zeros(len(alone), dtype=np.int64),
                 start=every["start"],
                 end=every["end"],
                 kind=every["kind"].astype(np.int8),

@@ -1,8 +1,6 @@
 """Which call launched a piece of device work, and in which step something happened."""
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,11 +111,20 @@ def _numbered(values: Ints) -> tuple[Ints, Ints]:
     return distinct, np.repeat(which, np.diff(first, append=len(values)))
 
 
-def runs(thread: Ints) -> Iterator[tuple[int, int]]:
-    """Yield first row and end of the rows of each thread, where rows are sorted by thread."""
-    if len(thread):
-        limits = [0, *(np.flatnonzero(np.diff(thread)) + 1).tolist(), len(thread)]
-        yield from pairwise(limits)
+def by_start(start: Ints, *others: Column) -> Ints:
+    """Return rows in order of `start`, those of equal start in order of `others`, the first first.
+
+    As ``np.lexsort``, which sorts all rows by all keys: few rows start at once, and most lie in
+    order already.
+    """
+    order = np.argsort(start, kind="stable")
+    begun = start[order]
+    same = begun[1:] == begun[:-1]
+    if same.any():
+        tied = np.append(same, False) | np.append(False, same)
+        rows = order[tied]
+        order[tied] = rows[np.lexsort([each[rows] for each in (*reversed(others), start)])]
+    return order
 
 
 def at_or(values: Column, rows: Column, otherwise: int | Column = -1) -> Column:

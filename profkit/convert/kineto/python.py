@@ -1,7 +1,7 @@
 """Calls of Python functions and modules: who called whom, and which ran when.
 
-Rows are sorted by thread, start, and from the outside in. Loops run over threads and over levels
-of the stack, never over rows.
+Rows are those of one thread, sorted by start, and from the outside in. Loops run over levels of
+the stack, never over rows.
 """
 
 import re
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from profkit.convert.kineto.events import Ints
-from profkit.convert.kineto.link import runs
 from profkit.convert.kineto.tree import enclosing
 from profkit.paths import SEPARATOR
 
@@ -36,31 +35,26 @@ def root_first(recorded: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Calls:
-    """The calls on all threads."""
+    """The calls on one thread."""
 
-    thread: Ints
     start: Ints
     end: Ints
     """At least 1 ns after the start, so that a call is open when it begins."""
     caller: Ints
     """Row of the call around each; -1 if there is none."""
 
-    def at(self, thread: Ints, time: Ints) -> Ints:
-        """Return the innermost call that is open on each thread at each time; -1 for none."""
-        found = np.full(len(time), -1, dtype=np.int64)
-        for first, last in runs(self.thread):
-            mine = np.flatnonzero(thread == self.thread[first])
-            before = np.searchsorted(self.start[first:last], time[mine], side="right")
-            found[mine] = np.where(before > 0, first + before - 1, -1)
-        return _open(found, self.caller, self.end, time)
+    def at(self, time: Ints) -> Ints:
+        """Return the innermost call that is open at each time; -1 for none."""
+        last = np.searchsorted(self.start, time, side="right") - 1
+        return _open(last, self.caller, self.end, time)
 
 
-def nested(thread: Ints, start: Ints, end: Ints) -> Calls:
-    """Nest sorted rows by time on each thread."""
+def nested(start: Ints, end: Ints) -> Calls:
+    """Nest sorted rows by time."""
     until = np.maximum(end, start + 1)
-    caller = enclosing(thread, start, until, np.ones(len(start), dtype=np.bool_))
+    caller = enclosing(start, until, np.ones(len(start), dtype=np.bool_))
     # Rows that cross instead of nesting may have pointed at one that is over.
-    return Calls(thread=thread, start=start, end=until, caller=_open(caller, caller, until, start))
+    return Calls(start=start, end=until, caller=_open(caller, caller, until, start))
 
 
 def _open(found: Ints, caller: Ints, end: Ints, time: Ints) -> Ints:

@@ -1,4 +1,4 @@
-"""Who encloses whom on each thread, and the time that is left to each."""
+"""Who encloses whom on a thread, and the time that is left to each."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.convert.kineto.events import Ints
-from profkit.convert.kineto.link import runs
+from profkit.convert.kineto.link import by_start
 from profkit.paths import ordered
 
 ROUNDING_NS = 2_000
@@ -40,7 +40,7 @@ class Tree:
     """The result of `nested`, by row."""
 
     order: Ints
-    """Rows by thread, start, and from the outside in."""
+    """Rows by start, and from the outside in."""
 
     parent: Ints
     """Nearest span around the row; -1 if there is none."""
@@ -58,24 +58,23 @@ class Tree:
     """Number of rows that outlive the row around them by more, so are asynchronous."""
 
 
-def nested(  # noqa: PLR0913 - one column each
+def nested(
     *,
-    thread: Ints,
     start: Ints,
     end: Ints,
     kind: NDArray[np.int8],
     created: Ints,
     asynchronous: NDArray[np.bool_],
 ) -> Tree:
-    """Nest rows by time on each thread; among equal times `created` tells the outer from the inner.
+    """Nest rows of one thread by time; of equal times `created` tells the outer from the inner.
 
     A row that ends after the row around it does not nest. Up to `ROUNDING_NS` that is rounding and
     the end is cut; beyond, the row is asynchronous: it keeps its times and its parent, has no self
     time and encloses nothing.
     """
-    order = np.lexsort((created, kind, -end, start, thread))
+    order = by_start(start, -end, kind, created)
     begin, alone = start[order], asynchronous[order]
-    above, closed, apart, cut = _nested(thread[order], begin, end[order], kind[order], alone)
+    above, closed, apart, cut = _nested(begin, end[order], kind[order], alone)
     inside = (above >= 0) & ~alone & ~apart
     covered = np.zeros(len(order), dtype=np.int64)
     np.add.at(covered, above[inside], (closed - begin)[inside])
@@ -94,7 +93,6 @@ def nested(  # noqa: PLR0913 - one column each
 
 
 def _nested(
-    thread: Ints,
     start: Ints,
     end: Ints,
     kind: NDArray[np.int8],
@@ -102,52 +100,46 @@ def _nested(
 ) -> tuple[Ints, Ints, NDArray[np.bool_], int]:
     """Return row above, end and whether it is asynchronous of each sorted row, and the ends cut."""
     opens = ~alone & (kind != POINT) & (end > start)
-    above = enclosing(thread, start, end, opens)
+    above = enclosing(start, end, opens)
     closed, apart = end.copy(), np.zeros(len(end), dtype=np.bool_)
     crossing = (above >= 0) & ~alone & (end > end[above]) if len(end) else apart
     if not crossing.any():
         return above, closed, apart, 0
-    # Only between moments at which a thread does nothing do rows that cross change what is above.
-    piece = _pieces(thread, start, end, opens)
+    # Only between moments at which the thread does nothing do rows that cross change what is above.
+    piece = _pieces(start, end, opens)
     rows = np.flatnonzero(np.isin(piece, piece[crossing]))
     slow = _one_by_one(rows, piece, start, end, kind, alone)
     above[rows], closed[rows], apart[rows], cut = slow
     return above, closed, apart, cut
 
 
-def enclosing(thread: Ints, start: Ints, end: Ints, opens: NDArray[np.bool_]) -> Ints:
+def enclosing(start: Ints, end: Ints, opens: NDArray[np.bool_]) -> Ints:
     """Return the innermost row that is open at each row's start, where rows nest; -1 if none is.
 
-    Rows are sorted by thread, start, and from the outside in; those that open end after they start.
-    The depth of a row is the number of such rows before it that have not ended. Around it is the
-    last of them that is one less deep. The first row that crosses another one ends after the row
-    that is found for it; beyond that row the result means nothing.
+    Rows are sorted by start, and from the outside in; those that open end after they start.
+    The first row that crosses another one ends after the row that is found for it; beyond that row
+    the result means nothing.
     """
     row = np.arange(len(start))
-    depth: Ints = np.cumsum(opens) - opens
-    begin = row.copy()
-    for first, last in runs(thread):
-        mine = slice(first, last)
-        ended = np.searchsorted(np.sort(end[mine][opens[mine]]), start[mine], side="right")
-        depth[mine] -= depth[first] + ended
-        begin[mine] = first
-    opening = np.flatnonzero(opens)
-    if not len(opening):
-        return np.full(len(start), -1, dtype=np.int64)
-    key = depth * (len(row) + 1) + row
-    keys = key[opening]
-    by_depth = ordered(depth[opening])
-    at = np.searchsorted(keys[by_depth], key - len(row) - 1) - 1
-    found = opening[by_depth[at.clip(min=0)]]
-    return np.where((depth > 0) & (at >= 0) & (found >= begin), found, -1)
+    # The depth of a row is the number of rows before it that opened and have not ended.
+    ends = np.bincount(np.searchsorted(start, end[opens]), minlength=len(start) + 1)
+    depth: Ints = np.cumsum(opens) - opens - np.cumsum(ends[:-1])
+    # Depth grows behind a row that is around the next one, and around all of that depth thereafter
+    # until it grows to it again.
+    first = np.zeros(len(start), dtype=np.bool_)
+    first[1:] = depth[1:] > depth[:-1]
+    by_depth = ordered(depth)
+    of_first = np.maximum.accumulate(np.where(first[by_depth], row, 0))
+    above = np.empty_like(row)
+    above[by_depth] = by_depth[of_first] - 1
+    return np.where(depth > 0, above, -1)
 
 
-def _pieces(thread: Ints, start: Ints, end: Ints, opens: NDArray[np.bool_]) -> Ints:
-    """Return a number that grows where nothing else on a row's thread is open when it starts."""
+def _pieces(start: Ints, end: Ints, opens: NDArray[np.bool_]) -> Ints:
+    """Return a number that grows where nothing else is open when a row starts."""
     idle = np.ones(len(start), dtype=np.bool_)
-    for first, last in runs(thread):
-        until = np.maximum.accumulate(np.where(opens, end, start)[first:last])
-        idle[first + 1 : last] = start[first + 1 : last] >= until[:-1]
+    until = np.maximum.accumulate(np.where(opens, end, start))
+    idle[1:] = start[1:] >= until[:-1]
     return np.cumsum(idle)
 
 

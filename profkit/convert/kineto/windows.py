@@ -40,6 +40,11 @@ class Threads:
         number = np.searchsorted(self.tids, tid) * len(self.pids) + process
         return np.broadcast_to(number.astype(np.int32), (block["tid"].rows,))
 
+    def who(self, number: int) -> dict[str, int]:
+        """Return process and thread of a number."""
+        tid, pid = divmod(number, len(self.pids))
+        return {"pid": int(self.pids[pid]), "tid": int(self.tids[tid])}
+
 
 _WHO = ("pid", "tid")
 

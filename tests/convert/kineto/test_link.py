@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from profkit.convert.kineto.link import (
+    by_start,
     copy_direction,
     first_with,
     launches_communication,
@@ -79,3 +82,10 @@ def test_times_fall_into_the_step_that_holds_them():
     assert step_at(np.array([99, 100, 149, 150, 200, 201]), *steps).tolist() == [
         *(-1, 4, 4, -1, 5, -1)
     ]
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 4)] * 3)))
+def test_rows_that_start_at_once_are_in_order_of_the_other_keys(rows):
+    start, second, third = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    found = by_start(start, second, third)
+    assert found.tolist() == sorted(range(len(rows)), key=rows.__getitem__)

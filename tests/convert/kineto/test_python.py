@@ -1,6 +1,7 @@
 """Calls of Python functions and modules."""
 
 import gzip
+import itertools
 import json
 
 import numpy as np
@@ -10,36 +11,34 @@ from profkit.convert.kineto.python import nested, readable, root_first
 
 
 def calls(*rows):
-    """Nest rows of thread, start and end."""
+    """Nest rows of start and end."""
     return nested(*(np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)))
 
 
-def test_calls_nest_by_time_on_each_thread():
-    found = calls((1, 0, 100), (1, 10, 50), (1, 20, 30), (1, 30, 50), (1, 60, 70), (2, 15, 20))
-    assert found.caller.tolist() == [-1, 0, 1, 1, 0, -1]
+def test_calls_nest_by_time():
+    found = calls((0, 100), (10, 50), (20, 30), (30, 50), (60, 70))
+    assert found.caller.tolist() == [-1, 0, 1, 1, 0]
 
 
 def test_instants_and_equal_times_nest():
-    found = calls((1, 0, 100), (1, 0, 100), (1, 10, 10), (1, 10, 10), (1, 12, 15))
+    found = calls((0, 100), (0, 100), (10, 10), (10, 10), (12, 15))
     assert found.caller.tolist() == [-1, 0, 1, 2, 1]
 
 
 def test_a_call_that_crosses_another_hides_no_other():
-    found = calls((1, 0, 100), (1, 10, 50), (1, 40, 80), (1, 60, 70), (1, 90, 95))
+    found = calls((0, 100), (10, 50), (40, 80), (60, 70), (90, 95))
     assert found.caller.tolist() == [-1, 0, 1, 0, 0]
 
 
 def test_the_innermost_open_call_is_found():
-    found = calls((1, 0, 100), (1, 10, 50), (1, 20, 30), (2, 0, 10))
-    times = np.array([5, 10, 29, 30, 50, 100, 5, 10])
-    threads = np.array([1, 1, 1, 1, 1, 1, 2, 3])
-    assert found.at(threads, times).tolist() == [0, 1, 2, 1, 0, -1, 3, -1]
+    found = calls((0, 100), (10, 50), (20, 30))
+    times = np.array([-1, 5, 10, 29, 30, 50, 100])
+    assert found.at(times).tolist() == [-1, 0, 1, 2, 1, 0, -1]
 
 
 def test_without_calls_none_is_open():
     nothing = np.array([], dtype=np.int64)
-    found = nested(nothing, nothing, nothing)
-    assert found.at(np.array([1]), np.array([5])).tolist() == [-1]
+    assert nested(nothing, nothing).at(np.array([5])).tolist() == [-1]
 
 
 def test_frames_are_readable():
@@ -70,11 +69,12 @@ def test_callers_are_those_that_the_tracer_recorded(real_data, name, apart):
     python = [event for event in events if event.get("cat") == "python_function"]
     python.sort(key=lambda event: (event["tid"], event["ts"], -event["dur"]))
     ids = [event["args"]["Python id"] for event in python]
-    thread = np.array([event["tid"] for event in python])
-    start, duration = (
-        np.array([round(event[key] * 1000) for event in python]) for key in ("ts", "dur")
-    )
-    found = nested(thread, start, start + duration).caller
+    found = []
+    for _, own in itertools.groupby(python, key=lambda event: event["tid"]):
+        times = [[round(event[key] * 1000) for key in ("ts", "dur")] for event in own]
+        start, duration = np.array(times).T
+        callers = nested(start, start + duration).caller
+        found += np.where(callers >= 0, callers + len(found), -1).tolist()
     parents = [event["args"]["Python parent id"] for event in python]
     known = set(ids)  # one of the files is an excerpt, in which some callers are missing
     recorded = [parent if parent in known else None for parent in parents]

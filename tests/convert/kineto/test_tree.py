@@ -1,4 +1,4 @@
-"""Nesting on threads."""
+"""Nesting on a thread."""
 
 import numpy as np
 from hypothesis import given
@@ -8,10 +8,9 @@ from profkit.convert.kineto.tree import LEAF, POINT, ROUNDING_NS, SPAN, is_async
 
 
 def tree(*rows, asynchronous=()):
-    """Build a tree from rows of thread, start, end and kind, in ns."""
-    thread, start, end, kind = (np.array(column) for column in zip(*rows, strict=True))
+    """Build a tree from rows of start, end and kind, in ns."""
+    start, end, kind = (np.array(column) for column in zip(*rows, strict=True))
     return nested(
-        thread=thread,
         start=start,
         end=end,
         kind=kind.astype(np.int8),
@@ -22,39 +21,35 @@ def tree(*rows, asynchronous=()):
 
 def test_children_and_calls_take_from_their_parents_time():
     found = tree(
-        (1, 0, 100, SPAN),
-        (1, 10, 50, SPAN),
-        (1, 20, 30, LEAF),
-        (1, 22, 28, LEAF),  # a driver call inside a runtime call
-        (1, 60, 70, LEAF),
-        (1, 25, 25, POINT),
+        (0, 100, SPAN),
+        (10, 50, SPAN),
+        (20, 30, LEAF),
+        (22, 28, LEAF),  # a driver call inside a runtime call
+        (60, 70, LEAF),
+        (25, 25, POINT),
     )
     assert found.parent.tolist() == [-1, 0, 1, 1, 0, 1]
     assert found.self_ns.tolist()[:2] == [50, 30]
     assert found.order.tolist() == [0, 1, 2, 3, 5, 4]
 
 
-def test_threads_do_not_nest_in_each_other():
-    assert tree((1, 0, 100, SPAN), (2, 10, 20, SPAN)).parent.tolist() == [-1, -1]
-
-
 def test_what_begins_where_another_ends_is_beside_it():
-    assert tree((1, 0, 10, SPAN), (1, 10, 20, SPAN)).parent.tolist() == [-1, -1]
+    assert tree((0, 10, SPAN), (10, 20, SPAN)).parent.tolist() == [-1, -1]
 
 
 def test_equal_times_nest_by_age():
-    assert tree((1, 0, 10, SPAN), (1, 0, 10, SPAN)).parent.tolist() == [-1, 0]
+    assert tree((0, 10, SPAN), (0, 10, SPAN)).parent.tolist() == [-1, 0]
 
 
 def test_rounding_is_cut_and_counted():
-    found = tree((1, 0, 10_000, SPAN), (1, 4_000, 11_000, SPAN))
+    found = tree((0, 10_000, SPAN), (4_000, 11_000, SPAN))
     assert found.end.tolist() == [10_000, 10_000]
     assert found.self_ns.tolist() == [4_000, 6_000]
     assert (found.cut, found.crossing) == (1, 0)
 
 
 def test_a_row_that_outlives_its_parent_is_asynchronous():
-    found = tree((1, 0, 10_000, SPAN), (1, 4_000, 90_000, SPAN), (1, 5_000, 6_000, SPAN))
+    found = tree((0, 10_000, SPAN), (4_000, 90_000, SPAN), (5_000, 6_000, SPAN))
     assert found.parent.tolist() == [-1, 0, 0]
     assert found.end.tolist() == [10_000, 90_000, 6_000]
     assert found.self_ns.tolist() == [9_000, 0, 1_000]
@@ -62,7 +57,7 @@ def test_a_row_that_outlives_its_parent_is_asynchronous():
 
 
 def test_host_collectives_enclose_nothing():
-    found = tree((1, 0, 100, SPAN), (1, 10, 60, SPAN), asynchronous=[0])
+    found = tree((0, 100, SPAN), (10, 60, SPAN), asynchronous=[0])
     assert found.parent.tolist() == [-1, -1]
     assert found.self_ns.tolist() == [0, 50]
     assert [is_asynchronous(name) for name in ("gloo:all_reduce", "nccl:all_reduce")] == [
@@ -74,7 +69,6 @@ def test_host_collectives_enclose_nothing():
 def test_no_rows_are_a_tree():
     nothing = np.array([], dtype=np.int64)
     found = nested(
-        thread=nothing,
         start=nothing,
         end=nothing,
         kind=nothing.astype(np.int8),
@@ -85,16 +79,13 @@ def test_no_rows_are_a_tree():
 
 
 def by_stack(rows, asynchronous):
-    """Return parents and own times of rows of thread, start, end and kind, one row at a time."""
-    parents, own, kinds = [-1] * len(rows), [end - start for _, start, end, _ in rows], {}
-    stacks = {}
-    keys = [(thread, start, -end, kind, n) for n, (thread, start, end, kind) in enumerate(rows)]
-    for thread, start, minus_end, kind, row in sorted(keys):
-        kinds[row] = kind
-        stack = stacks.setdefault(thread, [])
+    """Return parents and own times of rows of start, end and kind, one row at a time."""
+    parents, own, stack = [-1] * len(rows), [end - start for start, end, _ in rows], []
+    keys = [(start, -end, kind, row) for row, (start, end, kind) in enumerate(rows)]
+    for start, minus_end, kind, row in sorted(keys):
         while stack and stack[-1][1] <= start:
             stack.pop()
-        above = [each for each, _ in stack if kinds[each] == SPAN]
+        above = [each for each, _ in stack if rows[each][2] == SPAN]
         parents[row] = above[-1] if above else -1
         if row in asynchronous or (stack and -minus_end > stack[-1][1] + ROUNDING_NS):
             own[row] = 0
@@ -116,7 +107,7 @@ def some_rows(draw):
     for _ in range(draw(st.integers(1, 25))):
         start, size = draw(st.integers(0, 40)) * 1000, draw(st.integers(0, 20)) * 1000
         kind = draw(kinds)
-        rows.append((draw(st.integers(1, 2)), start, start + size * (kind != POINT), kind))
+        rows.append((start, start + size * (kind != POINT), kind))
     return rows, draw(st.sets(st.integers(0, len(rows) - 1), max_size=3))
 
 
