@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from profkit import lifetime, running
+from profkit import owner, running
 from profkit import plan as plans
 from profkit.errors import ConfigError
 from profkit.files import write_atomically
@@ -90,7 +90,7 @@ def shell_prefix() -> str:
     A job also learns whom not to outlive: the Snakemake that parses this.
     """
     folder = shlex.quote(os.path.dirname(sys.executable))  # noqa: PTH120 - no resolving of links
-    return f"set -euo pipefail; export PATH={folder}:$PATH {lifetime.OWNER}={os.getpid()}; "
+    return f"set -euo pipefail; export PATH={folder}:$PATH {owner.VARIABLE}={os.getpid()}; "
 
 
 def as_json(values: object) -> str:

@@ -8,7 +8,6 @@ not use it.
 """
 
 import hashlib
-import importlib.metadata
 import importlib.util
 import json
 import re
@@ -105,9 +104,11 @@ def _versions(packages: set[str]) -> dict[str, str]:
 
 @cache
 def _version(package: str) -> str:
+    from importlib import metadata  # noqa: PLC0415 - a job begins without it
+
     try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
         # Only for names like yaml (PyYAML), as every distribution has to be looked at.
         return _version_of_owner(package)
 
@@ -118,9 +119,11 @@ def _version_of_owner(package: str) -> str:
     `importlib.metadata.packages_distributions` tells as much, but it parses every list of files
     and every description, which takes half a second.
     """
+    from importlib import metadata  # noqa: PLC0415 - as above
+
     own = re.compile(rf"^{re.escape(package)}(?:/|\.py\b|\.[\w.-]+\.(?:so|pyd)\b)", re.MULTILINE)
     declared = re.compile(rf"^{re.escape(package)}$", re.MULTILINE)
-    for each in importlib.metadata.distributions():
+    for each in metadata.distributions():
         if declared.search(each.read_text("top_level.txt") or "") or own.search(
             each.read_text("RECORD") or ""
         ):

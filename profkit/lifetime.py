@@ -4,21 +4,15 @@ import ctypes
 import os
 import signal
 import sys
-import threading
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import psutil
-
-OWNER = "PROFKIT_OWNER"
-"""Environment variable with the process that a job must not outlive, Snakemake for one."""
 
 # <linux/prctl.h>
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _ROUNDS = 20
-_LOOK_S = 0.5
 _LIBC: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
@@ -26,30 +20,6 @@ def die_with_parent(signum: int = signal.SIGKILL) -> None:
     """Have the kernel send this process `signum` when its parent ends, however (Linux only)."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signum)
-
-
-def is_owner_gone(environment: Mapping[str, str] = os.environ) -> bool:
-    """Say whether the process that asked for this job, if one said so, has ended."""
-    owner = environment.get(OWNER)
-    try:
-        # One that is dead and not yet buried, as in containers without an init, is gone as well.
-        return owner is not None and psutil.Process(int(owner)).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
-def end_with_owner() -> None:
-    """Have this process and all that it starts end soon after the one that asked for it."""
-    if OWNER in os.environ:
-        threading.Thread(target=_wait_for_end_of_owner, daemon=True).start()
-
-
-def _wait_for_end_of_owner() -> None:
-    while not is_owner_gone():
-        time.sleep(_LOOK_S)
-    for process in _below(psutil.Process()):
-        _kill(process)
-    os._exit(1)
 
 
 def adopt_orphans() -> None:

@@ -1,6 +1,9 @@
 """The command line as a user meets it."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -116,3 +119,41 @@ def test_only_a_large_conversion_has_helpers_before_it_needs_them(
             file.truncate(size)
     ahead.start(["nsys", "--captures", str(tmp_path), "--tables", "t", "--cores", cores])
     assert asked == begun
+
+
+def ended(code, **streams):
+    """Run the command in a process of its own, with `code` for what commands do."""
+    program = f"""
+import atexit, threading, time
+from profkit import __main__ as program
+def main():
+{code}
+program.main = main
+program.run()
+"""
+    buffered = os.environ | {"PYTHONUNBUFFERED": ""}
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, env=buffered, text=True, check=False, **streams)
+
+
+def test_a_command_ends_with_its_status_and_all_that_is_to_be_done_before_an_end():
+    done = ended(
+        """
+    threading.Thread(target=lambda: (time.sleep(0.2), print("of a thread"))).start()
+    atexit.register(print, "at exit")
+    print("of the command")
+    return 3
+""",
+        capture_output=True,
+    )
+    assert done.stdout.split("\n") == ["of the command", "of a thread", "at exit", ""]
+    assert (done.returncode, done.stderr) == (3, "")
+
+
+def test_what_nobody_reads_any_more_is_an_error():
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = ended("    print('this')\n    return 0", stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert done.returncode == 120
+    assert "BrokenPipeError" in done.stderr

@@ -54,7 +54,7 @@ def _run(options: argparse.Namespace) -> None:
         result=analysis.run(**inputs, config=config),
         provenance=provenance(
             analyze.__name__,
-            registry.module_names(analyze.__name__)[options.name],
+            registry.module_name("analysis", analyze.__name__, options.name),
             asdict(config),
             [*options.tables, *options.results],
             told,

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from profkit import __version__
+from profkit import __version__, owner
 from profkit.errors import ProfkitError
 
 # Module of each command; its ``main(argv)`` returns an exit status, or None for success. Imported
@@ -59,7 +59,7 @@ def _run(command: str, argv: Sequence[str]) -> int:
     if command == "convert":
         importlib.import_module("profkit.cli.ahead").start(argv)
     if command in _ENDED_BY_OWNER:
-        importlib.import_module("profkit.lifetime").end_with_owner()
+        owner.end_with_it()
     try:
         return importlib.import_module(COMMANDS[command][0]).main(argv) or 0
     except ProfkitError as error:

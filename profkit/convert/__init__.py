@@ -23,7 +23,7 @@ def converter(name: str) -> Converter:
 
 def has_converter(tool: str) -> bool:
     """Return whether `tool` has a converter; one without leaves only the harness's steps."""
-    return tool in registry.module_names(__name__)
+    return registry.find(__name__, tool) is not None
 
 
 @cache

@@ -60,7 +60,7 @@ def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, core
     for folder in (tables, files):
         folder.mkdir(parents=True, exist_ok=True)
     good, notes = _good(captures, after_oom=has_converter(tool) and converter(tool).after_oom)
-    module = registry.module_names("profkit.convert").get(tool, "profkit.convert.__main__")
+    module = registry.converter_module(tool)
     with (
         tempfile.TemporaryDirectory(dir=tables, prefix=".parts-") as scratch,
         ThreadPoolExecutor(1) as beside,
@@ -203,7 +203,7 @@ def _parts(tool: str, raws: Sequence[Raw], files: Path, scratch: Path, cores: in
     # A fork server: forking a process that has loaded Arrow's threads can hang, and spawning
     # imports everything again in each process.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([registry.module_names("profkit.convert")[tool]])
+    context.set_forkserver_preload([registry.converter_module(tool)])
     try:
         count = min(cores, len(jobs))
         with ProcessPoolExecutor(count, context, allocation.keep_freed) as pool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
-from profkit import lifetime
+from profkit import lifetime, owner
 
 # Memory can fill by gigabytes a second.
 _LOOK_S = 0.2
@@ -85,7 +85,7 @@ def _waited(
             return Ended(exit_code=process.wait(min(left, _LOOK_S)))
         except subprocess.TimeoutExpired:
             # Between us and Snakemake is a shell, which hears nothing of its being killed.
-            if lifetime.is_owner_gone():
+            if owner.is_gone():
                 sys.exit("the process that asked for this capture has ended")
     process.kill()
     return Ended(exit_code=process.wait(), timed_out=not stopped, stopped=stopped)

@@ -19,7 +19,6 @@ from profkit.capture.harness.outcome import has_failed, leave_error
 from profkit.capture.harness.patience import be_patient
 from profkit.capture.harness.spec import Spec, rank_of, received
 from profkit.errors import ProfkitError
-from profkit.settings import known
 from profkit.workloads.base import HANDED_IN
 
 PROGRAM = ("-m", "profkit.capture.harness.rank")
@@ -123,7 +122,7 @@ def _markers() -> tuple[marks.Marker, ...]:
 def run_workload(spec: Spec) -> None:
     """Run the workload's module as ``python -m`` would, with its configuration as argument."""
     name = str(spec.workload["workload"]["name"])
-    module = known("workload", name, registry.module_names("profkit.workloads"))
+    module = registry.module_name("workload", "profkit.workloads", name)
     sys.argv = [module, "--config", spec.workload_text]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
