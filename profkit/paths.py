@@ -54,16 +54,21 @@ class Growing:
         self._nodes = _Nodes()
 
     def add(
-        self, caller: Numbers, name: Numbers, counted: NDArray[np.bool_], known: Numbers
+        self,
+        caller: Numbers,
+        depth: Numbers,
+        name: Numbers,
+        counted: NDArray[np.bool_],
+        known: Numbers,
     ) -> Numbers:
-        """Return the node of each row; see `paths`.
+        """Return the node of each row; see `paths`. The `depth` of a row is more than its caller's.
 
         A portion begins with rows that are known from an earlier one; `known` are their nodes.
         """
         node = np.full(len(caller) + 1, -1, dtype=np.int64)  # the last is that of row -1
         node[: len(known)] = known
         kind = 2 * name + counted
-        for every in _levels(caller):
+        for every in _levels(depth):
             rows = every[every >= len(known)]
             keys = (node[caller[rows]] + 1) * self._kinds + kind[rows]
             distinct, which = np.unique(keys, return_inverse=True)
@@ -100,7 +105,7 @@ def paths(caller: Numbers, name: Numbers, counted: NDArray[np.bool_]) -> Paths:
     node = np.full(len(caller) + 1, -1, dtype=np.int64)  # the last is that of row -1
     above, own = [], []
     size = 0
-    for rows in _levels(caller):
+    for rows in _levels(depths(caller)):
         around = node[caller[rows]]
         new = counted[rows]
         distinct, which = np.unique(
@@ -119,13 +124,18 @@ def paths(caller: Numbers, name: Numbers, counted: NDArray[np.bool_]) -> Paths:
     )
 
 
-def _levels(caller: Numbers) -> Iterator[Numbers]:
-    """Yield the rows without a caller, then those that these call, and so on."""
+def depths(caller: Numbers) -> Numbers:
+    """Return 0 for rows without a caller, 1 for those that these call, and so on."""
     depth = (caller >= 0).astype(np.int64)
     jump = caller
     while (jump >= 0).any():  # each round looks twice as far up
         depth += np.where(jump >= 0, depth[jump], 0)
         jump = np.where(jump >= 0, jump[jump], -1)
+    return depth
+
+
+def _levels(depth: Numbers) -> Iterator[Numbers]:
+    """Yield the rows of each depth, from the least on."""
     order = ordered(depth)
     yield from np.split(order, np.flatnonzero(np.diff(depth[order])) + 1)
 

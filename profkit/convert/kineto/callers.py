@@ -98,7 +98,9 @@ class Linking:
     ) -> dict[str, Column]:
         """Return the columns of rows that were carried in and those after them."""
         name = np.concatenate([known["name"], own["name"]])
-        path = self.paths.add(calls.caller, self.frames[name], self.is_module[name], known["path"])
+        path = self.paths.add(
+            calls.caller, calls.depth, self.frames[name], self.is_module[name], known["path"]
+        )
         return {
             "start": calls.start,
             "end": np.concatenate([known["end"], own["end"]]),

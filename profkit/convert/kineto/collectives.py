@@ -49,12 +49,12 @@ def communication(linker: "Linker") -> tuple[dict[str, Any], Ints]:
         messages=linker.gathered.messages.all(),
         group=linker.group,
     )
-    name = np.concatenate([device["name"], ops["name"][host]])
-    message = np.concatenate([device["message"], ops["message"][host]])
+    name = np.concatenate([device["name"], ops.at("name", host)])
+    message = np.concatenate([device["message"], ops.at("message", host)])
     numbers = described(message, name, op_row, columns=ops, parents=linker.tree.parent, words=words)
     asking = at_or(linker.calls["start"], call, at_or(ops["start"], op_row[: len(at)], UNKNOWN_NS))
     call_ns = np.concatenate([asking, asked_by(names, ops, host)])
-    start_ns = np.concatenate([device["start"], ops["start"][host]])
+    start_ns = np.concatenate([device["start"], ops.at("start", host)])
     order = np.argsort(start_ns, kind="stable")
     numbers_of_ops = ops["call_number"]
     counted = np.concatenate([device["call_number"], numbers_of_ops[host]])
@@ -63,7 +63,7 @@ def communication(linker: "Linker") -> tuple[dict[str, Any], Ints]:
         "sequence": np.where(counted >= 0, counted, at_or(numbers_of_ops, above)),
         "call_ns": np.where(call_ns == UNKNOWN_NS, UNKNOWN, call_ns + linker.base_ns),
         "start_ns": start_ns + linker.base_ns,
-        "end_ns": np.concatenate([device["end"], ops["end"][host]]) + linker.base_ns,
+        "end_ns": np.concatenate([device["end"], ops.at("end", host)]) + linker.base_ns,
         "correlation": np.concatenate([device["correlation"], np.full(len(host), -1)]),
         "op": np.concatenate([work.op[at], linker.op_of_row[host]]),
         "step": np.concatenate([work.step[at], linker.op_step[host]]),
@@ -166,6 +166,8 @@ def asked_by(names: Text, ops: Mapping[str, Column], ranges: Column) -> Ints:
     there are as many operators as ranges of an operation, the n-th belongs to the n-th.
     """
     result = np.full(len(ranges), UNKNOWN_NS, dtype=np.int64)
+    if not len(ranges):
+        return result
     dispatched = np.flatnonzero(names.matching(_DISPATCHED.match)[ops["name"]])
     operations = Text()
     operation = operations.codes(map(operation_of, names.numbers))[ops["name"]]

@@ -122,7 +122,9 @@ class Gathered:
         sorted_out: list[list[Event]] = [[] for _ in range(_KIND_COUNT)]
         place = {cat: sorted_out[kind].append for cat, kind in _KINDS.items()}.get
         for event in events:
-            if event.ph == _COMPLETE and (put := place(event.cat)):
+            if (put := place(event.cat)) and (
+                event.ph == _COMPLETE or (event.ph == _INSTANT and event.name == _MEMORY_NAME)
+            ):
                 put(event)
                 continue
             if event.ph in _FLOWS or (whole := self._whole(event)) is None:

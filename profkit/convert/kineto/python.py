@@ -42,6 +42,8 @@ class Calls:
     """At least 1 ns after the start, so that a call is open when it begins."""
     caller: Ints
     """Row of the call around each; -1 if there is none."""
+    depth: Ints
+    """Number of calls that are open when each begins, more than when its caller does."""
 
     def at(self, time: Ints) -> Ints:
         """Return the innermost call that is open at each time; -1 for none."""
@@ -52,9 +54,10 @@ class Calls:
 def nested(start: Ints, end: Ints) -> Calls:
     """Nest sorted rows by time."""
     until = np.maximum(end, start + 1)
-    caller = enclosing(start, until, np.ones(len(start), dtype=np.bool_))
+    around, depth = enclosing(start, until, np.ones(len(start), dtype=np.bool_))
     # Rows that cross instead of nesting may have pointed at one that is over.
-    return Calls(start=start, end=until, caller=_open(caller, caller, until, start))
+    caller = _open(around, around, until, start)
+    return Calls(start=start, end=until, caller=caller, depth=depth)
 
 
 def _open(found: Ints, caller: Ints, end: Ints, time: Ints) -> Ints:

@@ -141,8 +141,10 @@ class Columns(Mapping[str, Column]):
 
     def at(self, name: str, rows: Column) -> Column:
         """Return some rows of a column; only the blocks between the first and the last are read."""
-        if name in self.others or not len(rows):
-            return self[name][rows]
+        if name in self.others:
+            return self.others[name][rows]
+        if not len(rows):
+            return self.of_block(self.blocks[0], name)[:0]
         first, last = np.searchsorted(self._ends, [rows.min(), rows.max()], side="right")
         between = [self.of_block(each, name) for each in self.blocks[first : last + 1]]
         before = self._ends[first - 1] if first else 0

@@ -100,7 +100,7 @@ def _nested(
 ) -> tuple[Ints, Ints, NDArray[np.bool_], int]:
     """Return row above, end and whether it is asynchronous of each sorted row, and the ends cut."""
     opens = ~alone & (kind != POINT) & (end > start)
-    above = enclosing(start, end, opens)
+    above, _ = enclosing(start, end, opens)
     closed, apart = end.copy(), np.zeros(len(end), dtype=np.bool_)
     crossing = (above >= 0) & ~alone & (end > end[above]) if len(end) else apart
     if not crossing.any():
@@ -113,26 +113,25 @@ def _nested(
     return above, closed, apart, cut
 
 
-def enclosing(start: Ints, end: Ints, opens: NDArray[np.bool_]) -> Ints:
-    """Return the innermost row that is open at each row's start, where rows nest; -1 if none is.
+def enclosing(start: Ints, end: Ints, opens: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """Return the innermost row that is open when each row starts, -1 if none, and how many are.
 
     Rows are sorted by start, and from the outside in; those that open end after they start.
-    The first row that crosses another one ends after the row that is found for it; beyond that row
-    the result means nothing.
+    The first row that crosses another one ends after the row that is found for it; beyond that
+    row, what is found is some row before, when which started one row less was open.
     """
     row = np.arange(len(start))
-    # The depth of a row is the number of rows before it that opened and have not ended.
     ends = np.bincount(np.searchsorted(start, end[opens]), minlength=len(start) + 1)
     depth: Ints = np.cumsum(opens) - opens - np.cumsum(ends[:-1])
-    # Depth grows behind a row that is around the next one, and around all of that depth thereafter
-    # until it grows to it again.
+    # It grows, by one, behind a row that is around the next one. The same row is around all later
+    # ones of that depth, until it grows to that depth once more.
     first = np.zeros(len(start), dtype=np.bool_)
     first[1:] = depth[1:] > depth[:-1]
     by_depth = ordered(depth)
     of_first = np.maximum.accumulate(np.where(first[by_depth], row, 0))
     above = np.empty_like(row)
     above[by_depth] = by_depth[of_first] - 1
-    return np.where(depth > 0, above, -1)
+    return np.where(depth > 0, above, -1), depth
 
 
 def _pieces(start: Ints, end: Ints, opens: NDArray[np.bool_]) -> Ints:

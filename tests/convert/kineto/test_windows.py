@@ -11,7 +11,7 @@ from profkit.convert.kineto.callers import Linking
 from profkit.convert.kineto.hosts import nesting
 from profkit.convert.kineto.spill import Columns, Scratch, Spill
 from profkit.convert.kineto.windows import carried
-from profkit.paths import Growing, paths
+from profkit.paths import Growing, depths, paths
 from tests.convert.kineto.test_parts import TRACES, tables
 
 _BLOCK = 4
@@ -113,7 +113,7 @@ def test_paths_that_grow_are_the_paths_of_all(rows, counts):
     name = np.array([name for _, name in rows], dtype=np.int64)
     counted = (counts >> name) % 2 == 1
     growing = Growing(3)
-    rows = growing.add(caller, name, counted, np.empty(0, dtype=np.int64))
+    rows = growing.add(caller, depths(caller), name, counted, np.empty(0, dtype=np.int64))
     every = np.ones(len(name), dtype=np.bool_)
     for found, expected in zip(
         growing.whole(), (paths(caller, name, every), paths(caller, name, counted)), strict=True
