@@ -4,21 +4,23 @@
 
 A trace is repeated in time. Without `--trace` it is a real one where `$PROFKIT_REAL_DATA` (or
 ``../shared/data``) has it, and otherwise one that torch.profiler makes. Each program runs in
-processes of its own, imports included, and does so twice: its times are those of the first run,
-and the peak, sampled in the second, is the memory of all its processes together, with what they
-share counted once. Seconds of CPU tell more than those of the clock where others work on the
-machine. Of profkit there are five numbers: reading into tables in memory, the
-job `convert` (which also writes them), `convert` and then in one process, as HTA works, those
-analyses that tell what HTA's seven tell, or all of them, and all of them as the workflow does it,
-each in a process of its own and as many at once as there are cores.
+processes of its own, imports included: once, or five times if that takes seconds, of which the
+median counts. The peak, sampled in one more run, is the memory of all its processes together, with
+what they share counted once. Seconds of CPU tell more than those of the clock where others work on
+the machine. Of profkit there are five numbers: reading into tables in memory, the job `convert`
+(which also writes them), `convert` and then in one process, as HTA works, those analyses that tell
+what HTA's seven tell, or all of them, and all of them as the workflow does it, each in a process of
+its own and as many at once as there are cores.
 """
 
 import argparse
+import compileall
 import importlib.util
 import json
 import os
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -33,6 +35,7 @@ from pathlib import Path
 
 import psutil
 
+import profkit
 from profkit import dag as dags
 from profkit import lifetime
 from profkit.errors import ProfkitError
@@ -42,6 +45,8 @@ from profkit.imports import find, importables, place
 _REAL = "kineto/tracelens/h100/google_owlv2-large-patch14-ensemble__1016001.json.gz"
 _GAP_US = 1000
 _SAMPLED_S = 0.05
+_REPEATED = 5
+"""How often programs that take seconds are run."""
 _CORES = os.cpu_count() or 1
 _TOOL, _KIND = importables()["trace"]
 
@@ -108,6 +113,8 @@ class Measured:
 def main(argv: Sequence[str]) -> None:
     """Print the comparisons that were asked for."""
     options = _parser().parse_args(argv)
+    # As where it was installed or has run before, whether or not Python may write here.
+    compileall.compile_dir(Path(profkit.__file__).parent, quiet=1)
     with tempfile.TemporaryDirectory() as scratch:
         os.chdir(scratch)
         source = options.trace or _default(Path("recorded.json"))
@@ -139,8 +146,8 @@ def _against_peers(source: Path, replicas: int) -> None:
     megabytes, run = path.stat().st_size / 1e6, _imported(path)
     programs: dict[str, Callable[[], Measured]] = {
         "json.loads": lambda: _python(_JSON, path),
-        "profkit: read": lambda: _python(_READ, path),
-        "profkit: convert": lambda: _watched(lambda: _job(_convert_words(run, _CORES))),
+        "profkit: read": lambda: _python(_READ, path, _REPEATED),
+        "profkit: convert": lambda: _watched(lambda: _job(_convert_words(run, _CORES)), _REPEATED),
         "profkit: to the same 7": lambda: _one_process(run, _SEVEN),
         "profkit: all analyses": lambda: _one_process(run),
         "profkit: the workflow": lambda: _watched(lambda: _workflow(run)),
@@ -258,11 +265,11 @@ def _job(words: Sequence[str]) -> None:
     _run([sys.executable, "-m", "profkit", *words])
 
 
-def _python(code: str, path: Path) -> Measured:
+def _python(code: str, path: Path, times: int = 1) -> Measured:
     # HTA writes beside its input.
     alone = Path(tempfile.mkdtemp(dir=".")) / path.name
     os.link(path, alone)
-    return _watched(lambda: _run([sys.executable, "-c", code, str(alone)]))
+    return _watched(lambda: _run([sys.executable, "-c", code, str(alone)]), times)
 
 
 def _run(command: Sequence[str]) -> str:
@@ -272,13 +279,19 @@ def _run(command: Sequence[str]) -> str:
     return done.stdout
 
 
-def _watched(work: Callable[[], object]) -> Measured:
-    """Return what the processes that `work` starts take."""
+def _watched(work: Callable[[], object], times: int = 1) -> Measured:
+    """Return what the processes that `work` starts take, in the median of some `times`."""
     lifetime.adopt_orphans()
+    taken = [_taken(work) for _ in range(times)]
+    seconds, cpu_seconds = map(statistics.median, zip(*taken, strict=True))
+    return Measured(seconds=seconds, cpu_seconds=cpu_seconds, peak_mb=_peak_mb(work))
+
+
+def _taken(work: Callable[[], object]) -> tuple[float, float]:
+    """Return the seconds by the clock, and of CPU, of one run."""
     begun, worked = time.perf_counter(), _cpu_seconds()
     work()
-    seconds = time.perf_counter() - begun
-    return Measured(seconds=seconds, cpu_seconds=_cpu_seconds() - worked, peak_mb=_peak_mb(work))
+    return time.perf_counter() - begun, _cpu_seconds() - worked
 
 
 def _peak_mb(work: Callable[[], object]) -> float:
