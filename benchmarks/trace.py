@@ -188,7 +188,8 @@ def _over_cores(source: Path, ranks: int = 8) -> None:
         shutil.copyfile(path, file)
     run = _imported(files[0].parent)
     for cores in range(1, _CORES + 1):
-        found = _watched(lambda cores=cores: _job(_convert_words(run, cores)))  # type: ignore[misc]
+        words = _convert_words(run, cores)
+        found = _watched(lambda words=words: _job(words), _REPEATED)  # type: ignore[misc]
         print(f"{ranks} ranks on {cores} cores {_said(found)}")
 
 
