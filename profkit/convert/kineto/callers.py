@@ -14,7 +14,7 @@ from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import by_start
 from profkit.convert.kineto.numbering import Column
 from profkit.convert.kineto.python import Calls, nested
-from profkit.convert.kineto.spill import Block, Columns
+from profkit.convert.kineto.spill import Block, Columns, Held
 from profkit.convert.kineto.windows import Rows, Windows, carried, threads_of
 from profkit.paths import Growing, Paths
 
@@ -33,7 +33,7 @@ class Callers:
     """Paths of all frames; its rows are the numbers `path` of `calls` and those of `sites`."""
     modules: Paths
     """The same of modules alone."""
-    sites: tuple[Column, ...]
+    sites: tuple[Held, ...]
     """Path around each row of the other tables; -1 for none."""
 
 
@@ -62,7 +62,8 @@ class Linking:
             self._link(rows, thread, blocks, sites)
         stacks, modules = self.paths.whole()
         calls = Columns(self.python.spill, blocks)
-        return Callers(calls=calls, stacks=stacks, modules=modules, sites=sites)
+        around = tuple(Held(self.python.spill, site) for site in sites)
+        return Callers(calls=calls, stacks=stacks, modules=modules, sites=around)
 
     def _link(
         self,

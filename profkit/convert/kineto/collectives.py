@@ -51,14 +51,16 @@ def communication(linker: "Linker") -> tuple[dict[str, Any], Ints]:
     )
     name = np.concatenate([device["name"], ops.at("name", host)])
     message = np.concatenate([device["message"], ops.at("message", host)])
-    numbers = described(message, name, op_row, columns=ops, parents=linker.tree.parent, words=words)
+    numbers = described(
+        message, name, op_row, columns=ops, parents=linker.tree.parent(), words=words
+    )
     asking = at_or(linker.calls["start"], call, at_or(ops["start"], op_row[: len(at)], UNKNOWN_NS))
     call_ns = np.concatenate([asking, asked_by(names, ops, host)])
     start_ns = np.concatenate([device["start"], ops.at("start", host)])
     order = np.argsort(start_ns, kind="stable")
     numbers_of_ops = ops["call_number"]
     counted = np.concatenate([device["call_number"], numbers_of_ops[host]])
-    above = nearest_with(numbers_of_ops >= 0, op_row, linker.tree.parent)
+    above = nearest_with(numbers_of_ops >= 0, op_row, linker.tree.parent())
     own = {
         "sequence": np.where(counted >= 0, counted, at_or(numbers_of_ops, above)),
         "call_ns": np.where(call_ns == UNKNOWN_NS, UNKNOWN, call_ns + linker.base_ns),

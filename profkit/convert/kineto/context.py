@@ -16,12 +16,14 @@ import pyarrow as pa
 
 from profkit.convert.kineto.autograd import forward_rows
 from profkit.convert.kineto.callers import Callers, Linking
+from profkit.convert.kineto.coded import Coded
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.hosts import Row
 from profkit.convert.kineto.link import at_or, nearest_with
-from profkit.convert.kineto.numbering import Coded, Column, Text
+from profkit.convert.kineto.numbering import Column, Text
 from profkit.convert.kineto.python import is_module, readable, root_first
 from profkit.convert.kineto.python_calls import NAME, PythonCalls
+from profkit.convert.kineto.spill import Spill, held
 from profkit.convert.kineto.windows import threads_of
 from profkit.paths import Growing, Paths
 
@@ -51,6 +53,11 @@ class Context:
     """What surrounds the rows of one trace."""
 
     linker: "Linker"
+
+    @property
+    def spill(self) -> Spill:
+        """Where columns are kept."""
+        return self.linker.spill
 
     @property
     def _linking(self) -> Linking:
@@ -106,7 +113,7 @@ class Context:
         """Number in `frames` of each name."""
         return self.frames.codes(map(readable, self.linker.gathered.names.numbers)).astype(np.int64)
 
-    @cached_property
+    @held
     def forward(self) -> Column:
         """Row of the forward operator of each operator row, also of those inside backward ones."""
         ops = self.linker.ops
@@ -121,15 +128,15 @@ class Context:
     @property
     def parents(self) -> Row:
         """Row of the operator around each operator row."""
-        return self.linker.tree.parent[: self.linker.ops.count]
+        return self.linker.tree.parent()[: self.linker.ops.count]
 
-    @cached_property
+    @held
     def op_module(self) -> Column:
         """Node in the paths of modules of each operator row."""
-        own = at_or(self.callers.modules.node, self.callers.sites[0]).astype(np.int32)
+        own = at_or(self.callers.modules.node, self.callers.sites[0]()).astype(np.int32)
         return at_or(own, self.forward, own)
 
-    @cached_property
+    @held
     def op_phase(self) -> Column:
         """Phase of each operator row."""
         ops = self.linker.ops
@@ -158,18 +165,19 @@ class Context:
     @cached_property
     def _texts_of_ops(self) -> tuple[Coded, Coded, Coded]:
         """Module, phase and stack of each operator row."""
-        return self._modules(self.op_module), Coded(_PHASES, self.op_phase), self._stacks()
+        phases = Coded(_PHASES, self.op_phase, self.spill)
+        return self._modules(self.op_module), phases, self._stacks()
 
     def of_work(self, call: Ints, op_row: Ints) -> dict[str, Coded]:
         """Return the columns of `kernels` for work launched by these calls and operator rows."""
-        around = at_or(self.callers.modules.node, self.callers.sites[1])
+        around = at_or(self.callers.modules.node, self.callers.sites[1]())
         # The innermost range may be outside of the module: it need not be an operator.
         own = at_or(self.op_module, op_row)
         module = np.where(own >= 0, own, at_or(around, call))
         guess = np.where(module >= 0, _FORWARD, 0)
         return {
             "module": self._modules(module),
-            "phase": Coded(_PHASES, at_or(self.op_phase, op_row, guess)),
+            "phase": Coded(_PHASES, at_or(self.op_phase, op_row, guess), self.spill),
         }
 
     def _python_calls(self, callers: Callers) -> PythonCalls:
@@ -201,7 +209,7 @@ class Context:
 
     def _modules(self, nodes: Column) -> Coded:
         texts = Text()
-        return Coded(texts, self._path_codes(self.callers.modules, nodes, texts))
+        return Coded(texts, self._path_codes(self.callers.modules, nodes, texts), self.spill)
 
     def _stacks(self) -> Coded:
         """Return the stack of each operator: recorded with it, else that of the call around it."""
@@ -213,9 +221,9 @@ class Context:
         rooted[occur] = texts.codes(root_first(every[each]) for each in occur.tolist())
         recorded = rooted[given]
         stacks = self.callers.stacks
-        nodes = at_or(stacks.node, self.callers.sites[0])
+        nodes = at_or(stacks.node, self.callers.sites[0]())
         around = self._path_codes(stacks, nodes, texts)
-        return Coded(texts, np.where(recorded > 0, recorded, around))
+        return Coded(texts, np.where(recorded > 0, recorded, around), self.spill)
 
     def _path_codes(self, tree: Paths, nodes: Column, texts: Text) -> Column:
         """Return the number in `texts` of the path to each of `nodes`."""

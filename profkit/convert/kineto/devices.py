@@ -7,10 +7,12 @@ import numpy as np
 import pyarrow as pa
 
 from profkit import schema
+from profkit.convert.kineto.coded import Coded
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import threads
-from profkit.convert.kineto.numbering import Coded, Text
+from profkit.convert.kineto.numbering import Text
 from profkit.convert.kineto.reader import Header
+from profkit.convert.kineto.spill import Spill
 
 # Each column with the keys of CUDA and, where they differ, of HIP.
 _SIZES = {
@@ -66,12 +68,12 @@ def _size(values: list[Any], largest: int) -> int:
     return -1
 
 
-def device_names(kinds: Ints, indices: Ints) -> Coded:
+def device_names(kinds: Ints, indices: Ints, spill: Spill) -> Coded:
     """Return ``cuda:0`` and the like for the numbers of c10's device types and their indices."""
     _, first, codes = np.unique(threads(indices, kinds), return_index=True, return_inverse=True)
     pairs = zip(kinds[first].tolist(), indices[first].tolist(), strict=True)
     texts = Text()
-    return Coded(texts, texts.codes(_device(kind, index) for kind, index in pairs)[codes])
+    return Coded(texts, texts.codes(_device(kind, index) for kind, index in pairs)[codes], spill)
 
 
 def _device(kind: int, index: int) -> str:

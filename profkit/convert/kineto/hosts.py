@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.numbering import Column
-from profkit.convert.kineto.spill import Columns
+from profkit.convert.kineto.spill import Columns, Held
 from profkit.convert.kineto.tree import LEAF, POINT, SPAN, Tree, nested
 from profkit.convert.kineto.windows import Rows, Windows, carried, threads_of
 
@@ -26,16 +26,16 @@ Row = NDArray[np.int32]
 class Nesting:
     """Who encloses whom."""
 
-    op_rows: Row
+    op_rows: Held
     """Rows of the operators by thread, start, and from the outside in."""
 
-    parent: Row
+    parent: Held
     """Operator around each row; -1 if there is none."""
 
-    end: Ints
+    end: Held
     """End of each operator; see `Tree.end`."""
 
-    self_ns: Ints
+    self_ns: Held
     """Time of each operator that no row inside covers; see `Tree.self_ns`."""
 
     cut: int
@@ -155,10 +155,10 @@ def nesting(
     for thread in rows.numbers():
         growing.link(rows, thread)
     return Nesting(
-        op_rows=np.concatenate(growing.order),
-        parent=growing.parent,
-        end=growing.end,
-        self_ns=growing.self_ns,
+        op_rows=Held(ops.spill, np.concatenate(growing.order)),
+        parent=Held(ops.spill, growing.parent),
+        end=Held(ops.spill, growing.end),
+        self_ns=Held(ops.spill, growing.self_ns),
         cut=growing.cut,
         crossing=growing.crossing,
     )

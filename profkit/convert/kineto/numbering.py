@@ -82,15 +82,3 @@ class Occurring:
     def of(self, codes: Column) -> pa.DictionaryArray:
         """Return the values of some rows."""
         return schema.coded(self._position[codes], self._dictionary)
-
-
-class Coded:
-    """A whole column of texts by number, of which chunks are wanted."""
-
-    def __init__(self, texts: Text, codes: Column) -> None:
-        self._codes = codes.astype(np.int32)
-        self._occurring = Occurring(texts, [codes])
-
-    def of(self, rows: slice | Column) -> pa.DictionaryArray:
-        """Return the values of some rows."""
-        return self._occurring.of(self._codes[rows])

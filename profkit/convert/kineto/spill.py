@@ -5,18 +5,21 @@ moment. The files are written and read in order, so that mostly the system's cac
 """
 
 import errno
+import mmap
 import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
 from profkit.convert.kineto.numbering import Column
+
+_ALIGNED_BYTES = 8
 
 
 class Piece(NamedTuple):
@@ -62,7 +65,8 @@ class Spill:
 
     def keep(self, columns: Mapping[str, Column]) -> Block:
         """Append a block of rows: arrays of one dimension and equal length."""
-        block, parts = Block(), []
+        block = Block()
+        parts: list[bytes | memoryview] = []
         for name, column in columns.items():
             value = _constant(column)
             path = "" if value is not None else self._own()
@@ -71,6 +75,9 @@ class Spill:
                 parts.append(np.ascontiguousarray(column).data.cast("B"))
                 self._end += column.nbytes
         if parts:
+            # So that numbers of the next block may be mapped where they lie.
+            parts.append(bytes(-self._end % _ALIGNED_BYTES))
+            self._end += len(parts[-1])
             content = b"".join(parts)
             if self._files[self._path].write(content) < len(content):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
@@ -90,6 +97,20 @@ class Spill:
             column = np.frombuffer(content, dtype=dtype)
         numbers = piece.renumbering
         return column if numbers < 0 else self.renumberings[numbers][column]
+
+    def mapped(self, piece: Piece) -> Column:
+        """Return what `read` does, without reading what is not looked at."""
+        if piece.value is not None or not piece.rows:
+            return self.read(piece)
+        before = piece.offset % mmap.ALLOCATIONGRANULARITY
+        size = before + piece.rows * np.dtype(piece.dtype).itemsize
+        pages = mmap.mmap(
+            self._opened(piece.path).fileno(),
+            size,
+            access=mmap.ACCESS_READ,
+            offset=piece.offset - before,
+        )
+        return np.frombuffer(pages, piece.dtype, piece.rows, before)
 
     def _own(self) -> str:
         if not self._path:
@@ -117,6 +138,44 @@ def _constant(column: Column) -> int | float | None:
         return None
     value: int | float = column[0].item()
     return value
+
+
+class Held:
+    """A column that is kept in a file, and in memory only as far as somebody looks at it."""
+
+    def __init__(self, spill: Spill, column: Column) -> None:
+        self._spill = spill
+        self._piece = spill.keep({"": column})[""]
+
+    def __call__(self) -> Column:
+        """Return the column, which must not be written to."""
+        return self._spill.mapped(self._piece)
+
+
+class Spilling(Protocol):
+    """What has columns that are kept in files."""
+
+    @property
+    def spill(self) -> Spill:
+        """The file to keep them in."""
+
+
+class held:  # noqa: N801 - as `cached_property`
+    """A property that is found once, as `cached_property` does, and then is `Held`."""
+
+    def __init__(self, find: Callable[[Any], Column]) -> None:
+        self._find = find
+        self.__doc__ = find.__doc__
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self._key = f"{name} in a file"
+
+    def __get__(self, instance: Spilling, owner: type[Any]) -> Column:
+        """Return the column, which must not be written to."""
+        if self._key not in instance.__dict__:
+            instance.__dict__[self._key] = Held(instance.spill, self._find(instance))
+        column: Column = instance.__dict__[self._key]()
+        return column
 
 
 class Columns(Mapping[str, Column]):

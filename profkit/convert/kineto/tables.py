@@ -27,7 +27,7 @@ from profkit.convert.kineto.link import (
 )
 from profkit.convert.kineto.messages import NO_MESSAGE, Message
 from profkit.convert.kineto.numbering import Column, Occurring
-from profkit.convert.kineto.spill import Columns
+from profkit.convert.kineto.spill import Columns, Held, Spill, held
 from profkit.convert.kineto.tree import is_asynchronous
 from profkit.convert.kineto.windows import threads_of
 from profkit.convert.kineto.work import Work, launches
@@ -129,23 +129,29 @@ class Linker:
         asynchronous = self.gathered.names.matching(is_asynchronous)
         return nesting(self.ops, self.calls, self.memory, asynchronous=asynchronous)
 
-    @cached_property
+    @property
+    def spill(self) -> Spill:
+        """Where columns are kept."""
+        return self.gathered.spill
+
+    @property
     def op_rows(self) -> Row:
         """Rows of the operators in the order of the table `cpu_ops`."""
-        return self.tree.op_rows
+        return self.tree.op_rows()
 
-    @cached_property
+    @held
     def op_of_row(self) -> Row:
         """Index in `cpu_ops` of each operator row."""
-        index = np.empty(len(self.op_rows), dtype=np.int32)
-        index[self.op_rows] = np.arange(len(self.op_rows), dtype=np.int32)
+        rows = self.op_rows
+        index = np.empty(len(rows), dtype=np.int32)
+        index[rows] = np.arange(len(rows), dtype=np.int32)
         return index
 
     def op_around(self, rows: slice) -> Ints:
         """Return the index in `cpu_ops` of the operator around each of these rows of the tree."""
-        return at_or(self.op_of_row, self.tree.parent[rows])
+        return at_or(self.op_of_row, self.tree.parent()[rows])
 
-    @cached_property
+    @held
     def op_step(self) -> Column:
         """Step of each operator row."""
         return self.host_step(self.ops["start"]).astype(np.int32)
@@ -159,7 +165,7 @@ class Linker:
         ids = np.unique(pairs[:, pairs[0] > 0], axis=1)[0]
         return len(np.unique(ids[1:][ids[1:] == ids[:-1]]))
 
-    @cached_property
+    @held
     def call_op(self) -> Ints:
         """Index in `cpu_ops` of the operator around each call."""
         first = self.ops.count
@@ -239,21 +245,21 @@ class Linker:
         ops, tree = self.ops, self.tree
         name = self._name(ops["name"])
         texts = {each: self._text(ops[each]) for each in ("shapes", "types", "inputs")}
-        for part in slices(len(self.op_rows)):
+        for part in slices(ops.count):
             rows = self.op_rows[part]
             annotation = (ops.at("kind", rows) == ANNOTATION).astype(np.int32)
             yield self._table(
                 "cpu_ops",
                 len(rows),
                 op=np.arange(part.start, part.stop),
-                parent=at_or(self.op_of_row, tree.parent[rows]),
+                parent=at_or(self.op_of_row, tree.parent()[rows]),
                 pid=ops.at("pid", rows),
                 tid=ops.at("tid", rows),
                 name=name.of(ops.at("name", rows)),
                 kind=schema.text(annotation, ["operator", "annotation"]),
                 start_ns=ops.at("start", rows) + self.base_ns,
-                end_ns=tree.end[rows] + self.base_ns,
-                self_ns=tree.self_ns[rows],
+                end_ns=tree.end()[rows] + self.base_ns,
+                self_ns=tree.self_ns()[rows],
                 step=self.op_step[rows],
                 sequence=ops.at("sequence", rows),
                 forward_tid=ops.at("forward_tid", rows),
@@ -288,20 +294,22 @@ class Linker:
         yield self._table("collectives", len(columns["collective"]), **columns)
 
     @cached_property
-    def _communication(self) -> tuple[dict[str, Any], Ints]:
-        return communication(self)
+    def _communication(self) -> tuple[dict[str, Any], Held]:
+        columns, carried_out = communication(self)
+        return columns, Held(self.spill, carried_out)
 
     def _kernels(self) -> Chunks:
         work, columns = self.work, self.work.columns
-        _, collective = self._communication
+        _, carried_out = self._communication
         name = self._name(columns["name"])
         grid, block = self._text(columns["grid"]), self._text(columns["block"])
         context = self.context.of_work(work.call, work.op_row)
-        for part in slices(len(collective)):
+        for part in slices(work.count):
+            collective = carried_out()[part]
             own = {each: columns.at(each, part) for each in _PLAIN}
             yield self._table(
                 "kernels",
-                len(collective[part]),
+                len(collective),
                 **own,
                 name=name.of(columns.at("name", part)),
                 kind=work.kind.of(part),
@@ -315,7 +323,7 @@ class Linker:
                 block=block.of(columns.at("block", part)),
                 shared_memory_bytes=columns.at("shared_memory", part),
                 occupancy_percent=columns.at("occupancy", part),
-                collective=collective[part],
+                collective=collective,
                 **{each: column.of(part) for each, column in context.items()},
             )
 
@@ -328,7 +336,7 @@ class Linker:
         around = step_at(device["start"], *self.device_steps)
         on_device = np.repeat(np.array([0, 1], dtype=np.int32), [len(rows), len(order)])
         both = {
-            name: np.concatenate([host[name][rows], device[name]])
+            name: np.concatenate([host.at(name, rows), device[name]])
             for name in ("tid", "name", "start", "end")
         }
         yield self._table(
@@ -370,8 +378,8 @@ class Linker:
     def _memory_events(self) -> Chunks:
         memory = self.memory
         order = np.argsort(memory["start"], kind="stable")
-        parents = self.op_around(slice(len(self.tree.parent) - len(order), None))
-        names = device_names(memory["device_type"], memory["device_id"])
+        parents = self.op_around(slice(self.ops.count + self.calls.count, None))
+        names = device_names(memory["device_type"], memory["device_id"], self.spill)
         for part in slices(len(order)):
             rows = order[part]
             size = memory.at("size", rows)

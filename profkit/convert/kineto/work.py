@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from profkit.convert.kineto.coded import Coded
 from profkit.convert.kineto.columns import COPY, KERNEL
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import (
@@ -18,8 +19,8 @@ from profkit.convert.kineto.link import (
     names_communication,
     step_at,
 )
-from profkit.convert.kineto.numbering import Coded, Column, Text
-from profkit.convert.kineto.spill import Ordered
+from profkit.convert.kineto.numbering import Column, Text
+from profkit.convert.kineto.spill import Held, Ordered, Spill, held
 
 if TYPE_CHECKING:
     from profkit.convert.kineto.tables import Linker
@@ -42,26 +43,37 @@ class Work:
         recorded = self.linker.gathered.columns("device_work")
         return Ordered(recorded, np.argsort(recorded["start"], kind="stable"))
 
+    @property
+    def spill(self) -> Spill:
+        """Where columns are kept."""
+        return self.linker.spill
+
+    @property
+    def count(self) -> int:
+        """Number of pieces of work."""
+        return self.columns.columns.count
+
     @cached_property
-    def _launches(self) -> tuple[Ints, Ints]:
-        return launches(self.linker, self.columns)
+    def _launches(self) -> tuple[Held, Held]:
+        call, op = launches(self.linker, self.columns)
+        return Held(self.spill, call), Held(self.spill, op)
 
     @property
     def call(self) -> Ints:
         """Row of the launching call of each; -1 if unknown."""
-        return self._launches[0]
+        return self._launches[0]()
 
     @property
     def op(self) -> Ints:
         """Index in `cpu_ops` of the operator that each belongs to; -1 if unknown."""
-        return self._launches[1]
+        return self._launches[1]()
 
-    @cached_property
+    @held
     def op_row(self) -> Ints:
         """Row of that operator."""
         return at_or(self.linker.op_rows, self.op)
 
-    @cached_property
+    @held
     def step(self) -> Ints:
         """Step of each launch; without one, the device-side step around the work."""
         linker = self.linker
@@ -70,9 +82,9 @@ class Work:
         around = step_at(self.columns["start"], *linker.device_steps)
         return np.where((self.call >= 0) | (self.op_row >= 0), by_op, around)
 
-    @cached_property
+    @held
     def _kind(self) -> Column:
-        """Number of the kind of each."""
+        """Return the number of the kind of each."""
         names, work = self.linker.gathered.names, self.columns
         by_op = names.matching(launches_communication)[self.linker.ops["name"]]
         communication = (work["message"] > 0) | any_row(by_op, self.op_row)
@@ -85,7 +97,7 @@ class Work:
     @cached_property
     def kind(self) -> Coded:
         """Kind of each: compute, communication, copy or set."""
-        return Coded(_KINDS, self._kind)
+        return Coded(_KINDS, self._kind, self.spill)
 
     @cached_property
     def communication(self) -> Ints:
@@ -100,7 +112,7 @@ class Work:
         by_name = directions.codes(map(copy_direction, gathered.names.numbers))[work["name"]]
         by_text = directions.codes(map(copy_direction, gathered.texts.numbers))[work["what"]]
         codes = np.where(by_text > 0, by_text, by_name)
-        return Coded(directions, np.where(work["kind"] == COPY, codes, 0))
+        return Coded(directions, np.where(work["kind"] == COPY, codes, 0), self.spill)
 
 
 def launches(linker: "Linker", work: Mapping[str, Column]) -> tuple[Ints, Ints]:

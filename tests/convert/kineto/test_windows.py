@@ -74,7 +74,7 @@ def test_rows_that_cross_nest_as_they_do_at_once(hosts, is_sorted, scratch, monk
     def link():
         found = nesting(*columns, asynchronous=asynchronous)
         arrays = (found.op_rows, found.parent, found.end, found.self_ns)
-        return [each.tolist() for each in arrays], found.cut, found.crossing
+        return [each().tolist() for each in arrays], found.cut, found.crossing
 
     whole, parts = both_ways(link, monkeypatch)
     assert parts == whole
@@ -100,7 +100,7 @@ def test_calls_have_the_callers_and_paths_that_they_have_at_once(
         ).callers()
         path = found.calls["path"]
         nodes = [each.node[path].tolist() for each in (found.stacks, found.modules)]
-        around = np.append(found.stacks.node, -1)[found.sites[0]].tolist()
+        around = np.append(found.stacks.node, -1)[found.sites[0]()].tolist()
         return nodes, around, found.calls["caller"].tolist(), found.calls["start"].tolist()
 
     whole, parts = both_ways(link, monkeypatch)
