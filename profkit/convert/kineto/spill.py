@@ -99,7 +99,7 @@ class Spill:
         return column if numbers < 0 else self.renumberings[numbers][column]
 
     def mapped(self, piece: Piece) -> Column:
-        """Return what `read` does, without reading what is not looked at."""
+        """Return what `read` does, unread as far as nobody looks; the piece has no renumbering."""
         if piece.value is not None or not piece.rows:
             return self.read(piece)
         before = piece.offset % mmap.ALLOCATIONGRANULARITY
