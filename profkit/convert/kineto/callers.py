@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.convert.kineto.events import Ints
-from profkit.convert.kineto.link import by_start
+from profkit.convert.kineto.link import at_or, by_start
 from profkit.convert.kineto.numbering import Column
 from profkit.convert.kineto.python import Calls, nested
 from profkit.convert.kineto.spill import Block, Columns, Held
@@ -54,28 +54,27 @@ class Linking:
 
     def callers(self) -> Callers:
         """Link all calls."""
-        tables = [self.python, *self.others]
-        rows = Rows(tables, threads_of(tables))
-        sites = tuple(np.full(each.count, -1, dtype=np.int32) for each in self.others)
-        blocks = [self.python.spill.keep({name: np.empty(0, np.int64) for name in _KEPT})]
+        tables, spill = [self.python, *self.others], self.python.spill
+        threads = threads_of(tables)
+        rows = Rows(tables, threads)
+        sites = tuple(Held(spill, each.count) for each in self.others)
+        blocks = [spill.keep({name: np.empty(0, np.int64) for name in _KEPT})]
         for thread in rows.numbers():
-            self._link(rows, thread, blocks, sites)
+            self._link(rows, thread, threads.who(thread), blocks, sites)
         stacks, modules = self.paths.whole()
-        calls = Columns(self.python.spill, blocks)
-        around = tuple(Held(self.python.spill, site) for site in sites)
-        return Callers(calls=calls, stacks=stacks, modules=modules, sites=around)
+        return Callers(calls=Columns(spill, blocks), stacks=stacks, modules=modules, sites=sites)
 
     def _link(
         self,
         rows: Rows,
         thread: int,
+        who: dict[str, int],
         blocks: list[Block],
-        sites: Sequence[Column],
+        sites: Sequence[Held],
     ) -> None:
-        """Link the calls of one thread, and append them to `blocks`."""
+        """Link the calls of one thread, which is that of `who`, and append them to `blocks`."""
         base = sum(block["start"].rows for block in blocks)
         known = {name: np.empty(0, dtype=np.int64) for name in _CARRIED}
-        who = rows.threads.who(thread)
         cuts = Windows(rows.cuts(thread))
         for begin, until in cuts:
             names = [_READ, *(("start",) for _ in self.others)]
@@ -123,13 +122,11 @@ def _kept(
 
 
 def _fill(
-    sites: Sequence[Column],
+    sites: Sequence[Held],
     asking: Sequence[dict[str, Column]],
     calls: Calls,
     portion: dict[str, Column],
 ) -> None:
     """Note what is around the rows of other tables."""
     for site, rows in zip(sites, asking, strict=True):
-        around = calls.at(rows["start"])
-        inside = around >= 0
-        site[rows["row"][inside]] = portion["path"][around[inside]]
+        site.fill(rows["row"], at_or(portion["path"], calls.at(rows["start"])))

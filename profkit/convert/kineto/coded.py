@@ -1,18 +1,17 @@
 """Whole columns of texts by number."""
 
-import numpy as np
 import pyarrow as pa
 
 from profkit.convert.kineto.numbering import Column, Occurring, Text
-from profkit.convert.kineto.spill import Held, Spill
+from profkit.convert.kineto.spill import Held
 
 
 class Coded:
-    """A whole column of texts by number, of which chunks are wanted; it is kept in `spill`."""
+    """A whole column of texts by number, of which chunks are wanted."""
 
-    def __init__(self, texts: Text, codes: Column, spill: Spill) -> None:
-        self._codes = Held(spill, codes.astype(np.int32))
-        self._occurring = Occurring(texts, [codes])
+    def __init__(self, texts: Text, codes: Held) -> None:
+        self._codes = codes
+        self._occurring = Occurring(texts, codes.parts())
 
     def of(self, rows: slice | Column) -> pa.DictionaryArray:
         """Return the values of some rows."""

@@ -1,14 +1,14 @@
 """Communication calls: what each moves, in which group, and which call of the host asked for it."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from profkit import schema
 from profkit.convert.kineto.events import UNKNOWN_NS, Ints
-from profkit.convert.kineto.link import at_or, nearest_with
+from profkit.convert.kineto.link import nearest_with
 from profkit.convert.kineto.messages import (
     NO_MESSAGE,
     RANKS_BELOW,
@@ -20,6 +20,7 @@ from profkit.convert.kineto.messages import (
     size_bytes,
 )
 from profkit.convert.kineto.numbering import Column, Text
+from profkit.convert.kineto.spill import Columns, Held
 from profkit.convert.kineto.tree import is_asynchronous
 
 if TYPE_CHECKING:
@@ -28,50 +29,47 @@ if TYPE_CHECKING:
 # Ranges that the process groups of PyTorch open around the call itself, named after the backend.
 _BACKEND_RANGE = re.compile(r"(?:nccl|rccl|xccl|gloo|mpi|ucc):")
 _DISPATCHED = re.compile(r"c10d::")
-_OF_DEVICES = ("name", "message", "call_number", "start", "end", "correlation")
-"""What collectives take from the device work that carries them out."""
 
 
-def communication(linker: "Linker") -> tuple[dict[str, Any], Ints]:
+def communication(linker: "Linker") -> tuple[dict[str, Any], Held]:
     """Return the columns of `collectives`: the communication kernels, and the host's own calls.
 
     And for each piece of device work the row of `collectives` that it carries out; -1 for none.
     """
     ops, names, work = linker.ops, linker.gathered.names, linker.work
     at = work.communication
-    call, device = work.call[at], {name: work.columns.at(name, at) for name in _OF_DEVICES}
-    on_host = names.matching(is_asynchronous)[ops["name"][linker.op_rows]]
-    host = linker.op_rows[on_host]
-    op_row = np.concatenate([work.op_row[at], host])
+    call, device = work.call()[at], work.ordered.chosen(at)
+    host = ops.named(names.matching(is_asynchronous))
+    host = host[np.argsort(linker.op_of_row[host])]
+    of_host = ops.chosen(host)
+    op_row = np.concatenate([work.op_row()[at], host])
     words = Words(
         names=names,
         texts=linker.gathered.texts,
         messages=linker.gathered.messages.all(),
         group=linker.group,
     )
-    name = np.concatenate([device["name"], ops.at("name", host)])
-    message = np.concatenate([device["message"], ops.at("message", host)])
-    numbers = described(
-        message, name, op_row, columns=ops, parents=linker.tree.parent(), words=words
-    )
-    asking = at_or(linker.calls["start"], call, at_or(ops["start"], op_row[: len(at)], UNKNOWN_NS))
+    name = np.concatenate([device["name"], of_host["name"]])
+    message = np.concatenate([device["message"], of_host["message"]])
+    parents = linker.tree.parent()
+    numbers = described(message, name, op_row, columns=ops, parents=parents, words=words)
+    asking = linker.calls.at("start", call, ops.at("start", op_row[: len(at)], UNKNOWN_NS))
     call_ns = np.concatenate([asking, asked_by(names, ops, host)])
-    start_ns = np.concatenate([device["start"], ops.at("start", host)])
+    start_ns = np.concatenate([device["start"], of_host["start"]])
     order = np.argsort(start_ns, kind="stable")
-    numbers_of_ops = ops["call_number"]
-    counted = np.concatenate([device["call_number"], numbers_of_ops[host]])
-    above = nearest_with(numbers_of_ops >= 0, op_row, linker.tree.parent())
+    counted = np.concatenate([device["call_number"], of_host["call_number"]])
+    above = nearest_with(lambda rows: ops.at("call_number", rows) >= 0, op_row, parents)
     own = {
-        "sequence": np.where(counted >= 0, counted, at_or(numbers_of_ops, above)),
+        "sequence": np.where(counted >= 0, counted, ops.at("call_number", above)),
         "call_ns": np.where(call_ns == UNKNOWN_NS, UNKNOWN, call_ns + linker.base_ns),
         "start_ns": start_ns + linker.base_ns,
-        "end_ns": np.concatenate([device["end"], ops.at("end", host)]) + linker.base_ns,
+        "end_ns": np.concatenate([device["end"], of_host["end"]]) + linker.base_ns,
         "correlation": np.concatenate([device["correlation"], np.full(len(host), -1)]),
-        "op": np.concatenate([work.op[at], linker.op_of_row[host]]),
-        "step": np.concatenate([work.step[at], linker.op_step[host]]),
+        "op": np.concatenate([work.op()[at], linker.op_of_row[host]]),
+        "step": np.concatenate([work.step()[at], linker.op_step()[host]]),
     }
-    carried_out = np.full(len(work.call), -1, dtype=np.int64)
-    carried_out[at] = np.flatnonzero(order < len(at))
+    carried_out = work.made(lambda rows: np.full(rows.stop - rows.start, -1))
+    carried_out.fill(at, np.flatnonzero(order < len(at)))
     return {column: values[order] for column, values in own.items()} | {
         "collective": np.arange(len(order)),
         "name": names.decoded(name[order]),
@@ -90,7 +88,7 @@ def described(  # noqa: PLR0913 - one column each
     own_name: Ints,
     ops: Ints,
     *,
-    columns: Mapping[str, Column],
+    columns: Columns,
     parents: Column,
     words: "Words",
 ) -> Ints:
@@ -101,13 +99,13 @@ def described(  # noqa: PLR0913 - one column each
     operator counts that says something; failing that, the backend's range around it and the
     shapes of its inputs; failing that, the name.
     """
-    above = nearest_with(columns["message"] > 0, ops, parents)
-    said = np.where(own > 0, own, at_or(columns["message"].astype(np.int64), above, 0))
-    ranges = words.names.matching(is_backend_range)[columns["name"]]
-    around = nearest_with(ranges, np.where(said > 0, -1, ops), parents)
-    texts = [
-        at_or(columns[each].astype(np.int64), around, 0) for each in ("name", "shapes", "types")
-    ]
+    above = nearest_with(lambda rows: columns.at("message", rows) > 0, ops, parents)
+    said = np.where(own > 0, own, columns.at("message", above, 0))
+    ranges = words.names.matching(is_backend_range)
+    around = nearest_with(
+        lambda rows: ranges[columns.at("name", rows)], np.where(said > 0, -1, ops), parents
+    )
+    texts = [columns.at(each, around, 0) for each in ("name", "shapes", "types")]
     # Of "nccl:coalesced" only the kernel says what it does.
     tells = words.names.matching(lambda name: bool(operation_of(name)))[texts[0]]
     of_range = np.where((texts[0] > 0) & tells, texts[0], own_name)
@@ -161,7 +159,7 @@ def columns_of(messages: Sequence[Message], numbers: Ints) -> dict[str, Any]:
     return columns | {"size_bytes": sizes[numbers]}
 
 
-def asked_by(names: Text, ops: Mapping[str, Column], ranges: Column) -> Ints:
+def asked_by(names: Text, ops: Columns, ranges: Column) -> Ints:
     """Return the start of the operator that asked for each of the `ranges`, rows of `ops`.
 
     Gloo runs calls on threads of its own, in the order in which they were asked for. So where
@@ -170,14 +168,16 @@ def asked_by(names: Text, ops: Mapping[str, Column], ranges: Column) -> Ints:
     result = np.full(len(ranges), UNKNOWN_NS, dtype=np.int64)
     if not len(ranges):
         return result
-    dispatched = np.flatnonzero(names.matching(_DISPATCHED.match)[ops["name"]])
-    operations = Text()
-    operation = operations.codes(map(operation_of, names.numbers))[ops["name"]]
-    for each in sorted({*operation[ranges].tolist()}):
-        rows = np.flatnonzero(operation[ranges] == each)
-        rows = rows[np.argsort(ops["start"][ranges[rows]], kind="stable")]
-        asked = np.sort(ops["start"][dispatched[operation[dispatched] == each]])
-        if len(asked) == len(rows) and (asked <= ops["start"][ranges[rows]]).all():
+    operation = Text().codes(map(operation_of, names.numbers))
+    dispatched = ops.chosen(ops.named(names.matching(_DISPATCHED.match)))
+    found = ops.chosen(ranges)
+    asking, calling = operation[dispatched["name"]], operation[found["name"]]
+    start, begun = found["start"], dispatched["start"]
+    for each in sorted({*calling.tolist()}):
+        rows = np.flatnonzero(calling == each)
+        rows = rows[np.argsort(start[rows], kind="stable")]
+        asked = np.sort(begun[asking == each])
+        if len(asked) == len(rows) and (asked <= start[rows]).all():
             result[rows] = asked
     return result
 

@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -23,12 +23,12 @@ from profkit.convert.kineto.link import at_or, nearest_with
 from profkit.convert.kineto.numbering import Column, Text
 from profkit.convert.kineto.python import is_module, readable, root_first
 from profkit.convert.kineto.python_calls import NAME, PythonCalls
-from profkit.convert.kineto.spill import Spill, held
-from profkit.convert.kineto.windows import threads_of
+from profkit.convert.kineto.spill import Held, slices
 from profkit.paths import Growing, Paths
 
 if TYPE_CHECKING:
     from profkit.convert.kineto.tables import Linker
+    from profkit.convert.kineto.work import Work
 
 _PHASES = Text()
 _FORWARD, _BACKWARD, _OPTIMIZER, _DATA = _PHASES.codes(
@@ -53,11 +53,6 @@ class Context:
     """What surrounds the rows of one trace."""
 
     linker: "Linker"
-
-    @property
-    def spill(self) -> Spill:
-        """Where columns are kept."""
-        return self.linker.spill
 
     @property
     def _linking(self) -> Linking:
@@ -113,50 +108,75 @@ class Context:
         """Number in `frames` of each name."""
         return self.frames.codes(map(readable, self.linker.gathered.names.numbers)).astype(np.int64)
 
-    @held
-    def forward(self) -> Column:
-        """Row of the forward operator of each operator row, also of those inside backward ones."""
+    def _of_ops(self, make: Callable[[slice], Column]) -> Held:
+        """Return the column that `make` makes of some operator rows at a time."""
         ops = self.linker.ops
-        own = forward_rows(
-            thread=threads_of([ops]).of(ops),
-            start=ops["start"],
-            sequence=ops["sequence"],
-            forward_tid=ops["forward_tid"],
-        ).astype(np.int32)
-        return at_or(own, nearest_with(own >= 0, np.arange(len(own), dtype=np.int32), self.parents))
+        return Held.of(ops.spill, ops.count, map(make, slices(ops.count)))
+
+    @cached_property
+    def forward(self) -> Held:
+        """Row of the forward operator of each operator row, also of those inside backward ones."""
+        found = forward_rows(self.linker.ops)
+
+        def of_rows(rows: slice) -> Column:
+            own = found()
+            return at_or(own, self._nearest(lambda row: own[row] >= 0, rows))
+
+        return self._of_ops(of_rows)
+
+    def _nearest(self, holds: Callable[[Column], Column], rows: slice) -> Column:
+        """Return for each of some operator rows the nearest around it, or itself, that `holds`."""
+        return nearest_with(holds, np.arange(rows.start, rows.stop), self.parents)
 
     @property
     def parents(self) -> Row:
         """Row of the operator around each operator row."""
         return self.linker.tree.parent()[: self.linker.ops.count]
 
-    @held
-    def op_module(self) -> Column:
+    @cached_property
+    def op_module(self) -> Held:
         """Node in the paths of modules of each operator row."""
-        own = at_or(self.callers.modules.node, self.callers.sites[0]()).astype(np.int32)
-        return at_or(own, self.forward, own)
 
-    @held
-    def op_phase(self) -> Column:
-        """Phase of each operator row."""
-        ops = self.linker.ops
-        rows = np.arange(ops.count, dtype=np.int32)
-        names = self.linker.gathered.names.numbers
+        def of_rows(rows: slice) -> Column:
+            forward, own = self.forward()[rows], np.arange(rows.start, rows.stop)
+            around = self.callers.sites[0]()[np.where(forward >= 0, forward, own)]
+            return at_or(self.callers.modules.node, around)
+
+        return self._of_ops(of_rows)
+
+    @cached_property
+    def _mark(self) -> Held:
+        """Phase that each operator row marks by its name; 0 for none."""
+        names, ops = self.linker.gathered.names.numbers, self.linker.ops
         marks = np.array([phase_of(name) for name in names], dtype=np.int8)
-        marked = marks[ops["name"]]
-        # An operator that makes a node of the autograd graph is one of a forward pass.
-        makes = (ops["sequence"] >= 0) & (ops["forward_tid"] <= 0)
-        inside = nearest_with(makes, rows, self.parents) >= 0
-        guess = np.zeros(len(rows), dtype=np.int8)
-        guess[inside | (self.op_module >= 0)] = _FORWARD
-        guess[self.forward >= 0] = _BACKWARD
-        return at_or(marked, nearest_with(marked > 0, rows, self.parents), guess)
+        return self._of_ops(lambda rows: marks[ops.chosen(rows)["name"]])
+
+    @cached_property
+    def _makes_node(self) -> Held:
+        """Whether each operator row makes a node of the autograd graph."""
+        parts = self.linker.ops.parts()
+        makes = ((part["sequence"] >= 0) & (part["forward_tid"] <= 0) for part in parts)
+        return Held.of(self.linker.spill, self.linker.ops.count, makes, np.bool_)
+
+    @cached_property
+    def op_phase(self) -> Held:
+        """Phase of each operator row."""
+
+        def of_rows(rows: slice) -> Column:
+            mark, makes = self._mark(), self._makes_node()
+            # An operator that makes a node of the autograd graph is one of a forward pass.
+            inside = self._nearest(lambda row: makes[row], rows) >= 0
+            guess = np.where(inside | (self.op_module()[rows] >= 0), _FORWARD, 0)
+            guess[self.forward()[rows] >= 0] = _BACKWARD
+            return at_or(mark, self._nearest(lambda row: mark[row] > 0, rows), guess)
+
+        return self._of_ops(of_rows)
 
     def of_ops(self, rows: Row) -> dict[str, object]:
         """Return the columns of `cpu_ops` for these operator rows."""
         module, phase, stack = self._texts_of_ops
         return {
-            "forward": at_or(self.linker.op_of_row, self.forward[rows]),
+            "forward": at_or(self.linker.op_of_row, self.forward()[rows]),
             "module": module.of(rows),
             "phase": phase.of(rows),
             "stack": stack.of(rows),
@@ -165,19 +185,26 @@ class Context:
     @cached_property
     def _texts_of_ops(self) -> tuple[Coded, Coded, Coded]:
         """Module, phase and stack of each operator row."""
-        phases = Coded(_PHASES, self.op_phase, self.spill)
-        return self._modules(self.op_module), phases, self._stacks()
+        return self._modules(self.op_module), Coded(_PHASES, self.op_phase), self._stacks()
 
-    def of_work(self, call: Ints, op_row: Ints) -> dict[str, Coded]:
-        """Return the columns of `kernels` for work launched by these calls and operator rows."""
-        around = at_or(self.callers.modules.node, self.callers.sites[1]())
-        # The innermost range may be outside of the module: it need not be an operator.
-        own = at_or(self.op_module, op_row)
-        module = np.where(own >= 0, own, at_or(around, call))
-        guess = np.where(module >= 0, _FORWARD, 0)
+    def of_work(self, work: "Work") -> dict[str, Coded]:
+        """Return the columns of `kernels` that tell what is around its launch."""
+
+        def module(rows: slice) -> Column:
+            around = at_or(self.callers.sites[1](), work.call()[rows])
+            # The innermost range may be outside of the module: it need not be an operator.
+            own = at_or(self.op_module(), work.op_row()[rows])
+            return np.where(own >= 0, own, at_or(self.callers.modules.node, around))
+
+        modules = work.made(module)
+
+        def phase(rows: slice) -> Column:
+            guess = np.where(modules()[rows] >= 0, _FORWARD, 0)
+            return at_or(self.op_phase(), work.op_row()[rows], guess)
+
         return {
-            "module": self._modules(module),
-            "phase": Coded(_PHASES, at_or(self.op_phase, op_row, guess), self.spill),
+            "module": self._modules(modules),
+            "phase": Coded(_PHASES, work.made(phase)),
         }
 
     def _python_calls(self, callers: Callers) -> PythonCalls:
@@ -207,35 +234,43 @@ class Context:
                 return rows
         return self._python_calls(self.callers).write(path)
 
-    def _modules(self, nodes: Column) -> Coded:
+    def _modules(self, nodes: Held) -> Coded:
         texts = Text()
-        return Coded(texts, self._path_codes(self.callers.modules, nodes, texts), self.spill)
+        codes = self._path_codes(self.callers.modules, nodes.parts(), texts)
+        own = (codes[part] for part in nodes.parts())
+        return Coded(texts, Held.of(self.linker.spill, nodes.count, own))
 
     def _stacks(self) -> Coded:
         """Return the stack of each operator: recorded with it, else that of the call around it."""
-        texts = Text()
+        ops, texts, stacks = self.linker.ops, Text(), self.callers.stacks
         every = list(self.linker.gathered.texts.numbers)
-        given = self.linker.ops["stack"]
         rooted = np.zeros(len(every), dtype=np.int32)
-        occur = _occurring(given, len(every))
+        occur = _occurring(ops.each("stack"), len(every))
         rooted[occur] = texts.codes(root_first(every[each]) for each in occur.tolist())
-        recorded = rooted[given]
-        stacks = self.callers.stacks
-        nodes = at_or(stacks.node, self.callers.sites[0]())
-        around = self._path_codes(stacks, nodes, texts)
-        return Coded(texts, np.where(recorded > 0, recorded, around), self.spill)
 
-    def _path_codes(self, tree: Paths, nodes: Column, texts: Text) -> Column:
-        """Return the number in `texts` of the path to each of `nodes`."""
-        codes = np.zeros(len(tree.above) + 1, dtype=np.int32)  # the last is that of no node
+        def around(rows: slice) -> Column:
+            return at_or(stacks.node, self.callers.sites[0]()[rows])
+
+        codes = self._path_codes(stacks, map(around, slices(ops.count)), texts)
+
+        def of_rows(rows: slice) -> Column:
+            recorded = rooted[ops.chosen(rows)["stack"]]
+            return np.where(recorded > 0, recorded, codes[around(rows)])
+
+        return Coded(texts, self._of_ops(of_rows))
+
+    def _path_codes(self, tree: Paths, nodes: Iterable[Column], texts: Text) -> Column:
+        """Return the numbers in `texts` of the paths to `nodes`, by node, the last for no node."""
+        codes = np.zeros(len(tree.above) + 1, dtype=np.int32)
         wanted = _occurring(nodes, len(codes))
         wanted = wanted[wanted < len(tree.above)]
         codes[wanted] = texts.codes(tree.texts(wanted, list(self.frames.numbers)))
-        return codes[nodes]
+        return codes
 
 
-def _occurring(numbers: Column, below: int) -> Ints:
+def _occurring(numbers: Iterable[Column], below: int) -> Ints:
     """Return which numbers occur, in order; -1 is `below` less one."""
     occurs = np.zeros(below, dtype=np.bool_)
-    occurs[numbers] = True
+    for part in numbers:
+        occurs[part] = True
     return np.flatnonzero(occurs)

@@ -32,8 +32,8 @@ def kernel_metrics(linker: "Linker", counters: Mapping[str, Column]) -> dict[str
     call = at_or(_launches(linker, int(kernel.max(initial=-1)) + 1), kernel)
     return {
         "kernel": kernel,
-        "correlation": at_or(linker.calls["correlation"], call),
-        "op": at_or(linker.call_op, call),
+        "correlation": linker.calls.at("correlation", call),
+        "op": at_or(linker.call_op(), call),
         "name": linker.gathered.names.decoded(counters["name"][order]),
         "metric": linker.gathered.texts.decoded(counters["metric"][order]),
         "value": counters["value"][order],
@@ -44,9 +44,8 @@ def kernel_metrics(linker: "Linker", counters: Mapping[str, Column]) -> dict[str
 
 def _launches(linker: "Linker", count: int) -> Ints:
     """Return the rows of the calls that launch kernels, by time, if there are `count` of them."""
-    launching = linker.gathered.names.matching(_LAUNCH.match)[linker.calls["name"]]
-    rows = np.flatnonzero(launching)
+    rows = linker.calls.named(linker.gathered.names.matching(_LAUNCH.match))
     if len(rows) != count:
         return np.full(count, -1, dtype=np.int64)
-    ordered: Ints = rows[np.argsort(linker.calls["start"][rows], kind="stable")]
+    ordered: Ints = rows[np.argsort(linker.calls.chosen(rows)["start"], kind="stable")]
     return ordered

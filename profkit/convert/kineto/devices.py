@@ -1,6 +1,6 @@
 """The devices that a trace describes beside its events."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,9 @@ from profkit import schema
 from profkit.convert.kineto.coded import Coded
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import threads
-from profkit.convert.kineto.numbering import Text
+from profkit.convert.kineto.numbering import Column, Text
 from profkit.convert.kineto.reader import Header
-from profkit.convert.kineto.spill import Spill
+from profkit.convert.kineto.spill import Columns, Held
 
 # Each column with the keys of CUDA and, where they differ, of HIP.
 _SIZES = {
@@ -68,12 +68,25 @@ def _size(values: list[Any], largest: int) -> int:
     return -1
 
 
-def device_names(kinds: Ints, indices: Ints, spill: Spill) -> Coded:
+def device_names(memory: Columns) -> Coded:
     """Return ``cuda:0`` and the like for the numbers of c10's device types and their indices."""
-    _, first, codes = np.unique(threads(indices, kinds), return_index=True, return_inverse=True)
-    pairs = zip(kinds[first].tolist(), indices[first].tolist(), strict=True)
-    texts = Text()
-    return Coded(texts, texts.codes(_device(kind, index) for kind, index in pairs)[codes], spill)
+    texts, pairs = Text(), set[tuple[int, int]]()
+    for part in memory.parts():
+        pairs.update(_pairs(part)[0])
+    texts.codes(_device(*each) for each in sorted(pairs))
+
+    def codes(part: Mapping[str, Column]) -> Column:
+        own, which = _pairs(part)
+        return texts.codes(_device(*each) for each in own)[which]
+
+    return Coded(texts, Held.of(memory.spill, memory.count, map(codes, memory.parts())))
+
+
+def _pairs(memory: Mapping[str, Column]) -> tuple[list[tuple[int, int]], Ints]:
+    """Return the distinct pairs of type and index, and which of them each row has."""
+    kind, index = memory["device_type"], memory["device_id"]
+    _, first, which = np.unique(threads(index, kind), return_index=True, return_inverse=True)
+    return list(zip(kind[first].tolist(), index[first].tolist(), strict=True)), which
 
 
 def _device(kind: int, index: int) -> str:

@@ -22,12 +22,15 @@ _CARRIED = ("start", "end", "kind", "row")
 Row = NDArray[np.int32]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Nesting:
     """Who encloses whom."""
 
     op_rows: Held
     """Rows of the operators by thread, start, and from the outside in."""
+
+    op_of_row: Held
+    """Position in `op_rows` of each operator."""
 
     parent: Held
     """Operator around each row; -1 if there is none."""
@@ -38,8 +41,8 @@ class Nesting:
     self_ns: Held
     """Time of each operator that no row inside covers; see `Tree.self_ns`."""
 
-    cut: int
-    crossing: int
+    cut: int = 0
+    crossing: int = 0
     """See `Tree`."""
 
 
@@ -51,12 +54,9 @@ class _Growing:
     """Number of the first row of each table, and of the one after the last."""
     alone: NDArray[np.bool_]
     """Whether operators of each name are asynchronous."""
-    order: list[Row]
-    parent: Row
-    end: Ints
-    self_ns: Ints
-    cut: int = 0
-    crossing: int = 0
+    found: Nesting
+    ordered: int = 0
+    """Number of operators so far."""
 
     def link(self, rows: Rows, thread: int) -> None:
         """Nest the rows of one thread."""
@@ -111,18 +111,21 @@ class _Growing:
 
     def _note(self, tree: Tree, every: dict[str, Column], known: int) -> None:
         """Write down what a window tells of its rows."""
-        row, new = every["row"], slice(known, None)
+        row, new, found = every["row"], slice(known, None), self.found
         above = tree.parent[new]
-        self.parent[row[new]] = np.where(above >= 0, row[above], -1)
+        found.parent.fill(row[new], np.where(above >= 0, row[above], -1))
         is_op = row < self.first[1]
         own = np.flatnonzero(is_op[new]) + known
-        self.end[row[own]] = tree.end[own]
-        self.self_ns[row[own]] = tree.self_ns[own]
+        found.end.fill(row[own], tree.end[own])
+        found.self_ns.fill(row[own], tree.self_ns[own])
         self._cover(tree, every, known)
-        order = tree.order[tree.order >= known]
-        self.order.append(row[order[is_op[order]]].astype(np.int32))
-        self.cut += tree.cut
-        self.crossing += tree.crossing
+        order = row[tree.order[(tree.order >= known) & is_op[tree.order]]]
+        numbers = np.arange(self.ordered, self.ordered + len(order))
+        found.op_rows.fill(numbers, order)
+        found.op_of_row.fill(order, numbers)
+        self.ordered += len(order)
+        found.cut += tree.cut
+        found.crossing += tree.crossing
 
     def _cover(self, tree: Tree, every: dict[str, Column], known: int) -> None:
         """Take from the time of rows that were carried in what new rows cover.
@@ -134,31 +137,25 @@ class _Growing:
         covered[:-1] -= span[1:]
         row = every["row"][:known]
         own = row < self.first[1]
-        self.self_ns[row[own]] -= covered[own]
+        left = self.found.self_ns()[row[own]] - covered[own]
+        self.found.self_ns.fill(row[own], left)
 
 
 def nesting(
     ops: Columns, calls: Columns, memory: Columns, *, asynchronous: NDArray[np.bool_]
 ) -> Nesting:
     """Nest all rows; `asynchronous` tells of which names operators are, see `Tree`."""
-    tables = (ops, calls, memory)
+    tables, spill = (ops, calls, memory), ops.spill
     counts = [each.count for each in tables]
-    growing = _Growing(
-        first=np.cumsum([0, *counts]),
-        alone=asynchronous,
-        order=[np.empty(0, dtype=np.int32)],
-        parent=np.empty(sum(counts), dtype=np.int32),
-        end=np.empty(counts[0], dtype=np.int64),
-        self_ns=np.empty(counts[0], dtype=np.int64),
+    found = Nesting(
+        op_rows=Held(spill, ops.count),
+        op_of_row=Held(spill, ops.count),
+        parent=Held(spill, sum(counts)),
+        end=Held(spill, ops.count, np.int64),
+        self_ns=Held(spill, ops.count, np.int64),
     )
+    growing = _Growing(first=np.cumsum([0, *counts]), alone=asynchronous, found=found)
     rows = Rows(tables, threads_of(tables))
     for thread in rows.numbers():
         growing.link(rows, thread)
-    return Nesting(
-        op_rows=Held(ops.spill, np.concatenate(growing.order)),
-        parent=Held(ops.spill, growing.parent),
-        end=Held(ops.spill, growing.end),
-        self_ns=Held(ops.spill, growing.self_ns),
-        cut=growing.cut,
-        crossing=growing.crossing,
-    )
+    return found

@@ -1,9 +1,9 @@
 """Which call launched a piece of device work, and in which step something happened."""
 
 import re
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.numbering import Column
@@ -58,19 +58,6 @@ def step_number(name: str) -> int:
     return int(found[1]) if found else -1
 
 
-def first_with(key: Ints, wanted: Ints, *, order_by: Ints) -> Ints:
-    """Return for each of `wanted` the row with that `key`, the first by `order_by`; -1 if none.
-
-    Keys below 1 stand for none.
-    """
-    if not len(key):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    rows = np.lexsort((order_by, key))
-    at = np.searchsorted(key[rows], wanted, side="left").clip(max=len(rows) - 1)
-    found = rows[at]
-    return np.where((wanted > 0) & (key[found] == wanted), found, -1)
-
-
 def step_at(times: Ints, steps: Ints, starts: Ints, ends: Ints) -> Ints:
     """Return the step whose window holds each time, -1 outside of all."""
     if not len(steps):
@@ -82,17 +69,12 @@ def step_at(times: Ints, steps: Ints, starts: Ints, ends: Ints) -> Ints:
     return np.where(inside, steps[found], -1)
 
 
-def any_row(flags: NDArray[np.bool_], rows: Ints) -> NDArray[np.bool_]:
-    """Return the flag of each row, False for row -1."""
-    return (rows >= 0) & flags[rows] if len(flags) else np.zeros(len(rows), dtype=np.bool_)
-
-
-def nearest_with(flags: NDArray[np.bool_], rows: Column, parents: Column) -> Column:
-    """Return for each of `rows` itself or its nearest ancestor whose flag is set; -1 if none."""
+def nearest_with(holds: Callable[[Column], Column], rows: Column, parents: Column) -> Column:
+    """Return for each of `rows` itself or its nearest ancestor of which `holds`; -1 if none."""
     found = rows.copy()
     climbing = np.arange(len(found))
     while len(climbing := climbing[found[climbing] >= 0]):
-        climbing = climbing[~flags[found[climbing]]]
+        climbing = climbing[~holds(found[climbing])]
         found[climbing] = parents[found[climbing]]
     return found
 

@@ -10,16 +10,20 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from profkit.convert.kineto.numbering import Column
+from profkit.paths import ordered
 
 _ALIGNED_BYTES = 8
+_CLOSE_ROWS = 1 << 12
+_ROWS_AT_ONCE = 1 << 15
 
 
 class Piece(NamedTuple):
@@ -80,8 +84,27 @@ class Spill:
             self._end += len(parts[-1])
             content = b"".join(parts)
             if self._files[self._path].write(content) < len(content):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
+                raise _full(self._path)
         return block
+
+    def reserved(self, rows: int, dtype: np.dtype[Any]) -> Piece:
+        """Return a column whose rows are 0 until they are written."""
+        file = self._opened(path := self._own())
+        piece = Piece(path, self._end, rows, dtype.str, None, -1)
+        size = rows * dtype.itemsize
+        self._end += size + -size % _ALIGNED_BYTES
+        file.truncate(self._end)
+        file.seek(self._end)
+        return piece
+
+    def write(self, piece: Piece, first: int, column: Column) -> None:
+        """Write rows of a reserved column, from number `first` on."""
+        if not len(column):
+            return
+        content = np.ascontiguousarray(column, dtype=piece.dtype).data.cast("B")
+        offset = piece.offset + first * np.dtype(piece.dtype).itemsize
+        if os.pwrite(self._opened(piece.path).fileno(), content, offset) < len(content):
+            raise _full(piece.path)
 
     def read(self, piece: Piece) -> Column:
         """Return the column of one block; it must not be written to."""
@@ -130,6 +153,10 @@ def _close(files: Mapping[str, BinaryIO]) -> None:
         file.close()
 
 
+def _full(path: str) -> OSError:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+
 def _constant(column: Column) -> int | float | None:
     """Return the value that all rows have, None if they differ."""
     if not len(column):
@@ -140,93 +167,129 @@ def _constant(column: Column) -> int | float | None:
     return value
 
 
+def slices(count: int) -> Iterator[slice]:
+    """Yield which of `count` rows are worked on at once; once, none of them, if there are none."""
+    for first in range(0, max(count, 1), _ROWS_AT_ONCE):
+        yield slice(first, min(first + _ROWS_AT_ONCE, count))
+
+
 class Held:
     """A column that is kept in a file, and in memory only as far as somebody looks at it."""
 
-    def __init__(self, spill: Spill, column: Column) -> None:
+    def __init__(self, spill: Spill, count: int, dtype: DTypeLike = np.int32) -> None:
+        """Make a column whose rows are 0 until they are filled."""
+        self.count = count
+        """Number of rows."""
         self._spill = spill
-        self._piece = spill.keep({"": column})[""]
+        self._piece = spill.reserved(count, np.dtype(dtype))
+
+    @classmethod
+    def of(
+        cls, spill: Spill, count: int, parts: Iterable[Column], dtype: DTypeLike = np.int32
+    ) -> Self:
+        """Keep a column of `count` rows that comes in `parts`, one after the other."""
+        held, first = cls(spill, count, dtype), 0
+        for part in parts:
+            spill.write(held._piece, first, part)
+            first += len(part)
+        return held
 
     def __call__(self) -> Column:
         """Return the column, which must not be written to."""
         return self._spill.mapped(self._piece)
 
+    def parts(self) -> Iterator[Column]:
+        """Yield the column, some rows at a time."""
+        return (self()[rows] for rows in slices(self.count))
 
-class Spilling(Protocol):
-    """What has columns that are kept in files."""
-
-    @property
-    def spill(self) -> Spill:
-        """The file to keep them in."""
-
-
-class held:  # noqa: N801 - as `cached_property`
-    """A property that is found once, as `cached_property` does, and then is `Held`."""
-
-    def __init__(self, find: Callable[[Any], Column]) -> None:
-        self._find = find
-        self.__doc__ = find.__doc__
-
-    def __set_name__(self, owner: type[Any], name: str) -> None:
-        self._key = f"{name} in a file"
-
-    def __get__(self, instance: Spilling, owner: type[Any]) -> Column:
-        """Return the column, which must not be written to."""
-        if self._key not in instance.__dict__:
-            instance.__dict__[self._key] = Held(instance.spill, self._find(instance))
-        column: Column = instance.__dict__[self._key]()
-        return column
+    def fill(self, rows: Column, values: Column) -> None:
+        """Write some rows, in any order: those that lie close together at once."""
+        if not len(rows):
+            return
+        first, last = int(rows.min()), int(rows.max())
+        if last - first < _CLOSE_ROWS + 4 * len(rows):
+            between = self()[first : last + 1].copy()
+            between[rows - first] = values
+            self._spill.write(self._piece, first, between)
+            return
+        below = rows < (first + last + 1) // 2
+        for part in (below, ~below):
+            self.fill(rows[part], values[part])
 
 
 class Columns(Mapping[str, Column]):
     """The columns of one table: each is read when it is asked for, and not kept."""
 
-    def __init__(
-        self,
-        spill: Spill,
-        blocks: Sequence[Block],
-        others: Mapping[str, Column] | None = None,
-    ) -> None:
+    def __init__(self, spill: Spill, blocks: Sequence[Block]) -> None:
         self.spill = spill
         self.blocks = blocks
-        self.others = dict(others or {})
-        """Columns that are at hand: they count before those of the blocks."""
 
     def __getitem__(self, name: str) -> Column:
         """Return all rows of a column."""
-        if name in self.others:
-            return self.others[name]
         return np.concatenate([self.of_block(each, name) for each in self.blocks])
 
-    def at(self, name: str, rows: Column) -> Column:
-        """Return some rows of a column; only the blocks between the first and the last are read."""
-        if name in self.others:
-            return self.others[name][rows]
-        if not len(rows):
-            return self.of_block(self.blocks[0], name)[:0]
-        first, last = np.searchsorted(self._ends, [rows.min(), rows.max()], side="right")
-        between = [self.of_block(each, name) for each in self.blocks[first : last + 1]]
-        before = self._ends[first - 1] if first else 0
-        column: Column = np.concatenate(between)[rows - before]
-        return column
+    def chosen(self, rows: slice | Column) -> "Chosen":
+        """Return some rows: those of the numbers `rows`, in this order, or from one to another."""
+        if isinstance(rows, slice):
+            return Chosen(self, self._between(rows.start, rows.stop), None)
+        block, back = self._block_of(rows), None
+        if (block[1:] < block[:-1]).any():
+            order = ordered(block)
+            block, rows, back = block[order], rows[order], np.empty_like(order)
+            back[order] = np.arange(len(order))
+        cuts = np.flatnonzero(np.diff(block)) + 1
+        at = block[[0, *cuts]] if len(block) else [0]
+        parts = zip(at, np.split(rows, cuts), strict=True)
+        found = [(self.blocks[each], part - self._firsts[each]) for each, part in parts]
+        return Chosen(self, found, back)
 
-    @cached_property
-    def _ends(self) -> Column:
-        """Number of the row after the last of each block."""
-        return np.cumsum([block["start"].rows for block in self.blocks])
+    def _between(self, start: int, stop: int) -> list[tuple[Block, slice]]:
+        """Return the blocks with rows from `start` to `stop`, and which of theirs these are."""
+        first, last = self._block_of([start, max(start, stop - 1)]).tolist()
+        firsts = self._firsts[first : last + 1].tolist()
+        rows = [slice(max(start - before, 0), stop - before) for before in firsts]
+        return list(zip(self.blocks[first : last + 1], rows, strict=True))
+
+    def parts(self) -> Iterator["Chosen"]:
+        """Yield all rows, some at a time."""
+        return map(self.chosen, slices(self.count))
+
+    def at(self, name: str, rows: Column, otherwise: int | Column = -1) -> Column:
+        """Return a column of integers in some rows, and `otherwise` for row -1."""
+        found = np.broadcast_to(np.asarray(otherwise, dtype=np.int64), rows.shape).copy()
+        known = rows >= 0
+        found[known] = self.chosen(rows[known])[name]
+        return found
+
+    def named(self, flags: Column) -> Column:
+        """Return the rows with names whose numbers have their flag set."""
+        found = [
+            rows.start + np.flatnonzero(flags[part["name"]])
+            for rows, part in zip(slices(self.count), self.parts(), strict=True)
+        ]
+        return np.concatenate(found)
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names of columns."""
-        return iter(dict.fromkeys([*self.blocks[0], *self.others]))
+        return iter(self.blocks[0])
 
     def __len__(self) -> int:
         """Return the number of columns."""
-        return len(set(self.blocks[0]) | set(self.others))
+        return len(self.blocks[0])
 
     @property
     def count(self) -> int:
         """Number of rows."""
-        return sum(block["start"].rows for block in self.blocks)
+        return int(self._firsts[-1])
+
+    @cached_property
+    def _firsts(self) -> Column:
+        """Number of the first row of each block, and of the one after the last."""
+        return np.cumsum([0, *(block["start"].rows for block in self.blocks)])
+
+    def _block_of(self, rows: Column | list[int]) -> Column:
+        """Return which block each row is in."""
+        return np.searchsorted(self._firsts[1:-1], rows, side="right")
 
     def of_block(self, block: Block, name: str) -> Column:
         """Return the rows of one block."""
@@ -236,30 +299,28 @@ class Columns(Mapping[str, Column]):
         """Yield the rows of a column block by block."""
         return (self.of_block(block, name) for block in self.blocks)
 
-    def replaced(self, **columns: Column) -> "Columns":
-        """Return the same table with some columns in place of its own, or besides them."""
-        return Columns(self.spill, self.blocks, self.others | columns)
 
+class Chosen(Mapping[str, Column]):
+    """Some rows of a table; blocks that have none of them are not read."""
 
-class Ordered(Mapping[str, Column]):
-    """The same in another order of rows."""
-
-    def __init__(self, columns: Columns, rows: Column) -> None:
-        self.columns = columns
-        self.rows = rows
+    def __init__(
+        self, columns: Columns, blocks: Sequence[tuple[Block, slice | Column]], back: Column | None
+    ) -> None:
+        """Choose rows of some blocks, and put them in the order `back`, unless it is None."""
+        self._columns = columns
+        self._blocks = blocks
+        self._back = back
 
     def __getitem__(self, name: str) -> Column:
-        """Return all rows of a column."""
-        return self.columns[name][self.rows]
-
-    def at(self, name: str, rows: slice | Column) -> Column:
-        """Return some rows of a column."""
-        return self.columns.at(name, self.rows[rows])
+        """Return the rows of a column."""
+        read = self._columns.of_block
+        column = np.concatenate([read(block, name)[rows] for block, rows in self._blocks])
+        return column if self._back is None else column[self._back]
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names of columns."""
-        return iter(self.columns)
+        return iter(self._columns)
 
     def __len__(self) -> int:
         """Return the number of columns."""
-        return len(self.columns)
+        return len(self._columns)

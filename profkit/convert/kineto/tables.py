@@ -1,9 +1,10 @@
 """From the gathered columns of one trace to the tables of `profkit.schema`."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,33 +19,20 @@ from profkit.convert.kineto.counters import kernel_metrics
 from profkit.convert.kineto.devices import device_names
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.hosts import Nesting, Row, nesting
-from profkit.convert.kineto.link import (
-    at_or,
-    first_with,
-    is_annotation,
-    step_at,
-    step_number,
-)
+from profkit.convert.kineto.link import at_or, is_annotation, step_at, step_number
 from profkit.convert.kineto.messages import NO_MESSAGE, Message
 from profkit.convert.kineto.numbering import Column, Occurring
-from profkit.convert.kineto.spill import Columns, Held, Spill, held
+from profkit.convert.kineto.ordered import Ordered, first_with, ranges
+from profkit.convert.kineto.spill import Columns, Held, Spill, slices
 from profkit.convert.kineto.tree import is_asynchronous
 from profkit.convert.kineto.windows import threads_of
-from profkit.convert.kineto.work import Work, launches
+from profkit.convert.kineto.work import Work, launching_calls
 
 # Columns of `kernels` that are called what they are while they are gathered.
 _PLAIN = ("device", "stream", "correlation", "registers", "blocks_per_sm", "warps_per_sm", "graph",
           "graph_node")  # fmt: skip
-_CHUNK_ROWS = 1 << 15
-"""Rows of a table that are made, and written, at once."""
 
 Chunks = Iterator[pa.Table]
-
-
-def slices(count: int) -> Iterator[slice]:
-    """Yield the rows of each chunk of a table; one without rows of an empty one."""
-    for first in range(0, max(count, 1), _CHUNK_ROWS):
-        yield slice(first, min(first + _CHUNK_ROWS, count))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,10 +86,7 @@ class Linker:
     @cached_property
     def ops(self) -> Columns:
         """Operators and annotations on the host."""
-        ops = self.gathered.columns("ops")
-        # Before PyTorch 1.10 annotations had the category of operators.
-        named = self.gathered.names.matching(is_annotation)[ops["name"]]
-        return ops.replaced(kind=np.where(named, ANNOTATION, ops["kind"]).astype(np.int8))
+        return self.gathered.columns("ops")
 
     @cached_property
     def calls(self) -> Columns:
@@ -139,44 +124,62 @@ class Linker:
         """Rows of the operators in the order of the table `cpu_ops`."""
         return self.tree.op_rows()
 
-    @held
+    @property
     def op_of_row(self) -> Row:
         """Index in `cpu_ops` of each operator row."""
-        rows = self.op_rows
-        index = np.empty(len(rows), dtype=np.int32)
-        index[rows] = np.arange(len(rows), dtype=np.int32)
-        return index
+        return self.tree.op_of_row()
 
-    def op_around(self, rows: slice) -> Ints:
+    def op_around(self, rows: Column) -> Ints:
         """Return the index in `cpu_ops` of the operator around each of these rows of the tree."""
         return at_or(self.op_of_row, self.tree.parent()[rows])
 
-    @held
-    def op_step(self) -> Column:
+    @cached_property
+    def annotates(self) -> Held:
+        """Whether each operator row is an annotation."""
+        # Before PyTorch 1.10 annotations had the category of operators.
+        by_name = self.gathered.names.matching(is_annotation)
+        kinds = (by_name[part["name"]] | (part["kind"] == ANNOTATION) for part in self.ops.parts())
+        return Held.of(self.spill, self.ops.count, kinds, np.bool_)
+
+    @cached_property
+    def op_step(self) -> Held:
         """Step of each operator row."""
-        return self.host_step(self.ops["start"]).astype(np.int32)
+        return self._steps_of(self.ops)
+
+    @cached_property
+    def call_step(self) -> Held:
+        """Step of each call."""
+        return self._steps_of(self.calls)
+
+    def _steps_of(self, rows: Columns) -> Held:
+        steps = (self.host_step(part["start"]) for part in rows.parts())
+        return Held.of(self.spill, rows.count, steps)
 
     @property
     def shared_correlations(self) -> int:
         """How many correlation ids calls of more than one process have, as in merged traces."""
         if len(threads_of([self.calls]).pids) < 2:  # noqa: PLR2004 - of almost every trace
             return 0
-        pairs = np.stack([self.calls["correlation"], self.calls["pid"]])
-        ids = np.unique(pairs[:, pairs[0] > 0], axis=1)[0]
-        return len(np.unique(ids[1:][ids[1:] == ids[:-1]]))
+        shared = 0
+        for low, high in ranges(self.calls.each("correlation")):
+            pairs = (np.stack([part["correlation"], part["pid"]]) for part in self.calls.parts())
+            found = [each[:, (each[0] >= max(low, 1)) & (each[0] < high)] for each in pairs]
+            ids = np.unique(np.concatenate(found, axis=1), axis=1)[0]
+            shared += len(np.unique(ids[1:][ids[1:] == ids[:-1]]))
+        return shared
 
-    @held
-    def call_op(self) -> Ints:
+    @cached_property
+    def call_op(self) -> Held:
         """Index in `cpu_ops` of the operator around each call."""
-        first = self.ops.count
-        return self.op_around(slice(first, first + self.calls.count))
+        first, count = self.ops.count, self.calls.count
+        rows = (first + np.arange(part.start, part.stop) for part in slices(count))
+        return Held.of(self.spill, count, map(self.op_around, rows))
 
     def _numbered(self, columns: Columns) -> tuple[Ints, Ints, Ints]:
         """Return number, start and end of the ``ProfilerStep#N`` among named ranges."""
         numbers = np.array([step_number(name) for name in self.gathered.names.numbers])
-        step = numbers[columns["name"]]
-        rows = np.flatnonzero(step >= 0)
-        return step[rows], columns["start"][rows], columns["end"][rows]
+        steps = columns.chosen(columns.named(numbers >= 0))
+        return numbers[steps["name"]], steps["start"], steps["end"]
 
     @cached_property
     def _marked_steps(self) -> tuple[Ints, Ints, Ints]:
@@ -211,10 +214,6 @@ class Linker:
         """Return the step that each time on the host lies in."""
         return step_at(times, *self.host_steps)
 
-    def by_external(self, external: Ints) -> Ints:
-        """Return the operator row with each external id."""
-        return first_with(self.ops["external"], external, order_by=self.ops["start"])
-
     def _table(self, name: str, count: int, /, **columns: object) -> pa.Table:
         where = {
             "rank": np.full(count, self.rank, dtype=np.int32),
@@ -222,11 +221,11 @@ class Linker:
         }
         return schema.table(name, where | columns)
 
-    def _name(self, codes: Column) -> Occurring:
-        return Occurring(self.gathered.names, [codes])
+    def _name(self, codes: Iterable[Column]) -> Occurring:
+        return Occurring(self.gathered.names, codes)
 
-    def _text(self, codes: Column) -> Occurring:
-        return Occurring(self.gathered.texts, [codes])
+    def _text(self, codes: Iterable[Column]) -> Occurring:
+        return Occurring(self.gathered.texts, codes)
 
     def _steps(self) -> Chunks:
         step, start, end = self.host_steps
@@ -242,51 +241,51 @@ class Linker:
         )
 
     def _cpu_ops(self) -> Chunks:
-        ops, tree = self.ops, self.tree
-        name = self._name(ops["name"])
-        texts = {each: self._text(ops[each]) for each in ("shapes", "types", "inputs")}
-        for part in slices(ops.count):
+        tree = self.tree
+        name = self._name(self.ops.each("name"))
+        texts = {each: self._text(self.ops.each(each)) for each in ("shapes", "types", "inputs")}
+        for part in slices(self.ops.count):
             rows = self.op_rows[part]
-            annotation = (ops.at("kind", rows) == ANNOTATION).astype(np.int32)
+            ops = self.ops.chosen(rows)
             yield self._table(
                 "cpu_ops",
                 len(rows),
                 op=np.arange(part.start, part.stop),
                 parent=at_or(self.op_of_row, tree.parent()[rows]),
-                pid=ops.at("pid", rows),
-                tid=ops.at("tid", rows),
-                name=name.of(ops.at("name", rows)),
-                kind=schema.text(annotation, ["operator", "annotation"]),
-                start_ns=ops.at("start", rows) + self.base_ns,
+                pid=ops["pid"],
+                tid=ops["tid"],
+                name=name.of(ops["name"]),
+                kind=schema.text(
+                    self.annotates()[rows].astype(np.int32), ["operator", "annotation"]
+                ),
+                start_ns=ops["start"] + self.base_ns,
                 end_ns=tree.end()[rows] + self.base_ns,
                 self_ns=tree.self_ns()[rows],
-                step=self.op_step[rows],
-                sequence=ops.at("sequence", rows),
-                forward_tid=ops.at("forward_tid", rows),
-                external=ops.at("external", rows),
-                input_shapes=texts["shapes"].of(ops.at("shapes", rows)),
-                input_types=texts["types"].of(ops.at("types", rows)),
-                inputs=texts["inputs"].of(ops.at("inputs", rows)),
+                step=self.op_step()[rows],
+                sequence=ops["sequence"],
+                forward_tid=ops["forward_tid"],
+                external=ops["external"],
+                input_shapes=texts["shapes"].of(ops["shapes"]),
+                input_types=texts["types"].of(ops["types"]),
+                inputs=texts["inputs"].of(ops["inputs"]),
                 **self.context.of_ops(rows),
             )
 
     def _runtime_calls(self) -> Chunks:
-        calls = self.calls
-        order = np.argsort(calls["start"], kind="stable")
-        name = self._name(calls["name"])
-        for part in slices(len(order)):
-            rows = order[part]
-            start = calls.at("start", rows)
+        ordered = Ordered(self.calls)
+        name = self._name(self.calls.each("name"))
+        for part in slices(ordered.count):
+            rows, calls = ordered.rows(part), ordered.chosen(part)
             yield self._table(
                 "runtime_calls",
                 len(rows),
-                tid=calls.at("tid", rows),
-                name=name.of(calls.at("name", rows)),
-                start_ns=start + self.base_ns,
-                end_ns=calls.at("end", rows) + self.base_ns,
-                correlation=calls.at("correlation", rows),
-                op=self.call_op[rows],
-                step=self.host_step(start),
+                tid=calls["tid"],
+                name=name.of(calls["name"]),
+                start_ns=calls["start"] + self.base_ns,
+                end_ns=calls["end"] + self.base_ns,
+                correlation=calls["correlation"],
+                op=self.call_op()[rows],
+                step=self.call_step()[rows],
             )
 
     def _collectives(self) -> Chunks:
@@ -295,60 +294,65 @@ class Linker:
 
     @cached_property
     def _communication(self) -> tuple[dict[str, Any], Held]:
-        columns, carried_out = communication(self)
-        return columns, Held(self.spill, carried_out)
+        return communication(self)
 
     def _kernels(self) -> Chunks:
-        work, columns = self.work, self.work.columns
+        work, recorded = self.work, self.work.ordered.table
         _, carried_out = self._communication
-        name = self._name(columns["name"])
-        grid, block = self._text(columns["grid"]), self._text(columns["block"])
-        context = self.context.of_work(work.call, work.op_row)
+        name = self._name(recorded.each("name"))
+        texts = {each: self._text(recorded.each(each)) for each in ("grid", "block")}
+        context = self.context.of_work(work)
         for part in slices(work.count):
             collective = carried_out()[part]
-            own = {each: columns.at(each, part) for each in _PLAIN}
+            columns = work.ordered.chosen(part)
+            own = {each: columns[each] for each in _PLAIN}
             yield self._table(
                 "kernels",
                 len(collective),
                 **own,
-                name=name.of(columns.at("name", part)),
+                name=name.of(columns["name"]),
                 kind=work.kind.of(part),
-                start_ns=columns.at("start", part) + self.base_ns,
-                end_ns=columns.at("end", part) + self.base_ns,
-                op=work.op[part],
-                step=work.step[part],
-                size_bytes=columns.at("size", part),
+                start_ns=columns["start"] + self.base_ns,
+                end_ns=columns["end"] + self.base_ns,
+                op=work.op()[part],
+                step=work.step()[part],
+                size_bytes=columns["size"],
                 copy_kind=work.copy_kind.of(part),
-                grid=grid.of(columns.at("grid", part)),
-                block=block.of(columns.at("block", part)),
-                shared_memory_bytes=columns.at("shared_memory", part),
-                occupancy_percent=columns.at("occupancy", part),
+                grid=texts["grid"].of(columns["grid"]),
+                block=texts["block"].of(columns["block"]),
+                shared_memory_bytes=columns["shared_memory"],
+                occupancy_percent=columns["occupancy"],
                 collective=collective,
                 **{each: column.of(part) for each, column in context.items()},
             )
 
     def _annotations(self) -> Chunks:
-        rows = self.op_rows[self.ops["kind"][self.op_rows] == ANNOTATION]
-        host, recorded = self.ops, self.device_annotations
-        order = np.argsort(recorded["start"], kind="stable")
-        device = {name: recorded[name][order] for name in recorded}
-        op_row = self.by_external(device["external"])
-        around = step_at(device["start"], *self.device_steps)
-        on_device = np.repeat(np.array([0, 1], dtype=np.int32), [len(rows), len(order)])
-        both = {
-            name: np.concatenate([host.at(name, rows), device[name]])
-            for name in ("tid", "name", "start", "end")
-        }
-        yield self._table(
+        by_part = (self.op_rows[part] for part in slices(self.ops.count))
+        rows = np.concatenate([part[self.annotates()[part]] for part in by_part])
+        host, device = self.ops.chosen(rows), Ordered(self.device_annotations)
+        op_rows = first_with(self.ops, "external", device.held("external"))
+        name = self._name(chain([host["name"]], self.device_annotations.each("name")))
+        yield self._ranges(0, host, name, op=self.op_of_row[rows], step=self.op_step()[rows])
+        for part in slices(device.count):
+            columns, row = device.chosen(part), op_rows()[part]
+            around = step_at(columns["start"], *self.device_steps)
+            op, step = at_or(self.op_of_row, row), at_or(self.op_step(), row, around)
+            yield self._ranges(1, columns, name, op=op, step=step)
+
+    def _ranges(
+        self, on_device: int, ranges: Mapping[str, Column], name: Occurring, **known: Column
+    ) -> pa.Table:
+        """Return rows of `annotations`, all of the host or all of devices."""
+        count = len(known["op"])
+        return self._table(
             "annotations",
-            len(on_device),
-            kind=schema.text(on_device, ["host", "device"]),
-            tid=both["tid"],
-            name=self.gathered.names.decoded(both["name"]),
-            start_ns=both["start"] + self.base_ns,
-            end_ns=both["end"] + self.base_ns,
-            op=np.concatenate([self.op_of_row[rows], at_or(self.op_of_row, op_row)]),
-            step=np.concatenate([self.op_step[rows], at_or(self.op_step, op_row, around)]),
+            count,
+            kind=schema.text(np.full(count, on_device, dtype=np.int32), ["host", "device"]),
+            tid=ranges["tid"],
+            name=name.of(ranges["name"]),
+            start_ns=ranges["start"] + self.base_ns,
+            end_ns=ranges["end"] + self.base_ns,
+            **known,
         )
 
     def _kernel_metrics(self) -> Chunks:
@@ -357,44 +361,42 @@ class Linker:
 
     def _synchronisations(self) -> Chunks:
         recorded = self.gathered.columns("synchronisations")
-        rows = np.argsort(recorded["start"], kind="stable")
-        waits = {name: recorded[name][rows] for name in recorded}
-        call, op = launches(self, waits | {"external": np.full(len(rows), -1, dtype=np.int64)})
-        yield self._table(
-            "synchronisations",
-            len(rows),
-            device=waits["device"],
-            stream=waits["stream"],
-            name=self.gathered.names.decoded(waits["name"]),
-            start_ns=waits["start"] + self.base_ns,
-            end_ns=waits["end"] + self.base_ns,
-            correlation=waits["correlation"],
-            awaited_stream=waits["awaited_stream"],
-            awaited_correlation=waits["awaited_correlation"],
-            op=op,
-            step=at_or(self.host_step(self.calls["start"]), call),
-        )
+        ordered, name = Ordered(recorded), self._name(recorded.each("name"))
+        launching = launching_calls(self, ordered)
+        for part in slices(ordered.count):
+            waits, call = ordered.chosen(part), launching()[part]
+            yield self._table(
+                "synchronisations",
+                len(call),
+                device=waits["device"],
+                stream=waits["stream"],
+                name=name.of(waits["name"]),
+                start_ns=waits["start"] + self.base_ns,
+                end_ns=waits["end"] + self.base_ns,
+                correlation=waits["correlation"],
+                awaited_stream=waits["awaited_stream"],
+                awaited_correlation=waits["awaited_correlation"],
+                op=at_or(self.call_op(), call),
+                step=at_or(self.call_step(), call),
+            )
 
     def _memory_events(self) -> Chunks:
-        memory = self.memory
-        order = np.argsort(memory["start"], kind="stable")
-        parents = self.op_around(slice(self.ops.count + self.calls.count, None))
-        names = device_names(memory["device_type"], memory["device_id"], self.spill)
-        for part in slices(len(order)):
-            rows = order[part]
-            size = memory.at("size", rows)
-            start = memory.at("start", rows)
+        ordered, names = Ordered(self.memory), device_names(self.memory)
+        first = self.ops.count + self.calls.count
+        for part in slices(ordered.count):
+            rows, memory = ordered.rows(part), ordered.chosen(part)
+            size, start = memory["size"], memory["start"]
             yield self._table(
                 "memory_events",
                 len(rows),
                 time_ns=start + self.base_ns,
-                tid=memory.at("tid", rows),
+                tid=memory["tid"],
                 device=names.of(rows),
-                address=memory.at("address", rows),
+                address=memory["address"],
                 size_bytes=size,
-                allocated_bytes=memory.at("allocated", rows),
-                reserved_bytes=memory.at("reserved", rows),
-                op=parents[rows],
+                allocated_bytes=memory["allocated"],
+                reserved_bytes=memory["reserved"],
+                op=self.op_around(first + rows),
                 step=self.host_step(start),
                 action=schema.text((size < 0).astype(np.int32), ["alloc", "free"]),
             )

@@ -18,7 +18,7 @@ from profkit.convert.kineto.spill import Block, Columns
 
 WINDOW_ROWS = 1 << 16
 """About how many rows a window has."""
-_EARLIEST = -2 * LATEST_NS
+EARLIEST_NS = -2 * LATEST_NS
 _LATEST = 2 * LATEST_NS
 
 
@@ -29,16 +29,15 @@ class Threads:
     pids: Ints
     tids: Ints
 
-    def of(self, columns: Columns) -> Column:
-        """Return the number of the thread of each row."""
-        return np.concatenate([self.of_block(columns, block) for block in columns.blocks])
-
     def of_block(self, columns: Columns, block: Block) -> Column:
-        """Return the same for one block; no memory is needed where all rows are of one thread."""
+        """Return the number of the thread of each row; no memory is needed if all are of one."""
         pid, tid = (columns.of_block(block, name)[: _needed(block, name)] for name in _WHO)
+        return np.broadcast_to(self.numbers(pid, tid), (block["tid"].rows,))
+
+    def numbers(self, pid: Column, tid: Column) -> Column:
+        """Return the number of the thread for each process and thread."""
         process = np.searchsorted(self.pids, pid)
-        number = np.searchsorted(self.tids, tid) * len(self.pids) + process
-        return np.broadcast_to(number.astype(np.int32), (block["tid"].rows,))
+        return (np.searchsorted(self.tids, tid) * len(self.pids) + process).astype(np.int32)
 
     def who(self, number: int) -> dict[str, int]:
         """Return process and thread of a number."""
@@ -84,9 +83,10 @@ class _Held:
 class Rows:
     """Rows of some tables by thread and time, without reading them all."""
 
-    def __init__(self, tables: Sequence[Columns], threads: Threads) -> None:
+    def __init__(self, tables: Sequence[Columns], threads: Threads | None) -> None:
+        """Tell `threads` apart; without them all rows are of one, whose number is 0."""
         self.tables = tables
-        self.threads = threads
+        self._threads = threads
         self._held: dict[int, list[_Held]] = defaultdict(list)
         for number, columns in enumerate(tables):
             first = 0
@@ -99,12 +99,17 @@ class Rows:
         block = columns.blocks[at]
         if not block["start"].rows:
             return
-        start, thread = columns.of_block(block, "start"), self.threads.of_block(columns, block)
+        start, thread = columns.of_block(block, "start"), self._thread(columns, block)
         single = thread.strides == (0,)
         for each in sorted({*thread[: 1 if single else None].tolist()}):
             own = start if single else start[thread == each]
             held = _Held(table, at, first, len(own), int(own.min()), int(own.max()))
             self._held[each].append(held)
+
+    def _thread(self, columns: Columns, block: Block) -> Column:
+        if self._threads is None:
+            return np.broadcast_to(np.int32(0), (block["start"].rows,))
+        return self._threads.of_block(columns, block)
 
     def numbers(self) -> list[int]:
         """Return the threads that have rows, in order."""
@@ -144,7 +149,7 @@ class Rows:
         start = columns.of_block(block, "start")
         inside: slice | Column = slice(None)
         if not (begin <= held.begin and held.last < until and held.rows == len(start)):
-            own = self.threads.of_block(columns, block) == thread
+            own = self._thread(columns, block) == thread
             inside = np.flatnonzero(own & (start >= begin) & (start < until))
         read = {name: columns.of_block(block, name)[inside] for name in names}
         return read | {"row": np.arange(held.first_row, held.first_row + len(start))[inside]}
@@ -170,7 +175,7 @@ class Windows:
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """Yield where each begins and ends."""
-        begin = _EARLIEST
+        begin = EARLIEST_NS
         while self._at < len(self._cuts):
             until = self._cuts[self._at]
             self._larger = False

@@ -1,26 +1,26 @@
 """Work on devices: the call and the operator that launched it, its step, and its kind."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from profkit.convert.kineto.coded import Coded
 from profkit.convert.kineto.columns import COPY, KERNEL
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import (
-    any_row,
     at_or,
     copy_direction,
-    first_with,
     launches_communication,
     names_communication,
     step_at,
 )
 from profkit.convert.kineto.numbering import Column, Text
-from profkit.convert.kineto.spill import Held, Ordered, Spill, held
+from profkit.convert.kineto.ordered import Ordered, first_with
+from profkit.convert.kineto.spill import Held, slices
 
 if TYPE_CHECKING:
     from profkit.convert.kineto.tables import Linker
@@ -38,91 +38,112 @@ class Work:
     linker: "Linker"
 
     @cached_property
-    def columns(self) -> Ordered:
+    def ordered(self) -> Ordered:
         """What was recorded of each, by start."""
-        recorded = self.linker.gathered.columns("device_work")
-        return Ordered(recorded, np.argsort(recorded["start"], kind="stable"))
-
-    @property
-    def spill(self) -> Spill:
-        """Where columns are kept."""
-        return self.linker.spill
+        return Ordered(self.linker.gathered.columns("device_work"))
 
     @property
     def count(self) -> int:
         """Number of pieces of work."""
-        return self.columns.columns.count
+        return self.ordered.count
+
+    def made(self, make: Callable[[slice], Column], dtype: DTypeLike = np.int32) -> Held:
+        """Return the column that `make` makes of some pieces of work at a time."""
+        return Held.of(self.linker.spill, self.count, map(make, slices(self.count)), dtype)
 
     @cached_property
-    def _launches(self) -> tuple[Held, Held]:
-        call, op = launches(self.linker, self.columns)
-        return Held(self.spill, call), Held(self.spill, op)
-
-    @property
-    def call(self) -> Ints:
+    def call(self) -> Held:
         """Row of the launching call of each; -1 if unknown."""
-        return self._launches[0]()
+        return launching_calls(self.linker, self.ordered)
 
-    @property
-    def op(self) -> Ints:
+    @cached_property
+    def op(self) -> Held:
         """Index in `cpu_ops` of the operator that each belongs to; -1 if unknown."""
-        return self._launches[1]()
+        linker = self.linker
+        stated = first_with(linker.ops, "external", self.made(self._stated, np.int64))
 
-    @held
-    def op_row(self) -> Ints:
+        def of_rows(rows: slice) -> Column:
+            op = self._launching_op(rows)
+            return np.where(op >= 0, op, at_or(linker.op_of_row, stated()[rows]))
+
+        return self.made(of_rows)
+
+    def _launching_op(self, rows: slice) -> Column:
+        """Return the index of the operator around the launching call."""
+        return at_or(self.linker.call_op(), self.call()[rows])
+
+    def _stated(self, rows: slice) -> Ints:
+        """Return the external id of the operator, where the launching call knows of none."""
+        part = self.ordered.chosen(rows)
+        external, launched = part["external"], self._launching_op(rows) >= 0
+        # Before PyTorch 2.1 the external id of device work was its correlation, not an operator's.
+        return np.where(launched | (external == part["correlation"]), -1, external)
+
+    @cached_property
+    def op_row(self) -> Held:
         """Row of that operator."""
-        return at_or(self.linker.op_rows, self.op)
+        return self.made(lambda rows: at_or(self.linker.op_rows, self.op()[rows]))
 
-    @held
-    def step(self) -> Ints:
+    @cached_property
+    def step(self) -> Held:
         """Step of each launch; without one, the device-side step around the work."""
         linker = self.linker
-        launched = at_or(linker.host_step(linker.calls["start"]), self.call)
-        by_op = np.where(self.call >= 0, launched, at_or(linker.op_step, self.op_row))
-        around = step_at(self.columns["start"], *linker.device_steps)
-        return np.where((self.call >= 0) | (self.op_row >= 0), by_op, around)
 
-    @held
-    def _kind(self) -> Column:
-        """Return the number of the kind of each."""
-        names, work = self.linker.gathered.names, self.columns
-        by_op = names.matching(launches_communication)[self.linker.ops["name"]]
-        communication = (work["message"] > 0) | any_row(by_op, self.op_row)
-        communication |= names.matching(names_communication)[work["name"]]
-        kernel = np.where(communication, _COMMUNICATION, _COMPUTE)
-        other = np.where(work["kind"] == COPY, _COPY, _SET)
-        codes: Column = np.where(work["kind"] == KERNEL, kernel, other)
-        return codes
+        def of_rows(rows: slice) -> Column:
+            call, op_row = self.call()[rows], self.op_row()[rows]
+            around = step_at(self.ordered.chosen(rows)["start"], *linker.device_steps)
+            by_op = at_or(linker.op_step(), op_row, around)
+            return at_or(linker.call_step(), call, by_op)
+
+        return self.made(of_rows)
+
+    @cached_property
+    def _kinds(self) -> Held:
+        """Number of the kind of each."""
+        names, ops = self.linker.gathered.names, self.linker.ops
+        by_op, by_name = map(names.matching, (launches_communication, names_communication))
+
+        def of_rows(rows: slice) -> Column:
+            part = self.ordered.chosen(rows)
+            # Row -1 has the name "".
+            communication = by_op[ops.at("name", self.op_row()[rows], 0)] | by_name[part["name"]]
+            communication |= part["message"] > 0
+            kernel = np.where(communication, _COMMUNICATION, _COMPUTE)
+            other = np.where(part["kind"] == COPY, _COPY, _SET)
+            codes: Column = np.where(part["kind"] == KERNEL, kernel, other)
+            return codes
+
+        return self.made(of_rows)
 
     @cached_property
     def kind(self) -> Coded:
         """Kind of each: compute, communication, copy or set."""
-        return Coded(_KINDS, self._kind, self.spill)
+        return Coded(_KINDS, self._kinds)
 
     @cached_property
     def communication(self) -> Ints:
         """Positions of the communication kernels."""
-        return np.flatnonzero(self._kind == _COMMUNICATION)
+        found = zip(slices(self.count), self._kinds.parts(), strict=True)
+        return np.concatenate(
+            [rows.start + np.flatnonzero(kind == _COMMUNICATION) for rows, kind in found]
+        )
 
     @cached_property
     def copy_kind(self) -> Coded:
         """Direction, from the arguments or from a name such as ``Memcpy HtoD (...)``."""
-        gathered, work = self.linker.gathered, self.columns
-        directions = Text()
-        by_name = directions.codes(map(copy_direction, gathered.names.numbers))[work["name"]]
-        by_text = directions.codes(map(copy_direction, gathered.texts.numbers))[work["what"]]
-        codes = np.where(by_text > 0, by_text, by_name)
-        return Coded(directions, np.where(work["kind"] == COPY, codes, 0), self.spill)
+        gathered, directions = self.linker.gathered, Text()
+        by_name = directions.codes(map(copy_direction, gathered.names.numbers))
+        by_text = directions.codes(map(copy_direction, gathered.texts.numbers))
+
+        def of_rows(rows: slice) -> Column:
+            part = self.ordered.chosen(rows)
+            text = by_text[part["what"]]
+            codes = np.where(text > 0, text, by_name[part["name"]])
+            return np.where(part["kind"] == COPY, codes, 0)
+
+        return Coded(directions, self.made(of_rows))
 
 
-def launches(linker: "Linker", work: Mapping[str, Column]) -> tuple[Ints, Ints]:
-    """Return the launching call's row and the operator's index of each piece of `work`.
-
-    Its columns are `correlation` and `external`.
-    """
-    calls = linker.calls
-    call = first_with(calls["correlation"], work["correlation"], order_by=calls["start"])
-    op = at_or(linker.call_op, call)
-    # Before PyTorch 2.1 the external id of device work was its correlation, not an operator's.
-    own = np.where(work["external"] == work["correlation"], -1, work["external"])
-    return call, np.where(op >= 0, op, at_or(linker.op_of_row, linker.by_external(own)))
+def launching_calls(linker: "Linker", work: Ordered) -> Held:
+    """Return the row of the call that launched each piece of `work`; -1 if unknown."""
+    return first_with(linker.calls, "correlation", work.held("correlation"))

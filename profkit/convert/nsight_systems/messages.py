@@ -1,5 +1,6 @@
 """What NCCL tells of its own calls in NVTX payloads: bytes, communicator and number of ranks."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,7 @@ def with_messages(collectives: pa.Table, linker: Linker, rows: Rows) -> pa.Table
         for each in said.values()
         if {_COMMUNICATOR, _SIZE} <= set(each)
     }
-    ranges = at_or(linker.op_rows, collectives["op"].to_numpy()).tolist()
-    told = [said.get(_place(linker, row), {}) if row >= 0 else {} for row in ranges]
+    told = [said.get(place, {}) for place in _places(linker, collectives["op"].to_numpy())]
     groups = [each.get(_COMMUNICATOR) for each in told]
     known = collectives["size_bytes"].to_numpy()
     columns = {name: collectives[name] for name in collectives.column_names}
@@ -52,10 +52,11 @@ def _payloads(rows: Rows) -> dict[tuple[int, int], dict[str, Any]]:
     }
 
 
-def _place(linker: Linker, row: int) -> tuple[int, int]:
-    ops = linker.ops
-    thread = (int(ops["pid"][row]) << _PID_SHIFT) | int(ops["tid"][row])
-    return int(ops["start"][row]), thread
+def _places(linker: Linker, op: Ints) -> Iterable[tuple[int, int]]:
+    """Return the same of operators; -1 stands for none."""
+    rows = at_or(linker.op_rows, op)
+    start, pid, tid = (linker.ops.at(name, rows) for name in ("start", "pid", "tid"))
+    return zip(start.tolist(), ((pid << _PID_SHIFT) | tid).tolist(), strict=True)
 
 
 def _wholes(values: Any) -> Ints:

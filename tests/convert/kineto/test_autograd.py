@@ -8,17 +8,30 @@ import numpy as np
 import pytest
 
 from profkit.convert import kineto
+from profkit.convert.kineto import ordered, spill
 from profkit.convert.kineto.autograd import forward_rows
+from profkit.convert.kineto.spill import Columns, Scratch, Spill
 
 
-def linked(*rows):
-    """Return the forward rows of rows of thread, start, sequence and forward_tid."""
-    columns = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
-    names = ("thread", "start", "sequence", "forward_tid")
-    return forward_rows(**dict(zip(names, columns, strict=True))).tolist()
+@pytest.fixture(params=[2, 1 << 20], ids=["a few at once", "all at once"])
+def linked(request, monkeypatch):
+    """Return what links rows of thread, start, sequence and forward_tid."""
+    monkeypatch.setattr(ordered, "_NUMBERS_AT_ONCE", request.param)
+    monkeypatch.setattr(ordered, "_SAMPLED", 1)
+    monkeypatch.setattr(spill, "_ROWS_AT_ONCE", request.param)
+    scratch = Scratch()
+
+    def link(*rows):
+        names = ("tid", "start", "sequence", "forward_tid")
+        columns = dict(zip(names, np.array(rows, dtype=np.int64).T, strict=True))
+        kept = Spill(scratch.path)
+        ops = Columns(kept, [kept.keep(columns | {"pid": np.zeros(len(rows), dtype=np.int64)})])
+        return forward_rows(ops)().tolist()
+
+    return link
 
 
-def test_the_last_operator_with_the_number_before_the_backward_made_the_node():
+def test_the_last_operator_with_the_number_before_the_backward_made_the_node(linked):
     rows = (
         (7, 0, 5, 0),  # aten::linear looks at the number
         (7, 1, 5, 0),  # aten::addmm makes the node
@@ -32,7 +45,7 @@ def test_the_last_operator_with_the_number_before_the_backward_made_the_node():
     assert linked(*rows) == [-1, -1, -1, 2, 1, -1, 5, -1]
 
 
-def test_numbers_of_different_threads_are_kept_apart():
+def test_numbers_of_different_threads_are_kept_apart(linked):
     rows = (
         *((7, at, at, 0) for at in (1, 2, 3)),
         *((8, at, at, 0) for at in (3, 4, 5)),
@@ -42,7 +55,7 @@ def test_numbers_of_different_threads_are_kept_apart():
     assert linked(*rows)[6:] == [0, 1, 2, 3, 4, 5]
 
 
-def test_without_forward_operators_nothing_is_linked():
+def test_without_forward_operators_nothing_is_linked(linked):
     assert linked((9, 0, 5, 1)) == [-1]
 
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from profkit.convert.kineto.link import (
     by_start,
     copy_direction,
-    first_with,
     launches_communication,
     names_communication,
     step_at,
@@ -68,13 +67,6 @@ def test_collective_operators_launch_communication():
 def test_steps_are_numbered_by_their_annotation():
     names = ["ProfilerStep#12", "ProfilerStep#", "step#3", "ProfilerStep#1x"]
     assert [step_number(name) for name in names] == [12, -1, -1, -1]
-
-
-def test_the_earliest_call_of_a_correlation_launches():
-    found = first_with(
-        np.array([5, 7, 5, 0]), np.array([5, 7, 6, 0, -1]), order_by=np.array([9, 1, 2, 3])
-    )
-    assert found.tolist() == [2, 1, -1, -1, -1]
 
 
 def test_times_fall_into_the_step_that_holds_them():
