@@ -136,8 +136,6 @@ def _frame(paths: Sequence[Path], columns: Columns | None = None) -> pd.DataFram
 
 def _table(path: Path, columns: Columns | None = None) -> pa.Table:
     """Read a table as it is, without the discovery of folders that `pq.read_table` begins with."""
-    # Arrow's own pools keep about as much again as a table holds; only here is memory that counts.
-    pa.set_memory_pool(pa.system_memory_pool())
     with pq.ParquetFile(path) as file:
         return file.read(columns and list(columns))
 

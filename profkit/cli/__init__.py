@@ -30,9 +30,14 @@ COMMANDS = {
     "report": ("profkit.report.__main__", "job: results to one HTML file"),
 }
 
-# Jobs that compute in this process: each has one core to itself, and the threads that NumPy's BLAS
-# would start for the others spin for 0.1 s before they sleep. A workload's threads are its own.
-_OF_ONE_CORE = ("convert", "analyze", "report")
+# Jobs that compute in this process, and what they tell libraries. A workload's are its own.
+_COMPUTING = ("convert", "analyze", "report")
+_OF_COMPUTING = {
+    # Each has one core to itself; threads of NumPy's BLAS for the others spin for 0.1 s.
+    "OPENBLAS_NUM_THREADS": "1",
+    # A pool of Arrow's own keeps as much again as is in use, and nothing else can use it.
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}
 
 # Jobs that stop at nothing else when their Snakemake is killed; a capture watches by itself.
 _ENDED_BY_OWNER = ("manifest", "convert", "analyze", "report")
@@ -54,8 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(command: str, argv: Sequence[str]) -> int:
-    if command in _OF_ONE_CORE:
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if command in _COMPUTING:
+        for name, value in _OF_COMPUTING.items():
+            os.environ.setdefault(name, value)
     if command == "convert":
         importlib.import_module("profkit.cli.ahead").start(argv)
     if command in _ENDED_BY_OWNER:

@@ -17,8 +17,6 @@ def write(path: Path, name: str, tables: Iterable[pa.Table], *, behind: bool = F
 
     `behind`: on a thread, while the next of `tables` is made.
     """
-    # Arrow's own pools keep as much again as is in use, and never have it used by anyone else.
-    pa.set_memory_pool(pa.system_memory_pool())
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     columns = schema.TABLES[name]
     rows = 0

@@ -61,8 +61,9 @@ def read(  # noqa: PLR0913 - what the job is told
     """Read the trace at `path`, plain or gzip; raises `InputError` if it is something else.
 
     `rank` -1 takes the rank that the trace states. Columns are kept in files in `scratch`, or in a
-    temporary folder, until the trace is let go: memory is a few blocks, and about 30 bytes for
-    each operator and call. Of a large plain file, up to `cores` processes read a part each.
+    temporary folder, until the trace is let go: memory is a few blocks of `block_bytes` of text,
+    and as many rows, however large the file is. Of a large plain one, up to `cores` processes read
+    a part each.
     """
     with ExitStack() as stack:
         pool = workers(cores - 1) if cores > 1 and is_shared(path) else None

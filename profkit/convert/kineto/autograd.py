@@ -14,7 +14,7 @@ from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import at_or
 from profkit.convert.kineto.numbering import Column
 from profkit.convert.kineto.ordered import ranges
-from profkit.convert.kineto.spill import Columns, Held, slices
+from profkit.convert.kineto.stored import Columns, Held, slices
 from profkit.convert.kineto.windows import Threads, threads_of
 
 

@@ -14,7 +14,8 @@ from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import at_or, by_start
 from profkit.convert.kineto.numbering import Column
 from profkit.convert.kineto.python import Calls, nested
-from profkit.convert.kineto.spill import Block, Columns, Held
+from profkit.convert.kineto.spill import Block
+from profkit.convert.kineto.stored import Columns, Held
 from profkit.convert.kineto.windows import Rows, Windows, carried, threads_of
 from profkit.paths import Growing, Paths
 
@@ -73,7 +74,7 @@ class Linking:
         sites: Sequence[Held],
     ) -> None:
         """Link the calls of one thread, which is that of `who`, and append them to `blocks`."""
-        base = sum(block["start"].rows for block in blocks)
+        base = sum(block.rows for block in blocks)
         known = {name: np.empty(0, dtype=np.int64) for name in _CARRIED}
         cuts = Windows(rows.cuts(thread))
         for begin, until in cuts:

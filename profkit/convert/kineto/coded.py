@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from profkit.convert.kineto.numbering import Column, Occurring, Text
-from profkit.convert.kineto.spill import Held
+from profkit.convert.kineto.stored import Held
 
 
 class Coded:

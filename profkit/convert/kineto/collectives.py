@@ -20,7 +20,7 @@ from profkit.convert.kineto.messages import (
     size_bytes,
 )
 from profkit.convert.kineto.numbering import Column, Text
-from profkit.convert.kineto.spill import Columns, Held
+from profkit.convert.kineto.stored import Columns, Held
 from profkit.convert.kineto.tree import is_asynchronous
 
 if TYPE_CHECKING:

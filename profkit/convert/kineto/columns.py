@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,7 +30,8 @@ from profkit.convert.kineto.events import (
 from profkit.convert.kineto.messages import RANKS_BELOW, Messages
 from profkit.convert.kineto.numbering import Column, Text
 from profkit.convert.kineto.pairs import Pairs
-from profkit.convert.kineto.spill import Block, Columns, Scratch, Spill
+from profkit.convert.kineto.spill import Block, Scratch, Spill
+from profkit.convert.kineto.stored import Columns
 
 _KIND_COUNT = 11
 (OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, SPAN, MEMORY, COUNTED, PYTHON,
@@ -210,13 +212,11 @@ class Gathered:
 
     def _renumbered(self, block: Block, numbers: Mapping[str, int]) -> Block:
         """Return a block of a later part as one of this."""
-        moved = {
-            name: piece._replace(renumbering=numbers[name]) if name in numbers else piece
-            for name, piece in block.items()
-        }
-        if "range" in moved:
-            moved |= self.spill.keep({"range": self.spill.read(moved["range"]) + self.ranges})
-        return moved
+        if "range" in block.places:
+            columns = {name: self.spill.read(block[name]) for name in block.places}
+            columns["range"] = columns["range"] + self.ranges
+            block = self.spill.keep(columns)
+        return replace(block, renumberings=numbers)
 
     def _add(self, table: str, columns: dict[str, Column]) -> None:
         timed = columns["start"] != UNKNOWN_NS

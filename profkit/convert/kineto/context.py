@@ -23,7 +23,7 @@ from profkit.convert.kineto.link import at_or, nearest_with
 from profkit.convert.kineto.numbering import Column, Text
 from profkit.convert.kineto.python import is_module, readable, root_first
 from profkit.convert.kineto.python_calls import NAME, PythonCalls
-from profkit.convert.kineto.spill import Held, slices
+from profkit.convert.kineto.stored import Held, slices
 from profkit.paths import Growing, Paths
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import threads
 from profkit.convert.kineto.numbering import Column, Text
 from profkit.convert.kineto.reader import Header
-from profkit.convert.kineto.spill import Columns, Held
+from profkit.convert.kineto.stored import Columns, Held
 
 # Each column with the keys of CUDA and, where they differ, of HIP.
 _SIZES = {

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.numbering import Column
-from profkit.convert.kineto.spill import Columns, Held
+from profkit.convert.kineto.stored import Columns, Held
 from profkit.convert.kineto.tree import LEAF, POINT, SPAN, Tree, nested
 from profkit.convert.kineto.windows import Rows, Windows, carried, threads_of
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.numbering import Column
-from profkit.convert.kineto.spill import Chosen, Columns, Held, slices
+from profkit.convert.kineto.stored import Chosen, Columns, Held, slices
 from profkit.convert.kineto.windows import EARLIEST_NS, Rows
 
 _NUMBERS_AT_ONCE = 1 << 17

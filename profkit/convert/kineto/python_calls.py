@@ -13,7 +13,7 @@ from profkit.convert._writing import write
 from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import step_at
 from profkit.convert.kineto.numbering import Occurring, Text
-from profkit.convert.kineto.spill import Columns
+from profkit.convert.kineto.stored import Columns
 from profkit.paths import Paths
 
 NAME = "python_calls"
@@ -55,7 +55,7 @@ class PythonCalls:
         within = Occurring(texts, (module[each] for each in self.calls.each("path")))
         first = 0
         for block in self.calls.blocks:
-            own = {name: self.calls.of_block(block, name) for name in block}
+            own = {name: self.calls.of_block(block, name) for name in self.calls}
             count = len(own["start"])
             kind = self.is_module[own["name"]].astype(np.int32)
             yield schema.table(

@@ -1,4 +1,4 @@
-"""Columns of a trace that are kept in files, and read back one at a time.
+"""Files that the columns of a trace are kept in, and read back from one at a time.
 
 A trace of gigabytes holds tens of millions of numbers; of these linking wants a few columns at any
 moment. The files are written and read in order, so that mostly the system's cache is asked.
@@ -10,24 +10,20 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from profkit.convert.kineto.numbering import Column
-from profkit.paths import ordered
 
 _ALIGNED_BYTES = 8
-_CLOSE_ROWS = 1 << 12
-_ROWS_AT_ONCE = 1 << 15
 
 
 class Piece(NamedTuple):
-    """One column of one block of rows: where its bytes are, or the value that all rows have."""
+    """One column of some rows: where its bytes are, or the value that all rows have."""
 
     path: str
     offset: int
@@ -38,7 +34,31 @@ class Piece(NamedTuple):
     """Which of `Spill.renumberings` its numbers go through; -1 for none."""
 
 
-Block = dict[str, Piece]
+class Place(NamedTuple):
+    """Where one column lies in blocks that are alike."""
+
+    bytes_before: int
+    """Bytes of the columns before it, per row."""
+    dtype: str
+    value: int | float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """Some rows of a table. A large trace has tens of thousands, which share what they can."""
+
+    path: str
+    offset: int
+    rows: int
+    places: Mapping[str, Place]
+    renumberings: Mapping[str, int] = field(default_factory=dict)
+    """Which of `Spill.renumberings` the numbers of some columns go through."""
+
+    def __getitem__(self, name: str) -> Piece:
+        """Return one column."""
+        before, dtype, value = self.places[name]
+        offset = self.offset + before * self.rows
+        return Piece(self.path, offset, self.rows, dtype, value, self.renumberings.get(name, -1))
 
 
 class Scratch:
@@ -61,6 +81,7 @@ class Spill:
         self._files: dict[str, BinaryIO] = {}
         self._path = ""
         self._end = 0
+        self._places: dict[tuple[tuple[str, Place], ...], dict[str, Place]] = {}
         weakref.finalize(self, _close, self._files)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -69,20 +90,25 @@ class Spill:
 
     def keep(self, columns: Mapping[str, Column]) -> Block:
         """Append a block of rows: arrays of one dimension and equal length."""
-        block = Block()
+        places = dict[str, Place]()
         parts: list[bytes | memoryview] = []
+        before = 0
         for name, column in columns.items():
-            value = _constant(column)
-            path = "" if value is not None else self._own()
-            block[name] = Piece(path, self._end, len(column), column.dtype.str, value, -1)
-            if value is None:
+            places[name] = Place(before, column.dtype.str, _constant(column))
+            if places[name].value is None:
                 parts.append(np.ascontiguousarray(column).data.cast("B"))
-                self._end += column.nbytes
+                before += column.dtype.itemsize
+        block = Block(
+            path=self._own() if parts else "",
+            offset=self._end,
+            rows=len(column),
+            places=self._places.setdefault(tuple(places.items()), places),
+        )
         if parts:
             # So that numbers of the next block may be mapped where they lie.
-            parts.append(bytes(-self._end % _ALIGNED_BYTES))
-            self._end += len(parts[-1])
-            content = b"".join(parts)
+            size = before * len(column)
+            content = b"".join([*parts, bytes(-size % _ALIGNED_BYTES)])
+            self._end += len(content)
             if self._files[self._path].write(content) < len(content):
                 raise _full(self._path)
         return block
@@ -165,162 +191,3 @@ def _constant(column: Column) -> int | float | None:
         return None
     value: int | float = column[0].item()
     return value
-
-
-def slices(count: int) -> Iterator[slice]:
-    """Yield which of `count` rows are worked on at once; once, none of them, if there are none."""
-    for first in range(0, max(count, 1), _ROWS_AT_ONCE):
-        yield slice(first, min(first + _ROWS_AT_ONCE, count))
-
-
-class Held:
-    """A column that is kept in a file, and in memory only as far as somebody looks at it."""
-
-    def __init__(self, spill: Spill, count: int, dtype: DTypeLike = np.int32) -> None:
-        """Make a column whose rows are 0 until they are filled."""
-        self.count = count
-        """Number of rows."""
-        self._spill = spill
-        self._piece = spill.reserved(count, np.dtype(dtype))
-
-    @classmethod
-    def of(
-        cls, spill: Spill, count: int, parts: Iterable[Column], dtype: DTypeLike = np.int32
-    ) -> Self:
-        """Keep a column of `count` rows that comes in `parts`, one after the other."""
-        held, first = cls(spill, count, dtype), 0
-        for part in parts:
-            spill.write(held._piece, first, part)
-            first += len(part)
-        return held
-
-    def __call__(self) -> Column:
-        """Return the column, which must not be written to."""
-        return self._spill.mapped(self._piece)
-
-    def parts(self) -> Iterator[Column]:
-        """Yield the column, some rows at a time."""
-        return (self()[rows] for rows in slices(self.count))
-
-    def fill(self, rows: Column, values: Column) -> None:
-        """Write some rows, in any order: those that lie close together at once."""
-        if not len(rows):
-            return
-        first, last = int(rows.min()), int(rows.max())
-        if last - first < _CLOSE_ROWS + 4 * len(rows):
-            between = self()[first : last + 1].copy()
-            between[rows - first] = values
-            self._spill.write(self._piece, first, between)
-            return
-        below = rows < (first + last + 1) // 2
-        for part in (below, ~below):
-            self.fill(rows[part], values[part])
-
-
-class Columns(Mapping[str, Column]):
-    """The columns of one table: each is read when it is asked for, and not kept."""
-
-    def __init__(self, spill: Spill, blocks: Sequence[Block]) -> None:
-        self.spill = spill
-        self.blocks = blocks
-
-    def __getitem__(self, name: str) -> Column:
-        """Return all rows of a column."""
-        return np.concatenate([self.of_block(each, name) for each in self.blocks])
-
-    def chosen(self, rows: slice | Column) -> "Chosen":
-        """Return some rows: those of the numbers `rows`, in this order, or from one to another."""
-        if isinstance(rows, slice):
-            return Chosen(self, self._between(rows.start, rows.stop), None)
-        block, back = self._block_of(rows), None
-        if (block[1:] < block[:-1]).any():
-            order = ordered(block)
-            block, rows, back = block[order], rows[order], np.empty_like(order)
-            back[order] = np.arange(len(order))
-        cuts = np.flatnonzero(np.diff(block)) + 1
-        at = block[[0, *cuts]] if len(block) else [0]
-        parts = zip(at, np.split(rows, cuts), strict=True)
-        found = [(self.blocks[each], part - self._firsts[each]) for each, part in parts]
-        return Chosen(self, found, back)
-
-    def _between(self, start: int, stop: int) -> list[tuple[Block, slice]]:
-        """Return the blocks with rows from `start` to `stop`, and which of theirs these are."""
-        first, last = self._block_of([start, max(start, stop - 1)]).tolist()
-        firsts = self._firsts[first : last + 1].tolist()
-        rows = [slice(max(start - before, 0), stop - before) for before in firsts]
-        return list(zip(self.blocks[first : last + 1], rows, strict=True))
-
-    def parts(self) -> Iterator["Chosen"]:
-        """Yield all rows, some at a time."""
-        return map(self.chosen, slices(self.count))
-
-    def at(self, name: str, rows: Column, otherwise: int | Column = -1) -> Column:
-        """Return a column of integers in some rows, and `otherwise` for row -1."""
-        found = np.broadcast_to(np.asarray(otherwise, dtype=np.int64), rows.shape).copy()
-        known = rows >= 0
-        found[known] = self.chosen(rows[known])[name]
-        return found
-
-    def named(self, flags: Column) -> Column:
-        """Return the rows with names whose numbers have their flag set."""
-        found = [
-            rows.start + np.flatnonzero(flags[part["name"]])
-            for rows, part in zip(slices(self.count), self.parts(), strict=True)
-        ]
-        return np.concatenate(found)
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the names of columns."""
-        return iter(self.blocks[0])
-
-    def __len__(self) -> int:
-        """Return the number of columns."""
-        return len(self.blocks[0])
-
-    @property
-    def count(self) -> int:
-        """Number of rows."""
-        return int(self._firsts[-1])
-
-    @cached_property
-    def _firsts(self) -> Column:
-        """Number of the first row of each block, and of the one after the last."""
-        return np.cumsum([0, *(block["start"].rows for block in self.blocks)])
-
-    def _block_of(self, rows: Column | list[int]) -> Column:
-        """Return which block each row is in."""
-        return np.searchsorted(self._firsts[1:-1], rows, side="right")
-
-    def of_block(self, block: Block, name: str) -> Column:
-        """Return the rows of one block."""
-        return self.spill.read(block[name])
-
-    def each(self, name: str) -> Iterator[Column]:
-        """Yield the rows of a column block by block."""
-        return (self.of_block(block, name) for block in self.blocks)
-
-
-class Chosen(Mapping[str, Column]):
-    """Some rows of a table; blocks that have none of them are not read."""
-
-    def __init__(
-        self, columns: Columns, blocks: Sequence[tuple[Block, slice | Column]], back: Column | None
-    ) -> None:
-        """Choose rows of some blocks, and put them in the order `back`, unless it is None."""
-        self._columns = columns
-        self._blocks = blocks
-        self._back = back
-
-    def __getitem__(self, name: str) -> Column:
-        """Return the rows of a column."""
-        read = self._columns.of_block
-        column = np.concatenate([read(block, name)[rows] for block, rows in self._blocks])
-        return column if self._back is None else column[self._back]
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the names of columns."""
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        """Return the number of columns."""
-        return len(self._columns)

@@ -23,7 +23,8 @@ from profkit.convert.kineto.link import at_or, is_annotation, step_at, step_numb
 from profkit.convert.kineto.messages import NO_MESSAGE, Message
 from profkit.convert.kineto.numbering import Column, Occurring
 from profkit.convert.kineto.ordered import Ordered, first_with, ranges
-from profkit.convert.kineto.spill import Columns, Held, Spill, slices
+from profkit.convert.kineto.spill import Spill
+from profkit.convert.kineto.stored import Columns, Held, slices
 from profkit.convert.kineto.tree import is_asynchronous
 from profkit.convert.kineto.windows import threads_of
 from profkit.convert.kineto.work import Work, launching_calls

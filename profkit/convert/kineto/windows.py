@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from profkit.convert.kineto.events import LATEST_NS, Ints
 from profkit.convert.kineto.numbering import Column
-from profkit.convert.kineto.spill import Block, Columns
+from profkit.convert.kineto.spill import Block
+from profkit.convert.kineto.stored import Columns
 
 WINDOW_ROWS = 1 << 16
 """About how many rows a window has."""
@@ -32,7 +33,7 @@ class Threads:
     def of_block(self, columns: Columns, block: Block) -> Column:
         """Return the number of the thread of each row; no memory is needed if all are of one."""
         pid, tid = (columns.of_block(block, name)[: _needed(block, name)] for name in _WHO)
-        return np.broadcast_to(self.numbers(pid, tid), (block["tid"].rows,))
+        return np.broadcast_to(self.numbers(pid, tid), (block.rows,))
 
     def numbers(self, pid: Column, tid: Column) -> Column:
         """Return the number of the thread for each process and thread."""
@@ -50,7 +51,7 @@ _WHO = ("pid", "tid")
 
 def _needed(block: Block, name: str) -> int:
     """Return how many rows of a column tell them all: one, where they are equal."""
-    return 1 if block[name].value is not None and block[name].rows else block[name].rows
+    return min(block.rows, 1) if block[name].value is not None else block.rows
 
 
 def threads_of(tables: Sequence[Columns]) -> Threads:
@@ -61,7 +62,7 @@ def threads_of(tables: Sequence[Columns]) -> Threads:
             for name in _WHO:
                 if (single := block[name].value) is None:
                     found[name].update(columns.of_block(block, name).tolist())
-                elif block[name].rows:
+                elif block.rows:
                     found[name].add(int(single))
     pids, tids = (np.array(sorted(found[name]), dtype=np.int64) for name in _WHO)
     return Threads(pids, tids)
@@ -92,12 +93,12 @@ class Rows:
             first = 0
             for at, block in enumerate(columns.blocks):
                 self._hold(number, at, first)
-                first += block["start"].rows
+                first += block.rows
 
     def _hold(self, table: int, at: int, first: int) -> None:
         columns = self.tables[table]
         block = columns.blocks[at]
-        if not block["start"].rows:
+        if not block.rows:
             return
         start, thread = columns.of_block(block, "start"), self._thread(columns, block)
         single = thread.strides == (0,)
@@ -108,7 +109,7 @@ class Rows:
 
     def _thread(self, columns: Columns, block: Block) -> Column:
         if self._threads is None:
-            return np.broadcast_to(np.int32(0), (block["start"].rows,))
+            return np.broadcast_to(np.int32(0), (block.rows,))
         return self._threads.of_block(columns, block)
 
     def numbers(self) -> list[int]:

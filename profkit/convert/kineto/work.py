@@ -20,7 +20,7 @@ from profkit.convert.kineto.link import (
 )
 from profkit.convert.kineto.numbering import Column, Text
 from profkit.convert.kineto.ordered import Ordered, first_with
-from profkit.convert.kineto.spill import Held, slices
+from profkit.convert.kineto.stored import Held, slices
 
 if TYPE_CHECKING:
     from profkit.convert.kineto.tables import Linker

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from profkit.convert import kineto
-from profkit.convert.kineto import ordered, spill
+from profkit.convert.kineto import ordered, stored
 from profkit.convert.kineto.autograd import forward_rows
-from profkit.convert.kineto.spill import Columns, Scratch, Spill
+from profkit.convert.kineto.spill import Scratch, Spill
+from profkit.convert.kineto.stored import Columns
 
 
 @pytest.fixture(params=[2, 1 << 20], ids=["a few at once", "all at once"])
@@ -18,7 +19,7 @@ def linked(request, monkeypatch):
     """Return what links rows of thread, start, sequence and forward_tid."""
     monkeypatch.setattr(ordered, "_NUMBERS_AT_ONCE", request.param)
     monkeypatch.setattr(ordered, "_SAMPLED", 1)
-    monkeypatch.setattr(spill, "_ROWS_AT_ONCE", request.param)
+    monkeypatch.setattr(stored, "_ROWS_AT_ONCE", request.param)
     scratch = Scratch()
 
     def link(*rows):

@@ -6,10 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from profkit.convert.kineto import ordered as orders
-from profkit.convert.kineto import spill as spills
-from profkit.convert.kineto import windows
+from profkit.convert.kineto import stored, windows
 from profkit.convert.kineto.ordered import Ordered, first_with, ranges
-from profkit.convert.kineto.spill import Columns, Held, Scratch, Spill
+from profkit.convert.kineto.spill import Scratch, Spill
+from profkit.convert.kineto.stored import Columns, Held
 
 _SOME = pytest.mark.parametrize("at_once", [3, 1 << 20], ids=["a few at once", "all at once"])
 
@@ -19,7 +19,7 @@ def scratch():
     return Scratch()
 
 
-def stored(scratch, **columns):
+def kept(scratch, **columns):
     """Return columns in blocks of 4 rows."""
     spill = Spill(scratch.path)
     arrays = {name: np.array(each, dtype=np.int64) for name, each in columns.items()}
@@ -31,7 +31,7 @@ def stored(scratch, **columns):
 @pytest.fixture
 def sized(monkeypatch, at_once):
     for module, name in (
-        (spills, "_ROWS_AT_ONCE"),
+        (stored, "_ROWS_AT_ONCE"),
         (orders, "_NUMBERS_AT_ONCE"),
         (windows, "WINDOW_ROWS"),
     ):
@@ -44,7 +44,7 @@ def sized(monkeypatch, at_once):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(start=st.lists(st.integers(0, 12), max_size=30))
 def test_rows_come_by_start_and_then_as_in_the_file(scratch, start):
-    found = Ordered(stored(scratch, start=start, size=[10 * each for each in start]))
+    found = Ordered(kept(scratch, start=start, size=[10 * each for each in start]))
     expected = sorted(range(len(start)), key=start.__getitem__)
     assert found.rows(slice(None)).tolist() == expected
     assert found.held("size")().tolist() == [10 * start[each] for each in expected]
@@ -53,7 +53,7 @@ def test_rows_come_by_start_and_then_as_in_the_file(scratch, start):
 @_SOME
 @pytest.mark.usefixtures("sized")
 def test_the_earliest_call_of_a_correlation_launches(scratch):
-    calls = stored(
+    calls = kept(
         scratch,
         correlation=[5, 7, 5, 0, 8, 5, 7, -4],
         start=[9, 1, 2, 3, 4, 2, 1, 0],
@@ -72,7 +72,7 @@ def test_the_earliest_call_of_a_correlation_launches(scratch):
     wanted=st.lists(st.integers(-1, 9), max_size=30),
 )
 def test_rows_are_looked_up_as_in_a_dictionary(scratch, rows, wanted):
-    columns = stored(scratch, key=[key for key, _ in rows], start=[start for _, start in rows])
+    columns = kept(scratch, key=[key for key, _ in rows], start=[start for _, start in rows])
     first = {}
     for row in sorted(range(len(rows)), key=lambda each: rows[each][1]):
         first.setdefault(rows[row][0], row)

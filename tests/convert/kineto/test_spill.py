@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from profkit.convert.kineto import spill as spills
-from profkit.convert.kineto.spill import Columns, Held, Scratch, Spill
+from profkit.convert.kineto import stored
+from profkit.convert.kineto.spill import Scratch, Spill
+from profkit.convert.kineto.stored import Columns, Held
 
 COLUMNS = {
     "numbers": np.arange(3000),
@@ -46,10 +47,10 @@ def table(spill):
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_held_column_is_the_column_here_and_in_another_process(spill, monkeypatch, name):
-    monkeypatch.setattr(spills, "_ROWS_AT_ONCE", 1000)
+    monkeypatch.setattr(stored, "_ROWS_AT_ONCE", 1000)
     column = COLUMNS[name]
     kept = Held.of(spill, len(column), np.array_split(column, 2), column.dtype)
-    spill.keep(COLUMNS)
+    spill.keep({"after": np.arange(9)})
     for held in (kept, pickle.loads(pickle.dumps(kept))):  # noqa: S301 - our own
         found = held()
         assert found.dtype == column.dtype
@@ -103,7 +104,7 @@ def test_no_row_has_the_other_value(table):
 
 
 def test_parts_are_all_rows(table, monkeypatch):
-    monkeypatch.setattr(spills, "_ROWS_AT_ONCE", 5)
+    monkeypatch.setattr(stored, "_ROWS_AT_ONCE", 5)
     parts = [part["start"].tolist() for part in table.parts()]
     assert parts == [[0, 1, 2, 3, 4], [5, 6, 7]]
     assert [part["start"].tolist() for part in Columns(table.spill, table.blocks[1:2]).parts()] == [

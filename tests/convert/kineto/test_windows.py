@@ -9,7 +9,8 @@ from profkit.convert import kineto
 from profkit.convert.kineto import windows
 from profkit.convert.kineto.callers import Linking
 from profkit.convert.kineto.hosts import nesting
-from profkit.convert.kineto.spill import Columns, Scratch, Spill
+from profkit.convert.kineto.spill import Scratch, Spill
+from profkit.convert.kineto.stored import Columns
 from profkit.convert.kineto.windows import carried
 from profkit.paths import Growing, depths, paths
 from tests.convert.kineto.test_parts import TRACES, tables
