@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from profkit import analyze, events, registry, resources, result
+from profkit import allocation, analyze, events, registry, resources, result
 from profkit.analyze.base import Analysis, Columns
 from profkit.errors import InputError, ProfkitError
 from profkit.fingerprint import provenance
@@ -27,12 +27,15 @@ _Reader = Callable[[dict[str, Any], list[Path]], Any]
 def main(argv: Sequence[str]) -> None:
     """Run the analysis that `argv` names and write its result."""
     options = _parser().parse_args(argv)
+    allocation.keep_freed()
     # results/runs/<run>/analyze/<name>.json, or results/selection/analyze/<name>.json
     about = {"stage": "analyze", "run": options.out.resolve().parent.parent.name}
     about |= {"name": options.name, "log": ""}
     events.emit("started", **about)
     try:
-        _run(options)
+        # Arrow's texts are for many: the names of a few columns take it twice as long to look up.
+        with pd.option_context("mode.string_storage", "python"):
+            _run(options)
     except BaseException:
         events.emit("failed", **about)
         raise
