@@ -5,9 +5,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze._windows import WHERE
+from profkit.analyze.base import Columns
 
 Rows = NDArray[np.int64]
 """Positions in `runtime_calls`, -1 for none."""
+
+CALLS = Columns("rank repeat tid name start_ns end_ns correlation")
+"""What is read of `runtime_calls`."""
 
 
 def launching_calls(kernels: pd.DataFrame, runtime_calls: pd.DataFrame) -> Rows:

@@ -12,7 +12,7 @@ from profkit import intervals
 from profkit.analyze._gaps import CAUSES, Gaps, by_cause, gaps, with_edges
 from profkit.analyze._host_work import by_name
 from profkit.analyze._largest_gaps import beside, gap_rows, largest, of
-from profkit.analyze._launching import launches
+from profkit.analyze._launching import CALLS, launches
 from profkit.analyze._windows import WHERE, step_windows
 from profkit.analyze.base import Columns, analysis
 from profkit.intervals import Intervals
@@ -38,6 +38,7 @@ _ADVICE = (
     "Waiting for the host: fewer and larger kernels (torch.compile, CUDA graphs, larger batches). "
     "Synchronisation: no .item(), .cpu() or print of device values in the step."
 )
+_KERNELS = Columns("rank repeat device stream name step start_ns end_ns correlation")
 _OPS = Columns("rank repeat op parent tid name start_ns end_ns stack")
 _PYTHON = Columns("rank repeat call caller tid name kind start_ns end_ns")
 
@@ -90,8 +91,8 @@ class _Device:
 
 @analysis(title="Idle devices")
 def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
-    kernels: pd.DataFrame,
-    runtime_calls: pd.DataFrame,
+    kernels: Annotated[pd.DataFrame, _KERNELS],
+    runtime_calls: Annotated[pd.DataFrame, CALLS],
     cpu_ops: Annotated[pd.DataFrame, _OPS],
     python_calls: Annotated[pd.DataFrame, _PYTHON],
     annotations: pd.DataFrame,

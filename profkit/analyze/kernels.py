@@ -2,18 +2,22 @@
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 
 from profkit import intervals
-from profkit.analyze.base import analysis
+from profkit.analyze.base import Columns, analysis
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.settings import Settings
 from profkit.wording import counted, duration
 
 _WHERE = ["rank", "repeat", "device"]
 _NAMED = ["name", "kind"]
+_COLUMNS = Columns(
+    "rank repeat device stream name kind start_ns end_ns step size_bytes occupancy_percent"
+)
 _KINDS = ("compute", "communication", "copy", "set")
 
 
@@ -29,7 +33,7 @@ class Config(Settings):
 
 
 @analysis(title="Kernels")
-def analyze(kernels: pd.DataFrame, config: Config) -> Result:
+def analyze(kernels: Annotated[pd.DataFrame, _COLUMNS], config: Config) -> Result:
     """Sum device work by name, and tell how busy each device is from its first to its last work.
 
     Busy time is the union of intervals over all streams, so it never exceeds the time that

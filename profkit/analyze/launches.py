@@ -2,21 +2,22 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from profkit import intervals
-from profkit.analyze._launching import launches
+from profkit.analyze._launching import CALLS, launches
 from profkit.analyze._queue import Queue, queue
 from profkit.analyze._windows import WHERE, step_windows, with_clock
-from profkit.analyze.base import analysis
+from profkit.analyze.base import Columns, analysis
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.settings import Settings
 from profkit.wording import duration
 
 _STREAM = [*WHERE, "device", "stream"]
+_KERNELS = Columns("rank repeat device stream step start_ns end_ns correlation")
 _TITLES = {
     "call_ns": "Mean time of a call that launches device work",
     "delay_ns": "Median delay from launch to start",
@@ -49,7 +50,10 @@ class Config(Settings):
 
 @analysis(title="Launches")
 def analyze(
-    kernels: pd.DataFrame, runtime_calls: pd.DataFrame, steps: pd.DataFrame, config: Config
+    kernels: Annotated[pd.DataFrame, _KERNELS],
+    runtime_calls: Annotated[pd.DataFrame, CALLS],
+    steps: pd.DataFrame,
+    config: Config,
 ) -> Result:
     """Measure the calls that launch device work, the delay to its start, and the launch queue.
 

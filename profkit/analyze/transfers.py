@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from profkit import intervals
 from profkit.analyze._windows import WHERE, step_windows, with_clock
-from profkit.analyze.base import analysis
+from profkit.analyze.base import Columns, analysis
 from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.settings import Settings
 from profkit.wording import duration
@@ -19,6 +19,7 @@ _NS_PER_S = 1e9
 _SET = "set"
 _MEMORY = ("Pageable", "Pinned", "Managed")
 _UNKNOWN = "unknown"
+_KERNELS = Columns("rank repeat device name kind start_ns end_ns step size_bytes copy_kind")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +43,9 @@ class Config(Settings):
 
 
 @analysis(title="Transfers")
-def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Result:
+def analyze(
+    kernels: Annotated[pd.DataFrame, _KERNELS], steps: pd.DataFrame, config: Config
+) -> Result:
     """Count copies and sets, their bytes, time and bandwidth, by direction and host memory.
 
     Bandwidth is bytes over the sum of the durations: what one transfer gets while it runs.
