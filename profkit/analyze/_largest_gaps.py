@@ -1,7 +1,5 @@
 """The largest gaps of devices: between which work they lie, and what the host did then."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -9,7 +7,7 @@ from profkit import calltree, intervals
 from profkit.analyze import _host_work
 from profkit.analyze._gaps import Gaps, late
 from profkit.analyze._python_lines import line_of, lines_during
-from profkit.analyze._windows import WHERE
+from profkit.analyze._windows import WHERE, chosen, of
 from profkit.intervals import Intervals
 
 
@@ -111,16 +109,6 @@ def _lines(
     return [line_of(str(stacks[place])) if place >= 0 else "" for place in places]
 
 
-def of(rows: pd.DataFrame, where: tuple[Any, ...]) -> pd.DataFrame:
-    """Return the `rows` of one rank and repeat."""
-    return _chosen(rows, (rows["rank"] == where[0]) & (rows["repeat"] == where[1]))
-
-
 def _on(rows: pd.DataFrame, threads: "pd.Series[int]") -> pd.DataFrame:
     """Return the `rows` on `threads`, and all where none is known."""
-    return _chosen(rows, rows["tid"].isin(threads)) if len(threads) else rows
-
-
-def _chosen(rows: pd.DataFrame, which: "pd.Series[bool]") -> pd.DataFrame:
-    # Calls of Python are by far the largest table: all of it is not copied.
-    return rows if which.all() else rows[which]
+    return chosen(rows, rows["tid"].isin(threads)) if len(threads) else rows

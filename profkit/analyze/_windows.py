@@ -46,6 +46,16 @@ def extents(work: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"first": by_rank["start_ns"].min(), "last": by_rank["end_ns"].max()})
 
 
+def of(rows: pd.DataFrame, where: tuple[Any, ...]) -> pd.DataFrame:
+    """Return the `rows` of one rank and repeat."""
+    return chosen(rows, (rows["rank"] == where[0]) & (rows["repeat"] == where[1]))
+
+
+def chosen(rows: pd.DataFrame, which: "pd.Series[bool]") -> pd.DataFrame:
+    """Return the `rows` that are chosen; a large table of which all are is not copied."""
+    return rows if which.all() else rows[which]
+
+
 def _without_steps(known: "pd.Index[Any]", windows: pd.DataFrame) -> tuple[Abstention, ...]:
     lost = known.difference(pd.MultiIndex.from_frame(windows[WHERE]))
     if lost.empty:

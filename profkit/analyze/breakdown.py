@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from profkit import intervals
-from profkit.analyze._windows import WHERE, until_the_device_is_done
+from profkit.analyze._windows import WHERE, extents, of, until_the_device_is_done
 from profkit.analyze.base import Columns, analysis
 from profkit.intervals import Intervals
 from profkit.patterns import matching
@@ -32,6 +32,8 @@ _TITLES = {
 _BESIDE = ("exposed_communication", "hidden_communication", "hidden_copy")
 """What is told besides, which overlaps the parts: hidden is what runs while compute does."""
 _OPS = Columns("rank repeat name kind start_ns end_ns")
+_KERNELS = Columns("rank repeat kind start_ns end_ns step")
+_CALLS = Columns("rank repeat start_ns end_ns")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,8 +69,8 @@ class Config(Settings):
 def analyze(
     steps: pd.DataFrame,
     cpu_ops: Annotated[pd.DataFrame, _OPS],
-    kernels: pd.DataFrame,
-    runtime_calls: pd.DataFrame,
+    kernels: Annotated[pd.DataFrame, _KERNELS],
+    runtime_calls: Annotated[pd.DataFrame, _CALLS],
     config: Config,
 ) -> Result:
     """Give every instant of a step to one category, so that the parts sum to the step.
@@ -110,11 +112,8 @@ def _windows(
     steps: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame, config: Config
 ) -> tuple[pd.DataFrame, tuple[Abstention, ...]]:
     """Return the windows that count; where no step is known, the whole capture of each rank."""
-    columns = [*WHERE, "start_ns", "end_ns"]
-    work = pd.concat([cpu_ops[columns], kernels[columns]])
-    ranks = work.groupby(WHERE, observed=True).agg(
-        first=("start_ns", "min"), last=("end_ns", "max")
-    )
+    work = pd.concat([extents(cpu_ops), extents(kernels)])
+    ranks = work.groupby(WHERE, observed=True).agg({"first": "min", "last": "max"})
     kept = steps.merge(ranks.reset_index(), on=WHERE)
     kept = kept[(kept["start_ns"] < kept["last"]) & (kept["end_ns"] > kept["first"])]
     if len(kept):
@@ -135,46 +134,42 @@ def _parts(
     config: Config,
 ) -> pd.DataFrame:
     """Return one row per window with the time of each category that the capture can tell."""
-    activities = {
-        name: {where: _union(rows) for where, rows in each.groupby(WHERE, observed=True)}
-        for name, each in _activities(cpu_ops, kernels, runtime_calls, config).items()
-    }
+    absent = set() if len(kernels) else {"kernel", "copy", "set"}
+    if kernels.empty and runtime_calls.empty:
+        absent.add("runtime")
     found = []
     for where, rows in windows.groupby(WHERE, observed=True):
-        spans = {name: each.get(where, intervals.nothing()) for name, each in activities.items()}
-        frame = intervals.intervals(rows["start_ns"], rows["end_ns"])
+        ops, work, calls = (of(each, where) for each in (cpu_ops, kernels, runtime_calls))
+        active = _active(ops, work, calls, config)
+        spans = {name: each for name, each in active.items() if name not in absent}
+        frame = _spans(rows)
         parts = {"step_time_ns": frame[:, 1] - frame[:, 0]} | _divided(frame, spans)
         found.append(rows[[*WHERE, "step"]].assign(**parts))
     return pd.concat(found, ignore_index=True)
 
 
-def _activities(
+def _active(
     cpu_ops: pd.DataFrame, kernels: pd.DataFrame, runtime_calls: pd.DataFrame, config: Config
-) -> dict[str, pd.DataFrame]:
-    """Return the rows that make each category active; those of a device only if it was recorded."""
+) -> dict[str, Intervals]:
+    """Return when each category is active on one rank, as unions."""
     communicates = matching(cpu_ops["name"], config.host_communication)
     loads = matching(cpu_ops["name"], config.data_loading)
     works = (cpu_ops["kind"] == "operator").to_numpy() | matching(cpu_ops["name"], config.host_work)
-    columns = [*WHERE, "start_ns", "end_ns"]
-    ops, work = cpu_ops[columns], kernels[columns]
-    device = {
+    ops, work = _spans(cpu_ops), _spans(kernels)
+    spans = {
         category: work[(kernels["kind"] == kind).to_numpy()] for kind, category in _DEVICE.items()
     }
-    host = {
-        "communication": pd.concat([device["communication"], ops[communicates]]),
-        "runtime": runtime_calls[columns],
+    spans |= {
+        "communication": np.concatenate((spans["communication"], ops[communicates])),
+        "runtime": _spans(runtime_calls),
         "data_loading": ops[loads],
         "other_cpu": ops[works & ~communicates & ~loads],
     }
-    return (
-        {**device, **host}
-        if len(kernels)
-        else {name: rows for name, rows in host.items() if name != "runtime" or len(rows)}
-    )
+    return {name: intervals.union(each) for name, each in spans.items()}
 
 
-def _union(rows: pd.DataFrame) -> Intervals:
-    return intervals.union(intervals.intervals(rows["start_ns"], rows["end_ns"]))
+def _spans(rows: pd.DataFrame) -> Intervals:
+    return intervals.intervals(rows["start_ns"], rows["end_ns"])
 
 
 def _divided(windows: Intervals, spans: Mapping[str, Intervals]) -> dict[str, np.ndarray]:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from profkit import intervals
 from profkit.analyze._gaps import CAUSES, Gaps, by_cause, gaps, with_edges
 from profkit.analyze._host_work import by_name
-from profkit.analyze._largest_gaps import beside, gap_rows, largest, of
+from profkit.analyze._largest_gaps import beside, gap_rows, largest
 from profkit.analyze._launching import CALLS, launches
-from profkit.analyze._windows import WHERE, step_windows
+from profkit.analyze._windows import WHERE, of, step_windows
 from profkit.analyze.base import Columns, analysis
 from profkit.intervals import Intervals
 from profkit.patterns import matching
