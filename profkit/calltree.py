@@ -12,6 +12,17 @@ Rows = NDArray[np.int64]
 """Positions in `cpu_ops`, -1 for none."""
 
 
+def places(known: NDArray[np.int64], wanted: NDArray[np.int64]) -> Rows:
+    """Return for each of `wanted` its position in `known`, -1 where it is not there.
+
+    Both are numbers of rows of one rank and repeat.
+    """
+    if not len(known):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    found = _places(known, wanted)
+    return np.where(known[found] == wanted, found, -1)
+
+
 def rows_of(cpu_ops: pd.DataFrame, table: pd.DataFrame, column: str = "op") -> Rows:
     """Return for each row of `table` the row of `cpu_ops` that `column` names, shape (len(table),).
 

@@ -5,6 +5,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit import calltree, intervals
+from profkit.calltree import Rows
 from profkit.intervals import Intervals
 
 NOTHING = "(no operator)"
@@ -16,25 +17,36 @@ def by_name(cpu_ops: pd.DataFrame, spans: Intervals) -> pd.DataFrame:
     `cpu_ops` are those of one rank and repeat. Columns name and time_ns, most first.
     """
     mine = intervals.overlap(_spans(cpu_ops), spans)
-    above = calltree.rows_of(cpu_ops, cpu_ops, "parent")
-    own = mine - calltree.sums(above, mine, len(cpu_ops))
-    # Ranges that end on another thread may outlast the one around them.
-    rows = pd.DataFrame({"name": cpu_ops["name"].astype(object), "time_ns": own.clip(min=0)})
-    sums = rows[rows["time_ns"] > 0].groupby("name").sum().reset_index()
+    own = mine - calltree.sums(above(cpu_ops), mine, len(cpu_ops))
+    # Ranges that end on another thread may outlast the one around them: less than 0 is none.
+    kept = own > 0
+    rows = pd.DataFrame({"name": cpu_ops["name"][kept].astype(object), "time_ns": own[kept]})
+    sums = rows.groupby("name").sum().reset_index()
     return sums.sort_values("time_ns", ascending=False, ignore_index=True)
 
 
+def above(cpu_ops: pd.DataFrame) -> Rows:
+    """Return the row around each of the operators of one rank and repeat, -1 for none."""
+    op, parent = (cpu_ops[name].to_numpy(np.int64) for name in ("op", "parent"))
+    return calltree.places(op, parent)
+
+
 def longest_in(
-    tree: pd.DataFrame, above: NDArray[np.int64], spans: Intervals
+    tree: pd.DataFrame, around: Rows, counted: NDArray[np.bool_], spans: Intervals
 ) -> list[tuple[int, int]]:
     """Return for each of `spans` the row that ran longest in it by itself, and for how many ns.
 
-    `above` is the row around each row of `tree`. Where less ran than did not, the row is -1, and
-    the ns those without any.
+    `around` is the row around each row of `tree`; only those `counted` matter. Where less ran than
+    did not, the row is -1, and the ns those without any.
     """
     start = tree["start_ns"].to_numpy(np.int64)
     end = tree["end_ns"].to_numpy(np.int64)
-    return [_longest(start, end, above, span) for span in spans]
+    # A table may have millions of rows, of which few ran in any of the spans.
+    merged = intervals.union(spans)
+    # A row that ends before the first span takes the last entry, and begins after it.
+    until = np.append(merged[:, 1], np.iinfo(np.int64).min)
+    near = np.flatnonzero(counted & (start < until[np.searchsorted(merged[:, 0], end) - 1]))
+    return [_longest(start, end, around, near, span) for span in spans]
 
 
 def named(rows: pd.DataFrame, places: list[int]) -> list[str]:
@@ -46,18 +58,18 @@ def named(rows: pd.DataFrame, places: list[int]) -> list[str]:
 def _longest(
     start: NDArray[np.int64],
     end: NDArray[np.int64],
-    above: NDArray[np.int64],
+    around: Rows,
+    near: Rows,
     span: NDArray[np.int64],
 ) -> tuple[int, int]:
-    rows = np.flatnonzero((start < span[1]) & (end > span[0]))
+    rows = near[(start[near] < span[1]) & (end[near] > span[0])]
     inside = intervals.clip(np.column_stack((start[rows], end[rows])), span.reshape(1, 2))
     free = int(span[1] - span[0]) - intervals.total(intervals.union(inside))
     if not len(rows):
         return -1, free
     mine = inside[:, 1] - inside[:, 0]
-    place = np.searchsorted(rows, above[rows]).clip(max=len(rows) - 1)
     # What encloses an operator lasts as long as it does, and so is among the rows.
-    place = np.where(rows[place] == above[rows], place, -1)
+    place = calltree.places(rows, around[rows])
     own = mine - calltree.sums(place, mine, len(rows))
     best = int(own.argmax())
     return (int(rows[best]), int(own[best])) if own[best] >= free else (-1, free)

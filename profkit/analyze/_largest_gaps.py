@@ -2,12 +2,13 @@
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from profkit import calltree, intervals
+from profkit import intervals
 from profkit.analyze import _host_work
 from profkit.analyze._gaps import Gaps, late
 from profkit.analyze._python_lines import line_of, lines_during
-from profkit.analyze._windows import WHERE, chosen, of
+from profkit.analyze._windows import WHERE, of
 from profkit.intervals import Intervals
 
 
@@ -80,9 +81,9 @@ def beside(
     parts = []
     for where, each in rows.groupby(WHERE, observed=True):
         launching = of(threads, where)["tid"]
-        ops, calls = (_on(of(rows, where), launching) for rows in (cpu_ops, python_calls))
+        ops, calls = (of(rows, where) for rows in (cpu_ops, python_calls))
         spans = intervals.intervals(each["start_ns"], each["end_ns"])
-        ran = _host_work.longest_in(ops, calltree.rows_of(ops, ops, "parent"), spans)
+        ran = _host_work.longest_in(ops, _host_work.above(ops), _on(ops, launching), spans)
         places = [place for place, _ in ran]
         ranges = of(annotations, where)
         ranges = ranges[(ranges["kind"] == "host").to_numpy()]
@@ -90,7 +91,7 @@ def beside(
             each.assign(
                 host=_host_work.named(ops, places),
                 host_share=np.array([time for _, time in ran]) / (spans[:, 1] - spans[:, 0]),
-                line=_lines(ops, places, calls, spans),
+                line=_lines(ops, places, calls, _on(calls, launching), spans),
                 annotation=_host_work.innermost(ranges, spans),
             )
         )
@@ -100,15 +101,19 @@ def beside(
 
 
 def _lines(
-    ops: pd.DataFrame, places: list[int], calls: pd.DataFrame, spans: Intervals
+    ops: pd.DataFrame,
+    places: list[int],
+    calls: pd.DataFrame,
+    counted: NDArray[np.bool_],
+    spans: Intervals,
 ) -> list[str]:
     """Return the line of the program during each gap: from its calls, else from the operator."""
-    if len(calls):
-        return lines_during(calls, spans)
+    if counted.any():
+        return lines_during(calls, counted, spans)
     stacks = ops["stack"].astype(object).to_numpy()
     return [line_of(str(stacks[place])) if place >= 0 else "" for place in places]
 
 
-def _on(rows: pd.DataFrame, threads: "pd.Series[int]") -> pd.DataFrame:
-    """Return the `rows` on `threads`, and all where none is known."""
-    return chosen(rows, rows["tid"].isin(threads)) if len(threads) else rows
+def _on(rows: pd.DataFrame, threads: "pd.Series[int]") -> NDArray[np.bool_]:
+    """Tell which `rows` are on `threads`: all where none is known."""
+    return rows["tid"].isin(threads).to_numpy() | threads.empty

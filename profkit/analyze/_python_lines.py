@@ -4,30 +4,36 @@ import re
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from profkit import calltree
 from profkit.analyze._host_work import longest_in
 from profkit.intervals import Intervals
 from profkit.paths import SEPARATOR
+from profkit.patterns import named
 
 _FOREIGN = re.compile(r"<|torch/|.*/(?:torch|site-packages|dist-packages)/")
 
 
-def lines_during(python_calls: pd.DataFrame, spans: Intervals) -> list[str]:
+def lines_during(
+    python_calls: pd.DataFrame, counted: NDArray[np.bool_], spans: Intervals
+) -> list[str]:
     """Return for each of `spans` the frame of the program in which most of it was spent.
 
-    `python_calls` are those of one rank and repeat. Where all frames are PyTorch's, it is the
-    innermost of these; "" where less of the span was in any than in none.
+    `python_calls` are those of one rank and repeat, of which those `counted` matter. Where all
+    frames are PyTorch's, it is the innermost of these; "" where less of the span was in any than
+    in none.
     """
-    numbered = python_calls.rename(columns={"call": "op"})
-    above = calltree.rows_of(numbered, numbered, "caller")
-    found = np.array([row for row, _ in longest_in(python_calls, above, spans)], dtype=np.int64)
-    name, names = pd.factorize(python_calls["name"])
-    foreign = np.array([_FOREIGN.match(each) is not None for each in names], dtype=np.bool_)[name]
+    call, caller = (python_calls[name].to_numpy(np.int64) for name in ("call", "caller"))
+    around = calltree.places(call, caller)
+    longest = longest_in(python_calls, around, counted, spans)
+    found = np.array([row for row, _ in longest], dtype=np.int64)
+    names = python_calls["name"]
+    foreign = named(names, lambda name: _FOREIGN.match(name) is not None)
     foreign |= (python_calls["kind"] == "module").to_numpy()
-    own = calltree.nearest(found, above, foreign)
+    own = calltree.nearest(found, around, foreign)
     return [
-        "" if row < 0 else str(names[name[line if line >= 0 else row]])
+        "" if row < 0 else str(names.iloc[line if line >= 0 else row])
         for row, line in zip(found.tolist(), own.tolist(), strict=True)
     ]
 

@@ -13,7 +13,7 @@ from profkit.analyze._gaps import CAUSES, Gaps, by_cause, gaps, with_edges
 from profkit.analyze._host_work import by_name
 from profkit.analyze._largest_gaps import beside, gap_rows, largest
 from profkit.analyze._launching import CALLS, launches
-from profkit.analyze._windows import WHERE, of, step_windows
+from profkit.analyze._windows import WHERE, chosen, of, step_windows
 from profkit.analyze.base import Columns, analysis
 from profkit.intervals import Intervals
 from profkit.patterns import matching
@@ -231,14 +231,12 @@ def _host_work_of(
     devices: list[_Device], cpu_ops: pd.DataFrame, threads: pd.DataFrame
 ) -> pd.DataFrame:
     """Return what ran on threads that launch work while a device waited for the host."""
-    key = [*WHERE, "tid"]
-    launching = cpu_ops[key].merge(threads, how="left", on=key, indicator="known")["known"]
-    ops = cpu_ops[(launching == "both").to_numpy() | threads.empty]
     found, waited = [], 0
     for device in devices:
         inside = intervals.intervals(device.windows["start_ns"], device.windows["end_ns"])
         spans = intervals.intersection(device.causes["host"], intervals.union(inside))
-        found.append(by_name(of(ops, device.where), spans))
+        ops, launching = of(cpu_ops, device.where), of(threads, device.where)["tid"]
+        found.append(by_name(chosen(ops, ops["tid"].isin(launching) | threads.empty), spans))
         waited += intervals.total(spans)
     sums = pd.concat(found).groupby("name").sum().reset_index()
     sums = sums.sort_values("time_ns", ascending=False, ignore_index=True)
