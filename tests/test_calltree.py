@@ -25,6 +25,17 @@ def test_an_op_that_is_not_there_has_no_row():
     assert calltree.rows_of(ops(), others).tolist() == [-1, -1, -1, -1]
 
 
+def test_a_number_is_found_whether_or_not_all_are_there_in_order():
+    wanted = np.array([5, 7, -1, 6, 9])
+    for known, found in (
+        ([5, 6, 7], [0, 2, -1, 1, -1]),
+        ([5, 7, 9], [0, 1, -1, -1, 2]),
+        ([9, 5, 6], [1, -1, -1, 2, 0]),
+        ([], [-1, -1, -1, -1, -1]),
+    ):
+        assert calltree.places(np.array(known, dtype=np.int64), wanted).tolist() == found
+
+
 def test_climbing_stops_at_the_first_row_that_is_not_skipped():
     parent = np.array([-1, 0, 1, 2])
     skipped = np.array([True, False, True, True])

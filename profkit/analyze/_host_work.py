@@ -43,7 +43,7 @@ def longest_in(
     end = tree["end_ns"].to_numpy(np.int64)
     # A table may have millions of rows, of which few ran in any of the spans.
     merged = intervals.union(spans)
-    # A row that ends before the first span takes the last entry, and begins after it.
+    # Rows that end before all spans take the last entry, before which none begins.
     until = np.append(merged[:, 1], np.iinfo(np.int64).min)
     near = np.flatnonzero(counted & (start < until[np.searchsorted(merged[:, 0], end) - 1]))
     return [_longest(start, end, around, near, span) for span in spans]
