@@ -148,7 +148,7 @@ def _against_peers(source: Path, replicas: int) -> None:
         "json.loads": lambda: _python(_JSON, path),
         "profkit: read": lambda: _python(_READ, path, _REPEATED),
         "profkit: convert": lambda: _watched(lambda: _job(_convert_words(run, _CORES)), _REPEATED),
-        "profkit: to the same 7": lambda: _one_process(run, _SEVEN),
+        "profkit: to the same 7": lambda: _one_process(run, _SEVEN, _REPEATED),
         "profkit: all analyses": lambda: _one_process(run),
         "profkit: the workflow": lambda: _watched(lambda: _workflow(run)),
         "HTA: load": lambda: _python(_HTA_LOAD, path),
@@ -204,11 +204,12 @@ def _imported(path: Path) -> str:
     return run
 
 
-def _one_process(run: str, names: Sequence[str] = ()) -> Measured:
+def _one_process(run: str, names: Sequence[str] = (), times: int = 1) -> Measured:
     """Measure all jobs in one process, which imports what jobs import and nothing else."""
     jobs = [_convert_words(run, _CORES), *chain.from_iterable(_rounds(run, names))]
     said: list[str] = []
-    found = _watched(lambda: said.append(_run([sys.executable, "-c", _JOBS, json.dumps(jobs)])))
+    command = [sys.executable, "-c", _JOBS, json.dumps(jobs)]
+    found = _watched(lambda: said.append(_run(command)), times)
     print(said[0], end="")
     return found
 
