@@ -106,6 +106,7 @@ class Plan:
     exclusive: bool
     timeout_s: float
     memory_limit_mb: int = 0
+    trace_block_mb: int = 4
     tools: dict[str, ToolPlan]
     analyses: dict[str, AnalysisPlan]
     report: dict[str, Any]

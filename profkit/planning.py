@@ -60,6 +60,9 @@ class Top(Request):
     memory_limit_mb: NonNegativeInt = 0
     """MB of memory (10^6 bytes) beyond which a capture is ended; 0 is all that the machine has."""
 
+    trace_block_mb: PositiveInt = 4
+    """MB (2^20 bytes) of a trace that are read at a time, which bounds the memory of converting."""
+
     imports: tuple[str, ...] = ()
     """Runs that ``profkit import`` made, to work on instead of capturing anything."""
 
@@ -95,7 +98,7 @@ class Top(Request):
 # What changes the behaviour of the workload, and so is another run.
 _GROUPS = ("workload", "model", "zero", "launcher")
 # What is the same for all runs, and changes none.
-_OF_ALL = ("repeats", "exclusive", "timeout_s", "memory_limit_mb", "imports")
+_OF_ALL = ("repeats", "exclusive", "timeout_s", "memory_limit_mb", "trace_block_mb", "imports")
 _IDENTITY = tuple(each.name for each in fields(Request) if each.name not in _GROUPS)
 
 
@@ -128,6 +131,7 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
         exclusive=tops[0].exclusive,
         timeout_s=tops[0].timeout_s,
         memory_limit_mb=tops[0].memory_limit_mb,
+        trace_block_mb=tops[0].trace_block_mb,
         tools={name: _tool_plan(name, each, repeats) for name, each in sorted(chosen.items())},
         analyses={
             name: _analysis_plan(name, each) for name, each in analyses().items() if name in wanted

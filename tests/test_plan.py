@@ -28,6 +28,7 @@ def test_the_name_of_a_run_says_what_it_is_and_ends_in_its_identity():
         "warmup_steps=2",
         "exclusive=false",
         "timeout_s=9",
+        "trace_block_mb=1",
         "hardware=h100_sxm",
         "analyses.bottlenecks.idle=0.9",
     ],

@@ -27,6 +27,7 @@ from profkit.records import imported_files, untouched_files
 from profkit.result import Provenance
 
 _RANK = re.compile(r"rank(\d+)")
+_BLOCK_MB = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,18 +45,34 @@ def main(argv: Sequence[str]) -> None:
     about = {"stage": "convert", "run": _run(options.tables), "name": options.tool}
     events.emit("started", **about)
     try:
-        convert(options.tool, options.captures, options.tables, options.files, options.cores)
+        convert(
+            options.tool,
+            options.captures,
+            options.tables,
+            options.files,
+            cores=options.cores,
+            block_bytes=options.block_mb << 20,
+        )
     except ProfkitError as error:
         events.emit("failed", **about, reason=str(error))
         raise
     events.emit("finished", **about)
 
 
-def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, cores: int) -> None:
+def convert(  # noqa: PLR0913 - what the job is told
+    tool: str,
+    captures: Sequence[Path],
+    tables: Path,
+    files: Path,
+    *,
+    cores: int = 1,
+    block_bytes: int = _BLOCK_MB << 20,
+) -> None:
     """Leave the tables of `tool` and ``convert.json`` in `tables`, and what people open in `files`.
 
-    Memory is bounded by what one raw file needs in each process: the parts are joined a row group
-    of as many tables as there are `cores` at a time.
+    Memory is bounded by what one raw file needs in each process, which for a trace follows
+    `block_bytes`: the parts are joined a row group of as many tables as there are `cores` at a
+    time.
     """
     for folder in (tables, files):
         folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +86,8 @@ def convert(tool: str, captures: Sequence[Path], tables: Path, files: Path, core
         proven = beside.submit(_provenance, module, captures)
         if cores <= 1:
             proven.result()
-        parts = _parts(tool, list(_raws(tool, good, notes)), files, Path(scratch), cores)
+        raws = [replace(raw, block_bytes=block_bytes) for raw in _raws(tool, good, notes)]
+        parts = _parts(tool, raws, files, Path(scratch), cores)
         parts = apart(parts, whole=has_converter(tool) and converter(tool).whole)
         notes += [Note(file=shown(part.raw.path), text=t) for part in parts for t in part.notes]
         if parts and all(part.folder is None for part in parts):
@@ -128,7 +146,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tables", type=Path, required=True, help="folder for the tables")
     parser.add_argument("--files", type=Path, required=True, help="folder for files to open")
     parser.add_argument("--cores", type=int, default=1, help="processes to use")
+    parser.add_argument(
+        "--block-mb", type=_positive, default=_BLOCK_MB, help="MB of a trace to read at a time"
+    )
     return parser
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise ValueError
+    return number
 
 
 def _run(tables: Path) -> str:

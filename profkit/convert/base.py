@@ -29,6 +29,9 @@ class Raw:
     cores: int = 1
     """Processes that may work on this file."""
 
+    block_bytes: int = 4 << 20
+    """How much of a trace they read at a time, which bounds what memory each of them takes."""
+
     scratch: Path | None = None
     """Folder for files that are of no use afterwards, on the disk of the tables; None for any."""
 

@@ -30,7 +30,12 @@ def convert(raw: Raw, out: Path) -> Converted:
     """Read one trace; several traces of one rank are joined by who calls."""
     del out
     trace = kineto.read(
-        raw.path, rank=raw.rank, repeat=raw.repeat, cores=raw.cores, scratch=raw.scratch
+        raw.path,
+        rank=raw.rank,
+        repeat=raw.repeat,
+        block_bytes=raw.block_bytes,
+        cores=raw.cores,
+        scratch=raw.scratch,
     )
     chunks = {name: made() for name, made in trace.chunks.items() if name not in trace.writers}
     return Converted(tables={**chunks, **trace.writers}, notes=trace.notes)

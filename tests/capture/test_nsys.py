@@ -303,7 +303,7 @@ PHASES = ("data", "forward", "backward", "optimizer")
 def converted(capture, tmp_path):
     """Return the tables of a capture and the notes on them."""
     tables, files = tmp_path / "tables", tmp_path / "files"
-    convert("nsys", [capture.folder], tables, files, 1)
+    convert("nsys", [capture.folder], tables, files)
     notes = json.loads((tables / "convert.json").read_text())["notes"]
     return tables, files, [each["text"] for each in notes]
 

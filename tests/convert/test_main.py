@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from profkit import schema
-from profkit.convert import produced
+from profkit.convert import kineto, produced
 from profkit.convert.__main__ import main
 from profkit.errors import InputError
 
@@ -45,11 +45,11 @@ def tree(tmp_path):
         for name, text in files.items():
             (folder / name).write_text(text)
 
-    def convert(tool, cores=1):
+    def convert(tool, cores=1, block_mb=4):
         captures = sorted((run / f"capture/{tool}").glob("rep*"))
         tables, files = run / f"tables/{tool}", run / f"convert/{tool}"
         arguments = [tool, "--captures", *captures, "--tables", tables, "--files", files]
-        main([str(each) for each in [*arguments, "--cores", cores]])
+        main([str(each) for each in [*arguments, "--cores", cores, "--block-mb", block_mb]])
         notes = json.loads((tables / "convert.json").read_text())["notes"]
         return {path.stem: pq.read_table(path) for path in tables.glob("*.parquet")}, notes
 
@@ -62,6 +62,28 @@ def harness_steps(rank):
 
 def traces(**named):
     return {f"{LABELS[int(key[1])]}.{key[3:]}.pt.trace.json": text for key, text in named.items()}
+
+
+def test_a_trace_is_read_as_many_mb_at_a_time_as_are_asked_for(tree, monkeypatch):
+    capture, convert, _ = tree
+    capture("torch_profiler", 0, traces(r0_1=TRACE))
+    asked, read = [], kineto.read
+
+    def watched(path, *, block_bytes, **rest):
+        asked.append(block_bytes)
+        return read(path, block_bytes=block_bytes, **rest)
+
+    monkeypatch.setattr(kineto, "read", watched)
+    convert("torch_profiler", block_mb=3)
+    assert asked == [3 << 20]
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "x"])
+def test_a_size_of_blocks_that_is_none_is_refused(tree, size):
+    _, convert, _ = tree
+    with pytest.raises(SystemExit) as refused:
+        convert("torch_profiler", block_mb=size)
+    assert refused.value.code == 2
 
 
 @pytest.mark.parametrize("cores", [1, 2])

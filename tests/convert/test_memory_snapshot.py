@@ -268,7 +268,7 @@ def test_what_is_refused_costs_only_its_own_rank(real_data, tmp_path):
         (capture / f"{label}.memory.pickle").write_bytes(content)
     record = {"status": "ok", "reason": "", "repeat": 0, "ranks": labels}
     (capture / "capture.json").write_text(json.dumps(record))
-    edge.convert("memory_snapshot", [capture], tables, tmp_path / "files", 1)
+    edge.convert("memory_snapshot", [capture], tables, tmp_path / "files")
     assert not (tmp_path / "ran").exists()
     rows = pq.read_table(tables / "allocations.parquet").to_pandas()
     assert set(rows["rank"]) == {0}

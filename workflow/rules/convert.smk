@@ -21,6 +21,8 @@ for tool, made in dag.plan.tools.items():
         conda:
             "../../envs/analyze.yaml"
         threads: 2
+        resources:
+            block_mb=dag.plan.trace_block_mb,
         params:
             tool=tool,
             code=made.code,
@@ -29,4 +31,5 @@ for tool, made in dag.plan.tools.items():
             tables=subpath(output.record, parent=True),
         shell:
             "profkit convert {params.tool} --captures {params.captures}"
-            " --tables {params.tables} --files {output.files} --cores {threads} > {log} 2>&1"
+            " --tables {params.tables} --files {output.files} --cores {threads}"
+            " --block-mb {resources.block_mb} > {log} 2>&1"

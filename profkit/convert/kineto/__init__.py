@@ -93,7 +93,7 @@ def _gathered(
     path: Path, block_bytes: int, pool: Executor | None, cores: int, scratch: Scratch
 ) -> tuple[Header, Gathered, list[str]]:
     """Return what a trace holds, read in parts with `pool` if it is there and that can be done."""
-    cut = parts_of(path) if pool else []
+    cut = parts_of(path, block_bytes) if pool else []
     if pool and cut and (whole := read_parts(cut, pool, scratch, others=cores - 1)):
         _refuse(path, *whole, ended=True)
         return *whole, []

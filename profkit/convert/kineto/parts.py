@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from profkit import allocation
 from profkit.convert.kineto.columns import Gathered
-from profkit.convert.kineto.reader import Header, Reader
+from profkit.convert.kineto.reader import BLOCK_BYTES, Header, Reader
 from profkit.convert.kineto.source import READ_BYTES, Source, is_gzip
 from profkit.convert.kineto.spill import Scratch, Spill
 from profkit.convert.kineto.text import last_event_end, skip_space
@@ -42,6 +42,7 @@ class Part:
     path: Path
     begin: int
     end: int
+    block_bytes: int
     before: bytes
     after: bytes
 
@@ -72,7 +73,7 @@ def is_shared(path: Path) -> bool:
     return path.stat().st_size >= _SHARED_BYTES and not is_gzip(path)
 
 
-def parts_of(path: Path) -> list[Part]:
+def parts_of(path: Path, block_bytes: int = BLOCK_BYTES) -> list[Part]:
     """Return the parts of the plain trace at `path`; none if it cannot be cut."""
     size = path.stat().st_size
     count = max(size // _PART_BYTES, 1)
@@ -91,6 +92,7 @@ def parts_of(path: Path) -> list[Part]:
             path=path,
             begin=begin,
             end=end,
+            block_bytes=block_bytes,
             before=before if begin else b"",
             after=after if end < size else b"",
         )
@@ -221,7 +223,7 @@ def _share(
 
 def _read(part: Part, gathered: Gathered) -> tuple[Header, Gathered] | None:
     """Add a part to what was `gathered`; return None if it is not plain."""
-    reader = Reader(part.path, source=PartSource(part))
+    reader = Reader(part.path, block_bytes=part.block_bytes, source=PartSource(part))
     try:
         for events in reader:
             gathered.add(events)

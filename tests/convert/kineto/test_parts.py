@@ -67,7 +67,7 @@ def test_each_process_needs_one_file_however_many_parts(plain):
     with workers(1) as pool:
         _, gathered = read_parts(parts_of(plain), pool)
     blocks = [block for table in gathered.blocks.values() for block in table]
-    assert len({piece.path for block in blocks for piece in block.values()} - {""}) <= 2
+    assert len({block.path for block in blocks} - {""}) <= 2
 
 
 @pytest.mark.usefixtures("count")
