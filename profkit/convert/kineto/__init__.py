@@ -19,6 +19,7 @@ from profkit.convert.kineto.reader import BLOCK_BYTES, Header, Reader
 from profkit.convert.kineto.source import Source
 from profkit.convert.kineto.spill import Scratch
 from profkit.convert.kineto.tables import Linker
+from profkit.convert.kineto.work import shared_correlations
 from profkit.errors import InputError
 
 _HEAD_BYTES = 1 << 20
@@ -136,7 +137,7 @@ def _repairs(gathered: Gathered, linker: Linker) -> list[str]:
             "{} steps have the number of an earlier one: all were numbered on in order of time.",
         ),
         (
-            linker.shared_correlations,
+            shared_correlations(linker.calls),
             "{} ids of launches are those of several processes: split the trace, their work mixes.",
         ),
         (unpaired, "{} begin or end events have no partner and were left out."),

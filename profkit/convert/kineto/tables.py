@@ -22,11 +22,10 @@ from profkit.convert.kineto.hosts import Nesting, Row, nesting
 from profkit.convert.kineto.link import at_or, is_annotation, step_at, step_number
 from profkit.convert.kineto.messages import NO_MESSAGE, Message
 from profkit.convert.kineto.numbering import Column, Occurring
-from profkit.convert.kineto.ordered import Ordered, first_with, ranges
+from profkit.convert.kineto.ordered import Ordered, first_with
 from profkit.convert.kineto.spill import Spill
 from profkit.convert.kineto.stored import Columns, Held, slices
 from profkit.convert.kineto.tree import is_asynchronous
-from profkit.convert.kineto.windows import threads_of
 from profkit.convert.kineto.work import Work, launching_calls
 
 # Columns of `kernels` that are called what they are while they are gathered.
@@ -155,19 +154,6 @@ class Linker:
     def _steps_of(self, rows: Columns) -> Held:
         steps = (self.host_step(part["start"]) for part in rows.parts())
         return Held.of(self.spill, rows.count, steps)
-
-    @property
-    def shared_correlations(self) -> int:
-        """How many correlation ids calls of more than one process have, as in merged traces."""
-        if len(threads_of([self.calls]).pids) < 2:  # noqa: PLR2004 - of almost every trace
-            return 0
-        shared = 0
-        for low, high in ranges(self.calls.each("correlation")):
-            pairs = (np.stack([part["correlation"], part["pid"]]) for part in self.calls.parts())
-            found = [each[:, (each[0] >= max(low, 1)) & (each[0] < high)] for each in pairs]
-            ids = np.unique(np.concatenate(found, axis=1), axis=1)[0]
-            shared += len(np.unique(ids[1:][ids[1:] == ids[:-1]]))
-        return shared
 
     @cached_property
     def call_op(self) -> Held:
@@ -341,7 +327,7 @@ class Linker:
             yield self._ranges(1, columns, name, op=op, step=step)
 
     def _ranges(
-        self, on_device: int, ranges: Mapping[str, Column], name: Occurring, **known: Column
+        self, on_device: int, found: Mapping[str, Column], name: Occurring, **known: Column
     ) -> pa.Table:
         """Return rows of `annotations`, all of the host or all of devices."""
         count = len(known["op"])
@@ -349,10 +335,10 @@ class Linker:
             "annotations",
             count,
             kind=schema.text(np.full(count, on_device, dtype=np.int32), ["host", "device"]),
-            tid=ranges["tid"],
-            name=name.of(ranges["name"]),
-            start_ns=ranges["start"] + self.base_ns,
-            end_ns=ranges["end"] + self.base_ns,
+            tid=found["tid"],
+            name=name.of(found["name"]),
+            start_ns=found["start"] + self.base_ns,
+            end_ns=found["end"] + self.base_ns,
             **known,
         )
 

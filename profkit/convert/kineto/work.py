@@ -19,8 +19,9 @@ from profkit.convert.kineto.link import (
     step_at,
 )
 from profkit.convert.kineto.numbering import Column, Text
-from profkit.convert.kineto.ordered import Ordered, first_with
-from profkit.convert.kineto.stored import Held, slices
+from profkit.convert.kineto.ordered import Ordered, first_with, ranges
+from profkit.convert.kineto.stored import Columns, Held, slices
+from profkit.convert.kineto.windows import threads_of
 
 if TYPE_CHECKING:
     from profkit.convert.kineto.tables import Linker
@@ -142,6 +143,19 @@ class Work:
             return np.where(part["kind"] == COPY, codes, 0)
 
         return Coded(directions, self.made(of_rows))
+
+
+def shared_correlations(calls: Columns) -> int:
+    """Return how many correlation ids calls of more than one process have, as in merged traces."""
+    if len(threads_of([calls]).pids) < 2:  # noqa: PLR2004 - of almost every trace
+        return 0
+    shared = 0
+    for low, high in ranges(calls.each("correlation")):
+        pairs = (np.stack([part["correlation"], part["pid"]]) for part in calls.parts())
+        found = [each[:, (each[0] >= max(low, 1)) & (each[0] < high)] for each in pairs]
+        ids = np.unique(np.concatenate(found, axis=1), axis=1)[0]
+        shared += len(np.unique(ids[1:][ids[1:] == ids[:-1]]))
+    return shared
 
 
 def launching_calls(linker: "Linker", work: Ordered) -> Held:
