@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from profkit import schema
 from profkit.convert.kineto.coded import Coded
-from profkit.convert.kineto.events import Ints
 from profkit.convert.kineto.link import threads
 from profkit.convert.kineto.numbering import Column, Text
 from profkit.convert.kineto.reader import Header
@@ -70,23 +69,15 @@ def _size(values: list[Any], largest: int) -> int:
 
 def device_names(memory: Columns) -> Coded:
     """Return ``cuda:0`` and the like for the numbers of c10's device types and their indices."""
-    texts, pairs = Text(), set[tuple[int, int]]()
-    for part in memory.parts():
-        pairs.update(_pairs(part)[0])
-    texts.codes(_device(*each) for each in sorted(pairs))
+    texts = Text()
 
     def codes(part: Mapping[str, Column]) -> Column:
-        own, which = _pairs(part)
-        return texts.codes(_device(*each) for each in own)[which]
+        kind, index = part["device_type"], part["device_id"]
+        _, first, which = np.unique(threads(index, kind), return_index=True, return_inverse=True)
+        pairs = zip(kind[first].tolist(), index[first].tolist(), strict=True)
+        return texts.codes(_device(*each) for each in pairs)[which]
 
     return Coded(texts, Held.of(memory.spill, memory.count, map(codes, memory.parts())))
-
-
-def _pairs(memory: Mapping[str, Column]) -> tuple[list[tuple[int, int]], Ints]:
-    """Return the distinct pairs of type and index, and which of them each row has."""
-    kind, index = memory["device_type"], memory["device_id"]
-    _, first, which = np.unique(threads(index, kind), return_index=True, return_inverse=True)
-    return list(zip(kind[first].tolist(), index[first].tolist(), strict=True)), which
 
 
 def _device(kind: int, index: int) -> str:

@@ -52,12 +52,14 @@ class Held:
         return (self()[rows] for rows in slices(self.count))
 
     def fill(self, rows: Column, values: Column) -> None:
-        """Write some rows, in any order: those that lie close together at once."""
+        """Write some rows, each once, in any order: those that lie close together at once."""
         if not len(rows):
             return
         first, last = int(rows.min()), int(rows.max())
         if last - first < _CLOSE_ROWS + 4 * len(rows):
-            between = self()[first : last + 1].copy()
+            between = np.empty(last + 1 - first, dtype=values.dtype)
+            if len(rows) < len(between):
+                between[:] = self()[first : last + 1]
             between[rows - first] = values
             self._spill.write(self._piece, first, between)
             return
