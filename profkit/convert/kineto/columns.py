@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -68,6 +69,17 @@ _KINDS = {
     "python_function": PYTHON,
     "cuda_sync": SYNCHRONISATION,
 }
+# Few tables, rather than one for each kind: what a block of rows costs by itself adds up.
+_TABLES = {
+    "ops": (OPERATOR, ANNOTATION),
+    "calls": (CALL,),
+    "device_work": (KERNEL, COPY, SET),
+    "device_annotations": (SPAN,),
+    "memory": (MEMORY,),
+    "counters": (COUNTED,),
+    "python": (PYTHON,),
+    "synchronisations": (SYNCHRONISATION,),
+}
 # Kineto's other categories, and why they become no row.
 IGNORED = {
     "Trace": "when recording began and ended",
@@ -116,8 +128,8 @@ class Gathered:
         self._threads: dict[str, int] = {}
         self.blocks: dict[str, list[Block]] = defaultdict(list)
         """Where the columns of each table are, block by block."""
-        for kind in range(_KIND_COUNT):
-            self._add_kind(kind, [])
+        for table, kinds in _TABLES.items():
+            self._gather(table, [[] for _ in kinds])
 
     def add(self, events: Sequence[Event]) -> None:
         """Append a block of events."""
@@ -136,10 +148,11 @@ class Gathered:
                 sorted_out[kind].append(whole)
             elif whole.cat not in IGNORED:
                 self.unknown[whole.cat] += 1
-        for kind, each in enumerate(sorted_out):
-            if each:
+        for table, kinds in _TABLES.items():
+            of_kinds = [sorted_out[kind] for kind in kinds]
+            if any(of_kinds):
                 self.found = True
-                self._add_kind(kind, each)
+                self._gather(table, of_kinds)
         if not self.found:
             self.categories.update(event.cat for event in events)
 
@@ -168,23 +181,23 @@ class Gathered:
         self.processes |= later.processes
         self.ranges += later.ranges
 
-    def _add_kind(self, kind: int, events: list[Event]) -> None:
-        if kind in (OPERATOR, ANNOTATION):
-            self._add("ops", self._ops(events, kind))
-        elif kind == CALL:
-            self._add("calls", self._calls(events))
-        elif kind == SPAN:
-            self._add("device_annotations", self._device_annotations(events))
-        elif kind == MEMORY:
-            self._add("memory", self._memory(events))
-        elif kind == COUNTED:
-            self._add("counters", self._counters(events))
-        elif kind == PYTHON:
-            self._add("python", self._on_threads(events))
-        elif kind == SYNCHRONISATION:
-            self._add("synchronisations", self._synchronisations(events))
-        else:
-            self._add("device_work", self._device_work(events, kind))
+    def _gather(self, table: str, of_kinds: Sequence[list[Event]]) -> None:
+        """Append the events that become rows of one table, those of one kind after the other."""
+        made = {
+            "ops": self._ops,
+            "calls": self._calls,
+            "device_work": self._device_work,
+            "device_annotations": self._device_annotations,
+            "memory": self._memory,
+            "counters": self._counters,
+            "python": self._on_threads,
+            "synchronisations": self._synchronisations,
+        }
+        columns = made[table]([*chain(*of_kinds)])
+        if len(of_kinds) > 1:
+            kinds = np.array(_TABLES[table], dtype=np.int8)
+            columns["kind"] = np.repeat(kinds, [len(each) for each in of_kinds])
+        self._add(table, columns)
 
     def _whole(self, event: Event) -> Event | None:
         """Return what an event stands for that may be an instant or the end of a pair, or None."""
@@ -225,10 +238,9 @@ class Gathered:
             columns = {name: column[timed] for name, column in columns.items()}
         self.blocks[table].append(self.spill.keep(columns))
 
-    def _ops(self, events: list[Event], kind: int) -> dict[str, Column]:
+    def _ops(self, events: list[Event]) -> dict[str, Column]:
         args = arguments(events, OperatorArgs)
         return self._on_threads(events) | {
-            "kind": np.full(len(events), kind, dtype=np.int8),
             "external": _external(args),
             "sequence": integers([each.sequence for each in args]),
             "forward_tid": integers([each.forward_tid for each in args]),
@@ -246,14 +258,13 @@ class Gathered:
             "external": _external(args),
         }
 
-    def _device_work(self, events: list[Event], kind: int) -> dict[str, Column]:
+    def _device_work(self, events: list[Event]) -> dict[str, Column]:
         args = arguments(events, WorkArgs)
         device = identifiers([each.device for each in args], self._threads)
         stream = identifiers([each.stream for each in args], self._threads)
         process = identifiers([event.pid for event in events], self._threads)
         track = identifiers([event.tid for event in events], self._threads)
         return self._spans(events) | {
-            "kind": np.full(len(events), kind, dtype=np.int8),
             "device": _small(np.where(device == -1, process, device)),
             "stream": np.where(stream == -1, track, stream),
             "correlation": integers([each.correlation for each in args]),
