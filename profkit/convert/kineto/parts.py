@@ -27,7 +27,10 @@ from profkit.errors import ProfkitError
 _SHARED_BYTES = 128 << 20
 """Below this, to start a process takes longer than it saves."""
 _PART_BYTES = 8 << 20
-"""A process that has no more to do waits for less than this; 4 MB take 3 % longer."""
+"""At most this: two whole blocks, where a little more would make a third one, which is not free.
+
+A process that has no more to do waits for less than this; 4 MB take 3 % longer.
+"""
 _SEARCHED_BYTES = 64 << 10, 1 << 20
 """Where an event ends is looked for in few bytes, and then in more: some events are large."""
 
@@ -76,7 +79,7 @@ def is_shared(path: Path) -> bool:
 def parts_of(path: Path, block_bytes: int = BLOCK_BYTES) -> list[Part]:
     """Return the parts of the plain trace at `path`; none if it cannot be cut."""
     size = path.stat().st_size
-    count = max(size // _PART_BYTES, 1)
+    count = -(-size // _PART_BYTES)
     with path.open("rb") as file:
         listed = file.read(_SEARCHED_BYTES[0]).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
         before, after = (b"[", b"]") if listed else (b'{"traceEvents":[', b"]}")

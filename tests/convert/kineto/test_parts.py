@@ -45,7 +45,7 @@ def tables(trace, folder=None):
 
 @pytest.fixture(params=[2, 3, 7])
 def count(request, plain, monkeypatch):
-    monkeypatch.setattr(cutting, "_PART_BYTES", plain.stat().st_size // request.param)
+    monkeypatch.setattr(cutting, "_PART_BYTES", -(-plain.stat().st_size // request.param))
     monkeypatch.setattr(cutting, "_SHARED_BYTES", 1)
     return request.param
 
