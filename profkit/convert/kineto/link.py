@@ -13,9 +13,9 @@ _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
 
 _COMMUNICATION = re.compile(
     r"nccl|rccl|msccl|oneccl|hccl|nvshmem|deep_?ep\b|cross_device_|userbuffers|multimem_"
-    r"|all_?reduce|all_?gather|reduce_?scatter|all_?(?:to|2)_?all",
-    re.IGNORECASE,
+    r"|all_?reduce|all_?gather|reduce_?scatter|all_?(?:to|2)_?all"
 )
+"""In a name in lower case."""
 _COMMUNICATING_OP = re.compile(
     r"nccl:|rccl:|xccl:|c10d::|_c10d_functional::|record_param_comms$|symm_mem::"
 )
@@ -30,7 +30,7 @@ def names_communication(kernel: str) -> bool:
     NCCL (``ncclDevKernel``, ``ncclKernel``), RCCL and MSCCL, NVSHMEM, DeepEP, and the custom
     all-reduces of inference engines (``cross_device_reduce``, ``allreduce_fusion``...).
     """
-    return _COMMUNICATION.search(kernel) is not None and not _OF_INDUCTOR.match(kernel)
+    return _COMMUNICATION.search(kernel.lower()) is not None and not _OF_INDUCTOR.match(kernel)
 
 
 def launches_communication(op: str) -> bool:
