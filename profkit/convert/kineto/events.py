@@ -94,8 +94,7 @@ def nanoseconds(values: list[Any]) -> Ints:
     Exact to the nanosecond, except for floats of `EXACT_BELOW_US` and more, which the caller
     should have decoded as `DecimalEvent`.
     """
-    kinds = set(map(type, values))
-    if kinds <= {int, float}:
+    with suppress(TypeError, ValueError, OverflowError):
         micros = _column(values, np.float64)
         if np.all(np.abs(micros) < EXACT_BELOW_US):
             whole = np.floor(micros)
