@@ -13,7 +13,7 @@ from profkit.paths import ordered
 
 _CLOSE_ROWS = 1 << 12
 """Rows that are no further apart are written at once."""
-_ROWS_AT_ONCE = 1 << 15
+_ROWS_AT_ONCE = 1 << 16
 
 
 def slices(count: int) -> Iterator[slice]:
