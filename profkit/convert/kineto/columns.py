@@ -69,7 +69,7 @@ _KINDS = {
     "python_function": PYTHON,
     "cuda_sync": SYNCHRONISATION,
 }
-# Few tables, rather than one for each kind: what a block of rows costs by itself adds up.
+# The kinds of each table are gathered at once: what a block of rows costs by itself adds up.
 _TABLES = {
     "ops": (OPERATOR, ANNOTATION),
     "calls": (CALL,),
@@ -183,7 +183,7 @@ class Gathered:
 
     def _gather(self, table: str, of_kinds: Sequence[list[Event]]) -> None:
         """Append the events that become rows of one table, those of one kind after the other."""
-        made = {
+        makes = {
             "ops": self._ops,
             "calls": self._calls,
             "device_work": self._device_work,
@@ -193,7 +193,7 @@ class Gathered:
             "python": self._on_threads,
             "synchronisations": self._synchronisations,
         }
-        columns = made[table]([*chain(*of_kinds)])
+        columns = makes[table]([*chain(*of_kinds)])
         if len(of_kinds) > 1:
             kinds = np.array(_TABLES[table], dtype=np.int8)
             columns["kind"] = np.repeat(kinds, [len(each) for each in of_kinds])

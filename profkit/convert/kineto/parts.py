@@ -26,8 +26,8 @@ from profkit.errors import ProfkitError
 
 _SHARED_BYTES = 128 << 20
 """Below this, to start a process takes longer than it saves."""
-_PART_BYTES = 8 << 20
-"""At most this: two whole blocks, where a little more would make a third one, which is not free.
+_PART_BYTES = 2 * BLOCK_BYTES
+"""At most this: a little more would make a third block, which is not free.
 
 A process that has no more to do waits for less than this; 4 MB take 3 % longer.
 """
