@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from profkit import result
 from profkit.analyze.comparison import Config, analyze
-from profkit.errors import ProfkitError
-from profkit.result import Result
+from profkit.core import result
+from profkit.core.errors import ProfkitError
+from profkit.core.result import Result
 
 Pair = tuple[Result, Result]
 

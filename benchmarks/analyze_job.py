@@ -11,10 +11,10 @@ import subprocess
 import sys
 import time
 
-from profkit.dag import Dag, as_json, last_overrides
-from profkit.errors import ProfkitError
-from profkit.freshness import Wildcards
-from profkit.plan import load
+from profkit.core.errors import ProfkitError
+from profkit.dag.inputs import Dag, as_json, last_overrides
+from profkit.dag.staleness import Wildcards
+from profkit.planning.cache import load
 
 
 def main() -> None:

@@ -21,9 +21,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from profkit.errors import InputError
-from profkit.imports import find, importables, place
-from tests.convert.kineto import damage
+from profkit.core.errors import InputError
+from profkit.planning.imported_runs import find, importables, place
+from tests.convert.torch_profiler import damage
 from tests.stages import report_of
 
 _TOOL, _KIND = importables()["trace"]

@@ -37,13 +37,13 @@ import torch
 from torch import nn
 
 from profkit import marks
+from profkit.analyze.shared.uncertainty import Times, interval, resampled
 from profkit.capture.base import Rank, Session
 from profkit.capture.baseline import Capture as Baseline
-from profkit.capture.harness.clock import StepClock
-from profkit.capture.harness.markers import markers
+from profkit.capture.harness.ranks.clock import StepClock
+from profkit.capture.harness.ranks.step_ranges import markers
 from profkit.capture.torch_profiler import Capture as TorchProfiler
-from profkit.errors import ProfkitError
-from profkit.uncertainty import Times, interval, resampled
+from profkit.core.errors import ProfkitError
 from profkit.workloads.automatic.watch import Watch
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "ddp_gpt.py"

@@ -20,8 +20,8 @@ from pathlib import Path
 import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from profkit.convert import kineto
-from profkit.errors import InputError
+from profkit.convert.torch_profiler import trace
+from profkit.core.errors import InputError
 from tests.analyze.beside_hta import FUNCTIONS, KNOWN, differences, pair
 
 
@@ -59,7 +59,7 @@ def _compared(path: Path, known: set[str], reason: str) -> tuple[str, bool]:
 
 
 def _converted(path: Path, rank: int) -> dict[str, pd.DataFrame]:
-    return {name: table.to_pandas() for name, table in kineto.read(path, rank=rank).tables.items()}
+    return {name: table.to_pandas() for name, table in trace.read(path, rank=rank).tables.items()}
 
 
 if __name__ == "__main__":

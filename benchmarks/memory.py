@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from profkit.errors import ProfkitError
-from profkit.imports import find, importables, place
+from profkit.core.errors import ProfkitError
+from profkit.planning.imported_runs import find, importables, place
 
 _REAL = "memory/niu_forward_backward_100.pickle"
 _TOOL, _KIND = importables()["snapshot"]

@@ -15,10 +15,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from profkit import resources
-from profkit.dag import Dag
-from profkit.errors import ProfkitError
-from profkit.plan import load
+from profkit.core import resources
+from profkit.core.errors import ProfkitError
+from profkit.dag.inputs import Dag
+from profkit.planning.cache import load
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         overrides = f"batch=range(1,{args.configurations // 2 + 1}) model=gpt_tiny,cnn_small"
-        code = f"from profkit.dag import load; assert len(load({overrides!r}).plan.runs) > 1"
+        code = f"from profkit.dag.inputs import load; assert len(load({overrides!r}).plan.runs) > 1"
         first = _seconds([sys.executable, "-c", code], args.times, between=_forget)
         again = _seconds([sys.executable, "-c", code], args.times)
         print(f"plan of {args.configurations} configurations  {first:6.2f} s")

@@ -36,11 +36,11 @@ from pathlib import Path
 import psutil
 
 import profkit
-from profkit import dag as dags
-from profkit import lifetime
-from profkit.errors import ProfkitError
-from profkit.freshness import Wildcards
-from profkit.imports import find, importables, place
+from profkit.core.errors import ProfkitError
+from profkit.dag import inputs as dags
+from profkit.dag.staleness import Wildcards
+from profkit.planning.imported_runs import find, importables, place
+from profkit.process import process_tree
 
 _REAL = "kineto/tracelens/h100/google_owlv2-large-patch14-ensemble__1016001.json.gz"
 _GAP_US = 1000
@@ -283,7 +283,7 @@ def _run(command: Sequence[str]) -> str:
 
 def _watched(work: Callable[[], object], times: int = 1) -> Measured:
     """Return what the processes that `work` starts take, in the median of some `times`."""
-    lifetime.adopt_orphans()
+    process_tree.adopt_orphans()
     taken = [_taken(work) for _ in range(times)]
     seconds, cpu_seconds = map(statistics.median, zip(*taken, strict=True))
     return Measured(seconds=seconds, cpu_seconds=cpu_seconds, peak_mb=_peak_mb(work))

@@ -79,7 +79,8 @@ class Tree:
     def __init__(self, folder, overrides=SMALL):
         self.folder = folder
         self.overrides = overrides
-        for name in ("profkit", "conf", "workflow", "envs"):
+        shutil.copy(ROOT / "Snakefile", folder)
+        for name in ("profkit", "conf", "workflow", "profiles", "envs"):
             skipped = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / name, folder / name, ignore=skipped)
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from profkit import dag as dags
 from profkit.analyze.__main__ import main as analyze
 from profkit.convert.__main__ import main as convert
-from profkit.freshness import Wildcards
+from profkit.dag import inputs as dags
+from profkit.dag.staleness import Wildcards
 from profkit.report.__main__ import main as report
 
 

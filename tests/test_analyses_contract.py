@@ -11,10 +11,11 @@ import pytest
 import yaml
 from pydantic import TypeAdapter
 
-from profkit import registry, resources, schema
 from profkit.analyze import analyses
-from profkit.hardware import Hardware
-from profkit.result import Result
+from profkit.core import registry, resources
+from profkit.core.hardware import Hardware
+from profkit.core.result import Result
+from profkit.tables import schema
 from tests.described import described
 
 FOUND = analyses()

@@ -6,11 +6,11 @@ import pytest
 from omegaconf import OmegaConf
 from pydantic import TypeAdapter
 
-from profkit import resources
 from profkit.capture import tools
 from profkit.capture.launchers import launchers
-from profkit.hardware import Hardware
-from profkit.planning import Top, _kind
+from profkit.core import resources
+from profkit.core.hardware import Hardware
+from profkit.planning.build import Top, _kind
 from profkit.workloads.runtime.request import Request, without_choices
 from tests.described import described
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from profkit import plan as plans
-from profkit import resources
-from profkit.planning import make
+from profkit.core import resources
+from profkit.planning.build import make
+from profkit.planning.model import differing
 
 ZERO = [("none", "torch")]
 ZERO += [(f"zero{stage}", by) for stage in (1, 2, 3) for by in ("torch", "deepspeed")]
@@ -25,7 +25,7 @@ def test_every_study_is_listed_here():
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_study_selects_runs_that_differ_in_what_it_studies(name):
     plan = make(resources.CONF, [f"+experiment={name}"])
-    differs = plans.differing(plan.runs)
+    differs = differing(plan.runs)
     assert [differs[run.name] for run in plan.runs] == EXPECTED[name]
 
 

@@ -61,7 +61,8 @@ def test_the_wheel_has_the_package_its_assets_the_configuration_and_the_workflow
     names = {Path(name) for name in zipfile.ZipFile(wheel).namelist()}
     shipped = Path("profkit/_shipped")
     expected = {Path("profkit") / name for name in files(ROOT / "profkit")}
-    for folder in ("conf", "workflow"):
+    expected.add(shipped / "Snakefile")
+    for folder in ("conf", "workflow", "profiles"):
         expected |= {shipped / folder / name for name in files(ROOT / folder)}
     # The rules name these, for Snakemake's --software-deployment-method conda.
     expected |= {shipped / "envs" / path.name for path in (ROOT / "envs").glob("*.yaml")}

@@ -20,8 +20,8 @@ ANALYSIS = '''
     import pandas as pd
 
     from profkit.analyze.base import ByTool, analysis
-    from profkit.result import Metric, Result
-    from profkit.settings import Settings
+    from profkit.core.result import Metric, Result
+    from profkit.core.settings import Settings
 
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,8 +48,8 @@ ACROSS = '''
     import pandas as pd
 
     from profkit.analyze.base import ByRun, analysis
-    from profkit.result import Result, table
-    from profkit.settings import Settings
+    from profkit.core.result import Result, table
+    from profkit.core.settings import Settings
 
 
     @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,17 +14,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from profkit import fingerprint
 from profkit.analyze import analyses
 from profkit.analyze._launching import launches
-from profkit.calltree import rows_of
-from profkit.convert import kineto
+from profkit.analyze.shared.calltree import rows_of
 from profkit.convert.__main__ import main
 from profkit.convert.base import Raw
 from profkit.convert.nsys import convert
-from profkit.hardware import Hardware
-from profkit.imports import find, importables, place
-from profkit.result import Result
+from profkit.convert.torch_profiler import trace as kineto
+from profkit.core import fingerprint
+from profkit.core.hardware import Hardware
+from profkit.core.result import Result
+from profkit.planning.imported_runs import find, importables, place
 from tests.stages import report_of
 
 TOOL, KIND = importables()["nsys"]

@@ -8,8 +8,8 @@ import pickle
 
 import pytest
 
-from profkit import fingerprint, result
-from profkit.imports import find, importables, place
+from profkit.core import fingerprint, result
+from profkit.planning.imported_runs import find, importables, place
 from tests.stages import report_of
 
 TOOL, KIND = importables()["snapshot"]

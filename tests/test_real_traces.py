@@ -8,9 +8,9 @@ import warnings
 
 import pytest
 
-from profkit import fingerprint
-from profkit.imports import find, importables, place
-from tests.convert.kineto import damage
+from profkit.core import fingerprint
+from profkit.planning.imported_runs import find, importables, place
+from tests.convert.torch_profiler import damage
 from tests.stages import report_of
 
 TOOL, KIND = importables()["trace"]

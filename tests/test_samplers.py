@@ -9,8 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from profkit import plan as plans
-from profkit import result, schema
+from profkit.core import result
+from profkit.planning import cache as plans
+from profkit.tables import schema
 from tests.stages import report_of
 
 ROOT = Path(__file__).parent.parent

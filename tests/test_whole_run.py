@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from profkit import plan as plans
-from profkit import result
+from profkit.core import result
+from profkit.planning import cache as plans
 from tests.canary import CANARIES, inside
 from tests.conftest import ROOT, SMALL, Tree
 

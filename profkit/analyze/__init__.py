@@ -3,8 +3,8 @@
 from functools import cache
 from typing import TypeGuard
 
-from profkit import registry
 from profkit.analyze.base import Analysis
+from profkit.core import registry
 
 
 @cache

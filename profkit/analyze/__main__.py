@@ -13,12 +13,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from profkit import allocation, analyze, events, registry, resources, result
+from profkit import analyze
 from profkit.analyze.base import Analysis, Columns
-from profkit.errors import InputError, ProfkitError
-from profkit.fingerprint import provenance
-from profkit.hardware import AUTO, Hardware, found, parts
-from profkit.settings import checked, from_json
+from profkit.core import progress_events, registry, resources, result
+from profkit.core.errors import InputError, ProfkitError
+from profkit.core.fingerprint import provenance
+from profkit.core.hardware import AUTO, Hardware, found, parts
+from profkit.core.settings import checked, from_json
+from profkit.process import malloc
 
 T = TypeVar("T")
 _Reader = Callable[[dict[str, Any], list[Path]], Any]
@@ -27,19 +29,19 @@ _Reader = Callable[[dict[str, Any], list[Path]], Any]
 def main(argv: Sequence[str]) -> None:
     """Run the analysis that `argv` names and write its result."""
     options = _parser().parse_args(argv)
-    allocation.keep_freed()
+    malloc.keep_freed()
     # results/runs/<run>/analyze/<name>.json, or results/selection/analyze/<name>.json
     about = {"stage": "analyze", "run": options.out.resolve().parent.parent.name}
     about |= {"name": options.name, "log": ""}
-    events.emit("started", **about)
+    progress_events.emit("started", **about)
     try:
         # Arrow's texts are for many: the names of a few columns take it twice as long to look up.
         with pd.option_context("mode.string_storage", "python"):
             _run(options)
     except BaseException:
-        events.emit("failed", **about)
+        progress_events.emit("failed", **about)
         raise
-    events.emit("finished", **about)
+    progress_events.emit("finished", **about)
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit import calltree, intervals
-from profkit.flops import flops
-from profkit.patterns import matching
+from profkit.analyze.costs.torch_flops import flops
+from profkit.analyze.shared import calltree, intervals
+from profkit.analyze.shared.glob_match import matching
 
 WHERE = ["rank", "repeat"]
 DEVICE_TIME = ["self_device_ns", "total_device_ns"]

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from profkit.errors import ProfkitError
-from profkit.result import Abstention
-from profkit.settings import checked
+from profkit.core.errors import ProfkitError
+from profkit.core.result import Abstention
+from profkit.core.settings import checked
 from profkit.workloads.models.base import ModelFamily
 from profkit.workloads.runtime.request import Request
 from profkit.workloads.train import Workload as Train

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit import calltree
 from profkit.analyze._roofline import TF32, uses_tf32
 from profkit.analyze.base import Columns
-from profkit.costs import PRODUCTS, WRAPPERS, costs
-from profkit.patterns import matching, named
+from profkit.analyze.costs import PRODUCTS, WRAPPERS, costs
+from profkit.analyze.shared import calltree
+from profkit.analyze.shared.glob_match import matching, named
 
 FORWARD, BACKWARD, RECOMPUTATION, OPTIMIZER = "forward", "backward", "recomputation", "optimizer"
 
@@ -34,9 +34,9 @@ class Costed:
 
     calls: pd.DataFrame
     """Operators that count: rank, repeat, step, name, input_shapes, phase and the columns of
-    `profkit.costs.costs`; ``time_ns`` is the sum of the device work that each launched, without
-    communication and copies from or to the host, or its time on the host where no device was
-    recorded."""
+    `profkit.analyze.costs.costs`; ``time_ns`` is the sum of the device work that each launched,
+    without communication and copies from or to the host, or its time on the host where no device
+    was recorded."""
 
     kernels: pd.DataFrame
     """Device work; ``call`` is the position in `calls` of what launched it, -1 if nothing there."""

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit import calltree, intervals
-from profkit.calltree import Rows
-from profkit.intervals import Intervals
+from profkit.analyze.shared import calltree, intervals
+from profkit.analyze.shared.calltree import Rows
+from profkit.analyze.shared.intervals import Intervals
 
 NOTHING = "(no operator)"
 

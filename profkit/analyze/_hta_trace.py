@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit import calltree
 from profkit.analyze.base import Columns
+from profkit.analyze.shared import calltree
 
 if TYPE_CHECKING:
     from hta.common.trace import Trace

@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit import intervals
 from profkit.analyze import _host_work
 from profkit.analyze._gaps import Gaps, late
 from profkit.analyze._python_lines import line_of, lines_during
 from profkit.analyze._windows import WHERE, of
-from profkit.intervals import Intervals
+from profkit.analyze.shared import intervals
+from profkit.analyze.shared.intervals import Intervals
 
 
 def gap_rows(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from profkit.uncertainty import student_quantile
+from profkit.analyze.shared.uncertainty import student_quantile
 
 LEAST_POINTS = 2
 

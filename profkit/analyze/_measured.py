@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
-from profkit.wording import shortened
+from profkit.core.formatting import shortened
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 
 WHERE = ["rank", "repeat", "kernel"]
 SHAPE = ["function", "grid", "block"]

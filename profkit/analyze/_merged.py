@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit import calltree
-from profkit.paths import Paths, paths
+from profkit.analyze.shared import calltree
+from profkit.tables.tree_paths import Paths, paths
 
 KINDS = ("operator", "runtime", "kernel")
 

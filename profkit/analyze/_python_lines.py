@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit import calltree
 from profkit.analyze._host_work import longest_in
-from profkit.intervals import Intervals
-from profkit.paths import SEPARATOR
-from profkit.patterns import named
+from profkit.analyze.shared import calltree
+from profkit.analyze.shared.glob_match import named
+from profkit.analyze.shared.intervals import Intervals
+from profkit.tables.tree_paths import SEPARATOR
 
 _FOREIGN = re.compile(r"<|torch/|.*/(?:torch|site-packages|dist-packages)/")
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from profkit import intervals
-from profkit.intervals import Intervals
+from profkit.analyze.shared import intervals
+from profkit.analyze.shared.intervals import Intervals
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.costs import PRODUCTS
-from profkit.hardware import Hardware
+from profkit.analyze.costs import PRODUCTS
+from profkit.core.hardware import Hardware
 
 # Which peak is meant, the first that the device has; matrix units do products, others do not.
 _OF_PRODUCTS = {

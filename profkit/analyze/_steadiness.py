@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from profkit.result import Abstention, Finding, Severity
-from profkit.uncertainty import Ratio, Times, over_repeats, unequal_repeats
-from profkit.wording import duration
+from profkit.analyze.shared.uncertainty import Ratio, Times, over_repeats, unequal_repeats
+from profkit.core.formatting import duration
+from profkit.core.result import Abstention, Finding, Severity
 
 _FEWEST_STEPS = 4
 _ORDERED_FROM = 3

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from profkit.result import Abstention
+from profkit.core.result import Abstention
 
 WHERE = ["rank", "repeat"]
 

@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 
 from profkit.analyze._costed import work
 from profkit.analyze._roofline import with_roofline
-from profkit.hardware import Hardware
-from profkit.kernel_names import function
+from profkit.core.hardware import Hardware
+from profkit.tables.kernel_names import function
 
 KERNEL = ["name", "grid", "block"]
 """What makes two launches the same kernel: its name and shape."""

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 import pandas as pd
 
-from profkit.errors import PluginError
-from profkit.hardware import Hardware
-from profkit.result import Result
-from profkit.schema import TABLES
-from profkit.settings import Settings
+from profkit.core.errors import PluginError
+from profkit.core.hardware import Hardware
+from profkit.core.result import Result
+from profkit.core.settings import Settings
+from profkit.tables.schema import TABLES
 
 ByTool = dict[str, pd.DataFrame]
 """Annotate a parameter with this to get the table from every enabled tool that makes it."""

@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 
 from profkit.analyze.base import analysis
-from profkit.result import Abstention, Chart, Finding, Result, Severity, table
-from profkit.settings import Settings, known
-from profkit.uncertainty import Ratio, adjusted, compared
-from profkit.wording import duration
+from profkit.analyze.shared.uncertainty import Ratio, adjusted, compared
+from profkit.core.formatting import duration
+from profkit.core.result import Abstention, Chart, Finding, Result, Severity, table
+from profkit.core.settings import Settings, known
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from profkit.analyze.base import analysis
-from profkit.result import Abstention, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
+from profkit.core.result import Abstention, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 import numpy as np
 import pandas as pd
 
-from profkit import intervals
 from profkit.analyze._windows import WHERE, extents, of, until_the_device_is_done
 from profkit.analyze.base import Columns, analysis
-from profkit.intervals import Intervals
-from profkit.patterns import matching
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
-from profkit.wording import duration
+from profkit.analyze.shared import intervals
+from profkit.analyze.shared.glob_match import matching
+from profkit.analyze.shared.intervals import Intervals
+from profkit.core.formatting import duration
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
 
 _DEVICE = {"compute": "kernel", "copy": "copy", "set": "set", "communication": "communication"}
 _TITLES = {

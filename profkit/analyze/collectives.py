@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze.base import analysis
-from profkit.meetings import MEETING_OPERATIONS, Meetings, meetings
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
-from profkit.settings import Settings
-from profkit.wording import counted, duration
+from profkit.core.formatting import counted, duration
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.settings import Settings
+from profkit.tables.rank_clocks import MEETING_OPERATIONS, Meetings, meetings
 
 _BY = ["operation", "group_name", "size_bytes", "dtype"]
 _BY_CALL = ["repeat", "step", "operation"]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from profkit.analyze.base import ByRun, analysis
-from profkit.result import Abstention, Chart, Finding, Interval, Result, Severity, Table, table
-from profkit.settings import Settings, known
-from profkit.uncertainty import Ratio, adjusted, compared
+from profkit.analyze.shared.uncertainty import Ratio, adjusted, compared
+from profkit.core.result import Abstention, Chart, Finding, Interval, Result, Severity, Table, table
+from profkit.core.settings import Settings, known
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,8 +9,8 @@ import pandas as pd
 
 from profkit.analyze._measured import NOTHING, by_kernel, evidence, kernel_of, rules, shown, unknown
 from profkit.analyze.base import analysis
-from profkit.result import Chart, Finding, Result, Severity, table
-from profkit.settings import Settings
+from profkit.core.result import Chart, Finding, Result, Severity, table
+from profkit.core.settings import Settings
 
 _OF_PEAK = "avg.pct_of_peak_sustained_active"
 _COLUMNS = {

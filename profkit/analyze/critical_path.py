@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 
-from profkit.allocation import uncollected
 from profkit.analyze._hta_trace import OPS, TABLES, trace
 from profkit.analyze._windows import WHERE, step_windows, with_clock
 from profkit.analyze.base import analysis
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
-from profkit.wording import duration
+from profkit.core.formatting import duration
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
+from profkit.process.malloc import uncollected
 
 _KINDS = {
     "cpu_bound": "host",

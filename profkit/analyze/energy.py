@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from profkit.analyze.base import ByTool, ByToolIfAny, analysis
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
 
 COUNTER = "energy_j"
 """Metric that counts joules up from some moment in the past."""

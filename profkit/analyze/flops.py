@@ -21,12 +21,12 @@ from profkit.analyze._roofline import (
 )
 from profkit.analyze._windows import step_windows, with_clock
 from profkit.analyze.base import analysis
-from profkit.costs import PRODUCTS
-from profkit.hardware import Hardware
-from profkit.patterns import named
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
-from profkit.settings import Settings
-from profkit.wording import duration, shortened
+from profkit.analyze.costs import PRODUCTS
+from profkit.analyze.shared.glob_match import named
+from profkit.core.formatting import duration, shortened
+from profkit.core.hardware import Hardware
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.settings import Settings
 
 _RATED = ["calls", "flops", "bytes", "time_ns", "achieved_flops_per_s", "achieved_bytes_per_s",
           "flops_per_byte", "bound", "peak", "roofline_share"]  # fmt: skip

@@ -11,9 +11,9 @@ from pydantic import NonNegativeInt, PositiveInt
 from profkit.analyze._allocator import Policy, peak_reserved_bytes
 from profkit.analyze._origins import WHERE
 from profkit.analyze.base import analysis
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
-from profkit.wording import size
+from profkit.core.formatting import size
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
 
 _MIB = 1 << 20
 _PLAIN = "default"

@@ -8,9 +8,9 @@ from pydantic import PositiveInt
 
 from profkit.analyze._frames import counted, summed
 from profkit.analyze.base import ByTool, ByToolIfAny, analysis
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
-from profkit.wording import shortened, size
+from profkit.core.formatting import shortened, size
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
 
 _HEAP = "heap_bytes"
 _LEAST_STEPS = 3

@@ -13,8 +13,8 @@ import pandas as pd
 
 from profkit.analyze._hta_trace import OPS, trace
 from profkit.analyze.base import analysis
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
-from profkit.settings import Settings
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.settings import Settings
 
 if TYPE_CHECKING:
     from hta.trace_analysis import TraceAnalysis

@@ -8,18 +8,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit import intervals
 from profkit.analyze._gaps import CAUSES, Gaps, by_cause, gaps, with_edges
 from profkit.analyze._host_work import by_name
 from profkit.analyze._largest_gaps import beside, gap_rows, largest
 from profkit.analyze._launching import CALLS, launches
 from profkit.analyze._windows import WHERE, chosen, of, step_windows
 from profkit.analyze.base import Columns, analysis
-from profkit.intervals import Intervals
-from profkit.patterns import matching
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
-from profkit.wording import duration
+from profkit.analyze.shared import intervals
+from profkit.analyze.shared.glob_match import matching
+from profkit.analyze.shared.intervals import Intervals
+from profkit.core.formatting import duration
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
 
 _DEVICE = [*WHERE, "device"]
 _TITLES = {

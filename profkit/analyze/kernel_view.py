@@ -12,11 +12,11 @@ from profkit.analyze._measured import WHERE, by_kernel, kernel_of, launches
 from profkit.analyze._windows import step_windows
 from profkit.analyze._worth import KERNEL, computing
 from profkit.analyze.base import ByToolIfAny, ByToolOrOther, analysis
-from profkit.hardware import Hardware
-from profkit.kernel_names import signature
-from profkit.result import Abstention, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
-from profkit.wording import duration, shortened
+from profkit.core.formatting import duration, shortened
+from profkit.core.hardware import Hardware
+from profkit.core.result import Abstention, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
+from profkit.tables.kernel_names import signature
 
 _OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
 _COUNTERS = {

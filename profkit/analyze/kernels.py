@@ -7,11 +7,11 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from profkit import intervals
 from profkit.analyze.base import Columns, analysis
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
-from profkit.wording import counted, duration
+from profkit.analyze.shared import intervals
+from profkit.core.formatting import counted, duration
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
 
 _WHERE = ["rank", "repeat", "device"]
 _NAMED = ["name", "kind"]

@@ -7,14 +7,14 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pandas as pd
 
-from profkit import intervals
 from profkit.analyze._launching import CALLS, launches
 from profkit.analyze._queue import Queue, queue
 from profkit.analyze._windows import WHERE, step_windows, with_clock
 from profkit.analyze.base import Columns, analysis
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
-from profkit.wording import duration
+from profkit.analyze.shared import intervals
+from profkit.core.formatting import duration
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
 
 _STREAM = [*WHERE, "device", "stream"]
 _KERNELS = Columns("rank repeat device stream step start_ns end_ns correlation")

@@ -8,18 +8,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit import intervals
 from profkit.analyze._windows import WHERE, step_windows
 from profkit.analyze.base import analysis
-from profkit.intervals import Intervals
-from profkit.kernel_names import (
+from profkit.analyze.shared import intervals
+from profkit.analyze.shared.intervals import Intervals
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
+from profkit.tables.kernel_names import (
     LATER_TENSOR_CORES,
     TENSORBOARD_TENSOR_CORES,
     contains_any,
     library,
 )
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
 
 _DEVICE = [*WHERE, "device"]
 _TITLES = {

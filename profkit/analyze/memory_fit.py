@@ -11,10 +11,10 @@ import pandas as pd
 
 from profkit.analyze._lines import LEAST_POINTS, Line, largest_below, through
 from profkit.analyze.base import Behaviour, ByRun, analysis
-from profkit.hardware import Hardware
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
-from profkit.wording import size
+from profkit.core.formatting import size
+from profkit.core.hardware import Hardware
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
 
 _SOURCES = {
     "memory_peak": ("peak_bytes", "peak of the allocator's history"),

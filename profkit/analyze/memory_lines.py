@@ -6,9 +6,9 @@ import pandas as pd
 from pydantic import PositiveInt
 
 from profkit.analyze.base import analysis
-from profkit.result import Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
-from profkit.wording import size
+from profkit.core.formatting import size
+from profkit.core.result import Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

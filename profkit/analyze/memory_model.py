@@ -7,9 +7,9 @@ import pandas as pd
 
 from profkit.analyze._closed_form import QUANTITIES, Expected, expected
 from profkit.analyze.base import Behaviour, analysis
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
-from profkit.wording import size
+from profkit.core.formatting import size
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
 
 _STATE = ["step", "point"]
 _CACHE = "cache"

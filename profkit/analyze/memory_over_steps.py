@@ -10,9 +10,9 @@ from pydantic import PositiveInt
 
 from profkit.analyze._origins import WHERE
 from profkit.analyze.base import analysis
-from profkit.result import Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
-from profkit.wording import size
+from profkit.core.formatting import size
+from profkit.core.result import Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
 
 _LEAST_STEPS = 3
 

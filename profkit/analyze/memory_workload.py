@@ -15,8 +15,8 @@ from profkit.analyze._measured import (
     unknown,
 )
 from profkit.analyze.base import analysis
-from profkit.result import Finding, Result
-from profkit.settings import Settings
+from profkit.core.result import Finding, Result
+from profkit.core.settings import Settings
 
 _OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
 _GLOBAL = "pipe_lsu_mem_global_op"

@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit import calltree
 from profkit.analyze._windows import WHERE
 from profkit.analyze.base import Columns, analysis
-from profkit.flops import flops
-from profkit.paths import SEPARATOR
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
-from profkit.settings import Settings
-from profkit.wording import duration
+from profkit.analyze.costs.torch_flops import flops
+from profkit.analyze.shared import calltree
+from profkit.core.formatting import duration
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.settings import Settings
+from profkit.tables.tree_paths import SEPARATOR
 
 _PHASES = ("forward", "backward")
 _TIMES = ("cpu", "device")

@@ -20,9 +20,9 @@ from profkit.analyze._measured import (
     shown,
 )
 from profkit.analyze.base import analysis
-from profkit.result import Abstention, Finding, Metric, Result, Severity
-from profkit.settings import Settings
-from profkit.wording import duration
+from profkit.core.formatting import duration
+from profkit.core.result import Abstention, Finding, Metric, Result, Severity
+from profkit.core.settings import Settings
 
 _OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
 _COLUMNS = {

@@ -10,10 +10,10 @@ from profkit.analyze._costed import OPS
 from profkit.analyze._windows import step_windows
 from profkit.analyze._worth import KERNEL, computing
 from profkit.analyze.base import analysis
-from profkit.hardware import Hardware
-from profkit.result import Abstention, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
-from profkit.wording import duration, shortened
+from profkit.core.formatting import duration, shortened
+from profkit.core.hardware import Hardware
+from profkit.core.result import Abstention, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
 
 _SHAPE = ["grid", "block", "shared_memory_bytes"]
 

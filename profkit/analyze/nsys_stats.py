@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from profkit.analyze.base import ByTool, analysis
-from profkit.result import Abstention, Metric, Result, Table, table
-from profkit.settings import Settings
+from profkit.core.result import Abstention, Metric, Result, Table, table
+from profkit.core.settings import Settings
 
 _TOOL = "nsys"
 _REPORT = ["rank", "repeat"]

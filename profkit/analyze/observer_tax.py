@@ -9,9 +9,9 @@ import pandas as pd
 
 from profkit.analyze._step_times import BASELINE, timed
 from profkit.analyze.base import ByTool, analysis
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
-from profkit.settings import Settings
-from profkit.uncertainty import Ratio, over_repeats
+from profkit.analyze.shared.uncertainty import Ratio, over_repeats
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,8 +17,8 @@ from profkit.analyze._measured import (
     unknown,
 )
 from profkit.analyze.base import analysis
-from profkit.result import Chart, Finding, Result, Severity
-from profkit.settings import Settings
+from profkit.core.result import Chart, Finding, Result, Severity
+from profkit.core.settings import Settings
 
 _LIMITS = {
     "registers": "launch__occupancy_limit_registers",

@@ -6,7 +6,6 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from profkit import calltree
 from profkit.analyze._calls import (
     DEVICE_MEMORY,
     DEVICE_TIME,
@@ -17,9 +16,10 @@ from profkit.analyze._calls import (
     runtime_rows,
 )
 from profkit.analyze.base import Columns, analysis
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
-from profkit.settings import Settings
-from profkit.wording import counted
+from profkit.analyze.shared import calltree
+from profkit.core.formatting import counted
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.settings import Settings
 
 _OPS = Columns("rank repeat op parent name kind start_ns end_ns self_ns step input_shapes inputs")
 

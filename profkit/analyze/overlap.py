@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from profkit import intervals
 from profkit.analyze._windows import WHERE, step_windows, with_clock
 from profkit.analyze.base import analysis
-from profkit.intervals import Intervals
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
+from profkit.analyze.shared import intervals
+from profkit.analyze.shared.intervals import Intervals
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
 
 _TIMES = ["communication_ns", "hidden_ns", "exposed_ns"]
 

@@ -9,9 +9,9 @@ from pydantic import PositiveInt
 
 from profkit.analyze._frames import counted, summed
 from profkit.analyze.base import ByTool, analysis
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
-from profkit.wording import shortened
+from profkit.core.formatting import shortened
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
 
 _SHOWN = 15
 

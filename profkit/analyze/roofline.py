@@ -16,8 +16,8 @@ from profkit.analyze._measured import (
     shown,
 )
 from profkit.analyze.base import analysis
-from profkit.result import Abstention, Chart, Finding, Result, Severity, table
-from profkit.settings import Settings
+from profkit.core.result import Abstention, Chart, Finding, Result, Severity, table
+from profkit.core.settings import Settings
 
 _FIRST = ["work", "bound", "roof_share", "achieved_flops_per_s", "roof_flops_per_s"]
 _BYTES = ("flops_per_byte", "bytes_per_s", "peak_bytes_per_s")

@@ -10,15 +10,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
-from profkit import calltree
 from profkit.analyze._repeats import Repeat, apart, maximal_repeats
 from profkit.analyze._windows import WHERE
 from profkit.analyze.base import Columns, analysis
-from profkit.kernel_names import contains_any
-from profkit.patterns import matching
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
-from profkit.settings import Settings
-from profkit.wording import counted, duration
+from profkit.analyze.shared import calltree
+from profkit.analyze.shared.glob_match import matching
+from profkit.core.formatting import counted, duration
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.settings import Settings
+from profkit.tables.kernel_names import contains_any
 
 _TRACK = [*WHERE, "device", "stream"]
 _ARROW = " → "

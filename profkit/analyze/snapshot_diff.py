@@ -8,9 +8,9 @@ from pydantic import PositiveInt
 
 from profkit.analyze._origins import WHERE, described, live_at, peak_event
 from profkit.analyze.base import analysis
-from profkit.result import Abstention, Finding, Result, Severity, Table, table
-from profkit.settings import Settings
-from profkit.wording import size
+from profkit.core.formatting import size
+from profkit.core.result import Abstention, Finding, Result, Severity, Table, table
+from profkit.core.settings import Settings
 
 Instant = Literal["start", "peak", "end"] | int
 

@@ -16,9 +16,9 @@ from profkit.analyze._measured import (
     unknown,
 )
 from profkit.analyze.base import analysis
-from profkit.result import Finding, Result, Severity
-from profkit.settings import Settings
-from profkit.wording import duration
+from profkit.core.formatting import duration
+from profkit.core.result import Finding, Result, Severity
+from profkit.core.settings import Settings
 
 _OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
 _COLUMNS = {

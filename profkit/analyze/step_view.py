@@ -9,9 +9,9 @@ import pandas as pd
 from pydantic import NonNegativeInt, PositiveInt
 
 from profkit.analyze.base import ByTool, ByToolIfAny, analysis
-from profkit.result import Abstention, Chart, Finding, Result, Severity, table
-from profkit.settings import Settings
-from profkit.wording import duration
+from profkit.core.formatting import duration
+from profkit.core.result import Abstention, Chart, Finding, Result, Severity, table
+from profkit.core.settings import Settings
 
 _COLUMNS = ["tool", "source", "name", "start_ns", "end_ns", "value", "unit"]
 _PHASES = ("data", "forward", "backward", "optimizer")

@@ -11,10 +11,10 @@ import pandas as pd
 from profkit.analyze._steadiness import by_repeat, unknown, unsettled, unsteady
 from profkit.analyze._step_times import BASELINE, chosen, timed
 from profkit.analyze.base import ByTool, analysis
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
-from profkit.uncertainty import Statistic, Times, interval
-from profkit.wording import duration
+from profkit.analyze.shared.uncertainty import Statistic, Times, interval
+from profkit.core.formatting import duration
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
 
 _NS_PER_S = 1e9
 # A median absolute deviation times this estimates the standard deviation of a normal spread.

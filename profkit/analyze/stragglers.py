@@ -8,11 +8,11 @@ import pandas as pd
 
 from profkit.analyze._lateness import Cause, fell_behind
 from profkit.analyze.base import Columns, analysis
-from profkit.meetings import Meetings, meetings
-from profkit.patterns import matching
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
-from profkit.settings import Settings
-from profkit.wording import duration
+from profkit.analyze.shared.glob_match import matching
+from profkit.core.formatting import duration
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.settings import Settings
+from profkit.tables.rank_clocks import Meetings, meetings
 
 _WHERE = ["repeat", "rank"]
 _PEER = ["rank", "arrival_ns", "start_ns", "call_ns", "offset_ns"]

@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit import calltree
 from profkit.analyze._merged import KINDS, Merged, merged
 from profkit.analyze.base import analysis
-from profkit.result import Chart, Finding, Result, Severity, Table, table
-from profkit.settings import Settings
-from profkit.wording import duration
+from profkit.analyze.shared import calltree
+from profkit.core.formatting import duration
+from profkit.core.result import Chart, Finding, Result, Severity, Table, table
+from profkit.core.settings import Settings
 
 _NAME_LENGTH = 80
 _PARTS = ("own", "all")

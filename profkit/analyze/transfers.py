@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit import intervals
 from profkit.analyze._windows import WHERE, step_windows, with_clock
 from profkit.analyze.base import Columns, analysis
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
-from profkit.wording import duration
+from profkit.analyze.shared import intervals
+from profkit.core.formatting import duration
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
 
 _NS_PER_S = 1e9
 _SET = "set"

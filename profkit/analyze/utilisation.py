@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit import intervals
 from profkit.analyze._windows import WHERE, step_windows
 from profkit.analyze.base import ByTool, ByToolIfAny, analysis
-from profkit.kernel_names import LATER_TENSOR_CORES, TENSORBOARD_TENSOR_CORES, contains_any
-from profkit.result import Abstention, Chart, Finding, Metric, Result, Severity, table
-from profkit.settings import Settings
+from profkit.analyze.shared import intervals
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
+from profkit.tables.kernel_names import LATER_TENSOR_CORES, TENSORBOARD_TENSOR_CORES, contains_any
 
 _TENSOR_CORES = TENSORBOARD_TENSOR_CORES + LATER_TENSOR_CORES
 _FULL = 100.0

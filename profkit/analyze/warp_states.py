@@ -17,8 +17,8 @@ from profkit.analyze._measured import (
     unknown,
 )
 from profkit.analyze.base import analysis
-from profkit.result import Abstention, Chart, Finding, Result, Severity, table
-from profkit.settings import Settings
+from profkit.core.result import Abstention, Chart, Finding, Result, Severity, table
+from profkit.core.settings import Settings
 
 _COLUMNS = {
     "cycles_per_instruction": ["smsp__average_warp_latency_per_inst_issued.ratio"],

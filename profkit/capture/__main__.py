@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from profkit import events
-from profkit.capture.harness import record, spread
-from profkit.capture.harness.guard import guarded
-from profkit.capture.harness.outcome import Outcome
+from profkit.capture.harness.crash_guard import guarded
+from profkit.capture.harness.hosts import start_hosts
+from profkit.capture.harness.record import capture_json
+from profkit.capture.harness.record.outcome import Outcome
 from profkit.capture.harness.run import Job, lost, prepared, run
 from profkit.capture.harness.spec import Spec
-from profkit.errors import ProfkitError
-from profkit.records import read_capture
-from profkit.settings import from_json
+from profkit.core import progress_events
+from profkit.core.capture_record import read_capture
+from profkit.core.errors import ProfkitError
+from profkit.core.settings import from_json
 
 
 def main(argv: Sequence[str]) -> None:
@@ -32,15 +33,15 @@ def main(argv: Sequence[str]) -> None:
         reads=[str(path.resolve()) for path in options.reads],
         workload=from_json("--workload", options.workload),
     )
-    log = str(options.out / record.LOG)
+    log = str(options.out / capture_json.LOG)
     about = {"stage": "capture", "run": spec.run, "name": spec.tool, "repeat": spec.repeat}
-    events.emit("started", **about, log=log)
-    if across := spread.asked(spec):
-        spread.start(spec, across, argv, options.timeout)
+    progress_events.emit("started", **about, log=log)
+    if across := start_hosts.asked(spec):
+        start_hosts.start(spec, across, argv, options.timeout)
         return
     outcome = _captured(prepared(spec, options.timeout))
     event = "finished" if outcome.status == "ok" else "failed"
-    events.emit(event, **about, log=log, status=outcome.status, reason=outcome.reason)
+    progress_events.emit(event, **about, log=log, status=outcome.status, reason=outcome.reason)
     if outcome.reason:
         print(f"{spec.tool}: {outcome.status}: {outcome.reason}", file=sys.stderr)  # noqa: T201
 
@@ -56,7 +57,7 @@ def _captured(job: Job) -> Outcome:
         return lost(job, -status, started)
     if status > 0:
         sys.exit(status)
-    made = read_capture(job.spec.folder / record.NAME)
+    made = read_capture(job.spec.folder / capture_json.NAME)
     return Outcome(status=made["status"], reason=made["reason"])
 
 

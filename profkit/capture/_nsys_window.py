@@ -9,8 +9,8 @@ from pathlib import Path
 
 from profkit import marks
 from profkit.capture.base import executable
-from profkit.capture.harness import nvtx_ranges
-from profkit.errors import ProfkitError
+from profkit.capture.harness.ranks import nvtx_ranges
+from profkit.core.errors import ProfkitError
 
 CAPTURE_RANGE = "capture"
 """NVTX range that opens the window."""

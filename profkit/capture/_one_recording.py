@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from profkit.errors import ProfkitError
+from profkit.core.errors import ProfkitError
 
 if TYPE_CHECKING:
     from torch.profiler import profile

@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from profkit.capture.harness import nvml
+from profkit.capture.harness.machine import nvml
 
 Readings = dict[str, float]
 """Values by name; the name ends in the unit."""

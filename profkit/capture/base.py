@@ -13,8 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Literal, Protocol, Self
 
-from profkit.parallel import Parallel, Ranks
-from profkit.settings import Settings
+from profkit.core.parallel_layout import Parallel, Ranks
+from profkit.core.settings import Settings
 
 _VERSION_TIMEOUT_S = 30
 

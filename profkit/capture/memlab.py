@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from pydantic import NonNegativeInt, PositiveInt
 
 from profkit.capture.base import Rank, Recorder, Session, Trouble
-from profkit.errors import ProfkitError
+from profkit.core.errors import ProfkitError
 
 _SUFFIX = ".memlab.json"
 _COLUMNS = {

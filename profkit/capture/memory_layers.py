@@ -16,7 +16,7 @@ from profkit.capture.base import Rank, Recorder, Session
 if TYPE_CHECKING:
     from torch import nn
 
-    from profkit.holdings.pieces import Named
+    from profkit.capture.model_memory.pieces import Named
 
 Point = Literal["set_up", "forward", "backward", "optimizer"]
 
@@ -74,8 +74,8 @@ class _Recording:
     """Takes an account at each point that was asked for."""
 
     def __init__(self, settings: Capture) -> None:
-        from profkit.capture._living import Living
-        from profkit.capture._saved_tensors import SavedTensors
+        from profkit.capture.model_memory.live_objects import Living
+        from profkit.capture.model_memory.saved_tensors import SavedTensors
 
         self.settings = settings
         self.living = Living()
@@ -119,12 +119,12 @@ class _Recording:
 
     def take(self, point: Point, step: int | None = None) -> None:
         """Take an account of now, if `point` is one of those that were asked for."""
-        from profkit.capture import _accounts
+        from profkit.capture.model_memory import ledger
 
         if point not in self.settings.points:
             return
         begun = time.time_ns()
-        account, places = _accounts.taken(self.living, self.saved, others=self.settings.others)
+        account, places = ledger.taken(self.living, self.saved, others=self.settings.others)
         at = self.step_index if step is None else step
         self.states[at, point] = {
             "step": at,
@@ -136,7 +136,7 @@ class _Recording:
         self._name_classes(places)
 
     def _name_classes(self, places: "Named") -> None:
-        from profkit.holdings.pieces import unwrapped
+        from profkit.capture.model_memory.pieces import unwrapped
 
         for name, model in self.living.named_models().items():
             known = self.classes.setdefault(name, {})

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from profkit.capture import _cpu_history
 from profkit.capture._one_recording import alone
 from profkit.capture.base import Rank, Recorder, Session
+from profkit.capture.model_memory import cpu_allocation_history
 
 _SUFFIX = ".memory.pickle"
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|Cannot allocate memory")
@@ -191,7 +191,7 @@ class _Cpu:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.profiler = _cpu_history.profiler()
+        self.profiler = cpu_allocation_history.profiler()
         self.recording = False
         self.window: dict[str, Any] = {}
         # Given back when memory runs out, so that there is some to say so with.
@@ -208,7 +208,7 @@ class _Cpu:
             return
         self.recording = False
         self.profiler.stop()
-        self.window = _cpu_history.snapshot(self.profiler, failed)
+        self.window = cpu_allocation_history.snapshot(self.profiler, failed)
         _write(self.path, self.window)
 
     @contextmanager
@@ -228,9 +228,9 @@ class _Cpu:
         if self.recording:
             self.save(reason)
         elif self.window:
-            _write(self.path, _cpu_history.ran_out(self.window))
+            _write(self.path, cpu_allocation_history.ran_out(self.window))
         else:
-            _write(self.path, _cpu_history.snapshot(None, reason))
+            _write(self.path, cpu_allocation_history.snapshot(None, reason))
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

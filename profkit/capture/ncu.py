@@ -15,9 +15,10 @@ from pydantic import NonNegativeInt, PositiveFloat
 
 from profkit.capture._profiled_steps import ProfiledSteps
 from profkit.capture.base import Bystander, Rank, Recorder, Trouble, Wrapper
-from profkit.capture.harness import module_ranges, nvml, permissions
-from profkit.errors import InputError
-from profkit.parallel import Ranks
+from profkit.capture.harness.machine import nvml, permissions
+from profkit.capture.harness.ranks import module_ranges
+from profkit.core.errors import InputError
+from profkit.core.parallel_layout import Ranks
 
 TARGETS = "ncu_targets"
 """The analysis that says which kernels are worth measuring."""
@@ -41,7 +42,7 @@ class _Metric(msgspec.Struct):
 
 
 class Targets(msgspec.Struct):
-    """The part of a result of `TARGETS` that is read; `profkit.result` would bring pandas."""
+    """The part of a result of `TARGETS` that is read; `profkit.core.result` would bring pandas."""
 
     metrics: dict[str, _Metric] = msgspec.field(default_factory=dict)
     tables: dict[str, _Table] = msgspec.field(default_factory=dict)

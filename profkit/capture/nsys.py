@@ -21,13 +21,8 @@ from profkit.capture.base import (
     Wrapper,
     installed_version,
 )
-from profkit.capture.harness import (
-    compatibility,
-    function_ranges,
-    module_ranges,
-    nvtx_ranges,
-    permissions,
-)
+from profkit.capture.harness.machine import compatibility, permissions
+from profkit.capture.harness.ranks import function_ranges, module_ranges, nvtx_ranges
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

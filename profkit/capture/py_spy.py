@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from pydantic import PositiveFloat, PositiveInt
 
 from profkit.capture.base import Rank, Trouble, Wrapper
-from profkit.capture.harness import permissions
+from profkit.capture.harness.machine import permissions
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

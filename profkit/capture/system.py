@@ -14,8 +14,8 @@ from pydantic import PositiveFloat
 from profkit import marks
 from profkit.capture._sensors import Sensors
 from profkit.capture.base import Rank, Recorder, Session
-from profkit.capture.harness import nvml
-from profkit.capture.harness.clock import Timer, timer
+from profkit.capture.harness.machine import nvml
+from profkit.capture.harness.ranks.clock import Timer, timer
 
 _SUFFIX = ".samples.jsonl"
 _STEP = "step#"

@@ -15,8 +15,8 @@ from pydantic import PositiveInt
 
 from profkit import marks
 from profkit.capture.base import Bystander, Rank, Recorder, Session
-from profkit.errors import ProfkitError
-from profkit.parallel import Parallel
+from profkit.core.errors import ProfkitError
+from profkit.core.parallel_layout import Parallel
 
 if TYPE_CHECKING:
     from torch.utils.benchmark import Measurement

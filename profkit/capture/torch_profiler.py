@@ -16,9 +16,9 @@ from pydantic import NonNegativeInt, PositiveInt
 from profkit import marks
 from profkit.capture._one_recording import alone
 from profkit.capture.base import Rank, Recorder, Session, Trouble
-from profkit.capture.harness import permissions
-from profkit.errors import ProfkitError
-from profkit.settings import Settings
+from profkit.capture.harness.machine import permissions
+from profkit.core.errors import ProfkitError
+from profkit.core.settings import Settings
 
 if TYPE_CHECKING:
     from torch.autograd.profiler_util import EventList

@@ -6,9 +6,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from profkit import __version__, owner
-from profkit.allocation import uncollected
-from profkit.errors import ProfkitError
+from profkit import __version__
+from profkit.core.errors import ProfkitError
+from profkit.process import parent_watch
+from profkit.process.malloc import uncollected
 
 # Module of each command; its ``main(argv)`` returns an exit status, or None for success. Imported
 # late: a capture must not load pandas, and nothing should load Hydra without need.
@@ -21,7 +22,7 @@ COMMANDS = {
     "why": ("profkit.cli.why", "say why a result is stale, or that it is fresh"),
     "reproduce": ("profkit.cli.reproduce", "print what makes a run again, or make it and compare"),
     "query": ("profkit.cli.query", "ask the tables of all runs with SQL"),
-    "timeline": ("profkit.cli.timeline", "write one trace of all ranks, to open in Perfetto"),
+    "timeline": ("profkit.timeline.__main__", "write one trace of all ranks, to open in Perfetto"),
     "doctor": ("profkit.cli.doctor", "say which tools work on this machine, and what to do"),
     "hardware": ("profkit.cli.hardware", "measure the peaks of this machine's CPU"),
     "capture": ("profkit.capture.__main__", "job: run a workload under one tool"),
@@ -66,7 +67,7 @@ def _run(command: str, argv: Sequence[str]) -> int:
     if command == "convert":
         importlib.import_module("profkit.cli.ahead").start(argv)
     if command in _ENDED_BY_OWNER:
-        owner.end_with_it()
+        parent_watch.end_with_it()
     try:
         # pandas alone makes so many objects that collecting takes a fifth of the time to import it.
         with uncollected():

@@ -10,11 +10,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from profkit import registry, resources
 from profkit.capture import tools
 from profkit.capture.base import Tool, Trouble, executable
-from profkit.capture.harness import compatibility, facts, permissions
-from profkit.config import compose_all
+from profkit.capture.harness.machine import compatibility, permissions, software_and_hardware
+from profkit.core import registry, resources
+from profkit.planning.compose import compose_all
 
 _WIDTH = 200
 _GIB = 1 << 30
@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
         for tool in composed.values["tools"]
     }
     found = [diagnosed(name, kind, selected) for name, kind in tools().items()]
-    machine = facts.machine() | _permitted()
+    machine = software_and_hardware.machine() | _permitted()
     around = [*compatibility.of_machine(machine)]
     is_usable = all(each.is_usable for each in found if each.is_selected)
     if args.json:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import yaml
 
-from profkit import resources
-from profkit.capture.harness import facts
-from profkit.errors import InputError
-from profkit.files import write_atomically
-from profkit.hardware import Hardware
+from profkit.capture.harness.machine import software_and_hardware
+from profkit.core import resources
+from profkit.core.atomic_write import write_atomically
+from profkit.core.errors import InputError
+from profkit.core.hardware import Hardware
 
 TYPES = {"fp64": "float64", "fp32": "float32", "bf16": "bfloat16"}
 """What is measured, with torch's name for it."""
@@ -50,7 +50,7 @@ def measured(*, matrix: int, array_bytes: int, seconds: float) -> Hardware:
     """
     import torch  # noqa: PLC0415 - takes seconds
 
-    machine = facts.machine()
+    machine = software_and_hardware.machine()
     peaks = {name: _product_flops(getattr(torch, TYPES[name]), matrix, seconds) for name in TYPES}
     return Hardware(
         name=f"{machine['cpu']} (CPU, {torch.get_num_threads()} threads)",

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from profkit.cli import run
-from profkit.errors import InputError
-from profkit.imports import find, importables, place
-from profkit.settings import known
+from profkit.core.errors import InputError
+from profkit.core.settings import known
+from profkit.planning.imported_runs import find, importables, place
 
 _OVERRIDE = re.compile(r"[+~]|[\w.@/]+=")
 

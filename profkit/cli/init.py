@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from profkit import resources
-from profkit.errors import InputError
+from profkit.core import resources
+from profkit.core.errors import InputError
 
 _STUDY = """\
 # @package _global_

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from profkit import registry, resources
-from profkit.settings import known
+from profkit.core import registry, resources
+from profkit.core.settings import known
 
 _PACKAGES = {"tools": "profkit.capture", "analyses": "profkit.analyze"}
 

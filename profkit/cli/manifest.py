@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from profkit import events
-from profkit.capture.harness import facts
-from profkit.files import write_atomically
+from profkit.capture.harness.machine import software_and_hardware
+from profkit.core import progress_events
+from profkit.core.atomic_write import write_atomically
 
 # Facts that captures made at other times, or on other machines, may not share.
 _MERGED = ("machine", "versions", "environment", "script", "git")
@@ -29,14 +29,14 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--config", type=Path, required=True, help="configuration to write")
     args = parser.parse_args(argv)
     about = {"stage": "manifest", "run": args.about["run"], "name": ""}
-    events.emit("started", **about)
+    progress_events.emit("started", **about)
     records = [json.loads(path.read_text()) for path in args.captures]
     manifest = _manifest(args.about, records)
     write_atomically(args.out, json.dumps(manifest, indent=1).encode() + b"\n")
     config = {key: args.about[key] for key in ("behaviour", "hardware", "tools")}
     text = f"# {args.about['command']}\n{yaml.safe_dump(config, sort_keys=False)}"
     write_atomically(args.config, text.encode())
-    events.emit("finished", **about)
+    progress_events.emit("finished", **about)
 
 
 def _manifest(about: dict[str, Any], records: list[dict[str, Any]]) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def _manifest(about: dict[str, Any], records: list[dict[str, Any]]) -> dict[str,
         "ended": max((record["ended"] for record in records), default=""),
         "cwd": str(Path.cwd()),
         **merged,
-        "packages": facts.packages(),
+        "packages": software_and_hardware.packages(),
         "captures": [{key: record.get(key) for key in _OF_EACH} for record in records],
     }
 

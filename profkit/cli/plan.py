@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from profkit.dag import Dag
-from profkit.freshness import Freshness
-from profkit.plan import load
+from profkit.dag.inputs import Dag
+from profkit.dag.staleness import Freshness
+from profkit.planning.cache import load
 
 _WIDTH = 250
 

@@ -11,8 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from profkit.errors import InputError, ProfkitError
-from profkit.schema import TABLES
+from profkit.core.errors import InputError, ProfkitError
+from profkit.tables.schema import TABLES
 
 RUNS = Path("results/runs")
 

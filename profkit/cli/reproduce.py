@@ -14,10 +14,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from profkit.errors import InputError
-from profkit.imports import RUNS
-from profkit.masking import MASK
-from profkit.settings import nearest
+from profkit.core.errors import InputError
+from profkit.core.secret_masking import MASK
+from profkit.core.settings import nearest
+from profkit.planning.imported_runs import RUNS
 
 PLACE = Path("results/.profkit/reproduced")
 """Where runs are made anew, each in a folder with a result tree of its own."""

@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from profkit import events, lifetime, resources
 from profkit.cli.live import View
-from profkit.dag import Dag
-from profkit.errors import ConfigError
-from profkit.plan import Plan, load
-from profkit.records import read_capture
+from profkit.core import progress_events, resources
+from profkit.core.capture_record import read_capture
+from profkit.core.errors import ConfigError
+from profkit.dag.inputs import Dag
+from profkit.planning.cache import load
+from profkit.planning.model import Plan
+from profkit.process import process_tree
 
 _TAIL = 30
 _STOP_S = 20
@@ -124,11 +126,11 @@ def _started(command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[st
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env=os.environ | {events.VARIABLE: str(log)},
+        env=os.environ | {progress_events.VARIABLE: str(log)},
         # Its own group, jobs included: an interrupt reaches them from us, once. Snakemake takes a
         # second one, from the terminal, as an order to leave its jobs behind.
         start_new_session=True,
-        preexec_fn=lifetime.die_with_parent,  # noqa: PLW1509 - one thread only
+        preexec_fn=process_tree.die_with_parent,  # noqa: PLW1509 - one thread only
     )
     try:
         yield process

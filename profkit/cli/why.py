@@ -5,10 +5,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from profkit.dag import Dag, last_overrides
-from profkit.errors import InputError
-from profkit.freshness import Freshness
-from profkit.plan import load
+from profkit.core.errors import InputError
+from profkit.dag.inputs import Dag, last_overrides
+from profkit.dag.staleness import Freshness
+from profkit.planning.cache import load
 
 
 def main(argv: Sequence[str]) -> None:

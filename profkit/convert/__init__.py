@@ -3,8 +3,8 @@
 from functools import cache
 from typing import TypeGuard
 
-from profkit import registry
 from profkit.convert.base import Converter
+from profkit.core import registry
 
 STEPS = "steps"
 """The table that every tool has: from its converter, or else from the capture harness."""

@@ -15,16 +15,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from profkit import allocation, events, registry, schema
 from profkit.convert import STEPS, converter, has_converter
 from profkit.convert._joining import Part, apart, join, numbered, shown
 from profkit.convert._writing import write
 from profkit.convert.base import Raw
-from profkit.errors import InputError, ProfkitError
-from profkit.files import write_atomically
-from profkit.fingerprint import provenance
-from profkit.records import imported_files, untouched_files
-from profkit.result import Provenance
+from profkit.core import progress_events, registry
+from profkit.core.atomic_write import write_atomically
+from profkit.core.capture_record import imported_files, untouched_files
+from profkit.core.errors import InputError, ProfkitError
+from profkit.core.fingerprint import provenance
+from profkit.core.result import Provenance
+from profkit.process import malloc
+from profkit.tables import schema
 
 _RANK = re.compile(r"rank(\d+)")
 _BLOCK_MB = 4
@@ -41,9 +43,9 @@ class Note:
 def main(argv: Sequence[str]) -> None:
     """Convert what `argv` describes; raises `ProfkitError` if nothing of it can be read."""
     options = _parser().parse_args(argv)
-    allocation.keep_freed()
+    malloc.keep_freed()
     about = {"stage": "convert", "run": _run(options.tables), "name": options.tool}
-    events.emit("started", **about)
+    progress_events.emit("started", **about)
     try:
         convert(
             options.tool,
@@ -54,9 +56,9 @@ def main(argv: Sequence[str]) -> None:
             block_bytes=options.block_mb << 20,
         )
     except ProfkitError as error:
-        events.emit("failed", **about, reason=str(error))
+        progress_events.emit("failed", **about, reason=str(error))
         raise
-    events.emit("finished", **about)
+    progress_events.emit("finished", **about)
 
 
 def convert(  # noqa: PLR0913 - what the job is told
@@ -233,7 +235,7 @@ def _parts(tool: str, raws: Sequence[Raw], files: Path, scratch: Path, cores: in
     context.set_forkserver_preload([registry.converter_module(tool)])
     try:
         count = min(cores, len(jobs))
-        with ProcessPoolExecutor(count, context, allocation.keep_freed) as pool:
+        with ProcessPoolExecutor(count, context, malloc.keep_freed) as pool:
             return list(pool.map(_convert_one, *zip(*jobs, strict=True)))
     except BrokenProcessPool:
         raise ProfkitError(

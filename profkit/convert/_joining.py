@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from profkit import schema
 from profkit.convert import STEPS
 from profkit.convert._writing import write
 from profkit.convert.base import Raw
+from profkit.tables import schema
 
 _ROWS = {
     **dict.fromkeys(("op", "parent", "forward"), "cpu_ops"),

@@ -6,8 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from profkit import flamegraph, schema
 from profkit.convert.base import Raw
+from profkit.convert.drawing import flamegraph
+from profkit.tables import schema
 
 SEPARATOR = ";"
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.convert.base import Raw
-from profkit.errors import InputError
+from profkit.core.errors import InputError
 
 
 def steps_of(raw: Raw) -> NDArray[np.int64]:

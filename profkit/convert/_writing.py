@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from profkit import schema
+from profkit.tables import schema
 
 
 def write(path: Path, name: str, tables: Iterable[pa.Table], *, behind: bool = False) -> int:

@@ -1,4 +1,4 @@
-"""The contract of a converter: raw files of one tool in, tables of `profkit.schema` out."""
+"""The contract of a converter: raw files of one tool in, tables of `profkit.tables.schema` out."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from profkit.errors import PluginError
-from profkit.schema import TABLES
+from profkit.core.errors import PluginError
+from profkit.tables.schema import TABLES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +41,7 @@ class Converted:
     """What one raw file became."""
 
     tables: Mapping[str, pa.Table | Iterable[pa.Table] | Callable[[Path], int]]
-    """Tables by name, each with the schema that `profkit.schema.TABLES` says.
+    """Tables by name, each with the schema that `profkit.tables.schema.TABLES` says.
 
     A large one may come in chunks: they are asked for once, and written while the next is made.
     One may also come as a function that leaves it at a path, as a Parquet file, and returns its

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from profkit import flamegraph, schema
 from profkit.convert._steps import step_of, steps_of
 from profkit.convert.base import Converted, Raw, converter
-from profkit.errors import InputError
+from profkit.convert.drawing import flamegraph
+from profkit.core.errors import InputError
+from profkit.tables import schema
 
 # Where packages are kept: what follows is how they are imported.
 _FOLDER = re.compile(r"^.*/(?:(?:site|dist)-packages|lib/python3\.\d+)/")

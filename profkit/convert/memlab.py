@@ -4,9 +4,9 @@ from pathlib import Path
 
 import msgspec
 
-from profkit import schema
 from profkit.convert.base import Converted, Raw, converter
-from profkit.errors import InputError
+from profkit.core.errors import InputError
+from profkit.tables import schema
 
 
 class _Line(msgspec.Struct):

@@ -10,7 +10,7 @@ import msgspec
 
 from profkit.convert._sampled import Sums, draw, table
 from profkit.convert.base import Converted, Raw, converter
-from profkit.errors import InputError
+from profkit.core.errors import InputError
 
 _NS = {
     "seconds": 1e9,

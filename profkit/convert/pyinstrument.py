@@ -8,7 +8,7 @@ import msgspec
 
 from profkit.convert._sampled import Sums, draw, table
 from profkit.convert.base import Converted, Raw, converter
-from profkit.errors import InputError
+from profkit.core.errors import InputError
 
 # pyinstrument's own writing of a frame: name, file and first line of the function; then, each
 # after the second mark, attributes that begin with a letter: l for the line, c for the class.

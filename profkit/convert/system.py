@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from profkit import schema
 from profkit.convert._steps import step_of, steps_of
 from profkit.convert.base import Converted, Raw, converter
-from profkit.errors import InputError
+from profkit.core.errors import InputError
+from profkit.tables import schema
 
 # Ends of names, the longest first, and the unit that they mean.
 _UNITS = ("bytes_per_s", "percent", "bytes", "count", "mhz", "w", "j", "s", "c")

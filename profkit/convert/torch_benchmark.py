@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from profkit import schema
 from profkit.convert.base import Converted, Raw, converter
-from profkit.errors import InputError
+from profkit.core.errors import InputError
+from profkit.tables import schema
 
 
 class _Measurement(msgspec.Struct):

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 from pydantic import TypeAdapter
 
-from profkit import events, settings
-from profkit.files import write_atomically
-from profkit.fingerprint import provenance
+from profkit.core import progress_events, settings
+from profkit.core.atomic_write import write_atomically
+from profkit.core.fingerprint import provenance
 from profkit.report import sources
 from profkit.report.arrange import Page, report
 from profkit.report.render import render
@@ -22,13 +22,13 @@ from profkit.report.settings import Settings
 def main(argv: Sequence[str]) -> None:
     """Write the page of a selection, and beside it as JSON what it was made of."""
     arguments = _parser().parse_args(argv)
-    events.emit("started", stage="report", run="", name="report")
+    progress_events.emit("started", stage="report", run="", name="report")
     try:
         _report(arguments)
     except BaseException:
-        events.emit("failed", stage="report", run="", name="report", log="")
+        progress_events.emit("failed", stage="report", run="", name="report", log="")
         raise
-    events.emit("finished", stage="report", run="", name="report")
+    progress_events.emit("finished", stage="report", run="", name="report")
 
 
 def _parser() -> argparse.ArgumentParser:

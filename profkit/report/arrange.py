@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from profkit import result
-from profkit.errors import InputError
+from profkit.core import result
+from profkit.core.errors import InputError
 from profkit.report import sources, topics, view
 from profkit.report.blob import encoded
 from profkit.report.compare import key_numbers, overview

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from profkit import result
+from profkit.core import result
 from profkit.report import sources, view
 from profkit.report.place import Place, plain, run_label
 from profkit.report.settings import Settings

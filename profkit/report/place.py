@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from profkit.core.result import Document
 from profkit.report import sources, view
-from profkit.result import Document
 
 
 @dataclass(frozen=True, slots=True, eq=False)

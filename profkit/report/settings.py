@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from profkit import settings
+from profkit.core import settings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from profkit import result
-from profkit.errors import InputError
+from profkit.core import result
+from profkit.core.errors import InputError
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ same number reads the same in a table, on an axis and in a sentence.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from profkit.result import Abstention
+from profkit.core.result import Abstention
 
 Value = str | int | float | None
 """A cell or a number; None is not known."""

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from profkit import registry
-from profkit.settings import checked
+from profkit.core import registry
+from profkit.core.settings import checked
 from profkit.workloads.base import Program
 
 

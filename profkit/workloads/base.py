@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from profkit.settings import Settings
+from profkit.core.settings import Settings
 from profkit.workloads.zero import Zero
 
 HANDED_IN = "PROFKIT_ARGUMENTS"

@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt
 
 import profkit
 from profkit import marks
-from profkit.errors import ProfkitError
+from profkit.core.errors import ProfkitError
 from profkit.workloads.base import Program
 from profkit.workloads.zero import Zero
 

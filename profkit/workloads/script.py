@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import PositiveInt
 
 from profkit import marks
-from profkit.errors import ProfkitError
+from profkit.core.errors import ProfkitError
 from profkit.workloads.automatic.turns import Kind
 from profkit.workloads.base import HANDED_IN, Program
 

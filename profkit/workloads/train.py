@@ -10,7 +10,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 import profkit
 from profkit import marks
-from profkit.errors import ProfkitError
+from profkit.core.errors import ProfkitError
 from profkit.workloads._parts import Training
 from profkit.workloads.base import Program
 from profkit.workloads.zero import Zero

@@ -16,7 +16,7 @@ from hta.trace_analysis import TraceAnalysis
 
 from profkit.analyze import hta
 from profkit.analyze._hta_trace import TABLES, trace
-from tests.convert.kineto import damage
+from tests.convert.torch_profiler import damage
 
 
 def pair(paths: Any, converted: Any, folder: Path) -> tuple[Any, Any]:

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from torch.utils.benchmark import Compare, Measurement, TaskSpec
 
-from profkit import schema
 from profkit.analyze.benchmark_compare import Config, analyze
+from profkit.tables import schema
 
 RUNS = ("small", "large")
 

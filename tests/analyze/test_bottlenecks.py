@@ -1,5 +1,5 @@
 from profkit.analyze import bottlenecks
-from profkit.result import Finding, Metric, Result, Severity, Table
+from profkit.core.result import Finding, Metric, Result, Severity, Table
 
 
 def numbers(**values):

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from profkit import schema
 from profkit.analyze import breakdown
+from profkit.tables import schema
 
 WHERE = {"rank": 0, "repeat": 0, "step": 0}
 # Beyond 2**53, where a float would lose nanoseconds.

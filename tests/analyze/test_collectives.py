@@ -1,9 +1,9 @@
 import pandas as pd
 import pytest
 
-from profkit import schema
 from profkit.analyze import collectives
-from profkit.meetings import meetings
+from profkit.tables import schema
+from profkit.tables.rank_clocks import meetings
 
 # Beyond 2**53, where a float would lose nanoseconds.
 ORIGIN = 1_790_000_000_000_000_001

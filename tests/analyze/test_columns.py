@@ -8,10 +8,10 @@ import pytest
 
 from profkit.analyze import analyses
 from profkit.analyze.base import Columns, analysis
-from profkit.convert import kineto
-from profkit.errors import PluginError
-from profkit.result import Result
-from profkit.settings import Settings
+from profkit.convert.torch_profiler import trace
+from profkit.core.errors import PluginError
+from profkit.core.result import Result
+from profkit.core.settings import Settings
 from tests.test_analyses_contract import of_the_run
 
 CHOOSY = {name: each for name, each in analyses().items() if each.columns}
@@ -27,7 +27,7 @@ TRACES = {
 def tables(real_data, request):
     """Return the tables of the ranks of one capture."""
     paths = sorted((real_data / "kineto").glob(request.param))
-    read = [kineto.read(path, rank=rank).tables for rank, path in enumerate(paths)]
+    read = [trace.read(path, rank=rank).tables for rank, path in enumerate(paths)]
     return {
         name: pa.concat_tables(each[name] for each in read).unify_dictionaries().to_pandas()
         for name in read[0]

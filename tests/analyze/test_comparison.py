@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from profkit import schema
 from profkit.analyze import comparison, steps
-from profkit.errors import ConfigError
-from profkit.result import Metric, Result, Table
-from tests.test_uncertainty import QUIET, bound, studies
+from profkit.core.errors import ConfigError
+from profkit.core.result import Metric, Result, Table
+from profkit.tables import schema
+from tests.analyze.shared.test_uncertainty import QUIET, bound, studies
 
 
 def measured(values, began=None):

@@ -4,9 +4,9 @@ import warnings
 import pytest
 from hta.analyzers.critical_path_analysis import CPGraph
 
-from profkit import schema
 from profkit.analyze import critical_path
 from profkit.analyze._hta_trace import TABLES
+from profkit.tables import schema
 from tests.analyze.beside_hta import pair
 
 ORIGIN = 1_790_000_000_000_000_001

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from profkit import schema
 from profkit.analyze.energy import Config, analyze
+from profkit.tables import schema
 
 MS = 1_000_000
 # A float64 does not hold such a time to the nanosecond.

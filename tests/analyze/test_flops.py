@@ -7,10 +7,11 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
-from profkit import resources, schema
 from profkit.analyze import flops
-from profkit.costs import cost
-from profkit.hardware import Hardware, parts
+from profkit.analyze.costs import cost
+from profkit.core import resources
+from profkit.core.hardware import Hardware, parts
+from profkit.tables import schema
 
 ORIGIN = 1_790_000_000_000_000_001
 PART = Hardware(

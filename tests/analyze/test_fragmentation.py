@@ -1,10 +1,10 @@
 import pytest
 
-from profkit import schema
 from profkit.analyze import fragmentation
 from profkit.analyze._allocator import Policy, peak_reserved_bytes
 from profkit.convert.base import Raw
 from profkit.convert.memory_snapshot import convert
+from profkit.tables import schema
 
 MIB = 1 << 20
 PLACE = {"rank": 0, "repeat": 0, "device": "cuda:0"}

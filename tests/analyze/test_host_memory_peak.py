@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from profkit import schema
 from profkit.analyze.host_memory_peak import Config, analyze
+from profkit.tables import schema
 
 LOAD, PARSE = "load (data.py:3)", "parse (data.py:9)"
 

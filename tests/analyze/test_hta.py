@@ -3,9 +3,9 @@ import json
 import pandas as pd
 import pytest
 
-from profkit import schema
 from profkit.analyze import hta
 from profkit.analyze._hta_trace import TABLES, trace
+from profkit.tables import schema
 from tests.analyze.beside_hta import (
     FUNCTIONS,
     KNOWN,
@@ -16,7 +16,7 @@ from tests.analyze.beside_hta import (
     outcome,
     pair,
 )
-from tests.convert.kineto import damage
+from tests.convert.torch_profiler import damage
 
 ORIGIN = 1_790_000_000_000_000_001
 # Small ones that between them give every function something to say; benchmarks/hta_agreement.py

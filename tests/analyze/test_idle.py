@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from profkit import schema
 from profkit.analyze import idle
+from profkit.tables import schema
 
 ORIGIN = 1_790_000_000_000_000_001
 NAMES = ("kernels", "runtime_calls", "cpu_ops", "python_calls", "annotations", "steps")

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from profkit import schema
 from profkit.analyze import kernels
+from profkit.tables import schema
 
 WHERE = {"rank": 0, "repeat": 0, "device": 0, "stream": 7, "kind": "compute", "step": 0}
 

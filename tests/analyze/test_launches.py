@@ -3,9 +3,9 @@ import json
 import numpy as np
 import pytest
 
-from profkit import schema
 from profkit.analyze import launches
 from profkit.analyze._queue import queue
+from profkit.tables import schema
 
 ORIGIN = 1_790_000_000_000_000_001
 

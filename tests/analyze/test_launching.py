@@ -1,5 +1,5 @@
-from profkit import schema
 from profkit.analyze._launching import launching_calls
+from profkit.tables import schema
 
 
 def rows(table, *each):

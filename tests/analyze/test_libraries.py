@@ -1,7 +1,7 @@
 import pytest
 
-from profkit import schema
 from profkit.analyze import libraries
+from profkit.tables import schema
 
 ORIGIN = 1_790_000_000_000_000_001
 GEMM, ADD = "ampere_sgemm_128x64_tn", "void at::native::vectorized_elementwise_kernel<4>"

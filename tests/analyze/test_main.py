@@ -7,9 +7,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from profkit import result, schema
 from profkit.analyze.__main__ import _frame_of_runs, main
-from profkit.errors import ConfigError, InputError
+from profkit.core import result
+from profkit.core.errors import ConfigError, InputError
+from profkit.tables import schema
 
 
 def write(folder, tool, name, rows):
@@ -133,6 +134,8 @@ def test_a_job_imports_one_plugin_and_nothing_heavy(run):
         "profkit.analyze._steadiness",
         "profkit.analyze._step_times",
         "profkit.analyze.base",
+        "profkit.analyze.shared",
+        "profkit.analyze.shared.uncertainty",
         "profkit.analyze.steps",
     }
 

@@ -6,8 +6,8 @@ from scipy import stats
 
 from profkit.analyze import memory_fit
 from profkit.analyze._lines import largest_below, through
-from profkit.hardware import Hardware
-from profkit.result import Metric, Result
+from profkit.core.hardware import Hardware
+from profkit.core.result import Metric, Result
 
 GIB = 2**30
 

@@ -1,5 +1,5 @@
-from profkit import schema
 from profkit.analyze import memory_lines
+from profkit.tables import schema
 
 
 def run(*rows):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from profkit import schema
 from profkit.analyze import memory_model
+from profkit.tables import schema
 from profkit.workloads.models.gpt import Model
 
 GPT = {"name": "t", "family": "gpt", "vocabulary": 64, "context": 8, "layers": 2, "width": 16}

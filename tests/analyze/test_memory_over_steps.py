@@ -1,5 +1,5 @@
-from profkit import schema
 from profkit.analyze import memory_over_steps
+from profkit.tables import schema
 
 PLACE = {"rank": 0, "repeat": 0}
 STEPS = [{**PLACE, "step": n, "start_ns": 100 * n, "end_ns": 100 * n + 100} for n in range(8)]

@@ -1,9 +1,9 @@
 import pytest
 
-from profkit import schema
 from profkit.analyze import memory_peak
 from profkit.convert.base import Raw
 from profkit.convert.memory_snapshot import convert
+from profkit.tables import schema
 
 FORWARD = "main (t.py:1);_call_impl (/torch/nn/modules/module.py:1);forward (m.py:5);aten::mm"
 STEP = "main (t.py:9);step (/torch/optim/adam.py:3)"

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from profkit.analyze.modules import Config, analyze
-from profkit.schema import frame
+from profkit.tables.schema import frame
 
 WHERE = {"rank": 0, "repeat": 0, "step": 0}
 NET, LINEAR = "Net_0", "Net_0;Linear_0"

@@ -7,13 +7,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from profkit import schema
 from profkit.analyze import analyses
-from profkit.convert import converter, nsight_compute
+from profkit.convert import converter
 from profkit.convert.base import Raw
-from profkit.convert.nsight_compute.tables import tables
-from profkit.hardware import Hardware
-from profkit.kernel_names import function, signature
+from profkit.convert.ncu import any_format
+from profkit.convert.ncu.tables import tables
+from profkit.core.hardware import Hardware
+from profkit.tables import schema
+from profkit.tables.kernel_names import function, signature
 
 FOUND = analyses()
 OF_COUNTERS = (
@@ -31,7 +32,7 @@ def results(real_data):
     def of(*names):
         if names not in known:
             parts = [
-                tables(nsight_compute.read(real_data / "ncu" / name), rank=rank, repeat=0)
+                tables(any_format.read(real_data / "ncu" / name), rank=rank, repeat=0)
                 for rank, name in enumerate(names)
             ]
             frames = {
@@ -198,7 +199,7 @@ def test_other_template_arguments_are_another_kernel():
 
 def test_function_names_are_those_that_ncu_states(real_data):
     for path in sorted((real_data / "ncu").glob("*.ncu-rep")):
-        for launch in nsight_compute.read(path):
+        for launch in any_format.read(path):
             assert function(launch.name) == launch.function
 
 

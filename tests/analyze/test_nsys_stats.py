@@ -1,5 +1,5 @@
-from profkit import schema
 from profkit.analyze import nsys_stats
+from profkit.tables import schema
 
 TABLES = ("kernels", "runtime_calls", "cpu_ops", "python_calls")
 

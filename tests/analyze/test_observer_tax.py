@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from profkit import schema
 from profkit.analyze import observer_tax
-from profkit.result import Severity
+from profkit.core.result import Severity
+from profkit.tables import schema
 
 
 def table(*rows):

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from profkit import schema
 from profkit.analyze import operators
+from profkit.tables import schema
 
 US = 1000
 DEFAULT = operators.Config()

@@ -3,9 +3,9 @@ import json
 import pandas as pd
 import pytest
 
-from profkit import schema
 from profkit.analyze import overlap
-from profkit.result import Metric, Result
+from profkit.core.result import Metric, Result
+from profkit.tables import schema
 
 ORIGIN = 1_790_000_000_000_000_001
 UNKNOWN = Result()

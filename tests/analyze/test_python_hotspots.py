@@ -7,10 +7,10 @@ from collections import Counter
 import pandas as pd
 import pytest
 
-from profkit import schema
 from profkit.analyze.python_hotspots import Config, analyze
 from profkit.convert import converter
 from profkit.convert.base import Raw
+from profkit.tables import schema
 
 OUTER, INNER, OTHER = "f (a.py:1)", "g (a.py:5)", "g (a.py:6)"
 

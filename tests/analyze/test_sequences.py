@@ -3,7 +3,7 @@
 import pytest
 
 from profkit.analyze.sequences import Config, analyze
-from profkit.schema import frame
+from profkit.tables.schema import frame
 
 ADD, MUL = "vectorized_elementwise_kernel<add>", "vectorized_elementwise_kernel<mul>"
 

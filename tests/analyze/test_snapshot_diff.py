@@ -1,7 +1,7 @@
 import pandas as pd
 
-from profkit import schema
 from profkit.analyze import snapshot_diff
+from profkit.tables import schema
 
 
 def block(run, line, size, start, end=-1, **rest):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from profkit import schema
 from profkit.analyze.step_view import Config, analyze
+from profkit.tables import schema
 
 WHERE = {"rank": 0, "repeat": 0}
 BEGIN = 1_795_000_000_000_000_001

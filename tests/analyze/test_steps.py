@@ -1,8 +1,8 @@
 from dataclasses import replace
 
-from profkit import schema
 from profkit.analyze import steps
-from profkit.result import Severity
+from profkit.core.result import Severity
+from profkit.tables import schema
 
 MS = 1_000_000
 GIB = 2**30

@@ -2,8 +2,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from profkit import schema
 from profkit.analyze import stragglers
+from profkit.tables import schema
 
 ORIGIN = 1_790_000_000_000_000_001
 

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from profkit.analyze.trace_diff import Config, analyze
-from profkit.schema import frame
+from profkit.tables.schema import frame
 
 TABLES = ("cpu_ops", "runtime_calls", "kernels")
 

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from profkit import schema
 from profkit.analyze import transfers
+from profkit.tables import schema
 
 ORIGIN = 1_790_000_000_000_000_001
 IN = "Memcpy HtoD (Pageable -> Device)"

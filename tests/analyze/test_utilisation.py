@@ -2,8 +2,8 @@
 
 import pytest
 
-from profkit import schema
 from profkit.analyze.utilisation import Config, analyze
+from profkit.tables import schema
 
 
 def samples(*rows):

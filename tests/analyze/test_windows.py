@@ -1,5 +1,5 @@
-from profkit import schema
 from profkit.analyze._windows import step_windows, with_clock
+from profkit.tables import schema
 
 # Beyond 2**53, where a float would lose nanoseconds.
 ORIGIN = 1_790_000_000_000_000_001

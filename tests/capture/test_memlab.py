@@ -13,7 +13,7 @@ from profkit.capture.base import installed_version
 from profkit.capture.memlab import Capture
 from profkit.convert.base import Raw
 from profkit.convert.memlab import convert
-from profkit.errors import InputError
+from profkit.core.errors import InputError
 
 PROGRAM = """
 import contextlib, sys

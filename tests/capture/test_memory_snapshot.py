@@ -12,9 +12,8 @@ import torch
 from profkit.analyze import memory_peak
 from profkit.capture.base import Rank
 from profkit.capture.memory_snapshot import Capture
-from profkit.convert import snapshot
 from profkit.convert.base import Raw
-from profkit.convert.memory_snapshot import convert
+from profkit.convert.memory_snapshot import convert, snapshot
 
 PROGRAM = """
 import resource, sys, torch

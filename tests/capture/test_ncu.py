@@ -11,14 +11,15 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from profkit import result
 from profkit.capture import _profiled_steps, base
 from profkit.capture import ncu as module
 from profkit.capture._profiled_steps import ProfiledSteps
 from profkit.capture.base import Bystander, Rank
-from profkit.capture.harness import nvml, nvtx_ranges, permissions
+from profkit.capture.harness.machine import nvml, permissions
+from profkit.capture.harness.ranks import nvtx_ranges
 from profkit.capture.ncu import Capture
-from profkit.errors import InputError
+from profkit.core import result
+from profkit.core.errors import InputError
 
 OUT = Path("/out")
 RANK = Rank(rank=1, dp=1, world_size=2)

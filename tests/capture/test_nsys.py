@@ -15,7 +15,7 @@ from profkit.capture._nsys_importer import import_left
 from profkit.capture.base import Rank, executable
 from profkit.capture.nsys import Capture
 from profkit.convert.__main__ import convert
-from profkit.errors import ProfkitError
+from profkit.core.errors import ProfkitError
 
 OUT = Path("/results/50%/rep0")
 RANK = Rank(rank=1, dp=1, world_size=2, local_rank=1)

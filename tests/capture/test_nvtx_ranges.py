@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from profkit.capture.base import executable
-from profkit.capture.harness import function_ranges, module_ranges, nvtx_ranges
-from profkit.capture.harness.markers import markers
+from profkit.capture.harness.ranks import function_ranges, module_ranges, nvtx_ranges
+from profkit.capture.harness.ranks.step_ranges import markers
 
 PROGRAM = """
 import torch
 from profkit import marks
 from profkit.capture.harness import function_ranges, module_ranges, nvtx_ranges
-from profkit.capture.harness.markers import markers
+from profkit.capture.harness.ranks.step_ranges import markers
 
 def outer():
     return inner()

@@ -8,7 +8,7 @@ import pytest
 
 from profkit.capture import base
 from profkit.capture.base import Rank
-from profkit.capture.harness import permissions
+from profkit.capture.harness.machine import permissions
 from profkit.capture.py_spy import Capture
 
 OUT = Path("/out")

@@ -7,8 +7,8 @@ import pytest
 from profkit import marks
 from profkit.capture.base import Rank
 from profkit.capture.torch_benchmark import Capture
-from profkit.errors import ProfkitError
-from profkit.parallel import Parallel
+from profkit.core.errors import ProfkitError
+from profkit.core.parallel_layout import Parallel
 
 TOOL = Capture(measurements=2, calls=3)
 

@@ -6,8 +6,8 @@ import pytest
 
 from profkit.capture.base import Rank
 from profkit.capture.torch_profiler import Capture, Experimental, Schedule
-from profkit.errors import ConfigError
-from profkit.settings import checked
+from profkit.core.errors import ConfigError
+from profkit.core.settings import checked
 
 # How TensorBoard's plugin and HTA find traces.
 TENSORBOARD = re.compile(r"^(.*?)(\.\d+)?\.pt\.trace\.json(\.gz)?$")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.convert.nsight_systems import reports
+from tests.convert.nsys import reports
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from profkit.convert.base import Raw
 from profkit.convert.host_memory import convert
-from profkit.errors import InputError
+from profkit.core.errors import InputError
 
 
 def raw(path):

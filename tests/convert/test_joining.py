@@ -5,11 +5,11 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
-from profkit import schema
 from profkit.convert import _joining
 from profkit.convert._joining import Part, apart, join
 from profkit.convert._writing import write
 from profkit.convert.base import Raw
+from profkit.tables import schema
 
 ALONE = "Import this file alone to keep its own."
 

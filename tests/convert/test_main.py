@@ -5,10 +5,11 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from profkit import schema
-from profkit.convert import kineto, produced
+from profkit.convert import produced
 from profkit.convert.__main__ import main
-from profkit.errors import InputError
+from profkit.convert.torch_profiler import trace
+from profkit.core.errors import InputError
+from profkit.tables import schema
 
 LABELS = ["rank0_dp0_tp0_pp0", "rank1_dp1_tp0_pp0"]
 TRACE = json.dumps(
@@ -67,13 +68,13 @@ def traces(**named):
 def test_a_trace_is_read_as_many_mb_at_a_time_as_are_asked_for(tree, monkeypatch):
     capture, convert, _ = tree
     capture("torch_profiler", 0, traces(r0_1=TRACE))
-    asked, read = [], kineto.read
+    asked, read = [], trace.read
 
     def watched(path, *, block_bytes, **rest):
         asked.append(block_bytes)
         return read(path, block_bytes=block_bytes, **rest)
 
-    monkeypatch.setattr(kineto, "read", watched)
+    monkeypatch.setattr(trace, "read", watched)
     convert("torch_profiler", block_mb=3)
     assert asked == [3 << 20]
 

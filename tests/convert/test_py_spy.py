@@ -9,7 +9,7 @@ import pytest
 
 from profkit.convert.base import Raw
 from profkit.convert.py_spy import convert, decoded, stacks
-from profkit.errors import InputError
+from profkit.core.errors import InputError
 
 FRAMES = [{"name": "main", "file": "a.py", "line": 3}, {"name": "f;g"}, {"name": "<leaf>"}]
 

@@ -10,7 +10,7 @@ from pyinstrument.session import Session as TheirSession
 
 from profkit.convert.base import Raw
 from profkit.convert.pyinstrument import convert
-from profkit.errors import InputError
+from profkit.core.errors import InputError
 
 THREAD = "MainThread\x00<thread>\x00140"
 MAIN = "<module>\x00/env/lib/pkg/train.py\x001\x01l12"

@@ -6,7 +6,7 @@ import pytest
 
 from profkit.convert.base import Raw
 from profkit.convert.system import convert
-from profkit.errors import InputError
+from profkit.core.errors import InputError
 
 LABEL = "rank1_dp1_tp0_pp0"
 COST = {"cpu_ns": 3, "elapsed_ns": 1000}

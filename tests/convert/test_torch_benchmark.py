@@ -6,7 +6,7 @@ import pytest
 
 from profkit.convert.base import Raw
 from profkit.convert.torch_benchmark import convert
-from profkit.errors import InputError
+from profkit.core.errors import InputError
 
 
 def raw(path):

@@ -7,11 +7,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from profkit import schema
 from profkit.analyze import breakdown, kernels, operators, overlap
 from profkit.convert import converter
 from profkit.convert.base import Raw
-from profkit.result import Result
+from profkit.core.result import Result
+from profkit.tables import schema
 
 TENSORBOARD = (
     ("resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz", 0),

@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
-from profkit.convert import snapshot
-from profkit.convert.snapshot.tables import live_at_peak
+from profkit.convert.memory_snapshot import snapshot
+from profkit.convert.memory_snapshot.tables import live_at_peak
 
 # Evaluates with gradients and keeps every output, so that activations pile up until none fits.
 SCRIPT = """

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from profkit.result import (
+from profkit.core.result import (
     Abstention,
     Chart,
     Document,

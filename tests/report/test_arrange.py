@@ -2,11 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from profkit.errors import InputError
-from profkit.report import sources, view
-from profkit.report.arrange import Page, report
-from profkit.report.settings import Settings
-from profkit.result import (
+from profkit.core.errors import InputError
+from profkit.core.result import (
     Abstention,
     Chart,
     Document,
@@ -18,6 +15,9 @@ from profkit.result import (
     Severity,
     Table,
 )
+from profkit.report import sources, view
+from profkit.report.arrange import Page, report
+from profkit.report.settings import Settings
 
 PAGE = Page(folder="results", made="2026-11-20 20:00 UTC", version="0.1.0")
 TOGETHER = sources.Run(selected=sources.Selection(title="", runs=()).across)

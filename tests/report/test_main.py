@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from profkit.errors import ConfigError, InputError
+from profkit.core.errors import ConfigError, InputError
 from profkit.report.__main__ import main
 from tests.report.conftest import report_of
 from tests.report.demo import HOSTILE

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from profkit.errors import InputError
+from profkit.core.errors import InputError
 from profkit.report import sources
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from profkit.core.result import Chart, Document, Provenance, Result, Table, read, write
 from profkit.report import sources, view
 from profkit.report.__main__ import main
 from profkit.report.arrange import Page, report
 from profkit.report.settings import Settings
-from profkit.result import Chart, Document, Provenance, Result, Table, read, write
 from tests.report.demo import build
 
 RANKS = ("rank0_dp0_tp0_pp0", "rank10_dp10_tp0_pp0", "rank2_dp2_tp0_pp0")

@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from profkit import marks
-from profkit.errors import ProfkitError
+from profkit.core.errors import ProfkitError
 from profkit.workloads import program
 from profkit.workloads.script import Workload, main, observed, run
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from profkit import marks
-from profkit.errors import ConfigError
+from profkit.core.errors import ConfigError
 from profkit.workloads import train as program
 from profkit.workloads import workloads
 from profkit.workloads.models.gpt import Model

@@ -1,7 +1,7 @@
 from snakemake.exceptions import WorkflowError
 
-from profkit import dag as workflow_dag
-from profkit.errors import ProfkitError
+from profkit.dag import inputs as workflow_dag
+from profkit.core.errors import ProfkitError
 
 try:
     workflow_dag.check_config(config)

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import profkit
-from profkit import events
 from profkit.capture.harness.spec import VARIABLE, Spec
 from profkit.capture.launchers._container import Place
 from profkit.capture.launchers.base import Node, RankLauncher
-from profkit.errors import ConfigError
+from profkit.core import progress_events
+from profkit.core.errors import ConfigError
 
 _STOP_S = 30
 # What ranks read of the environment; docker hands in nothing by itself. Its flags name variables
@@ -28,9 +28,9 @@ def place(launcher: RankLauncher, spec: Spec, node: Node) -> Place:
     """Return what the ranks must find inside."""
     cwd = str(launcher.folder)
     # The folder of the events is another one than that of the capture.
-    watched = os.environ.get(events.VARIABLE)
+    watched = os.environ.get(progress_events.VARIABLE)
     told = [str(Path(watched).parent)] if watched else []
-    names = [VARIABLE, *([events.VARIABLE] if watched else []), *launcher.variables]
+    names = [VARIABLE, *([progress_events.VARIABLE] if watched else []), *launcher.variables]
     names += sorted(filter(_HANDED.fullmatch, {*os.environ, "PYTHONUNBUFFERED"}))
     return Place(
         name=f"profkit-{spec.token}-{node.rank}",

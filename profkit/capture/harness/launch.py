@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
-from profkit import lifetime, owner
+from profkit.process import parent_watch, process_tree
 
 # Memory can fill by gigabytes a second.
 _LOOK_S = 0.2
@@ -51,8 +51,8 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
     this returns or raises, every process that was started is gone; `mark` is a text in the
     environment of all of them. Raises SystemExit when this process is told to stop.
     """
-    lifetime.adopt_orphans()
-    spared = lifetime.children()
+    process_tree.adopt_orphans()
+    spared = process_tree.children()
     with log.open("wb") as output, _stoppable():
         try:
             process = subprocess.Popen(
@@ -64,13 +64,13 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
                 cwd=cwd or None,
                 # Ctrl-C in a terminal reaches a whole process group; ranks are to be ended here.
                 start_new_session=True,
-                preexec_fn=lifetime.die_with_parent,  # noqa: PLW1509 - one thread only
+                preexec_fn=process_tree.die_with_parent,  # noqa: PLW1509 - one thread only
             )
             ended = _waited(process, timeout_s, watch)
         finally:
             # A second signal must not stop the killing half-way.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-            survivors = lifetime.end_all(mark, spared)
+            survivors = process_tree.end_all(mark, spared)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return replace(ended, survivors=tuple(survivors))
 
@@ -85,7 +85,7 @@ def _waited(
             return Ended(exit_code=process.wait(min(left, _LOOK_S)))
         except subprocess.TimeoutExpired:
             # Between us and Snakemake is a shell, which hears nothing of its being killed.
-            if owner.is_gone():
+            if parent_watch.is_gone():
                 sys.exit("the process that asked for this capture has ended")
     process.kill()
     return Ended(exit_code=process.wait(), timed_out=not stopped, stopped=stopped)

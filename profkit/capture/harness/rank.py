@@ -10,15 +10,19 @@ import time
 import traceback
 from contextlib import AbstractContextManager, nullcontext
 
-from profkit import lifetime, marks, registry
+from profkit import marks
 from profkit.capture.base import Bystander, Rank, Recorder, Session, Tool, Wrapper, executable
-from profkit.capture.harness import attending, naming, notes
-from profkit.capture.harness.clock import StepClock
-from profkit.capture.harness.coordinates import Witness
-from profkit.capture.harness.outcome import has_failed, leave_error
-from profkit.capture.harness.patience import be_patient
+from profkit.capture.harness import tool_supervisor
+from profkit.capture.harness.ranks import rank_files
+from profkit.capture.harness.ranks.clock import StepClock
+from profkit.capture.harness.ranks.collective_timeouts import be_patient
+from profkit.capture.harness.ranks.coordinates import Witness
+from profkit.capture.harness.record import rank_warnings
+from profkit.capture.harness.record.outcome import has_failed, leave_error
 from profkit.capture.harness.spec import Spec, rank_of, received
-from profkit.errors import ProfkitError
+from profkit.core import registry
+from profkit.core.errors import ProfkitError
+from profkit.process import process_tree
 from profkit.workloads.base import HANDED_IN
 
 PROGRAM = ("-m", "profkit.capture.harness.rank")
@@ -32,11 +36,11 @@ _LOOK_S = 0.1
 
 def main() -> None:
     """Run this rank of the capture that the environment describes."""
-    lifetime.die_with_parent()
+    process_tree.die_with_parent()
     spec = received(os.environ)
     rank = rank_of(os.environ, spec.parallel)
-    if told := attending.begun():
-        notes.leave(spec.folder, rank, told)
+    if told := tool_supervisor.begun():
+        rank_warnings.leave(spec.folder, rank, told)
     # Kept for the workload, also through a wrapper: deepspeed hands in --local_rank.
     os.environ.setdefault(HANDED_IN, json.dumps(sys.argv[1:]))
     try:
@@ -48,7 +52,7 @@ def main() -> None:
             program = [sys.executable, *PROGRAM]
             binary, *arguments = tool.command(program, spec.folder, rank)
             command = [executable(binary) or binary, *arguments]
-            command = attending.attended(tool, command, program)
+            command = tool_supervisor.attended(tool, command, program)
             # Replaced, not started: signals and exit status pass between launcher and tool.
             os.execv(command[0], command)  # noqa: S606 - no shell
         observe(spec, rank, tool)
@@ -82,8 +86,8 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
         run_workload(spec)
         told = witness.told()
     if told.doubt:
-        notes.leave(spec.folder, rank, told.doubt)
-    naming.leave(spec.folder, rank, told)
+        rank_warnings.leave(spec.folder, rank, told.doubt)
+    rank_files.leave(spec.folder, rank, told)
     if not is_profiled:
         _wait_for_profiled(spec, tool)
     faulthandler.cancel_dump_traceback_later()
@@ -106,7 +110,7 @@ def _wait_for_profiled(spec: Spec, tool: Tool) -> None:
     leaves earlier takes those down under the feet of the others.
     """
     awaited = [each for each in spec.ranks() if spec.looks_at(each, tool)]
-    while not all(naming.has_left(spec.folder, each) for each in awaited):
+    while not all(rank_files.has_left(spec.folder, each) for each in awaited):
         if has_failed(spec.folder):
             return
         time.sleep(_LOOK_S)
@@ -114,7 +118,7 @@ def _wait_for_profiled(spec: Spec, tool: Tool) -> None:
 
 def _markers() -> tuple[marks.Marker, ...]:
     # Late: it imports torch, which the outer process of a wrapper has no use for.
-    from profkit.capture.harness.markers import markers
+    from profkit.capture.harness.ranks.step_ranges import markers
 
     return markers()
 

@@ -8,30 +8,25 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from profkit import lifetime
 from profkit.capture.base import Rank, Tool, Wrapper, executable
-from profkit.capture.harness import (
-    attending,
-    clock,
-    conditions,
-    container,
-    facts,
-    memory,
-    naming,
-    nodes,
-    notes,
-    outcome,
-    record,
-    secrecy,
-    source,
-    space,
-)
+from profkit.capture.harness import container, tool_supervisor
+from profkit.capture.harness.hosts import host_reports
 from profkit.capture.harness.launch import Ended, launch
-from profkit.capture.harness.outcome import Outcome
+from profkit.capture.harness.machine import (
+    conditions,
+    disk_space,
+    git_state,
+    memory_guard,
+    software_and_hardware,
+)
 from profkit.capture.harness.rank import PROGRAM
+from profkit.capture.harness.ranks import clock, rank_files
+from profkit.capture.harness.record import capture_json, mask_outputs, outcome, rank_warnings
+from profkit.capture.harness.record.outcome import Outcome
 from profkit.capture.harness.spec import Spec, exported
 from profkit.capture.launchers.base import Node, RankLauncher
-from profkit.errors import ConfigError
+from profkit.core.errors import ConfigError
+from profkit.process import process_tree
 
 # How long a host may take longer to end than the first one: its tool may still write its files.
 _OTHERS_S = 120.0
@@ -61,7 +56,7 @@ class Job:
         if self.launcher.container.engine != "none":
             return [binary, *arguments]
         command = [executable(binary) or binary, *arguments]
-        return attending.attended(self.tool, command, started)
+        return tool_supervisor.attended(self.tool, command, started)
 
     def profiled(self, ranks: Sequence[Rank]) -> list[str]:
         """Return the labels of those `ranks` that the tool leaves files of."""
@@ -84,7 +79,7 @@ class Left:
     outcome: Outcome
     ranks: list[Rank]
     named_by: list[str]
-    reports: list[nodes.Report]
+    reports: list[host_reports.Report]
     conditions: dict[str, Any]
     dropped: list[str]
     """Files that were removed because the disk was full."""
@@ -98,7 +93,7 @@ def prepared(spec: Spec, timeout_s: float) -> Job:
     unfit = tool.check(spec.steps) if spec.steps > 0 else ""
     if reason := launcher.check(len(spec.ranks())) or unfit:
         raise ConfigError(f"{spec.tool}: {reason}")
-    node = nodes.here(os.environ, launcher.hosts)
+    node = host_reports.here(os.environ, launcher.hosts)
     return Job(spec=spec, tool=tool, launcher=launcher, node=node, timeout_s=timeout_s)
 
 
@@ -116,11 +111,11 @@ def _captured(job: Job) -> Outcome:
     """Capture, and write the record."""
     started, before_s = datetime.now(UTC), time.monotonic()
     out = job.spec.folder
-    warnings = [*record.earlier_warning(out), *job.launcher.warnings(), *job.tool.warnings()]
+    warnings = [*capture_json.earlier_warning(out), *job.launcher.warnings(), *job.tool.warnings()]
     left, result = None, Outcome(status="unavailable", reason=job.unavailable())
     if not result.reason:
-        record.clear(out)
-        with nodes.beginning(out):
+        capture_json.clear(out)
+        with host_reports.beginning(out):
             left = _left(job)
         result = left.outcome
         warnings += _warnings(job, left)
@@ -141,11 +136,11 @@ def _captured(job: Job) -> Outcome:
 def lost(job: Job, signum: int, started: datetime) -> Outcome:
     """Clean up after a capture whose process was killed by `signum`, and write its record."""
     spec = job.spec
-    survivors = lifetime.end_all(spec.token, ())
+    survivors = process_tree.end_all(spec.token, ())
     spec.folder.mkdir(parents=True, exist_ok=True)
-    space.release(spec.folder)
-    nodes.forget(spec.folder)
-    ranks, named_by = naming.settle(spec.folder, spec.ranks())
+    disk_space.release(spec.folder)
+    host_reports.forget(spec.folder)
+    ranks, named_by = rank_files.settle(spec.folder, spec.ranks())
     clock.collect(spec.folder)
     reason = f"the process that captures was killed by signal {signum}; the ranks were ended"
     result = Outcome(status="error", reason=reason)
@@ -157,8 +152,8 @@ def lost(job: Job, signum: int, started: datetime) -> Outcome:
         "ranks_named_by": named_by,
         "nodes": [],
         "warnings": [
-            *notes.collect(spec.folder),
-            *secrecy.guard(spec.folder, job.tool),
+            *rank_warnings.collect(spec.folder),
+            *mask_outputs.guard(spec.folder, job.tool),
             *(f"process {pid} could not be killed" for pid in survivors),
         ],
         "conditions": {},
@@ -171,19 +166,19 @@ def _leave(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> None:
     """Write the record, with what is the same for every capture added to what `about` says."""
     out = job.spec.folder
     if about["status"] != "ok":
-        about["log_tail"] = record.tail(out / record.LOG)
+        about["log_tail"] = capture_json.tail(out / capture_json.LOG)
     same = {
         "command": container.wrapped(job.command, job.launcher, job.spec, job.node),
         "ended": datetime.now(UTC).isoformat(),
         "ranks": [rank.label for rank in ranks],
         "profiled": job.profiled(ranks),
-        "files": record.files(out),
-        "machine": facts.machine(),
-        "versions": facts.versions(job.tool),
-        "environment": facts.environment(),
-        **source.described(job.spec.workload),
+        "files": capture_json.files(out),
+        "machine": software_and_hardware.machine(),
+        "versions": software_and_hardware.versions(job.tool),
+        "environment": software_and_hardware.environment(),
+        **git_state.described(job.spec.workload),
     }
-    record.write(out, secrecy.masked({**_asked(job), **about, **same}))
+    capture_json.write(out, mask_outputs.masked({**_asked(job), **about, **same}))
 
 
 def _left(job: Job) -> Left:
@@ -191,17 +186,17 @@ def _left(job: Job) -> Left:
     spec, out = job.spec, job.spec.folder
     ended, readings, is_full = _started(job)
     within_s = _OTHERS_AFTER_FAILURE_S if ended.exit_code else _OTHERS_S
-    reports, absent = nodes.gathered(out, job.launcher.hosts, spec.attempt, within_s)
-    ranks, named_by = naming.settle(out, spec.ranks())
-    dropped = space.drop_unfinished(out, [rank.label for rank in ranks]) if is_full else []
+    reports, absent = host_reports.gathered(out, job.launcher.hosts, spec.attempt, within_s)
+    ranks, named_by = rank_files.settle(out, spec.ranks())
+    dropped = disk_space.drop_unfinished(out, [rank.label for rank in ranks]) if is_full else []
     clock.collect(out)
     mended = job.tool.mended(out)
     profiled = job.profiled(ranks)
     labels = {rank.label: rank.label in profiled for rank in ranks}
     missing = outcome.missing_files(job.tool, out, labels)
-    error, text = outcome.first_error(out), "\n".join(record.tail(out / record.LOG))
+    error, text = outcome.first_error(out), "\n".join(capture_json.tail(out / capture_json.LOG))
     worst = max([ended, *(_as_ended(each) for each in reports)], key=_severity)
-    refusal = outcome.refused_option(out / record.LOG) if worst.exit_code else ""
+    refusal = outcome.refused_option(out / capture_json.LOG) if worst.exit_code else ""
     result = outcome.judged(worst, job.timeout_s, error or absent or refusal, text, missing)
     if is_full:
         result = Outcome(status="error", reason=f"no space is left on the disk of {out}")
@@ -224,22 +219,22 @@ def _started(job: Job) -> tuple[Ended, dict[str, Any], bool]:
     given = {**job.tool.variables, **job.launcher.variables}
     environment = {**given, **exported(spec), "PYTHONUNBUFFERED": "1"}
     out, cwd = spec.folder, job.launcher.cwd
-    log = nodes.log(out, out / record.LOG, job.node.rank)
-    limit = memory.Limit(limit_mb=spec.memory_limit_mb, at_first=memory.available())
+    log = host_reports.log(out, out / capture_json.LOG, job.node.rank)
+    limit = memory_guard.Limit(limit_mb=spec.memory_limit_mb, at_first=memory_guard.available())
     with (
-        space.kept(out),
+        disk_space.kept(out),
         conditions.watched() as machine,
         container.ended(job.launcher, spec, job.node),
     ):
 
         def watch() -> str:
             machine.look()
-            return limit.exceeded(memory.available())
+            return limit.exceeded(memory_guard.available())
 
         command = container.wrapped(job.command, job.launcher, spec, job.node)
         ended = launch(command, environment, log, job.timeout_s, spec.token, cwd, watch)
-        is_full, readings = space.is_full(out), machine.summary()
-    earlier = [each["conditions"] for each in record.siblings(out)]
+        is_full, readings = disk_space.is_full(out), machine.summary()
+    earlier = [each["conditions"] for each in capture_json.siblings(out)]
     readings["warnings"] = conditions.warnings(readings, earlier)
     return ended, readings, is_full
 
@@ -251,28 +246,28 @@ def _warnings(job: Job, left: Left) -> list[str]:
     removed = [
         f"removed, as the disk was full when it was written: {name}" for name in left.dropped
     ]
-    told = [*notes.collect(out), *left.mended, *secrecy.guard(out, job.tool)]
+    told = [*rank_warnings.collect(out), *left.mended, *mask_outputs.guard(out, job.tool)]
     return [*told, *killing, *removed]
 
 
 def _assist(job: Job) -> Outcome:
     """Start this host's ranks, and leave a report for the first host."""
     reason = job.unavailable()
-    if not reason and not nodes.has_begun(job.spec.folder, job.timeout_s):
+    if not reason and not host_reports.has_begun(job.spec.folder, job.timeout_s):
         reason = f"the first host has not begun within {job.timeout_s:g} s"
     ended = Ended(exit_code=127) if reason else _started(job)[0]
-    report = nodes.Report(
+    report = host_reports.Report(
         node=job.node.rank,
         attempt=job.spec.attempt,
         hostname=socket.gethostname(),
         **asdict(ended),
     )
-    nodes.leave(job.spec.folder, report)
+    host_reports.leave(job.spec.folder, report)
     failed = reason or (f"exit status {ended.exit_code}" if ended.exit_code else "")
     return Outcome(status="error" if failed else "ok", reason=failed)
 
 
-def _as_ended(report: nodes.Report) -> Ended:
+def _as_ended(report: host_reports.Report) -> Ended:
     return Ended(
         exit_code=report.exit_code,
         timed_out=report.timed_out,

@@ -8,11 +8,11 @@ from typing import Any
 
 from profkit.capture import tool as tool_named
 from profkit.capture.base import Rank, Tool
-from profkit.capture.harness.coordinates import placed
+from profkit.capture.harness.ranks.coordinates import placed
 from profkit.capture.launchers import launcher as launcher_named
 from profkit.capture.launchers.base import RankLauncher
-from profkit.parallel import Parallel
-from profkit.settings import checked
+from profkit.core.parallel_layout import Parallel
+from profkit.core.settings import checked
 from profkit.workloads import program
 
 VARIABLE = "PROFKIT_CAPTURE"

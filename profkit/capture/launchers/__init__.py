@@ -2,8 +2,8 @@
 
 from typing import TypeGuard
 
-from profkit import registry
 from profkit.capture.launchers.base import RankLauncher
+from profkit.core import registry
 
 
 def launchers() -> dict[str, type[RankLauncher]]:

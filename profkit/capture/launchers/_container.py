@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from profkit.settings import Settings
+from profkit.core.settings import Settings
 
 # Where the profkit from outside is found inside: alone, so that no package of the host's comes in.
 _MOUNTED = "/opt/profkit"

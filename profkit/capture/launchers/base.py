@@ -11,8 +11,8 @@ from typing import Annotated
 from pydantic import Field, PositiveInt
 
 from profkit.capture.launchers._container import Container
-from profkit.errors import ConfigError
-from profkit.settings import Settings
+from profkit.core.errors import ConfigError
+from profkit.core.settings import Settings
 
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(API|ACCESS|PRIVATE|_)KEY", re.IGNORECASE)
 

@@ -2,7 +2,7 @@
 
 from typing import TypeGuard
 
-from profkit import registry
+from profkit.core import registry
 from profkit.workloads.models.base import ModelFamily
 
 

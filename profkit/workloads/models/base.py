@@ -6,7 +6,7 @@ Families are imported when a plan is checked, so none of them imports torch at i
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from profkit.settings import Settings
+from profkit.core.settings import Settings
 from profkit.workloads.models._saved import Computing
 
 if TYPE_CHECKING:

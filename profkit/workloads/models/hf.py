@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from profkit.errors import ConfigError
-from profkit.settings import nearest
+from profkit.core.errors import ConfigError
+from profkit.core.settings import nearest
 from profkit.workloads.models.base import ModelFamily, Sample
 
 if TYPE_CHECKING:

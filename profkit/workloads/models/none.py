@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from profkit.errors import ConfigError
+from profkit.core.errors import ConfigError
 from profkit.workloads.models.base import ModelFamily
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import torch
 from torch import distributed, nn
 from torch.utils.data import DataLoader, Dataset
 
-from profkit.errors import ConfigError
+from profkit.core.errors import ConfigError
 from profkit.workloads.models.base import ModelFamily, Sample
 from profkit.workloads.runtime.request import Request
 

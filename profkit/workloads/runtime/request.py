@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import PositiveInt
 
-from profkit.errors import ConfigError
-from profkit.parallel import Parallel
-from profkit.settings import Settings, checked
+from profkit.core.errors import ConfigError
+from profkit.core.parallel_layout import Parallel
+from profkit.core.settings import Settings, checked
 from profkit.workloads.models import family
 from profkit.workloads.models.base import ModelFamily
 from profkit.workloads.zero import Zero

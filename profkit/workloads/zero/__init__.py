@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, TypeGuard
 
-from profkit import registry
-from profkit.settings import Settings
+from profkit.core import registry
+from profkit.core.settings import Settings
 from profkit.workloads.zero.base import Backend
 
 

@@ -60,7 +60,8 @@ class Engine:
 class Shares:
     """Bytes per parameter of the model that each rank holds at the end of a backward pass.
 
-    Padding and the difference between ranks come on top; `profkit.holdings` measures the same.
+    Padding and the difference between ranks come on top; the tool ``memory_layers`` measures the
+    same.
     """
 
     parameters: float

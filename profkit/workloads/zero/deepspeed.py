@@ -22,7 +22,7 @@ import warnings
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from profkit.errors import ConfigError
+from profkit.core.errors import ConfigError
 from profkit.workloads.zero.base import Backend as BaseBackend
 from profkit.workloads.zero.base import Engine, Rule, Shares, cast_statistics, in_fp32
 

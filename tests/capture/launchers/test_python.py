@@ -2,7 +2,7 @@ import sys
 
 from profkit.capture.launchers.base import Node
 from profkit.capture.launchers.python import Launcher
-from profkit.settings import checked
+from profkit.core.settings import checked
 
 PROGRAM = ("-m", "program")
 

@@ -4,7 +4,7 @@ import pytest
 
 from profkit.capture.launchers.base import Node
 from profkit.capture.launchers.torchrun import Launcher
-from profkit.errors import ConfigError
+from profkit.core.errors import ConfigError
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 PROGRAM = ("-m", "program")

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from profkit.errors import ConfigError
-from profkit.settings import checked
+from profkit.core.errors import ConfigError
+from profkit.core.settings import checked
 from profkit.workloads.models.cnn import Model
 
 

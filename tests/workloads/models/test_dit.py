@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch.utils.data import default_collate
 
-from profkit.errors import ConfigError
-from profkit.settings import checked
+from profkit.core.errors import ConfigError
+from profkit.core.settings import checked
 from profkit.workloads.models._rotary import angles, rotated
 from profkit.workloads.models.dit import Model
 

@@ -5,8 +5,8 @@ import torch
 from omegaconf import OmegaConf
 from torch.utils.data import default_collate
 
-from profkit import resources
-from profkit.settings import checked
+from profkit.core import resources
+from profkit.core.settings import checked
 from profkit.workloads.models import families, family
 from profkit.workloads.runtime.request import without_choices
 

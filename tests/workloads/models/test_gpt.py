@@ -4,8 +4,8 @@ import sys
 import pytest
 import torch
 
-from profkit.errors import ConfigError
-from profkit.settings import checked
+from profkit.core.errors import ConfigError
+from profkit.core.settings import checked
 from profkit.workloads.models.gpt import Model
 
 SMALL = Model(vocabulary=64, context=8, layers=2, heads=2, width=16)

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.utils.data import default_collate
 
-from profkit import resources
-from profkit.errors import ConfigError
-from profkit.planning import make
+from profkit.core import resources
+from profkit.core.errors import ConfigError
+from profkit.planning.build import make
 from profkit.workloads.models.hf import Model
 
 

@@ -3,8 +3,8 @@ import torch
 from transformers import MixtralConfig, MixtralForCausalLM
 from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
 
-from profkit.errors import ConfigError
-from profkit.settings import checked
+from profkit.core.errors import ConfigError
+from profkit.core.settings import checked
 from profkit.workloads.models.moe import Model, imbalance
 
 SMALL = Model(vocabulary=32, context=8, layers=2, heads=4, kv_heads=2, width=16, hidden=24)

@@ -2,8 +2,8 @@ import pytest
 import torch
 from transformers import ViTConfig, ViTForImageClassification
 
-from profkit.errors import ConfigError
-from profkit.settings import checked
+from profkit.core.errors import ConfigError
+from profkit.core.settings import checked
 from profkit.workloads.models.vit import Model
 
 SMALL = Model(image=8, patch=4, layers=2, heads=2, width=16, classes=5)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from profkit.holdings import held
+from profkit.capture.model_memory import held
 from profkit.workloads import train as program
 from profkit.workloads.runtime.process import joined
 from profkit.workloads.runtime.request import Request

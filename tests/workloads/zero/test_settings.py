@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from profkit import plan as plans
-from profkit import resources
-from profkit.errors import ConfigError
-from profkit.planning import make
+from profkit.core import resources
+from profkit.core.errors import ConfigError
+from profkit.planning.build import make
+from profkit.planning.model import differing
 from profkit.workloads.runtime.process import Process
 from profkit.workloads.runtime.request import Request
 from profkit.workloads.zero.deepspeed import settings
@@ -41,7 +41,7 @@ def test_a_sweep_over_backends_replicates_only_once():
     plan = planned("zero=none,zero1,zero3", "zero.backend=torch,deepspeed")
     middles = ["-".join(run.name.split("-")[4:-2]) for run in plan.runs]
     assert middles == ["none", "zero1-torch", "zero1-deepspeed", "zero3-torch", "zero3-deepspeed"]
-    differs = plans.differing(plan.runs)
+    differs = differing(plan.runs)
     assert [list(differs[run.name].values()) for run in plan.runs] == [
         ["none", "torch"],
         ["zero1", "torch"],

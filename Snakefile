@@ -1,0 +1,19 @@
+# profkit: capture -> convert -> analyze -> report.
+# snakemake --cores 4 results/report.html --config overrides="+tool=py_spy batch=4"
+from snakemake.utils import min_version
+
+min_version("9.8")
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/capture.smk"
+include: "workflow/rules/convert.smk"
+include: "workflow/rules/analyze.smk"
+include: "workflow/rules/timeline.smk"
+include: "workflow/rules/report.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        "results/report.html",

@@ -1,0 +1,216 @@
+"""Uncertain numbers: how far a measured number can be trusted, and whether two of them differ.
+
+Steps of one repeat share its process, its memory layout and its moment, so they are no
+independent observations of a configuration: repeats are. Whatever is inferred here rests on the
+spread over repeats, and on logarithms, because times differ by factors.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profkit.core.result import Interval
+
+Times = NDArray[np.float64]
+Statistic = Callable[..., Any]
+"""Takes an array and ``axis``, as ``numpy.median`` does."""
+
+# Numbers drawn at once; bounds the memory of resampling to some tens of megabytes.
+_CELLS = 1 << 21
+_PRECISION = 1e-14
+_BLOCKS = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ratio:
+    """By which factor a number differs from another, over the repeats that both have."""
+
+    ratio: float
+    """Geometric mean over the repeats; 1 is no difference."""
+
+    interval: Interval | None
+    """Where the ratio lies; None for a single repeat, which has no spread."""
+
+    p_value: float
+    """Probability of a ratio at least as far from 1 if there were no difference; 1 if unknown."""
+
+    repeats: int
+    """Repeats that both have."""
+
+
+def resampled(repeats: Sequence[Times], statistic: Statistic, draws: int, seed: int = 0) -> Times:
+    """Return `statistic` of `draws` hierarchical bootstrap samples: repeats, then steps in them.
+
+    Each sample has as many repeats as there are, and of each as many steps as the longest has
+    (Davison and Hinkley, Bootstrap Methods and their Application, 1997, section 3.8).
+    """
+    random = np.random.default_rng(seed)
+    counts = np.array([len(each) for each in repeats])
+    padded = np.full((len(repeats), counts.max()), np.nan)
+    for row, each in zip(padded, repeats, strict=True):
+        row[: len(each)] = each
+
+    def sample(number: int) -> Times:
+        repeat = random.integers(len(repeats), size=(number, len(repeats), 1))
+        step = (random.random((number, *padded.shape)) * counts[repeat]).astype(np.intp)
+        return np.asarray(statistic(padded[repeat, step].reshape(number, -1), axis=1))
+
+    at_once = max(1, _CELLS // padded.size)
+    parts = [sample(min(at_once, draws - done)) for done in range(0, draws, at_once)]
+    return np.concatenate(parts)
+
+
+def interval(
+    value: float,
+    repeats: Sequence[Times],
+    statistic: Statistic = np.median,
+    *,
+    confidence: float = 0.95,
+    draws: int = 2000,
+) -> Interval | None:
+    """Return where `value`, a `statistic` of all steps of all `repeats`, lies; None for one repeat.
+
+    Percentiles of a bootstrap over three repeats are far too close together, as it never draws
+    what it has not seen. So the bootstrap gives the standard error, corrected for the number of
+    repeats, and Student's t for that number gives the width.
+    """
+    count = len(repeats)
+    if count <= 1 or value <= 0 or min(float(each.min()) for each in repeats) <= 0:
+        return None
+    spread = float(np.log(resampled(repeats, statistic, draws)).std())
+    error = spread * math.sqrt(count / (count - 1))
+    return _around(value, error, count - 1, confidence)
+
+
+def over_repeats(values: Mapping[int, float], *, confidence: float = 0.95) -> Ratio:
+    """Compare ratios, one for each repeat, with 1: Student's t of their logarithms."""
+    logs = np.log(np.array(list(values.values())))
+    mean, count = float(logs.mean()), len(logs)
+    if count <= 1:
+        return Ratio(ratio=math.exp(mean), interval=None, p_value=1.0, repeats=count)
+    error = float(logs.std(ddof=1)) / math.sqrt(count)
+    return Ratio(
+        ratio=math.exp(mean),
+        interval=_around(math.exp(mean), error, count - 1, confidence),
+        p_value=student_tail(_over(mean, error), count - 1),
+        repeats=count,
+    )
+
+
+def compared(
+    mine: Mapping[int, float], theirs: Mapping[int, float], *, confidence: float = 0.95
+) -> Ratio | None:
+    """Compare two numbers by their values in the repeats that both have; None if there is none.
+
+    Repeats of all runs are taken in turn, so what drifts from repeat to repeat meets both alike
+    and cancels in the pairs.
+    """
+    shared = [each for each in mine if theirs.get(each, 0) > 0 and mine[each] > 0]
+    ratios = {each: mine[each] / theirs[each] for each in shared}
+    return over_repeats(ratios, confidence=confidence) if ratios else None
+
+
+def adjusted(p_values: Sequence[float]) -> list[float]:
+    """Return Holm's adjusted p-values: announcing those below a level errs no more than that often.
+
+    Whatever depends on whatever, the probability of announcing any difference that is not there
+    stays below the level (Holm, Scandinavian Journal of Statistics 6, 1979).
+    """
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    result, largest = [1.0] * len(p_values), 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - rank) * p_values[index]))
+        result[index] = largest
+    return result
+
+
+def unequal_repeats(repeats: Sequence[Times]) -> float | None:
+    """Return the p-value of all `repeats` having the same step time; None if it cannot be known.
+
+    One-way analysis of variance of the logarithms of block medians, three blocks of consecutive
+    steps to a repeat: steps remember the ones before them, blocks next to nothing.
+    """
+    if len(repeats) <= 1 or min(len(each) for each in repeats) < 2 * _BLOCKS:
+        return None
+    blocks = np.array(
+        [[np.median(part) for part in np.array_split(each, _BLOCKS)] for each in repeats]
+    )
+    if blocks.min() <= 0:
+        return None
+    logs = np.log(blocks)
+    between = float(logs.mean(axis=1).var(ddof=1)) * _BLOCKS
+    within = float(logs.var(axis=1, ddof=1).mean())
+    freedom = len(repeats) - 1, len(repeats) * (_BLOCKS - 1)
+    return fisher_tail(_over(between, within), *freedom)
+
+
+def _around(value: float, error: float, freedom: int, confidence: float) -> Interval:
+    factor = math.exp(min(student_quantile(confidence, freedom) * error, 700.0))
+    return Interval(low=value / factor, high=value * factor, confidence=confidence)
+
+
+def _over(difference: float, error: float) -> float:
+    """Divide; without any spread every difference is infinitely many errors away."""
+    if error > 0:
+        return difference / error
+    return math.copysign(math.inf, difference) if difference else 0.0
+
+
+def student_tail(t: float, freedom: float) -> float:
+    """Return the probability that Student's t is at least as far from 0 as `t`."""
+    return 0.0 if math.isinf(t) else _beta_share(freedom / 2, 0.5, freedom / (freedom + t * t))
+
+
+@functools.cache
+def student_quantile(confidence: float, freedom: float) -> float:
+    """Return the t within which Student's distribution has the share `confidence`."""
+    low, high = 0.0, 1.0
+    while student_tail(high, freedom) > 1 - confidence:
+        high *= 2
+    while high - low > high * 1e-12:
+        middle = (low + high) / 2
+        outside = student_tail(middle, freedom) > 1 - confidence
+        low, high = (middle, high) if outside else (low, middle)
+    return high
+
+
+def fisher_tail(ratio: float, between: float, within: float) -> float:
+    """Return the probability that Fisher's F is at least `ratio`, with these degrees of freedom."""
+    if math.isinf(ratio):
+        return 0.0
+    return _beta_share(within / 2, between / 2, within / (within + between * ratio))
+
+
+def _beta_share(a: float, b: float, x: float) -> float:
+    """Return the regularised incomplete beta function, by its continued fraction.
+
+    NIST Digital Library of Mathematical Functions, 8.17.22, evaluated by Lentz's method.
+    """
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        # The fraction converges fast on this side of the mean only.
+        return 1 - _beta_share(b, a, 1 - x)
+    scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    front = math.exp(scale + a * math.log(x) + b * math.log1p(-x)) / a
+    value, upper, lower = 1.0, 1.0, 0.0
+    for index in range(1, 500):
+        lower = 1 / (1 + _term(index, a, b, x) * lower)
+        upper = 1 + _term(index, a, b, x) / upper
+        value *= upper * lower
+        if abs(upper * lower - 1) < _PRECISION:
+            break
+    return front / value
+
+
+def _term(index: int, a: float, b: float, x: float) -> float:
+    """Return coefficient `index` of the continued fraction."""
+    half, odd = divmod(index, 2)
+    if odd:
+        return -(a + half) * (a + b + half) * x / ((a + 2 * half) * (a + 2 * half + 1))
+    return half * (b - half) * x / ((a + 2 * half - 1) * (a + 2 * half))

@@ -1,0 +1,1 @@
+"""Captures over several hosts."""

@@ -1,0 +1,132 @@
+"""Captures on several hosts: profkit runs on each, and the first one writes the record of all.
+
+They share the folder of results. Hosts but the first leave their log and a report there.
+"""
+
+import json
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from profkit.capture.launchers.base import Node
+from profkit.core.atomic_write import write_atomically
+from profkit.core.errors import ConfigError
+
+RANK = "PROFKIT_NODE_RANK"
+"""Environment variable with the number of this host; Slurm's and torchrun's are known as well."""
+
+_BEGUN = "capture.begun.json"
+_RANKS = (RANK, "SLURM_NODEID", "NODE_RANK", "OMPI_COMM_WORLD_NODE_RANK")
+_PORTS = 1 << 16
+_LOOK_S = 0.2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """How the ranks of one host ended."""
+
+    node: int
+    attempt: int
+    hostname: str
+    exit_code: int
+    timed_out: bool = False
+    stopped: str = ""
+    survivors: tuple[int, ...] = ()
+
+
+def here(environment: Mapping[str, str], hosts: int) -> Node:
+    """Return which of `hosts` hosts this is; alone, it gets a free port to meet at."""
+    if hosts == 1:
+        # What the environment says is meant for several: a fixed port would let two captures on
+        # one host disturb each other.
+        return Node(port=free_port())
+    name = next((name for name in _RANKS if environment.get(name)), "")
+    rank = _number(name, environment.get(name, "0"), hosts)
+    port = _number("MASTER_PORT", environment.get("MASTER_PORT", "0"), _PORTS)
+    return Node(rank=rank, address=environment.get("MASTER_ADDR", ""), port=port)
+
+
+def _number(name: str, text: str, end: int) -> int:
+    """Return the value of environment variable `name`; raises `ConfigError` if it is none."""
+    if not text.isdigit() or int(text) >= end:
+        raise ConfigError(f"the environment variable {name} is {text!r}, not a number below {end}")
+    return int(text)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at now."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def log(out: Path, first: Path, node: int) -> Path:
+    """Return the log of a host: `first` for the first one."""
+    return out / f"{first.stem}.node{node}{first.suffix}" if node else first
+
+
+@contextmanager
+def beginning(out: Path) -> Iterator[None]:
+    """Let the other hosts begin; before, the first one removes what an earlier attempt left."""
+    (out / _BEGUN).touch()
+    try:
+        yield
+    finally:
+        forget(out)
+
+
+def forget(out: Path) -> None:
+    """Take back that the first host has begun."""
+    (out / _BEGUN).unlink(missing_ok=True)
+
+
+def has_begun(out: Path, within_s: float) -> bool:
+    """Wait for the first host to begin; say whether it did."""
+    deadline = time.monotonic() + within_s
+    while not (out / _BEGUN).exists():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK_S)
+    return True
+
+
+def leave(out: Path, report: Report) -> None:
+    """Leave the report of a host for the first one."""
+    write_atomically(_path(out, report.node), json.dumps(asdict(report)).encode() + b"\n")
+
+
+def gathered(out: Path, hosts: int, attempt: int, within_s: float) -> tuple[list[Report], str]:
+    """Wait for the reports of all hosts but this; return them, and which did not come, in words."""
+    deadline = time.monotonic() + within_s
+    while missing := [node for node in range(1, hosts) if not _has_come(out, node, attempt)]:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(_LOOK_S)
+    come = [_read(out, node) for node in range(1, hosts) if node not in missing]
+    return come, _absent(missing, hosts) if missing else ""
+
+
+def _absent(missing: Sequence[int], hosts: int) -> str:
+    nodes = ", ".join(map(str, missing))
+    return (
+        f"host {nodes} of {hosts} (counted from 0) did not report; start the same `profkit "
+        f"capture` there with {RANK} set, or set launcher.across, and share the results folder"
+    )
+
+
+def _path(out: Path, node: int) -> Path:
+    return out / f"capture.node{node}.json"
+
+
+def _has_come(out: Path, node: int, attempt: int) -> bool:
+    # A report of an earlier attempt may come late.
+    return _path(out, node).is_file() and _read(out, node).attempt == attempt
+
+
+def _read(out: Path, node: int) -> Report:
+    values = json.loads(_path(out, node).read_text())
+    return Report(**{**values, "survivors": tuple(values["survivors"])})

@@ -1,0 +1,58 @@
+"""Starting a capture on all of its hosts, by a command such as srun that reaches them."""
+
+import os
+import socket
+import sys
+from collections.abc import Sequence
+
+from profkit.capture.harness.hosts import host_reports
+from profkit.capture.harness.launch import launch
+from profkit.capture.harness.record import capture_json
+from profkit.capture.harness.spec import Spec
+from profkit.capture.launchers.base import Distributed
+from profkit.core.errors import ProfkitError
+
+_STARTED = "PROFKIT_SPREAD"
+# The captures have a timeout themselves, and then clean up and write their records.
+_LONGER_S = 180.0
+LOG = "nodes.log"
+"""What the command that reaches the hosts prints; no name that a capture clears away."""
+
+
+def asked(spec: Spec) -> tuple[str, ...]:
+    """Return the command that starts others on each host, unless it has started this one."""
+    launcher = spec.load_launcher()
+    if isinstance(launcher, Distributed) and launcher.hosts > 1 and _STARTED not in os.environ:
+        return launcher.across
+    return ()
+
+
+def start(spec: Spec, across: Sequence[str], argv: Sequence[str], timeout_s: float) -> None:
+    """Run ``profkit capture`` with `argv` on each host; the first one there writes the record.
+
+    Raises `ProfkitError` if it did not, with the end of what was printed.
+    """
+    spec.folder.mkdir(parents=True, exist_ok=True)
+    log = spec.folder / LOG
+    before = _written_ns(spec)
+    command = [*across, sys.executable, "-m", "profkit.capture", *argv]
+    launch(command, {_STARTED: "1", **_meeting()}, log, timeout_s + _LONGER_S, spec.token)
+    if _written_ns(spec) == before:
+        raise ProfkitError(
+            f"no host has left {capture_json.NAME}; {across[0]} said:\n"
+            + "\n".join(capture_json.tail(log)[-10:]),
+            hint=f"launcher.across must start what follows it on each host, numbered by "
+            f"{host_reports.RANK} or SLURM_NODEID",
+        )
+
+
+def _written_ns(spec: Spec) -> int:
+    path = spec.folder / capture_json.NAME
+    return path.stat().st_mtime_ns if path.is_file() else 0
+
+
+def _meeting() -> dict[str, str]:
+    """Return environment variables that make this host the one where all meet."""
+    address = os.environ.get("MASTER_ADDR") or socket.gethostname()
+    port = os.environ.get("MASTER_PORT") or str(host_reports.free_port())
+    return {"MASTER_ADDR": address, "MASTER_PORT": port}

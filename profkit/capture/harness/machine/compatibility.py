@@ -1,0 +1,59 @@
+"""What of a machine and its software does not go together, whatever the tool."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from profkit.capture.base import Trouble
+
+# Docker gives 64 MiB if it is not told otherwise.
+_LEAST_SHARED_BYTES = 1 << 30
+# Measured: 0.2.11 comes through and 0.2.12 does not, with Nsight Systems 2022.4 to 2023.4. Why,
+# and how profkit's own ranges do, is in `profkit.capture.harness.ranks.nvtx_ranges`.
+_NVTX_SINCE = (0, 2, 12)
+_NSYS_UNTIL = (2023, 4)
+
+
+def of_machine(machine: Mapping[str, Any]) -> Iterator[Trouble]:
+    """Yield what will fail, or run without the GPU, on a machine that `facts.machine` describes."""
+    shared = machine["shared_memory_bytes"]
+    if 0 <= shared < _LEAST_SHARED_BYTES:
+        yield Trouble(
+            kind="missing",
+            what=f"shared memory is {shared >> 20} MiB, which workers of a DataLoader and NCCL"
+            " use up",
+            advice="docker run --shm-size=8g, or --ipc=host",
+            stops=False,
+        )
+    built, driver = machine["cuda"], machine["cuda_driver"]
+    if machine["gpus"] and not (built or machine.get("hip")):
+        yield Trouble(
+            kind="incompatible",
+            what="torch is built for the CPU alone, and this machine has a GPU",
+            advice="install a build of torch for CUDA",
+            stops=False,
+        )
+    if built and driver and _numbers(built)[0] > _numbers(driver)[0]:
+        yield Trouble(
+            kind="incompatible",
+            what=f"torch is built for CUDA {built}, and the driver runs CUDA up to {driver}",
+            advice="update the driver, or install a build of torch for an older CUDA",
+            stops=False,
+        )
+
+
+def nvtx_ranges(nvtx: str, nsys: str) -> Iterator[Trouble]:
+    """Yield what keeps these versions of the package nvtx and of Nsight Systems apart."""
+    if nvtx and nsys and _numbers(nvtx) >= _NVTX_SINCE and _numbers(nsys)[:2] <= _NSYS_UNTIL:
+        yield Trouble(
+            kind="incompatible",
+            what=f"Nsight Systems {nsys} drops what a program itself marks with nvtx {nvtx};"
+            " profkit's own steps and phases are in its reports",
+            advice="pip install 'nvtx<0.2.12', or install Nsight Systems 2024.1 or newer",
+            stops=False,
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers that a version begins with, 0.2.12rc1 being 0.2.12."""
+    return tuple(map(int, re.findall(r"\d+", version)[:3])) or (0,)

@@ -1,0 +1,192 @@
+"""What the machine went through during a capture: clocks, temperatures, other work beside it."""
+
+import os
+import resource
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+
+from profkit.capture.harness.machine import nvml
+
+# Reading all sensors of a GPU takes up to some milliseconds of this process, which has no other
+# work, and none of the ranks'.
+_PERIOD_S = 0.5
+_IDLE = "gpu_idle"
+# What NVML calls throttling although it is what somebody has set.
+_CHOSEN = {_IDLE, "applications_clocks_setting", "display_clock_setting"}
+_OTHERS_SHARE = 0.1
+_STOLEN_SHARE = 0.05
+# What a reading may move by before it counts, as a share of it or in its unit.
+_STEADY = {
+    "sm_clock_mhz": ("clock", 0.05, 0.0),
+    "temperature_c": ("temperature", 0.0, 10.0),
+}
+
+
+@dataclass
+class Range:
+    """What a reading went through."""
+
+    low: float
+    high: float
+    total: float = 0.0
+    count: int = 0
+
+    def take(self, value: float) -> None:
+        """Take in one reading."""
+        self.low, self.high = min(self.low, value), max(self.high, value)
+        self.total += value
+        self.count += 1
+
+    def summary(self) -> dict[str, float]:
+        """Return minimum, mean and maximum."""
+        return {"min": self.low, "mean": round(self.total / self.count, 3), "max": self.high}
+
+
+@dataclass
+class Readings:
+    """Readings of one device while it worked."""
+
+    ranges: dict[str, Range] = field(default_factory=dict)
+    reasons: Counter[str] = field(default_factory=Counter)
+    samples: int = 0
+
+    def take(self, state: Mapping[str, Any]) -> None:
+        """Take in one state; a GPU that does nothing has the clocks of one that does nothing."""
+        reasons = state.get("throttle_reasons", [])
+        if _IDLE in reasons:
+            return
+        self.samples += 1
+        self.reasons.update(reasons)
+        for name, value in state.items():
+            if isinstance(value, int | float):
+                self.ranges.setdefault(name, Range(low=value, high=value)).take(value)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the ranges, and in how many of the samples each throttle reason was given."""
+        ranges = {name: each.summary() for name, each in self.ranges.items()}
+        return {"samples": self.samples, **ranges, "throttle_reasons": dict(self.reasons)}
+
+
+class Conditions:
+    """Reads the sensors before, during and after a capture; see `watched`."""
+
+    def __init__(self, library: Any) -> None:
+        self.nvml = library
+        self.before = self.states()
+        self.at_work = [Readings() for _ in self.before]
+        self.cpu = Readings()
+        self.load = os.getloadavg()[0]
+        self.cpu_times = psutil.cpu_times()
+        self.own_s = _own_seconds()
+        self.last_s = 0.0
+
+    def states(self) -> list[dict[str, Any]]:
+        """Return how each GPU is now."""
+        return nvml.states(self.nvml) if self.nvml is not None else []
+
+    def look(self) -> None:
+        """Read the sensors, unless that was a moment ago."""
+        now_s = time.monotonic()
+        if now_s - self.last_s < _PERIOD_S:
+            return
+        self.last_s = now_s
+        for readings, state in zip(self.at_work, self.states(), strict=False):
+            readings.take(state)
+        if frequency := _cpu_frequency():
+            self.cpu.take({"clock_mhz": frequency})
+
+    def summary(self) -> dict[str, Any]:
+        """Return what was read; shares are of the time of all CPUs."""
+        after = self.states()
+        return {
+            "gpus": [
+                {"before": before, "at_work": readings.summary(), "after": last}
+                for before, readings, last in zip(self.before, self.at_work, after, strict=False)
+            ],
+            "cpu": {
+                "load_before": self.load,
+                **{name: each.summary() for name, each in self.cpu.ranges.items()},
+                **cpu_shares(self.cpu_times, psutil.cpu_times(), _own_seconds() - self.own_s),
+            },
+        }
+
+
+@contextmanager
+def watched(library: Any = None) -> Iterator[Conditions]:
+    """Yield what reads the sensors of this machine; `library` stands for pynvml in tests."""
+    with nvml.opened(library) as opened:
+        yield Conditions(opened)
+
+
+def cpu_shares(before: Any, after: Any, own_s: float) -> dict[str, float]:
+    """Return the shares of all CPUs' time that other processes took, and other virtual machines.
+
+    `own_s` is what this process and its children took. Where the kernel does not say what was
+    stolen, nothing is known of it.
+    """
+    spent = {name: getattr(after, name) - getattr(before, name) for name in after._fields}
+    # A guest's time is counted in user and nice as well.
+    total = sum(value for name, value in spent.items() if not name.startswith("guest"))
+    if total <= 0:
+        return {}
+    idle = spent["idle"] + spent.get("iowait", 0.0) + spent.get("steal", 0.0)
+    shares = {"other_work_share": max(0.0, total - idle - own_s) / total}
+    if "steal" in spent:
+        shares["stolen_share"] = spent["steal"] / total
+    return {name: round(value, 4) for name, value in shares.items()}
+
+
+def warnings(summary: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what makes the numbers of a capture doubtful, alone or beside `earlier` ones."""
+    found = []
+    for index, gpu in enumerate(summary["gpus"]):
+        work = gpu["at_work"]
+        if held := sorted(set(work["throttle_reasons"]) - _CHOSEN):
+            found.append(f"the clocks of GPU {index} were held down: {', '.join(held)}")
+        others = [each["gpus"][index]["at_work"] for each in earlier if index < len(each["gpus"])]
+        found += _moves(index, work, others)
+    cpu = summary["cpu"]
+    if cpu.get("other_work_share", 0.0) > _OTHERS_SHARE:
+        found.append(f"other processes took more than {_OTHERS_SHARE:.0%} of the CPUs' time")
+    if cpu.get("stolen_share", 0.0) > _STOLEN_SHARE:
+        found.append(f"other virtual machines took more than {_STOLEN_SHARE:.0%} of the CPUs' time")
+    return [f"{each}; see conditions in capture.json" for each in found]
+
+
+def _moves(
+    index: int, work: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield which readings of a GPU moved in this capture, or are not those of the others."""
+    for name, (word, share, margin) in _STEADY.items():
+        if name not in work:
+            continue
+
+        def apart(one: float, other: float, share: float = share, margin: float = margin) -> bool:
+            return abs(one - other) > share * max(one, other) + margin
+
+        if apart(work[name]["min"], work[name]["max"]):
+            yield f"the {word} of GPU {index} moved while it worked"
+        means = [each[name]["mean"] for each in others if name in each]
+        if any(apart(work[name]["mean"], mean) for mean in means):
+            yield f"the {word} of GPU {index} was not as in earlier captures of this run"
+
+
+def _own_seconds() -> float:
+    """Return the CPU time of this process and of its children that have ended, in seconds."""
+    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in spent)
+
+
+def _cpu_frequency() -> float | None:
+    """Return the mean clock of the CPUs in MHz; None where it cannot be read."""
+    try:
+        frequency = psutil.cpu_freq()
+    except (OSError, NotImplementedError):
+        return None
+    return round(frequency.current, 1) if frequency and frequency.current else None

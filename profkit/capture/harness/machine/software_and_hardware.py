@@ -1,0 +1,136 @@
+"""Facts about the machine and the software, which measured numbers depend on."""
+
+import fnmatch
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import runpy
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from profkit.capture.base import Tool
+from profkit.capture.harness.machine import nvml
+from profkit.core.secret_masking import is_secret_name
+
+_DISTRIBUTIONS = (
+    "profkit",
+    "torch",
+    "numpy",
+    "nvtx",
+    "triton",
+    "deepspeed",
+    "accelerate",
+    "transformers",
+)
+# Nothing else of the environment is ever written: it is full of secrets.
+_ALLOWED = (
+    *("CUDA_*", "CUBLAS_*", "CUDNN_*", "NCCL_*", "NVIDIA_TF32_OVERRIDE", "NVIDIA_VISIBLE_DEVICES"),
+    *("TORCH_*", "TORCHINDUCTOR_*", "PYTORCH_*", "TRITON_*", "GLOO_*", "UCX_*", "FI_*"),
+    *("HIP_*", "ROCR_*", "HSA_*", "RCCL_*", "MIOPEN_*"),
+    *("OMP_*", "MKL_*", "KMP_*", "GOMP_*", "OPENBLAS_NUM_THREADS", "TOKENIZERS_PARALLELISM"),
+    *("DS_ACCELERATOR", "DS_SKIP_CUDA_CHECK", "ACCELERATE_*", "FSDP_*", "HF_HUB_OFFLINE"),
+    *("PYTHONHASHSEED", "PYTHONMALLOC", "PYTHONOPTIMIZE", "PYTHONNOUSERSITE", "PYTHONGC"),
+    *("LD_PRELOAD", "MALLOC_*", "LC_ALL", "LANG", "TZ", "CONDA_DEFAULT_ENV"),
+)
+
+
+def versions(tool: Tool) -> dict[str, str]:
+    """Return the version of what records, and of each distribution that matters and is there."""
+    installed = {tool.program(): tool.version()} if tool.version() else {}
+    for name in _DISTRIBUTIONS:
+        try:
+            installed[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return installed
+
+
+def packages() -> dict[str, str]:
+    """Return the version of every distribution that is installed; takes about 1 ms for each."""
+    found = {each.name: each.version for each in importlib.metadata.distributions()}
+    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
+
+
+def environment(values: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the environment variables that change how programs behave and hold no secret."""
+    return {
+        name: values[name]
+        for name in sorted(values)
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in _ALLOWED)
+        and not is_secret_name(name)
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Return what this machine is; sizes in bytes, empty text for what it does not have.
+
+    Of its NVIDIA GPUs, what `nvml.devices` says.
+    """
+    with nvml.opened() as library:
+        driver = nvml.system(library) if library else {}
+        gpus = nvml.devices(library) if library else []
+    return {
+        "hostname": socket.gethostname(),
+        "os": platform.platform(),
+        "python": platform.python_version(),
+        "cpu": _cpu(),
+        "cpu_count": _cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "shared_memory_bytes": shared_memory_bytes(),
+        "gpus": gpus,
+        "driver": "",
+        "cuda_driver": "",
+        **driver,
+        **_torch_builds(),
+        "nccl": _nccl(),
+    }
+
+
+def shared_memory_bytes(folder: Path = Path("/dev/shm")) -> int:  # noqa: S108 - where Linux has it
+    """Return the size of the memory that processes can share; -1 where it has no size."""
+    return psutil.disk_usage(str(folder)).total if folder.is_dir() else -1
+
+
+def _cpu_count() -> int:
+    """Return the CPUs that this process may use, which in a container are fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _cpu() -> str:
+    information = Path("/proc/cpuinfo")
+    if information.is_file():
+        for line in information.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _torch_builds() -> dict[str, str]:
+    """Return what torch was built for, without the second that importing it takes."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return {"cuda": ""}
+    said = runpy.run_path(str(Path(spec.origin).with_name("version.py")))
+    builds = {"cuda": said.get("cuda") or ""}
+    return builds | ({"hip": said["hip"]} if said.get("hip") else {})
+
+
+def _nccl() -> str:
+    """Return the version of the NCCL that is installed for torch; "" if it is built in or absent.
+
+    Only torch itself knows the one built in, and importing it takes seconds.
+    """
+    names = ("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11")
+    for name in names:
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ""

@@ -1,0 +1,1 @@
+"""One rank: its place among the others, its clock, its steps and ranges."""

@@ -1,0 +1,217 @@
+"""The step clock: when each step began and ended, whatever tool looks on besides.
+
+Each step becomes a line of ``<label>.steps.part`` at once, so that it survives a process that is
+killed; `collect` makes ``<label>.steps.json`` of what is there when the capture has ended.
+"""
+
+import json
+import resource
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from profkit.capture.base import Rank, Recorder
+from profkit.capture.harness.record import rank_warnings
+from profkit.core import progress_events
+
+SCHEMA_VERSION = 1
+_PART = ".steps.part"
+_EVENT_INTERVAL_S = 0.2
+
+
+class Timer(Protocol):
+    """Tells when steps begin and end on some device."""
+
+    device: str
+
+    def begin(self) -> None:
+        """Begin a step now."""
+
+    def end(self) -> None:
+        """End the step now."""
+
+    def finished(self, *, wait: bool) -> list[tuple[int, int]]:
+        """Return start and end, in unix ns, of steps not returned yet; of all if `wait`."""
+
+    def peak_memory_bytes(self) -> int:
+        """Return the most memory that this process has had."""
+
+
+class HostTimer:
+    """Times steps on the host, which is where they run."""
+
+    device = "cpu"
+
+    def __init__(self) -> None:
+        self.start_ns = 0
+        self.spans: list[tuple[int, int]] = []
+
+    def begin(self) -> None:
+        """See `Timer.begin`."""
+        self.start_ns = time.time_ns()
+
+    def end(self) -> None:
+        """See `Timer.end`."""
+        self.spans.append((self.start_ns, time.time_ns()))
+
+    def finished(self, *, wait: bool) -> list[tuple[int, int]]:
+        """See `Timer.finished`."""
+        del wait
+        spans, self.spans = self.spans, []
+        return spans
+
+    def peak_memory_bytes(self) -> int:
+        """Return the process's peak resident size."""
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        # Linux counts kilobytes, macOS bytes.
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+class CudaTimer:
+    """Times steps on the device with events: the host runs ahead of it and waiting costs time."""
+
+    device = "cuda"
+
+    def __init__(self) -> None:
+        import torch
+
+        self.cuda = torch.cuda
+        self.pending: deque[tuple[Any, Any]] = deque()
+        self.start = self.border()
+        self.last = self.start
+        self.start.synchronize()
+        self.last_ns = time.time_ns()
+
+    def border(self) -> Any:
+        """Record an event on the current stream: it happens when the work before it is done."""
+        event = self.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
+
+    def begin(self) -> None:
+        """See `Timer.begin`."""
+        self.start = self.border()
+
+    def end(self) -> None:
+        """See `Timer.end`."""
+        self.pending.append((self.start, self.border()))
+
+    def finished(self, *, wait: bool) -> list[tuple[int, int]]:
+        """See `Timer.finished`."""
+        spans = []
+        while self.pending and (wait or self.pending[0][1].query()):
+            start, end = self.pending.popleft()
+            if wait:
+                end.synchronize()
+            spans.append((self.unix_ns(start), self.unix_ns(end)))
+        return spans
+
+    def unix_ns(self, event: Any) -> int:
+        """Return when `event` happened, counted from the one before, as floats of ms are short."""
+        self.last_ns += round(self.last.elapsed_time(event) * 1e6)
+        self.last = event
+        return self.last_ns
+
+    def peak_memory_bytes(self) -> int:
+        """Return the peak of what PyTorch has allocated on this process's device."""
+        peak: int = self.cuda.max_memory_allocated()
+        return peak
+
+
+def timer() -> Timer:
+    """Return the timer of the device that this process uses; called when set-up is over."""
+    torch = sys.modules.get("torch")
+    return CudaTimer() if torch is not None and torch.cuda.is_initialized() else HostTimer()
+
+
+class StepClock:
+    """Listens to the workload's steps, times them, and hands their borders to the tool.
+
+    A tool's own work between two steps, such as writing a trace, belongs to neither.
+    """
+
+    def __init__(self, out: Path, rank: Rank, recorder: Recorder, progress: dict[str, Any]) -> None:
+        self.out = out
+        self.rank = rank
+        self.recorder = recorder
+        self.progress = progress
+        self.file = (out / f"{rank.label}{_PART}").open("w", buffering=1)
+        self.timer: Timer = HostTimer()
+        self.samples: deque[tuple[int, int]] = deque()
+        self.steps = 0
+        self.last_event_s = 0.0
+
+    def begin(self) -> None:
+        """See `profkit.marks.Listener`."""
+        self.timer = timer()
+        self.write({"device": self.timer.device, **self._header()})
+        self.recorder.begin()
+        self.timer.begin()
+
+    def step(self, samples: int) -> None:
+        """See `profkit.marks.Listener`."""
+        self.timer.end()
+        self.samples.append((samples, self.timer.peak_memory_bytes()))
+        self.steps += 1
+        self.recorder.step()
+        self.drain(wait=False)
+        self.report()
+        self.timer.begin()
+
+    def note(self, text: str) -> None:
+        """See `profkit.marks.Listener`."""
+        rank_warnings.leave(self.out, self.rank, text)
+
+    def drain(self, *, wait: bool) -> None:
+        """Write the steps that have come to their end."""
+        for start_ns, end_ns in self.timer.finished(wait=wait):
+            self.write([start_ns, end_ns, *self.samples.popleft()])
+
+    def write(self, value: object) -> None:
+        """Write one line."""
+        self.file.write(json.dumps(value) + "\n")
+
+    def report(self) -> None:
+        """Tell whoever watches how far the first rank is."""
+        now_s = time.monotonic()
+        due = now_s - self.last_event_s >= _EVENT_INTERVAL_S
+        if self.rank.rank == 0 and (due or self.steps == self.progress.get("total")):
+            self.last_event_s = now_s
+            progress_events.emit("step", step=self.steps, **self.progress)
+
+    def _header(self) -> dict[str, Any]:
+        label, rank = self.rank.label, self.rank.rank
+        return {"label": label, "rank": rank, "world_size": self.rank.world_size}
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Write what is left; a device that has failed is not asked any more."""
+        if kind is None:
+            self.drain(wait=True)
+        self.file.close()
+
+
+def collect(out: Path) -> None:
+    """Make ``<label>.steps.json`` of each rank's lines in `out`."""
+    for part in sorted(out.glob(f"*{_PART}")):
+        # A process that was killed may leave half a line, or none at all.
+        lines = [line for line in part.read_text().splitlines(keepends=True) if line[-1] == "\n"]
+        if lines:
+            header, *steps = map(json.loads, lines)
+            # The file has its final name by now.
+            label = part.name.removesuffix(_PART)
+            document = {"schema_version": SCHEMA_VERSION, **header, "label": label, "steps": steps}
+            path = part.with_name(part.name.removesuffix(_PART) + ".steps.json")
+            path.write_text(json.dumps(document) + "\n")
+        part.unlink()

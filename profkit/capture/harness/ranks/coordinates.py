@@ -1,0 +1,224 @@
+"""The parallel coordinates of this process, as the program itself has set them up.
+
+Nobody hands them out: they are read from what the libraries keep, in this order, a later one
+filling in what those before it leave open: Megatron's parallel state, DeepSpeed's grid of
+pipelines, PyTorch's device meshes, the environment (`VARIABLES`), the key ``parallel``.
+"""
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, get_args
+
+from profkit.capture.base import Rank
+from profkit.core.parallel_layout import Axis, Parallel
+
+VARIABLES: Mapping[Axis, str] = MappingProxyType(
+    {"dp": "PROFKIT_DP_RANK", "tp": "PROFKIT_TP_RANK", "pp": "PROFKIT_PP_RANK"}
+)
+"""Environment variables by which a launcher of one's own names the coordinates of a rank."""
+
+_MEGATRON = ("megatron.core.parallel_state", "megatron.core.mpu", "megatron.mpu")
+# Names that programs give to the dimensions of a device mesh. Of data parallelism there may be
+# two, replicas of shards: the first named varies slower.
+_DP = (
+    *("dp", "data", "data_parallel", "batch"),
+    *("dp_replicate", "replicate", "ddp", "dp_shard", "shard", "fsdp", "dp_shard_cp"),
+)
+_NAMES: Mapping[Axis, tuple[str, ...]] = MappingProxyType(
+    {
+        "dp": _DP,
+        "tp": ("tp", "tensor", "tensor_parallel", "model", "model_parallel", "mp"),
+        "pp": ("pp", "pipe", "pipeline", "pipeline_parallel", "stage"),
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """Coordinates that one source knows."""
+
+    source: str
+    """Who says so, in words."""
+
+    place: Mapping[Axis, int]
+    """Coordinates, of some axes or all."""
+
+    sizes: Mapping[Axis, int]
+    """Number of ranks along each of these axes, as far as it is known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Told:
+    """Where a rank stands, and how far that is to be believed."""
+
+    rank: Rank
+
+    source: str
+    """Who said so, in words."""
+
+    doubt: str = ""
+    """Why it may be wrong, and what to do; "" if nothing speaks against it."""
+
+
+def discovered() -> list[Found]:
+    """Return what the libraries in this process know, the most reliable first."""
+    if "torch.distributed" not in sys.modules:
+        return []
+    modules = sys.modules
+    sources = (_megatron(modules), _deepspeed(modules), *_of_objects(gc.get_objects()))
+    return [each for each in sources if each is not None]
+
+
+def located(
+    rank: Rank, found: Iterable[Found], environment: Mapping[str, str], parallel: Parallel
+) -> Told:
+    """Return `rank` with its coordinates and who said so, by the precedence of this module."""
+    sources = [*found, _of_environment(environment)]
+    place: dict[Axis, int] = {}
+    sizes: dict[Axis, int] = {"tp": parallel.tp, "pp": parallel.pp}
+    told = ""
+    for source in sources:
+        new = {axis: value for axis, value in source.place.items() if axis not in place}
+        told = told or (source.source if new else "")
+        place |= new
+        sizes |= {axis: source.sizes[axis] for axis in new if axis in source.sizes}
+    laid = Parallel(tp=sizes["tp"], pp=sizes["pp"], order=parallel.order)
+    place = laid.coordinates(rank.rank, rank.world_size) | place
+    same = {"rank": rank.rank, "world_size": rank.world_size, "local_rank": rank.local_rank}
+    return Told(rank=Rank(**same, **place), source=told or "configuration")
+
+
+def doubt(told: Told, sizes: Iterable[int], parallel: Parallel) -> str:
+    """Return why `told` may be wrong in a program that has groups of `sizes` ranks, or ""."""
+    parts = sorted({size for size in sizes if 1 < size < told.rank.world_size})
+    if told.source != "configuration" or not parts or parallel.tp * parallel.pp > 1:
+        return ""
+    return (
+        f"ranks are named as data-parallel replicas, but the program has groups of "
+        f"{', '.join(map(str, parts))} of {told.rank.world_size} ranks that nothing names; "
+        f"if they are tensor or pipeline groups, set parallel.tp and parallel.pp"
+    )
+
+
+def _group_sizes() -> list[int]:
+    """Return the number of ranks in each process group of the program."""
+    distributed = sys.modules.get("torch.distributed.distributed_c10d")
+    if distributed is None:
+        return []
+    # There is no public list of the groups.
+    return [len(ranks) for ranks in distributed._world.pg_group_ranks.values()]  # noqa: SLF001
+
+
+def placed(rank: int, world_size: int, local_rank: int, parallel: Parallel) -> Rank:
+    """Return the rank with the coordinates that the configuration gives it."""
+    place = parallel.coordinates(rank, world_size)
+    return Rank(rank=rank, world_size=world_size, local_rank=local_rank, **place)
+
+
+def _of_environment(environment: Mapping[str, str]) -> Found:
+    said = {axis: environment.get(name, "") for axis, name in VARIABLES.items()}
+    place = {axis: int(value) for axis, value in said.items() if value.isdigit()}
+    return Found(source="environment", place=place, sizes={})
+
+
+def _megatron(modules: Mapping[str, Any]) -> Found | None:
+    """Ask Megatron's parallel state, if this program uses it and has set it up."""
+    for name in _MEGATRON:
+        state = modules.get(name)
+        if state is not None and state.model_parallel_is_initialized():
+            return _asked("Megatron", state)
+    return None
+
+
+def _deepspeed(modules: Mapping[str, Any]) -> Found | None:
+    """Ask the model-parallel unit that the program has handed to DeepSpeed, if there is one."""
+    units = getattr(modules.get("deepspeed.utils.groups"), "mpu", None)
+    return _asked("DeepSpeed", units) if units is not None else None
+
+
+def _asked(source: str, units: Any) -> Found:
+    """Ask an object with the methods that Megatron and DeepSpeed's grid have in common."""
+    words: dict[Axis, tuple[str, ...]] = {
+        "dp": ("data_parallel",),
+        # Old versions know no pipelines, or call them otherwise.
+        "tp": ("tensor_model_parallel", "slice_parallel", "model_parallel"),
+        "pp": ("pipeline_model_parallel", "pipe_parallel"),
+    }
+    known = {
+        axis: next(word for word in some if hasattr(units, f"get_{word}_rank"))
+        for axis, some in words.items()
+        if any(hasattr(units, f"get_{word}_rank") for word in some)
+    }
+    return Found(
+        source=source,
+        place={axis: int(getattr(units, f"get_{word}_rank")()) for axis, word in known.items()},
+        sizes={
+            axis: int(getattr(units, f"get_{word}_world_size")()) for axis, word in known.items()
+        },
+    )
+
+
+def _of_objects(objects: Iterable[Any]) -> Iterator[Found]:
+    """Yield what DeepSpeed's grids and PyTorch's meshes say; the one over most ranks first.
+
+    Neither library keeps a list of what a program has made, so all objects are looked through:
+    0.1 s, before the first step.
+    """
+    deepspeed, meshes = sys.modules.get("deepspeed.runtime.pipe.topology"), []
+    grid = getattr(deepspeed, "PipelineParallelGrid", None)
+    mesh = getattr(sys.modules.get("torch.distributed.device_mesh"), "DeviceMesh", None)
+    for each in objects:
+        # The class itself: asking a lazy module or a proxy with isinstance runs its code.
+        if grid is not None and type(each) is grid:
+            yield _asked("DeepSpeed", each)
+        elif mesh is not None and type(each) is mesh:
+            meshes.append(each)
+    yield from map(_of_mesh, sorted(meshes, key=lambda each: (-each.size(), -each.ndim)))
+
+
+def _of_mesh(mesh: Any) -> Found:
+    """Read the named dimensions of one mesh; a rank that is not in it has no coordinates."""
+    names, coordinate = mesh.mesh_dim_names or (), mesh.get_coordinate()
+    place: dict[Axis, int] = {}
+    sizes: dict[Axis, int] = {}
+    for axis in get_args(Axis) if coordinate is not None else ():
+        dimensions = sorted(
+            (position for position, name in enumerate(names) if name.lower() in _NAMES[axis]),
+            key=lambda position: _NAMES[axis].index(names[position].lower()),
+        )
+        for position in dimensions:
+            size = mesh.size(position)
+            place[axis] = place.get(axis, 0) * size + int(coordinate[position])
+            sizes[axis] = sizes.get(axis, 1) * size
+    return Found(source="device mesh", place=place, sizes=sizes)
+
+
+class Witness:
+    """Listens for the first step, when the program has set up its groups."""
+
+    def __init__(self, rank: Rank, parallel: Parallel, at_first_step: Callable[[], None]) -> None:
+        self.rank = rank
+        self.parallel = parallel
+        self.at_first_step = at_first_step
+        self.found: list[Found] = []
+        self.group_sizes: list[int] = []
+
+    def begin(self) -> None:
+        """See `profkit.marks.Listener`."""
+        self.found, self.group_sizes = discovered(), _group_sizes()
+        self.at_first_step()
+
+    def step(self, samples: int) -> None:
+        """See `profkit.marks.Listener`."""
+
+    def note(self, text: str) -> None:
+        """See `profkit.marks.Listener`."""
+
+    def told(self) -> Told:
+        """Return this rank with its coordinates, and who said so."""
+        told = located(self.rank, self.found or discovered(), os.environ, self.parallel)
+        return replace(told, doubt=doubt(told, self.group_sizes, self.parallel))

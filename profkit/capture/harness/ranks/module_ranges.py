@@ -1,0 +1,72 @@
+"""NVTX ranges around the forward pass of every nn.Module, named by their place in the model."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from threading import local
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from profkit.capture.harness.ranks import nvtx_ranges
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+
+class _Open(local):
+    """The modules whose forward runs on this thread, from the outside in."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Module, AbstractContextManager[object]]] = []
+
+
+@contextmanager
+def recorded() -> Iterator[None]:
+    """Open a range around each module's forward while the context is open.
+
+    A module is named after the attributes that lead to it from the module around it, and the
+    outermost one after its class. Does nothing if nobody listens.
+    """
+    if not nvtx_ranges.is_heard():
+        yield
+        return
+    from torch.nn.modules import module
+
+    spans, open_, names = nvtx_ranges.spans(), _Open(), _Names()
+
+    def enter(called: "Module", _: Any) -> None:
+        around = open_.calls[-1][0] if open_.calls else None
+        span = spans(nvtx_ranges.MODULE + names.of(called, around))
+        span.__enter__()
+        open_.calls.append((called, span))
+
+    def leave(called: "Module", *_: Any) -> None:
+        # A forward that raised left its own ranges open: they end with the one around them.
+        while any(each is called for each, _ in open_.calls):
+            left, span = open_.calls.pop()
+            span.__exit__(None, None, None)
+            if left is called:
+                return
+
+    entering = module.register_module_forward_pre_hook(enter)
+    leaving = module.register_module_forward_hook(leave, always_call=True)
+    try:
+        yield
+    finally:
+        entering.remove()
+        leaving.remove()
+
+
+class _Names:
+    """What modules are called inside one another."""
+
+    def __init__(self) -> None:
+        self.inside: WeakKeyDictionary[Module, dict[int, str]] = WeakKeyDictionary()
+
+    def of(self, called: "Module", around: "Module | None") -> str:
+        """Return the name of `called` inside the module `around`, or its class."""
+        if around is None:
+            return type(called).__name__
+        if around not in self.inside:
+            named = around.named_modules(remove_duplicate=True)
+            self.inside[around] = {id(each): name for name, each in named}
+        return self.inside[around].get(id(called)) or type(called).__name__

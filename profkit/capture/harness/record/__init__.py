@@ -1,0 +1,1 @@
+"""What a capture leaves about itself."""

@@ -1,0 +1,78 @@
+"""``capture.json``: what was captured, how, when, on what, and what became of it."""
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from profkit.core.atomic_write import write_atomically
+from profkit.core.capture_record import read_capture
+
+NAME = "capture.json"
+LOG = "capture.log"
+SCHEMA_VERSION = 1
+_TAIL_LINES = 40
+_TAIL_BYTES = 64 << 10
+# A capture that was killed leaves the room that it kept, or half a record under another name.
+_OURS = re.compile(
+    r"rank\d+_dp\d+_tp\d+_pp\d+\..+|capture(\.node\d+|\.begun)?\.(json|log)"
+    r"|\.room|\.capture\.json\.\d+"
+)
+
+
+def earlier_warning(out: Path) -> list[str]:
+    """Say what became of the earlier attempt whose record is still in `out`, if there is one."""
+    path = out / NAME
+    if not path.is_file():
+        return []
+    record = read_capture(path)
+    if record["status"] == "ok":
+        return []
+    return [f"attempt {record['attempt']} ended as {record['status']}: {record['reason']}"]
+
+
+def siblings(out: Path) -> list[dict[str, Any]]:
+    """Return the good records of the same run's other captures with any conditions in them."""
+    paths = [path for path in out.parents[1].glob(f"*/rep*/{NAME}") if path.parent != out]
+    return [
+        each
+        for each in map(read_capture, sorted(paths))
+        if each["status"] == "ok" and each.get("conditions")
+    ]
+
+
+def clear(out: Path) -> None:
+    """Remove what an earlier attempt left in `out`, and nothing that a capture does not write."""
+    for path in out.iterdir():
+        if not _OURS.fullmatch(path.name):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def files(out: Path) -> list[dict[str, str | int]]:
+    """Return every file of the capture but its record, by name."""
+    return [
+        {"path": str(path.relative_to(out)), "size_bytes": path.stat().st_size}
+        for path in sorted(out.rglob("*"))
+        if path.is_file() and path.name != NAME
+    ]
+
+
+def tail(log: Path) -> list[str]:
+    """Return the last lines of a log, without reading a large one whole."""
+    if not log.is_file():
+        return []
+    with log.open("rb") as file:
+        file.seek(max(log.stat().st_size - _TAIL_BYTES, 0))
+        return file.read().decode(errors="replace").splitlines()[-_TAIL_LINES:]
+
+
+def write(out: Path, record: Mapping[str, Any]) -> None:
+    """Write the record so that nobody ever sees half of it."""
+    text = json.dumps({"schema_version": SCHEMA_VERSION, **record}, indent=1) + "\n"
+    write_atomically(out / NAME, text.encode())

@@ -1,0 +1,1 @@
+"""Drawings that people open: flame graphs."""

@@ -1,0 +1,1 @@
+"""What every trace needs: launches, steps, operators and modules tied together."""

@@ -1,0 +1,197 @@
+"""Communication calls: what each moves, in which group, and which call of the host asked for it."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from profkit.convert.columns.numbering import Column, Text
+from profkit.convert.columns.stored import Columns, Held
+from profkit.convert.columns.values import UNKNOWN_NS, Ints
+from profkit.convert.linking.link import nearest_with
+from profkit.convert.linking.messages import (
+    NO_MESSAGE,
+    RANKS_BELOW,
+    UNKNOWN,
+    Message,
+    elements,
+    operation_of,
+    plausible,
+    size_bytes,
+)
+from profkit.convert.linking.tree import is_asynchronous
+from profkit.tables import schema
+
+if TYPE_CHECKING:
+    from profkit.convert.linking.linker import Linker
+
+# Ranges that the process groups of PyTorch open around the call itself, named after the backend.
+_BACKEND_RANGE = re.compile(r"(?:nccl|rccl|xccl|gloo|mpi|ucc):")
+_DISPATCHED = re.compile(r"c10d::")
+
+
+def communication(linker: "Linker") -> tuple[dict[str, Any], Held]:
+    """Return the columns of `collectives`: the communication kernels, and the host's own calls.
+
+    And for each piece of device work the row of `collectives` that it carries out; -1 for none.
+    """
+    ops, names, work = linker.ops, linker.gathered.names, linker.work
+    at = work.communication
+    call, device = work.call()[at], work.ordered.chosen(at)
+    host = ops.named(names.matching(is_asynchronous))
+    host = host[np.argsort(linker.op_of_row[host])]
+    of_host = ops.chosen(host)
+    op_row = np.concatenate([work.op_row()[at], host])
+    words = Words(
+        names=names,
+        texts=linker.gathered.texts,
+        messages=linker.gathered.messages.all(),
+        group=linker.group,
+    )
+    name = np.concatenate([device["name"], of_host["name"]])
+    message = np.concatenate([device["message"], of_host["message"]])
+    parents = linker.tree.parent()
+    numbers = described(message, name, op_row, columns=ops, parents=parents, words=words)
+    asking = linker.calls.at("start", call, ops.at("start", op_row[: len(at)], UNKNOWN_NS))
+    call_ns = np.concatenate([asking, asked_by(names, ops, host)])
+    start_ns = np.concatenate([device["start"], of_host["start"]])
+    order = np.argsort(start_ns, kind="stable")
+    counted = np.concatenate([device["call_number"], of_host["call_number"]])
+    above = nearest_with(lambda rows: ops.at("call_number", rows) >= 0, op_row, parents)
+    own = {
+        "sequence": np.where(counted >= 0, counted, ops.at("call_number", above)),
+        "call_ns": np.where(call_ns == UNKNOWN_NS, UNKNOWN, call_ns + linker.base_ns),
+        "start_ns": start_ns + linker.base_ns,
+        "end_ns": np.concatenate([device["end"], of_host["end"]]) + linker.base_ns,
+        "correlation": np.concatenate([device["correlation"], np.full(len(host), -1)]),
+        "op": np.concatenate([work.op()[at], linker.op_of_row[host]]),
+        "step": np.concatenate([work.step()[at], linker.op_step()[host]]),
+    }
+    carried_out = work.made(lambda rows: np.full(rows.stop - rows.start, -1))
+    carried_out.fill(at, np.flatnonzero(order < len(at)))
+    return {column: values[order] for column, values in own.items()} | {
+        "collective": np.arange(len(order)),
+        "name": names.decoded(name[order]),
+        "kind": schema.text(order >= len(at), ["device", "host"]),
+        **columns_of(words.messages, numbers[order]),
+    }, carried_out
+
+
+def is_backend_range(name: str) -> bool:
+    """Return whether a range of this name has a communication call's inputs as its own."""
+    return _BACKEND_RANGE.match(name) is not None
+
+
+def described(  # noqa: PLR0913 - one column each
+    own: Ints,
+    own_name: Ints,
+    ops: Ints,
+    *,
+    columns: Columns,
+    parents: Column,
+    words: "Words",
+) -> Ints:
+    """Return the number in `words` of what is known of each call.
+
+    `own` are the numbers of what the calls themselves say, `own_name` those of their names, and
+    `ops` the rows of the operators they belong to, in `columns`. Failing the call, the nearest
+    operator counts that says something; failing that, the backend's range around it and the
+    shapes of its inputs; failing that, the name.
+    """
+    above = nearest_with(lambda rows: columns.at("message", rows) > 0, ops, parents)
+    said = np.where(own > 0, own, columns.at("message", above, 0))
+    ranges = words.names.matching(is_backend_range)
+    around = nearest_with(
+        lambda rows: ranges[columns.at("name", rows)], np.where(said > 0, -1, ops), parents
+    )
+    texts = [columns.at(each, around, 0) for each in ("name", "shapes", "types")]
+    # Of "nccl:coalesced" only the kernel says what it does.
+    tells = words.names.matching(lambda name: bool(operation_of(name)))[texts[0]]
+    of_range = np.where((texts[0] > 0) & tells, texts[0], own_name)
+    distinct, which = np.unique(np.stack([said, of_range, *texts[1:]]), axis=1, return_inverse=True)
+    numbers = [words.number(*each) for each in distinct.T.tolist()]
+    return np.array(numbers, dtype=np.int64)[which.ravel()]
+
+
+class Words:
+    """The texts and messages of one trace by number; new messages get numbers after the old."""
+
+    def __init__(
+        self, *, names: Text, texts: Text, messages: Sequence[Message], group: Message
+    ) -> None:
+        self.names = names
+        self.messages = [*messages]
+        self._name = list(names.numbers)
+        self._text = list(texts.numbers)
+        self._group = group
+
+    def number(self, said: int, name: int, shapes: int, types: int) -> int:
+        """Return the number of the message `said`, or of a new one from a range."""
+        message = self.messages[said]
+        if not said:
+            given, dtype = elements(self._text[shapes], self._text[types])
+            operation = operation_of(self._name[name])
+            message = Message(operation=operation, given=given, dtype=dtype)
+        if not message.group and message.size < 0:
+            group = self._group
+            message = message._replace(
+                group=group.group,
+                description=group.description,
+                ranks=group.ranks,
+                size=group.size,
+            )
+        self.messages.append(message)
+        return len(self.messages) - 1
+
+
+def columns_of(messages: Sequence[Message], numbers: Ints) -> dict[str, Any]:
+    """Return the columns that say what each call moves."""
+    texts = {"operation": 0, "group": 1, "group_description": 2, "group_ranks": 3, "dtype": 7}
+    counts = {"group_size": 4, "in_elements": 5, "out_elements": 6}
+    columns: dict[str, Any] = {}
+    for name, at in texts.items():
+        words = Text()
+        columns[name] = words.decoded(words.codes(str(each[at]) for each in messages)[numbers])
+    for name, at in counts.items():
+        columns[name] = np.array([each[at] for each in messages], dtype=np.int64)[numbers]
+    sizes = np.array([size_bytes(each) for each in messages], dtype=np.int64)
+    return columns | {"size_bytes": sizes[numbers]}
+
+
+def asked_by(names: Text, ops: Columns, ranges: Column) -> Ints:
+    """Return the start of the operator that asked for each of the `ranges`, rows of `ops`.
+
+    Gloo runs calls on threads of its own, in the order in which they were asked for. So where
+    there are as many operators as ranges of an operation, the n-th belongs to the n-th.
+    """
+    result = np.full(len(ranges), UNKNOWN_NS, dtype=np.int64)
+    if not len(ranges):
+        return result
+    operation = Text().codes(map(operation_of, names.numbers))
+    dispatched = ops.chosen(ops.named(names.matching(_DISPATCHED.match)))
+    found = ops.chosen(ranges)
+    asking, calling = operation[dispatched["name"]], operation[found["name"]]
+    start, begun = found["start"], dispatched["start"]
+    for each in sorted({*calling.tolist()}):
+        rows = np.flatnonzero(calling == each)
+        rows = rows[np.argsort(start[rows], kind="stable")]
+        asked = np.sort(begun[asking == each])
+        if len(asked) == len(rows) and (asked <= start[rows]).all():
+            result[rows] = asked
+    return result
+
+
+def only_group(distributed_info: Any) -> Message:
+    """Return the group of every call, where a trace says that there is only one."""
+    groups = distributed_info.get("pg_config") if isinstance(distributed_info, dict) else None
+    if not isinstance(groups, list) or len(groups) != 1 or not isinstance(groups[0], dict):
+        return NO_MESSAGE
+    name, description, size = (groups[0].get(key) for key in ("pg_name", "pg_desc", "pg_size"))
+    ranks = groups[0].get("ranks")
+    return Message(
+        group=str(name or ""),
+        description=str(description or ""),
+        ranks=str(ranks).replace(" ", "") if isinstance(ranks, list) else "",
+        size=plausible(size, RANKS_BELOW),
+    )

@@ -1,0 +1,161 @@
+"""What happens on the threads of a host, nested window by window: operators, calls and memory.
+
+Rows are numbered through the tables: operators, then calls, then allocations and frees.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profkit.convert.columns.numbering import Column
+from profkit.convert.columns.stored import Columns, Held
+from profkit.convert.columns.values import Ints
+from profkit.convert.linking.tree import LEAF, POINT, SPAN, Tree, nested
+from profkit.convert.linking.windows import Rows, Windows, carried, threads_of
+
+_READ = (("start", "end", "external", "name"), ("start", "end"), ("start",))
+_KINDS = (SPAN, LEAF, POINT)
+_CARRIED = ("start", "end", "kind", "row")
+
+Row = NDArray[np.int32]
+
+
+@dataclass(kw_only=True, slots=True)
+class Nesting:
+    """Who encloses whom."""
+
+    op_rows: Held
+    """Rows of the operators by thread, start, and from the outside in."""
+
+    op_of_row: Held
+    """Position in `op_rows` of each operator."""
+
+    parent: Held
+    """Operator around each row; -1 if there is none."""
+
+    end: Held
+    """End of each operator; see `Tree.end`."""
+
+    self_ns: Held
+    """Time of each operator that no row inside covers; see `Tree.self_ns`."""
+
+    cut: int = 0
+    crossing: int = 0
+    """See `Tree`."""
+
+
+@dataclass(kw_only=True)
+class _Growing:
+    """The same while it is made."""
+
+    first: Ints
+    """Number of the first row of each table, and of the one after the last."""
+    alone: NDArray[np.bool_]
+    """Whether operators of each name are asynchronous."""
+    found: Nesting
+    ordered: int = 0
+    """Number of operators so far."""
+
+    def link(self, rows: Rows, thread: int) -> None:
+        """Nest the rows of one thread."""
+        known: dict[str, Column] = {name: np.empty(0, dtype=np.int64) for name in _CARRIED}
+        cuts = Windows(rows.cuts(thread))
+        for begin, until in cuts:
+            every = self._every(known, rows.read(thread, begin, until, _READ))
+            alone = every.pop("alone")
+            tree = nested(
+                start=every["start"],
+                end=every["end"],
+                kind=every["kind"].astype(np.int8),
+                created=every.pop("created"),
+                asynchronous=alone,
+            )
+            sorted_ = {name: column[tree.order] for name, column in every.items()}
+            opens = ~alone[tree.order] & (sorted_["kind"] != POINT)
+            opens &= sorted_["end"] > sorted_["start"]
+            left = carried(sorted_["start"], sorted_["end"], opens, until)
+            if left is None:
+                cuts.grow()
+                continue
+            self._note(tree, every, len(known["row"]))
+            known = {name: column[left] for name, column in sorted_.items()}
+
+    def _every(
+        self, known: dict[str, Column], found: Sequence[dict[str, Column]]
+    ) -> dict[str, Column]:
+        """Return the columns of rows that were carried in and those of all tables after them."""
+        ops, calls, memory = found
+        counts = [len(each["row"]) for each in found]
+        before, others = len(known["row"]), counts[1] + counts[2]
+        by_table = [each["row"] + base for each, base in zip(found, self.first, strict=False)]
+        starts = [each["start"] for each in found]
+        return {
+            "start": np.concatenate([known["start"], *starts]),
+            "end": np.concatenate([known["end"], ops["end"], calls["end"], memory["start"]]),
+            "kind": np.concatenate([known["kind"], np.repeat(_KINDS, counts)]),
+            "row": np.concatenate([known["row"], *by_table]),
+            # Those that were carried in began earlier than all others: this orders nothing.
+            "created": np.concatenate(
+                [np.arange(before), ops["external"], np.zeros(others, dtype=np.int64)]
+            ),
+            "alone": np.concatenate(
+                [
+                    np.zeros(before, dtype=np.bool_),
+                    self.alone[ops["name"]],
+                    np.zeros(others, dtype=np.bool_),
+                ]
+            ),
+        }
+
+    def _note(self, tree: Tree, every: dict[str, Column], known: int) -> None:
+        """Write down what a window tells of its rows."""
+        row, new, found = every["row"], slice(known, None), self.found
+        above = tree.parent[new]
+        found.parent.fill(row[new], np.where(above >= 0, row[above], -1))
+        is_op = row < self.first[1]
+        own = np.flatnonzero(is_op[new]) + known
+        found.end.fill(row[own], tree.end[own])
+        found.self_ns.fill(row[own], tree.self_ns[own])
+        self._cover(tree, every, known)
+        order = row[tree.order[(tree.order >= known) & is_op[tree.order]]]
+        numbers = np.arange(self.ordered, self.ordered + len(order))
+        found.op_rows.fill(numbers, order)
+        found.op_of_row.fill(order, numbers)
+        self.ordered += len(order)
+        found.cut += tree.cut
+        found.crossing += tree.crossing
+
+    def _cover(self, tree: Tree, every: dict[str, Column], known: int) -> None:
+        """Take from the time of rows that were carried in what new rows cover.
+
+        Each of them encloses the next, whose time was taken when that one was new.
+        """
+        span = (every["end"] - every["start"])[:known]
+        covered = span - tree.self_ns[:known]
+        covered[:-1] -= span[1:]
+        row = every["row"][:known]
+        own = row < self.first[1]
+        left = self.found.self_ns()[row[own]] - covered[own]
+        self.found.self_ns.fill(row[own], left)
+
+
+def nesting(
+    ops: Columns, calls: Columns, memory: Columns, *, asynchronous: NDArray[np.bool_]
+) -> Nesting:
+    """Nest all rows; `asynchronous` tells of which names operators are, see `Tree`."""
+    tables, spill = (ops, calls, memory), ops.spill
+    counts = [each.count for each in tables]
+    found = Nesting(
+        op_rows=Held(spill, ops.count),
+        op_of_row=Held(spill, ops.count),
+        parent=Held(spill, sum(counts)),
+        end=Held(spill, ops.count, np.int64),
+        self_ns=Held(spill, ops.count, np.int64),
+    )
+    growing = _Growing(first=np.cumsum([0, *counts]), alone=asynchronous, found=found)
+    rows = Rows(tables, threads_of(tables))
+    for thread in rows.numbers():
+        growing.link(rows, thread)
+    return found

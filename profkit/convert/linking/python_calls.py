@@ -1,0 +1,78 @@
+"""The table of all calls of Python functions and modules, which a process may write by itself."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from profkit.convert._writing import write
+from profkit.convert.columns.numbering import Occurring, Text
+from profkit.convert.columns.stored import Columns
+from profkit.convert.columns.values import Ints
+from profkit.convert.linking.link import step_at
+from profkit.tables import schema
+from profkit.tables.tree_paths import Paths
+
+NAME = "python_calls"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PythonCalls:
+    """What the table is made of."""
+
+    rank: int
+    repeat: int
+    base_ns: int
+    """Added to every time."""
+    calls: Columns
+    """All calls, linked."""
+    modules: Paths
+    """Paths of modules; its rows are the numbers `path` of `calls`."""
+    frames: Text
+    """Names of frames without what differs from run to run."""
+    readable: Ints
+    """Number in `frames` of each name."""
+    is_module: NDArray[np.bool_]
+    """Whether each name is that of a module."""
+    steps: tuple[Ints, Ints, Ints]
+    """Number, start and end of each step."""
+
+    def write(self, path: Path) -> int:
+        """Write the table as a Parquet file, and return its number of rows."""
+        return write(path, NAME, self.chunks())
+
+    def chunks(self) -> Iterator[pa.Table]:
+        """Yield the table in chunks: the calls of a window, without where they were recorded."""
+        texts = Text()
+        # The last is that of no node.
+        every = np.arange(len(self.modules.above))
+        paths = [*self.modules.texts(every, list(self.frames.numbers)), ""]
+        module = texts.codes(paths)[np.append(self.modules.node, -1)]
+        names = Occurring(self.frames, (self.readable[each] for each in self.calls.each("name")))
+        within = Occurring(texts, (module[each] for each in self.calls.each("path")))
+        first = 0
+        for block in self.calls.blocks:
+            own = {name: self.calls.of_block(block, name) for name in self.calls}
+            count = len(own["start"])
+            kind = self.is_module[own["name"]].astype(np.int32)
+            yield schema.table(
+                NAME,
+                {
+                    "rank": np.full(count, self.rank, dtype=np.int32),
+                    "repeat": np.full(count, self.repeat, dtype=np.int32),
+                    "call": np.arange(first, first + count),
+                    "caller": own["caller"],
+                    "pid": own["pid"],
+                    "tid": own["tid"],
+                    "name": names.of(self.readable[own["name"]]),
+                    "kind": schema.text(kind, ["function", "module"]),
+                    "start_ns": own["start"] + self.base_ns,
+                    "end_ns": own["end"] + self.base_ns,
+                    "step": step_at(own["start"], *self.steps),
+                    "module": within.of(module[own["path"]]),
+                },
+            )
+            first += count

@@ -1,0 +1,108 @@
+"""Memory as rings, the module tree from the inside out, as one HTML file that needs nothing else.
+
+A click on a module makes it the centre, a click on the centre goes back; the instant can be
+chosen, names can be searched.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+from profkit.convert.memory_layers._page import SCRIPT, STYLE
+from profkit.convert.memory_layers.recorded import KINDS, Layers, State
+
+PAGES = {
+    "summary": KINDS,
+    "params": ("parameters", "gathered"),
+    "grads": ("gradients",),
+    "os": ("states", "masters"),
+    "activation": ("activations",),
+}
+"""What each page shows, by the first word of its name."""
+
+_TITLES = {
+    "summary": "all memory",
+    "params": "parameters",
+    "grads": "gradients",
+    "os": "optimizer states and master copies",
+    "activation": "activations",
+}
+_LEAST_SHARE = 1 / 1500
+_NAME_CHARACTERS = 120
+
+
+@dataclass(slots=True)
+class _Node:
+    """A module, or a kind of memory, with what is inside it."""
+
+    own_bytes: int = 0
+    whole_bytes: int = 0
+    children: "dict[str, _Node]" = field(default_factory=dict)
+
+
+def pages(layers: Layers, title: str) -> dict[str, str]:
+    """Return the pages of one rank, by the name of the file."""
+    return {
+        f"{name}_memory_sunburst.html": _page(name, kinds, layers.states, title)
+        for name, kinds in PAGES.items()
+    }
+
+
+def _page(name: str, kinds: Sequence[str], states: Sequence[State], title: str) -> str:
+    content = [
+        {"name": state.name, "size": state.bytes_of(*kinds), "tree": _tree(state, kinds)}
+        for state in states
+        if state.bytes_of(*kinds)
+    ]
+    # Names are a stranger's: nothing in them may end the element that holds them.
+    data = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
+    shown = escape(f"{title}: {_TITLES[name]} by module")
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{shown}</title>
+<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>
+<h1>{shown}</h1>
+<p><label>at <select id="instant"></select></label>
+<input id="search" type="search" placeholder="search modules" aria-label="search modules">
+<button id="back" type="button">whole model</button></p>
+<p id="says" role="status"></p>
+<svg id="rings" viewBox="-300 -300 600 600" role="img" aria-label="{shown}"></svg>
+<script type="application/json" id="data">{data}</script>
+<script>{SCRIPT}</script></body></html>
+"""
+
+
+def _tree(state: State, kinds: Sequence[str]) -> list[Any]:
+    """Return what is held at an instant: name, bytes of its own, and the same of what is inside."""
+    root = _Node()
+    for row in state.rows:
+        if row.kind not in kinds:
+            continue
+        within = [row.kind] if len(kinds) > 1 else []
+        names = [*within, *([row.model] if row.model else []), *_names(row.module)]
+        _add(root, names, row.size_bytes)
+    return _written("all", root, root.whole_bytes * _LEAST_SHARE)
+
+
+def _names(path: str) -> Iterable[str]:
+    return path.split(".") if path else ()
+
+
+def _add(root: _Node, names: Iterable[str], size_bytes: int) -> None:
+    node = root
+    node.whole_bytes += size_bytes
+    for name in names:
+        node = node.children.setdefault(name, _Node())
+        node.whole_bytes += size_bytes
+    node.own_bytes += size_bytes
+
+
+def _written(name: str, node: _Node, least: float) -> list[Any]:
+    """Return a node as nested lists; what is too thin to be seen is joined into one."""
+    large = {key: each for key, each in node.children.items() if each.whole_bytes >= least}
+    thin = [each.whole_bytes for key, each in node.children.items() if key not in large]
+    inside = [_written(key, each, least) for key, each in large.items()]
+    if thin:
+        inside.append([f"{len(thin)} smaller ones", sum(thin), []])
+    return [name[:_NAME_CHARACTERS], node.own_bytes, inside]

@@ -1,0 +1,224 @@
+"""The history of one device in a snapshot, as columns, and the allocations that it tells of."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+from operator import and_, itemgetter, methodcaller
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profkit.convert.memory_snapshot.stacks import NONE, Stacks, text
+from profkit.convert.memory_snapshot.state import Block
+
+ACTIONS = (
+    "alloc",
+    "free_requested",
+    "free_completed",
+    "segment_alloc",
+    "segment_free",
+    "segment_map",
+    "segment_unmap",
+    "oom",
+    "snapshot",
+)
+"""What an entry can be; any other counts as ``snapshot``, which changes nothing."""
+
+ALLOC, FREE_REQUESTED, FREE_COMPLETED = range(3)
+_CODES = {name: code for code, name in enumerate(ACTIONS)}
+_RESERVING = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+_ADDRESS = 2**63 - 1
+_PART = 100_000
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Events:
+    """Entries of one device, in order; all columns are of one length."""
+
+    device: int
+    action: NDArray[np.int8]
+    """Index in `ACTIONS`."""
+    address: Ints
+    size_bytes: Ints
+    stream: Ints
+    time_ns: Ints
+    """Unix time; -1 where the entry has none."""
+    stack: Ints
+    context: Ints
+    """Index in `contexts`."""
+    contexts: list[str]
+    """What compiled code or the program said of itself; the first is "", for nothing."""
+
+    def reserved_change_bytes(self) -> Ints:
+        """Return by how much each entry changes what the allocator holds of the device."""
+        factor = np.array([_RESERVING.get(name, 0) for name in ACTIONS], dtype=np.int64)
+        return factor[self.action] * self.size_bytes
+
+
+def events(device: int, trace: list[Mapping[str, Any]], stacks: Stacks) -> Events:
+    """Return the entries of `trace`, which is emptied; raises KeyError or TypeError for no such.
+
+    Entries are let go as they are read: as columns they take a twentieth of the memory.
+    """
+    contexts = {"": 0}
+    parts = [_part(each, stacks, contexts) for each in _emptied(trace)]
+    names = ("action", "address", "size_bytes", "stream", "time_ns", "stack", "context")
+    columns = zip(*parts, strict=True) if parts else [[np.zeros(0, np.int64)]] * len(names)
+    joined = dict(zip(names, map(np.concatenate, columns), strict=True))
+    return Events(device=device, contexts=list(contexts), **joined)
+
+
+def _emptied(trace: list[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """Yield the entries of `trace` a part at a time, and drop them from it."""
+    for start in range(0, len(trace), _PART):
+        part = trace[start : start + _PART]
+        trace[start : start + _PART] = [{}] * len(part)
+        yield part
+    trace.clear()
+
+
+def _part(
+    entries: Sequence[Mapping[str, Any]], stacks: Stacks, contexts: dict[str, int]
+) -> tuple[NDArray[Any], ...]:
+    """Return the columns of some entries, in the order of `Events`.
+
+    Iterators of C alone: a snapshot has ten million entries, and a Python call for each column
+    of each would take several times as long as to read the file.
+    """
+    named = map(itemgetter("action"), entries)
+    codes = map(_CODES.get, named, repeat(_CODES["snapshot"]))
+    action = np.fromiter(codes, np.int8, len(entries))
+    stack = np.full(len(entries), NONE, dtype=np.int64)
+    telling = np.flatnonzero((action != FREE_REQUESTED) & (action != FREE_COMPLETED))
+    stack[telling] = [stacks.number(entries[at].get("frames")) for at in telling.tolist()]
+    return (
+        action,
+        _ints(map(and_, _values(entries, "addr", 0), repeat(_ADDRESS))),
+        _ints(map(itemgetter("size"), entries)),
+        _ints(map(and_, _values(entries, "stream", 0), repeat(_ADDRESS))),
+        # What is -1, for none, is so in ns as well.
+        np.maximum(_ints(_values(entries, "time_us", -1)) * 1000, -1),
+        stack,
+        _contexts(entries, contexts),
+    )
+
+
+def _values(entries: Sequence[Mapping[str, Any]], key: str, default: object) -> Iterator[Any]:
+    return map(methodcaller("get", key, default), entries)
+
+
+def _ints(values: Iterator[Any]) -> Ints:
+    return np.fromiter(values, np.int64)
+
+
+def _contexts(entries: Sequence[Mapping[str, Any]], known: dict[str, int]) -> Ints:
+    """Return for each entry the number of what was said of it; `known` takes new ones up."""
+    keys = ("user_metadata", "compile_context")
+    said = list(zip(*(_values(entries, key, "") for key in keys), strict=True))
+    numbers = {each: known.setdefault(_context(each), len(known)) for each in set(said)}
+    return _ints(map(numbers.__getitem__, said))
+
+
+def _context(said: tuple[Any, Any]) -> str:
+    return next((text(each) for each in said if each and each != "N/A"), "")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Allocations:
+    """Blocks that lived at some time of the window; all columns are of one length."""
+
+    start: Ints
+    """Entry that allocated it; -1 if it was live before the window."""
+    requested: Ints
+    """Entry that asked for it to be freed; -1 if none did."""
+    end: Ints
+    """Entry that freed it; -1 if it was live at the end."""
+    address: Ints
+    size_bytes: Ints
+    stack: Ints
+    """Index of what allocated it; `NONE` if nobody recorded it."""
+    lost: int
+    """Frees without a block, and blocks whose free the ring no longer held."""
+
+
+def allocations(events: Events, live: Mapping[int, Block]) -> Allocations:
+    """Pair allocations and frees; `live` are the blocks at the end, by address.
+
+    The ring keeps the last entries only: a free without its allocation, and a block that is live
+    at the end without one, were there before the window.
+    """
+    order = np.flatnonzero(events.action <= FREE_COMPLETED)
+    order = order[np.lexsort((order, events.address[order]))]
+    action, address = events.action[order], events.address[order]
+    begins = action == ALLOC
+    begins[:1] = True
+    begins[1:] |= address[1:] != address[:-1]
+    group = np.cumsum(begins) - 1
+    first = np.flatnonzero(begins)
+    start = np.where(action[first] == ALLOC, order[first], -1)
+    requested = _first_of(group, order, action == FREE_REQUESTED, len(first))
+    end = _first_of(group, order, action == FREE_COMPLETED, len(first))
+    found = Allocations(
+        start=start,
+        requested=requested,
+        end=end,
+        address=address[first],
+        size_bytes=events.size_bytes[np.where(start >= 0, start, order[first])],
+        stack=np.where(start >= 0, events.stack[start], NONE) if len(start) else start,
+        lost=int(np.sum(action == FREE_COMPLETED) - np.sum(end >= 0)),
+    )
+    return _with_standing(_closed(found), live)
+
+
+def _first_of(group: Ints, order: Ints, chosen: NDArray[np.bool_], count: int) -> Ints:
+    """Return the first chosen entry of each group, -1 where there is none."""
+    found = np.full(count, -1, dtype=np.int64)
+    # Backwards, so that the first one is what stays.
+    found[group[chosen][::-1]] = order[chosen][::-1]
+    return found
+
+
+def _closed(found: Allocations) -> Allocations:
+    """End what has no free, but whose address was allocated again later."""
+    again = np.zeros(len(found.start), dtype=bool)
+    again[:-1] = found.address[1:] == found.address[:-1]
+    lost = (found.end < 0) & again
+    following = np.append(found.start[1:], -1)
+    end = np.where(lost, following, found.end)
+    return replace(found, end=end, lost=found.lost + int(lost.sum()))
+
+
+def _with_standing(found: Allocations, live: Mapping[int, Block]) -> Allocations:
+    """Add the blocks that were live all the time, of which the history says nothing.
+
+    Those that the ring forgot still have their stack and what they asked for, as the history does.
+    """
+    known = set(found.address[found.end < 0].tolist())
+    standing = [block for address, block in live.items() if address not in known]
+    none = np.full(len(standing), -1, dtype=np.int64)
+    return Allocations(
+        start=np.append(found.start, none),
+        requested=np.append(found.requested, none),
+        end=np.append(found.end, none),
+        address=np.append(found.address, _ints(each.address for each in standing)),
+        size_bytes=np.append(found.size_bytes, _ints(each.requested_bytes for each in standing)),
+        stack=np.append(found.stack, _ints(each.stack for each in standing)),
+        lost=found.lost,
+    )
+
+
+def allocated_bytes(count: int, found: Allocations, *, before: bool = True) -> Ints:
+    """Return what is allocated after each of `count` entries.
+
+    `before` counts what was live before the window; without it this is the plain running sum.
+    """
+    old = found.start < 0
+    base = int(found.size_bytes[old].sum()) if before else 0
+    change = np.zeros(count, dtype=np.int64)
+    np.add.at(change, found.start[~old], found.size_bytes[~old])
+    freed = (found.end >= 0) & (before | ~old)
+    np.subtract.at(change, found.end[freed], found.size_bytes[freed])
+    return base + np.cumsum(change)

@@ -1,0 +1,77 @@
+"""Pickles of strangers, opened so that nothing in them can run.
+
+A memory snapshot holds plain data only, so an unpickler that knows no class at all reads every
+real one, and refuses what would import or call something before it does.
+"""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+from profkit.core.errors import InputError
+
+_HINT = "give the pickle that torch.cuda.memory._dump_snapshot wrote"
+
+
+class _Refused(pickle.UnpicklingError):
+    """The pickle names a class or function."""
+
+
+class _PlainData(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        raise _Refused(f"{module}.{name}")
+
+    def persistent_load(self, pid: object) -> Any:
+        raise _Refused(f"persistent object {str(pid)[:80]!r}")
+
+
+def load(path: Path) -> Any:
+    """Return the plain data in the pickle at `path`.
+
+    Raises `InputError` for a pickle that would import or call anything, a truncated or damaged
+    one, and a file of another kind.
+    """
+    try:
+        with path.open("rb") as file:
+            return _PlainData(file).load()
+    except _Refused as refused:
+        raise InputError(
+            f"{path}: refused: it would load {refused}; a memory snapshot holds plain data only",
+            hint="do not open this file with pickle: it can run any command",
+        ) from None
+    except (EOFError, pickle.UnpicklingError) as error:
+        raise InputError(f"{path}: {_said(path, error)}", hint=_HINT) from None
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+        raise InputError(f"{path}: a damaged pickle: {error}", hint=_HINT) from None
+    except MemoryError:
+        raise InputError(f"{path}: a pickle larger than memory", hint=_HINT) from None
+
+
+def stated_rank(path: Path) -> int:
+    """Return -1: a snapshot states no rank. Raises `InputError` for what is no pickle at all."""
+    if other := _other_kind(path):
+        raise InputError(f"{path}: {other}", hint=_HINT)
+    return -1
+
+
+def _other_kind(path: Path) -> str:
+    """Return what a file is that is plainly no pickle, or ""."""
+    with path.open("rb") as file:
+        head = file.read(16)
+    if not head:
+        return "an empty file"
+    if head.lstrip()[:1] in (b"{", b"["):
+        return "JSON, not the pickle of a memory snapshot"
+    if head.startswith(b"PK"):
+        return "a zip file, as torch.save writes them, not the pickle of a memory snapshot"
+    return "a gzip file; unpack it first" if head.startswith(b"\x1f\x8b") else ""
+
+
+def _said(path: Path, error: Exception) -> str:
+    """Return what is wrong with a file that the unpickler gave up."""
+    if other := _other_kind(path):
+        return other
+    if isinstance(error, EOFError) or "truncated" in str(error):
+        size = path.stat().st_size
+        return f"cut off after {size:,} bytes: the process may have died while it wrote"
+    return f"not a pickle, or a damaged one: {error}"

@@ -1,0 +1,161 @@
+"""The active memory of one device over time, as one HTML file that stays small and fluent.
+
+The largest allocations are drawn one by one, each with its stack; all others are summed into one
+band over a fixed number of bins, so that the page costs the same whatever the history is.
+"""
+
+import json
+from collections.abc import Sequence
+from html import escape
+from itertools import islice, pairwise
+from typing import Any
+
+import numpy as np
+
+from profkit.convert.memory_snapshot._page import SCRIPT, STYLE
+from profkit.convert.memory_snapshot.history import ACTIONS, Ints, allocated_bytes
+from profkit.convert.memory_snapshot.snapshot import Device, Snapshot
+from profkit.convert.memory_snapshot.stacks import NONE
+
+LIMIT_BYTES = 4_000_000
+"""Of the data in the page; fewer allocations are drawn one by one until it is kept."""
+
+_MOST_DRAWN = 3000
+_BINS = 2000
+_MOST_FRAMES = 80
+_MOST_MARKS = 500
+_TEXT_CHARACTERS = 240
+_OOM = ACTIONS.index("oom")
+
+Windows = Sequence[tuple[int, int]]
+
+
+def page(device: Device, snapshot: Snapshot, steps: Windows, title: str) -> str:
+    """Return the page; `steps` are start and end of each step in unix ns."""
+    shown = escape(title)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{shown}</title>
+<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>
+<h1>{shown}: active memory</h1>
+<p class="bar"><input id="search" type="search" placeholder="search stacks (regular expression)"
+ aria-label="search stacks"> <button id="axis" type="button"></button>
+ <button id="in" type="button" aria-label="zoom in">+</button>
+ <button id="out" type="button" aria-label="zoom out">&minus;</button>
+ <button id="all" type="button">whole history</button> <span id="says" role="status"></span></p>
+<canvas id="plot" tabindex="0" aria-label="active memory over time"></canvas>
+<p id="hint">Drag to zoom, wheel to zoom at the pointer, double-click for all; click to keep.</p>
+<div class="below"><pre id="detail"></pre>
+<table><caption></caption><tbody id="live"></tbody></table></div>
+<script type="application/json" id="data">{_data(device, snapshot, steps)}</script>
+<script>{SCRIPT}</script></body></html>
+"""
+
+
+def _data(device: Device, snapshot: Snapshot, steps: Windows) -> str:
+    most = _MOST_DRAWN
+    while True:
+        written = json.dumps(content(device, snapshot, steps, most), separators=(",", ":"))
+        # Names are a stranger's: nothing in them may end the element that holds them.
+        written = written.replace("<", "\\u003c")
+        if len(written) <= LIMIT_BYTES or most == 0:
+            return written
+        most //= 2
+
+
+def content(device: Device, snapshot: Snapshot, steps: Windows, most: int) -> dict[str, Any]:
+    """Return what the page's script draws, with at most `most` allocations one by one."""
+    found, events = device.allocations, device.events
+    count = len(events.action)
+    drawn = np.sort(np.argsort(-found.size_bytes, kind="stable")[:most])
+    # By start, so that the page can pile them up in this order.
+    drawn = drawn[np.argsort(found.start[drawn], kind="stable")]
+    distinct, numbers = np.unique(found.stack[drawn], return_inverse=True)
+    frames, stacks = _stacks(snapshot, distinct.tolist())
+    lines = [*snapshot.stacks.lines(), ""]
+    # Without a history, the last state is all there is.
+    whole = allocated_bytes(count, found) if count else np.array([found.size_bytes.sum()])
+    rest = whole - _sum_of(device, drawn, len(whole))
+    at = _highest(whole)
+    return {
+        "count": count,
+        "at": at,
+        "size": found.size_bytes[drawn].tolist(),
+        "start": found.start[drawn].tolist(),
+        "end": np.where(found.end[drawn] < 0, len(whole), found.end[drawn]).tolist(),
+        "stack": numbers.tolist(),
+        "note": _notes(device, drawn),
+        "frames": frames,
+        "stacks": stacks,
+        # Of `NONE` it is the last one.
+        "lines": [lines[number][:_TEXT_CHARACTERS] for number in distinct],
+        "time": _times(events.time_ns),
+        "rest": rest[at].tolist(),
+        "whole": whole[at].tolist(),
+        "hidden": len(found.start) - len(drawn),
+        "peak": int(np.argmax(whole)),
+        "oom": np.flatnonzero(events.action == _OOM)[:_MOST_MARKS].tolist(),
+        "steps": _starts(events.time_ns, steps),
+    }
+
+
+def _sum_of(device: Device, drawn: Ints, count: int) -> Ints:
+    """Return how many bytes of the `drawn` allocations are live after each entry."""
+    found = device.allocations
+    start, end, size = found.start[drawn], found.end[drawn], found.size_bytes[drawn]
+    change = np.zeros(count + 1, dtype=np.int64)
+    np.add.at(change, np.maximum(start, 0), size)
+    np.subtract.at(change, np.where(end < 0, count, end), size)
+    return np.cumsum(change)[:count]
+
+
+def _highest(whole: Ints) -> list[int]:
+    """Return the entry with the most memory in each of at most `_BINS` equal bins."""
+    edges = np.unique(np.linspace(0, len(whole), _BINS + 1).astype(np.int64)).tolist()
+    return [start + int(whole[start:end].argmax()) for start, end in pairwise(edges)]
+
+
+def _times(time_ns: Ints) -> list[float]:
+    """Return the time of each bin's edge since the first entry, in ms; none if not recorded."""
+    if not len(time_ns) or (time_ns < 0).any():
+        return []
+    at = np.minimum(np.linspace(0, len(time_ns), _BINS + 1).astype(np.int64), len(time_ns) - 1)
+    # Entries of several threads may be out of order by a little.
+    since_ms = (np.maximum.accumulate(time_ns)[at] - time_ns[0]) / 1e6
+    return [round(each, 3) for each in since_ms.tolist()]
+
+
+def _stacks(snapshot: Snapshot, wanted: Sequence[int]) -> tuple[list[str], list[list[int]]]:
+    """Return the texts of frames, and each wanted stack as indices of them, innermost first."""
+    known: dict[str, int] = {}
+    stacks = []
+    for number in wanted:
+        names = () if number == NONE else reversed(snapshot.stacks.names(number))
+        texts = (name[:_TEXT_CHARACTERS] for name in islice(names, _MOST_FRAMES))
+        stacks.append([known.setdefault(text, len(known)) for text in texts])
+    return list(known), stacks
+
+
+def _notes(device: Device, drawn: Ints) -> list[str]:
+    """Return what else is known of each allocation, such as the range that was open."""
+    found, events = device.allocations, device.events
+    if not len(events.action):
+        return ["" for _ in drawn]
+    starts = found.start[drawn]
+    ranges = [device.ranges.name[each] for each in device.ranges.at(events.time_ns[starts])]
+    return [
+        ", ".join(filter(None, (name, events.contexts[events.context[start]])))[:_TEXT_CHARACTERS]
+        if start >= 0
+        else "live before the history begins"
+        for start, name in zip(starts.tolist(), ranges, strict=True)
+    ]
+
+
+def _starts(time_ns: Ints, steps: Windows) -> list[tuple[int, int]]:
+    """Return the number of each step that the history saw begin, and its first entry."""
+    if not len(time_ns) or (time_ns < 0).all():
+        return []
+    order = np.maximum.accumulate(time_ns)
+    inside = [
+        (number, start) for number, (start, _) in enumerate(steps) if order[0] <= start <= order[-1]
+    ]
+    return [(number, int(np.searchsorted(order, start))) for number, start in inside[:_MOST_MARKS]]

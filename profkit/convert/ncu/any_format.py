@@ -1,0 +1,42 @@
+"""Nsight Compute's files of every version, reports and exported pages, as measured launches."""
+
+from pathlib import Path
+
+from profkit.convert.ncu import exported, report
+from profkit.convert.ncu.launches import Launch
+from profkit.core.errors import InputError
+
+_HINT = "give a report (.ncu-rep), or a page that `ncu --csv --page raw` or `details` printed"
+
+
+def read(path: Path) -> list[Launch]:
+    """Return the launches measured in the report or exported page at `path`, in their order.
+
+    Raises `InputError` for files that are empty, damaged, of another kind, too new for the
+    `ncu-report` that is installed, or without any launch.
+    """
+    return report.read(path) if _is_report(path) else exported.read(path)
+
+
+def is_cut_off(path: Path) -> bool:
+    """Say whether `path` is a page that ends within a value; the reader refuses such reports."""
+    return not _is_report(path) and exported.is_cut_off(path)
+
+
+def stated_rank(path: Path) -> int:
+    """Return -1, as neither reports nor pages state a rank; raises `InputError` for other files."""
+    _is_report(path)
+    return -1
+
+
+def _is_report(path: Path) -> bool:
+    with path.open("rb") as file:
+        start = file.read(len(report.MAGIC))
+    if not start:
+        raise InputError(
+            f"{path}: the file is empty",
+            hint="ncu writes it at the end: it was killed, or measured no kernel; see its log",
+        )
+    if start != report.MAGIC and not exported.is_page(path):
+        raise InputError(f"{path}: neither a report nor a page of Nsight Compute", hint=_HINT)
+    return start == report.MAGIC

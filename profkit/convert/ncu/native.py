@@ -1,0 +1,80 @@
+"""The process that reads one report with NVIDIA's reader, and prints what it holds as JSON."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import ncu_report  # type: ignore[import-untyped]
+
+from profkit.convert.ncu.launches import Advice, Launch, Metric, plain, with_attributes
+from profkit.convert.ncu.report import UNREADABLE
+from profkit.convert.ncu.units import base
+
+# Not measured: lists of other metrics, curves for drawing, and samples over time.
+_SKIPPED = ("breakdown:", "group:", "pmsampling:")
+
+
+def main(path: str) -> int:
+    """Print the launches of the report at `path` as JSON; return the exit status."""
+    context = ncu_report.load_report(path)
+    if not context or not len(context):
+        return UNREADABLE
+    launches = [_launch(action) for each in context for action in each]
+    sys.stdout.buffer.write(msgspec.json.encode(launches))
+    return 0
+
+
+def _launch(action: "ncu_report.IAction") -> Launch:
+    launch = Launch(
+        function=str(action.name(action.NameBase_FUNCTION)),
+        name=str(action.name(action.NameBase_DEMANGLED)),
+        ranges=list(_ranges(action.nvtx_state())),
+        metrics=list(_metrics(action)),
+        advice=[_advice(each) for each in action.rule_results_as_dicts()],
+    )
+    return with_attributes(launch)
+
+
+def _metrics(action: "ncu_report.IAction") -> Iterator[Metric]:
+    for name in action:
+        metric = action[name]
+        if name.startswith(_SKIPPED) or not metric.has_value():
+            continue
+        value = metric.value()
+        if isinstance(value, str):
+            yield Metric(name=name, value=None, text=value)
+        else:
+            factor, unit = base(metric.unit() or "")
+            yield Metric(name=name, value=float(value) * factor, unit=unit)
+
+
+def _ranges(state: Any) -> Iterator[str]:
+    """Yield the names of the NVTX ranges that were open, those of each domain together."""
+    for key in state.domains() if state else ():
+        domain = state.domain_by_id(key)
+        yield from (str(each) for each in domain.start_end_ranges())
+        yield from (str(each) for each in domain.push_pop_ranges())
+
+
+def _advice(rule: dict[str, Any]) -> Advice:
+    kinds = {
+        ncu_report.MsgType_OPTIMIZATION: "optimisation",
+        ncu_report.MsgType_WARNING: "warning",
+        ncu_report.MsgType_ERR: "error",
+    }
+    scopes = {ncu_report.SpeedupType_GLOBAL: "global", ncu_report.SpeedupType_LOCAL: "local"}
+    said, gain = rule["rule_message"], rule.get("speedup_estimation", {})
+    return Advice(
+        section=str(rule["section_identifier"]),
+        rule=str(rule["rule_identifier"]),
+        kind=kinds.get(said["type"], "information"),
+        title=plain(said["title"]),
+        message=plain(said["message"]),
+        speedup_percent=gain.get("speedup"),
+        speedup_scope=scopes.get(gain.get("type"), ""),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

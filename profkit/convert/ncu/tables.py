@@ -1,0 +1,70 @@
+"""Measured launches as tables."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from profkit.convert.ncu.launches import Advice, Launch, Metric
+from profkit.tables import schema
+
+
+def tables(launches: Sequence[Launch], *, rank: int, repeat: int) -> dict[str, pa.Table]:
+    """Return `measured_kernels`, `kernel_metrics` and `kernel_advice` of one file."""
+    metrics = [(number, each) for number, one in enumerate(launches) for each in one.metrics]
+    advice = [(number, each) for number, one in enumerate(launches) for each in one.advice]
+    made = {
+        "measured_kernels": _launches(launches),
+        "kernel_metrics": _metrics(launches, metrics),
+        "kernel_advice": _advice(advice),
+    }
+    return {name: _table(name, columns, rank, repeat) for name, columns in made.items()}
+
+
+def _table(name: str, columns: Mapping[str, Any], rank: int, repeat: int) -> pa.Table:
+    count = len(columns["kernel"])
+    where = {"rank": np.full(count, rank), "repeat": np.full(count, repeat)}
+    return schema.table(name, {**where, **columns})
+
+
+def _launches(launches: Sequence[Launch]) -> dict[str, Any]:
+    plain = ("launch", "pid", "function", "name", "device", "device_name", "capability", "stream")
+    return {
+        "kernel": np.arange(len(launches)),
+        **{name: [getattr(each, name) for each in launches] for name in plain},
+        "grid": [_shape(each.grid) for each in launches],
+        "block": [_shape(each.block) for each in launches],
+        "ranges": [";".join(name.replace(";", ",") for name in each.ranges) for each in launches],
+    }
+
+
+def _shape(shape: list[int]) -> str:
+    # Without white space, as in the tables of traces, with which kernels are joined by shape.
+    return json.dumps(shape, separators=(",", ":")) if shape else ""
+
+
+def _metrics(launches: Sequence[Launch], rows: Sequence[tuple[int, Metric]]) -> dict[str, Any]:
+    unknown = np.full(len(rows), -1)
+    return {
+        "kernel": np.array([number for number, _ in rows], dtype=np.int64),
+        "correlation": unknown,
+        "op": unknown,
+        "name": [launches[number].name for number, _ in rows],
+        "metric": [each.name for _, each in rows],
+        "value": [np.nan if each.value is None else each.value for _, each in rows],
+        "unit": [each.unit for _, each in rows],
+        "text": [each.text for _, each in rows],
+    }
+
+
+def _advice(rows: Sequence[tuple[int, Advice]]) -> dict[str, Any]:
+    texts = ("section", "rule", "kind", "title", "message", "speedup_scope")
+    return {
+        "kernel": np.array([number for number, _ in rows], dtype=np.int64),
+        **{name: [getattr(each, name) for _, each in rows] for name in texts},
+        "speedup_percent": [
+            np.nan if each.speedup_percent is None else each.speedup_percent for _, each in rows
+        ],
+    }

@@ -1,0 +1,156 @@
+"""From a report file to tables that can be read: `nsys export`, where it is not exported yet."""
+
+import gzip
+import re
+import shutil
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from profkit.convert.nsys.store import Store, opened
+from profkit.core.errors import InputError
+
+_SQLITE = b"SQLite format 3\0"
+_GZIP = b"\x1f\x8b"
+_HEAD_BYTES = 64
+_OTHERS = (
+    (rb"NVR\0", "a report of Nsight Compute", "profkit import ncu FILE"),
+    (rb"\s*[{[]", "JSON", "a trace of PyTorch comes in with: profkit import trace FILE"),
+    (rb"\x80", "a Python pickle", "a snapshot of memory: profkit import snapshot FILE"),
+    (rb"version https://git-lfs", "a pointer of Git LFS", "get the file itself: git lfs pull"),
+    (rb"\s*<", "a web page", "download the file itself"),
+    (
+        rb"(?s).*Nsight Systems Stream",
+        "a recording that was not imported yet (.qdstrm)",
+        "QdstrmImporter, beside the nsys that recorded it, makes a report: QdstrmImporter -i FILE",
+    ),
+)
+"""What else comes under the names of reports: how it begins, what it is, and what to do."""
+_TIMEOUT_S = 1800
+_HELP_TIMEOUT_S = 30
+_SAID = 300
+_PROGRESS = re.compile(r"\[[^\]]*%[^\]]*\]\s*\S*|Processing \d+ events?.*?(?=\n|$)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exported:
+    """A report that can be read."""
+
+    store: Store
+    """Its tables."""
+
+    source: Path
+    """What ``nsys stats`` takes: SQLite, or the report itself if it was exported to Parquet."""
+
+
+@contextmanager
+def exported(path: Path) -> Iterator[Exported]:
+    """Export the report at `path` for as long as the context is open.
+
+    It may be a report (.nsys-rep, .qdrep), or SQLite already, also as gzip; what it is, its first
+    bytes tell. Raises `InputError` if it cannot be read.
+    """
+    with TemporaryDirectory(prefix="profkit-nsys-") as folder:
+        plain = _plain(path, Path(folder))
+        with plain.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+        _refuse(head, path)
+        # nsys goes by the ending of a name.
+        is_sqlite = head.startswith(_SQLITE)
+        source = Path(folder) / ("given.sqlite" if is_sqlite else "report.nsys-rep")
+        source.symlink_to(plain.resolve())
+        made = source if is_sqlite else _export(source, path)
+        with opened(made, path) as store:
+            yield Exported(store=store, source=source if made.is_dir() else made)
+
+
+def _refuse(head: bytes, path: Path) -> None:
+    """Raise if a file that begins with `head` is empty, or plainly something else."""
+    if not head:
+        raise InputError(f"{path}: an empty file", hint="capture again")
+    for start, what, hint in _OTHERS:
+        if re.match(start, head):
+            raise InputError(f"{path}: {what}, not a report of Nsight Systems", hint=hint)
+
+
+def _plain(path: Path, folder: Path) -> Path:
+    """Return `path`, or its content unpacked in `folder`."""
+    with path.open("rb") as file:
+        if file.read(len(_GZIP)) != _GZIP:
+            return path
+    plain = folder / "report"
+    try:
+        with gzip.open(path) as packed, plain.open("wb") as file:
+            shutil.copyfileobj(packed, file, 1 << 20)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: damaged gzip data: {error}", hint="copy it again") from None
+    return plain
+
+
+def _export(source: Path, given: Path) -> Path:
+    """Return what nsys exports the report `source` to, beside it; `given` is what the user gave."""
+    binary = nsys()
+    if not binary:
+        raise InputError(
+            f"{given}: a report of Nsight Systems, and nsys, which can export it, is not installed",
+            hint="install the package nsight-systems, or export it elsewhere with"
+            " `nsys export --type sqlite` and import that",
+        )
+    is_parquet = "parquetdir" in export_types(binary)
+    target = source.with_name("report_pqtdir" if is_parquet else "report.sqlite")
+    kind = "parquetdir" if is_parquet else "sqlite"
+    flags = [f"--type={kind}", f"--output={target}", "--force-overwrite=true", "--quiet=true"]
+    said = without_progress(run([binary, "export", *flags, str(source)], _TIMEOUT_S))
+    if not target.exists() or (target.is_file() and not target.stat().st_size):
+        raise InputError(
+            f"{given}: nsys {version(binary)} cannot export it: {said or 'it does not say why'}",
+            hint="it is damaged, or of a newer version: export it with the nsys that wrote it",
+        )
+    return target
+
+
+def nsys() -> str:
+    """Return the path of ``nsys`` beside the Python that runs or on ``PATH``, or ""."""
+    return shutil.which("nsys", path=str(Path(sys.executable).parent)) or shutil.which("nsys") or ""
+
+
+@cache
+def export_types(binary: str) -> frozenset[str]:
+    """Return what this nsys exports to; the words of its help."""
+    text = run([binary, "export", "--help"], _HELP_TIMEOUT_S)
+    _, _, after = text.partition("--type=")
+    return frozenset(re.findall(r"\w+", after.partition("--")[0]))
+
+
+@cache
+def version(binary: str) -> str:
+    """Return the version that nsys states, or ""."""
+    found = re.search(r"\d+(?:\.\d+)+", run([binary, "--version"], _HELP_TIMEOUT_S))
+    return found[0] if found else ""
+
+
+def run(command: Sequence[str], timeout_s: float) -> str:
+    """Run `command` and return what it prints; whether it failed shows in the files it leaves."""
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return done.stdout + done.stderr
+
+
+def without_progress(text: str) -> str:
+    """Return the end of what nsys printed in one line, without its progress."""
+    return " ".join(_PROGRESS.sub("", text).split())[-_SAID:]

@@ -1,0 +1,302 @@
+"""The rows of one rank, as the columns that traces of PyTorch are gathered into.
+
+So one linker serves both: launches, steps, operators and modules are tied together the same way
+whoever recorded them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profkit.convert.columns.numbering import Column
+from profkit.convert.linking.gathered import ANNOTATION, COPY, KERNEL, OPERATOR, SET, Gathered
+from profkit.convert.nsys.names import (
+    COPY_DIRECTIONS,
+    LIBRARIES,
+    MEMORY_KINDS,
+    SYNCHRONISATIONS,
+    frame,
+    function,
+    nvtx_range,
+)
+from profkit.convert.nsys.ranks import belongs
+from profkit.convert.nsys.report import Report, pid_of, tid_of, work_table
+from profkit.convert.nsys.store import Ints
+
+MODULE = "nn.Module: "
+"""What the ranges of profkit around modules begin with."""
+
+OWN_DOMAIN = "profkit"
+"""Domain of the ranges of profkit, but not in captures of its first versions."""
+
+_FUNCTIONS_DOMAIN = "nvtx.py"
+_CUDA = 1
+_FREED = 1
+_GRAPH_LIMIT = 1 << 31
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """The rows of one rank in a report."""
+
+    report: Report
+    rank: int
+    ranks: dict[int, int]
+    """Rank of each process that is one."""
+
+    def gathered(self) -> Gathered:
+        """Return its rows as the columns that `profkit.convert.linking` ties together."""
+        into = Gathered()
+        for kind in (KERNEL, COPY, SET):
+            self._work(into, kind)
+        self._graphs(into)
+        self._calls(into)
+        self._ranges(into)
+        self._waits(into)
+        self._memory(into)
+        return into
+
+    def mine(self, global_id: Ints) -> Ints:
+        """Return the rows, by their ``globalPid`` or ``globalTid``, that are of this rank."""
+        return np.flatnonzero(belongs(pid_of(global_id), self.rank, self.ranks))
+
+    def _own(self, table: str, *names: str, by: str = "globalPid") -> dict[str, Ints]:
+        columns = self.report.columns(table, by, *names)
+        rows = self.mine(columns[by])
+        return {name: column[rows] for name, column in columns.items()}
+
+    def library_calls(self) -> dict[str, NDArray[Any]]:
+        """Return calls of libraries: start, end, globalTid, number of the name, and their table."""
+        parts = []
+        for table, (_, naming) in LIBRARIES.items():
+            read = self._own(table, "start", "end", naming, by="globalTid")
+            read["name"] = read.pop(naming)
+            parts.append(read | {"table": np.full(len(read["start"]), table)})
+        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        order = np.argsort(joined["start"], kind="stable")
+        return {name: column[order] for name, column in joined.items()}
+
+    def ranges_of_rank(self) -> Ints:
+        """Return the rows of NVTX ranges of this rank but those that profkit steers nsys with."""
+        nvtx = self.report.nvtx
+        rows = nvtx.ranges
+        rows = rows[belongs(pid_of(nvtx.columns["globalTid"][rows]), self.rank, self.ranks)]
+        own = np.array([each == OWN_DOMAIN for each in nvtx.domains_of(rows)], dtype=np.bool_)
+        # Steps, phases and modules all begin and end on one thread.
+        return rows[~(own & nvtx.across_threads(rows))]
+
+    def ends(self, rows: Ints) -> Ints:
+        """Return the ends of NVTX ranges; what was never closed ends with the report."""
+        end = self.report.nvtx.columns["end"][rows]
+        return np.where(end < 0, self.report.last_ns, end)
+
+    def _ranges(self, into: Gathered) -> None:
+        nvtx, rows = self.report.nvtx, self.ranges_of_rank()
+        texts = [nvtx.texts[row] for row in rows.tolist()]
+        functions = [each == _FUNCTIONS_DOMAIN for each in nvtx.domains_of(rows)]
+        texts = [frame(text) if each else text for text, each in zip(texts, functions, strict=True)]
+        is_call = np.array(functions, dtype=np.bool_)
+        is_call |= np.array([text.startswith(MODULE) for text in texts], dtype=np.bool_)
+        tid = nvtx.columns["globalTid"][rows]
+        spans = {
+            "start": nvtx.columns["start"][rows],
+            "end": self.ends(rows),
+            "name": into.names.codes(texts),
+            "pid": pid_of(tid),
+            "tid": tid_of(tid),
+        }
+        into.put("python", {name: column[is_call] for name, column in spans.items()})
+        kept = np.flatnonzero(~is_call)
+        into.put(
+            "ops",
+            {name: column[kept] for name, column in spans.items()}
+            | _operators(into, [texts[row] for row in kept.tolist()]),
+        )
+
+    def _calls(self, into: Gathered) -> None:
+        table = work_table("RUNTIME")
+        names = ("start", "end", "nameId", "correlationId")
+        rows = self._own(table, *names, by="globalTid")
+        into.put(
+            "calls",
+            {
+                "start": rows["start"],
+                "end": np.maximum(rows["end"], rows["start"]),
+                "name": into.names.codes(map(function, self.report.named(rows["nameId"]))),
+                "pid": pid_of(rows["globalTid"]),
+                "tid": tid_of(rows["globalTid"]),
+                "correlation": rows["correlationId"],
+                "external": np.full(len(rows["start"]), -1, dtype=np.int64),
+            },
+        )
+
+    def _work(self, into: Gathered, kind: int) -> None:
+        table = work_table({KERNEL: "KERNEL", COPY: "MEMCPY", SET: "MEMSET"}[kind])
+        names = ["start", "end", "deviceId", "streamId", "correlationId", "graphId", "graphNodeId"]
+        names += ["demangledName", "shortName", "registersPerThread", "bytes", "copyKind"]
+        names += ["srcKind", "dstKind", "memKind", "staticSharedMemory", "dynamicSharedMemory"]
+        names += [f"{what}{axis}" for what in ("grid", "block") for axis in "XYZ"]
+        rows = self._own(table, *names)
+        naming = {KERNEL: self._kernel_names, COPY: self._copy_names, SET: self._set_names}
+        directions = [COPY_DIRECTIONS.get(each, "") for each in rows["copyKind"].tolist()]
+        shared = [rows[name].clip(min=0) for name in ("staticSharedMemory", "dynamicSharedMemory")]
+        into.put(
+            "device_work",
+            _work_columns(into, rows, kind)
+            | {
+                "name": into.names.codes(naming[kind](rows)),
+                "size": rows["bytes"],
+                "what": into.texts.codes(directions),
+                "grid": into.texts.codes(_triples(rows, "grid")),
+                "block": into.texts.codes(_triples(rows, "block")),
+                "registers": rows["registersPerThread"],
+                "shared_memory": shared[0] + shared[1] if kind == KERNEL else rows["bytes"] * 0 - 1,
+            },
+        )
+
+    def _graphs(self, into: Gathered) -> None:
+        """Add executions of whole CUDA graphs, which hide the kernels in them."""
+        names = ("start", "end", "deviceId", "streamId", "correlationId", "graphId", "graphNodeId")
+        rows = self._own(work_table("GRAPH_TRACE"), *names)
+        if not len(rows["start"]):
+            return
+        self.report.notes.append(
+            f"{len(rows['start'])} executions of CUDA graphs were recorded as one block each: the"
+            " kernels in them are not here; capture with cuda_graph_trace=node."
+        )
+        graphs = [f"CUDA graph {each}" for each in rows["graphId"].tolist()]
+        columns = _work_columns(into, rows, KERNEL)
+        into.put("device_work", columns | {"name": into.names.codes(graphs)})
+
+    def _kernel_names(self, rows: dict[str, Ints]) -> list[str]:
+        long, short = (self.report.named(rows[name]) for name in ("demangledName", "shortName"))
+        return [each or other for each, other in zip(long, short, strict=True)]
+
+    def _memory_kinds(self) -> dict[int, str]:
+        table = "ENUM_CUDA_MEM_KIND"
+        numbers = self.report.store.ints(table, ["id"])["id"].tolist()
+        labels = self.report.store.texts(table, "label")
+        return {**MEMORY_KINDS, **dict(zip(numbers, labels, strict=True))}
+
+    def _copy_names(self, rows: dict[str, Ints]) -> list[str]:
+        """Return names as PyTorch's traces have them: ``Memcpy HtoD (Pinned -> Device)``."""
+        kinds = self._memory_kinds()
+        columns = [rows[name].tolist() for name in ("copyKind", "srcKind", "dstKind")]
+        return [
+            f"Memcpy {COPY_DIRECTIONS.get(kind, '')}".rstrip()
+            + f" ({kinds.get(source, 'Unknown')} -> {kinds.get(target, 'Unknown')})"
+            for kind, source, target in zip(*columns, strict=True)
+        ]
+
+    def _set_names(self, rows: dict[str, Ints]) -> list[str]:
+        kinds = self._memory_kinds()
+        return [f"Memset ({kinds.get(each, 'Unknown')})" for each in rows["memKind"].tolist()]
+
+    def _waits(self, into: Gathered) -> None:
+        names = ("start", "end", "deviceId", "streamId", "correlationId", "syncType")
+        rows = self._own(work_table("SYNCHRONIZATION"), *names)
+        what = [SYNCHRONISATIONS.get(each, "Sync") for each in rows["syncType"].tolist()]
+        unknown = np.full(len(what), -1, dtype=np.int64)
+        # CUPTI's number for all streams.
+        stream = np.where(rows["streamId"] >= _GRAPH_LIMIT, -1, rows["streamId"])
+        into.put(
+            "synchronisations",
+            {
+                "start": rows["start"],
+                "end": np.maximum(rows["end"], rows["start"]),
+                "name": into.names.codes(what),
+                "device": rows["deviceId"],
+                "stream": stream,
+                "correlation": rows["correlationId"],
+                "awaited_stream": unknown,
+                "awaited_correlation": unknown,
+            },
+        )
+
+    def _memory(self, into: Gathered) -> None:
+        """Add allocations by the driver; what it has given out is what allocators have reserved."""
+        names = ("start", "deviceId", "address", "bytes", "memoryOperationType")
+        rows = self._own("CUDA_GPU_MEMORY_USAGE_EVENTS", *names)
+        size = np.where(rows["memoryOperationType"] == _FREED, -rows["bytes"], rows["bytes"])
+        order = np.argsort(rows["start"], kind="stable")
+        reserved = np.empty(len(size), dtype=np.int64)
+        for device in np.unique(rows["deviceId"]):
+            of_device = order[rows["deviceId"][order] == device]
+            reserved[of_device] = np.cumsum(size[of_device])
+        unknown = np.full(len(size), -1, dtype=np.int64)
+        into.put(
+            "memory",
+            {
+                "start": rows["start"],
+                "pid": pid_of(rows["globalPid"]),
+                "tid": unknown,
+                "device_type": np.full(len(size), _CUDA, dtype=np.int64),
+                "device_id": rows["deviceId"],
+                "size": size,
+                "address": rows["address"],
+                "allocated": unknown,
+                "reserved": reserved,
+            },
+        )
+
+
+def _work_columns(into: Gathered, rows: dict[str, Ints], kind: int) -> dict[str, Column]:
+    """Return the columns that all work on devices has, and nothing where the others would be."""
+    count = len(rows["start"])
+    unknown, nothing = np.full(count, -1, dtype=np.int64), np.zeros(count, dtype=np.int32)
+    unmeasured = np.full(count, np.nan)
+    return {
+        "start": rows["start"],
+        "end": np.maximum(rows["end"], rows["start"]),
+        "name": into.names.codes([""] * count),
+        "kind": np.full(count, kind, dtype=np.int8),
+        "device": rows["deviceId"],
+        "stream": rows["streamId"],
+        "correlation": rows["correlationId"],
+        "graph": np.where(rows["graphId"] > 0, rows["graphId"], -1),
+        "graph_node": np.where(rows["graphNodeId"] > 0, rows["graphNodeId"], -1),
+        "external": unknown,
+        "size": unknown,
+        "what": nothing,
+        "message": nothing,
+        "call_number": unknown,
+        "grid": nothing,
+        "block": nothing,
+        "registers": unknown,
+        "shared_memory": unknown,
+        "blocks_per_sm": unmeasured,
+        "warps_per_sm": unmeasured,
+        "occupancy": unmeasured,
+    }
+
+
+def _triples(rows: dict[str, Ints], what: str) -> list[str]:
+    """Return the sizes along three axes as JSON lists, "" where they are unknown."""
+    axes = zip(*(rows[f"{what}{axis}"].tolist() for axis in "XYZ"), strict=True)
+    return [f"[{x},{y},{z}]" if x >= 0 else "" for x, y, z in axes]
+
+
+def _operators(into: Gathered, texts: list[str]) -> dict[str, Column]:
+    """Return what the texts of ranges say of operators of PyTorch."""
+    distinct = {text: nvtx_range(text) for text in dict.fromkeys(texts)}
+    ranges = [distinct[text] for text in texts]
+    count = len(ranges)
+    nothing = np.zeros(count, dtype=np.int32)
+    operator = np.array([each.is_operator for each in ranges], dtype=np.bool_)
+    backward = np.array([each.is_backward for each in ranges], dtype=np.bool_)
+    return {
+        "name": into.names.codes(each.name for each in ranges),
+        "kind": np.where(operator, OPERATOR, ANNOTATION).astype(np.int8),
+        "external": np.full(count, -1, dtype=np.int64),
+        "sequence": np.array([each.sequence for each in ranges], dtype=np.int64),
+        # Ranges do not say on which thread the forward operator ran, only that there was one.
+        "forward_tid": np.where(backward, 1, -1).astype(np.int64),
+        "shapes": into.texts.codes(each.sizes for each in ranges),
+        "types": nothing,
+        "inputs": nothing,
+        "stack": nothing,
+        "message": nothing,
+        "call_number": np.full(count, -1, dtype=np.int64),
+    }

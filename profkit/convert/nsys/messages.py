@@ -1,0 +1,64 @@
+"""What NCCL tells of its own calls in NVTX payloads: bytes, communicator and number of ranks."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from profkit.convert.linking.link import at_or
+from profkit.convert.linking.linker import Linker
+from profkit.convert.nsys.gathered import Rows
+from profkit.convert.nsys.ranks import payload
+from profkit.convert.nsys.store import Ints
+from profkit.tables import schema
+
+_BYTES = "Message size [bytes]"
+_COMMUNICATOR = "NCCL communicator ID"
+_SIZE = "No. of ranks"
+_THREAD_BITS = (1 << 48) - 1
+_PID_SHIFT = 24
+
+
+def with_messages(collectives: pa.Table, linker: Linker, rows: Rows) -> pa.Table:
+    """Return `collectives` with the sizes and groups of the NCCL calls around them.
+
+    Calls in a group are launched when the group ends, so theirs stay unknown.
+    """
+    said = _payloads(rows)
+    sizes = {
+        each[_COMMUNICATOR]: each[_SIZE]
+        for each in said.values()
+        if {_COMMUNICATOR, _SIZE} <= set(each)
+    }
+    told = [said.get(place, {}) for place in _places(linker, collectives["op"].to_numpy())]
+    groups = [each.get(_COMMUNICATOR) for each in told]
+    known = collectives["size_bytes"].to_numpy()
+    columns = {name: collectives[name] for name in collectives.column_names}
+    columns["size_bytes"] = np.where(known < 0, _wholes(each.get(_BYTES) for each in told), known)
+    columns["group"] = ["" if each is None else str(each) for each in groups]
+    columns["group_size"] = _wholes(sizes.get(each) for each in groups)
+    return schema.table("collectives", columns)
+
+
+def _payloads(rows: Rows) -> dict[tuple[int, int], dict[str, Any]]:
+    """Return the payloads of ranges by their start and thread, which tell them apart."""
+    nvtx = rows.report.nvtx
+    start, thread = nvtx.columns["start"], nvtx.columns["globalTid"] & _THREAD_BITS
+    return {
+        (int(start[row]), int(thread[row])): payload(nvtx.payloads[row])
+        for row in rows.ranges_of_rank().tolist()
+        if nvtx.payloads[row]
+    }
+
+
+def _places(linker: Linker, op: Ints) -> Iterable[tuple[int, int]]:
+    """Return the same of operators; -1 stands for none."""
+    rows = at_or(linker.op_rows, op)
+    start, pid, tid = (linker.ops.at(name, rows) for name in ("start", "pid", "tid"))
+    return zip(start.tolist(), ((pid << _PID_SHIFT) | tid).tolist(), strict=True)
+
+
+def _wholes(values: Any) -> Ints:
+    wholes = [each if isinstance(each, int) and each >= 0 else -1 for each in values]
+    return np.array(wholes, dtype=np.int64)

@@ -1,0 +1,194 @@
+"""The columns of one report, by what they are, whichever version exported them."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profkit.convert.nsys.store import Ints, Store
+from profkit.core.errors import InputError
+
+KNOWN_SCHEMA = 3
+"""Newest generation of the export's layout that was seen; later ones are read all the same."""
+
+_PUSH_POP, _START_END = (59, 70), (60, 71)
+_MARKS, _DOMAIN = (34, 65), 75
+# As nsys 2023.4 exports what --python-sampling recorded: a mark for each sample, without its stack.
+_PYTHON_SAMPLES = "Python Backtrace"
+_LOW = (1 << 24) - 1
+_WORK = ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE")
+_WITHOUT_TIME = "{path}: table {table} has no column {lacking}: its layout is of an unknown version"
+
+
+def work_table(kind: str) -> str:
+    """Return the name of CUPTI's table of one kind of activity."""
+    return f"CUPTI_ACTIVITY_KIND_{kind}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """One exported report; rows of a table are positions in its columns."""
+
+    store: Store
+    path: Path
+    """What the user calls it."""
+    notes: list[str] = field(default_factory=list)
+    """What a reader of the tables should know."""
+
+    @cached_property
+    def strings(self) -> dict[int, str]:
+        """Texts by their number."""
+        numbers = self.store.ints("StringIds", ["id"])["id"]
+        return dict(zip(numbers.tolist(), self.store.texts("StringIds", "value"), strict=True))
+
+    @cached_property
+    def base_ns(self) -> int:
+        """Unix time of the moment that all times are relative to; 0 if it is not stated."""
+        epoch = self.store.ints("TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"])["utcEpochNs"]
+        return max(int(epoch[0]), 0) if len(epoch) else 0
+
+    @cached_property
+    def metadata(self) -> dict[str, str]:
+        """What the exporter says of itself."""
+        table = next((n for n in ("META_DATA_EXPORT", "EXPORT_META_DATA") if self.has(n)), "")
+        names, values = (self.store.texts(table, each) for each in ("name", "value"))
+        return dict(zip(names, values, strict=True))
+
+    def has(self, table: str) -> bool:
+        """Return whether the report has this table."""
+        return table in self.store.tables
+
+    def columns(self, table: str, *names: str) -> dict[str, Ints]:
+        """Return whole-number columns; raises `InputError` if a time that it needs is absent."""
+        needed = {"start", "end", "timestamp"} & set(names)
+        if self.has(table) and (lacking := needed - self.store.tables[table]):
+            raise InputError(
+                _WITHOUT_TIME.format(path=self.path, table=table, lacking=min(lacking)),
+                hint="update profkit, or export with an older nsys",
+            )
+        return self.store.ints(table, names)
+
+    def named(self, numbers: Ints) -> list[str]:
+        """Return the texts with these numbers, "" for those that are not there."""
+        return [self.strings.get(each, "") for each in numbers.tolist()]
+
+    @cached_property
+    def nvtx(self) -> "Nvtx":
+        """Ranges, marks and domains."""
+        return Nvtx(report=self)
+
+    @cached_property
+    def last_ns(self) -> int:
+        """End of the last event, which ranges that were never closed end with."""
+        spans = [*map(work_table, (*_WORK, "RUNTIME")), "OSRT_API", "NVTX_EVENTS"]
+        read = [self.columns(each, "start", "end") for each in spans if self.has(each)]
+        # Samples may be all that was recorded.
+        read += [
+            self.columns("COMPOSITE_EVENTS", "start"),
+            self.columns("GPU_METRICS", "timestamp"),
+        ]
+        times = [column for columns in read for column in columns.values() if len(column)]
+        return max((int(each.max()) for each in times), default=0)
+
+    @cached_property
+    def working_pids(self) -> Ints:
+        """Processes with work on a device, by device and by their number."""
+        pids, devices = [], []
+        for kind in _WORK:
+            table = work_table(kind)
+            rows = self.store.ints(table, ["globalPid", "deviceId"])
+            pids.append(pid_of(rows["globalPid"]))
+            devices.append(rows["deviceId"])
+        pid, device = np.concatenate(pids), np.concatenate(devices)
+        first = {each: int(device[pid == each].min()) for each in np.unique(pid).tolist()}
+        return np.array(sorted(first, key=lambda each: (first[each], each)), dtype=np.int64)
+
+    def check(self) -> None:
+        """Note what is unusual about the whole report."""
+        major = self.metadata.get("EXPORT_SCHEMA_VERSION_MAJOR", "")
+        if major.isdecimal() and int(major) > KNOWN_SCHEMA:
+            self.notes.append(
+                f"Exported with layout {major}, newer than {KNOWN_SCHEMA}, which profkit knows:"
+                " tables that were renamed are missing here."
+            )
+        # An export with --lazy=false has the tables of what was not recorded, without rows.
+        if not len(self.working_pids):
+            self.notes.append("The report holds no kernel, copy or set: CUDA was not recorded.")
+        if count := self.nvtx.domains_of(self.nvtx.marks).count(_PYTHON_SAMPLES):
+            self.notes.append(
+                f"{count} Python stacks were sampled, which nsys shows in its window and does not"
+                " export: for those in this report sample with +tool=py_spy."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nvtx:
+    """The table ``NVTX_EVENTS``."""
+
+    report: Report
+
+    @cached_property
+    def columns(self) -> dict[str, Ints]:
+        """Its whole-number columns."""
+        names = ("start", "end", "eventType", "globalTid", "textId", "jsonTextId", "domainId")
+        return self.report.columns("NVTX_EVENTS", *names)
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """Text of each row: its own, or the registered one."""
+        own = self.report.store.texts("NVTX_EVENTS", "text")
+        registered = self.report.named(self.columns["textId"])
+        return [each or other for each, other in zip(own, registered, strict=True)]
+
+    @cached_property
+    def payloads(self) -> list[str]:
+        """JSON of each row's payload; "" if it has none."""
+        own = self.report.store.texts("NVTX_EVENTS", "jsonText")
+        registered = self.report.named(self.columns["jsonTextId"])
+        return [each or other for each, other in zip(own, registered, strict=True)]
+
+    @cached_property
+    def domains(self) -> dict[tuple[int, int], str]:
+        """Names of domains by process and number."""
+        rows = self._of((_DOMAIN,))
+        pids = pid_of(self.columns["globalTid"][rows]).tolist()
+        numbers = self.columns["domainId"][rows].tolist()
+        return {
+            key: self.texts[row]
+            for key, row in zip(zip(pids, numbers, strict=True), rows.tolist(), strict=True)
+        }
+
+    @property
+    def ranges(self) -> Ints:
+        """Rows that are ranges."""
+        return self._of((*_PUSH_POP, *_START_END))
+
+    @property
+    def marks(self) -> Ints:
+        """Rows that are marks."""
+        return self._of(_MARKS)
+
+    def _of(self, kinds: tuple[int, ...]) -> Ints:
+        return np.flatnonzero(np.isin(self.columns["eventType"], kinds))
+
+    def domains_of(self, rows: Ints) -> list[str]:
+        """Return the name of the domain of each of `rows`, "" for the default one."""
+        pids = pid_of(self.columns["globalTid"][rows]).tolist()
+        numbers = self.columns["domainId"][rows].tolist()
+        return [self.domains.get(key, "") for key in zip(pids, numbers, strict=True)]
+
+    def across_threads(self, rows: Ints) -> NDArray[np.bool_]:
+        """Tell of each of `rows` whether it is a range that may end on another thread."""
+        return np.isin(self.columns["eventType"][rows], _START_END)
+
+
+def pid_of(global_id: Ints) -> Ints:
+    """Return the process in a ``globalPid`` or ``globalTid``; -1 if there is none."""
+    return np.where(global_id < 0, -1, (global_id >> 24) & _LOW)
+
+
+def tid_of(global_tid: Ints) -> Ints:
+    """Return the thread in a ``globalTid``; -1 if there is none."""
+    return np.where(global_tid < 0, -1, global_tid & _LOW)

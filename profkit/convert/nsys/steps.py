@@ -1,0 +1,100 @@
+"""Steps of a rank in a report: from its NVTX ranges, or from the harness that ran it."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from profkit.convert.nsys.gathered import OWN_DOMAIN, Rows
+from profkit.convert.nsys.names import step_of
+from profkit.convert.nsys.report import Nvtx
+from profkit.convert.nsys.store import Ints
+
+_OWN = ("step#", "ProfilerStep#")
+
+
+class Steps(NamedTuple):
+    """Number, start and end of each step, by start; times as in the report."""
+
+    number: Ints
+    start: Ints
+    end: Ints
+
+
+def steps(rows: Rows, folder: Path) -> Steps:
+    """Return the steps that NVTX ranges mark; without one, those that a file in `folder` has.
+
+    profkit's own ranges win over PyTorch's, and those over what else is named like steps. Those in
+    profkit's domain win over all: where nsys has PyTorch emit NVTX, each is there a second time.
+    """
+    marked = _marked(rows)
+    if len(marked.number):
+        return marked
+    timed = _timed(rows, folder)
+    if len(timed.number):
+        rows.report.notes.append(
+            f"No NVTX range marks a step of rank {rows.rank}: its steps are those that the harness"
+            " timed."
+        )
+    return timed
+
+
+def _marked(rows: Rows) -> Steps:
+    nvtx = rows.report.nvtx
+    ranges = _own_or_all(rows.ranges_of_rank(), nvtx)
+    found = [step_of(nvtx.texts[row]) for row in ranges.tolist()]
+    families = Counter(each[0] for each in found if each)
+    if not families:
+        return _none()
+    family = next((each for each in _OWN if each in families), families.most_common(1)[0][0])
+    at = [row for row, each in enumerate(found) if each and each[0] == family]
+    number = np.array([found[row][1] for row in at], dtype=np.int64)  # type: ignore[index]
+    start, end = nvtx.columns["start"][ranges[at]], rows.ends(ranges[at])
+    order = np.argsort(start, kind="stable")
+    number, start, end = number[order], start[order], end[order]
+    if len(np.unique(number)) < len(number):
+        rows.report.notes.append(
+            f"Ranges {family!r} of rank {rows.rank} repeat their numbers: steps are numbered by"
+            " time instead."
+        )
+        number = np.arange(len(start))
+    return Steps(number, start, end)
+
+
+def _own_or_all(ranges: Ints, nvtx: Nvtx) -> Ints:
+    """Return those of `ranges` that are steps in profkit's domain; all if none is."""
+    domains = nvtx.domains_of(ranges)
+    own = [
+        row
+        for row, domain in zip(ranges.tolist(), domains, strict=True)
+        if domain == OWN_DOMAIN and step_of(nvtx.texts[row])
+    ]
+    return np.array(own, dtype=np.int64) if own else ranges
+
+
+def _timed(rows: Rows, folder: Path) -> Steps:
+    """Return the steps that the harness timed while the report was recorded."""
+    files = sorted(folder.glob(f"rank{rows.rank}_*.steps.json"))
+    if not files or not rows.report.base_ns:
+        return _none()
+    try:
+        timed = json.loads(files[0].read_bytes())["steps"]
+        spans = np.array([each[:2] for each in timed], dtype=np.int64).reshape(len(timed), 2)
+    except (ValueError, TypeError, KeyError, OSError) as error:
+        rows.report.notes.append(f"{files[0].name} was not read: {error!r}")
+        return _none()
+    start, end = (spans - rows.report.base_ns).T
+    seen = np.flatnonzero((end > 0) & (start < rows.report.last_ns))
+    if len(spans) and not len(seen):
+        rows.report.notes.append(
+            f"None of the {len(spans)} steps of rank {rows.rank} lies in what was recorded: choose"
+            " other times, or steps (tools.nsys.capture_range)."
+        )
+    return Steps(seen, start[seen], end[seen])
+
+
+def _none() -> Steps:
+    nothing = np.empty(0, dtype=np.int64)
+    return Steps(nothing, nothing, nothing)

@@ -1,0 +1,146 @@
+"""The tables of an exported report, whatever they were exported to: SQLite, or Parquet files."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from profkit.core.errors import InputError
+
+Ints = NDArray[np.int64]
+
+UNKNOWN = -1
+"""What stands for a null, and for a column that this version has not got."""
+
+_HINT = "export it again with: nsys export --type sqlite REPORT"
+
+
+class Store(Protocol):
+    """One exported report."""
+
+    tables: dict[str, frozenset[str]]
+    """Columns of each table."""
+
+    def ints(self, table: str, columns: Sequence[str]) -> dict[str, Ints]:
+        """Return whole numbers, -1 for null; of columns that are absent, -1 throughout."""
+
+    def texts(self, table: str, column: str) -> list[str]:
+        """Return texts, "" for null; of a column that is absent, "" throughout."""
+
+
+class SqliteStore:
+    """A report as SQLite. Its rows come in the same order from call to call."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        names = [str(name) for (name,) in connection.execute(query)]
+        self.tables = {name: self._columns(name) for name in names}
+
+    def _columns(self, table: str) -> frozenset[str]:
+        rows = self.connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+        return frozenset(str(name) for (name,) in rows)
+
+    def ints(self, table: str, columns: Sequence[str]) -> dict[str, Ints]:
+        """See `Store.ints`."""
+        present = self.tables.get(table, frozenset())
+        chosen = [f"CAST(COALESCE({name}, -1) AS INTEGER)" for name in columns if name in present]
+        rows = self._rows(table, chosen or ["-1"])
+        found = np.array(rows, dtype=np.int64).reshape(len(rows), len(chosen) or 1)
+        read = iter(np.ascontiguousarray(found.T))
+        return {
+            name: next(read) if name in present else np.full(len(rows), UNKNOWN, dtype=np.int64)
+            for name in columns
+        }
+
+    def texts(self, table: str, column: str) -> list[str]:
+        """See `Store.texts`."""
+        present = column in self.tables.get(table, frozenset())
+        rows = self._rows(table, [f"COALESCE({column}, '')" if present else "''"])
+        return [text if isinstance(text, str) else str(text) for (text,) in rows]
+
+    def _rows(self, table: str, chosen: Sequence[str]) -> list[tuple[object, ...]]:
+        if table not in self.tables:
+            return []
+        # Names are those of this package, never the file's.
+        query = f"SELECT {', '.join(chosen)} FROM {table} ORDER BY rowid"  # noqa: S608
+        return self.connection.execute(query).fetchall()
+
+
+class ParquetStore:
+    """A report as a folder of Parquet files, one for each table."""
+
+    def __init__(self, path: Path) -> None:
+        self.files = {each.stem: each for each in sorted(path.glob("*.parquet"))}
+        self.tables = {
+            name: frozenset(pq.read_schema(file).names) for name, file in self.files.items()
+        }
+
+    def ints(self, table: str, columns: Sequence[str]) -> dict[str, Ints]:
+        """See `Store.ints`."""
+        read = self._read(table, columns)
+        return {
+            name: _whole(read.column(name))
+            if name in read.column_names
+            else np.full(len(read), UNKNOWN, dtype=np.int64)
+            for name in columns
+        }
+
+    def texts(self, table: str, column: str) -> list[str]:
+        """See `Store.texts`."""
+        read = self._read(table, [column])
+        if column not in read.column_names:
+            return [""] * len(read)
+        return ["" if each is None else str(each) for each in read.column(column).to_pylist()]
+
+    def _read(self, table: str, columns: Sequence[str]) -> pa.Table:
+        if table not in self.files:
+            return pa.table({name: pa.array([], pa.int64()) for name in columns})
+        present = [name for name in columns if name in self.tables[table]]
+        # A table without one of the columns still has rows; some column tells how many.
+        return pq.read_table(self.files[table], columns=present or [min(self.tables[table])])
+
+
+def _whole(column: pa.ChunkedArray) -> Ints:
+    filled = column.cast(pa.int64(), safe=False).fill_null(UNKNOWN)
+    return np.asarray(filled.to_numpy(), dtype=np.int64)
+
+
+@contextmanager
+def opened(path: Path, shown: Path) -> Iterator[Store]:
+    """Open an exported report; raises `InputError` about `shown` if it is damaged or none."""
+    if path.is_dir():
+        try:
+            store: Store = ParquetStore(path)
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{shown}: damaged Parquet files: {error}", hint=_HINT) from None
+        _check(store, shown)
+        yield store
+        return
+    try:
+        # Nothing is written, not even beside it.
+        uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+        connection = sqlite3.connect(uri, uri=True)
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        try:
+            store = SqliteStore(connection)
+            _check(store, shown)
+            yield store
+        finally:
+            connection.close()
+    except (sqlite3.DatabaseError, OverflowError) as error:
+        raise InputError(f"{shown}: damaged SQLite file: {error}", hint=_HINT) from None
+
+
+def _check(store: Store, shown: Path) -> None:
+    if not {"StringIds", "NVTX_EVENTS", "TARGET_INFO_SESSION_START_TIME"} & set(store.tables):
+        raise InputError(
+            f"{shown}: not a report of Nsight Systems: it has none of its tables",
+            hint="give a .nsys-rep file, or what `nsys export --type sqlite` made of one",
+        )

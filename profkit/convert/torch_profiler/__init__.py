@@ -1,0 +1,41 @@
+"""torch.profiler: the trace of each rank as operators, kernels, calls, collectives and memory."""
+
+from pathlib import Path
+
+from profkit.convert.base import Converted, Importable, Raw, converter
+from profkit.convert.torch_profiler import trace as kineto
+
+
+@converter(
+    "steps",
+    "cpu_ops",
+    "kernels",
+    "runtime_calls",
+    "annotations",
+    "python_calls",
+    "collectives",
+    "memory_events",
+    "kernel_metrics",
+    "synchronisations",
+    "devices",
+    pattern="rank*.pt.trace.json*",
+    importable=Importable(
+        word="trace",
+        patterns=("*.json", "*.json.gz"),
+        suffix=".pt.trace.json",
+        stated_rank=kineto.stated_rank,
+    ),
+)
+def convert(raw: Raw, out: Path) -> Converted:
+    """Read one trace; several traces of one rank are joined by who calls."""
+    del out
+    trace = kineto.read(
+        raw.path,
+        rank=raw.rank,
+        repeat=raw.repeat,
+        block_bytes=raw.block_bytes,
+        cores=raw.cores,
+        scratch=raw.scratch,
+    )
+    chunks = {name: made() for name, made in trace.chunks.items() if name not in trace.writers}
+    return Converted(tables={**chunks, **trace.writers}, notes=trace.notes)

@@ -1,0 +1,354 @@
+"""Events of one trace gathered into NumPy columns, by what they are."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+
+from profkit.convert.columns.numbering import Column
+from profkit.convert.columns.spill import Block, Scratch, Spill
+from profkit.convert.columns.values import (
+    UNKNOWN_NS,
+    Ints,
+    floats,
+    identifiers,
+    integers,
+    nanoseconds,
+)
+from profkit.convert.linking.gathered import (
+    ANNOTATION,
+    CALL,
+    COPY,
+    COUNTED,
+    KERNEL,
+    KIND_COUNT,
+    MEMORY,
+    OPERATOR,
+    PYTHON,
+    SET,
+    SPAN,
+    SYNCHRONISATION,
+    Gathered,
+)
+from profkit.convert.linking.messages import RANKS_BELOW
+from profkit.convert.torch_profiler.args import (
+    CallArgs,
+    MemoryArgs,
+    MessageArgs,
+    NameArgs,
+    OperatorArgs,
+    RangeArgs,
+    WaitArgs,
+    WorkArgs,
+    arguments,
+    counters,
+)
+from profkit.convert.torch_profiler.events import Event
+from profkit.convert.torch_profiler.pairs import Pairs
+
+_KINDS = {
+    "cpu_op": OPERATOR,
+    "Operator": OPERATOR,
+    "user_annotation": ANNOTATION,
+    "cuda_runtime": CALL,
+    "cuda_driver": CALL,
+    "hip_runtime": CALL,
+    "hip_driver": CALL,
+    "xpu_runtime": CALL,
+    "xpu_driver": CALL,
+    "xpu_sync": CALL,
+    "privateuse1_runtime": CALL,
+    "privateuse1_driver": CALL,
+    "mtia_runtime": CALL,
+    "glow_runtime": CALL,
+    "hpu_op": CALL,
+    "Runtime": CALL,
+    "kernel": KERNEL,
+    "concurrent_kernel": KERNEL,
+    "Kernel": KERNEL,
+    "mtia_ccp_events": KERNEL,
+    "gpu_memcpy": COPY,
+    "Memcpy": COPY,
+    "gpu_memset": SET,
+    "Memset": SET,
+    "gpu_user_annotation": SPAN,
+    "cpu_instant_event": MEMORY,
+    "cuda_profiler_range": COUNTED,
+    "xpu_scope_profiler": COUNTED,
+    "python_function": PYTHON,
+    "cuda_sync": SYNCHRONISATION,
+}
+# The kinds of each table are gathered at once: what a block of rows costs by itself adds up.
+_TABLES = {
+    "ops": (OPERATOR, ANNOTATION),
+    "calls": (CALL,),
+    "device_work": (KERNEL, COPY, SET),
+    "device_annotations": (SPAN,),
+    "memory": (MEMORY,),
+    "counters": (COUNTED,),
+    "python": (PYTHON,),
+    "synchronisations": (SYNCHRONISATION,),
+}
+# Kineto's other categories, and why they become no row.
+IGNORED = {
+    "Trace": "when recording began and ended",
+    "external_correlation": "ids that the events themselves carry",
+    "overhead": "the profiler's own time, on threads of its own",
+    "cuda_event": "records of events, which take no time on the device",
+    "collective_comm": "the same collectives as the communication kernels, seen from the library",
+    "mtia_insight": "remarks of a vendor's tool",
+    "mtia_counters": "counters of a whole device, not of a kernel",
+    "mtia_workloadd": "what a daemon of that vendor did",
+}
+# torch.autograd.profiler before Kineto wrote no category, but a process with one of these names.
+_LEGACY_PROCESSES = {"CPU functions": OPERATOR, "CUDA functions": KERNEL}
+_MEMORY_NAME = "[memory]"
+_TEXTS = ("shapes", "types", "inputs", "stack", "what", "grid", "block", "metric")
+# The events at their ends carry the ids themselves.
+_FLOWS = frozenset({"s", "t", "f"})
+_COMPLETE, _INSTANT, _METADATA, _PAIRED = "X", "i", "M", ("B", "E")
+
+
+class Events(Gathered):
+    """The columns of one trace: `add` blocks of events, then ask for `columns` of ops and so on."""
+
+    def __init__(self, scratch: Scratch | None = None, spill: Spill | None = None) -> None:
+        """Keep the columns in `spill`, or in a file in `scratch`, or in a folder of their own."""
+        super().__init__(scratch, spill)
+        self.categories: set[str] = set()
+        """Categories of the events before the block in which the first became a row."""
+        self.unknown: Counter[str] = Counter()
+        """Number of events by category of which we do not know what they are."""
+        self.without_duration = 0
+        self.negative = 0
+        """Number of events that end before they begin."""
+        self.pairs = Pairs()
+        self.processes: set[str] = set()
+        """What the trace calls its processes: they tell who wrote it."""
+        self.ranges = 0
+        """Number of ranges with hardware counters."""
+        self._threads: dict[str, int] = {}
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Append a block of events."""
+        sorted_out: list[list[Event]] = [[] for _ in range(KIND_COUNT)]
+        place = {cat: sorted_out[kind].append for cat, kind in _KINDS.items()}.get
+        for event in events:
+            if (put := place(event.cat)) and (
+                event.ph == _COMPLETE or (event.ph == _INSTANT and event.name == _MEMORY_NAME)
+            ):
+                put(event)
+                continue
+            if event.ph in _FLOWS or (whole := self._whole(event)) is None:
+                continue
+            kind = self._by_name(whole) if not whole.cat else _KINDS.get(whole.cat)
+            if kind is not None:
+                sorted_out[kind].append(whole)
+            elif whole.cat not in IGNORED:
+                self.unknown[whole.cat] += 1
+        for table, kinds in _TABLES.items():
+            of_kinds = [sorted_out[kind] for kind in kinds]
+            if any(of_kinds):
+                self._gather(table, of_kinds)
+        if not self.found:
+            self.categories.update(event.cat for event in events)
+
+    @property
+    def alone(self) -> bool:
+        """Whether nothing gathered depends on other parts of the trace."""
+        return not (self.pairs.open or self.pairs.unmatched or self._threads)
+
+    def extend(self, later: "Events") -> None:
+        """Append what was gathered of a later part of the trace; both must be `alone`."""
+        first = len(self.spill.renumberings)
+        self.spill.renumberings += [
+            self.texts.merged(later.texts),
+            self.names.merged(later.names),
+            self.messages.merged(later.messages),
+        ]
+        numbers = {**dict.fromkeys(_TEXTS, first), "name": first + 1, "message": first + 2}
+        for table, blocks in later.blocks.items():
+            self.blocks[table] += [self._renumbered(block, numbers) for block in blocks]
+        self.categories |= later.categories
+        self.found |= later.found
+        self.unknown += later.unknown
+        self.without_time += later.without_time
+        self.without_duration += later.without_duration
+        self.negative += later.negative
+        self.processes |= later.processes
+        self.ranges += later.ranges
+
+    def _gather(self, table: str, of_kinds: Sequence[list[Event]]) -> None:
+        """Append the events that become rows of one table, those of one kind after the other."""
+        makes = {
+            "ops": self._ops,
+            "calls": self._calls,
+            "device_work": self._device_work,
+            "device_annotations": self._device_annotations,
+            "memory": self._memory,
+            "counters": self._counters,
+            "python": self._on_threads,
+            "synchronisations": self._synchronisations,
+        }
+        columns = makes[table]([*chain(*of_kinds)])
+        if len(of_kinds) > 1:
+            kinds = np.array(_TABLES[table], dtype=np.int8)
+            columns["kind"] = np.repeat(kinds, [len(each) for each in of_kinds])
+        self.put(table, columns)
+
+    def _whole(self, event: Event) -> Event | None:
+        """Return what an event stands for that may be an instant or the end of a pair, or None."""
+        if event.ph == _COMPLETE:
+            return event
+        if event.ph == _METADATA and event.name == "process_name":
+            self.processes.update(str(each.label) for each in arguments([event], NameArgs))
+        if event.ph == _INSTANT:
+            return event if event.name == _MEMORY_NAME else None
+        return self.pairs.joined(event) if event.ph in _PAIRED else None
+
+    def _by_name(self, event: Event) -> int | None:
+        if event.name == _MEMORY_NAME:
+            return MEMORY
+        return _LEGACY_PROCESSES.get(event.pid) if isinstance(event.pid, str) else None
+
+    def _renumbered(self, block: Block, numbers: Mapping[str, int]) -> Block:
+        """Return a block of a later part as one of this."""
+        if "range" in block.places:
+            columns = {name: self.spill.read(block[name]) for name in block.places}
+            columns["range"] = columns["range"] + self.ranges
+            block = self.spill.keep(columns)
+        return replace(block, renumberings=numbers)
+
+    def _ops(self, events: list[Event]) -> dict[str, Column]:
+        args = arguments(events, OperatorArgs)
+        return self._on_threads(events) | {
+            "external": _external(args),
+            "sequence": integers([each.sequence for each in args]),
+            "forward_tid": integers([each.forward_tid for each in args]),
+            "shapes": self.texts.json_codes([each.shapes or each.shapes_1_9 for each in args]),
+            "types": self.texts.json_codes([each.types for each in args]),
+            "inputs": self.texts.json_codes([each.inputs for each in args]),
+            "stack": self.texts.codes([str(each.stack or "") for each in args]),
+            **self._messages(events, args),
+        }
+
+    def _calls(self, events: list[Event]) -> dict[str, Column]:
+        args = arguments(events, CallArgs)
+        return self._on_threads(events) | {
+            "correlation": integers([each.correlation for each in args]),
+            "external": _external(args),
+        }
+
+    def _device_work(self, events: list[Event]) -> dict[str, Column]:
+        args = arguments(events, WorkArgs)
+        device = identifiers([each.device for each in args], self._threads)
+        stream = identifiers([each.stream for each in args], self._threads)
+        process = identifiers([event.pid for event in events], self._threads)
+        track = identifiers([event.tid for event in events], self._threads)
+        return self._spans(events) | {
+            "device": _small(np.where(device == -1, process, device)),
+            "stream": np.where(stream == -1, track, stream),
+            "correlation": integers([each.correlation for each in args]),
+            "graph": integers([each.graph for each in args]),
+            "graph_node": integers([each.graph_node for each in args]),
+            "external": _external(args),
+            "size": integers([each.size for each in args]),
+            "what": self.texts.codes([str(each.kind) for each in args]),
+            **self._messages(events, args),
+            "grid": self.texts.json_codes([each.grid for each in args]),
+            "block": self.texts.json_codes([each.block for each in args]),
+            "registers": _small(integers([each.registers for each in args])),
+            "shared_memory": integers([each.shared_memory for each in args]),
+            "blocks_per_sm": floats([each.blocks_per_sm for each in args]),
+            "warps_per_sm": floats([each.warps_per_sm for each in args]),
+            "occupancy": floats([each.occupancy for each in args]),
+        }
+
+    def _messages(
+        self, events: list[Event], args: Sequence[OperatorArgs | WorkArgs]
+    ) -> dict[str, Column]:
+        """Return the number of each event's message, and of the call in its group: few have any."""
+        rows = [row for row, each in enumerate(args) if each.collective]
+        said = arguments([events[row] for row in rows], MessageArgs)
+        codes = np.zeros(len(events), dtype=np.int32)
+        numbers = np.full(len(events), -1, dtype=np.int64)
+        codes[rows] = self.messages.codes(said)
+        numbers[rows] = integers([each.call_number for each in said]).clip(min=-1)
+        return {"message": codes, "call_number": numbers}
+
+    def _device_annotations(self, events: list[Event]) -> dict[str, Column]:
+        return self._spans(events) | {
+            "tid": identifiers([event.tid for event in events], self._threads),
+            "external": _external(arguments(events, RangeArgs)),
+        }
+
+    def _synchronisations(self, events: list[Event]) -> dict[str, Column]:
+        args = arguments(events, WaitArgs)
+        return self._spans(events) | {
+            "device": identifiers([each.device for each in args], self._threads),
+            "stream": identifiers([each.stream for each in args], self._threads),
+            "correlation": integers([each.correlation for each in args]),
+            "awaited_stream": integers([each.awaited_stream for each in args]),
+            "awaited_correlation": integers([each.awaited_correlation for each in args]),
+        }
+
+    def _memory(self, events: list[Event]) -> dict[str, Column]:
+        args = arguments(events, MemoryArgs)
+        return {
+            "start": nanoseconds([event.ts for event in events]),
+            "pid": identifiers([event.pid for event in events], self._threads),
+            "tid": identifiers([event.tid for event in events], self._threads),
+            "device_type": integers([each.device_type for each in args]),
+            "device_id": integers([each.device_id for each in args]),
+            "size": integers([each.memory_size for each in args], unknown=0),
+            "address": integers([each.address for each in args]),
+            "allocated": integers([each.allocated for each in args]),
+            "reserved": integers([each.reserved for each in args]),
+        }
+
+    def _counters(self, events: list[Event]) -> dict[str, Column]:
+        """Return one row for each counter of each range; `range` tells them apart."""
+        found = counters(events)
+        rows = np.repeat(np.arange(len(events)), [len(each) for each in found])
+        spans = self._spans(events)
+        ranges = np.arange(self.ranges, self.ranges + len(events))
+        self.ranges += len(events)
+        return {
+            "start": spans["start"][rows],
+            "name": spans["name"][rows],
+            "range": ranges[rows],
+            "metric": self.texts.codes([str(name) for each in found for name in each]),
+            "value": floats([value for each in found for value in each.values()]),
+        }
+
+    def _on_threads(self, events: list[Event]) -> dict[str, Column]:
+        return self._spans(events) | {
+            "pid": identifiers([event.pid for event in events], self._threads),
+            "tid": identifiers([event.tid for event in events], self._threads),
+        }
+
+    def _spans(self, events: list[Event]) -> dict[str, Column]:
+        start = nanoseconds([event.ts for event in events])
+        duration = nanoseconds([event.dur for event in events])
+        self.without_duration += int((duration == UNKNOWN_NS).sum())
+        self.negative += int(((duration < 0) & (duration != UNKNOWN_NS)).sum())
+        return {
+            "start": start,
+            "end": start + duration.clip(min=0),
+            "name": self.names.codes([event.name for event in events]),
+        }
+
+
+def _small(values: Ints) -> Ints:
+    """Return `values`, with -1 for what a 32-bit column cannot hold: that is damage."""
+    return np.where(np.abs(values // 2) < RANKS_BELOW // 2, values, -1)
+
+
+def _external(args: Sequence[CallArgs | OperatorArgs | RangeArgs | WorkArgs]) -> Ints:
+    given = integers([each.external for each in args])
+    if (given == -1).any():
+        older = integers([each.external_before_1_12 for each in args])
+        return np.where(given == -1, older, given)
+    return given

@@ -1,0 +1,59 @@
+"""The devices that a trace describes beside its events."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from profkit.convert.columns.numbering import Text
+from profkit.convert.torch_profiler.reader import Header
+from profkit.tables import schema
+
+# Each column with the keys of CUDA and, where they differ, of HIP.
+_SIZES = {
+    "device": ("id",),
+    "memory_bytes": ("totalGlobalMem",),
+    "processors": ("numSms",),
+    "threads_per_processor": ("maxThreadsPerMultiprocessor",),
+    "warp_threads": ("warpSize",),
+    "registers_per_processor": ("regsPerMultiprocessor",),
+    "shared_memory_bytes": ("sharedMemPerMultiprocessor", "maxSharedMemoryPerMultiProcessor"),
+}
+_LARGEST = 2**31
+
+
+def devices(header: Header, rank: int, repeat: int) -> pa.Table:
+    """Return the table `devices` of one trace; empty where it describes none."""
+    given = header.deviceProperties
+    found = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    columns: dict[str, Any] = {
+        "rank": np.full(len(found), rank),
+        "repeat": np.full(len(found), repeat),
+        "name": _texts(str(each.get("name", "")) for each in found),
+        "capability": _texts(map(_capability, found)),
+    }
+    limits = {"memory_bytes": _LARGEST**2}
+    for column, keys in _SIZES.items():
+        largest = limits.get(column, _LARGEST)
+        sizes = [_size([each.get(key) for key in keys], largest) for each in found]
+        columns[column] = np.array(sizes, dtype=np.int64)
+    return schema.table("devices", columns)
+
+
+def _texts(values: Iterable[str]) -> pa.DictionaryArray:
+    texts = Text()
+    return texts.decoded(texts.codes(values))
+
+
+def _capability(device: dict[str, Any]) -> str:
+    major, minor = device.get("computeMajor"), device.get("computeMinor")
+    return "" if major is None or minor is None else f"{major}.{minor}"
+
+
+def _size(values: list[Any], largest: int) -> int:
+    """Return the first that is a number of things, -1 if none is."""
+    for value in values:
+        if isinstance(value, int) and 0 <= value < largest:
+            return value
+    return -1

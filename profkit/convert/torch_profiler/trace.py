@@ -1,0 +1,186 @@
+"""Traces of Kineto, the recorder behind torch.profiler, of every version, as tables."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+
+from profkit.convert.columns.spill import Scratch
+from profkit.convert.linking.collectives import only_group
+from profkit.convert.linking.linker import Linker
+from profkit.convert.linking.messages import RANKS_BELOW, plausible
+from profkit.convert.linking.work import shared_correlations
+from profkit.convert.torch_profiler.columns import Events
+from profkit.convert.torch_profiler.devices import devices
+from profkit.convert.torch_profiler.parts import is_shared, parts_of, read_parts, workers
+from profkit.convert.torch_profiler.reader import BLOCK_BYTES, Header, Reader
+from profkit.convert.torch_profiler.source import Source
+from profkit.core.errors import InputError
+
+_HEAD_BYTES = 1 << 20
+_NAMED = 3
+_OF_XLA = re.compile(r"/(?:device|host):")
+_RANK = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*"?(\d+)')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """One trace file, read."""
+
+    header: Header
+    """Top-level keys: base of the clock, rank, devices."""
+
+    chunks: Mapping[str, Callable[[], Iterator[pa.Table]]]
+    """What makes each table, chunk by chunk; operators are numbered from 0 in each file."""
+
+    notes: tuple[str, ...]
+    """What was repaired or lost."""
+
+    writers: Mapping[str, Callable[[Path], int]]
+    """What leaves a table as a Parquet file, in place of its `chunks`, and returns its rows."""
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """Tables by name, whole."""
+        return {name: pa.concat_tables(made()) for name, made in self.chunks.items()}
+
+
+def read(  # noqa: PLR0913 - what the job is told
+    path: Path,
+    *,
+    rank: int = -1,
+    repeat: int = 0,
+    block_bytes: int = BLOCK_BYTES,
+    cores: int = 1,
+    scratch: Path | None = None,
+) -> Trace:
+    """Read the trace at `path`, plain or gzip; raises `InputError` if it is something else.
+
+    `rank` -1 takes the rank that the trace states. Columns are kept in files in `scratch`, or in a
+    temporary folder, until the trace is let go: memory is a few blocks of `block_bytes` of text,
+    and as many rows, however large the file is. Of a large plain one, up to `cores` processes read
+    a part each.
+    """
+    with ExitStack() as stack:
+        pool = workers(cores - 1) if cores > 1 and is_shared(path) else None
+        if pool:
+            stack.callback(pool.shutdown, wait=False)
+        header, gathered, notes = _gathered(path, block_bytes, pool, cores, Scratch(scratch))
+        linker = Linker(
+            gathered=gathered,
+            rank=header.rank if rank < 0 else rank,
+            repeat=repeat,
+            base_ns=header.base_ns,
+            group=only_group(header.distributedInfo),
+            pool=pool,
+        )
+        linker.begin()
+        stack.pop_all()  # what was asked goes on
+    described = devices(header, linker.rank, repeat)
+    return Trace(
+        header=header,
+        chunks={**linker.chunks(), "devices": lambda: iter([described])},
+        notes=(*notes, *_repairs(gathered, linker)),
+        writers=linker.writers(),
+    )
+
+
+def _gathered(
+    path: Path, block_bytes: int, pool: Executor | None, cores: int, scratch: Scratch
+) -> tuple[Header, Events, list[str]]:
+    """Return what a trace holds, read in parts with `pool` if it is there and that can be done."""
+    cut = parts_of(path, block_bytes) if pool else []
+    if pool and cut and (whole := read_parts(cut, pool, scratch, others=cores - 1)):
+        _refuse(path, *whole, ended=True)
+        return *whole, []
+    reader, gathered = Reader(path, block_bytes=block_bytes), Events(scratch)
+    for events in reader:
+        gathered.add(events)
+    _refuse(path, reader.header, gathered, ended=reader.ended)
+    return reader.header, gathered, reader.notes
+
+
+def stated_rank(path: Path) -> int:
+    """Return the rank that the trace states before its events, -1 if it states none.
+
+    Reads the beginning of the file only; raises `InputError` if it is no JSON.
+    """
+    head = b""
+    for chunk in Source(path):
+        head += chunk
+        if len(head) > _HEAD_BYTES or b'"traceEvents"' in head:
+            break
+    if not head:
+        raise InputError(f"{path}: an empty file", hint="run the capture again")
+    match = _RANK.search(head)
+    return plausible(int(match[1]), RANKS_BELOW) if match else -1
+
+
+def _repairs(gathered: Events, linker: Linker) -> list[str]:
+    """Return what was repaired, one sentence each."""
+    unknown = gathered.unknown
+    categories = ", ".join(repr(each) for each, _ in unknown.most_common(_NAMED))
+    unpaired = gathered.pairs.unmatched + gathered.pairs.open
+    counts = (
+        (not gathered.found, "The trace holds no operator, call, kernel or allocation."),
+        (gathered.without_time, "{} events without a usable time were left out."),
+        (gathered.without_duration, "{} events without a usable duration count as 0 ns long."),
+        (gathered.negative, "{} events end before they begin and count as 0 ns long."),
+        (unknown.total(), "{} events of unknown categories ({of}) were left out."),
+        (
+            linker.repeated_steps,
+            "{} steps have the number of an earlier one: all were numbered on in order of time.",
+        ),
+        (
+            shared_correlations(linker.calls),
+            "{} ids of launches are those of several processes: split the trace, their work mixes.",
+        ),
+        (unpaired, "{} begin or end events have no partner and were left out."),
+        (linker.tree.cut, "{} rows outlived the row around them by at most 2 us and were cut."),
+        (
+            linker.tree.crossing,
+            "{} rows outlive the row around them: they count as asynchronous, without self time.",
+        ),
+    )
+    return [sentence.format(count, of=categories) for count, sentence in counts if count]
+
+
+def _refuse(path: Path, header: Header, gathered: Events, *, ended: bool) -> None:
+    """Raise if a trace is somebody else's."""
+    hint = "give the *.pt.trace.json[.gz] file that torch.profiler wrote"
+    if other := _other(header, gathered):
+        raise InputError(f"{path}: {other}, not of torch.profiler", hint=hint)
+    known = header.schemaVersion is not None or header.deviceProperties is not None
+    if gathered.found or known:
+        return
+    if not ended:
+        raise InputError(
+            f"{path}: cut off before the first operator or kernel",
+            hint="the process may have died while it wrote; run the capture again",
+        )
+    categories = ", ".join(sorted(filter(None, gathered.categories))[:5])
+    raise InputError(
+        f"{path}: a trace without any event of torch.profiler"
+        + (f" (its categories: {categories})" if categories else ""),
+        hint=hint,
+    )
+
+
+def _other(header: Header, gathered: Events) -> str:
+    """Return what a trace is that another program wrote, "" for one of torch.profiler."""
+    # Its operators look like ours, but nothing on the device would be found.
+    if "Ascend Hardware" in gathered.processes:
+        return "a trace of torch_npu for Ascend"
+    if gathered.found:
+        return ""
+    metadata = header.metadata if isinstance(header.metadata, dict) else {}
+    if metadata.get("source") == "DevTools" or any("devtools" in c for c in gathered.categories):
+        return "a trace of Chrome DevTools"
+    if "highres-ticks" in metadata or any(map(_OF_XLA.match, gathered.processes)):
+        return "a profile of TensorFlow or JAX"
+    return ""

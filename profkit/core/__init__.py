@@ -1,0 +1,1 @@
+"""What every room stands on: errors, settings, plugins, results, fingerprints, written files."""

@@ -1,0 +1,179 @@
+"""Fingerprints of code: what a result was made by, whatever its comments and formatting.
+
+The hash of a module is that of its syntax alone, see `profkit.core.source_hash`. The fingerprint of
+a plugin covers the modules that it imports, directly or not, as far as they belong to profkit or to
+the plugin's own package, and the versions of the other packages that these use. The ``__init__`` of
+a package counts only when a name is taken from it: importing a package's module runs it, but does
+not use it.
+"""
+
+import hashlib
+import importlib.util
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from profkit.core.result import Provenance
+from profkit.core.source_hash import Import, syntax
+
+TIMELINE_CODE = ("profkit.timeline", "profkit.timeline.merge")
+"""The stage and the module of the code behind a timeline."""
+
+_READ_BYTES = 1 << 20
+"""`hashlib.file_digest` reads a quarter of this at once, and takes half as long again."""
+
+
+def provenance(
+    stage: str,
+    module: str,
+    settings: Mapping[str, Any],
+    inputs: Sequence[Path],
+    of_the_run: Mapping[str, Any] = MappingProxyType({}),
+) -> Provenance:
+    """Return what a result made now by `module` of `stage` from `inputs` is made of."""
+    modules, packages = closure(stage, module)
+    return Provenance(
+        settings=dict(settings),
+        modules=modules,
+        packages=packages,
+        inputs={str(path): sha256(path) for path in inputs},
+        of_the_run=dict(of_the_run),
+    )
+
+
+def fingerprint(stage: str, module: str) -> str:
+    """Return one hash over the closure of `module`, for Snakemake to compare."""
+    text = json.dumps(closure(stage, module), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def sha256(path: Path) -> str:
+    """Return the hexadecimal SHA-256 of the file at `path`."""
+    digest, content = hashlib.sha256(), memoryview(bytearray(_READ_BYTES))
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(content):
+            digest.update(content[:size])
+    return digest.hexdigest()
+
+
+def closure(stage: str, module: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the hash of each module behind `module`, and the version of each package.
+
+    The edge of `stage` (``profkit.analyze.__main__`` for ``profkit.analyze``) belongs to it, but
+    not what the edge imports: that reads and writes files, and would make every result depend on
+    every module.
+    """
+    own = {"profkit", module.partition(".")[0]}
+    edge = f"{stage}.__main__"
+    pending = [module]
+    modules = {edge: syntax(_path(edge)).hash} if edge != module else {}
+    packages: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name in modules:
+            continue
+        path = _path(name)
+        modules[name] = syntax(path).hash
+        for imported in _imports(path, name, own):
+            if imported.partition(".")[0] in own:
+                pending.append(imported)
+            else:
+                packages.add(imported.partition(".")[0])
+        modules.update(_assets(path))
+    return dict(sorted(modules.items())), _versions(packages)
+
+
+def _assets(path: Path) -> dict[str, str]:
+    """Hash what lies beside the ``__main__`` of the report: templates, styles and scripts."""
+    folder = path.parent / "assets"
+    if path.name != "__main__.py" or not folder.is_dir():
+        return {}
+    files = sorted(each for each in folder.rglob("*") if each.is_file())
+    return {str(each.relative_to(path.parent)): sha256(each)[:16] for each in files}
+
+
+def _versions(packages: set[str]) -> dict[str, str]:
+    third_party = sorted(packages - sys.stdlib_module_names)
+    return {name: version for name in third_party if (version := _version(name))}
+
+
+@cache
+def _version(package: str) -> str:
+    from importlib import metadata  # noqa: PLC0415 - a job begins without it
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        # Only for names like yaml (PyYAML), as every distribution has to be looked at.
+        return _version_of_owner(package)
+
+
+def _version_of_owner(package: str) -> str:
+    """Return the version of the distribution that lists files of `package`, "" if none does.
+
+    `importlib.metadata.packages_distributions` tells as much, but it parses every list of files
+    and every description, which takes half a second.
+    """
+    from importlib import metadata  # noqa: PLC0415 - as above
+
+    own = re.compile(rf"^{re.escape(package)}(?:/|\.py\b|\.[\w.-]+\.(?:so|pyd)\b)", re.MULTILINE)
+    declared = re.compile(rf"^{re.escape(package)}$", re.MULTILINE)
+    for each in metadata.distributions():
+        if declared.search(each.read_text("top_level.txt") or "") or own.search(
+            each.read_text("RECORD") or ""
+        ):
+            return each.version
+    return ""
+
+
+@cache
+def _root(top: str) -> Path:
+    spec = importlib.util.find_spec(top)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(top)
+    return Path(spec.origin)
+
+
+def _path(module: str) -> Path:
+    """Return the source file of `module`; looked up by path, because importing it costs time."""
+    top, *rest = module.split(".")
+    origin = _root(top)
+    if not rest:
+        return origin
+    base = origin.parent.joinpath(*rest)
+    package = base / "__init__.py"
+    return package if package.is_file() else base.with_suffix(".py")
+
+
+def _exists(module: str) -> bool:
+    try:
+        return _path(module).is_file()
+    except ModuleNotFoundError:
+        return False
+
+
+def _imports(path: Path, module: str, own: set[str]) -> Iterator[str]:
+    """Yield the modules that the file at `path` imports, anywhere in it."""
+    for each in syntax(path).imports:
+        if each.source is None:
+            yield from each.names
+            continue
+        source = _absolute(each, path, module)
+        for name in each.names:
+            inner = f"{source}.{name}"
+            is_file = source.partition(".")[0] in own and _exists(inner)
+            yield inner if is_file else source
+
+
+def _absolute(found: Import, path: Path, module: str) -> str:
+    own = found.source or ""
+    if not found.level:
+        return own
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    kept = package[: len(package) - found.level + 1]
+    return ".".join([*kept, *([own] if own else [])])

@@ -1,0 +1,251 @@
+"""What an analysis returns, and all that the report may read."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from profkit.core.atomic_write import write_atomically
+from profkit.core.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA_VERSION = 1
+
+
+class Severity(StrEnum):
+    """How much a finding should worry the reader."""
+
+    INFO = "info"
+    WARN = "warn"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One sentence that the reader should leave with, and the number behind it."""
+
+    severity: Severity
+    """How much it should worry the reader."""
+
+    message: str
+    """One sentence with the number in it, which also says of what a share is a share."""
+
+    metric: str
+    """Name of the number, for example ``breakdown.idle_share``."""
+
+    value: float
+    """The number, in `unit`."""
+
+    unit: str
+    """Unit as in column suffixes: ns, bytes, share (0 to 1), percent, count, ratio..."""
+
+    evidence: dict[str, str | int | float] = field(default_factory=dict)
+    """Where it was seen (rank, step, operator, table), so that it can be checked."""
+
+    advice: str = ""
+    """What to try, in one or two sentences."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interval:
+    """Where a number lies, judging by its spread over repeats."""
+
+    low: float
+    """Lower end, in the unit of the number."""
+
+    high: float
+    """Upper end."""
+
+    confidence: float
+    """How often such intervals hold the number, 0 to 1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Metric:
+    """One number of a run, comparable between runs."""
+
+    value: float
+    """The number, in `unit`; never NaN (what is unknown is an `Abstention`)."""
+
+    unit: str
+    """Unit, as in `Finding.unit`."""
+
+    title: str
+    """What it is, in a few words."""
+
+    better: Literal["lower", "higher", "neither"] = "neither"
+    """Which direction is an improvement."""
+
+    interval: Interval | None = None
+    """Where the number lies; None if its spread is not known."""
+
+    by_repeat: dict[int, float] = field(default_factory=dict)
+    """The number in each repeat, which runs are compared by; empty if repeats have none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """Rows to read, sort and search; the unit of a column is the suffix of its name."""
+
+    title: str
+    """What the rows are."""
+
+    columns: tuple[str, ...]
+    """Column names with their unit as suffix: ``_ns``, ``_bytes``, ``_share``, ``_percent``..."""
+
+    rows: tuple[tuple[str | int | float | None, ...], ...]
+    """Values, None where unknown."""
+
+    note: str = ""
+    """What a reader must know to read it right, for example what was left out."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chart:
+    """A drawing of columns of one of the result's tables; the report turns it into Plotly."""
+
+    kind: Literal["bar", "stacked_bar", "line", "area", "scatter", "box", "icicle", "sunburst"]
+    """``stacked_bar`` and ``area`` stack the groups of `color`, or the columns of `y`.
+
+    ``icicle`` and ``sunburst`` draw a tree: `x` holds paths from the root as folded stacks have
+    them (names joined by semicolons), the one column of `y` what each row has beyond its children.
+    """
+
+    title: str
+    """What is to be seen."""
+
+    table: str
+    """Key of `Result.tables`."""
+
+    x: str
+    """Column on the horizontal axis."""
+
+    y: tuple[str, ...]
+    """Column or columns on the vertical axis, all of one unit."""
+
+    color: str = ""
+    """Column whose values tell series apart; empty for one series per column of `y`."""
+
+    horizontal: bool = False
+    """Draw bars sideways, for long names."""
+
+    log: tuple[Literal["x", "y"], ...] = ()
+    """Axes of numbers with even steps for multiples, as rooflines have them."""
+
+    lines: tuple[str, ...] = ()
+    """Values of `color` whose points a ``scatter`` joins, in the order of the rows: limits."""
+
+    choose: str = ""
+    """Column of which the reader chooses one value, such as a rank; empty to draw all rows."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Abstention:
+    """Something that the analysis could not know, and why: never shown as zero."""
+
+    what: str
+    """What is not known."""
+
+    reason: str
+    """Why, and what to do to know it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """Findings first, then metrics, tables, charts and abstentions; no formatting anywhere."""
+
+    findings: tuple[Finding, ...] = ()
+    metrics: dict[str, Metric] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
+    charts: tuple[Chart, ...] = ()
+    abstentions: tuple[Abstention, ...] = ()
+
+    @classmethod
+    def abstain(cls, what: str, reason: str) -> "Result":
+        """Return a result that only says that `what` is not known, and why."""
+        return cls(abstentions=(Abstention(what=what, reason=reason),))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Provenance:
+    """What a result was made from; ``profkit why`` compares it with what would be used now."""
+
+    settings: dict[str, Any]
+    """Settings of the plugin."""
+
+    modules: dict[str, str]
+    """Hash of the normalised source of each module behind it, by dotted name."""
+
+    packages: dict[str, str]
+    """Version of each third-party distribution behind it."""
+
+    inputs: dict[str, str]
+    """SHA-256 of each input file, by path."""
+
+    of_the_run: dict[str, Any] = field(default_factory=dict)
+    """What it was told of the run's configuration: hardware, behaviour, both or nothing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document:
+    """The JSON file that one analysis leaves: its result, and what made it."""
+
+    analysis: str
+    title: str
+    summary: str
+    result: Result
+    provenance: Provenance
+    schema_version: int = SCHEMA_VERSION
+
+
+def table(rows: "pd.DataFrame", *, title: str, note: str = "", limit: int | None = None) -> Table:
+    """Return the first `limit` rows of a data frame (its columns, not its index) as a `Table`."""
+    kept = rows if limit is None else rows.head(limit)
+    if len(kept) < len(rows):
+        note = f"{note} The first {len(kept)} of {len(rows)} rows.".strip()
+    columns = [[_plain(value) for value in kept[name].tolist()] for name in kept.columns]
+    return Table(
+        title=title,
+        columns=tuple(str(name) for name in kept.columns),
+        rows=tuple(zip(*columns, strict=True)) if columns else (),
+        note=note,
+    )
+
+
+def _plain(value: Any) -> str | int | float | None:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, int | str) or value is None else str(value)
+
+
+def write(path: Path, document: Document) -> None:
+    """Write `document` as indented JSON."""
+    content = msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+    write_atomically(path, content)
+
+
+def read(path: Path) -> Document:
+    """Read the document at `path`; raises `InputError` if it is damaged or of another version."""
+    try:
+        document = msgspec.json.decode(path.read_bytes(), type=Document)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"{path}: not a result: {error}", hint="delete it and run again") from None
+    if document.schema_version != SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: result of schema version {document.schema_version}, not {SCHEMA_VERSION}",
+            hint="delete it and run again",
+        )
+    return document
+
+
+def json_schema() -> Mapping[str, Any]:
+    """Return the JSON Schema of the files that `write` makes."""
+    return msgspec.json.schema(Document)

@@ -1,0 +1,79 @@
+"""Settings dataclasses, and how plain data from ``conf/`` becomes one or a readable error."""
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+
+from profkit.core.errors import ConfigError
+
+# Imported where settings are checked: to convert and to draw, nobody waits for pydantic.
+if TYPE_CHECKING:
+    from pydantic import ConfigDict, TypeAdapter
+
+T = TypeVar("T")
+
+_adapters: "dict[type[Any], TypeAdapter[Any]]" = {}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """Inherit, add typed fields with defaults, and put a docstring under each."""
+
+    __pydantic_config__: ClassVar["ConfigDict"] = {"extra": "forbid"}
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str:
+    """Return a hint that names the candidates most like `name`, or all of them."""
+    choices = sorted(candidates)
+    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.7)
+    return f"did you mean {close[0]!r}?" if close else f"choose from: {', '.join(choices)}"
+
+
+def known(what: str, name: str, plugins: Mapping[str, T]) -> T:
+    """Return ``plugins[name]``, or raise a `ConfigError` that names the nearest one there is."""
+    if name not in plugins:
+        raise ConfigError(f"no {what} named {name!r}", hint=nearest(name, plugins))
+    return plugins[name]
+
+
+def from_json(flag: str, text: str) -> dict[str, Any]:
+    """Return the JSON object `text`, the value of command-line option `flag`."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{flag} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ConfigError(f"{flag} must be a JSON object, got {text}")
+    return value
+
+
+def adapter(kind: type[Any]) -> "TypeAdapter[Any]":
+    """Return what validates and dumps the class `kind`; kept, because making one takes 20 ms."""
+    from pydantic import TypeAdapter  # noqa: PLC0415 - see above
+
+    if kind not in _adapters:
+        _adapters[kind] = TypeAdapter(kind)
+    return _adapters[kind]
+
+
+def checked(where: str, kind: type[T], settings: object) -> T:
+    """Build a `kind` from plain data, or raise a `ConfigError` that names each bad key."""
+    from pydantic import ValidationError  # noqa: PLC0415 - see above
+
+    try:
+        return cast("T", adapter(kind).validate_python(settings))
+    except ValidationError as error:
+        problems = [
+            _problem(where, kind, [str(key) for key in problem["loc"]], problem)
+            for problem in error.errors(include_url=False)
+        ]
+        raise ConfigError("\n  ".join(["invalid configuration", *problems])) from None
+
+
+def _problem(where: str, kind: type, keys: list[str], problem: Mapping[str, object]) -> str:
+    path = ".".join([where, *keys] if where else keys)
+    if problem["type"] == "unexpected_keyword_argument" and is_dataclass(kind) and len(keys) == 1:
+        return f"{path}: no such key; {nearest(keys[0], [each.name for each in fields(kind)])}"
+    return f"{path}: {problem['msg']}, got {problem['input']!r}"

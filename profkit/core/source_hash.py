@@ -1,0 +1,121 @@
+"""What matters of a source file: the hash of its syntax, and what it imports.
+
+The hash is that of the syntax tree without docstrings, comments and layout. To parse a file takes
+5 ms, and every job asks for tens of them: so what was found is kept beside the results, by the
+bytes of the file.
+"""
+
+import ast
+import hashlib
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from profkit.core.atomic_write import write_atomically
+
+KEPT = Path("results/.profkit/syntax")
+"""What was found, by the hash of what it was found in; made only where there are results."""
+
+_found: dict[Path, "Syntax"] = {}
+"""What is not kept yet, by the file to keep it in."""
+
+
+class Import(msgspec.Struct, frozen=True):
+    """One import, wherever in the file it stands."""
+
+    names: tuple[str, ...]
+    """What is imported: modules, or names of the module `source`."""
+
+    source: str | None = None
+    """The module that names are taken from; None for a plain import."""
+
+    level: int = 0
+    """Dots before `source`."""
+
+
+class Syntax(msgspec.Struct, frozen=True):
+    """What matters of one source file."""
+
+    hash: str
+    """Hash of the syntax tree without its bare strings."""
+
+    imports: tuple[Import, ...]
+
+
+@cache
+def syntax(path: Path) -> Syntax:
+    """Return what matters of the file at `path`; asked for once in each process."""
+    content = path.read_bytes()
+    kept = KEPT / f"{_key(content)}.json"
+    try:
+        return msgspec.json.decode(kept.read_bytes(), type=Syntax)
+    except (OSError, msgspec.DecodeError):
+        found = _parsed(content, path)
+    _found[kept] = found
+    if KEPT.parent.is_dir():
+        keep()
+    return found
+
+
+def keep() -> None:
+    """Keep what was found before there were results."""
+    while _found:
+        kept, found = _found.popitem()
+        write_atomically(kept, msgspec.json.encode(found))
+
+
+def _key(content: bytes) -> str:
+    """Return a hash of `content`, of what reads it, and of the version of Python's syntax."""
+    digest = hashlib.sha256(_own())
+    digest.update(f"{sys.version_info[:2]}".encode())
+    digest.update(content)
+    return digest.hexdigest()[:32]
+
+
+@cache
+def _own() -> bytes:
+    return Path(__file__).read_bytes()
+
+
+def _parsed(content: bytes, path: Path) -> Syntax:
+    reader = _Reader()
+    tree = reader.visit(ast.parse(content, filename=str(path)))
+    digest = hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+    return Syntax(hash=digest, imports=tuple(reader.imports))
+
+
+class _Reader(ast.NodeTransformer):
+    """Removes docstrings, of attributes too, and collects imports.
+
+    Strings that stand alone do nothing.
+    """
+
+    def __init__(self) -> None:
+        self.imports: list[Import] = []
+
+    def visit(self, node: ast.AST) -> Any:
+        """Visit statements alone: below an expression there are none."""
+        return node if isinstance(node, ast.expr) else super().visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        """Drop `node` if it is a string."""
+        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return None if is_text else node
+
+    def visit_Import(self, node: ast.Import) -> ast.Import:
+        """Note `node`."""
+        self.imports.append(Import(names=_names(node)))
+        return node
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
+        """Note `node`."""
+        found = Import(names=_names(node), source=node.module or "", level=node.level)
+        self.imports.append(found)
+        return node
+
+
+def _names(node: ast.Import | ast.ImportFrom) -> tuple[str, ...]:
+    return tuple(each.name for each in node.names)

@@ -1,0 +1,1 @@
+"""The workflow's questions: inputs of rules, what is stale and why."""

@@ -1,0 +1,365 @@
+"""What depends on what: the functions that the rules call, kept here so that tests can too."""
+
+import hashlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from profkit.core.atomic_write import write_atomically
+from profkit.core.capture_record import imported_files, read_capture
+from profkit.core.errors import ConfigError
+from profkit.core.secret_masking import Masker
+from profkit.core.settings import nearest
+from profkit.dag import snakemake_locks
+from profkit.dag.missing_files import counted
+from profkit.planning import cache
+from profkit.planning.model import Plan, Run, differing
+from profkit.process import parent_watch
+
+SELECTIONS = Path("results/.profkit/selections")
+"""What the report is about, by content."""
+
+ACROSS = "results/selection"
+"""Folder of what is about all runs of the selection."""
+
+_LAST = Path("results/.profkit/last.json")
+
+PlanFunction = Callable[[Any], Any]
+"""Input and params functions get Snakemake's wildcards, with ``run`` among them."""
+
+
+def load(overrides: object, *, is_main: bool = True) -> "Dag":
+    """Return the DAG of what `overrides` select: one string as on a command line, or a list.
+
+    Only the main process of Snakemake notes that it works here, what is selected, and what is
+    gone: on a cluster, jobs parse the workflow again while files are being made.
+    """
+    words = _words(overrides)
+    dag = Dag(plan=cache.load(words))
+    if is_main:
+        snakemake_locks.enter()
+        _remember(words)
+        return replace(dag, gone=counted(dag.groups()))
+    return dag
+
+
+def check_config(config: Mapping[str, object]) -> None:
+    """Raise `ConfigError` for keys of Snakemake's ``--config`` that mean nothing here."""
+    for key in config:
+        if key != "overrides":
+            raise ConfigError(
+                f"--config {key}: no such key; {nearest(key, ['overrides'])}",
+                hint=f'write --config overrides="{key}={config[key]}"',
+            )
+
+
+def _words(overrides: object) -> tuple[str, ...]:
+    if isinstance(overrides, list) and all(isinstance(each, str) for each in overrides):
+        return tuple(overrides)
+    if not isinstance(overrides, str):
+        raise ConfigError(
+            f"overrides: not text but {overrides!r}",
+            hint="quote what YAML takes for its own, such as a colon with a space",
+        )
+    try:
+        return tuple(shlex.split(overrides))
+    except ValueError as error:
+        raise ConfigError(f"overrides: {error}: {overrides}", hint="close the quotes") from None
+
+
+def _remember(words: tuple[str, ...]) -> None:
+    content = json.dumps(words).encode()
+    if not _LAST.is_file() or _LAST.read_bytes() != content:
+        write_atomically(_LAST, content)
+
+
+def last_overrides() -> tuple[str, ...]:
+    """Return the overrides of the last selection; none if there was none."""
+    return tuple(json.loads(_LAST.read_bytes())) if _LAST.is_file() else ()
+
+
+def shell_prefix() -> str:
+    """Return what makes ``profkit`` in a job the one that belongs to this interpreter.
+
+    A job also learns whom not to outlive: the Snakemake that parses this.
+    """
+    folder = shlex.quote(os.path.dirname(sys.executable))  # noqa: PTH120 - no resolving of links
+    return f"set -euo pipefail; export PATH={folder}:$PATH {parent_watch.VARIABLE}={os.getpid()}; "
+
+
+def as_json(values: object) -> str:
+    """Return `values` as one line of JSON, the same for the same content."""
+    return json.dumps(values, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Dag:
+    """The questions that rules ask of a plan."""
+
+    plan: Plan
+    gone: dict[str, int] = field(default_factory=dict)
+    """How often files of each group were found gone; see `profkit.dag.missing_files`."""
+
+    @property
+    def captured_tools(self) -> list[str]:
+        """Return the tools that capture; none when the runs were imported."""
+        return [] if self.plan.imported else list(self.plan.tools)
+
+    def run(self, wildcards: Any) -> Run:
+        """Return the run that a job belongs to."""
+        return self.plan.run(wildcards.run)
+
+    def capture_threads(self, tool: str, cores: int | None) -> int:
+        """Return all cores, so that nothing runs beside a capture, unless that is configured."""
+        alone = self.plan.exclusive or self.plan.tools[tool].is_alone
+        return cores or 1 if alone else 1
+
+    def tool_settings(self, tool: str) -> PlanFunction:
+        """Return the params function for the settings of `tool`."""
+        return lambda wildcards: as_json(self.run(wildcards).tools[tool])
+
+    def workload(self, wildcards: Any) -> str:
+        """Return the run's behaviour, all that a capture knows of the configuration."""
+        return as_json(self.run(wildcards).behaviour)
+
+    def reads(self, tool: str) -> PlanFunction:
+        """Return the input function for the results that `tool` chooses by."""
+        return lambda wildcards: [
+            f"results/runs/{wildcards.run}/analyze/{name}.json"
+            for name in self.run(wildcards).reads.get(tool, ())
+        ]
+
+    def attempt(self, tool: str, repeat: int) -> PlanFunction:
+        """Return the params function that makes Snakemake try a failed capture again."""
+        return lambda wildcards: attempt(
+            Path(f"results/runs/{wildcards.run}/capture/{tool}/rep{repeat}/capture.json"), tool
+        )
+
+    def captures(self, tool: str) -> list[str]:
+        """Return the pattern of the capture.json of each repeat of `tool`."""
+        return [
+            f"results/runs/{{run}}/capture/{tool}/rep{repeat}/capture.json"
+            for repeat in range(self.plan.tools[tool].repeats)
+        ]
+
+    def imported_files(self, tool: str) -> PlanFunction:
+        """Return the input function for what was imported: links to files that may be edited."""
+        captures = self.captures(tool) if self.plan.imported else []
+        return lambda wildcards: [
+            str(file)
+            for capture in captures
+            for file in imported_files(Path(capture.format(run=wildcards.run)))
+        ]
+
+    def timeline_tables(self, tool: str) -> list[str]:
+        """Return the patterns of the tables that the timeline of `tool` is drawn from."""
+        names = self.plan.tools[tool].drawn
+        return [f"results/runs/{{run}}/tables/{tool}/{name}.parquet" for name in names]
+
+    def all_captures(self, wildcards: Any) -> list[str]:
+        """Return the capture.json of every tool and repeat of a run."""
+        return [str(path) for path in self.captures_of(self.run(wildcards))]
+
+    def captures_of(self, run: Run) -> list[Path]:
+        """Return the capture.json of every tool and repeat of `run`."""
+        patterns = [each for tool in run.tools for each in self.captures(tool)]
+        return [Path(each.format(run=run.name)) for each in patterns]
+
+    def groups(self) -> dict[str, tuple[str, list[str]]]:
+        """Return what has to be there together: tables of a conversion, all behind the report."""
+        converted = {
+            f"{run.name}/{tool}": (
+                f"results/runs/{run.name}/tables/{tool}/convert.json",
+                [
+                    f"results/runs/{run.name}/tables/{tool}/{table}.parquet"
+                    for table in self.plan.tools[tool].tables
+                ],
+            )
+            for run in self.plan.runs
+            for tool in run.tools
+        }
+        tables = [each for _, files in converted.values() for each in files]
+        return {**converted, "report": ("results/report.html", [*self.report_inputs(), *tables])}
+
+    def gone_tables(self, tool: str) -> PlanFunction:
+        """Return the params function that makes a conversion stale whose tables are gone."""
+        return lambda wildcards: self.gone.get(f"{wildcards.run}/{tool}", 0)
+
+    def about(self, wildcards: Any) -> str:
+        """Return what the manifest says of the run beyond what its captures say."""
+        run = self.run(wildcards)
+        about = {
+            "run": run.name,
+            "command": command(run.overrides),
+            "overrides": run.overrides,
+            "behaviour": run.behaviour,
+            "hardware": run.hardware,
+            "tools": run.tools,
+        }
+        return as_json(Masker().document(about))
+
+    def folder(self, analysis: str) -> str:
+        """Return the pattern of the folder that the result of `analysis` lies in."""
+        return ACROSS if analysis in self.plan.comparisons() else "results/runs/{run}"
+
+    def analysed(self, analysis: str, wildcards: Any) -> list[Run]:
+        """Return the runs that one job of `analysis` works on."""
+        return self.plan.comparisons().get(analysis) or [self.run(wildcards)]
+
+    def tables(self, analysis: str) -> PlanFunction:
+        """Return the input function for the tables that `analysis` reads."""
+        return lambda wildcards: [
+            path
+            for run in self.analysed(analysis, wildcards)
+            for path in self.plan.tables(run, analysis)
+        ]
+
+    def results(self, analysis: str) -> PlanFunction:
+        """Return the input function for the other results that `analysis` reads."""
+        needs = self.plan.analyses[analysis].results
+        return lambda wildcards: [
+            f"results/runs/{run.name}/analyze/{name}.json"
+            for run in self.analysed(analysis, wildcards)
+            for name in needs
+            if name in run.analyses
+        ]
+
+    def analysis_settings(self, analysis: str) -> PlanFunction:
+        """Return the params function for the settings of `analysis`."""
+        return lambda wildcards: as_json(self.settings(analysis, wildcards))
+
+    def settings(self, analysis: str, wildcards: Any) -> dict[str, Any]:
+        """Return the settings of one job of `analysis`."""
+        run = self.analysed(analysis, wildcards)[0]
+        return (run.analyses | run.comparisons)[analysis]
+
+    def of_the_run(self, analysis: str) -> PlanFunction:
+        """Return the params function for the flags that tell `analysis` of the run."""
+        return lambda wildcards: [
+            word
+            for name, value in self.told(analysis, wildcards).items()
+            for word in (f"--{name}", as_json(value))
+        ]
+
+    def told(self, analysis: str, wildcards: Any) -> dict[str, Any]:
+        """Return what a job of `analysis` is told of its run; across runs, by run."""
+        runs = self.analysed(analysis, wildcards)
+        by_run = {run.name: self.plan.of_the_run(run, analysis) for run in runs}
+        if analysis not in self.plan.comparisons():
+            return by_run[runs[0].name]
+        names = self.plan.analyses[analysis].of_the_run
+        return {name: {run: each[name] for run, each in by_run.items()} for name in names}
+
+    def selection(self) -> str:
+        """Write what the report is about to a file named by its content, and return its path."""
+        content = msgspec.json.format(
+            msgspec.json.encode(Masker().document(self._selection())), indent=1
+        )
+        path = SELECTIONS / f"{digest(content)}.json"
+        if not path.is_file():
+            write_atomically(path, content)
+        return str(path)
+
+    def _selection(self) -> dict[str, Any]:
+        differs = differing(self.plan.runs)
+        return {
+            "title": self.plan.report["title"],
+            "overrides": self.plan.overrides,
+            "command": command(self.plan.overrides),
+            "notes": self.plan.notes,
+            "across": {
+                "run": "all runs",
+                "folder": ACROSS,
+                "analyses": list(self.plan.comparisons()),
+            },
+            "runs": [
+                {
+                    "run": run.name,
+                    "folder": f"results/runs/{run.name}",
+                    "tools": run.tools,
+                    "analyses": list(run.analyses),
+                    "behaviour": run.behaviour,
+                    "command": command(run.overrides),
+                    "differs": differs[run.name],
+                }
+                for run in self.plan.runs
+            ],
+        }
+
+    def report_inputs(self) -> list[str]:
+        """Return every file that the report shows."""
+        of_runs = [path for run in self.plan.runs for path in self.run_files(run)]
+        return [*of_runs, *(f"{ACROSS}/analyze/{name}.json" for name in self.plan.comparisons())]
+
+    def run_files(self, run: Run) -> list[str]:
+        """Return the files of one run that the report shows."""
+        folder = f"results/runs/{run.name}"
+        return [
+            f"{folder}/manifest.json",
+            *map(str, self.captures_of(run)),
+            *(f"{folder}/tables/{tool}/convert.json" for tool in run.tools),
+            *(f"{folder}/analyze/{name}.json" for name in run.analyses),
+            *(
+                f"{folder}/timeline/{tool}{suffix}"
+                for tool in run.tools
+                if self.plan.tools[tool].timeline
+                for suffix in (".json", ".trace.json.gz")
+            ),
+        ]
+
+
+def folders(wildcards: Any, input: Any) -> list[str]:  # noqa: A002 - Snakemake's name
+    """Return the folder of each capture that a conversion reads."""
+    del wildcards
+    return [os.path.dirname(path) for path in input.captures]  # noqa: PTH120 - text in, text out
+
+
+def result_flags(wildcards: Any, input: Any) -> list[str]:  # noqa: A002 - Snakemake's name
+    """Return the flag that hands other analyses' results to one, if it reads any."""
+    del wildcards
+    return ["--results", *input.results] if input.results else []
+
+
+def read_flags(wildcards: Any, input: Any) -> list[str]:  # noqa: A002 - Snakemake's name
+    """Return the flag that hands other tools' results to a capture, if it reads any."""
+    del wildcards
+    return ["--reads", *input.reads] if input.reads else []
+
+
+def digest(content: bytes) -> str:
+    """Return a short name for `content`."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def command(overrides: tuple[str, ...]) -> str:
+    """Return the command line that selects what `overrides` select."""
+    return shlex.join(["profkit", "run", *overrides])
+
+
+def attempt(capture: Path, tool: str) -> int:
+    """Return the number of the attempt that the capture at `capture` is, or has to be.
+
+    It is part of the capture's params: a capture that went well keeps its number, a failed one
+    gets the next, and so is stale. One whose tool was not available is tried again once it is.
+    """
+    if not capture.is_file():
+        return 1
+    record = read_capture(capture)
+    number, status = int(record["attempt"]), record["status"]
+    if status == "ok" or (status == "unavailable" and _unavailable(tool)):
+        return number
+    return number + 1
+
+
+def _unavailable(tool: str) -> str:
+    # Late: only here does reading a plan need a plugin.
+    from profkit.capture import tool as load_tool  # noqa: PLC0415
+
+    return load_tool(tool).unavailable()

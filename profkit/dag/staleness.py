@@ -1,0 +1,258 @@
+"""Which results are stale and why: what made them, against what would make them now."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from profkit.core import registry, result
+from profkit.core.capture_record import read_capture
+from profkit.core.errors import InputError
+from profkit.core.fingerprint import TIMELINE_CODE, closure, sha256
+from profkit.core.secret_masking import Masker
+from profkit.core.settings import nearest
+from profkit.dag.inputs import ACROSS, Dag
+from profkit.planning.model import Run
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """Asks of each file of a plan why it would be made again; no reason means that it is fresh."""
+
+    dag: Dag
+
+    def why(self, path: Path) -> list[str]:
+        """Return the reasons for which `path` is stale; raises `InputError` if it is no result."""
+        parts = path.parts
+        if path.name.startswith("report."):
+            return self.report()
+        if parts[-4:-1] == (*Path(ACROSS).parts, "analyze"):
+            if path.stem in self.dag.plan.comparisons():
+                return self.comparison(path.stem)
+            raise InputError(f"{path}: nothing that this selection makes")
+        if "runs" not in parts or len(parts) < parts.index("runs") + 3:
+            raise InputError(
+                f"{path}: not a result of profkit",
+                hint="name results/report.html or a file below results/runs/<run>/",
+            )
+        where = parts.index("runs")
+        name, stage, *rest = parts[where + 1 :]
+        names = [run.name for run in self.dag.plan.runs]
+        if name not in names:
+            config = Path(f"results/runs/{name}/config.yaml")
+            hint = nearest(name, names)
+            if config.is_file():
+                hint = f"add the overrides that select it; {config} begins with them"
+            raise InputError(f"{path}: the run {name} is not in the selection", hint=hint)
+        return self._of_run(self.dag.plan.run(name), stage, rest, path)
+
+    def _of_run(self, run: Run, stage: str, rest: list[str], path: Path) -> list[str]:
+        if stage == "analyze" and rest and (name := Path(rest[0]).stem) in run.analyses:
+            return self.analysis(run, name)
+        if stage == "timeline" and rest and (tool := rest[0].partition(".")[0]) in run.tools:
+            return self.timeline(run, tool)
+        if stage in ("capture", "tables", "convert") and rest and rest[0] in run.tools:
+            tool = rest[0]
+            if stage != "capture":
+                return self.tables(run, tool)
+            names = [f"rep{repeat}" for repeat in range(self.dag.plan.tools[tool].repeats)]
+            if not rest[1:] or rest[1] in names:
+                wanted = rest[1:2] or names
+                reasons = [self.capture(run, tool, names.index(name)) for name in wanted]
+                found = [reason for each in reasons for reason in each]
+                if found or path.exists():
+                    return found
+        if stage in ("manifest.json", "config.yaml"):
+            return self.manifest(run)
+        raise InputError(f"{path}: nothing that this selection makes")
+
+    def manifest(self, run: Run) -> list[str]:
+        """Say why the manifest would be made again."""
+        path = Path(f"results/runs/{run.name}/manifest.json")
+        if self.dag.plan.imported:
+            return []
+        if not path.is_file():
+            return [f"{path}: was never made"]
+        made = json.loads(path.read_bytes())
+        about = json.loads(self.dag.about(Wildcards(run.name)))
+        reasons = _differences("run", {key: made.get(key) for key in about}, about)
+        recorded = {(each["tool"], each["repeat"]): each["started"] for each in made["captures"]}
+        for capture in self.dag.captures_of(run):
+            key = (capture.parts[-3], int(capture.parts[-2].removeprefix("rep")))
+            is_new = capture.is_file() and read_capture(capture).get("started") != recorded.get(key)
+            if is_new or key not in recorded:
+                reasons.append(f"{path}: input {capture} changed")
+        return reasons
+
+    def capture(self, run: Run, tool: str, repeat: int) -> list[str]:
+        """Say why a capture would be made again."""
+        path = Path(self.dag.captures(tool)[repeat].format(run=run.name))
+        if not path.is_file():
+            return [f"{path}: was never captured"]
+        record = read_capture(path)
+        masker = Masker()
+        asked = masker.document(run.tools[tool])
+        reasons = _differences(f"tools.{tool}", record["settings"], asked)
+        reasons += _differences("run", record["workload"], masker.document(run.behaviour))
+        if self.dag.attempt(tool, repeat)(Wildcards(run.name)) != record["attempt"]:
+            reasons.append(f"{path}: failed ({record['status']}: {record['reason']})")
+        return reasons
+
+    def tables(self, run: Run, tool: str) -> list[str]:
+        """Say why the conversion of `tool` would be made again."""
+        repeats = range(self.dag.plan.tools[tool].repeats)
+        upstream = [each for repeat in repeats for each in self.capture(run, tool, repeat)]
+        record = Path(f"results/runs/{run.name}/tables/{tool}/convert.json")
+        if not record.is_file():
+            return [*upstream, f"{record}: was never made"]
+        made = msgspec.convert(json.loads(record.read_bytes())["provenance"], result.Provenance)
+        files = [record.parent / f"{table}.parquet" for table in self.dag.plan.tools[tool].tables]
+        upstream += [f"{file}: is gone" for file in files if not file.is_file()]
+        code = ("profkit.convert", registry.converter_module(tool))
+        inputs = [each.format(run=run.name) for each in self.dag.captures(tool)]
+        inputs += self.dag.imported_files(tool)(Wildcards(run.name))
+        return [*upstream, *_changes(record, made, code, inputs)]
+
+    def timeline(self, run: Run, tool: str) -> list[str]:
+        """Say why the timeline of `tool` would be drawn again; it may have none."""
+        if not self.dag.plan.tools[tool].timeline:
+            return []
+        record = Path(f"results/runs/{run.name}/timeline/{tool}.json")
+        trace = record.with_suffix(".trace.json.gz")
+        upstream = self.tables(run, tool)
+        if missing := [each for each in (record, trace) if not each.is_file()]:
+            return [*upstream, *(f"{each}: was never made" for each in missing)]
+        made = msgspec.convert(json.loads(record.read_bytes())["provenance"], result.Provenance)
+        inputs = [self.dag.captures(tool)[0], *self.dag.timeline_tables(tool)]
+        wanted = [each.format(run=run.name) for each in inputs]
+        return [*upstream, *_changes(record, made, TIMELINE_CODE, wanted)]
+
+    def analysis(self, run: Run, name: str) -> list[str]:
+        """Say why an analysis of one run would be made again."""
+        return self._result(name, Wildcards(run.name))
+
+    def comparison(self, name: str) -> list[str]:
+        """Say why an analysis across runs would be made again."""
+        return self._result(name, Wildcards(""))
+
+    def _result(self, name: str, wildcards: "Wildcards") -> list[str]:
+        path = Path(self.dag.folder(name).format(run=wildcards.run)) / "analyze" / f"{name}.json"
+        tables = self.dag.tables(name)(wildcards)
+        others = self.dag.plan.analyses[name].results
+        runs = self.dag.analysed(name, wildcards)
+        upstream = [
+            reason
+            for run in runs
+            for tool in dict.fromkeys(map(_tool_of, self.dag.plan.tables(run, name)))
+            for reason in self.tables(run, tool)
+        ]
+        upstream += [
+            reason
+            for run in runs
+            for other in others
+            if other in run.analyses
+            for reason in self.analysis(run, other)
+        ]
+        upstream = list(dict.fromkeys(upstream))
+        if not path.is_file():
+            return [*upstream, f"{path}: was never made"]
+        made = result.read(path).provenance
+        code = ("profkit.analyze", registry.module_names("profkit.analyze")[name])
+        inputs = [*tables, *self.dag.results(name)(wildcards)]
+        settings = self.dag.settings(name, wildcards)
+        reasons = _differences(f"analyses.{name}", made.settings, settings)
+        for key, value in self.dag.told(name, wildcards).items():
+            reasons += _differences(key, made.of_the_run.get(key), value)
+        return [*upstream, *reasons, *_changes(path, made, code, inputs)]
+
+    def report(self) -> list[str]:
+        """Say why the report would be made again."""
+        reasons = [
+            reason
+            for run in self.dag.plan.runs
+            for stale in self.run(run).values()
+            for reason in stale
+        ]
+        reasons += [each for name in self.dag.plan.comparisons() for each in self.comparison(name)]
+        path = Path("results/report.json")
+        if not path.is_file():
+            return [*dict.fromkeys(reasons), "results/report.html: was never made"]
+        made = msgspec.json.decode(path.read_bytes(), type=result.Provenance)
+        inputs = [self.dag.selection(), *self.dag.report_inputs()]
+        reasons += _differences("report", made.settings, self.dag.plan.report)
+        reasons += _changes(path, made, ("profkit.report", "profkit.report.__main__"), inputs)
+        return list(dict.fromkeys(reasons))
+
+    def run(self, run: Run) -> dict[str, list[str]]:
+        """Return the reasons for each job of `run` that is stale, but for the report."""
+        found = {
+            f"capture {tool} rep{repeat}": self.capture(run, tool, repeat)
+            for tool in run.tools
+            for repeat in range(self.dag.plan.tools[tool].repeats)
+        }
+        found["manifest"] = self.manifest(run)
+        found |= {f"convert {tool}": self.tables(run, tool) for tool in run.tools}
+        found |= {f"timeline {tool}": self.timeline(run, tool) for tool in run.tools}
+        found |= {f"analyze {name}": self.analysis(run, name) for name in run.analyses}
+        return {job: reasons for job, reasons in found.items() if reasons}
+
+
+@dataclass(frozen=True)
+class Wildcards:
+    """What the DAG's functions expect of Snakemake's object of this name."""
+
+    run: str
+    """Name of the run."""
+
+
+_closure = cache(closure)
+
+
+def _tool_of(table: str) -> str:
+    return Path(table).parent.name
+
+
+def _changes(
+    path: Path,
+    made: result.Provenance,
+    code: tuple[str, str],
+    inputs: Iterable[str],
+) -> list[str]:
+    """Return what has changed in the code, the packages and the inputs since `made`."""
+    modules, packages = _closure(*code)
+    reasons = [f"module {each}" for each in _changed(made.modules, modules)]
+    reasons += [
+        f"package {each} {made.packages.get(each, 'absent')} -> {packages.get(each, 'absent')}"
+        for each in _changed(made.packages, packages)
+    ]
+    wanted = list(inputs)
+    reasons += [f"input {each} was added" for each in wanted if each not in made.inputs]
+    reasons += [f"input {each} was removed" for each in made.inputs if each not in wanted]
+    age = path.stat().st_mtime_ns
+    for each in wanted:
+        file = Path(each)
+        # Hashing gigabytes is for files that may have changed.
+        is_newer = file.is_file() and file.stat().st_mtime_ns > age
+        if each in made.inputs and is_newer and sha256(file) != made.inputs[each]:
+            reasons.append(f"input {each} changed")
+    return [f"{path}: {each}" for each in reasons]
+
+
+def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    return [each for each in sorted({*before, *now}) if before.get(each) != now.get(each)]
+
+
+def _differences(where: str, before: Any, now: Any) -> list[str]:
+    """Return each value that is not the same, by its path."""
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        keys = dict.fromkeys([*before, *now])
+        return [
+            reason
+            for key in keys
+            for reason in _differences(f"{where}.{key}", before.get(key), now.get(key))
+        ]
+    return [] if before == now else [f"setting {where}: {before!r} -> {now!r}"]

@@ -1,0 +1,1 @@
+"""From a configuration to a plan: composed, checked against the plugins, kept."""

@@ -1,0 +1,393 @@
+"""Make a plan: check every section of the configurations against the plugins that read them."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from pydantic import NonNegativeInt, PositiveInt
+
+from profkit.analyze import analyses
+from profkit.analyze.base import Analysis
+from profkit.capture import tools
+from profkit.capture.base import Tool
+from profkit.capture.launchers import launcher as launcher_named
+from profkit.capture.launchers.base import RankLauncher
+from profkit.convert import produced
+from profkit.core import registry, resources
+from profkit.core.errors import ConfigError
+from profkit.core.fingerprint import TIMELINE_CODE, fingerprint
+from profkit.core.hardware import Hardware
+from profkit.core.parallel_layout import Parallel, Ranks
+from profkit.core.settings import adapter, checked, known
+from profkit.planning import conflicts
+from profkit.planning.compose import Composed, compose_all
+from profkit.planning.imported_runs import imported
+from profkit.planning.model import AnalysisPlan, Plan, Run, ToolPlan
+from profkit.planning.requirements import lacks
+from profkit.planning.run_names import run_name
+from profkit.report.settings import Settings as ReportSettings
+from profkit.tables.schema import TIMELINE
+from profkit.workloads import program
+from profkit.workloads.base import Program
+from profkit.workloads.runtime.request import Request, without_choices
+from profkit.workloads.zero import Zero
+
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Top(Request):
+    """The keys of ``conf/config.yaml``: what a workload is told, and what is done with it."""
+
+    warmup_steps: NonNegativeInt = 3
+    """First steps that are not counted in times."""
+
+    repeats: PositiveInt = 3
+    """How often each tool captures the same run."""
+
+    ranks: Ranks = "all"
+    """Ranks that tools look at: all, their numbers, or the first of each pipeline stage."""
+
+    exclusive: bool = True
+    """Whether a capture has the machine to itself."""
+
+    timeout_s: PositiveInt = 1800
+    """Seconds after which a capture is ended and counted as failed."""
+
+    memory_limit_mb: NonNegativeInt = 0
+    """MB of memory (10^6 bytes) beyond which a capture is ended; 0 is all that the machine has."""
+
+    trace_block_mb: PositiveInt = 4
+    """MB (2^20 bytes) of a trace that are read at a time, which bounds the memory of converting."""
+
+    imports: tuple[str, ...] = ()
+    """Runs that ``profkit import`` made, to work on instead of capturing anything."""
+
+    hardware: dict[str, Any] = field(default_factory=dict)
+    """Peaks of the device."""
+
+    tools: dict[str, Any] = field(default_factory=dict)
+    """Settings of each tool."""
+
+    analyses: dict[str, Any] = field(default_factory=dict)
+    """Settings of each analysis."""
+
+    report: dict[str, Any] = field(default_factory=dict)
+    """Settings of the report."""
+
+    def check(self, steps: int) -> None:
+        """Raise `ConfigError` if `steps`, unless it is -1, leave none to measure."""
+        if 0 <= steps <= self.warmup_steps:
+            raise ConfigError(
+                f"warmup_steps: {self.warmup_steps} of {steps} steps leave none to measure",
+                hint="raise steps or lower warmup_steps",
+            )
+        if reason := self.parallel.check(self.world_size):
+            raise ConfigError(f"parallel: {reason}")
+        if absent := [each for each in self.chosen() if not 0 <= each < self.world_size]:
+            raise ConfigError(f"ranks: there is no rank {absent[0]} of {self.world_size}")
+
+    def chosen(self) -> tuple[int, ...]:
+        """Return the ranks that are named by number."""
+        return () if isinstance(self.ranks, str) else self.ranks
+
+
+# What changes the behaviour of the workload, and so is another run.
+_GROUPS = ("workload", "model", "zero", "launcher")
+# What is the same for all runs, and changes none.
+_OF_ALL = ("repeats", "exclusive", "timeout_s", "memory_limit_mb", "trace_block_mb", "imports")
+_IDENTITY = tuple(each.name for each in fields(Request) if each.name not in _GROUPS)
+
+
+def make(conf: Path, overrides: Sequence[str]) -> Plan:
+    """Return the plan for `overrides`; raises `ConfigError` with all there is to say about one."""
+    composed = compose_all(conf, overrides)
+    if not composed:
+        raise ConfigError(
+            f"no run is selected by {' '.join(overrides)}",
+            hint="a glob() or range() among them matches nothing",
+        )
+    checker = _Checker(explicit=_chosen(overrides, "analysis"))
+    runs: dict[str, Run] = {}
+    tops = [checker.top(each.values) for each in composed]
+    for each, top in zip(composed, tops, strict=True):
+        for run in checker.imported(top) if top.imports else [checker.run(each, top)]:
+            runs[run.name] = _merged(runs[run.name], run) if run.name in runs else run
+    if len({tuple(getattr(top, name) for name in _OF_ALL) for top in tops}) > 1:
+        raise ConfigError(f"{', '.join(_OF_ALL)} cannot be swept: they make no other run")
+    _check_comparisons(runs.values())
+    # Their settings are the same in all runs, of which they make none.
+    settings = {name: each for run in runs.values() for name, each in run.tools.items()}
+    chosen = {name: checked(f"tools.{name}", tools()[name], settings[name]) for name in settings}
+    wanted = {name for run in runs.values() for name in (*run.analyses, *run.comparisons)}
+    repeats = 1 if tops[0].imports else tops[0].repeats
+    return Plan(
+        overrides=tuple(overrides),
+        runs=tuple(runs.values()),
+        repeats=repeats,
+        exclusive=tops[0].exclusive,
+        timeout_s=tops[0].timeout_s,
+        memory_limit_mb=tops[0].memory_limit_mb,
+        trace_block_mb=tops[0].trace_block_mb,
+        tools={name: _tool_plan(name, each, repeats) for name, each in sorted(chosen.items())},
+        analyses={
+            name: _analysis_plan(name, each) for name, each in analyses().items() if name in wanted
+        },
+        report=checker.section("report", ReportSettings, tops[0].report),
+        report_code=fingerprint("profkit.report", "profkit.report.__main__"),
+        notes=(
+            *checker.notes,
+            *conflicts.notes({} if tops[0].imports else chosen, exclusive=tops[0].exclusive),
+            *(_without(lack, *each) for lack, each in checker.left_out.items()),
+        ),
+        imported=bool(tops[0].imports),
+        parts=_hash_of(resources.folders("hardware", conf)),
+    )
+
+
+def _hash_of(folders: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for folder in folders for path in folder.glob("*.yaml")):
+        digest.update(f"{path.name}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _chosen(overrides: Sequence[str], group: str) -> bool:
+    return any(each.lstrip("+").startswith(f"{group}=") for each in overrides)
+
+
+def _tool_plan(name: str, tool: Tool, repeats: int) -> ToolPlan:
+    tables = produced(name)
+    drawn = TIMELINE if set(TIMELINE) <= set(tables) else ()
+    return ToolPlan(
+        tables=tables,
+        code=fingerprint("profkit.convert", registry.converter_module(name)),
+        repeats=repeats if tool.repeated else 1,
+        is_alone=tool.is_alone,
+        timeline=fingerprint(*TIMELINE_CODE) if drawn else "",
+        drawn=drawn,
+    )
+
+
+def _analysis_plan(name: str, analysis: Analysis) -> AnalysisPlan:
+    return AnalysisPlan(
+        tables=analysis.tables,
+        tables_by_tool=analysis.tables_by_tool,
+        results=(*analysis.results, *analysis.results_if_there),
+        of_the_run=analysis.of_the_run,
+        code=fingerprint("profkit.analyze", registry.module_names("profkit.analyze")[name]),
+    )
+
+
+def _check_comparisons(runs: Iterable[Run]) -> None:
+    """Raise `ConfigError` if two runs want an analysis of both with different settings."""
+    settings: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        for name, each in run.comparisons.items():
+            if settings.setdefault(name, each) != each:
+                raise ConfigError(
+                    f"analyses.{name}: works across runs, so its settings must be the same in all"
+                )
+
+
+def _merged(one: Run, other: Run) -> Run:
+    """Return two captures of the same run as one, with the tools of both."""
+    for kind in ("tools", "analyses", "comparisons"):
+        mine, theirs = getattr(one, kind), getattr(other, kind)
+        for name in sorted(set(mine) & set(theirs)):
+            if mine[name] != theirs[name]:
+                raise ConfigError(
+                    f"{kind}.{name}: two settings for the same run {one.name}",
+                    hint="settings of tools and analyses do not make another run: do not sweep",
+                )
+    return Run(
+        name=one.name,
+        behaviour=one.behaviour,
+        hardware=one.hardware,
+        tools=one.tools | other.tools,
+        analyses=one.analyses | other.analyses,
+        overrides=one.overrides,
+        comparisons=one.comparisons | other.comparisons,
+        reads={
+            tool: tuple(dict.fromkeys((*one.reads.get(tool, ()), *other.reads.get(tool, ()))))
+            for tool in {**one.reads, **other.reads}
+        },
+    )
+
+
+@dataclass(kw_only=True)
+class _Checker:
+    """Checks the sections of many configurations, each distinct one once."""
+
+    explicit: bool
+    """Whether the user named the analyses, so that one that cannot run is an error."""
+
+    notes: list[str] = field(default_factory=list)
+    left_out: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Names of analyses that cannot run, by what they lack."""
+
+    seen: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+
+    def section(self, where: str, kind: type[Any], values: object) -> dict[str, Any]:
+        """Return `values` as `kind` spells them out."""
+        key = (where, json.dumps(values, sort_keys=True, default=str))
+        if key not in self.seen:
+            settings = checked(where, kind, values)
+            self.seen[key] = adapter(kind).dump_python(settings, mode="json")
+        return self.seen[key]
+
+    def top(self, values: Mapping[str, Any]) -> Top:
+        """Check the keys of ``conf/config.yaml``, and that there is no other."""
+        return checked("", Top, dict(values))
+
+    def run(self, composed: Composed, top: Top) -> Run:
+        """Return the run that one configuration describes."""
+        behaviour = {name: self.group(name, getattr(top, name)) for name in _GROUPS}
+        behaviour |= {name: getattr(top, name) for name in _IDENTITY}
+        behaviour["parallel"] = adapter(Parallel).dump_python(top.parallel, mode="json")
+        self.buildable(top)
+        workload = self.workload(behaviour, top, self.launcher(behaviour))
+        steps = workload.total_steps(top.steps)
+        top.check(steps)
+        chosen = {name: self.tool(name, each, steps, top.ranks) for name, each in top.tools.items()}
+        settings = self.analyses(top.analyses, tuple(chosen))
+        return Run(
+            name=run_name(behaviour, workload.subject(behaviour["model"]["name"])),
+            behaviour=behaviour,
+            hardware=self.section("hardware", Hardware, top.hardware),
+            tools=chosen,
+            analyses=_across(settings, ""),
+            overrides=tuple(each for each in composed.overrides if not _later(each)),
+            comparisons=_across(settings, "runs"),
+            reads=self.reads(chosen, settings),
+        )
+
+    def imported(self, top: Top) -> list[Run]:
+        """Return the runs that ``profkit import`` made."""
+        return [
+            Run(
+                name=name,
+                behaviour=behaviour,
+                hardware=self.section("hardware", Hardware, top.hardware),
+                tools={tool: {}},
+                analyses=_across(settings, ""),
+                overrides=(f"imports=[{name}]",),
+                comparisons=_across(settings, "runs"),
+            )
+            for name in top.imports
+            for tool, behaviour in [imported(name)]
+            for settings in [self.analyses(top.analyses, (tool,))]
+        ]
+
+    def group(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Check one group against the dataclass of the plugin that reads it."""
+        labels = {key: values[key] for key in values if key not in without_choices(values)}
+        if not _SAFE.fullmatch(str(labels.get("name", ""))):
+            raise ConfigError(f"{name}.name: must be a word that can name a folder")
+        kind = _kind(name, str(labels.get("family", labels["name"])))
+        return {**labels, **self.section(name, kind, without_choices(values))}
+
+    def launcher(self, behaviour: Mapping[str, Any]) -> RankLauncher:
+        """Return the launcher; raises `ConfigError` if it cannot start so many processes."""
+        section = dict(behaviour["launcher"])
+        launcher = checked("launcher", launcher_named(section.pop("name")), section)
+        if reason := launcher.check(behaviour["world_size"]):
+            raise ConfigError(f"launcher: {reason}")
+        self.notes += [each for each in launcher.warnings() if each not in self.notes]
+        return launcher
+
+    def workload(self, behaviour: Mapping[str, Any], top: Top, launcher: RankLauncher) -> Program:
+        """Return the program; raises `ConfigError` if it cannot run here, or sharded like this."""
+        workload = program(behaviour)
+        # What an image holds shows when it runs.
+        is_seen = launcher.container.engine == "none"
+        if reason := workload.check(launcher.folder) if is_seen else "":
+            raise ConfigError(f"workload.{reason}")
+        if reason := workload.unfit(top.sharding(), top.world_size):
+            raise ConfigError(f"zero: {reason}")
+        return workload
+
+    def buildable(self, top: Top) -> None:
+        """Raise `ConfigError` if the model cannot be built here."""
+        if reason := top.family().check():
+            raise ConfigError(f"model.{reason}")
+
+    def tool(self, name: str, values: object, steps: int, ranks: Ranks) -> dict[str, Any]:
+        """Check a tool's settings, and that they fit the number of steps, if that is known."""
+        kind = known("tool", name, tools())
+        if kind.outputs and isinstance(values, Mapping):
+            values = {"ranks": ranks, **values}
+        settings = self.section(f"tools.{name}", kind, values)
+        tool = checked(f"tools.{name}", kind, settings)
+        if reason := tool.check(steps) if steps > 0 else "":
+            raise ConfigError(f"tools.{name}: {reason}")
+        return settings
+
+    def reads(
+        self, chosen: Mapping[str, dict[str, Any]], settings: Mapping[str, Any]
+    ) -> dict[str, tuple[str, ...]]:
+        """Return which of the analyses chosen each tool waits for; note those that it cannot."""
+        found = {}
+        for name, each in chosen.items():
+            wanted = checked(f"tools.{name}", tools()[name], each).reads()
+            known_ones = tuple(other for other in wanted if other in settings)
+            note = f"tool {name} cannot choose by {' and '.join(wanted)}: no part of the selection"
+            if known_ones != wanted and note not in self.notes:
+                self.notes.append(note)
+            if known_ones:
+                found[name] = known_ones
+        return found
+
+    def analyses(
+        self, sections: Mapping[str, Any], enabled: tuple[str, ...]
+    ) -> dict[str, dict[str, Any]]:
+        """Check the analyses' settings, and leave out those that no enabled tool feeds."""
+        known_ones = analyses()
+        settings = {
+            name: self.section(f"analyses.{name}", known("analysis", name, known_ones).config, each)
+            for name, each in sections.items()
+        }
+        missing = {name: lack for name in settings if (lack := lacks(name, enabled, settings))}
+        for name, lack in missing.items():
+            if self.explicit:
+                raise ConfigError(f"analysis {name}: {lack}")
+            self.left_out.setdefault(lack, {})[name] = None
+        return {name: each for name, each in settings.items() if name not in missing}
+
+
+def _without(lack: str, name: str, *others: str) -> str:
+    if not others:
+        return f"analysis {name} is left out: {lack}"
+    return f"analyses {', '.join([name, *others])} are left out: {lack}"
+
+
+def _across(settings: Mapping[str, dict[str, Any]], across: str) -> dict[str, dict[str, Any]]:
+    """Return the settings of the analyses that work across `across`."""
+    known_ones = analyses()
+    return {name: each for name, each in settings.items() if known_ones[name].across == across}
+
+
+def _kind(group: str, name: str) -> type[Any]:
+    """Return the settings class behind one choice of a group."""
+    if group == "zero":
+        return Zero
+    package, attribute = {
+        "workload": ("profkit.workloads", "Workload"),
+        "model": ("profkit.workloads.models", "Model"),
+        "launcher": ("profkit.capture.launchers", "Launcher"),
+    }[group]
+    return registry.load(group, package, name, attribute, _is_class)
+
+
+def _is_class(plugin: object) -> TypeGuard[type[Any]]:
+    return isinstance(plugin, type)
+
+
+def _later(override: str) -> bool:
+    """Say whether an override concerns only what comes after the capture."""
+    key = override.lstrip("+~").partition("=")[0]
+    return key in ("analysis", "repeats", "exclusive") or key.startswith(("analyses.", "report"))

@@ -1,0 +1,254 @@
+"""Runs made of files that a user brings along: found, ranked and put into the result tree."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from profkit.capture.base import Rank
+from profkit.convert import converters
+from profkit.convert.base import Importable
+from profkit.core.atomic_write import write_atomically
+from profkit.core.capture_record import state_of
+from profkit.core.errors import ConfigError, InputError
+from profkit.core.fingerprint import sha256
+from profkit.core.settings import nearest
+
+RUNS = Path("results/runs")
+_RANK = re.compile(r"(?:rank|worker)[-_]?(\d+)", re.IGNORECASE)
+_DIGITS = re.compile(r"([^\d]*)(\d*)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """One file to import."""
+
+    path: Path
+    """Where the user has it."""
+
+    rank: int
+    """Rank that it states, that its name states, or that it was given."""
+
+    guessed: bool
+    """Whether the rank was given, because neither the file nor its name states one."""
+
+    left_out: tuple[Path, ...] = ()
+    """The same report in other forms, such as what nsys exported it to."""
+
+
+def importables() -> dict[str, tuple[str, Importable]]:
+    """Return the tool and the rules for each word that ``profkit import`` knows."""
+    return {
+        each.importable.word: (tool, each.importable)
+        for tool, each in converters().items()
+        if each.importable
+    }
+
+
+def find(paths: Sequence[Path], kind: Importable) -> list[Found]:
+    """Return the files of `kind` at `paths` (files, or folders of them) with their ranks.
+
+    Raises `InputError` for what is missing, and for a file of another kind that comes alone: among
+    others, the converter says so of it and goes on. In a folder, files with other names are left.
+    Of files that differ in their ending only, it is the newest.
+    """
+    files = _newest([file for path in paths for file in _expanded(path, kind)], kind)
+    stated = {file: _stated(file, kind, alone=len(files) == 1) for file in files}
+    taken = {rank for rank in stated.values() if rank >= 0}
+    free = (rank for rank in range(len(files)) if rank not in taken)
+    return [
+        Found(
+            path=file,
+            rank=rank if rank >= 0 else next(free),
+            guessed=rank < 0,
+            left_out=tuple(files[file]),
+        )
+        for file, rank in stated.items()
+    ]
+
+
+def _newest(files: Sequence[Path], kind: Importable) -> dict[Path, list[Path]]:
+    """Return one file of each name, with what it is in other forms: exported, or compressed."""
+    forms: dict[tuple[Path, str], list[Path]] = defaultdict(list)
+    for file in dict.fromkeys(files):
+        forms[file.parent, _without(file.name, _endings(kind))].append(file)
+    # What is of another kind altogether, as a setting beside a trace, stands for nothing.
+    newest = [
+        max(same, key=lambda file: (not _is_refused(file, kind), file.stat().st_mtime_ns))
+        if len(same) > 1
+        else same[0]
+        for same in forms.values()
+    ]
+    return {
+        one: [file for file in same if file != one]
+        for one, same in zip(newest, forms.values(), strict=True)
+    }
+
+
+def _is_refused(file: Path, kind: Importable) -> bool:
+    try:
+        kind.stated_rank(file)
+    except InputError:
+        return True
+    return False
+
+
+def _expanded(path: Path, kind: Importable) -> list[Path]:
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise InputError(f"{path}: no such file or folder")
+    # Ranks may be guessed from this order: 10 comes after 9.
+    found = sorted({file for pattern in kind.patterns for file in path.rglob(pattern)}, key=_order)
+    if not found:
+        wanted = " or ".join(kind.patterns)
+        raise InputError(f"{path}: holds no {kind.word}", hint=f"looked for {wanted}")
+    return found
+
+
+def _order(file: Path) -> list[tuple[str, int]]:
+    return [(text, int(number or 0)) for text, number in _DIGITS.findall(str(file))]
+
+
+def _stated(file: Path, kind: Importable, *, alone: bool) -> int:
+    try:
+        rank = kind.stated_rank(file)
+    except InputError:
+        if alone:
+            raise
+        rank = -1
+    if rank >= 0:
+        return rank
+    match = _RANK.search(file.name)
+    return int(match[1]) if match else -1
+
+
+def place(files: Sequence[Found], tool: str, kind: Importable, *, name: str, command: str) -> str:
+    """Put `files` into a run of their own, under a name that begins with `name`; return it.
+
+    The name ends in a hash of the content: the same files are the same run.
+    """
+    states = {each.path: state_of(each.path) for each in files}
+    hashes = {each.path: sha256(each.path) for each in files}
+    digests = sorted(f"{each.rank} {hashes[each.path]}" for each in files)
+    identity = hashlib.sha256("\n".join(digests).encode()).hexdigest()[:8]
+    slug = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.") or "import"
+    run = f"{slug}-{identity}"
+    folder = RUNS / run / "capture" / tool / "rep0"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    size = max(each.rank for each in files) + 1
+    placed = {each.path: folder / _name(each, kind, size) for each in files}
+    for source, target in placed.items():
+        _link(source, target)
+    behaviour = {"model": {"name": slug}, "imported": kind.word, "world_size": size}
+    made = {
+        target.name: {**states[source], "sha256": hashes[source]}
+        for source, target in placed.items()
+    }
+    record = _record(files, tool, behaviour, folder, command) | {
+        "files": [{"path": name, **made[name]} for name in sorted(made)]
+    }
+    facts = ("tool", "repeat", "attempt", "status", "started", "ended", "elapsed_s", "exit_code")
+    manifest = {
+        "schema_version": 1,
+        "run": run,
+        "command": command,
+        "behaviour": behaviour,
+        "tools": {tool: {}},
+        "machine": {},
+        "versions": {},
+        "git": {},
+        "captures": [{key: record[key] for key in facts}],
+    }
+    _write(folder / "capture.json", record)
+    _write(RUNS / run / "manifest.json", manifest)
+    return run
+
+
+def _name(found: Found, kind: Importable, size: int) -> str:
+    label = Rank(rank=found.rank, world_size=size, dp=found.rank).label
+    name = found.path.name
+    compressed = ".gz" if name.endswith(".gz") else ""
+    unique = hashlib.sha256(str(found.path.resolve()).encode()).hexdigest()[:6]
+    stem = _without(name, (kind.suffix, *_endings(kind)))
+    return f"{label}.{stem[:80]}.{unique}{kind.suffix}{compressed}"
+
+
+def _endings(kind: Importable) -> tuple[str, ...]:
+    return tuple(pattern.lstrip("*") for pattern in kind.patterns)
+
+
+def _without(name: str, endings: Sequence[str]) -> str:
+    """Return a name without ``.gz`` and the longest of the `endings` that it has."""
+    plain = name.removesuffix(".gz")
+    return min((plain.removesuffix(each) for each in endings), key=len)
+
+
+def _link(source: Path, target: Path) -> None:
+    """Link the file, which costs nothing, or copy it where that cannot be (another disk)."""
+    try:
+        os.link(source.resolve(), target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _record(
+    files: Sequence[Found], tool: str, behaviour: dict[str, Any], folder: Path, command: str
+) -> dict[str, Any]:
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    guessed = [each.path.name for each in files if each.guessed]
+    warnings = [f"{name}: states no rank; it was given the next free one" for name in guessed]
+    warnings += [
+        f"{same.name}: left out, as {each.path.name} is newer and differs in its ending only"
+        for each in files
+        for same in each.left_out
+    ]
+    return {
+        "schema_version": 1,
+        "tool": tool,
+        "repeat": 0,
+        "attempt": 1,
+        "status": "ok",
+        "reason": "",
+        "command": [command],
+        "settings": {},
+        "workload": behaviour,
+        "started": now,
+        "ended": now,
+        "elapsed_s": 0.0,
+        "exit_code": 0,
+        "ranks": sorted({file.name.partition(".")[0] for file in folder.iterdir()}),
+        "warnings": warnings,
+        "log_tail": [],
+        "machine": {},
+        "versions": {},
+    }
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    write_atomically(path, json.dumps(content, indent=1).encode() + b"\n")
+
+
+def imported(name: str) -> tuple[str, dict[str, Any]]:
+    """Return the tool and the behaviour of the imported run `name`."""
+    path = RUNS / name / "manifest.json"
+    if not path.is_file():
+        runs = sorted(each.parent.name for each in RUNS.glob("*/manifest.json"))
+        hint = nearest(name, runs) if runs else "make one with: profkit import"
+        raise ConfigError(f"imports: no run named {name!r}", hint=hint)
+    manifest = json.loads(path.read_bytes())
+    if "imported" not in manifest["behaviour"]:
+        raise ConfigError(
+            f"imports: the run {name!r} was captured, not imported",
+            hint=f"select it by its own overrides: {manifest['command']}",
+        )
+    (tool,) = manifest["tools"]
+    return tool, manifest["behaviour"]

@@ -1,0 +1,180 @@
+"""The plan: what was asked for, typed and frozen; it exists while Snakemake parses."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+_AUTO = "auto"
+"""Name of the hardware that leaves it to the traces to say what the device is."""
+
+_DEVICES = "devices"
+"""Table in which traces say it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """One configuration of the selection, and what is captured of it."""
+
+    name: str
+    """Folder under ``results/runs``: a readable slug and 8 hex digits of `behaviour`."""
+
+    behaviour: dict[str, Any]
+    """What changes how the workload behaves: its identity."""
+
+    hardware: dict[str, Any]
+    """Peaks that measured numbers are compared with."""
+
+    tools: dict[str, dict[str, Any]]
+    """Settings of each tool."""
+
+    analyses: dict[str, dict[str, Any]]
+    """Settings of each analysis."""
+
+    overrides: tuple[str, ...]
+    """Overrides that make this run alone."""
+
+    comparisons: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Settings of each analysis across runs that this run is part of; the same in all runs."""
+
+    reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Analyses whose results a tool chooses by before it captures, of the tools that do."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolPlan:
+    """What the workflow must know of a tool's conversion."""
+
+    tables: tuple[str, ...]
+    """Tables that converting leaves."""
+
+    code: str
+    """Fingerprint of the converter."""
+
+    repeats: int
+    """How often it captures the same run."""
+
+    is_alone: bool = False
+    """Whether nothing may run beside its captures, whatever ``exclusive`` says."""
+
+    timeline: str = ""
+    """Fingerprint of what draws a timeline of its tables; empty if they give none."""
+
+    drawn: tuple[str, ...] = ()
+    """Tables that its timeline is drawn from."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnalysisPlan:
+    """What the workflow must know of an analysis."""
+
+    tables: tuple[str, ...]
+    tables_by_tool: tuple[str, ...]
+    results: tuple[str, ...]
+    code: str
+    of_the_run: tuple[str, ...] = ()
+    """What it reads of the run's configuration: hardware, behaviour, both or nothing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """A selection of runs, and what is made of them."""
+
+    overrides: tuple[str, ...]
+    runs: tuple[Run, ...]
+    repeats: int
+    exclusive: bool
+    timeout_s: float
+    memory_limit_mb: int = 0
+    trace_block_mb: int = 4
+    tools: dict[str, ToolPlan]
+    analyses: dict[str, AnalysisPlan]
+    report: dict[str, Any]
+    report_code: str
+    notes: tuple[str, ...] = ()
+    imported: bool = False
+    """Whether the runs were imported, so that nothing captures them."""
+
+    parts: str = ""
+    """Hash of the files that ``hardware=auto`` chooses from."""
+
+    def run(self, name: str) -> Run:
+        """Return the run `name`."""
+        return next(run for run in self.runs if run.name == name)
+
+    def comparisons(self) -> dict[str, list[Run]]:
+        """Return the runs that each analysis across runs works on."""
+        names = dict.fromkeys(name for run in self.runs for name in run.comparisons)
+        return {name: [run for run in self.runs if name in run.comparisons] for name in names}
+
+    def makers(self, run: Run, table: str) -> list[str]:
+        """Return the tools of `run` that make `table`."""
+        return [name for name in run.tools if table in self.tools[name].tables]
+
+    @staticmethod
+    def leaves_hardware_to_traces(run: Run) -> bool:
+        """Say whether the device is the one that the traces of `run` name."""
+        return run.hardware.get("name") == _AUTO
+
+    def of_the_run(self, run: Run, analysis: str) -> dict[str, dict[str, Any]]:
+        """Return what `analysis` reads of the configuration of `run`, by parameter."""
+        hardware = run.hardware
+        if self.leaves_hardware_to_traces(run):
+            # The files are read by the job: their hash makes it stale when one changes.
+            hardware = {**hardware, "parts": self.parts}
+        values = {"hardware": hardware, "behaviour": run.behaviour}
+        return {name: values[name] for name in self.analyses[analysis].of_the_run}
+
+    def tables(self, run: Run, analysis: str) -> list[str]:
+        """Return the Parquet files that `analysis` reads of `run`."""
+        needs = self.analyses[analysis]
+        made = {name: self.tools[name].tables for name in run.tools}
+        pairs = [(source(made, needs.tables), table) for table in needs.tables]
+        pairs += [
+            (tool, table) for table in needs.tables_by_tool for tool in self.makers(run, table)
+        ]
+        if "hardware" in needs.of_the_run and self.leaves_hardware_to_traces(run):
+            pairs += [(tool, _DEVICES) for tool in self.makers(run, _DEVICES)]
+        return [
+            f"results/runs/{run.name}/tables/{tool}/{table}.parquet"
+            for tool, table in dict.fromkeys(pairs)
+        ]
+
+
+def source(made: Mapping[str, Sequence[str]], tables: Sequence[str]) -> str:
+    """Return the first tool that makes all of `tables`, or "".
+
+    They come from one tool, because each has a clock of its own.
+    """
+    return next((name for name, has in made.items() if set(tables) <= set(has)), "")
+
+
+def differing(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
+    """Return for each run the keys of its behaviour that are not the same in all of them."""
+    flat = {run.name: _scalars(run.behaviour) for run in runs}
+    keys = dict.fromkeys(itertools.chain.from_iterable(flat.values()))
+    varying = [key for key in keys if len({str(each.get(key)) for each in flat.values()}) > 1]
+    shown = [key for key in varying if not _follows(key, list(flat.values()))]
+    return {
+        name: {key.removesuffix(".name"): each.get(key) for key in shown}
+        for name, each in flat.items()
+    }
+
+
+def _follows(key: str, behaviours: Sequence[Mapping[str, Any]]) -> bool:
+    """Say whether the field `key` of a group is known once the name of the group's choice is."""
+    name = f"{key.partition('.')[0]}.name"
+    if key == name or name not in behaviours[0]:
+        return False
+    pairs = {(str(each.get(name)), str(each.get(key))) for each in behaviours}
+    return len(pairs) == len({choice for choice, _ in pairs})
+
+
+def _scalars(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _scalars(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found

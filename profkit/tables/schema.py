@@ -1,0 +1,121 @@
+"""The tables that all stages agree on: names, columns, types, units and meaning.
+
+Times are integer nanoseconds, sizes integer bytes, and the unit is in the name. Integers are
+never null: -1 means unknown or none. Floats are NaN when unknown. Text is dictionary-coded and
+arrives in pandas as a Categorical; unknown text is the empty string.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from profkit.tables import measurements, memory, timeline
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TABLES: Mapping[str, pa.Schema] = MappingProxyType(
+    {**timeline.TABLES, **memory.TABLES, **measurements.TABLES}
+)
+"""Every table by name."""
+
+TIMELINE = ("cpu_ops", "runtime_calls", "kernels", "memory_events", "collectives")
+"""Tables that a timeline is drawn from: a tool that makes them all has one."""
+
+
+def table(name: str, columns: Mapping[str, Sequence[Any] | Any]) -> pa.Table:
+    """Return `columns` as table `name`, with its columns in order and of its types.
+
+    Raises KeyError if a column of the table is missing.
+    """
+    schema = TABLES[name]
+    arrays = [_coded(columns[field.name], field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _coded(values: Any, kind: pa.DataType) -> pa.Array:
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values.cast(kind) if values.type != kind else values
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
+        return numbers(values, kind)
+    made = _of_python(values, kind) if isinstance(values, list | tuple | range) else None
+    if made is not None:
+        return made
+    if pa.types.is_dictionary(kind):
+        return pa.array(values, type=kind.value_type).dictionary_encode().cast(kind)
+    return pa.array(values, type=kind)
+
+
+def _of_python(values: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
+    """Return what `pyarrow.array` would, without pandas; None if the values are no plain `kind`."""
+    if pa.types.is_dictionary(kind):
+        if not all(isinstance(each, str) for each in values):
+            return None
+        places: dict[str, int] = {}
+        codes = [places.setdefault(each, len(places)) for each in values]
+        return text(np.array(codes, dtype=np.int32), list(places))
+    wanted = np.dtype(kind.to_pandas_dtype())
+    plain = np.array(values) if values else np.empty(0, wanted)
+    if plain.dtype.kind not in ("i", wanted.kind):
+        return None
+    own = plain.astype(wanted)
+    return numbers(own, kind) if np.array_equal(own, plain, equal_nan=True) else None
+
+
+def numbers(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    """Return numbers as an Arrow array; raises `OverflowError` where one does not fit `kind`.
+
+    Memory is shared where the type is the same. `pyarrow.array` would do as well, but it imports
+    pandas, which takes longer than to convert a small trace.
+    """
+    own = np.ascontiguousarray(values, dtype=kind.to_pandas_dtype())
+    if own.dtype != values.dtype and not np.array_equal(own, values, equal_nan=True):
+        raise OverflowError(f"numbers that are no {kind}")
+    return pa.Array.from_buffers(kind, len(own), [None, pa.py_buffer(own)])
+
+
+def text(codes: NDArray[Any], values: Sequence[str]) -> pa.DictionaryArray:
+    """Return texts by their position in `values`, one for each of `codes`."""
+    return coded(codes, strings(values))
+
+
+def coded(codes: NDArray[Any], dictionary: pa.StringArray) -> pa.DictionaryArray:
+    """Return texts by their position in `dictionary`, which chunks of a column may share."""
+    return pa.DictionaryArray.from_arrays(numbers(codes, pa.int32()), dictionary)
+
+
+def strings(values: Sequence[str]) -> pa.StringArray:
+    """Return `values` as `pyarrow.array` would, without importing pandas."""
+    encoded = [each.encode() for each in values]
+    ends = numbers(np.cumsum([0, *map(len, encoded)]), pa.int32())
+    buffers = [None, ends.buffers()[1], pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+
+
+def empty(name: str) -> pa.Table:
+    """Return table `name` without rows."""
+    return table(name, dict.fromkeys(TABLES[name].names, ()))
+
+
+def frame(name: str, rows: Iterable[Mapping[str, Any]] = ()) -> "pd.DataFrame":
+    """Return `rows` as the pandas table `name`; columns left out are unknown (-1, NaN or "")."""
+    schema = TABLES[name]
+    given = list(rows)
+    for row in given:
+        if unknown := set(row) - set(schema.names):
+            raise KeyError(f"table {name!r} has no column {sorted(unknown)}")
+    columns = {
+        field.name: [row.get(field.name, _unknown(field.type)) for row in given] for field in schema
+    }
+    made: pd.DataFrame = table(name, columns).to_pandas()
+    return made
+
+
+def _unknown(kind: pa.DataType) -> str | float | int:
+    if pa.types.is_dictionary(kind):
+        return ""
+    return float("nan") if pa.types.is_floating(kind) else -1

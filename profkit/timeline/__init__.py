@@ -1,0 +1,1 @@
+"""One timeline of all ranks, for trace viewers."""

@@ -1,0 +1,266 @@
+"""One timeline of all ranks in the trace event format, which Perfetto and chrome://tracing read.
+
+Clocks are put side by side by the ends of collectives; `trace_events` has the format.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from profkit.tables import schema
+from profkit.tables.rank_clocks import meetings
+from profkit.timeline.trace_events import Ints, Tracks, arrows, counters, ranges, spans
+
+Event = dict[str, Any]
+Tables = Mapping[str, pd.DataFrame]
+
+TABLES = schema.TIMELINE
+"""Tables that a timeline is drawn from; `python_calls` too, where its rows are wanted."""
+
+_WORK = {"copy": "gpu_memcpy", "set": "gpu_memset"}
+_NS_PER_US = 1000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timeline:
+    """The events, and what a reader of them should know."""
+
+    encoded: list[str]
+    """Each event as JSON."""
+    slices: int
+    """How many of them are rows of the tables."""
+    base_ns: int
+    """What the times of the events count from, on the clock of the lowest rank."""
+    steps: tuple[int, ...]
+    """Steps that are drawn; empty if none is marked."""
+    notes: tuple[str, ...]
+    """How well clocks agree, and what was left out."""
+
+    @property
+    def events(self) -> list[Event]:
+        """The events as dictionaries."""
+        found: list[Event] = msgspec.json.decode(f"[{','.join(self.encoded)}]")
+        return found
+
+    def document(self) -> bytes:
+        """Return the content of a trace file."""
+        head = {
+            "schemaVersion": 1,
+            "displayTimeUnit": "ns",
+            "baseTimeNanoseconds": self.base_ns,
+            "otherData": {"steps": self.steps, "notes": self.notes},
+        }
+        events = ",\n".join(self.encoded)
+        return msgspec.json.encode(head)[:-1] + f',"traceEvents":[\n{events}\n]}}'.encode()
+
+
+def timeline(
+    tables: Tables, *, steps: Sequence[int], labels: Mapping[int, str], max_events: int
+) -> Timeline:
+    """Draw `steps` of one repeat; all that was recorded if there are none.
+
+    `labels` are the names of ranks. Beyond `max_events` what begins latest is left out.
+    """
+    clocks = meetings(tables["collectives"]).clocks
+    offsets = dict(zip(clocks["rank"].tolist(), clocks["offset_ns"].tolist(), strict=True))
+    notes = list(_alignment(clocks, tables))
+    shown = {name: _in_steps(rows, steps) for name, rows in tables.items()}
+    if steps and "python_calls" in tables:
+        shown["python_calls"] = _open_during(tables["python_calls"], shown["cpu_ops"])
+    shown = {name: _aligned(rows, offsets) for name, rows in shown.items()}
+    shown, left_out = _limited(shown, max_events)
+    if left_out:
+        notes.append(f"{left_out} events, those that begin last, were left out.")
+    times = [rows["start_ns"].min() for rows in shown.values() if len(rows)]
+    base = int(min(times, default=0))
+    shown |= _launched_apart(shown)
+    tracks = Tracks(labels=labels)
+    events = [event for draw in _DRAWN for event in draw(shown, base, tracks)]
+    return Timeline(
+        encoded=[*tracks.metadata(), *events],
+        slices=sum(map(len, shown.values())),
+        base_ns=base,
+        steps=tuple(steps),
+        notes=tuple(notes),
+    )
+
+
+def few_steps(tables: Tables, skip_first: int, count: int) -> list[int]:
+    """Return the first `count` steps after the first `skip_first`, as long as others remain."""
+    known = {step for name in ("cpu_ops", "kernels") for step in tables[name]["step"].unique()}
+    steps = sorted(int(step) for step in known if step >= 0)
+    return ([step for step in steps if step >= skip_first] or steps)[:count]
+
+
+def _alignment(clocks: pd.DataFrame, tables: Tables) -> Iterator[str]:
+    """Yield how far the clocks of the ranks were moved, and how well they then agree."""
+    ranks = {int(rank) for rank in tables["cpu_ops"]["rank"].unique()}
+    ranks |= {int(rank) for rank in tables["kernels"]["rank"].unique()}
+    apart = sorted(ranks - {int(rank) for rank in clocks["rank"]})
+    if len(clocks):
+        moved = float(clocks["offset_ns"].abs().max()) / _NS_PER_US
+        doubt = float(clocks["residual_ns"].max()) / _NS_PER_US
+        yield (
+            f"Clocks were moved by up to {moved:.1f} us; ends of collectives then agree to "
+            f"{doubt:.1f} us (largest median over ranks)."
+        )
+    if len(ranks) > 1 and apart:
+        yield f"The clocks of ranks {apart} were not aligned: no collective connects them."
+
+
+def _in_steps(rows: pd.DataFrame, steps: Sequence[int]) -> pd.DataFrame:
+    rows = rows.rename(columns={"time_ns": "start_ns"})
+    return rows[rows["step"].isin(steps).to_numpy()] if steps else rows
+
+
+def _open_during(calls: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
+    """Return the calls that are open while any of `ops` of their rank is, cut to that."""
+    spans = ops.groupby("rank").agg(first=("start_ns", "min"), last=("end_ns", "max"))
+    rows = calls.join(spans, on="rank", how="inner")
+    rows = rows[((rows["start_ns"] < rows["last"]) & (rows["end_ns"] > rows["first"])).to_numpy()]
+    start, end = (
+        np.maximum(rows["start_ns"], rows["first"]),
+        np.minimum(rows["end_ns"], rows["last"]),
+    )
+    return rows.assign(start_ns=start, end_ns=end)
+
+
+def _aligned(rows: pd.DataFrame, offsets: Mapping[int, int]) -> pd.DataFrame:
+    """Return `rows` on the clock of the lowest rank."""
+    moved = rows["rank"].map(lambda rank: offsets.get(int(rank), 0)).astype(np.int64)
+    times = [name for name in ("start_ns", "end_ns") if name in rows]
+    return rows.assign(**{name: rows[name] - moved for name in times})
+
+
+def _launched_apart(tables: Tables) -> dict[str, pd.DataFrame]:
+    """Return calls and device work with ids that no two ranks share: in one file they would mix."""
+    both = {name: tables[name] for name in ("runtime_calls", "kernels")}
+    known = pd.concat([rows[["rank", "correlation"]] for rows in both.values()])
+    before = known.groupby("rank")["correlation"].max().clip(lower=0).cumsum().shift(fill_value=0)
+    moved = {name: rows["correlation"] + rows["rank"].map(before) for name, rows in both.items()}
+    return {
+        name: rows.assign(correlation=moved[name].where(rows["correlation"] > 0, -1))
+        for name, rows in both.items()
+    }
+
+
+def _limited(tables: dict[str, pd.DataFrame], count: int) -> tuple[dict[str, pd.DataFrame], int]:
+    """Return the first `count` rows of all tables by their start, and how many others there are."""
+    starts = np.concatenate([rows["start_ns"].to_numpy(np.int64) for rows in tables.values()])
+    if len(starts) <= count:
+        return tables, 0
+    last = np.partition(starts, count)[count]
+    kept = {name: rows[(rows["start_ns"] < last).to_numpy()] for name, rows in tables.items()}
+    return kept, len(starts) - sum(map(len, kept.values()))
+
+
+def _drawn_on_host(rows: pd.DataFrame, tracks: Tracks, kind: str) -> tuple[Ints, Ints]:
+    """Return process and thread of each row, on threads that are called `kind`."""
+    pid = tracks.processes(rows["rank"])
+    return pid, tracks.threads(pid, kind, rows["tid"])
+
+
+def _operators(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
+    """Yield operators and annotations of the host; ranges that do not nest as asynchronous."""
+    ops = tables["cpu_ops"]
+    ends = ops[["rank", "op", "end_ns"]].rename(columns={"op": "parent", "end_ns": "until_ns"})
+    until = ops[["rank", "parent"]].merge(ends, how="left", on=["rank", "parent"])["until_ns"]
+    crossing = ops["end_ns"].to_numpy() > until.fillna(np.inf).to_numpy()
+    annotated = (ops["kind"] == "annotation").to_numpy()
+    ops = ops.assign(cat=np.where(annotated, "user_annotation", "cpu_op"))
+    pid, tid = _drawn_on_host(ops, tracks, "thread")
+    nesting = ops[~crossing]
+    yield from spans(
+        nesting,
+        base,
+        pid[~crossing],
+        tid[~crossing],
+        module=nesting["module"],
+        phase=nesting["phase"],
+        Input_Dims=nesting["input_shapes"],
+    )
+    yield from ranges(ops[crossing], base, pid[crossing], tid[crossing])
+
+
+def _python(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
+    if "python_calls" in tables:
+        rows = tables["python_calls"].assign(cat="python_function")
+        yield from spans(rows, base, *_drawn_on_host(rows, tracks, "Python of thread"))
+
+
+def _calls(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
+    rows = tables["runtime_calls"].assign(cat="cuda_runtime")
+    where = _drawn_on_host(rows, tracks, "thread")
+    yield from spans(rows, base, *where, correlation=rows["correlation"])
+
+
+def _work(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
+    """Yield kernels, copies and sets; of communication, what it carries out."""
+    names = ["operation", "group", "size_bytes", "dtype"]
+    about = tables["collectives"][["rank", "collective", *names]].add_prefix("of_")
+    ours, theirs = ["rank", "collective"], ["of_rank", "of_collective"]
+    work = tables["kernels"].merge(about, how="left", left_on=ours, right_on=theirs)
+    work["cat"] = [_WORK.get(kind, "kernel") for kind in work["kind"]]
+    carried = work["of_size_bytes"].fillna(-1).astype(np.int64)
+    pid = tracks.processes(work["rank"], work["device"])
+    yield from spans(
+        work,
+        base,
+        pid,
+        tracks.threads(pid, "stream", work["stream"]),
+        device=work["device"],
+        stream=work["stream"],
+        correlation=work["correlation"],
+        module=work["module"],
+        phase=work["phase"],
+        grid=work["grid"],
+        block=work["block"],
+        bytes=carried.where(work["collective"] >= 0, work["size_bytes"]),
+        collective=work["of_operation"],
+        group=work["of_group"],
+        dtype=work["of_dtype"],
+    )
+
+
+def _launches(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
+    """Yield an arrow from the call to each piece of device work that it launched."""
+    calls = tables["runtime_calls"][["rank", "correlation", "tid", "start_ns"]]
+    calls = calls[calls["correlation"] > 0].drop_duplicates(["rank", "correlation"])
+    work = tables["kernels"][["rank", "correlation", "device", "stream", "start_ns"]]
+    both = work.merge(calls, on=["rank", "correlation"], suffixes=("_work", ""))
+    device = tracks.processes(both["rank"], both["device"])
+    begin = (*_drawn_on_host(both, tracks, "thread"), both["start_ns"].to_numpy())
+    stream = tracks.threads(device, "stream", both["stream"])
+    yield from arrows("ac2g", begin, (device, stream, both["start_ns_work"].to_numpy()), base)
+
+
+def _gradients(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
+    """Yield an arrow from each forward operator to the backward operator around its gradient."""
+    ops = tables["cpu_ops"][["rank", "op", "parent", "tid", "start_ns", "forward"]]
+    backward = ops[ops["forward"] >= 0]
+    inside = backward[["rank", "op"]].rename(columns={"op": "parent"}).assign(inside=True)
+    outer = backward.merge(inside, how="left", on=["rank", "parent"])
+    outer = outer[outer["inside"].isna().to_numpy()]
+    ahead = ops[["rank", "op", "tid", "start_ns"]].rename(columns={"op": "forward"})
+    both = outer.merge(ahead, on=["rank", "forward"], suffixes=("", "_forward"))
+    pid = tracks.processes(both["rank"])
+    begin = (pid, tracks.threads(pid, "thread", both["tid_forward"]))
+    end = (pid, tracks.threads(pid, "thread", both["tid"]))
+    times = (both[name].to_numpy() for name in ("start_ns_forward", "start_ns"))
+    yield from arrows("fwdbwd", (*begin, next(times)), (*end, next(times)), base)
+
+
+def _memory(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
+    """Yield what each rank has allocated on each device, as a curve."""
+    rows = tables["memory_events"]
+    rows = rows[(rows["allocated_bytes"] >= 0).to_numpy()]
+    names = "allocated on " + rows["device"].astype(str)
+    time, size = (rows[name].to_numpy() for name in ("start_ns", "allocated_bytes"))
+    yield from counters(names, tracks.processes(rows["rank"]), time - base, size)
+
+
+_DRAWN = (_operators, _calls, _python, _work, _launches, _gradients, _memory)

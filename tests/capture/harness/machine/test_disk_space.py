@@ -1,0 +1,34 @@
+import pytest
+
+from profkit.capture.harness.machine import disk_space
+
+
+def test_room_is_kept_while_a_capture_runs(tmp_path):
+    with disk_space.kept(tmp_path):
+        (path,) = tmp_path.iterdir()
+        assert path.stat().st_size >= 1 << 20
+        assert path.stat().st_blocks * 512 >= 1 << 20
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_room_is_given_back_by_a_capture_that_is_told_to_stop(tmp_path):
+    with pytest.raises(SystemExit), disk_space.kept(tmp_path):
+        raise SystemExit(143)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_being_written_is_dropped_and_steps_are_kept(tmp_path):
+    label = "rank0_dp0_tp0_pp0"
+    kept = [f"{label}.steps.part", f"{label}.error.txt", "capture.log", "rank1_dp1_tp0_pp0.x"]
+    for name in [*kept, f"{label}.1.pt.trace.json.gz"]:
+        (tmp_path / name).touch()
+    folder = tmp_path / f"{label}.tables"
+    folder.mkdir()
+    (folder / "half").touch()
+    dropped = disk_space.drop_unfinished(tmp_path, [label])
+    assert dropped == [f"{label}.1.pt.trace.json.gz", f"{label}.tables"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
+
+
+def test_a_disk_with_room_is_not_full(tmp_path):
+    assert not disk_space.is_full(tmp_path)

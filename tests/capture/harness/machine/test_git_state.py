@@ -1,0 +1,110 @@
+"""The git state of what was profiled, on repositories made here."""
+
+import subprocess
+
+import pytest
+
+from profkit.capture.harness.machine import git_state
+
+
+def git(folder, *command):
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
+    done = subprocess.run(
+        ["git", "-C", str(folder), *identity, *command], check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """Return a repository with one committed script, the folder that profkit is run in."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "train.py").write_text("one\ntwo\n")
+    git(folder, "init", "--quiet")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "-m", "first")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_a_clean_work_tree_is_its_commit(project):
+    git(project, "remote", "add", "origin", "https://example.org/project.git")
+    assert git_state.git_state(project) == {
+        "folder": str(project.resolve()),
+        "remote": "https://example.org/project.git",
+        "branch": "main",
+        "commit": git(project, "rev-parse", "HEAD"),
+        "dirty": False,
+        "untracked": [],
+    }
+
+
+def test_changes_are_kept_as_a_diff_that_git_applies(project):
+    (project / "train.py").write_text("one\nthree\n")
+    (project / "untracked.py").write_text("")
+    state = git_state.git_state(project)
+    assert (state["dirty"], state["untracked"], state["diff_is_cut"]) == (
+        True,
+        ["untracked.py"],
+        False,
+    )
+    (project.parent / "it.diff").write_text(state["diff"])
+    git(project, "checkout", "train.py")
+    git(project, "apply", "../it.diff")
+    assert (project / "train.py").read_text() == "one\nthree\n"
+
+
+def test_of_a_long_diff_the_beginning_is_kept_with_the_hash_of_all(project):
+    (project / "train.py").write_text("".join(f"{index}\n" for index in range(30_000)))
+    first = git_state.git_state(project)
+    assert (len(first["diff"]), first["diff_is_cut"]) == (64 << 10, True)
+    with (project / "train.py").open("a") as file:
+        file.write("more\n")
+    second = git_state.git_state(project)
+    assert second["diff_sha256"] != first["diff_sha256"]
+
+
+def test_results_are_no_change_of_the_project(project):
+    (project / "results").mkdir()
+    (project / "results/report.html").write_text("")
+    assert git_state.git_state(project)["dirty"] is False
+
+
+def test_there_is_no_state_without_a_repository_or_a_commit(tmp_path):
+    assert git_state.git_state(tmp_path) == {}
+    git(tmp_path, "init", "--quiet")
+    assert git_state.git_state(tmp_path) == {}
+
+
+def test_programs_that_a_repository_names_are_not_run(project):
+    git(project, "config", "diff.external", "touch ran")
+    git(project, "config", "core.fsmonitor", "touch ran")
+    (project / "train.py").write_text("changed\n")
+    assert "changed" in git_state.git_state(project)["diff"]
+    assert not (project / "ran").exists()
+
+
+def test_a_script_is_described_by_its_content_and_its_own_repository(project, monkeypatch):
+    monkeypatch.chdir(project.parent)
+    workload = {"workload": {"name": "script", "command": "train.py --lr 1", "cwd": "project"}}
+    about = git_state.described(workload)
+    assert about["cwd"] == str(project.parent)
+    assert about["git"]["project"]["commit"] == git(project, "rev-parse", "HEAD")
+    assert about["script"]["path"] == "project/train.py"
+    assert len(about["script"]["sha256"]) == 64
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"workload": {"name": "train"}}, {"workload": {"command": "-m package"}}]
+)
+def test_a_built_in_program_or_a_module_is_no_script(settings):
+    assert git_state.script(settings) is None
+
+
+def test_profkit_in_an_environment_is_not_of_the_project_around_it(project, monkeypatch):
+    installed = project / ".venv/profkit/__init__.py"
+    installed.parent.mkdir(parents=True)
+    installed.write_text("")
+    monkeypatch.setattr(git_state.profkit, "__file__", str(installed))
+    assert set(git_state.described({})["git"]) == {"project"}

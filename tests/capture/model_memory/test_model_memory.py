@@ -1,0 +1,149 @@
+import random
+
+import pytest
+import torch
+from torch import nn, optim
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed.tensor import DTensor
+from torch.masked import masked_tensor
+
+from profkit.capture.model_memory import held
+from profkit.capture.model_memory.extents import Extents, dense
+from profkit.capture.model_memory.ledger import _readable
+
+
+def trained(model, optimizer):
+    model(torch.randn(2, 3)).sum().backward()
+    optimizer.step()
+
+
+def test_a_plain_model_holds_parameters_gradients_and_moments():
+    model = nn.Linear(3, 4)
+    optimizer = optim.AdamW(model.parameters())
+    assert held(model, [optimizer]).sizes_bytes() == {
+        "parameters": 16 * 4,
+        "gradients": 0,
+        "masters": 0,
+        "states": 0,
+    }
+    trained(model, optimizer)
+    # Two moments for each parameter, and for each tensor the number of its steps.
+    assert held(model, [optimizer]).sizes_bytes() == {
+        "parameters": 16 * 4,
+        "gradients": 16 * 4,
+        "masters": 0,
+        "states": 2 * 16 * 4 + 2 * 4,
+    }
+
+
+def test_tied_parameters_and_views_of_one_buffer_count_once():
+    first, second = nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False)
+    buffer = torch.zeros(12)
+    first.weight.data = buffer[:9].view(3, 3)
+    second.weight.data = buffer[3:].view(3, 3)
+    model = nn.Sequential(first, second)
+    assert held(model, []).sizes_bytes()["parameters"] == 12 * 4
+
+
+def test_each_of_several_optimizers_counts():
+    model = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 2, bias=False))
+    optimizers = [optim.SGD(layer.parameters(), lr=0.1, momentum=0.9) for layer in model]
+    model(torch.randn(2, 3)).sum().backward()
+    for each in optimizers:
+        each.step()
+    assert held(model, optimizers).sizes_bytes()["states"] == (9 + 6) * 4
+
+
+def test_every_byte_belongs_to_the_first_that_claims_it():
+    extents = Extents()
+    buffer = torch.zeros(12)
+    assert extents.claim(buffer[2:4]) == 2 * 4
+    assert extents.claim(buffer[6:8]) == 2 * 4
+    assert extents.claim(buffer[3:7]) == 2 * 4
+    assert extents.claim(buffer[2:8]) == 0
+    # Columns of a matrix reach from its first element to its last but two.
+    assert extents.claim(buffer.view(4, 3)[:, 0]) == (12 - 2 - 6) * 4
+    assert [rest for _, rest in extents.unclaimed()] == [2 * 4]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_claims_of_any_order_add_up_to_what_they_cover(seed):
+    draws = random.Random(seed)  # noqa: S311 - not for secrets
+    buffer, covered, extents = torch.zeros(200), set(), Extents()
+    for _ in range(60):
+        start = draws.randrange(200)
+        places = set(range(start, min(start + draws.randrange(1, 30), 200)))
+        new = len(places - covered)
+        covered |= places
+        assert extents.claim(buffer[start : max(places) + 1]) == 4 * new
+    (storage,) = extents.storages.values()
+    assert storage.covered_bytes == 4 * len(covered)
+
+
+def test_a_view_keeps_its_storage_unless_that_is_somebodys():
+    extents = Extents()
+    # Both are kept: the second could get the place of the first.
+    view, buffer = torch.zeros(100)[:1], torch.zeros(100)
+    assert extents.claim(view, whole=True) == 400
+    assert extents.claim(buffer[:50]) == 200
+    assert extents.claim(buffer[40:60], whole=True) == 40
+
+
+def test_sparse_tensors_are_their_parts_and_meta_tensors_none():
+    matrix = torch.eye(4)
+    parts = {
+        kind: sum(each.nbytes for each in dense(make(matrix))) for kind, make in SPARSE.items()
+    }
+    # Values of 4 bytes and indices of 8: two each; or five rows' ends and one column each.
+    assert parts == {"coo": 4 * 4 + 4 * 2 * 8, "csr": 4 * 4 + (5 + 4) * 8, "csc": 4 * 4 + 9 * 8}
+    assert list(dense(torch.empty(4, device="meta"))) == []
+
+
+SPARSE = {
+    "coo": torch.Tensor.to_sparse,
+    "csr": torch.Tensor.to_sparse_csr,
+    "csc": torch.Tensor.to_sparse_csc,
+}
+
+
+def kept_by(transform):
+    """Return what a function under a transform of functorch saw, after its end."""
+    seen = []
+    transform(lambda given: seen.append(given) or given.sum())(torch.ones(3, 3))
+    return seen[0]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: torch._to_functional_tensor(torch.ones(3)),
+        lambda: masked_tensor(torch.ones(3), torch.tensor([True, False, True])),
+        lambda: kept_by(torch.func.grad),
+        lambda: kept_by(torch.func.vmap),
+        nn.UninitializedParameter,
+        lambda: FakeTensorMode().from_tensor(torch.ones(3)),
+    ],
+    ids=["functional", "masked", "of grad", "of vmap", "lazy", "fake"],
+)
+@pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
+def test_a_tensor_without_memory_of_its_own_is_none(made):
+    assert list(dense(made())) == []
+
+
+def test_a_tensor_of_several_shapes_has_all_of_its_buffer():
+    (found,) = dense(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
+    assert Extents().claim(found) == 5 * 4
+
+
+def test_a_lazy_model_has_no_memory_before_its_first_call():
+    model = nn.Sequential(nn.LazyLinear(2), nn.Linear(2, 2, bias=False))
+    assert held(model, []).sizes_bytes()["parameters"] == 4 * 4
+    model(torch.ones(1, 3))
+    assert held(model, []).sizes_bytes()["parameters"] == (3 * 2 + 2 + 4) * 4
+
+
+def test_a_tensor_whose_making_failed_is_passed_over():
+    half = torch.Tensor._make_wrapper_subclass(DTensor, (3,))
+    assert list(_readable(half)) == []
+    whole = torch.ones(3)
+    assert [each is whole for each in _readable(whole)] == [True]

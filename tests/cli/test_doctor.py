@@ -1,0 +1,125 @@
+"""What ``profkit doctor`` says of this machine, and of machines that are told to it."""
+
+import json
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from profkit.capture import tools
+from profkit.capture.base import Session, Trouble, Wrapper
+from profkit.capture.harness.machine import compatibility
+from profkit.capture.py_spy import Capture as PySpy
+from profkit.cli import main
+from profkit.cli.doctor import diagnosed
+
+MACHINE = {"shared_memory_bytes": 1 << 34, "gpus": [], "cuda": "", "cuda_driver": ""}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Absent(Session):
+    """A tool whose distribution is not there."""
+
+    distribution: ClassVar = "no-such-distribution"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wordy(Session):
+    """A tool that only answers the one question it must."""
+
+    @classmethod
+    def unavailable(cls):
+        return "the moon is full"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limited(Wrapper):
+    """A tool that runs and loses a part."""
+
+    binary: ClassVar = "env"
+
+    @classmethod
+    def troubles(cls):
+        yield Trouble(kind="forbidden", what="no counters", advice="ask", stops=False)
+
+
+def test_every_tool_is_in_the_table_with_what_it_is(capsys):
+    assert main(["doctor"]) == 0
+    said = capsys.readouterr().out
+    assert [name for name in tools() if f" {name} " not in said] == []
+    assert "No profiler: step times" in said
+    assert "The tools baseline, memory_layers, memory_snapshot, torch_profiler can be used." in said
+
+
+def test_the_same_as_json(capsys):
+    assert main(["doctor", "--json", "+tool=py_spy"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["usable"], report["machine"]["cpu_count"] > 0) == (True, True)
+    selected = {each["name"] for each in report["tools"] if each["is_selected"]}
+    assert selected == {"baseline", "torch_profiler", "memory_snapshot", "memory_layers", "py_spy"}
+    assert all(each["version"] for each in report["tools"] if each["is_selected"])
+
+
+def test_a_selected_tool_that_cannot_run_is_said_with_what_to_do_and_is_a_failure(
+    capsys, monkeypatch
+):
+    trouble = Trouble(kind="forbidden", what="ptrace is forbidden", advice="allow it")
+    monkeypatch.setattr(PySpy, "troubles", classmethod(lambda _: iter([trouble])))
+    assert main(["doctor"]) == 0
+    assert main(["doctor", "tool=[py_spy]"]) == 1
+    said = capsys.readouterr().out
+    assert "py_spy: ptrace is forbidden\n  allow it\n" in said
+    assert "can not all be used." in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers", "is_usable"),
+    [
+        (Absent, ("no", "", ""), False),
+        (Wordy, ("no", "", ""), False),
+        (Limited, ("yes", "partly", "yes"), True),
+    ],
+)
+def test_a_tool_answers_for_itself(kind, answers, is_usable):
+    found = diagnosed("it", kind, set())
+    said = tuple(map(found.answer, ("missing", "forbidden", "incompatible")))
+    assert (said, found.is_usable) == (answers, is_usable)
+
+
+def test_a_missing_tool_says_how_to_get_it():
+    assert Absent.unavailable() == (
+        "no-such-distribution is not installed; pip install no-such-distribution"
+    )
+    assert diagnosed("it", Wordy, set()).troubles[0].what == "the moon is full"
+
+
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [
+        ({}, ""),
+        ({"shared_memory_bytes": 64 << 20}, "shared memory is 64 MiB"),
+        ({"shared_memory_bytes": -1}, ""),
+        ({"gpus": [{"name": "H100"}]}, "torch is built for the CPU alone"),
+        ({"gpus": [{"name": "H100"}], "cuda": "12.8", "cuda_driver": "12.4"}, ""),
+        ({"cuda": "13.0", "cuda_driver": "12.8"}, "torch is built for CUDA 13.0"),
+        ({"gpus": [{"name": "H100"}], "hip": "6.2"}, ""),
+    ],
+)
+def test_what_does_not_go_together_on_a_machine_is_said(machine, said):
+    troubles = [each.what for each in compatibility.of_machine(MACHINE | machine)]
+    assert [each[: len(said)] for each in troubles] == [said] * bool(said)
+
+
+@pytest.mark.parametrize(
+    ("nvtx", "nsys", "is_trouble"),
+    [
+        ("0.2.17", "2022.4.2.1", True),
+        ("0.2.12", "2023.4.4", True),
+        ("0.2.11", "2022.4.2.1", False),
+        ("0.2.17", "2024.1.1", False),
+        ("0.2.17", "", False),
+        ("", "2022.4.2.1", False),
+    ],
+)
+def test_nvtx_and_nsight_systems_that_do_not_go_together_are_known(nvtx, nsys, is_trouble):
+    assert len(list(compatibility.nvtx_ranges(nvtx, nsys))) == is_trouble

@@ -1,0 +1,83 @@
+"""What belongs to what."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profkit.convert.linking.link import (
+    by_start,
+    copy_direction,
+    launches_communication,
+    names_communication,
+    step_at,
+    step_number,
+)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
+        "rcclGenericKernel",
+        "mscclKernel_Sum_half",
+        "void nvshmemi_transfer_rma",
+        "void deep_ep::intranode::dispatch<8, 768>(int4*)",
+        "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 4>(vllm::RankData*)",
+        "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<8>",
+        "two_shot_all_reduce_kernel",
+    ],
+)
+def test_communication_has_many_names(kernel):
+    assert names_communication(kernel)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "void at::native::reduce_kernel<512>",
+        "sm80_gemm_async_clone",
+        "triton_poi_fused_all_reduce_lift_fresh_0",
+    ],
+)
+def test_compute_is_not_communication(kernel):
+    assert not names_communication(kernel)
+
+
+@pytest.mark.parametrize(
+    ("name", "direction"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", "HtoD"),
+        ("Memcpy PtoP (Device -> Device)", "PtoP"),
+        ("Memcpy M2D (MEMORY(Unknown) -> DEVICE)", "HtoD"),
+        ("Memcpy D2M (DEVICE -> MEMORY(Unknown))", "DtoH"),
+        ("Memcpy S2D (SHARED -> DEVICE)", ""),
+    ],
+)
+def test_copies_name_their_direction(name, direction):
+    assert copy_direction(name) == direction
+
+
+def test_collective_operators_launch_communication():
+    names = ["nccl:all_reduce", "c10d::allreduce_", "record_param_comms", "aten::copy_", "gloo:x"]
+    assert [launches_communication(name) for name in names] == [True, True, True, False, False]
+
+
+def test_steps_are_numbered_by_their_annotation():
+    names = ["ProfilerStep#12", "ProfilerStep#", "step#3", "ProfilerStep#1x"]
+    assert [step_number(name) for name in names] == [12, -1, -1, -1]
+
+
+def test_times_fall_into_the_step_that_holds_them():
+    steps = np.array([4, 5]), np.array([100, 200]), np.array([150, 200])
+    assert step_at(np.array([99, 100, 149, 150, 200, 201]), *steps).tolist() == [
+        *(-1, 4, 4, -1, 5, -1)
+    ]
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 4)] * 3)))
+def test_rows_that_start_at_once_are_in_order_of_the_other_keys(rows):
+    start, second, third = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    found = by_start(start, second, third)
+    assert found.tolist() == sorted(range(len(rows)), key=rows.__getitem__)

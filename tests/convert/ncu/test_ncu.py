@@ -1,0 +1,385 @@
+"""Nsight Compute's reports and pages as tables, with the values that ncu itself exports."""
+
+import csv
+import io
+import json
+import math
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+
+from profkit.convert.__main__ import main
+from profkit.convert.base import Raw
+from profkit.convert.ncu import any_format, convert, report
+from profkit.convert.ncu.launches import plain
+from profkit.convert.ncu.units import base
+from profkit.core.errors import InputError
+from profkit.planning.imported_runs import importables
+from profkit.tables import schema
+
+LABEL = "rank1_dp1_tp0_pp0"
+EXPORTED = ("rtx2080ti_2022.3", "a10g_2023.1")
+REPORTS = {
+    "rtx2080ti_2022.3": ("NVIDIA GeForce RTX 2080 Ti", "7.5", 2),
+    "a10g_2023.1": ("NVIDIA A10G", "8.6", 4),
+    "a100_2024.1": ("NVIDIA A100 80GB PCIe", "8.0", 3),
+    "rtx2060_2024.3": ("NVIDIA GeForce RTX 2060 with Max-Q Design", "7.5", 8),
+}
+# Of no launch: what the machine that exported had, or curves that pages print in words.
+OF_THE_EXPORT = ("device__", "nvlink__", "numa__", "ID", "Process", "Host", "Kernel", "Context")
+
+
+@pytest.fixture(scope="module")
+def read(real_data):
+    """Return a function that reads a file of the shared data, each once."""
+    known = {}
+
+    def launches(name):
+        if name not in known:
+            known[name] = any_format.read(real_data / "ncu" / name)
+        return known[name]
+
+    return launches
+
+
+def values(launch):
+    return {each.name: each.text or each.value for each in launch.metrics}
+
+
+def exported_rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def as_exported(value, text, unit):
+    """Say whether `value`, in the unit of a report, is what ncu printed as `text` in `unit`."""
+    if isinstance(value, str):
+        return text in (value, value.removeprefix("cudaFunc")) or value in text
+    digits = len(text.partition(".")[2])
+    # Two roundings: of what is printed, and of what was stored as a float of 32 bits.
+    return math.isclose(
+        value / base(unit)[0], float(text), abs_tol=0.51 * 10**-digits, rel_tol=1e-6
+    )
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_report_of_each_version_names_its_device_and_launches(read, name):
+    device, capability, count = REPORTS[name]
+    launches = read(f"{name}.ncu-rep")
+    assert len(launches) == count
+    assert {(each.device_name, each.capability) for each in launches} == {(device, capability)}
+    assert all(len(each.grid) == len(each.block) == 3 for each in launches)
+    assert all(values(each)["gpu__time_duration.sum"] > 0 for each in launches)
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_every_metric_of_the_raw_page_is_that_of_the_report(read, real_data, name):
+    units, *rows = exported_rows(real_data / "ncu" / f"{name}.raw.csv")
+    launches = read(f"{name}.ncu-rep")
+    assert [each.name for each in launches] == [row["Kernel Name"] for row in rows]
+    compared = 0
+    for row, launch in zip(rows, launches, strict=True):
+        known = values(launch)
+        for metric, text in row.items():
+            if metric.startswith(OF_THE_EXPORT) or metric == "Stream" or text in ("", "no data"):
+                continue
+            assert as_exported(known[metric], text, units[metric]), (metric, known[metric], text)
+            compared += 1
+    assert compared >= 70 * len(rows)
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_every_metric_of_the_details_page_is_that_of_the_report(read, real_data, name):
+    launches = read(f"{name}.ncu-rep")
+    compared = 0
+    for row in exported_rows(real_data / "ncu" / f"{name}.details.csv"):
+        if row["Metric Name"]:
+            metric = any_format.exported.metric_name(row["Section Name"], row["Metric Name"])
+            value = values(launches[int(row["ID"])])[metric]
+            assert as_exported(value, row["Metric Value"], row["Metric Unit"]), (metric, value)
+            compared += 1
+    assert compared == {"rtx2080ti_2022.3": 56, "a10g_2023.1": 40}[name]
+
+
+@pytest.mark.parametrize("page", ["raw", "details"])
+@pytest.mark.parametrize("name", EXPORTED)
+def test_a_page_gives_the_launches_and_values_of_its_report(read, name, page):
+    launches, exported = read(f"{name}.ncu-rep"), read(f"{name}.{page}.csv")
+    assert [(each.name, each.function) for each in exported] == [
+        (each.name, each.function) for each in launches
+    ]
+    for mine, theirs in zip(exported, launches, strict=True):
+        known = values(theirs)
+        compared = {
+            metric: (value, known[metric])
+            for metric, value in values(mine).items()
+            if metric in known and isinstance(value, float) and not metric.startswith("device__")
+        }
+        assert len(compared) > 9
+        for metric, (value, expected) in compared.items():
+            if not metric.startswith(("nvlink__", "numa__")):
+                # Pages round: a second of two digits, say.
+                assert math.isclose(value, expected, rel_tol=0.006, abs_tol=0.006), metric
+
+
+def test_rules_of_reports_and_pages_are_kept_with_their_estimates(read):
+    limits = read("rtx2080ti_2022.3.details.csv")[0].advice
+    assert [(each.section, each.rule, each.kind) for each in limits] == [
+        ("SpeedOfLight", "SOLBottleneck", "information"),
+        ("Occupancy", "Occupancy", "information"),
+    ]
+    imbalance = read("rtx2060_2024.3.ncu-rep")[0].advice[1]
+    assert (imbalance.rule, imbalance.kind, imbalance.title) == (
+        "WorkloadImbalance",
+        "optimisation",
+        "L2 Slices Workload Imbalance",
+    )
+    assert imbalance.speedup_percent == pytest.approx(10.992193, abs=1e-6)
+    assert imbalance.speedup_scope == "global"
+    occupancy = read("rtx5090_kernel_0001/ncu.section_Occupancy.csv")[0].advice[0]
+    assert (occupancy.speedup_percent, occupancy.speedup_scope) == (80.34, "global")
+
+
+def test_messages_of_rules_lose_their_links_and_keep_their_words():
+    text = "See @section:LaunchStats:Launch Statistics@ and @url:the guide:https://x.y/z#a@."
+    assert plain(text) == "See Launch Statistics and the guide."
+    assert plain("at @source:a.cu:12:line 12@, @sass:0x10:here@") == "at line 12, here"
+
+
+def test_pages_of_sections_state_shape_device_and_process(read):
+    pages = ("MemoryWorkloadAnalysis", "Occupancy", "SchedulerStats", "SpeedOfLight")
+    for page in (*pages, "SpeedOfLight_RooflineChart"):
+        (launch,) = read(f"rtx5090_kernel_0001/ncu.section_{page}.csv")
+        assert (launch.block, launch.grid) == ([32, 4, 1], [224, 1, 1])
+        assert (launch.pid, launch.launch, launch.capability) == (1740670, 0, "12.0")
+        assert launch.function == "kernel"
+    memory = values(read("rtx5090_kernel_0001/ncu.section_MemoryWorkloadAnalysis.csv")[0])
+    light = values(read("rtx5090_kernel_0001/ncu.section_SpeedOfLight.csv")[0])
+    # One label, two metrics.
+    assert memory["dram__bytes.sum.per_second"] > 1e8
+    assert light["gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"] <= 100
+
+
+def test_ranges_of_the_program_come_along(read):
+    assert read("a100_2024.1.ncu-rep")[0].ranges == ["Non-fused-GEMM"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [
+        ("usecond", (1e3, "ns")),
+        ("us", (1e3, "ns")),
+        ("second", (1e9, "ns")),
+        ("Kbyte/block", (1e3, "byte/block")),
+        ("Gbyte/second", (1e9, "byte/s")),
+        ("Mbyte/s", (1e6, "byte/s")),
+        ("cycle/nsecond", (1e9, "hz")),
+        ("Ghz", (1e9, "hz")),
+        ("hz", (1.0, "hz")),
+        ("register/thread", (1.0, "register/thread")),
+        ("%", (1.0, "%")),
+        ("", (1.0, "")),
+    ],
+)
+def test_units_lose_their_factor(unit, expected):
+    assert base(unit) == expected
+
+
+def test_lines_before_the_heading_and_grouped_digits_are_read(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text(
+        "==PROF== Connected to process 7\n"
+        '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream",'
+        '"Section Name","Metric Name","Metric Unit","Metric Value"\n'
+        '"3","7","a","h","f<1>(int)","1","7","S","Elapsed Cycles","cycle","1,594,443"\n'
+    )
+    (launch,) = any_format.read(path)
+    assert (launch.launch, launch.pid, launch.function) == (3, 7, "f")
+    assert values(launch) == {"gpc__cycles_elapsed.max": 1594443.0}
+
+
+def saved(text, delimiter=","):
+    """Return a page as a table program saves it again."""
+    out = io.StringIO()
+    rows = csv.reader(io.StringIO(text))
+    csv.writer(out, delimiter=delimiter).writerows(rows)
+    return out.getvalue()
+
+
+HANDLED = {
+    "with a byte order mark": lambda text: text.encode("utf-8-sig"),
+    "redirected by PowerShell": lambda text: text.replace("\n", "\r\n").encode("utf-16"),
+    "saved without quotes": lambda text: saved(text).encode(),
+    "saved with semicolons": lambda text: saved(text, ";").encode(),
+    "with lines of the program": lambda text: (
+        "\n".join(['say "5', *text.splitlines()[:3], "loss, 3.2", *text.splitlines()[3:]])
+        + "\nDone, total 3.2 s\n==PROF== Disconnected\n"
+    ).encode(),
+}
+
+
+@pytest.mark.parametrize("page", ["raw", "details"])
+@pytest.mark.parametrize("how", HANDLED)
+def test_a_page_that_went_through_other_programs_is_the_same(real_data, tmp_path, how, page):
+    source = real_data / f"ncu/a10g_2023.1.{page}.csv"
+    path = tmp_path / "x.csv"
+    path.write_bytes(HANDLED[how](source.read_text()))
+    assert any_format.read(path) == any_format.read(source)
+    assert not any_format.is_cut_off(path)
+
+
+@pytest.mark.parametrize("page", ["raw", "details"])
+def test_pages_in_one_file_are_read_one_after_the_other(real_data, tmp_path, page):
+    source = real_data / f"ncu/a10g_2023.1.{page}.csv"
+    path = tmp_path / "x.csv"
+    path.write_text(source.read_text() * 2)
+    assert any_format.read(path) == any_format.read(source) * 2
+
+
+def test_half_a_value_is_none_and_a_page_that_ends_in_it_is_cut_off(tmp_path):
+    path = tmp_path / f"{LABEL}.csv"
+    path.write_text(
+        '"ID","Process ID","Kernel Name","gpu__time_duration.sum","launch__grid_size"\n'
+        '"","","","nsecond",""\n"0","7","f","4,100","128"\n"1","7","g","9,200","12'
+    )
+    raw = Raw(path=path, label=LABEL, rank=1, repeat=0)
+    made = convert.run(raw, tmp_path)
+    metrics = made.tables["kernel_metrics"].select(["name", "metric", "value"]).to_pylist()
+    assert [tuple(row.values()) for row in metrics] == [
+        ("f", "gpu__time_duration.sum", 4100.0),
+        ("f", "launch__grid_size", 128.0),
+        ("g", "gpu__time_duration.sum", 9200.0),
+    ]
+    assert [note.partition(":")[0] for note in made.notes] == ["The page is cut off"]
+
+
+def test_ranges_in_pages_are_those_around_the_launch(tmp_path):
+    pushed = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
+    started = "Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
+    nothing = ":none" * 6
+    rows = [
+        ["ID", "Process ID", pushed, started, "Kernel Name", "launch__grid_size"],
+        [""] * 6,
+        [
+            *("0", "7", f'1  "<default domain>:step 0{nothing}"  "profkit:h:0{nothing}" '),
+            *(f'4  "<default domain>:x{nothing}"', "f", "2"),
+        ],
+        ["1", "7", "", "", "g", "3"],
+    ]
+    path = tmp_path / "x.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows(rows)
+    launches = any_format.read(path)
+    assert [each.ranges for each in launches] == [["step 0", "h:0"], []]
+    assert [values(each) for each in launches] == [
+        {"launch__grid_size": 2.0},
+        {"launch__grid_size": 3.0},
+    ]
+
+
+def test_labels_of_the_first_versions_are_those_of_the_same_metrics():
+    section = "GPU Speed Of Light"
+    labels = ("SOL DRAM", "SOL L1/TEX Cache", "SOL L2 Cache", "SM [%]", "Memory [%]")
+    found = [any_format.exported.metric_name(section, each) for each in labels]
+    assert found == [
+        "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+        "l1tex__throughput.avg.pct_of_peak_sustained_active",
+        "lts__throughput.avg.pct_of_peak_sustained_elapsed",
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+    ]
+
+
+def test_tables_have_their_schemas_and_number_launches(real_data, tmp_path):
+    path = tmp_path / f"{LABEL}.ncu-rep"
+    shutil.copy(real_data / "ncu" / "rtx2060_2024.3.ncu-rep", path)
+    raw = Raw(path=path, label=LABEL, rank=1, repeat=2)
+    made = convert.run(raw, tmp_path).tables
+    assert {name: table.schema for name, table in made.items()} == {
+        name: schema.TABLES[name] for name in convert.produces
+    }
+    kernels = made["measured_kernels"].to_pylist()
+    assert [row["kernel"] for row in kernels] == list(range(8))
+    assert kernels[0] | {"launch": -1} == {
+        "rank": 1,
+        "repeat": 2,
+        "kernel": 0,
+        "launch": -1,
+        "pid": -1,
+        "function": "hd_enc_lvid_packed_cuda",
+        "name": "hd_enc_lvid_packed_cuda",
+        "device": 0,
+        "device_name": "NVIDIA GeForce RTX 2060 with Max-Q Design",
+        "capability": "7.5",
+        "stream": 7,
+        "grid": "[2,5000,1]",
+        "block": "[1024,1,1]",
+        "ranges": "",
+    }
+    words = made["kernel_metrics"].filter(
+        [bool(text) for text in made["kernel_metrics"]["text"].to_pylist()]
+    )
+    assert "CachePreferNone" in words["text"].to_pylist()
+    assert {row["kind"] for row in made["kernel_advice"].to_pylist()} >= {"optimisation"}
+
+
+BROKEN = {
+    "empty": (lambda _: b"", "the file is empty"),
+    "cut off": (lambda data: data[:50_000], "damaged, cut off, or newer"),
+    "beheaded": (lambda data: b"NVR\0" + data[40_000:], "damaged, cut off, or newer"),
+    "without kernels": (lambda data: data[:16], "no kernel was measured"),
+    "something else": (lambda _: b"hello " * 100, "neither a report nor a page"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_report_is_named_with_what_to_do(real_data, tmp_path, what):
+    spoil, message = BROKEN[what]
+    path = tmp_path / "x.ncu-rep"
+    path.write_bytes(spoil((real_data / "ncu" / "rtx2080ti_2022.3.ncu-rep").read_bytes()))
+    with pytest.raises(InputError, match=message) as caught:
+        any_format.read(path)
+    assert "hint" in str(caught.value)
+
+
+def test_a_reader_that_crashes_takes_nothing_with_it(real_data, tmp_path, monkeypatch):
+    # What a native reader does on a damaged file, done by a module of the same name.
+    (tmp_path / "ncu_report.py").write_text("import os\n\nos.abort()\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    with pytest.raises(InputError, match="crashes on it \\(SIGABRT\\)"):
+        report.read(real_data / "ncu" / "rtx2080ti_2022.3.ncu-rep")
+
+
+def test_a_page_without_launches_says_so(real_data, tmp_path):
+    text = (real_data / "ncu" / "rtx2080ti_2022.3.raw.csv").read_text()
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join(text.splitlines()[:2]) + "\n")
+    with pytest.raises(InputError, match="holds no launch"):
+        any_format.read(path)
+
+
+def test_it_is_what_import_knows_as_ncu():
+    assert importables()["ncu"][0] == "ncu"
+
+
+def test_a_damaged_report_is_noted_and_the_rest_is_converted(real_data, tmp_path):
+    folder = tmp_path / "capture/ncu/rep0"
+    folder.mkdir(parents=True)
+    good = (real_data / "ncu" / "rtx2080ti_2022.3.ncu-rep").read_bytes()
+    labels = ["rank0_dp0_tp0_pp0", LABEL]
+    record = {"status": "ok", "reason": "", "repeat": 0, "ranks": labels}
+    (folder / "capture.json").write_text(json.dumps(record))
+    (folder / f"{labels[0]}.a.ncu-rep").write_bytes(good)
+    (folder / f"{labels[0]}.b.ncu-rep").write_bytes(good)
+    (folder / f"{LABEL}.ncu-rep").write_bytes(good[:50_000])
+    tables, files = tmp_path / "tables", tmp_path / "files"
+    main(["ncu", "--captures", str(folder), "--tables", str(tables), "--files", str(files)])
+    notes = json.loads((tables / "convert.json").read_text())["notes"]
+    (note,) = [each for each in notes if each["text"].startswith("Not read:")]
+    assert note["file"] == f"rep0/{LABEL}.ncu-rep"
+    assert "damaged, cut off, or newer" in note["text"]
+    # Two reports of one rank: the numbers of launches count on.
+    for name in ("measured_kernels", "kernel_metrics"):
+        rows = pq.read_table(tables / f"{name}.parquet").to_pandas()
+        assert set(zip(rows["rank"], rows["kernel"], strict=True)) == {(0, n) for n in range(4)}

@@ -1,0 +1,93 @@
+"""Reports of Nsight Systems that are damaged, foreign, newer or empty."""
+
+import gzip
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from profkit.convert.nsys import convert
+from profkit.core.errors import InputError
+from profkit.tables import schema
+from tests.convert.nsys.reports import KERNEL, LAUNCH, STEPS, frames, raw
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "an empty file"),
+        (b"x" * 5000, r"cannot export it: .*Exportation error"),
+        (gzip.compress(b"SQLite format 3\0" * 99, mtime=0)[:40], "damaged gzip data"),
+        (b"SQLite format 3\0" + b"x" * 5000, "damaged SQLite file"),
+        (b"NVR\0\2", "a report of Nsight Compute, not a report.*\n.*profkit import ncu FILE"),
+        (gzip.compress(b' {"traceEvents": [', mtime=0), "JSON, not a report"),
+        (b"\x80\4\x95", "a Python pickle, not a report"),
+        (b"version https://git-lfs.github.com/spec/v1\n", r"Git LFS, not a .*\n.*git lfs pull"),
+        (b"\n<!DOCTYPE html>", "a web page, not a report"),
+        (b"U3w[END]NVIDIA Nsight Systems Stream", "was not imported yet .*\n.*QdstrmImporter -i"),
+    ],
+    ids=[
+        *("empty", "no report", "cut gzip", "damaged SQLite", "of Nsight Compute", "packed JSON"),
+        *("pickle", "pointer of Git LFS", "web page", "recording"),
+    ],
+)
+def test_damaged_files_are_named(tmp_path, content, says):
+    path = tmp_path / "rank0_dp0_tp0_pp0.x.nsys-rep"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=says) as error:
+        convert.run(raw(path), tmp_path)
+    assert str(path) in str(error.value)
+
+
+def test_a_truncated_real_file_is_named(real_data, tmp_path):
+    content = gzip.decompress((real_data / "nsys/mfu_2gpu_after.sqlite.gz").read_bytes())
+    path = tmp_path / "rank0.nsys-rep"
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputError, match="damaged SQLite file"):
+        convert.run(raw(path), tmp_path)
+
+
+def test_somebody_elses_sqlite_is_refused(tmp_path):
+    path = tmp_path / "rank0.nsys-rep"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE cookies (id INTEGER)")
+    with pytest.raises(InputError, match="not a report of Nsight Systems"):
+        convert.run(raw(path), tmp_path)
+
+
+def test_a_newer_layout_is_read_and_noted(report, tmp_path):
+    path = report(
+        nvtx=STEPS,
+        META_DATA_EXPORT=[("EXPORT_SCHEMA_VERSION_MAJOR", "9")],
+        calls=[LAUNCH],
+        kernels=[KERNEL],
+    )
+    found, notes = frames(path, tmp_path)
+    assert len(found["kernels"]) == 1
+    assert notes[0].startswith("Exported with layout 9, newer than 3")
+
+
+def test_a_table_without_times_is_of_an_unknown_version(report, tmp_path):
+    path = report(nvtx=STEPS, os=[(1, 2, "read")])
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("ALTER TABLE OSRT_API RENAME COLUMN end TO finish")
+    with pytest.raises(InputError, match="table OSRT_API has no column end"):
+        convert.run(raw(path), tmp_path)
+
+
+def test_an_empty_report_gives_empty_tables(report, tmp_path):
+    found, notes = frames(report(), tmp_path)
+    assert {name: len(each) for name, each in found.items()} == dict.fromkeys(found, 0)
+    assert set(found) == set(convert.produces) <= set(schema.TABLES)
+    assert notes == ["The report holds no kernel, copy or set: CUDA was not recorded."]
+
+
+def test_without_nsys_sqlite_is_read_and_reports_are_refused(report, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    path = report(nvtx=STEPS)
+    _, notes = frames(path, tmp_path)
+    assert "nsys is not installed: its own reports as CSV are left out." in notes
+    other = tmp_path / "rank1.nsys-rep"
+    other.write_bytes(b"not SQLite at all")
+    with pytest.raises(InputError, match="which can export it, is not installed"):
+        convert.run(raw(other), tmp_path)

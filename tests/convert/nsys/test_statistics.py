@@ -1,0 +1,47 @@
+"""The reports of ``nsys stats``, under the names of each generation."""
+
+import pytest
+
+from profkit.convert.nsys import export, statistics
+
+# What `nsys stats --help-reports` of 2022.4.2 and of 2023.4.4 prints, a part of it.
+LISTED = {
+    "2022.4": """
+  gpukernsum[:base|:mangled] -- CUDA GPU Kernel Summary
+  cudaapisum -- CUDA API Summary
+  gpumemsizesum -- GPU Memory Operations Summary (by Size)
+  gpumemtimesum -- GPU Memory Operations Summary (by Time)
+  nvtxppsum -- NVTX Push/Pop Range Summary
+  nvtxsum -- NVTX Range Summary
+  osrtsum -- OS Runtime Summary
+""",
+    "2023.4": """
+  cuda_api_gpu_sum[:nvtx-name][:base|:mangled] -- CUDA Summary (API/Kernels/MemOps)
+  cuda_api_sum -- CUDA API Summary
+  cuda_gpu_kern_gb_sum[:nvtx-name][:base|:mangled] -- CUDA GPU Kernel/Grid/Block Summary
+  cuda_gpu_kern_sum[:nvtx-name][:base|:mangled] -- CUDA GPU Kernel Summary
+  cuda_gpu_mem_size_sum -- CUDA GPU MemOps Summary (by Size)
+  cuda_gpu_mem_time_sum -- CUDA GPU MemOps Summary (by Time)
+  mpi_event_trace -- MPI Event Trace
+  network_congestion[:ticks_threshold=<ticks_per_ms>] -- Network Devices Congestion
+  nvtx_pushpop_sum -- NVTX Push/Pop Range Summary
+  nvtx_sum -- NVTX Range Summary
+  osrt_sum -- OS Runtime Summary
+  um_sum[:rows=<limit>] -- Unified Memory Analysis Summary
+""",
+}
+
+
+@pytest.mark.parametrize(("version", "generation"), [("2022.4", 1), ("2023.4", 0)])
+def test_reports_are_asked_for_by_the_names_of_the_version(version, generation):
+    listed = statistics.reports_in(LISTED[version])
+    wanted = {names[generation] for names in statistics.REPORTS}
+    assert wanted <= listed
+    assert not listed & {names[1 - generation] for names in statistics.REPORTS}
+
+
+def test_the_installed_version_lists_reports_of_one_generation():
+    available = statistics.available(export.nsys())
+    assert any(
+        {names[generation] for names in statistics.REPORTS} <= available for generation in (0, 1)
+    )

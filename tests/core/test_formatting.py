@@ -1,0 +1,25 @@
+import pytest
+
+from profkit.core import formatting
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 calls"), (1, "1 call"), (2, "2 calls")])
+def test_one_thing_has_no_plural(count, text):
+    assert formatting.counted(count, "call") == text
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "text"),
+    [
+        (0, "0 ns"),
+        (999, "999 ns"),
+        (1_234, "1.23 µs"),
+        (45_600_000, "45.6 ms"),
+        (999_960_000, "1000 ms"),
+        (7_500_000_000, "7.5 s"),
+        (-2_000, "-2 µs"),
+        (3.6e12, "3600 s"),
+    ],
+)
+def test_times_have_three_digits_and_a_fitting_unit(time_ns, text):
+    assert formatting.duration(time_ns) == text

@@ -1,0 +1,60 @@
+"""Results as files."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pandas as pd
+import pytest
+
+from profkit.core import result
+from profkit.core.errors import InputError
+from profkit.core.result import Document, Finding, Provenance, Result, Severity
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "result.schema.json"
+DOCUMENT = Document(
+    analysis="a",
+    title="A",
+    summary="S.",
+    result=Result(
+        findings=(
+            Finding(severity=Severity.BAD, message="m", metric="a.b", value=1.5, unit="share"),
+        )
+    ),
+    provenance=Provenance(settings={"x": [1]}, modules={}, packages={}, inputs={}),
+)
+
+
+def test_the_json_schema_in_docs_is_that_of_the_code():
+    written = json.loads(SCHEMA.read_text())
+    made = json.loads(msgspec.json.encode(result.json_schema()))
+    assert written == made, "write result.json_schema() to docs/result.schema.json"
+
+
+def test_a_document_comes_back_as_it_was(tmp_path):
+    result.write(tmp_path / "a.json", DOCUMENT)
+    assert result.read(tmp_path / "a.json") == DOCUMENT
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "not a result"),
+        (b"[1]", "not a result"),
+        (msgspec.json.encode(DOCUMENT).replace(b'"schema_version":1', b'"schema_version":9'), "9"),
+    ],
+    ids=["empty", "something else", "another version"],
+)
+def test_a_damaged_document_is_named(tmp_path, content, message):
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        result.read(path)
+
+
+def test_a_table_keeps_plain_values_and_says_what_was_cut():
+    rows = pd.DataFrame({"name": ["x", "y"], "time_ns": [1, 2], "share": [0.5, float("nan")]})
+    made = result.table(rows, title="t", note="Of all.")
+    assert made.rows == (("x", 1, 0.5), ("y", 2, None))
+    cut = result.table(rows, title="t", note="Of all.", limit=1)
+    assert (cut.rows, cut.note) == ((("x", 1, 0.5),), "Of all. The first 1 of 2 rows.")

@@ -1,0 +1,152 @@
+"""What is taken out of a text, and what is left in it."""
+
+import json
+import secrets
+
+import pytest
+
+from profkit.core.secret_masking import MASK, Masker, is_secret_name
+
+NOTHING = Masker({})
+
+
+def masked(text, environment=None):
+    return Masker(environment or {}).text(text, "text")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('password = "hunter2"', 'password = "[masked]"'),
+        ("DB_PASSWORD=hunter2", "DB_PASSWORD=[masked]"),
+        ("+    password: str = 'hunter2'", "+    password: str = '[masked]'"),
+        ('{"api_key": "abc def", "batch": 2}', '{"api_key": "[masked]", "batch": 2}'),
+        (r"{\"secret\": \"a1b2c3\"}", r"{\"secret\": \"[masked]\"}"),
+        ("client_secret: s3cr3t-value", "client_secret: [masked]"),
+        ("login --password hunter2 --user me", "login --password [masked] --user me"),
+        ("train.py --wandb-token=abcdef", "train.py --wandb-token=[masked]"),
+        ("postgres://me:hunter2@db/x", "postgres://[masked]@db/x"),
+        ("https://abcdef0123456789abcd@host/x", "https://[masked]@host/x"),
+        ("Authorization: Bearer abc.def-ghi_jkl", "Authorization: Bearer [masked]"),
+        ("AKIAIOSFODNN7EXAMPLE here", "[masked] here"),
+        ("login('hf_" + "aB3" * 11 + "')", "login('[masked]')"),
+        ("ghp_" + "a1B2" * 9, MASK),
+        ("sk-proj-" + "a1B2" * 9, MASK),
+        ("eyJhbGciOiJI.eyJzdWIiOiIx.SflKxw", MASK),
+        ("wandb.login(key='" + "0123456789abcdef" * 2 + "')", "wandb.login(key='[masked]')"),
+        ('x = "q7Zt0LmW2cV9xKd4RbYh8"', 'x = "[masked]"'),
+        (
+            "a\n-----BEGIN RSA PRIVATE KEY-----\n+MIIE\n-----END RSA PRIVATE KEY-----\nb",
+            "a\n[masked]\nb",
+        ),
+        ("-----BEGIN PRIVATE KEY-----\nMIIE cut off", MASK),
+    ],
+)
+def test_secrets_are_masked_and_what_is_around_them_stays(text, expected):
+    assert masked(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tokens_per_batch = 4096",
+        'pad_token = "<|endoftext|>"',
+        "tokenizer = AutoTokenizer.from_pretrained('meta-llama/Llama-2-7b-chat-hf')",
+        "self.cls_token = nn.Parameter(torch.zeros(1, 1, width))",
+        'password = os.environ["DB_PASSWORD"]',
+        "password = getpass()",
+        "password=${DB_PASSWORD}",
+        "api_key=None",
+        "secret_file = '/run/secrets/x'",
+        "key = 'layers.0.attention.wq.weight'",
+        "commit = 49003fc1a88fa64f23258b62640a7f7d1f0f4a2b",
+        'model = "meta-llama/Llama-2-7b-chat-hf"',
+        "git@github.com:me/project.git",
+        "step 7: loss=2.7182818284590452 tokens=131072",
+        "name=sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32_segment_k_off",
+        "https://example.org/path?batch=2",
+        "uuid = GPU-5f0b0c3e-8a1d-4d0e-9f57-0f2a1b3c4d5e",
+        "diff --git a/train.py b/train.py\nindex 4f2a9c1..77ab01f 100644",
+    ],
+)
+def test_what_people_write_every_day_stays(text):
+    assert masked(text) == text
+
+
+def test_values_of_the_environment_are_masked_wherever_they_stand():
+    environment = {"MY_PASSWORD": "correct horse", "HOME": "/root", "HF_TOKEN": "a&b'cdef"}
+    said = "horse correct horse /root, a&b'cdef, a%26b%27cdef"
+    assert masked(said, environment) == "horse [masked] /root, [masked], [masked]"
+
+
+def test_short_values_and_paths_are_no_secrets(tmp_path):
+    environment = {"MY_PASSWORD": "root", "KEY": str(tmp_path), "HF_TOKEN_PATH": "some/place"}
+    assert masked(f"root {tmp_path} some/place", environment) == f"root {tmp_path} some/place"
+
+
+def test_the_password_of_an_address_in_the_environment_is_masked_elsewhere():
+    assert masked("it is hunter2!", {"DATABASE_URL": "pg://me:hunter2@db"}) == "it is [masked]!"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "MY_PASSWORD", "PROFKIT_CANARY_SECRET"),
+        *("WANDB_API_KEY", "GITHUB_PAT", "DOCKER_AUTH", "OPENAI_KEY", "PGPASSWORD"),
+    ],
+)
+def test_names_of_secrets_are_known(name):
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["PWD", "OLDPWD", "TOKENIZERS_PARALLELISM", "SSH_AUTH_SOCK", "HF_TOKEN_PATH", "KEYBOARD"],
+)
+def test_names_of_other_things_are_not(name):
+    assert not is_secret_name(name)
+
+
+def test_a_command_line_keeps_its_words_and_loses_the_value_of_a_secret_flag():
+    masker = Masker({})
+    words = ["train.py", "--api-key", "abc", "--batch", "2", "--token=xyz", "-v"]
+    assert masker.command(words, "the command line") == [
+        *("train.py", "--api-key", MASK, "--batch", "2", "--token=[masked]", "-v")
+    ]
+    assert masker.warnings() == ["what looks like a secret was masked in the command line"]
+
+
+def test_a_document_is_masked_in_depth_and_keeps_its_shape():
+    document = {"a": ["password=hunter2", 2, None], "b": {"c": 0.5, "key": "abc", "hunter": True}}
+    assert NOTHING.document(document, "it") == {
+        "a": ["password=[masked]", 2, None],
+        "b": {"c": 0.5, "key": MASK, "hunter": True},
+    }
+    json.dumps(NOTHING.document(document, "it"))
+
+
+def test_a_file_is_masked_in_place_and_its_other_bytes_stay(tmp_path):
+    path = tmp_path / "capture.log"
+    path.write_bytes(b"\xff\x00 step\npassword=hunter2\n\xfe")
+    masker = Masker({})
+    masker.file(path, "the log")
+    assert path.read_bytes() == b"\xff\x00 step\npassword=[masked]\n\xfe"
+    assert masker.warnings() == ["what looks like a secret was masked in the log"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_without_secrets_is_not_touched(tmp_path):
+    path = tmp_path / "capture.log"
+    path.write_text("step 1\n")
+    before = path.stat()
+    masker = Masker({})
+    masker.file(path, "the log")
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+    assert path.stat().st_ino == before.st_ino
+    assert masker.warnings() == []
+
+
+def test_random_secrets_of_any_form_do_not_survive_in_the_environment():
+    for make in (secrets.token_hex, secrets.token_urlsafe):
+        secret = make(12)
+        assert secret not in masked(f"x {secret} y", {"ANY_TOKEN": secret})

@@ -1,0 +1,217 @@
+"""The workflow's questions, answered without running Snakemake."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from profkit.core.errors import ConfigError
+from profkit.dag import inputs as dags
+from profkit.dag.inputs import Dag, attempt, command
+from profkit.planning.model import AnalysisPlan, Plan, Run, ToolPlan
+
+
+def run(name="r", tools=("baseline", "torch_profiler"), comparisons=None):
+    return Run(
+        name=name,
+        behaviour={"batch": 2, "model": {"name": "gpt_tiny"}},
+        hardware={},
+        tools={tool: {"rate": 1} for tool in tools},
+        analyses={"breakdown": {"top": 3}, "steps": {}},
+        overrides=("batch=2",),
+        comparisons=comparisons or {},
+    )
+
+
+@pytest.fixture
+def dag():
+    return dag_of(run())
+
+
+def dag_of(*runs):
+    plan = Plan(
+        overrides=("batch=2",),
+        runs=runs,
+        repeats=2,
+        exclusive=True,
+        timeout_s=9,
+        tools={
+            "baseline": ToolPlan(tables=("steps",), code="a", repeats=2),
+            "torch_profiler": ToolPlan(tables=("steps", "cpu_ops", "devices"), code="b", repeats=2),
+        },
+        analyses={
+            "breakdown": AnalysisPlan(
+                tables=("steps", "cpu_ops"), tables_by_tool=(), results=("steps",), code="c"
+            ),
+            "peaks": AnalysisPlan(
+                tables=("steps", "cpu_ops"),
+                tables_by_tool=(),
+                results=(),
+                code="f",
+                of_the_run=("hardware", "behaviour"),
+            ),
+            "steps": AnalysisPlan(tables=(), tables_by_tool=("steps",), results=(), code="d"),
+            "trend": AnalysisPlan(
+                tables=("cpu_ops",), tables_by_tool=(), results=("steps",), code="f"
+            ),
+        },
+        report={"title": "t"},
+        report_code="e",
+        parts="9f",
+    )
+    return Dag(plan)
+
+
+@pytest.fixture
+def wildcards():
+    return SimpleNamespace(run="r")
+
+
+def test_an_analysis_reads_all_its_tables_from_one_tool(dag, wildcards):
+    assert dag.tables("breakdown")(wildcards) == [
+        "results/runs/r/tables/torch_profiler/steps.parquet",
+        "results/runs/r/tables/torch_profiler/cpu_ops.parquet",
+    ]
+
+
+def test_a_table_by_tool_comes_from_every_tool(dag, wildcards):
+    assert dag.tables("steps")(wildcards) == [
+        "results/runs/r/tables/baseline/steps.parquet",
+        "results/runs/r/tables/torch_profiler/steps.parquet",
+    ]
+
+
+def test_results_of_other_analyses_are_inputs(dag, wildcards):
+    assert dag.results("breakdown")(wildcards) == ["results/runs/r/analyze/steps.json"]
+
+
+def test_an_analysis_is_told_what_it_names_of_the_run(dag, wildcards):
+    behaviour = '{"batch": 2, "model": {"name": "gpt_tiny"}}'
+    told = ["--hardware", '{"name": "T4"}', "--behaviour", behaviour]
+    assert with_hardware(dag, "T4").of_the_run("peaks")(wildcards) == told
+    assert dag.of_the_run("breakdown")(wildcards) == []
+
+
+def test_only_hardware_left_to_the_traces_needs_their_devices_and_the_files(dag, wildcards):
+    by_name, by_trace = with_hardware(dag, "T4"), with_hardware(dag, "auto")
+    folder = "results/runs/r/tables/torch_profiler"
+    assert by_trace.tables("peaks")(wildcards) == [
+        *by_name.tables("peaks")(wildcards),
+        f"{folder}/devices.parquet",
+    ]
+    assert f"{folder}/devices.parquet" not in by_name.tables("peaks")(wildcards)
+    assert by_trace.of_the_run("peaks")(wildcards)[1] == '{"name": "auto", "parts": "9f"}'
+
+
+def with_hardware(dag, name):
+    runs = tuple(replace(each, hardware={"name": name}) for each in dag.plan.runs)
+    return Dag(replace(dag.plan, runs=runs))
+
+
+def test_each_repeat_has_a_capture(dag):
+    assert dag.captures("baseline") == [
+        "results/runs/{run}/capture/baseline/rep0/capture.json",
+        "results/runs/{run}/capture/baseline/rep1/capture.json",
+    ]
+
+
+def test_a_capture_has_all_cores_unless_configured_otherwise(dag):
+    assert dag.capture_threads("baseline", 4) == 4
+    assert dag.capture_threads("baseline", None) == 1
+
+
+def test_beside_a_capture_that_holds_the_counters_of_gpus_nothing_runs(dag):
+    kinds = {
+        name: replace(each, is_alone=name == "baseline") for name, each in dag.plan.tools.items()
+    }
+    shared = Dag(replace(dag.plan, exclusive=False, tools=kinds))
+    assert [shared.capture_threads(name, 4) for name in ("baseline", "torch_profiler")] == [4, 1]
+
+
+def test_settings_are_the_same_text_for_the_same_content(dag, wildcards):
+    assert dag.tool_settings("baseline")(wildcards) == '{"rate": 1}'
+    assert dags.as_json({"b": 1, "a": 2}) == dags.as_json({"a": 2, "b": 1})
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (None, 1),
+        ({"attempt": 3, "status": "ok"}, 3),
+        ({"attempt": 3, "status": "oom"}, 4),
+        ({"attempt": 1, "status": "timeout"}, 2),
+        ({"attempt": 1, "status": "unavailable"}, 2),
+    ],
+    ids=["never captured", "good", "out of memory", "timeout", "available again"],
+)
+def test_a_failed_capture_gets_another_attempt(tmp_path, record, expected):
+    path = tmp_path / "capture.json"
+    if record:
+        rest = {"reason": "", "settings": {}, "workload": {}}
+        path.write_text(json.dumps({**record, **rest}))
+    assert attempt(path, "baseline") == expected
+
+
+def test_a_damaged_record_is_a_failed_attempt_that_no_other_has_the_number_of(tmp_path):
+    path = tmp_path / "capture.json"
+    path.write_text('{"attempt": 3, "sta')
+    assert attempt(path, "baseline") == int(path.stat().st_mtime) + 1
+
+
+@pytest.mark.parametrize("text", ['report.title="a b', {"report.title=My": "report"}, [1]])
+def test_overrides_that_are_no_words_are_a_mistake(text):
+    with pytest.raises(ConfigError, match="overrides: "):
+        dags.load(text)
+
+
+def test_an_unknown_key_of_snakemakes_config_is_a_mistake():
+    with pytest.raises(ConfigError, match="did you mean 'overrides'"):
+        dags.check_config({"overides": "batch=3"})
+
+
+def test_the_command_can_be_pasted_into_a_shell():
+    assert command(("batch=1,2", "model=glob(*)")) == "profkit run batch=1,2 'model=glob(*)'"
+
+
+def test_the_selection_is_written_under_the_name_of_its_content(dag, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = dag.selection()
+    assert dag.selection() == path
+    written = json.loads((tmp_path / path).read_text())
+    assert written["runs"][0]["folder"] == "results/runs/r"
+    assert written["command"] == "profkit run batch=2"
+
+
+def test_an_analysis_across_runs_is_one_job_that_reads_those_that_have_what_it_needs():
+    compared = {"trend": {"top": 1}}
+    first, second = (run(name, ("torch_profiler",), compared) for name in "ab")
+    dag = dag_of(first, second, run("c", ("baseline",)))
+    nowhere = SimpleNamespace()
+    assert dag.folder("trend") == "results/selection"
+    assert dag.folder("steps") == "results/runs/{run}"
+    assert dag.tables("trend")(nowhere) == [
+        "results/runs/a/tables/torch_profiler/cpu_ops.parquet",
+        "results/runs/b/tables/torch_profiler/cpu_ops.parquet",
+    ]
+    assert dag.results("trend")(nowhere) == [
+        "results/runs/a/analyze/steps.json",
+        "results/runs/b/analyze/steps.json",
+    ]
+    assert dag.analysis_settings("trend")(nowhere) == '{"top": 1}'
+    assert dag.report_inputs()[-1] == "results/selection/analyze/trend.json"
+    assert dag._selection()["across"] == {
+        "run": "all runs",
+        "folder": "results/selection",
+        "analyses": ["trend"],
+    }
+
+
+def test_a_capture_waits_for_the_results_that_its_tool_chooses_by(dag, wildcards):
+    choosing = replace(run(), reads={"torch_profiler": ("steps",)})
+    waits = dag_of(choosing).reads("torch_profiler")(wildcards)
+    assert waits == ["results/runs/r/analyze/steps.json"]
+    assert dag.reads("torch_profiler")(wildcards) == []
+    given = SimpleNamespace(reads=waits)
+    assert dags.read_flags(wildcards, given) == ["--reads", *waits]
+    assert dags.read_flags(wildcards, SimpleNamespace(reads=[])) == []

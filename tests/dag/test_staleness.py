@@ -1,0 +1,225 @@
+"""Exactly what has changed is made again: each set of jobs, on a real tree."""
+
+import os
+
+import pytest
+
+from profkit.analyze import analyses
+from profkit.core.fingerprint import closure
+from tests.conftest import SMALL, Tree
+
+# Of every kind: on tables of one tool and of each, on results of others, and across runs.
+ANALYSES = {
+    *("steps", "observer_tax", "breakdown", "operators", "kernels", "collectives"),
+    *("bottlenecks", "overlap", "memory_model", "memory_fit", "comparison"),
+}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """Return a copy of the project in which a small experiment was run."""
+    chosen = f"tool=[torch_profiler,memory_layers] analysis=[{','.join(sorted(ANALYSES))}]"
+    tree = Tree(tmp_path_factory.mktemp("tree"), f"{SMALL} {chosen}")
+    tree.snakemake("")
+    return tree
+
+
+@pytest.fixture
+def edit(tree):
+    """Return a function that edits a file of the tree; the edits are undone afterwards.
+
+    With the time of the last edit, so that the plan of before is known again.
+    """
+    kept = {}
+
+    def edit(path, old, new):
+        before = (tree.folder / path).stat().st_mtime_ns
+        kept.setdefault(path, (tree.edited(path, old, new), before))
+
+    yield edit
+    for path, (text, before) in kept.items():
+        (tree.folder / path).write_text(text)
+        os.utime(tree.folder / path, ns=(before, before))
+
+
+def test_a_second_run_has_nothing_to_do(tree):
+    assert tree.jobs() == []
+    assert tree.why("results/report.html") == "results/report.html is fresh\n"
+
+
+def test_touching_everything_reruns_nothing(tree):
+    for path in sorted(tree.folder.rglob("*"), reverse=True):
+        if path.is_file() and ".snakemake" not in path.parts:
+            path.touch()
+    assert tree.jobs() == []
+
+
+def test_a_setting_of_an_analysis_reruns_it_and_what_reads_it(tree):
+    override = "analyses.bottlenecks.idle=0.77"
+    assert tree.jobs(override) == ["analyze_bottlenecks", "report"]
+    said = tree.why(f"results/runs/{run_name(tree)}/analyze/bottlenecks.json", override)
+    assert "setting analyses.bottlenecks.idle" in said
+    assert "-> 0.77" in said
+
+
+def test_a_function_of_one_analysis_reruns_it_and_what_reads_it(tree, edit):
+    edit("profkit/analyze/kernels.py", "= kernels.reset_index(", "= kernels.copy().reset_index(")
+    assert tree.jobs() == readers_of("kernels")
+    said = tree.why(f"results/runs/{run_name(tree)}/analyze/kernels.json")
+    assert "module profkit.analyze.kernels" in said
+
+
+def test_interval_arithmetic_reruns_the_analyses_that_use_it(tree, edit):
+    edit("profkit/analyze/shared/intervals.py", '"""', '_EXTRA = 1\n"""')
+    users = {name for name in ANALYSES if "intervals" in closure_text(name)}
+    assert users
+    assert users != ANALYSES
+    affected = set().union(*(set(readers_of(name)) for name in users))
+    assert tree.jobs() == sorted(affected & {"report", *analysed(tree)})
+
+
+def test_comments_docstrings_blank_lines_and_code_of_captures_rerun_nothing(tree, edit):
+    edit("profkit/analyze/shared/intervals.py", "\n\n\ndef ", "\n\n\n# A comment.\ndef ")
+    edit("profkit/convert/torch_profiler/__init__.py", '"""', '"""Changed: ')
+    edit("profkit/analyze/steps.py", "\n\n\ndef ", "\n\n\n\n\n\ndef ")
+    edit("profkit/tables/schema.py", '"""', '"""Changed: ')
+    for path in ("torch_profiler.py", "baseline.py", "base.py", "__main__.py"):
+        edit(f"profkit/capture/{path}", '"""', '_EXTRA = 1\n"""')
+    assert tree.jobs() == []
+
+
+def test_a_capture_setting_reruns_that_capture_and_what_follows(tree):
+    expected = {"capture_torch_profiler_rep0", "convert_torch_profiler", "manifest", "report"}
+    jobs = tree.jobs("tools.torch_profiler.with_stack=true")
+    readers = readers_of_tables("torch_profiler", tree)
+    assert jobs == sorted(expected | {DRAWN} | readers)
+
+
+def test_a_converter_reruns_its_conversion_and_what_reads_its_tables(tree, edit):
+    edit("profkit/convert/torch_profiler/__init__.py", '"""', '_EXTRA = 1\n"""')
+    readers = readers_of_tables("torch_profiler", tree)
+    assert tree.jobs() == sorted({"convert_torch_profiler", DRAWN, "report"} | readers)
+
+
+def test_what_draws_timelines_draws_them_again(tree, edit):
+    edit("profkit/timeline/trace_events.py", '"""', '_EXTRA = 1\n"""')
+    assert tree.jobs() == ["report", DRAWN]
+    said = tree.why(f"results/runs/{run_name(tree)}/timeline/torch_profiler.trace.json.gz")
+    assert "module profkit.timeline.trace_events" in said
+
+
+def test_code_of_the_workload_reruns_only_the_closed_form_of_its_memory(tree, edit):
+    edit("profkit/marks.py", '"""', '_EXTRA = 1\n"""')
+    edit("profkit/workloads/train.py", '"""', '_EXTRA = 1\n"""')
+    assert tree.jobs() == sorted({"report", *analysed(tree)} & set(readers_of("memory_model")))
+
+
+def test_another_tool_is_captured_beside_what_is_there(tree):
+    jobs = tree.jobs("tool=[torch_profiler,memory_layers,py_spy]")
+    assert {"capture_py_spy_rep0", "convert_py_spy", "manifest", "report"} <= set(jobs)
+    assert not {"capture_baseline_rep0", "capture_torch_profiler_rep0"} & set(jobs)
+    assert "convert_torch_profiler" not in jobs
+
+
+def test_a_failed_capture_is_tried_again(tree):
+    path = next((tree.folder / "results/runs").glob("*/capture/baseline/rep0/capture.json"))
+    text = path.read_text()
+    path.write_text(text.replace('"status": "ok"', '"status": "error"', 1))
+    assert text != path.read_text()
+    try:
+        assert "capture_baseline_rep0" in tree.jobs()
+        assert "capture_torch_profiler_rep0" not in tree.jobs()
+    finally:
+        path.write_text(text)
+
+
+def test_a_really_rerun_analysis_is_fresh_again(tree, edit):
+    edit("profkit/analyze/kernels.py", "= kernels.reset_index(", "= kernels.copy().reset_index(")
+    tree.snakemake("")
+    assert tree.jobs() == []
+    assert "is fresh" in tree.why(f"results/runs/{run_name(tree)}/analyze/kernels.json")
+
+
+DRAWN = "timeline_torch_profiler"
+
+
+def run_name(tree):
+    (folder,) = (tree.folder / "results/runs").iterdir()
+    return folder.name
+
+
+def closure_text(name):
+    return " ".join(closure("profkit.analyze", f"profkit.analyze.{name}")[0])
+
+
+def readers_of(name):
+    """Return the jobs that follow from a change of the analysis `name`."""
+    found = {name}
+    for other, analysis in analyses().items():
+        if other in ANALYSES and found & {*analysis.results, *analysis.results_if_there}:
+            found.add(other)
+    return sorted({"report", *(f"analyze_{each}" for each in found)})
+
+
+def analysed(tree):
+    """Return the jobs of the analyses that the tree has results of."""
+    return {f"analyze_{path.stem}" for path in tree.folder.glob("results/**/analyze/*.json")}
+
+
+def read_by(analysis):
+    """Return the tables that `analysis` reads from one tool: its peaks are those of `devices`."""
+    return {*analysis.tables, *(["devices"] if "hardware" in analysis.of_the_run else [])}
+
+
+def readers_of_tables(tool, tree):
+    """Return the jobs of analyses of the tree that read tables of `tool`, or results of such."""
+    there = {job.removeprefix("analyze_") for job in analysed(tree)}
+    tables = {path.stem for path in tree.folder.glob(f"results/runs/*/tables/{tool}/*.parquet")}
+    others = {
+        path.stem
+        for path in tree.folder.glob("results/runs/*/tables/*/*.parquet")
+        if path.parent.name != tool
+    }
+    # Of the tables that several tools make, only what takes them from every tool is sure to.
+    found = {
+        name
+        for name in there
+        if read_by(analyses()[name]) & (tables - others)
+        or set(analyses()[name].tables_by_tool) & tables
+    }
+    jobs = set().union(*(readers_of(name) for name in found)) - {"report"}
+    return jobs & analysed(tree)
+
+
+def test_an_analysis_that_fails_leaves_the_tree_stale_until_it_works(tree, edit):
+    tree.snakemake("")
+    edit("profkit/analyze/kernels.py", "= kernels.reset_index(", "= kernels.missing(")
+    edit("profkit/analyze/kernels.py", "if kernels.empty:", "if False:")
+    for _ in range(2):
+        done = tree.run("profkit", "run", *tree.overrides.split())
+        assert done.returncode == 1
+        assert "AttributeError" in done.stderr
+        assert "analyze_kernels" in tree.jobs()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "job"),
+    [
+        ("analyze/steps.json", "analyze_steps"),
+        ("tables/baseline/convert.json", "convert_baseline"),
+        ("capture/baseline/rep0/capture.json", "capture_baseline_rep0"),
+        # The last, as all that follows from it is made again before the next.
+        ("tables/torch_profiler/cpu_ops.parquet", "convert_torch_profiler"),
+    ],
+)
+def test_what_is_gone_is_made_again_although_the_report_is_there(tree, pattern, job):
+    tree.snakemake("")
+    (path,) = tree.folder.glob(f"results/runs/*/{pattern}")
+    kept = path.rename(path.with_name("kept"))
+    try:
+        jobs = tree.jobs()
+        assert {job, "report"} <= set(jobs)
+        assert tree.jobs() == jobs, "asking twice must not change the answer"
+        assert "is stale" in tree.why(str(path.relative_to(tree.folder)))
+    finally:
+        kept.rename(path)

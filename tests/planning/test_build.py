@@ -1,0 +1,206 @@
+"""From configurations to a checked selection of runs."""
+
+import pytest
+
+from profkit.core import resources, source_hash
+from profkit.core.errors import ConfigError
+from profkit.core.fingerprint import fingerprint
+from profkit.planning import cache as plans
+from profkit.planning.build import make
+from profkit.planning.model import differing
+
+
+def planned(*overrides):
+    return make(resources.CONF, overrides)
+
+
+def test_the_name_of_a_run_says_what_it_is_and_ends_in_its_identity():
+    (run,) = planned().runs
+    assert run.name.startswith("gpt_tiny-train-b2-w2-none-fp32-")
+    assert len(run.name.rpartition("-")[2]) == 8
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "+tool=py_spy",
+        "tools.torch_profiler.with_stack=true",
+        "repeats=1",
+        "warmup_steps=2",
+        "exclusive=false",
+        "timeout_s=9",
+        "trace_block_mb=1",
+        "hardware=h100_sxm",
+        "analyses.bottlenecks.idle=0.9",
+    ],
+)
+def test_what_leaves_the_workload_alone_is_the_same_run(override):
+    assert planned(override).runs[0].name == planned().runs[0].name
+
+
+@pytest.mark.parametrize(
+    "override", ["batch=3", "seed=1", "steps=13", "model.layers=1", "workload=infer", "device=cpu"]
+)
+def test_what_changes_the_workload_is_another_run(override):
+    assert planned(override).runs[0].name != planned().runs[0].name
+
+
+def test_six_runs_and_what_tells_them_apart():
+    plan = planned("batch=1,2,4", "model=gpt_tiny,cnn_small")
+    differs = differing(plan.runs)
+    assert [differs[run.name] for run in plan.runs] == [
+        {"model": model, "batch": batch}
+        for batch in (1, 2, 4)
+        for model in ("gpt_tiny", "cnn_small")
+    ]
+
+
+def test_the_same_run_twice_has_the_tools_of_both():
+    (run,) = planned("toolset=minimal,sampling").runs
+    assert list(run.tools) == ["baseline", "py_spy"]
+
+
+def test_analyses_without_a_table_are_left_out_with_a_note():
+    plan = planned("tool=[py_spy]")
+    assert "operators" not in plan.runs[0].analyses
+    assert any("operators is left out: no enabled tool makes" in note for note in plan.notes)
+
+
+def test_an_analysis_that_reads_what_is_there_needs_one_of_them():
+    plan = planned("tool=[torch_profiler]")
+    assert "memory_fit" not in plan.runs[0].comparisons
+    lacks = next(note for note in plan.notes if "memory_fit" in note)
+    assert "memory_peak, snapshot_diff are left out: no enabled tool makes allocations" in lacks
+    assert "memory_fit" in planned("tool=[memory_layers]").runs[0].comparisons
+    both = planned("tool=[memory_snapshot]", "analysis=[memory_peak,memory_fit]").runs[0]
+    assert "memory_fit" in both.comparisons
+    assert "memory_model" not in both.analyses
+
+
+def test_an_analysis_reads_tables_of_one_tool_so_that_clocks_agree():
+    plan = planned("tool=[py_spy,torch_profiler]")
+    run = plan.runs[0]
+    folders = {path.split("/")[-2] for path in plan.tables(run, "breakdown")}
+    assert folders == {"torch_profiler"}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["+nonsense=1"], "nonsense: no such key"),
+        (["batch=zero"], "batch: Input should be a valid integer"),
+        (["batch=0"], "batch: Input should be greater than 0"),
+        (["precision=fp8"], "precision: Input should be 'fp32' or 'bf16'"),
+        (
+            ["tools.torch_profiler.schedule=sometimes"],
+            "tools.torch_profiler.schedule: Input should",
+        ),
+        (["+tools.torch_profiler.nope=1"], "tools.torch_profiler.nope: no such key"),
+        (["+tools.nsis={}"], "no tool named 'nsis'"),
+        (["+analyses.idel={}"], "no analysis named 'idel'"),
+        (["+model.lyers=2"], "model.lyers: no such key; did you mean 'layers'"),
+        (["steps=2", "warmup_steps=1"], "tools.torch_profiler: "),
+        (["warmup_steps=12"], "leave none to measure"),
+        (["launcher=python"], "launcher: "),
+        (["tool=[py_spy]", "analysis=[operators]"], "analysis operators: no enabled tool makes"),
+        (["tools.torch_profiler.with_stack=true,false"], "two settings for the same run"),
+        (["repeats=1,2"], "cannot be swept"),
+        (["model=glob(zzz*)"], "no run is selected by model=glob(zzz*)"),
+    ],
+)
+def test_mistakes_are_named_before_anything_runs(overrides, message):
+    with pytest.raises(ConfigError) as caught:
+        planned(*overrides)
+    assert message in str(caught.value)
+
+
+def test_a_cached_plan_is_the_same_plan(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first = plans.load(["batch=1,2"])
+    assert len(list(plans.CACHE.iterdir())) == 1
+    assert plans.load(["batch=1,2"]) == first
+
+
+def test_a_plan_keeps_for_its_jobs_what_the_sources_are_made_of(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source_hash.syntax.cache_clear()
+    plans.load(["tool=torch_profiler"])
+    kept = len([*source_hash.KEPT.iterdir()])
+    source_hash.syntax.cache_clear()
+    monkeypatch.setattr(source_hash, "_parsed", None)
+    fingerprint("profkit.convert", "profkit.convert.torch_profiler")
+    assert kept == len([*source_hash.KEPT.iterdir()]) > 0
+
+
+def test_a_selection_that_cannot_be_leaves_no_results(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError):
+        plans.load(["batch=none"])
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_changed_configuration_is_planned_anew(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = plans._key((), resources.CONF)
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "config.yaml").write_text("batch: 3\n")
+    first = plans._key((), conf)
+    (conf / "config.yaml").write_text("batch: 4\n")
+    assert len({before, first, plans._key((), conf)}) == 3
+
+
+APART = (
+    "tools torch_profiler, ncu and nsys cannot share a process, of which only one may hold CUPTI:"
+    " each has captures of its own"
+)
+
+
+def test_the_plan_says_how_tools_that_cannot_share_a_process_are_scheduled():
+    assert f"{APART}, one after the other" in planned("tool=[torch_profiler,ncu,nsys]").notes
+    assert not [note for note in planned("tool=[nsys,system]").notes if "share" in note]
+
+
+def test_a_capture_that_holds_the_counters_of_gpus_has_the_machine_even_where_captures_share_it():
+    plan = planned("tool=[torch_profiler,ncu,nsys]", "exclusive=false")
+    assert APART in plan.notes
+    beside = (
+        "exclusive=false: nothing runs beside captures of {} even so, which hold the counters of"
+        " GPUs"
+    )
+    assert beside.format("ncu") in plan.notes
+    assert [name for name, each in plan.tools.items() if each.is_alone] == ["ncu"]
+    sampling = planned("tool=[ncu,nsys]", "exclusive=false", "tools.nsys.gpu_metrics_devices=[all]")
+    assert beside.format("ncu and nsys") in sampling.notes
+
+
+def test_a_tool_waits_for_the_analysis_that_it_chooses_by_if_that_is_chosen():
+    (chosen,) = planned("+tool=ncu").runs
+    assert chosen.reads == {"ncu": ("ncu_targets",)}
+    plan = planned("+tool=ncu", "analysis=[kernels]")
+    assert plan.runs[0].reads == {}
+    note = "tool ncu cannot choose by ncu_targets: no part of the selection"
+    assert note in plan.notes
+    own = planned("+tool=ncu", "tools.ncu.kernel=gemm")
+    assert own.runs[0].reads == {}
+
+
+@pytest.mark.parametrize(
+    ("tool", "is_there"),
+    [("nsys", True), ("torch_profiler", True), ("ncu", True), ("system", False)],
+)
+def test_all_that_is_known_of_kernels_needs_a_trace_or_counters_of_them(tool, is_there):
+    plan = planned(f"tool=[{tool}]")
+    lack = "makes kernels or measured_kernels; add +tool=nsys or +tool=torch_profiler or +tool=ncu"
+    left_out = [note for note in plan.notes if lack in note and "kernel_view" in note]
+    assert ("kernel_view" in plan.runs[0].analyses, bool(left_out)) == (is_there, not is_there)
+
+
+def test_an_analysis_runs_without_the_tables_that_may_lack():
+    (run,) = planned().runs
+    # No tool of the selection makes measured_kernels, which it takes where there are any.
+    assert "kernel_view" in run.analyses
+    assert "ncu_summary" not in run.analyses
+    plan = planned("+tool=ncu")
+    tables = plan.tables(plan.runs[0], "kernel_view")
+    assert any(path.endswith("ncu/measured_kernels.parquet") for path in tables)

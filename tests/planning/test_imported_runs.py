@@ -1,0 +1,195 @@
+"""Traces that a user brings along."""
+
+import gzip
+import json
+import os
+import re
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+
+from profkit.cli import main
+from profkit.cli import run as runs
+from profkit.core.capture_record import imported_files, untouched_files
+from profkit.core.errors import ConfigError, InputError
+from profkit.core.fingerprint import sha256
+from profkit.planning import imported_runs
+from profkit.planning.imported_runs import find, importables, imported, place
+
+TOOL, KIND = importables()["trace"]
+
+
+def trace(rank=None):
+    info = {} if rank is None else {"distributedInfo": {"backend": "nccl", "rank": rank}}
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
+    return json.dumps({"schemaVersion": 1, **info, "traceEvents": [event]})
+
+
+def ranks(paths):
+    return {each.path.name: (each.rank, each.guessed) for each in find(paths, KIND)}
+
+
+def test_the_rank_comes_from_the_content_then_the_name_then_what_is_free(tmp_path):
+    (tmp_path / "rank7.json").write_text(trace(rank=0))
+    (tmp_path / "worker2.json").write_text(trace())
+    (tmp_path / "other.json").write_text(trace())
+    with gzip.open(tmp_path / "packed.json.gz", "wt") as file:
+        file.write(trace(rank=3))
+    assert ranks([tmp_path]) == {
+        "rank7.json": (0, False),
+        "worker2.json": (2, False),
+        "other.json": (1, True),
+        "packed.json.gz": (3, False),
+    }
+
+
+def test_ranks_are_guessed_in_the_order_of_the_numbers_in_names(tmp_path):
+    for name in ("report.10.json", "report.9.json", "report.json"):
+        (tmp_path / name).write_text(trace())
+    guessed = {name: rank for name, (rank, _) in ranks([tmp_path]).items()}
+    assert guessed == {"report.9.json": 0, "report.10.json": 1, "report.json": 2}
+
+
+@pytest.mark.parametrize("given", ["a folder", "files"])
+def test_a_report_beside_what_it_was_exported_to_comes_in_once(tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    names = ["report1.nsys-rep", "report1.sqlite", "report2.nsys-rep"]
+    files = [tmp_path / "reports" / name for name in names]
+    files[0].parent.mkdir()
+    for at, file in enumerate(files):
+        file.write_text(file.name)
+        os.utime(file, (at, at))
+    tool, kind = importables()["nsys"]
+    found = find([tmp_path / "reports"] if given == "a folder" else files, kind)
+    assert [(each.path.name, each.rank) for each in found] == [
+        ("report1.sqlite", 0),
+        ("report2.nsys-rep", 1),
+    ]
+    run = place(found, tool, kind, name="x", command="c")
+    record = json.loads(next((tmp_path / "results/runs" / run).rglob("capture.json")).read_text())
+    said = "report1.nsys-rep: left out, as report1.sqlite is newer and differs in its ending only"
+    assert said in record["warnings"]
+
+
+def test_no_file_of_another_name_or_kind_takes_the_place_of_a_trace(tmp_path):
+    (tmp_path / "a.pt.trace.json").write_text(trace(rank=0))
+    (tmp_path / "a.json").write_text(trace(rank=1))
+    (tmp_path / "b.json").write_text(trace(rank=2))
+    (tmp_path / "b.json.gz").write_bytes(b"no trace")
+    os.utime(tmp_path / "b.json", (1, 1))
+    assert ranks([tmp_path]) == {
+        "a.pt.trace.json": (0, False),
+        "a.json": (1, False),
+        "b.json": (2, False),
+    }
+
+
+def test_the_same_files_are_the_same_run_under_labelled_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.json").write_text(trace(rank=1))
+    found = find([tmp_path / "mine.json"], KIND)
+    first = place(found, TOOL, KIND, name="my run!", command="c")
+    assert place(found, TOOL, KIND, name="my run!", command="c") == first
+    assert first.startswith("my-run-")
+    (file,) = (tmp_path / "results/runs" / first).glob("capture/torch_profiler/rep0/rank1_*")
+    assert file.name.startswith("rank1_dp1_tp0_pp0.mine.")
+    assert file.name.endswith(".pt.trace.json")
+    assert imported(first)[0] == "torch_profiler"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "an empty file"), (b"\x80\x04K\x01.", "a Python pickle"), (b"hello", "neither JSON")],
+)
+def test_what_is_no_trace_is_named(tmp_path, content, message):
+    path = tmp_path / "x.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        find([path], KIND)
+
+
+def test_mistakes_are_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="no such file or folder"):
+        find([tmp_path / "absent"], KIND)
+    with pytest.raises(InputError, match="holds no trace"):
+        find([tmp_path], KIND)
+    with pytest.raises(ConfigError, match="no run named 'nothing'"):
+        imported("nothing")
+    assert main(["import", "trac", "x"]) == 1
+    assert "did you mean 'trace'" in capsys.readouterr().err
+
+
+def test_eight_ranks_come_in_with_one_command(real_data, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    # Some of the analyses; test_real_traces.py has them all.
+    few = "analysis=[collectives,kernels,stragglers]"
+    assert main(["import", "trace", str(real_data / "kineto/dlrm_8rank_v100"), few]) == 0
+    assert "8 files of 8 ranks" in capfd.readouterr().err
+    page = (tmp_path / "results/report.html").read_text()
+    assert "dlrm_8rank_v100" in page
+    made = {path.stem for path in tmp_path.glob("results/runs/*/analyze/*.json")}
+    assert made == {"collectives", "kernels", "stragglers"}
+
+
+@pytest.mark.parametrize(
+    ("words", "passed"),
+    [
+        (["a.json"], []),
+        (["a.json", "warmup_steps=1", "~analyses.hta"], ["warmup_steps=1", "~analyses.hta"]),
+        (["+analysis=x", "a.json", "--name", "n"], ["+analysis=x"]),
+        (["lr=0.1.json", "a.json"], []),
+    ],
+    ids=["none", "after", "before", "a file whose name looks like one"],
+)
+def test_overrides_beside_the_paths_go_to_the_run(words, passed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.json", "lr=0.1.json"):
+        (tmp_path / name).write_text(trace())
+    given = []
+    monkeypatch.setattr(runs, "main", lambda overrides: given.extend(overrides) or 0)
+    assert main(["import", "trace", *words]) == 0
+    assert given[0].startswith("imports=[")
+    assert given[1:] == passed
+
+
+def test_overrides_alone_import_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["import", "trace", "warmup_steps=1"]) == 1
+    assert "no file is named" in capsys.readouterr().err
+
+
+def test_a_file_is_known_by_its_hash_until_somebody_writes_to_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source, copy = tmp_path / "rank0.json", tmp_path / "copy.json"
+    source.write_text(trace())
+    made = place(find([source], KIND), TOOL, KIND, name="mine", command="c")
+    record = imported_runs.RUNS / made / "capture" / TOOL / "rep0/capture.json"
+    [placed] = record.parent.glob("rank*")
+    assert untouched_files(record) == {placed: sha256(source)} == imported_files(record)
+    shutil.copy(placed, copy)
+    copy.replace(placed)
+    assert (untouched_files(record), imported_files(record)) == ({}, {placed: sha256(source)})
+    placed.unlink()
+    assert untouched_files(record) == {}
+
+
+def test_a_file_edited_in_place_is_read_again_and_named(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    source = tmp_path / "rank0.json"
+    source.write_text(trace())
+    made = place(find([source], KIND), TOOL, KIND, name="mine", command="c")
+    selected = [f"imports=[{made}]", "analysis=[operators]"]
+    assert main(["run", *selected]) == 0
+    table = f"results/runs/{made}/tables/torch_profiler/cpu_ops.parquet"
+    capfd.readouterr()
+    assert main(["why", table, *selected]) == 0
+    assert "is fresh" in capfd.readouterr().out
+    with source.open("r+") as file:
+        file.write(trace().replace("aten::mm", "aten::bm"))
+    assert main(["why", table, *selected]) == 0
+    assert "rank0.pt.trace.json changed" in re.sub(r"\.\w{6}\.pt", ".pt", capfd.readouterr().out)
+    assert main(["run", *selected]) == 0
+    assert pq.read_table(table)["name"].to_pylist() == ["aten::bm"]
+    assert "edited after it was imported" in (tmp_path / "results/report.html").read_text()

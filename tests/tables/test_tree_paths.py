@@ -1,0 +1,27 @@
+"""Distinct paths through a tree."""
+
+import numpy as np
+import pytest
+
+from profkit.tables.tree_paths import ordered, paths
+
+
+def test_equal_paths_are_one_node_and_rows_that_do_not_count_are_where_their_caller_is():
+    # root(a) > b, root > b again, and a function inside the first b
+    caller = np.array([-1, 0, 1, 0])
+    name = np.array([0, 1, 2, 1])
+    found = paths(caller, name, np.array([True, True, False, True]))
+    assert found.node.tolist() == [0, 1, 1, 1]
+    assert found.texts(np.array([-1, 0, 1]), ["a", "b", "f"]) == ["", "a", "a;b"]
+
+
+def test_a_tree_without_rows_has_one_path():
+    nothing = np.array([], dtype=np.int64)
+    found = paths(nothing, nothing, nothing.astype(np.bool_))
+    assert found.texts(np.array([-1]), []) == [""]
+
+
+@pytest.mark.parametrize("deepest", [2, 32_767, 32_768, 70_000])
+def test_rows_are_in_order_of_depth_however_deep_and_otherwise_in_their_own(deepest):
+    depths = np.array([deepest, 1, deepest, 0, 1], dtype=np.int64)
+    assert ordered(depths).tolist() == [3, 1, 4, 0, 2]

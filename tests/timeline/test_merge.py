@@ -1,0 +1,265 @@
+"""The timeline of all ranks: the events keep to the format, and other readers take them."""
+
+import gzip
+import json
+import re
+from collections import Counter
+
+import pandas as pd
+import pytest
+
+from profkit.convert.torch_profiler import trace as kineto
+from profkit.core import progress_events
+from profkit.core.errors import InputError
+from profkit.tables.schema import frame
+from profkit.timeline.__main__ import main
+from profkit.timeline.merge import TABLES, few_steps, timeline
+
+NEEDED = {
+    "X": {"name", "cat", "pid", "tid", "ts", "dur", "args"},
+    "M": {"name", "pid", "tid", "args"},
+    "C": {"name", "pid", "ts", "args"},
+    **{ph: {"name", "cat", "id", "pid", "tid", "ts"} for ph in "sfbe"},
+}
+
+
+def broken(events):
+    """Return what the document of the trace event format says against `events`."""
+    found = []
+    for event in events:
+        if missing := NEEDED[event["ph"]] - set(event):
+            found.append(f"{event} lacks {missing}")
+        if event.get("dur", 0) < 0 or not isinstance(event["pid"], int):
+            found.append(f"{event} has an impossible value")
+    for begin, end in ("sf", "be"):
+        begins, ends = (
+            {(each["cat"], each["id"]): each for each in events if each["ph"] == ph}
+            for ph in (begin, end)
+        )
+        found += [f"{key} has one end only" for key in set(begins) ^ set(ends)]
+    slices = {(each["pid"], each["tid"], each["ts"]) for each in events if each["ph"] in "Xb"}
+    arrows = (each for each in events if each["ph"] in "sf")
+    found += [
+        f"{each} points at nothing"
+        for each in arrows
+        if (each["pid"], each["tid"], each["ts"]) not in slices
+    ]
+    named = {each["pid"] for each in events if each["name"] == "process_name"}
+    found += [f"process {pid} has no name" for pid in {each["pid"] for each in events} - named]
+    return found + list(_not_nested(events))
+
+
+def _not_nested(events):
+    """Yield slices that end after the slice around them: viewers drop those."""
+    open_until = {}
+    slices = [each for each in events if each["ph"] == "X"]
+    for each in sorted(slices, key=lambda each: (each["ts"], -each["dur"])):
+        stack = open_until.setdefault((each["pid"], each["tid"]), [])
+        while stack and stack[-1] <= each["ts"] + 1e-4:
+            stack.pop()
+        end = each["ts"] + each["dur"]
+        if stack and end > stack[-1] + 1e-4:
+            yield f"{each} outlives the slice around it"
+        stack.append(end)
+
+
+def joined(paths):
+    """Return the tables of several ranks as those of one run."""
+    ranks = [kineto.read(path, rank=rank).tables for rank, path in enumerate(paths)]
+    return {
+        name: pd.concat([each[name].to_pandas() for each in ranks], ignore_index=True)
+        for name in (*TABLES, "python_calls")
+    }
+
+
+@pytest.fixture(scope="module")
+def dlrm(real_data):
+    """Return the tables of two of eight ranks on V100."""
+    paths = sorted((real_data / "kineto/dlrm_8rank_v100").glob("worker[01]_*"))
+    return joined(paths)
+
+
+@pytest.fixture(scope="module")
+def drawn(dlrm):
+    labels = {0: "rank 0 (dp0)", 1: "rank 1 (dp1)"}
+    return timeline(dlrm, steps=few_steps(dlrm, 3, 3), labels=labels, max_events=100_000)
+
+
+def test_events_keep_to_the_format(drawn):
+    assert broken(drawn.events) == []
+
+
+def test_ranks_and_devices_have_readable_names(drawn):
+    names = [each["args"]["name"] for each in drawn.events if each["name"] == "process_name"]
+    assert names == [
+        *("rank 0 (dp0)", "rank 0 (dp0), device 0"),
+        *("rank 1 (dp1)", "rank 1 (dp1), device 1"),
+    ]
+
+
+def test_every_row_of_the_steps_is_drawn(drawn, dlrm):
+    drawn_as = Counter(each["cat"] for each in drawn.events if each["ph"] == "X")
+    kernels = dlrm["kernels"][dlrm["kernels"]["step"] == 10]
+    work = kernels["kind"].isin(["compute", "communication"]).sum()
+    assert drawn.steps == (10,)
+    assert drawn_as["kernel"] == work > 0
+    arrows = Counter(each["cat"] for each in drawn.events if each["ph"] == "s")
+    assert arrows["ac2g"] == len(kernels)
+
+
+def ahead(tables, rank, ns):
+    """Return `tables` as if the clock of one rank were `ns` ahead."""
+    moved = {}
+    for name, rows in tables.items():
+        times = [each for each in ("start_ns", "end_ns", "time_ns", "call_ns") if each in rows]
+        more = (rows["rank"] == rank) * ns
+        moved[name] = rows.assign(**{each: rows[each] + more for each in times})
+    return moved
+
+
+def test_a_clock_that_is_ahead_is_moved_until_ends_of_collectives_agree(dlrm):
+    # The clocks of these ranks agree as they are, so one is put 5 ms ahead.
+    found = timeline(ahead(dlrm, 1, 5_000_000), steps=[10], labels={}, max_events=100_000)
+    ends = {}
+    for each in found.events:
+        if each["ph"] == "X" and each["args"].get("collective") == "alltoall":
+            ends.setdefault(each["pid"], []).append(each["ts"] + each["dur"])
+    first, second = ends.values()
+    apart = [abs(one - other) for one, other in zip(first, second, strict=True)]
+    assert sorted(apart)[len(apart) // 2] < 100  # us, of 5000
+    moved = re.search(r"moved by up to (\d+\.\d) us; ends of collectives", found.notes[0])
+    assert float(moved[1]) == pytest.approx(5000, abs=10)
+
+
+def test_the_parser_of_hta_reads_it(drawn, tmp_path):
+    from hta.common.trace import parse_trace_file  # noqa: PLC0415 - takes seconds
+
+    path = tmp_path / "timeline.json.gz"
+    path.write_bytes(gzip.compress(drawn.document()))
+    _, read, names = parse_trace_file(str(path))
+    table = names.get_sym_table()
+    categories = Counter(table[each] for each in read["cat"])
+    expected = Counter(each["cat"] for each in drawn.events if each["ph"] == "X")
+    assert {name: categories[name] for name in ("kernel", "cpu_op", "cuda_runtime")} == {
+        name: expected[name] for name in ("kernel", "cpu_op", "cuda_runtime")
+    }
+
+
+def test_profkit_reads_its_own_timeline(drawn, tmp_path):
+    path = tmp_path / "timeline.json.gz"
+    path.write_bytes(gzip.compress(drawn.document()))
+    trace = kineto.read(path)
+    spans = Counter(each["cat"] for each in drawn.events if each["ph"] == "X")
+    assert len(trace.tables["runtime_calls"]) == spans["cuda_runtime"]
+    assert trace.notes == ()
+    first = min(trace.tables["cpu_ops"]["start_ns"].to_pylist())
+    assert first == drawn.base_ns
+
+
+def test_read_again_kernels_have_the_times_they_had(drawn, dlrm, tmp_path):
+    path = tmp_path / "timeline.json"
+    path.write_bytes(drawn.document())
+    again = kineto.read(path).tables["kernels"].to_pandas()
+    before = dlrm["kernels"][dlrm["kernels"]["step"] == 10].copy()
+    for each in (again, before):
+        each["ns"] = each["end_ns"] - each["start_ns"]
+    keys = ["device", "stream", "name"]
+    totals = [
+        each.astype({"name": str}).groupby(keys)["ns"].agg(["sum", "count"])
+        for each in (again, before)
+    ]
+    pd.testing.assert_frame_equal(*totals)
+    assert len(again) == len(before) > 0
+
+
+def test_no_two_ranks_share_the_id_of_a_launch(drawn, dlrm, tmp_path):
+    path = tmp_path / "timeline.json"
+    path.write_bytes(drawn.document())
+    tables = kineto.read(path).tables
+    calls, work = (tables[name].to_pandas() for name in ("runtime_calls", "kernels"))
+    assert calls[calls["correlation"] > 0]["correlation"].is_unique
+    launched = work.merge(calls, on="correlation", suffixes=("", "_call"))
+    assert (launched["start_ns"] >= launched["start_ns_call"]).all()
+    drawn_before = dlrm["kernels"]["step"] == 10
+    assert len(launched) == (drawn_before & (dlrm["kernels"]["correlation"] > 0)).sum() > 0
+
+
+def test_ranges_that_do_not_nest_are_drawn_beside_the_thread():
+    where = {"rank": 0, "repeat": 0, "step": 0, "tid": 1, "kind": "annotation"}
+    rows = [
+        where | {"op": 0, "parent": -1, "name": "step", "start_ns": 0, "end_ns": 100},
+        where | {"op": 1, "parent": 0, "name": "gloo:all_reduce", "start_ns": 10, "end_ns": 900},
+    ]
+    tables = {name: frame(name) for name in TABLES} | {"cpu_ops": frame("cpu_ops", rows)}
+    events = timeline(tables, steps=[0], labels={}, max_events=10).events
+    assert broken(events) == []
+    assert [(each["ph"], each["name"], each["ts"]) for each in events if each["ph"] in "Xbe"] == [
+        ("X", "step", 0.0),
+        ("b", "gloo:all_reduce", 0.01),
+        ("e", "gloo:all_reduce", 0.9),
+    ]
+
+
+def test_what_is_too_much_for_a_browser_is_left_out_and_counted(dlrm):
+    found = timeline(dlrm, steps=[10], labels={}, max_events=1000)
+    drawn = sum(each["ph"] in "XC" for each in found.events)
+    assert drawn <= 1000
+    assert any("were left out" in note for note in found.notes)
+
+
+@pytest.fixture
+def run(dlrm, tmp_path, monkeypatch):
+    """Lay the tables into a result tree."""
+    folder = tmp_path / "results/runs/mine"
+    (folder / "tables/torch_profiler").mkdir(parents=True)
+    for name, rows in dlrm.items():
+        rows.to_parquet(folder / f"tables/torch_profiler/{name}.parquet")
+    (folder / "capture/torch_profiler/rep0").mkdir(parents=True)
+    record = {"ranks": ["rank0_dp0_tp0_pp0", "rank1_dp0_tp1_pp0"]}
+    (folder / "capture/torch_profiler/rep0/capture.json").write_text(json.dumps(record))
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def test_the_command_writes_the_chosen_steps(run, capsys):
+    main(["mine", "--steps", "9-10", "--python"])
+    trace = json.loads(gzip.decompress((run / "timeline.json.gz").read_bytes()))
+    assert trace["otherData"]["steps"] == [9, 10]
+    assert broken(trace["traceEvents"]) == []
+    names = {each["args"].get("name") for each in trace["traceEvents"] if each["ph"] == "M"}
+    assert "rank 1 (dp0 tp1 pp0)" in names
+    assert "open it at" in capsys.readouterr().err
+
+
+def test_ranks_of_imported_files_are_named_by_number_alone(run):
+    path = run / "capture/torch_profiler/rep0/capture.json"
+    record = json.loads(path.read_text()) | {"workload": {"imported": "trace"}}
+    path.write_text(json.dumps(record))
+    main(["mine"])
+    trace = json.loads(gzip.decompress((run / "timeline.json.gz").read_bytes()))
+    names = {each["args"].get("name") for each in trace["traceEvents"] if each["ph"] == "M"}
+    assert {"rank 0", "rank 1"} <= names
+
+
+@pytest.mark.usefixtures("run")
+def test_whoever_watches_hears_of_it(tmp_path, monkeypatch):
+    heard = tmp_path / "events.jsonl"
+    monkeypatch.setenv(progress_events.VARIABLE, str(heard))
+    main(["mine"])
+    told = [json.loads(line) for line in heard.read_text().splitlines()]
+    assert [each["event"] for each in told] == ["started", "finished"]
+    assert all((each["stage"], each["run"]) == ("timeline", "mine") for each in told)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["other"], "no such table"),
+        (["mine", "--steps", "77"], "nothing was recorded in steps 77"),
+        (["mine", "--steps", "x"], "not a step or a range"),
+    ],
+)
+@pytest.mark.usefixtures("run")
+def test_what_cannot_be_drawn_is_said(arguments, says):
+    with pytest.raises(InputError, match=says):
+        main(arguments)
