@@ -9,7 +9,7 @@ from profkit.analyze.base import analysis
 from profkit.core.formatting import counted, duration
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
-from profkit.tables.rank_clocks import MEETING_OPERATIONS, Meetings, meetings
+from profkit.tables.rank_clocks import MATCHED_OPERATIONS, MatchedCollectives, matched_collectives
 
 _BY = ["operation", "group_name", "size_bytes", "dtype"]
 _BY_CALL = ["repeat", "step", "operation"]
@@ -40,7 +40,7 @@ def analyze(collectives: pd.DataFrame, config: Config) -> Result:
     """
     if collectives.empty:
         return Result.abstain("communication", "no communication call was recorded")
-    met = meetings(collectives)
+    met = matched_collectives(collectives)
     sizes = _sizes(_moved(collectives, met.rows))
     return Result(
         findings=(*_waiting(met, config), *_fastest(sizes)),
@@ -104,7 +104,7 @@ def _sizes(moved: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def _waiting(met: Meetings, config: Config) -> tuple[Finding, ...]:
+def _waiting(met: MatchedCollectives, config: Config) -> tuple[Finding, ...]:
     rows = met.rows
     if rows.empty:
         return ()
@@ -160,7 +160,9 @@ def _fastest(sizes: pd.DataFrame) -> tuple[Finding, ...]:
     )
 
 
-def _metrics(sizes: pd.DataFrame, met: Meetings, collectives: pd.DataFrame) -> dict[str, Metric]:
+def _metrics(
+    sizes: pd.DataFrame, met: MatchedCollectives, collectives: pd.DataFrame
+) -> dict[str, Metric]:
     metrics = {}
     for operation, rows in sizes[sizes["bus_bandwidth_bytes_per_s"].notna()].groupby("operation"):
         moved = rows["bus_bandwidth_bytes_per_s"] * rows["time_ns"]
@@ -192,7 +194,7 @@ def _delay(rows: pd.DataFrame) -> "pd.Series[float]":
     return delay
 
 
-def _by_meeting(met: Meetings) -> pd.DataFrame:
+def _by_meeting(met: MatchedCollectives) -> pd.DataFrame:
     """Return one row per call of all ranks, the longest waits first."""
     rows = met.rows.assign(launch_delay_ns=_delay(met.rows))
     by_meeting = rows.groupby("meeting")
@@ -207,7 +209,7 @@ def _by_meeting(met: Meetings) -> pd.DataFrame:
     return result.sort_values("wait_ns", ascending=False, kind="stable", ignore_index=True)
 
 
-def _tables(sizes: pd.DataFrame, met: Meetings, config: Config) -> dict[str, Table]:
+def _tables(sizes: pd.DataFrame, met: MatchedCollectives, config: Config) -> dict[str, Table]:
     shown = sizes.rename(columns={"group_name": "group", "group_ranks_count": "ranks"})
     shown["with_waiting"] = np.where(shown["with_waiting"], "yes", "no")
     tables = {
@@ -242,7 +244,7 @@ def _tables(sizes: pd.DataFrame, met: Meetings, config: Config) -> dict[str, Tab
     }
 
 
-def _by_rank(met: Meetings) -> pd.DataFrame:
+def _by_rank(met: MatchedCollectives) -> pd.DataFrame:
     rows = met.rows.assign(launch_delay_ns=_delay(met.rows))
     result = rows.groupby("rank", observed=True).agg(
         calls=("meeting", "size"),
@@ -255,7 +257,7 @@ def _by_rank(met: Meetings) -> pd.DataFrame:
     return result.reset_index()
 
 
-def _charts(sizes: pd.DataFrame, met: Meetings) -> tuple[Chart, ...]:
+def _charts(sizes: pd.DataFrame, met: MatchedCollectives) -> tuple[Chart, ...]:
     bandwidth = Chart(
         kind="scatter",
         title="Bus bandwidth by size",
@@ -277,10 +279,10 @@ def _charts(sizes: pd.DataFrame, met: Meetings) -> tuple[Chart, ...]:
 
 
 def _abstentions(
-    met: Meetings, sizes: pd.DataFrame, collectives: pd.DataFrame
+    met: MatchedCollectives, sizes: pd.DataFrame, collectives: pd.DataFrame
 ) -> tuple[Abstention, ...]:
     """Return what is not known of which calls."""
-    meeting = int(collectives["operation"].isin(MEETING_OPERATIONS).sum())
+    meeting = int(collectives["operation"].isin(MATCHED_OPERATIONS).sum())
     recorded = met.rows.groupby("meeting")[["ranks", "group_size"]].max()
     missing = int((recorded["ranks"] < recorded["group_size"]).sum())
     moving = sizes[sizes["operation"] != "barrier"]

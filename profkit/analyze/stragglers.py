@@ -12,7 +12,7 @@ from profkit.analyze.shared.glob_match import matching
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
-from profkit.tables.rank_clocks import Meetings, meetings
+from profkit.tables.rank_clocks import MatchedCollectives, matched_collectives
 
 _WHERE = ["repeat", "rank"]
 _PEER = ["rank", "arrival_ns", "start_ns", "call_ns", "offset_ns"]
@@ -69,7 +69,7 @@ def analyze(
     """
     if collectives.empty:
         return Result.abstain("stragglers", "no communication call was recorded")
-    met = meetings(collectives)
+    met = matched_collectives(collectives)
     if met.rows.empty:
         reason = "no call could be matched with one on another rank: capture every rank"
         return Result.abstain("stragglers", reason)
@@ -110,7 +110,7 @@ def analyze(
     )
 
 
-def _late(met: Meetings) -> tuple[pd.DataFrame, int]:
+def _late(met: MatchedCollectives) -> tuple[pd.DataFrame, int]:
     """Return the last rank's row of each collective, and how many were too close to tell.
 
     `late_ns` is how long after the rank that came in the middle of the others it came.
@@ -291,7 +291,7 @@ def _tables(
     }
 
 
-def _abstentions(close: int, met: Meetings) -> tuple[Abstention, ...]:
+def _abstentions(close: int, met: MatchedCollectives) -> tuple[Abstention, ...]:
     calls = met.rows["meeting"].nunique()
     if not close:
         return ()

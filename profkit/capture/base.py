@@ -68,7 +68,7 @@ class Bystander:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Trouble:
+class Problem:
     """Something about this machine that a tool minds; ``profkit doctor`` shows it."""
 
     kind: Literal["missing", "forbidden", "incompatible"]
@@ -103,7 +103,7 @@ class Tool(Settings):
     variables: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Environment that it needs, of all processes of the run."""
 
-    sole: ClassVar[tuple[str, ...]] = ()
+    exclusive_resources: ClassVar[tuple[str, ...]] = ()
     """What it holds that only one tool in a process can; the plan says which others want it."""
 
     ranks: Ranks = "all"
@@ -120,16 +120,16 @@ class Tool(Settings):
         raise NotImplementedError
 
     @classmethod
-    def troubles(cls) -> Iterator[Trouble]:
+    def problems(cls) -> Iterator[Problem]:
         """Yield what keeps the tool from running on this machine, or from recording everything."""
         yield from ()
 
     @classmethod
     def unavailable(cls) -> str:
         """Return why the tool cannot run on this machine and what to do, or "" if it can."""
-        return next((f"{each.what}; {each.advice}" for each in cls.troubles() if each.stops), "")
+        return next((f"{each.what}; {each.advice}" for each in cls.problems() if each.stops), "")
 
-    def looks_at(self, rank: int, world_size: int, parallel: Parallel) -> bool:
+    def records_rank(self, rank: int, world_size: int, parallel: Parallel) -> bool:
         """Say whether `rank` is one of those that are looked at."""
         if self.ranks == "first-of-each-stage":
             place = parallel.coordinates(rank, world_size)
@@ -153,7 +153,7 @@ class Tool(Settings):
         """
         return ()
 
-    def informed(self, results: Mapping[str, Path]) -> Self:
+    def with_results(self, results: Mapping[str, Path]) -> Self:
         """Return these settings with what `results`, by analysis, leave to be chosen by them.
 
         Raises `InputError` for a result that cannot be read.
@@ -165,7 +165,7 @@ class Tool(Settings):
         """Return what a reader of the capture should know about these settings on this machine."""
         return []
 
-    def mended(self, out: Path) -> list[str]:
+    def finish(self, out: Path) -> list[str]:
         """Finish what the tool left unfinished in `out`, and return what a reader should know."""
         del out
         return []
@@ -181,7 +181,7 @@ class Wrapper(Tool):
     installing: ClassVar[str] = "install it, or add its folder to PATH"
     """How to get the executable."""
 
-    stumbles: ClassVar[bool] = False
+    may_fail_to_start: ClassVar[bool] = False
     """Whether it ends now and then before its program begins, and is then to be started again."""
 
     @classmethod
@@ -195,11 +195,11 @@ class Wrapper(Tool):
         return stated_version(cls.binary)
 
     @classmethod
-    def troubles(cls) -> Iterator[Trouble]:
-        """See `Tool.troubles`."""
+    def problems(cls) -> Iterator[Problem]:
+        """See `Tool.problems`."""
         if not executable(cls.binary):
             what = f"{cls.binary} is not installed"
-            yield Trouble(kind="missing", what=what, advice=cls.installing)
+            yield Problem(kind="missing", what=what, advice=cls.installing)
 
     def command(self, workload: Sequence[str], out: Path, rank: Rank) -> list[str]:
         """Return the command line that runs `workload` and leaves its files in `out`.
@@ -246,11 +246,11 @@ class Session(Tool):
         return installed_version(cls.distribution)
 
     @classmethod
-    def troubles(cls) -> Iterator[Trouble]:
-        """See `Tool.troubles`."""
+    def problems(cls) -> Iterator[Problem]:
+        """See `Tool.problems`."""
         if not installed_version(cls.distribution):
             what = f"{cls.distribution} is not installed"
-            yield Trouble(kind="missing", what=what, advice=f"pip install {cls.distribution}")
+            yield Problem(kind="missing", what=what, advice=f"pip install {cls.distribution}")
 
     def record(self, out: Path, rank: Rank) -> AbstractContextManager[Recorder]:
         """Record while the context is open and leave files in `out` when it closes.

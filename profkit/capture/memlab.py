@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from profkit.capture.base import Rank, Recorder, Session, Trouble
+from profkit.capture.base import Problem, Rank, Recorder, Session
 from profkit.core.errors import ProfkitError
 
 _SUFFIX = ".memlab.json"
@@ -49,16 +49,16 @@ class Capture(Session):
     """Steps of the window."""
 
     @classmethod
-    def troubles(cls) -> Iterator[Trouble]:
-        """See `Tool.troubles`."""
-        missing = list(super(Capture, cls).troubles())
+    def problems(cls) -> Iterator[Problem]:
+        """See `Tool.problems`."""
+        missing = list(super(Capture, cls).problems())
         yield from missing
         if missing:
             return
         import torch
 
         if not torch.cuda.is_available():
-            yield Trouble(
+            yield Problem(
                 kind="incompatible",
                 what="PyTorch sees no CUDA device, whose memory pytorch_memlab would count",
                 advice="use memory_snapshot, which works on CPU as well",

@@ -14,7 +14,7 @@ import msgspec
 from pydantic import NonNegativeInt, PositiveFloat
 
 from profkit.capture._profiled_steps import ProfiledSteps
-from profkit.capture.base import Bystander, Rank, Recorder, Trouble, Wrapper
+from profkit.capture.base import Bystander, Problem, Rank, Recorder, Wrapper
 from profkit.capture.harness.machine import nvml, permissions
 from profkit.capture.harness.ranks import module_ranges
 from profkit.core.errors import InputError
@@ -60,7 +60,7 @@ class Capture(Wrapper):
     installing: ClassVar = "install Nsight Compute (with the CUDA toolkit), or add it to PATH"
     outputs: ClassVar = ("*.ncu-rep",)
     repeated: ClassVar = False
-    sole: ClassVar = ("CUPTI",)
+    exclusive_resources: ClassVar = ("CUPTI",)
     # Else it copies its section files into the user's ~/Documents, and reads them from there.
     variables: ClassVar = MappingProxyType(
         {"NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT": "1"}
@@ -147,13 +147,13 @@ class Capture(Wrapper):
     """Flags passed through unread, for what the settings above leave out."""
 
     @classmethod
-    def troubles(cls) -> Iterator[Trouble]:
-        """See `Tool.troubles`."""
-        yield from super(Capture, cls).troubles()
+    def problems(cls) -> Iterator[Problem]:
+        """See `Tool.problems`."""
+        yield from super(Capture, cls).problems()
         with nvml.opened() as library:
             if not (library and nvml.devices(library)):
                 what = "no NVIDIA GPU is there, whose counters it could read"
-                yield Trouble(
+                yield Problem(
                     kind="incompatible", what=what, advice="run it on a machine that has one"
                 )
         yield from permissions.gpu_counters()
@@ -161,7 +161,7 @@ class Capture(Wrapper):
         if lock.exists() and not os.access(lock, os.W_OK):
             what = f"{lock} belongs to somebody else, and keeps all others from measuring"
             advice = "have its owner delete it, or set TMPDIR to a folder of your own"
-            yield Trouble(kind="forbidden", what=what, advice=advice)
+            yield Problem(kind="forbidden", what=what, advice=advice)
 
     def check(self, steps: int) -> str:
         """See `Tool.check`."""
@@ -190,8 +190,8 @@ class Capture(Wrapper):
         """Whether what is measured is ranges with all kernels in them."""
         return self.replay_mode in ("range", "app-range")
 
-    def informed(self, results: Mapping[str, Path]) -> Self:
-        """See `Tool.informed`: choose kernels, and the step in which they are measured."""
+    def with_results(self, results: Mapping[str, Path]) -> Self:
+        """See `Tool.with_results`: choose kernels, and the step in which they are measured."""
         if not self.is_automatic:
             return self
         path = results.get(TARGETS)

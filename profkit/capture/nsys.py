@@ -15,9 +15,9 @@ from profkit.capture import _nsys_importer, _nsys_window
 from profkit.capture._nsys_flags import Flag, Known, arguments, installed, unknown
 from profkit.capture._nsys_window import CAPTURE_RANGE, LONG_S, Window
 from profkit.capture.base import (
+    Problem,
     Rank,
     Recorder,
-    Trouble,
     Wrapper,
     installed_version,
 )
@@ -38,9 +38,9 @@ class Capture(Wrapper):
     installing: ClassVar = "install the package nsight-systems, or add its folder to PATH"
     # Of 600 starts of version 2022.4, 4 at a time on 2 cores, 10 ended early: "End of file",
     # "Local Endpoint is not available", "Connection reset by peer", "Connection to the Agent lost".
-    stumbles: ClassVar = True
+    may_fail_to_start: ClassVar = True
     outputs: ClassVar = ("*.nsys-rep",)
-    sole: ClassVar = ("CUPTI",)
+    exclusive_resources: ClassVar = ("CUPTI",)
     holding_environment: ClassVar = ("*.nsys-rep", "*.qdstrm", "*.qdrep", "*.sqlite")
 
     mode: Literal["profile", "launch"] = "profile"
@@ -134,9 +134,9 @@ class Capture(Wrapper):
     """Flags passed through unread, to ``nsys profile`` or ``nsys launch``."""
 
     @classmethod
-    def troubles(cls) -> Iterator[Trouble]:
-        """See `Tool.troubles`."""
-        yield from super(Capture, cls).troubles()
+    def problems(cls) -> Iterator[Problem]:
+        """See `Tool.problems`."""
+        yield from super(Capture, cls).problems()
         yield from compatibility.nvtx_ranges(installed_version("nvtx"), cls.version())
         yield from permissions.gpu_counters(needed_by="gpu_metrics_devices")
 
@@ -343,8 +343,8 @@ class Capture(Wrapper):
 
         return both
 
-    def mended(self, out: Path) -> list[str]:
-        """See `Tool.mended`."""
+    def finish(self, out: Path) -> list[str]:
+        """See `Tool.finish`."""
         return _nsys_importer.import_left(out, self.binary)
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from pydantic import PositiveFloat, PositiveInt
 
-from profkit.capture.base import Rank, Trouble, Wrapper
+from profkit.capture.base import Problem, Rank, Wrapper
 from profkit.capture.harness.machine import permissions
 
 
@@ -59,13 +59,13 @@ class Capture(Wrapper):
     """Flags for ``py-spy record`` or ``dump``, passed through unread."""
 
     @classmethod
-    def troubles(cls) -> Iterator[Trouble]:
-        """See `Tool.troubles`."""
-        yield from super(Capture, cls).troubles()
+    def problems(cls) -> Iterator[Problem]:
+        """See `Tool.problems`."""
+        yield from super(Capture, cls).problems()
         yield from permissions.tracing()
         if sys.platform == "darwin" and os.geteuid() != 0:
             what = "py-spy needs root on macOS"
-            yield Trouble(kind="forbidden", what=what, advice="run profkit with sudo")
+            yield Problem(kind="forbidden", what=what, advice="run profkit with sudo")
 
     def command(self, workload: Sequence[str], out: Path, rank: Rank) -> list[str]:
         """See `Wrapper.command`."""

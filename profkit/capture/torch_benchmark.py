@@ -43,7 +43,7 @@ class Capture(Session):
     Fixed, and not chosen by the time that they take: ranks communicate in every call.
     """
 
-    def looks_at(self, rank: int, world_size: int, parallel: Parallel) -> bool:
+    def records_rank(self, rank: int, world_size: int, parallel: Parallel) -> bool:
         """Say yes of every rank: they communicate, and one that stays away stops the others."""
         del rank, world_size, parallel
         return True

@@ -15,7 +15,7 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from profkit import marks
 from profkit.capture._one_recording import alone
-from profkit.capture.base import Rank, Recorder, Session, Trouble
+from profkit.capture.base import Problem, Rank, Recorder, Session
 from profkit.capture.harness.machine import permissions
 from profkit.core.errors import ProfkitError
 from profkit.core.settings import Settings
@@ -119,7 +119,7 @@ class Capture(Session):
     """Record with ``torch.profiler.profile``; one trace for each rank and cycle of the schedule."""
 
     outputs: ClassVar = ("*.pt.trace.json*",)
-    sole: ClassVar = ("CUPTI",)
+    exclusive_resources: ClassVar = ("CUPTI",)
 
     activities: tuple[Activity, ...] = ()
     """What is recorded; empty takes the CPU, and the accelerator where there is one."""
@@ -187,9 +187,9 @@ class Capture(Session):
         return Schedule(**{name: getattr(preset, name) for name in names} | given)
 
     @classmethod
-    def troubles(cls) -> Iterator[Trouble]:
-        """See `Tool.troubles`."""
-        yield from super(Capture, cls).troubles()
+    def problems(cls) -> Iterator[Problem]:
+        """See `Tool.problems`."""
+        yield from super(Capture, cls).problems()
         yield from permissions.gpu_counters(needed_by="experimental.profiler_metrics")
 
     def check(self, steps: int) -> str:
@@ -347,7 +347,7 @@ class _Writer:
                 try:
                     file.writelines(self._tables(profiler))
                 except UnicodeDecodeError as error:
-                    # PyTorch stumbles over names that are not UTF-8; the trace is written by then.
+                    # PyTorch fails on names that are not UTF-8; the trace is written by then.
                     file.write(f"PyTorch could not make this table: {error}\n")
 
     def _tables(self, profiler: "profile") -> Iterator[str]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from profkit.capture import tools
-from profkit.capture.base import Tool, Trouble, executable
+from profkit.capture.base import Problem, Tool, executable
 from profkit.capture.harness.machine import compatibility, permissions, software_and_hardware
 from profkit.core import registry, resources
 from profkit.planning.compose import compose_all
@@ -31,19 +31,19 @@ class Diagnosis:
     """Where the executable lies; empty for a distribution of Python."""
 
     version: str
-    troubles: tuple[Trouble, ...]
+    problems: tuple[Problem, ...]
 
     @property
     def is_usable(self) -> bool:
         """Whether nothing keeps the tool from running."""
-        return not any(each.stops for each in self.troubles)
+        return not any(each.stops for each in self.problems)
 
     def answer(self, kind: str) -> str:
         """Return yes, partly or no for whether there is no trouble of `kind`; "" if unknown."""
-        mine = [each.stops for each in self.troubles if each.kind == kind]
+        mine = [each.stops for each in self.problems if each.kind == kind]
         if mine:
             return "no" if any(mine) else "partly"
-        is_missing = any(each.kind == "missing" and each.stops for each in self.troubles)
+        is_missing = any(each.kind == "missing" and each.stops for each in self.problems)
         return "" if is_missing else "yes"
 
 
@@ -74,18 +74,18 @@ def main(argv: Sequence[str]) -> int:
 
 def diagnosed(name: str, kind: type[Tool], selected: set[str]) -> Diagnosis:
     """Ask one tool about this machine."""
-    troubles = tuple(kind.troubles())
+    problems = tuple(kind.problems())
     reason = kind.unavailable()
-    if reason and not any(each.stops for each in troubles):
+    if reason and not any(each.stops for each in problems):
         # A plugin may answer in its own words only.
-        troubles += (Trouble(kind="missing", what=reason, advice=""),)
+        problems += (Problem(kind="missing", what=reason, advice=""),)
     return Diagnosis(
         name=name,
         is_selected=name in selected,
         program=kind.program(),
         path=executable(kind.program()),
         version=kind.version(),
-        troubles=troubles,
+        problems=problems,
     )
 
 
@@ -99,11 +99,11 @@ def _permitted() -> dict[str, Any]:
 
 
 def _as_json(
-    machine: Mapping[str, Any], around: Sequence[Trouble], found: Sequence[Diagnosis]
+    machine: Mapping[str, Any], around: Sequence[Problem], found: Sequence[Diagnosis]
 ) -> dict[str, Any]:
     return {
         "machine": machine,
-        "troubles": [asdict(each) for each in around],
+        "problems": [asdict(each) for each in around],
         "tools": [
             {
                 **asdict(each),
@@ -118,7 +118,7 @@ def _as_json(
 
 
 def _print(
-    machine: Mapping[str, Any], around: Sequence[Trouble], found: Sequence[Diagnosis]
+    machine: Mapping[str, Any], around: Sequence[Problem], found: Sequence[Diagnosis]
 ) -> None:
     # Wide enough for advice to stay in one line, so that it can be pasted.
     console = Console(file=sys.stdout, highlight=False, markup=False, width=_WIDTH)
@@ -138,7 +138,7 @@ def _print(
     console.print()
     console.print(table)
     told = [("machine", each) for each in around]
-    told += [(each.name, trouble) for each in found for trouble in each.troubles]
+    told += [(each.name, trouble) for each in found for trouble in each.problems]
     for name, trouble in told:
         console.print(f"\n{name}: {trouble.what}", soft_wrap=True)
         if trouble.advice:

@@ -7,8 +7,10 @@ from profkit.capture.base import Tool
 
 def notes(chosen: Mapping[str, Tool], *, exclusive: bool) -> Iterator[str]:
     """Yield what to know of the tools that are chosen together, by name, and their captures."""
-    for what in dict.fromkeys(each for tool in chosen.values() for each in tool.sole):
-        names = [name for name, tool in chosen.items() if what in tool.sole]
+    for what in dict.fromkeys(
+        each for tool in chosen.values() for each in tool.exclusive_resources
+    ):
+        names = [name for name, tool in chosen.items() if what in tool.exclusive_resources]
         if len(names) > 1:
             yield (
                 f"tools {_listed(names)} cannot share a process, of which only one may hold {what}:"

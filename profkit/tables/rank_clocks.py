@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-MEETING_OPERATIONS = ("allreduce", "allgather", "reduce_scatter", "alltoall", "barrier")
+MATCHED_OPERATIONS = ("allreduce", "allgather", "reduce_scatter", "alltoall", "barrier")
 """Operations in which every rank waits for every other."""
 
 _WHERE = ["repeat", "rank"]
@@ -21,7 +21,7 @@ _SETTLED_NS = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Meetings:
+class MatchedCollectives:
     """Calls that several ranks made together."""
 
     rows: pd.DataFrame
@@ -36,13 +36,15 @@ class Meetings:
     """Calls of these operations that have no counterpart on other ranks."""
 
 
-def meetings(collectives: pd.DataFrame) -> Meetings:
+def matched_collectives(collectives: pd.DataFrame) -> MatchedCollectives:
     """Match calls of an operation and group that have one number, or are the k-th in one step."""
-    calls = collectives[collectives["operation"].isin(MEETING_OPERATIONS).to_numpy()]
+    calls = collectives[collectives["operation"].isin(MATCHED_OPERATIONS).to_numpy()]
     calls = calls.sort_values([*_WHERE, "start_ns"], kind="stable", ignore_index=True)
     matched = _matched(calls)
     rows, clocks = _aligned(matched)
-    return Meetings(rows=_waited(rows), clocks=clocks, unmatched=len(calls) - len(matched))
+    return MatchedCollectives(
+        rows=_waited(rows), clocks=clocks, unmatched=len(calls) - len(matched)
+    )
 
 
 def _matched(calls: pd.DataFrame) -> pd.DataFrame:
@@ -104,7 +106,7 @@ def _reached(
 ) -> NDArray[np.float64]:
     """Return a first guess of the offsets, from one clock to those it meets, and on from these.
 
-    Clocks that no chain of meetings connects with the first begin anew at 0.
+    Clocks that no chain of matched collectives connects with the first begin anew at 0.
     """
     offset = np.full(clock.max() + 1 if len(clock) else 0, np.nan)
     while (unknown := np.isnan(offset)).any():

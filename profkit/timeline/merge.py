@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.tables import schema
-from profkit.tables.rank_clocks import meetings
+from profkit.tables.rank_clocks import matched_collectives
 from profkit.timeline.trace_events import Ints, Tracks, arrows, counters, ranges, spans
 
 Event = dict[str, Any]
@@ -65,7 +65,7 @@ def timeline(
 
     `labels` are the names of ranks. Beyond `max_events` what begins latest is left out.
     """
-    clocks = meetings(tables["collectives"]).clocks
+    clocks = matched_collectives(tables["collectives"]).clocks
     offsets = dict(zip(clocks["rank"].tolist(), clocks["offset_ns"].tolist(), strict=True))
     notes = list(_alignment(clocks, tables))
     shown = {name: _in_steps(rows, steps) for name, rows in tables.items()}

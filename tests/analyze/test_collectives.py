@@ -3,7 +3,7 @@ import pytest
 
 from profkit.analyze import collectives
 from profkit.tables import schema
-from profkit.tables.rank_clocks import meetings
+from profkit.tables.rank_clocks import matched_collectives
 
 # Beyond 2**53, where a float would lose nanoseconds.
 ORIGIN = 1_790_000_000_000_000_001
@@ -43,7 +43,7 @@ TWO_RANKS = (
 
 
 def test_clocks_are_put_side_by_side_by_the_ends():
-    met = meetings(frame(*TWO_RANKS))
+    met = matched_collectives(frame(*TWO_RANKS))
     assert met.clocks.to_dict("list") == {
         "repeat": [0, 0], "rank": [0, 1], "offset_ns": [0, 1000], "residual_ns": [0.0, 0.0],
     }  # fmt: skip
@@ -64,7 +64,7 @@ def test_clocks_are_connected_along_a_pipeline():
         for low in range(39)
         for rank in (low, low + 1)
     ]
-    assert meetings(frame(*given)).clocks["offset_ns"].tolist() == ahead
+    assert matched_collectives(frame(*given)).clocks["offset_ns"].tolist() == ahead
 
 
 def test_clocks_that_never_meet_stay_as_they_are():
@@ -74,13 +74,13 @@ def test_clocks_that_never_meet_stay_as_they_are():
         for group, ranks in (("a", (0, 1)), ("b", (2, 3)))
         for rank in ranks
     ]
-    assert meetings(frame(*given)).clocks["offset_ns"].tolist() == [0, 500, 0, 500]
+    assert matched_collectives(frame(*given)).clocks["offset_ns"].tolist() == [0, 500, 0, 500]
 
 
 def test_numbered_calls_meet_whatever_else_was_recorded_and_in_whatever_step():
     of_0 = [call(0, 100 * n, 100 * n + 50, sequence=n, step=-1) for n in (7, 8, 9)]
     of_1 = [call(1, 100 * n + 20, 100 * n + 50, sequence=n) for n in (8, 9, 10)]
-    met = meetings(frame(*of_0, *of_1, call(1, 5, 6)))
+    met = matched_collectives(frame(*of_0, *of_1, call(1, 5, 6)))
     assert met.unmatched == 3
     assert picked(met, "rank", "sequence", "meeting", "wait_ns", "last") == [
         (0, 8, 0, 20, False),
@@ -169,9 +169,9 @@ def test_calls_that_ranks_made_unequally_often_are_not_matched():
 def test_without_a_group_all_ranks_must_agree():
     unknown = {"group": "", "group_description": "", "group_size": -1}
     given = [row | unknown for row in TWO_RANKS]
-    assert len(meetings(frame(*given)).rows) == 4
+    assert len(matched_collectives(frame(*given)).rows) == 4
     third = call(2, 100, 150, "allgather") | unknown
-    assert len(meetings(frame(*given, third)).rows) == 0
+    assert len(matched_collectives(frame(*given, third)).rows) == 0
 
 
 def test_ranks_that_were_not_recorded_may_have_come_last():

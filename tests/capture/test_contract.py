@@ -3,7 +3,7 @@
 import pytest
 
 from profkit.capture import tools
-from profkit.capture.base import Trouble
+from profkit.capture.base import Problem
 
 # Known to hold the environment of the process: Nsight Systems' reports and what they are made of.
 ENVIRONMENT_INSIDE = (".nsys-rep", ".qdstrm", ".qdrep")
@@ -13,11 +13,11 @@ ENVIRONMENT_INSIDE = (".nsys-rep", ".qdstrm", ".qdrep")
 def test_a_tool_names_what_records_and_answers_for_this_machine(name):
     tool = tools()[name]
     assert tool.program()
-    troubles = list(tool.troubles())
-    assert all(isinstance(each, Trouble) and each.what and each.advice for each in troubles)
+    problems = list(tool.problems())
+    assert all(isinstance(each, Problem) and each.what and each.advice for each in problems)
     # What is missing has no version; all else states one.
-    assert bool(tool.version()) is not any(each.kind == "missing" for each in troubles)
-    assert bool(tool.unavailable()) is any(each.stops for each in troubles)
+    assert bool(tool.version()) is not any(each.kind == "missing" for each in problems)
+    assert bool(tool.unavailable()) is any(each.stops for each in problems)
 
 
 @pytest.mark.parametrize("name", tools())

@@ -109,7 +109,7 @@ def test_lines_of_the_functions_in_the_window_have_their_peaks(recorded, tmp_pat
 
 
 def test_without_the_package_or_a_device_the_reason_is_told():
-    (trouble,) = Capture.troubles()
+    (trouble,) = Capture.problems()
     if Capture.version():
         assert "sees no CUDA device" in trouble.what
     else:

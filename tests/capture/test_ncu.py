@@ -180,26 +180,26 @@ def targets(tmp_path):
     return {"ncu_targets": path}
 
 
-def informed(monkeypatch, targets, version, **settings):
+def chosen(monkeypatch, targets, version, **settings):
     monkeypatch.setattr(base, "stated_version", lambda _: version)
-    made = Capture(**settings).informed(targets)
+    made = Capture(**settings).with_results(targets)
     return made.kernel, made.filter_mode, made.launch_count, made.steps
 
 
 def test_the_kernels_worth_it_are_measured_once_in_each_shape_within_the_budget(
     monkeypatch, targets
 ):
-    made = informed(monkeypatch, targets, "2024.3.1", budget_s=20, launch_s=2)
+    made = chosen(monkeypatch, targets, "2024.3.1", budget_s=20, launch_s=2)
     assert made == ("regex:^(gemm|norm<)$", "per-launch-config", 3, (6,))
 
 
 def test_a_release_without_counts_by_shape_measures_in_the_order_of_launches(monkeypatch, targets):
-    made = informed(monkeypatch, targets, "2022.3.0.0", budget_s=20, launch_s=2)
+    made = chosen(monkeypatch, targets, "2022.3.0.0", budget_s=20, launch_s=2)
     assert made == ("regex:^(gemm|norm<)$", "global", 9, (6,))
 
 
 def test_what_does_not_fit_the_budget_at_all_is_still_the_best_kernel(monkeypatch, targets):
-    made = informed(monkeypatch, targets, "2024.1", budget_s=1, launch_s=2)
+    made = chosen(monkeypatch, targets, "2024.1", budget_s=1, launch_s=2)
     assert made == ("regex:^(gemm)$", "per-launch-config", 1, (6,))
 
 
@@ -207,19 +207,19 @@ def test_targets_that_cannot_be_read_are_named(tmp_path):
     path = tmp_path / "ncu_targets.json"
     path.write_text("{")
     with pytest.raises(InputError, match="kernels worth measuring cannot be read"):
-        Capture().informed({"ncu_targets": path})
+        Capture().with_results({"ncu_targets": path})
 
 
 def test_without_targets_the_second_step_is_measured_until_the_budget_ends():
-    informed = Capture(budget_s=20, launch_s=2).informed({})
-    assert (informed.kernel, informed.steps, informed.launch_count) == ("", (1,), 10)
+    left = Capture(budget_s=20, launch_s=2).with_results({})
+    assert (left.kernel, left.steps, left.launch_count) == ("", (1,), 10)
 
 
 def test_a_filter_of_the_users_own_leaves_nothing_to_be_chosen():
     mine = Capture(kernel="gemm")
     assert mine.reads() == ()
-    assert mine.informed({}) == mine
-    assert Capture(targets="all").informed({}) == Capture(targets="all")
+    assert mine.with_results({}) == mine
+    assert Capture(targets="all").with_results({}) == Capture(targets="all")
     assert Capture().reads() == ("ncu_targets",)
 
 

@@ -46,4 +46,4 @@ def test_a_workload_that_offers_nothing_is_told_so(tmp_path, monkeypatch):
 
 
 def test_every_rank_takes_part_as_they_communicate():
-    assert Capture(ranks=(0,)).looks_at(1, 2, Parallel())
+    assert Capture(ranks=(0,)).records_rank(1, 2, Parallel())

@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 
 from profkit.capture import tools
-from profkit.capture.base import Session, Trouble, Wrapper
+from profkit.capture.base import Problem, Session, Wrapper
 from profkit.capture.harness.machine import compatibility
 from profkit.capture.py_spy import Capture as PySpy
 from profkit.cli import main
@@ -39,8 +39,8 @@ class Limited(Wrapper):
     binary: ClassVar = "env"
 
     @classmethod
-    def troubles(cls):
-        yield Trouble(kind="forbidden", what="no counters", advice="ask", stops=False)
+    def problems(cls):
+        yield Problem(kind="forbidden", what="no counters", advice="ask", stops=False)
 
 
 def test_every_tool_is_in_the_table_with_what_it_is(capsys):
@@ -63,8 +63,8 @@ def test_the_same_as_json(capsys):
 def test_a_selected_tool_that_cannot_run_is_said_with_what_to_do_and_is_a_failure(
     capsys, monkeypatch
 ):
-    trouble = Trouble(kind="forbidden", what="ptrace is forbidden", advice="allow it")
-    monkeypatch.setattr(PySpy, "troubles", classmethod(lambda _: iter([trouble])))
+    trouble = Problem(kind="forbidden", what="ptrace is forbidden", advice="allow it")
+    monkeypatch.setattr(PySpy, "problems", classmethod(lambda _: iter([trouble])))
     assert main(["doctor"]) == 0
     assert main(["doctor", "tool=[py_spy]"]) == 1
     said = capsys.readouterr().out
@@ -90,7 +90,7 @@ def test_a_missing_tool_says_how_to_get_it():
     assert Absent.unavailable() == (
         "no-such-distribution is not installed; pip install no-such-distribution"
     )
-    assert diagnosed("it", Wordy, set()).troubles[0].what == "the moon is full"
+    assert diagnosed("it", Wordy, set()).problems[0].what == "the moon is full"
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_a_missing_tool_says_how_to_get_it():
     ],
 )
 def test_what_does_not_go_together_on_a_machine_is_said(machine, said):
-    troubles = [each.what for each in compatibility.of_machine(MACHINE | machine)]
-    assert [each[: len(said)] for each in troubles] == [said] * bool(said)
+    problems = [each.what for each in compatibility.of_machine(MACHINE | machine)]
+    assert [each[: len(said)] for each in problems] == [said] * bool(said)
 
 
 @pytest.mark.parametrize(

@@ -44,9 +44,9 @@ def main() -> None:
     # Kept for the workload, also through a wrapper: deepspeed hands in --local_rank.
     os.environ.setdefault(HANDED_IN, json.dumps(sys.argv[1:]))
     try:
-        tool = spec.load_tool().informed(spec.results())
+        tool = spec.load_tool().with_results(spec.results())
         is_wrapped = isinstance(tool, Wrapper) and not tool.is_around_host
-        is_wrapped = is_wrapped and spec.looks_at(rank, tool)
+        is_wrapped = is_wrapped and spec.records_rank(rank, tool)
         if isinstance(tool, Wrapper) and is_wrapped and _WRAPPED not in os.environ:
             os.environ[_WRAPPED] = "1"
             program = [sys.executable, *PROGRAM]
@@ -74,7 +74,7 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
     """Run the workload with the step clock, and with `tool` if it records from inside."""
     faulthandler.dump_traceback_later(max(spec.deadline_s - time.time() - _LAST_WORDS_S, 0.1))
     progress = {"run": spec.run, "tool": spec.tool, "repeat": spec.repeat, "total": spec.steps}
-    is_profiled = spec.looks_at(rank, tool)
+    is_profiled = spec.records_rank(rank, tool)
     witness = Witness(rank, spec.parallel, lambda: be_patient(spec, tool))
     with (
         _recording(spec, rank, tool) as recorder,
@@ -96,9 +96,9 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
 
 
 def _recording(spec: Spec, rank: Rank, tool: Tool) -> AbstractContextManager[Recorder]:
-    if isinstance(tool, Session) and spec.looks_at(rank, tool):
+    if isinstance(tool, Session) and spec.records_rank(rank, tool):
         return tool.record(spec.folder, rank)
-    if isinstance(tool, Wrapper) and spec.looks_at(rank, tool):
+    if isinstance(tool, Wrapper) and spec.records_rank(rank, tool):
         return tool.within(spec.folder, rank)
     return nullcontext(Bystander())
 
@@ -109,7 +109,7 @@ def _wait_for_profiled(spec: Spec, tool: Tool) -> None:
     The ranks hold connections to one another, and one of them the store of all addresses: who
     leaves earlier takes those down under the feet of the others.
     """
-    awaited = [each for each in spec.ranks() if spec.looks_at(each, tool)]
+    awaited = [each for each in spec.ranks() if spec.records_rank(each, tool)]
     while not all(rank_files.has_left(spec.folder, each) for each in awaited):
         if has_failed(spec.folder):
             return

@@ -60,7 +60,7 @@ class Job:
 
     def profiled(self, ranks: Sequence[Rank]) -> list[str]:
         """Return the labels of those `ranks` that the tool leaves files of."""
-        looked_at = [rank for rank in ranks if self.spec.looks_at(rank, self.tool)]
+        looked_at = [rank for rank in ranks if self.spec.records_rank(rank, self.tool)]
         if isinstance(self.tool, Wrapper) and self.tool.is_around_host:
             looked_at = list(ranks[:: max(len(ranks) // self.launcher.hosts, 1)])
         return [rank.label for rank in looked_at]
@@ -83,7 +83,7 @@ class Left:
     conditions: dict[str, Any]
     dropped: list[str]
     """Files that were removed because the disk was full."""
-    mended: list[str]
+    finishing_notes: list[str]
     """What the tool had left unfinished, and what became of it."""
 
 
@@ -190,7 +190,7 @@ def _left(job: Job) -> Left:
     ranks, named_by = rank_files.settle(out, spec.ranks())
     dropped = disk_space.drop_unfinished(out, [rank.label for rank in ranks]) if is_full else []
     clock.collect(out)
-    mended = job.tool.mended(out)
+    finishing_notes = job.tool.finish(out)
     profiled = job.profiled(ranks)
     labels = {rank.label: rank.label in profiled for rank in ranks}
     missing = outcome.missing_files(job.tool, out, labels)
@@ -208,7 +208,7 @@ def _left(job: Job) -> Left:
         reports=reports,
         conditions=readings,
         dropped=dropped,
-        mended=mended,
+        finishing_notes=finishing_notes,
     )
 
 
@@ -246,7 +246,7 @@ def _warnings(job: Job, left: Left) -> list[str]:
     removed = [
         f"removed, as the disk was full when it was written: {name}" for name in left.dropped
     ]
-    told = [*rank_warnings.collect(out), *left.mended, *mask_outputs.guard(out, job.tool)]
+    told = [*rank_warnings.collect(out), *left.finishing_notes, *mask_outputs.guard(out, job.tool)]
     return [*told, *killing, *removed]
 
 

@@ -83,9 +83,9 @@ class Spec:
         size, parallel = int(self.workload.get("world_size", 1)), self.parallel
         return [placed(index, size, index, parallel) for index in range(size)]
 
-    def looks_at(self, rank: Rank, tool: Tool) -> bool:
+    def records_rank(self, rank: Rank, tool: Tool) -> bool:
         """Say whether `tool` records `rank`, which else only keeps time."""
-        return tool.looks_at(rank.rank, rank.world_size, self.parallel)
+        return tool.records_rank(rank.rank, rank.world_size, self.parallel)
 
     def results(self) -> dict[str, Path]:
         """Return the results that the tool chooses by, by analysis."""

@@ -26,7 +26,7 @@ _STUMBLED = "PROFKIT_STUMBLED"
 
 def attended(tool: Wrapper, command: Sequence[str], program: Sequence[str]) -> list[str]:
     """Return what runs `command` of `tool`, which ends in `program`, attended if it needs to be."""
-    if not tool.stumbles and not tool.is_outlived:
+    if not tool.may_fail_to_start and not tool.is_outlived:
         return list(command)
     awaited = len(program) if tool.is_outlived else 0
     return [sys.executable, "-m", __name__, str(awaited), *command]

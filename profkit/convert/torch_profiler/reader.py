@@ -265,7 +265,7 @@ class Reader:
     def _salvage_piece(
         self, text: bytes, at: int, end: int, offset: int, events: list[Event]
     ) -> None:
-        """Decode the events of ``text[at:end]``, leaving out those where decoding stumbles."""
+        """Decode the events of ``text[at:end]``, leaving out those where decoding fails."""
         while (at := skip_space(text, at)) < end:
             try:
                 events += self._decode_strictly(_bracketed(text, at, end))

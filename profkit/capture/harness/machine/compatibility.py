@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from profkit.capture.base import Trouble
+from profkit.capture.base import Problem
 
 # Docker gives 64 MiB if it is not told otherwise.
 _LEAST_SHARED_BYTES = 1 << 30
@@ -14,11 +14,11 @@ _NVTX_SINCE = (0, 2, 12)
 _NSYS_UNTIL = (2023, 4)
 
 
-def of_machine(machine: Mapping[str, Any]) -> Iterator[Trouble]:
+def of_machine(machine: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield what will fail, or run without the GPU, on a machine that `facts.machine` describes."""
     shared = machine["shared_memory_bytes"]
     if 0 <= shared < _LEAST_SHARED_BYTES:
-        yield Trouble(
+        yield Problem(
             kind="missing",
             what=f"shared memory is {shared >> 20} MiB, which workers of a DataLoader and NCCL"
             " use up",
@@ -27,14 +27,14 @@ def of_machine(machine: Mapping[str, Any]) -> Iterator[Trouble]:
         )
     built, driver = machine["cuda"], machine["cuda_driver"]
     if machine["gpus"] and not (built or machine.get("hip")):
-        yield Trouble(
+        yield Problem(
             kind="incompatible",
             what="torch is built for the CPU alone, and this machine has a GPU",
             advice="install a build of torch for CUDA",
             stops=False,
         )
     if built and driver and _numbers(built)[0] > _numbers(driver)[0]:
-        yield Trouble(
+        yield Problem(
             kind="incompatible",
             what=f"torch is built for CUDA {built}, and the driver runs CUDA up to {driver}",
             advice="update the driver, or install a build of torch for an older CUDA",
@@ -42,10 +42,10 @@ def of_machine(machine: Mapping[str, Any]) -> Iterator[Trouble]:
         )
 
 
-def nvtx_ranges(nvtx: str, nsys: str) -> Iterator[Trouble]:
+def nvtx_ranges(nvtx: str, nsys: str) -> Iterator[Problem]:
     """Yield what keeps these versions of the package nvtx and of Nsight Systems apart."""
     if nvtx and nsys and _numbers(nvtx) >= _NVTX_SINCE and _numbers(nsys)[:2] <= _NSYS_UNTIL:
-        yield Trouble(
+        yield Problem(
             kind="incompatible",
             what=f"Nsight Systems {nsys} drops what a program itself marks with nvtx {nvtx};"
             " profkit's own steps and phases are in its reports",

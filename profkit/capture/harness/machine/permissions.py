@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from profkit.capture.base import Trouble
+from profkit.capture.base import Problem
 
 _PROC = Path("/proc")
 # <linux/capability.h>
@@ -11,29 +11,29 @@ _CAP_SYS_PTRACE = 19
 _CAP_SYS_ADMIN = 21
 
 
-def tracing(proc: Path = _PROC) -> Iterator[Trouble]:
+def tracing(proc: Path = _PROC) -> Iterator[Problem]:
     """Yield what forbids a process to trace its children with ptrace."""
     scope = ptrace_scope(proc)
     if scope == 3:  # noqa: PLR2004 - a level of the kernel's
         what = "kernel.yama.ptrace_scope is 3, which forbids ptrace"
-        yield Trouble(kind="forbidden", what=what, advice="lower it and boot again")
+        yield Problem(kind="forbidden", what=what, advice="lower it and boot again")
     if scope == 2 and not _may(_CAP_SYS_PTRACE, proc):  # noqa: PLR2004 - a level of the kernel's
         what = "kernel.yama.ptrace_scope is 2, which allows ptrace to administrators only"
-        yield Trouble(
+        yield Problem(
             kind="forbidden",
             what=what,
             advice="sudo sysctl kernel.yama.ptrace_scope=1, or docker run --cap-add=SYS_PTRACE",
         )
 
 
-def gpu_counters(needed_by: str = "", proc: Path = _PROC) -> Iterator[Trouble]:
+def gpu_counters(needed_by: str = "", proc: Path = _PROC) -> Iterator[Problem]:
     """Yield what forbids reading the performance counters of NVIDIA GPUs.
 
     `needed_by` names the settings that need them, for a tool that is of use without.
     """
     if are_counters_restricted(proc) and not _may(_CAP_SYS_ADMIN, proc):
         named = f", which {needed_by} needs," if needed_by else ""
-        yield Trouble(
+        yield Problem(
             kind="forbidden",
             what=f"performance counters of GPUs{named} are for administrators only",
             advice="load the driver with NVreg_RestrictProfilingToAdminUsers=0, or run as root"
