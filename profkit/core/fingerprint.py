@@ -14,12 +14,12 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
 from profkit.core.result import Provenance
-from profkit.core.source_hash import Import, syntax
+from profkit.core.source_hash import ASSETS, Import, syntax
 
 TIMELINE_CODE = ("profkit.timeline", "profkit.timeline.merge")
 """The stage and the module of the code behind a timeline."""
@@ -62,7 +62,7 @@ def sha256(path: Path) -> str:
 
 
 def closure(stage: str, module: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the hash of each module behind `module`, and the version of each package.
+    """Return the hash of each module and asset behind `module`, and the version of each package.
 
     The edge of `stage` (``profkit.analyze.__main__`` for ``profkit.analyze``) belongs to it, but
     not what the edge imports: that reads and writes files, and would make every result depend on
@@ -84,17 +84,23 @@ def closure(stage: str, module: str) -> tuple[dict[str, str], dict[str, str]]:
                 pending.append(imported)
             else:
                 packages.add(imported.partition(".")[0])
-        modules.update(_assets(path))
+        modules.update(_assets(path, name))
     return dict(sorted(modules.items())), _versions(packages)
 
 
-def _assets(path: Path) -> dict[str, str]:
-    """Hash what lies beside the ``__main__`` of the report: templates, styles and scripts."""
-    folder = path.parent / "assets"
-    if path.name != "__main__.py" or not folder.is_dir():
+def _assets(path: Path, module: str) -> dict[str, str]:
+    """Return the hash of each asset of `module`, by its path from the folder of packages.
+
+    Assets are the files in the folder ``assets`` beside a module whose code names that folder: a
+    changed script makes stale what was made by the modules that read it, and nothing else.
+    """
+    folder = path.parent / ASSETS
+    if not syntax(path).names_assets or not folder.is_dir():
         return {}
-    files = sorted(each for each in folder.rglob("*") if each.is_file())
-    return {str(each.relative_to(path.parent)): sha256(each)[:16] for each in files}
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    room = PurePosixPath(*package.split("."))
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return {str(room / file.relative_to(path.parent)): sha256(file)[:16] for file in files}
 
 
 def _versions(packages: set[str]) -> dict[str, str]:

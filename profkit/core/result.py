@@ -180,7 +180,8 @@ class Provenance:
     """Settings of the plugin."""
 
     modules: dict[str, str]
-    """Hash of the normalised source of each module behind it, by dotted name."""
+    """Hash of each module behind it, of its normalised source, by dotted name; and of each
+    asset that these read, by path."""
 
     packages: dict[str, str]
     """Version of each third-party distribution behind it."""

@@ -19,6 +19,9 @@ from profkit.core.atomic_write import write_atomically
 KEPT = Path("results/.profkit/syntax")
 """What was found, by the hash of what it was found in; made only where there are results."""
 
+ASSETS = "assets"
+"""Folder beside a module with the files that it reads: templates, styles, scripts."""
+
 _found: dict[Path, "Syntax"] = {}
 """What is not kept yet, by the file to keep it in."""
 
@@ -43,6 +46,9 @@ class Syntax(msgspec.Struct, frozen=True):
     """Hash of the syntax tree without its bare strings."""
 
     imports: tuple[Import, ...]
+
+    names_assets: bool
+    """Whether the code names the folder `ASSETS`, or a file in it: it then reads them."""
 
 
 @cache
@@ -84,7 +90,13 @@ def _parsed(content: bytes, path: Path) -> Syntax:
     reader = _Reader()
     tree = reader.visit(ast.parse(content, filename=str(path)))
     digest = hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
-    return Syntax(hash=digest, imports=tuple(reader.imports))
+    return Syntax(hash=digest, imports=tuple(reader.imports), names_assets=_names_assets(tree))
+
+
+def _names_assets(tree: ast.AST) -> bool:
+    """Say whether a text in the code is the folder `ASSETS` or lies in it; docstrings are gone."""
+    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return any(isinstance(text, str) and text.partition("/")[0] == ASSETS for text in texts)
 
 
 class _Reader(ast.NodeTransformer):

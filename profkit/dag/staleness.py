@@ -224,7 +224,9 @@ def _changes(
 ) -> list[str]:
     """Return what has changed in the code, the packages and the inputs since `made`."""
     modules, packages = _closure(*code)
-    reasons = [f"module {each}" for each in _changed(made.modules, modules)]
+    changed = _changed(made.modules, modules)
+    # Assets stand among the modules by their path.
+    reasons = [f"{'asset' if '/' in name else 'module'} {name}" for name in changed]
     reasons += [
         f"package {each} {made.packages.get(each, 'absent')} -> {packages.get(each, 'absent')}"
         for each in _changed(made.packages, packages)

@@ -2,10 +2,13 @@
 
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
-from profkit.core import source_hash
+import profkit
+from profkit.convert import converters
+from profkit.core import registry, source_hash
 from profkit.core.fingerprint import closure
 
 PLUGIN = '''
@@ -29,14 +32,17 @@ def package(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / "__init__.py").write_text("")
 
-    def hashes(plugin=PLUGIN, inner=INNER):
+    def hashes(plugin=PLUGIN, inner=INNER, assets=()):
+        for path, text in dict(assets).items():
+            (folder / "assets" / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "assets" / path).write_text(text)
         (folder / "plugin.py").write_text(textwrap.dedent(plugin).replace("{package}", name))
         (folder / "inner.py").write_text(inner)
         source_hash.syntax.cache_clear()
         sys.modules.pop(name, None)
         modules, packages = closure("profkit.analyze", f"{name}.plugin")
-        inner = {key.removeprefix(f"{name}."): each for key, each in modules.items() if name in key}
-        return inner, packages
+        own = {key: value for key, value in modules.items() if name in key}
+        return {key[len(name) + 1 :]: value for key, value in own.items()}, packages
 
     return hashes
 
@@ -72,6 +78,64 @@ def test_a_changed_import_is_seen_where_it_is(package):
     before, _ = package()
     after, _ = package(inner=INNER.replace("* 2", "* 3"))
     assert [name for name in before if before[name] != after[name]] == ["inner"]
+
+
+ASSETS = {"page.js": "draw();", "vendor/plot.js": "plot();"}
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [
+        'Path(__file__).parent / "assets" / "page.js"',
+        'Path(__file__).with_name("assets/page.js")',
+        'files("package").joinpath(f"assets/{name}.js")',
+    ],
+    ids=["folder", "file", "chosen file"],
+)
+def test_a_module_that_names_its_assets_counts_with_each_of_them(package, reads):
+    inner = f"{INNER}\n\ndef script(name):\n    return {reads}\n"
+    before, _ = package(inner=inner, assets=ASSETS)
+    assert sorted(before) == ["assets/page.js", "assets/vendor/plot.js", "inner", "plugin"]
+    after, _ = package(inner=inner, assets=ASSETS | {"vendor/plot.js": "plot(1);"})
+    assert [name for name in before if before[name] != after[name]] == ["assets/vendor/plot.js"]
+
+
+def test_a_module_that_names_no_assets_counts_without_those_beside_it(package):
+    inner = f'"""Not a reader of assets/."""\n{INNER}'
+    modules, _ = package(inner=inner, assets=ASSETS)
+    assert sorted(modules) == ["inner", "plugin"]
+
+
+def test_every_asset_counts_for_a_module_beside_it():
+    top = Path(profkit.__file__).parent
+    assets = {path for path in top.rglob("assets/**/*") if path.is_file()}
+    covered = set()
+    for folder in {path for path in top.rglob("assets") if path.is_dir()}:
+        room = ".".join(["profkit", *folder.parent.relative_to(top).parts])
+        for module in folder.parent.glob("*.py"):
+            covered |= set(closure("profkit.report", f"{room}.{module.stem}")[0])
+    assert {path.relative_to(top.parent).as_posix() for path in assets} <= covered
+
+
+FLAME_GRAPHS = {"host_memory", "memory_snapshot", "py_spy", "pyinstrument"}
+
+
+@pytest.mark.parametrize(
+    ("asset", "tools"),
+    [
+        ("drawing/assets/flamegraph.js", FLAME_GRAPHS),
+        ("drawing/assets/flamegraph.svg", FLAME_GRAPHS),
+        ("memory_snapshot/assets/timeline.css", {"memory_snapshot"}),
+        ("memory_layers/assets/sunburst.js", {"memory_layers"}),
+    ],
+)
+def test_an_asset_counts_for_the_conversions_that_draw_with_it_alone(asset, tools):
+    closures = {
+        tool: closure("profkit.convert", registry.converter_module(tool))[0]
+        for tool in converters()
+    }
+    drawn = {tool for tool, modules in closures.items() if f"profkit/convert/{asset}" in modules}
+    assert drawn == tools
 
 
 def test_an_analysis_depends_on_the_edge_but_not_on_what_the_edge_imports():

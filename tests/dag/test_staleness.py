@@ -101,6 +101,15 @@ def test_a_converter_reruns_its_conversion_and_what_reads_its_tables(tree, edit)
     assert tree.jobs() == sorted({"convert_torch_profiler", DRAWN, "report"} | readers)
 
 
+def test_a_script_of_a_page_reruns_the_conversion_that_draws_it(tree, edit):
+    asset = "profkit/convert/memory_layers/assets/sunburst.js"
+    edit(asset, "RINGS = 6", "RINGS = 5")
+    readers = readers_of_tables("memory_layers", tree)
+    assert tree.jobs() == sorted({"convert_memory_layers", "report"} | readers)
+    said = tree.why(f"results/runs/{run_name(tree)}/tables/memory_layers/layers.parquet")
+    assert f"asset {asset}" in said
+
+
 def test_what_draws_timelines_draws_them_again(tree, edit):
     edit("profkit/timeline/trace_events.py", '"""', '_EXTRA = 1\n"""')
     assert tree.jobs() == ["report", DRAWN]

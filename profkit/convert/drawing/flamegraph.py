@@ -8,11 +8,15 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from xml.sax.saxutils import escape
+
+from profkit.convert.drawing.page import filled
 
 LIMIT_BYTES = 1_500_000
 """Of frames; the widest are drawn first, the others of one parent are joined."""
 
+_TEMPLATE = Path(__file__).parent / "assets" / "flamegraph.svg"
 _LEAST_SHARE = 1 / 4000
 """Of the whole: less is below a pixel on any screen."""
 
@@ -59,32 +63,12 @@ def svg(stacks: Iterable[tuple[Sequence[str], float]], *, unit: str, title: str)
     root = _merged(stacks)
     boxes = list(_boxes(root))
     height = _TOP_PX + _ROW_PX * (max(box.depth for box in boxes) + 1) + 10
-    shapes = "\n".join(_shape(box, root.weight, unit) for box in boxes)
-    shown = escape(_writable(title))
-    # "]]>" would end the section; the script holds none.
-    return f"""<?xml version="1.0" encoding="UTF-8"?>
-<svg xmlns="http://www.w3.org/2000/svg" width="100%" height="{height}" role="img">
-<title>{shown}</title>
-<style>
-:root {{ background: #fff; color: #1a1a1a; font: 12px ui-monospace, Menlo, Consolas, monospace }}
-text {{ fill: currentColor }} g text {{ fill: #1a1a1a; pointer-events: none }}
-g {{ cursor: pointer }} g:hover rect, g:focus rect {{ stroke: #000 }} g:focus {{ outline: none }}
-g.above rect {{ opacity: .55 }} g.found rect {{ fill: #c65cd6 }} g.gone {{ display: none }}
-input {{ width: 100%; box-sizing: border-box; font: inherit }}
-h1, .title {{ font-size: 14px; font-weight: 600 }}
-@media (prefers-color-scheme: dark) {{
-  :root {{ background: #16181c; color: #e6e6e6 }} g:hover rect, g:focus rect {{ stroke: #fff }}
-}}
-</style>
-<text class="title" x="8" y="20">{shown}</text>
-<foreignObject x="8" y="28" width="220" height="24"><input xmlns="http://www.w3.org/1999/xhtml" \
-type="search" placeholder="search (regular expression)" aria-label="search frames"/></foreignObject>
-<text id="says" x="240" y="44">click a frame to zoom, Escape to go back</text>
-{shapes}
-<script><![CDATA[
-{_SCRIPT}]]></script>
-</svg>
-"""
+    return filled(
+        _TEMPLATE,
+        title=escape(_writable(title)),
+        height=str(height),
+        frames="\n".join(_shape(box, root.weight, unit) for box in boxes),
+    )
 
 
 def _merged(stacks: Iterable[tuple[Sequence[str], float]]) -> _Frame:
@@ -191,87 +175,3 @@ def _colour(name: str) -> str:
     """Return a warm colour that a name has in every graph."""
     number = zlib.crc32(name.encode("utf-8", "replace"))
     return f"hsl({10 + number % 40} {70 + number // 64 % 20}% {62 + number // 4096 % 12}%)"
-
-
-# Here and not in a file of its own, so that the fingerprint of what draws graphs covers it.
-_SCRIPT = r""""use strict";
-(function () {
-  const CHARACTER = 7.3, svg = document.documentElement;
-  const says = document.getElementById("says"), hint = says.textContent;
-  const input = document.querySelector("foreignObject").firstElementChild;
-  const frames = Array.from(document.querySelectorAll("g"), function (g) {
-    const rect = g.querySelector("rect"), title = g.querySelector("title").textContent;
-    return {
-      g: g, rect: rect, text: g.querySelector("text"), title: title.replace("\n", " - "),
-      name: title.slice(0, title.indexOf("\n")), left: parseFloat(rect.getAttribute("x")),
-      width: parseFloat(rect.getAttribute("width")), y: Number(rect.getAttribute("y"))
-    };
-  });
-  const root = frames[0];
-  let zoomed = root, found = "";
-
-  // Everything is in percent of the whole, so only the texts depend on the window.
-  function draw() {
-    const scale = 100 / zoomed.width, end = zoomed.left + zoomed.width, slack = 1e-3;
-    const pixels = svg.clientWidth || 1200;
-    for (const frame of frames) {
-      const above = frame.y < zoomed.y;
-      const left = Math.max(frame.left, zoomed.left);
-      const right = Math.min(frame.left + frame.width, end);
-      const inside = above
-        ? frame.left <= zoomed.left + slack && frame.left + frame.width >= end - slack
-        : frame.left >= zoomed.left - slack && frame.left + frame.width <= end + slack;
-      frame.g.classList.toggle("gone", !inside);
-      frame.g.classList.toggle("above", inside && above);
-      if (!inside) continue;
-      const x = (left - zoomed.left) * scale, width = (right - left) * scale;
-      frame.rect.setAttribute("x", x + "%");
-      frame.rect.setAttribute("width", Math.max(width, 0) + "%");
-      frame.text.setAttribute("x", x + "%");
-      const room = Math.floor((pixels * width / 100 - 6) / CHARACTER);
-      frame.text.textContent = frame.name.length <= room ? frame.name
-        : room > 2 ? frame.name.slice(0, room - 1) + "\u2026" : "";
-    }
-  }
-
-  function zoom(frame) { zoomed = frame; draw(); }
-
-  function search() {
-    let pattern = null;
-    try { pattern = input.value ? new RegExp(input.value, "i") : null; } catch (error) {
-      const plain = input.value.toLowerCase();
-      pattern = { test: function (name) { return name.toLowerCase().includes(plain); } };
-    }
-    const spans = [];
-    for (const frame of frames) {
-      const hit = pattern !== null && frame !== root && pattern.test(frame.name);
-      frame.g.classList.toggle("found", hit);
-      if (hit) spans.push([frame.left, frame.left + frame.width]);
-    }
-    // The union: a frame below a match is not counted again.
-    spans.sort(function (a, b) { return a[0] - b[0]; });
-    let covered = 0, until = 0;
-    for (const span of spans) {
-      covered += Math.max(0, span[1] - Math.max(span[0], until));
-      until = Math.max(until, span[1]);
-    }
-    found = pattern === null ? "" : covered.toFixed(2) + "% in " + spans.length + " frames";
-    says.textContent = found || hint;
-  }
-
-  for (const frame of frames) {
-    frame.g.addEventListener("click", function () { zoom(frame); });
-    frame.g.addEventListener("mouseenter", function () { says.textContent = frame.title; });
-    frame.g.addEventListener("mouseleave", function () { says.textContent = found || hint; });
-    frame.g.addEventListener("keydown", function (event) {
-      if (event.key === "Enter") zoom(frame);
-    });
-  }
-  document.addEventListener("keydown", function (event) {
-    if (event.key === "Escape") zoom(root);
-  });
-  input.addEventListener("input", search);
-  window.addEventListener("resize", draw);
-  draw();
-})();
-"""

@@ -4,13 +4,13 @@ A click on a module makes it the centre, a click on the centre goes back; the in
 chosen, names can be searched.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from typing import Any
 
-from profkit.convert.memory_layers._page import SCRIPT, STYLE
+from profkit.convert.drawing.page import embedded_json, filled
 from profkit.convert.memory_layers.recorded import KINDS, Layers, State
 
 PAGES = {
@@ -29,6 +29,7 @@ _TITLES = {
     "os": "optimizer states and master copies",
     "activation": "activations",
 }
+_TEMPLATE = Path(__file__).parent / "assets" / "sunburst.html"
 _LEAST_SHARE = 1 / 1500
 _NAME_CHARACTERS = 120
 
@@ -56,21 +57,8 @@ def _page(name: str, kinds: Sequence[str], states: Sequence[State], title: str) 
         for state in states
         if state.bytes_of(*kinds)
     ]
-    # Names are a stranger's: nothing in them may end the element that holds them.
-    data = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
     shown = escape(f"{title}: {_TITLES[name]} by module")
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{shown}</title>
-<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>
-<h1>{shown}</h1>
-<p><label>at <select id="instant"></select></label>
-<input id="search" type="search" placeholder="search modules" aria-label="search modules">
-<button id="back" type="button">whole model</button></p>
-<p id="says" role="status"></p>
-<svg id="rings" viewBox="-300 -300 600 600" role="img" aria-label="{shown}"></svg>
-<script type="application/json" id="data">{data}</script>
-<script>{SCRIPT}</script></body></html>
-"""
+    return filled(_TEMPLATE, title=shown, data=embedded_json(content))
 
 
 def _tree(state: State, kinds: Sequence[str]) -> list[Any]:

@@ -4,15 +4,15 @@ The largest allocations are drawn one by one, each with its stack; all others ar
 band over a fixed number of bins, so that the page costs the same whatever the history is.
 """
 
-import json
 from collections.abc import Sequence
 from html import escape
 from itertools import islice, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from profkit.convert.memory_snapshot._page import SCRIPT, STYLE
+from profkit.convert.drawing.page import embedded_json, filled
 from profkit.convert.memory_snapshot.history import ACTIONS, Ints, allocated_bytes
 from profkit.convert.memory_snapshot.snapshot import Device, Snapshot
 from profkit.convert.memory_snapshot.stacks import NONE
@@ -20,6 +20,7 @@ from profkit.convert.memory_snapshot.stacks import NONE
 LIMIT_BYTES = 4_000_000
 """Of the data in the page; fewer allocations are drawn one by one until it is kept."""
 
+_TEMPLATE = Path(__file__).parent / "assets" / "timeline.html"
 _MOST_DRAWN = 3000
 _BINS = 2000
 _MOST_FRAMES = 80
@@ -32,31 +33,13 @@ Windows = Sequence[tuple[int, int]]
 
 def page(device: Device, snapshot: Snapshot, steps: Windows, title: str) -> str:
     """Return the page; `steps` are start and end of each step in unix ns."""
-    shown = escape(title)
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{shown}</title>
-<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>
-<h1>{shown}: active memory</h1>
-<p class="bar"><input id="search" type="search" placeholder="search stacks (regular expression)"
- aria-label="search stacks"> <button id="axis" type="button"></button>
- <button id="in" type="button" aria-label="zoom in">+</button>
- <button id="out" type="button" aria-label="zoom out">&minus;</button>
- <button id="all" type="button">whole history</button> <span id="says" role="status"></span></p>
-<canvas id="plot" tabindex="0" aria-label="active memory over time"></canvas>
-<p id="hint">Drag to zoom, wheel to zoom at the pointer, double-click for all; click to keep.</p>
-<div class="below"><pre id="detail"></pre>
-<table><caption></caption><tbody id="live"></tbody></table></div>
-<script type="application/json" id="data">{_data(device, snapshot, steps)}</script>
-<script>{SCRIPT}</script></body></html>
-"""
+    return filled(_TEMPLATE, title=escape(title), data=_data(device, snapshot, steps))
 
 
 def _data(device: Device, snapshot: Snapshot, steps: Windows) -> str:
     most = _MOST_DRAWN
     while True:
-        written = json.dumps(content(device, snapshot, steps, most), separators=(",", ":"))
-        # Names are a stranger's: nothing in them may end the element that holds them.
-        written = written.replace("<", "\\u003c")
+        written = embedded_json(content(device, snapshot, steps, most))
         if len(written) <= LIMIT_BYTES or most == 0:
             return written
         most //= 2

@@ -1,21 +1,4 @@
-"""Style and script of the memory timeline.
-
-Here and not in files of their own, so that the fingerprint of what draws the page covers them.
-"""
-
-STYLE = """
-:root{color-scheme:light dark;font:13px system-ui,sans-serif;--ink:#1a1a1a;--paper:#fff;--dim:#777}
-@media (prefers-color-scheme:dark){:root{--ink:#e6e6e6;--paper:#16181c;--dim:#999}}
-body{margin:12px;background:var(--paper);color:var(--ink)}h1{font-size:15px;margin:0 0 8px}
-.bar{margin:0 0 6px}#search{width:260px}canvas{width:100%;height:60vh;display:block}
-#hint,caption{color:var(--dim);text-align:left;margin:4px 0}
-.below{display:flex;gap:24px;flex-wrap:wrap}
-pre{font:12px ui-monospace,Menlo,Consolas,monospace;margin:0;flex:1 1 420px;overflow:auto}
-table{border-collapse:collapse;flex:1 1 420px;display:block;overflow:auto}td{padding:1px 8px 1px 0}
-td:first-child{text-align:right;white-space:nowrap}
-"""
-
-SCRIPT = r""""use strict";
+"use strict";
 (function () {
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = function (id) { return document.getElementById(id); };
@@ -283,4 +266,3 @@ SCRIPT = r""""use strict";
   window.addEventListener("resize", draw);
   label(); say(); draw(); list(data.peak);
 })();
-"""

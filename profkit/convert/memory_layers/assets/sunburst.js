@@ -1,20 +1,4 @@
-"""Style and script of the rings.
-
-Here and not in files of their own, so that the fingerprint of what draws the page covers them.
-"""
-
-STYLE = """
-:root{color-scheme:light dark;font:13px system-ui,sans-serif;--ink:#1a1a1a;--paper:#fff}
-@media (prefers-color-scheme:dark){:root{--ink:#e6e6e6;--paper:#16181c}}
-body{margin:12px;background:var(--paper);color:var(--ink)}h1{font-size:15px;margin:0 0 8px}
-p{margin:0 0 6px;min-height:1.4em}svg{display:block;width:100%;height:82vh}
-path,circle{stroke:var(--paper);stroke-width:.8;cursor:pointer}circle{fill:var(--paper)}
-path:hover,path:focus{stroke:var(--ink);outline:none}.missed{opacity:.25}
-text{fill:#1a1a1a;font-size:10px;pointer-events:none;text-anchor:middle}
-text.centre{fill:var(--ink);font-size:12px}
-"""
-
-SCRIPT = r""""use strict";
+"use strict";
 (function () {
   const states = JSON.parse(document.getElementById("data").textContent);
   const byId = function (id) { return document.getElementById(id); };
@@ -148,4 +132,3 @@ SCRIPT = r""""use strict";
   choice.selectedIndex = sizes.indexOf(Math.max(...sizes));
   choose();
 })();
-"""
