@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from profkit.convert import STEPS, converter, has_converter
-from profkit.convert._joining import Part, apart, join, numbered, shown
-from profkit.convert._writing import write
+from profkit.convert._join_parts import Part, file_label, join, referenced_rows, with_unique_ids
+from profkit.convert._parquet import write
 from profkit.convert.base import Raw
 from profkit.core import progress_events, registry
 from profkit.core.atomic_write import write_atomically
@@ -34,14 +34,14 @@ _BLOCK_MB = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Note:
-    """One thing that a reader of the tables should know about one file."""
+    """A remark on one file, for readers of the tables."""
 
     file: str
     text: str
 
 
 def main(argv: Sequence[str]) -> None:
-    """Convert what `argv` describes; raises `ProfkitError` if nothing of it can be read."""
+    """Convert the captures that `argv` names; raises `ProfkitError` if none can be read."""
     options = _parser().parse_args(argv)
     malloc.keep_freed()
     about = {"stage": "convert", "run": _run(options.tables), "name": options.tool}
@@ -61,7 +61,7 @@ def main(argv: Sequence[str]) -> None:
     progress_events.emit("finished", **about)
 
 
-def convert(  # noqa: PLR0913 - what the job is told
+def convert(  # noqa: PLR0913 - the arguments of the job
     tool: str,
     captures: Sequence[Path],
     tables: Path,
@@ -70,7 +70,7 @@ def convert(  # noqa: PLR0913 - what the job is told
     cores: int = 1,
     block_bytes: int = _BLOCK_MB << 20,
 ) -> None:
-    """Leave the tables of `tool` and ``convert.json`` in `tables`, and what people open in `files`.
+    """Leave the tables of `tool` and ``convert.json`` in `tables`, and files to open in `files`.
 
     Memory is bounded by what one raw file needs in each process, which for a trace follows
     `block_bytes`: the parts are joined a row group of as many tables as there are `cores` at a
@@ -90,8 +90,10 @@ def convert(  # noqa: PLR0913 - what the job is told
             proven.result()
         raws = [replace(raw, block_bytes=block_bytes) for raw in _raws(tool, good, notes)]
         parts = _parts(tool, raws, files, Path(scratch), cores)
-        parts = apart(parts, whole=has_converter(tool) and converter(tool).whole)
-        notes += [Note(file=shown(part.raw.path), text=t) for part in parts for t in part.notes]
+        parts = with_unique_ids(parts, whole=has_converter(tool) and converter(tool).whole)
+        notes += [
+            Note(file=file_label(part.raw.path), text=t) for part in parts for t in part.notes
+        ]
         if parts and all(part.folder is None for part in parts):
             raise InputError(
                 f"none of the {len(parts)} files of {tool} could be read; the first: "
@@ -114,15 +116,15 @@ def convert(  # noqa: PLR0913 - what the job is told
 
 
 def _read_from(captures: Iterable[Path]) -> list[Path]:
-    """Return the files that tell whether converting again would give the same."""
-    records = [each / "capture.json" for each in captures]
+    """Return the files whose change makes the conversion stale."""
+    records = [folder / "capture.json" for folder in captures]
     imported = [file for record in records for file in imported_files(record)]
     return [*records, *filter(Path.is_file, imported)]
 
 
 def _provenance(module: str, captures: Sequence[Path]) -> Provenance:
-    """Return what the tables are made of; files that are as they were imported are not hashed."""
-    records = [untouched_files(each / "capture.json") for each in captures]
+    """Return the provenance of the tables; files unchanged since their import are not hashed."""
+    records = [untouched_files(folder / "capture.json") for folder in captures]
     known = {file: digest for record in records for file, digest in record.items()}
     others = [file for file in _read_from(captures) if file not in known]
     made_of = provenance("profkit.convert", module, {}, others)
@@ -130,9 +132,9 @@ def _provenance(module: str, captures: Sequence[Path]) -> Provenance:
 
 
 def _edited(captures: Iterable[Path], hashes: Mapping[str, str]) -> list[Note]:
-    """Return a note on each imported file that is no longer what the run is named after."""
+    """Return a note on each imported file that was edited after the import."""
     return [
-        Note(file=shown(file), text="It was edited after it was imported: import it again.")
+        Note(file=file_label(file), text="It was edited after it was imported: import it again.")
         for folder in captures
         for file, imported in imported_files(folder / "capture.json").items()
         if hashes.get(str(file), imported) != imported
@@ -205,7 +207,7 @@ def _raws(tool: str, good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> 
     pattern = converter(tool).pattern
     for folder, record in good.items():
         found = [path for path in sorted(folder.glob(pattern)) if path.is_file()]
-        # Ranks that the tool was told to leave alone have nothing to be missed.
+        # Ranks that the tool was not asked to record cannot miss a file.
         for label in record.get("profiled", record["ranks"]):
             own = [path for path in found if path.name.startswith(f"{label}.")]
             for path in own:
@@ -261,7 +263,7 @@ def _convert_one(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
         else:
             chunks = [table] if isinstance(table, pa.Table) else table
             rows[name] = write(path, name, chunks, behind=raw.cores > 1)
-    return Part(raw=raw, folder=folder, rows=numbered(rows), notes=tuple(converted.notes))
+    return Part(raw=raw, folder=folder, rows=referenced_rows(rows), notes=tuple(converted.notes))
 
 
 def _harness_steps(good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> Iterator[pa.Table]:
@@ -275,7 +277,7 @@ def _harness_steps(good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> It
             try:
                 yield _steps(json.loads(path.read_bytes()), record["repeat"])
             except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
-                notes.append(Note(file=shown(path), text=f"Not read: {error!r}"))
+                notes.append(Note(file=file_label(path), text=f"Not read: {error!r}"))
 
 
 def _steps(timed: Mapping[str, Any], repeat: int) -> pa.Table:

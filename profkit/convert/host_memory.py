@@ -1,4 +1,4 @@
-"""host_memory: what memray saw live at the peak, by stack, and memory over time."""
+"""host_memory: CPU memory that memray saw live at the peak, by stack, and memory over time."""
 
 import re
 from collections import defaultdict
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from profkit.convert._steps import step_of, steps_of
+from profkit.convert._harness_steps import step_of, steps_of
 from profkit.convert.base import Converted, Raw, converter
 from profkit.convert.drawing import flamegraph
 from profkit.core.errors import InputError
@@ -25,7 +25,7 @@ Sums = dict[tuple[str, ...], tuple[int, int]]
 
 @converter("host_stacks", "samples", pattern="rank*.memray.bin")
 def convert(raw: Raw, out: Path) -> Converted:
-    """Read what memray wrote of one rank; leave the flame graph of its peak in `out`."""
+    """Read memray's file of one rank; leave the flame graph of its peak in `out`."""
     sums, readings = read(raw.path)
     title = f"{raw.label}, repeat {raw.repeat}: what was live on the host at the peak"
     weighted = ((frames, float(size)) for frames, (_, size) in sums.items())
@@ -36,25 +36,28 @@ def convert(raw: Raw, out: Path) -> Converted:
 
 
 def read(path: Path) -> tuple[Sums, list[tuple[int, int, int]]]:
-    """Return what was live at the peak, and time in unix ms, resident and heap bytes over time."""
+    """Return memory live at the peak, and time in unix ms, resident and heap bytes over time."""
     try:
         from memray import FileReader  # noqa: PLC0415 - optional: only this tool needs it
     except ImportError:
-        said = f"{path}: memray is not installed, which reads it"
-        raise InputError(said, hint="pip install 'profkit[samplers]'") from None
+        message = f"{path}: memray is not installed, which reads it"
+        raise InputError(message, hint="pip install 'profkit[samplers]'") from None
     sums: Sums = defaultdict(lambda: (0, 0))
     try:
         with FileReader(path) as reader:
             has_native = reader.metadata.has_native_traces
             for record in reader.get_high_watermark_allocation_records(merge_threads=True):
                 frames = record.hybrid_stack_trace() if has_native else record.stack_trace()
-                key = tuple(_name(*each) for each in reversed(frames)) or ("(no Python)",)
+                key = tuple(_name(*frame) for frame in reversed(frames)) or ("(no Python)",)
                 count, size = sums[key]
                 sums[key] = count + record.n_allocations, size + record.size
-            readings = [(each.time, each.rss, each.heap) for each in reader.get_memory_snapshots()]
+            readings = [
+                (reading.time, reading.rss, reading.heap)
+                for reading in reader.get_memory_snapshots()
+            ]
     except (OSError, RuntimeError, ValueError) as error:
-        said = f"{path}: not what memray writes, or damaged: {error}"
-        raise InputError(said, hint="capture again") from None
+        message = f"{path}: not what memray writes, or damaged: {error}"
+        raise InputError(message, hint="capture again") from None
     return dict(sums), readings
 
 

@@ -41,7 +41,7 @@ def convert(raw: Raw, out: Path) -> Converted:
         "device": [recorded.device] * count,
     }
     lines = {
-        name: [getattr(each, name) for each in recorded.lines] for name in _Line.__struct_fields__
+        name: [getattr(line, name) for line in recorded.lines] for name in _Line.__struct_fields__
     }
     return Converted(
         tables={"memory_lines": schema.table("memory_lines", where | lines)},

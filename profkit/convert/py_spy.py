@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from profkit.convert._sampled import Sums, draw, table
+from profkit.convert._sampled_stacks import Sums, draw, table
 from profkit.convert.base import Converted, Raw, converter
 from profkit.core.errors import InputError
 
@@ -73,7 +73,7 @@ def _text(path: Path) -> bytes:
 
 
 def decoded(path: Path, text: bytes) -> Speedscope:
-    """Parse a speedscope file; raises `InputError` that says what is wrong with it."""
+    """Parse a speedscope file; raises `InputError` with the reason if it is damaged."""
     if not text.strip():
         raise InputError(f"{path}: the file is empty", hint="py-spy found no sample; run longer")
     try:
@@ -86,7 +86,7 @@ def decoded(path: Path, text: bytes) -> Speedscope:
 
 
 def stacks(file: Speedscope) -> tuple[Sums, list[str]]:
-    """Return the samples of `file` summed over equal stacks, and what could not be used."""
+    """Return the samples of `file` summed over equal stacks, and notes on unusable ones."""
     names = [_name(frame) for frame in file.shared.frames]
     sums: Sums = defaultdict(lambda: (0, 0.0))
     notes = []
@@ -96,7 +96,7 @@ def stacks(file: Speedscope) -> tuple[Sums, list[str]]:
             notes.append(f"Profile {profile.name!r} counts {profile.unit}, not time: left out.")
             continue
         lost = 0
-        for count, frames, weight in _observed(profile):
+        for count, frames, weight in _weighted_stacks(profile):
             if not weight >= 0 or not all(0 <= frame < len(names) for frame in frames):
                 lost += 1
                 continue
@@ -108,13 +108,13 @@ def stacks(file: Speedscope) -> tuple[Sums, list[str]]:
     return dict(sums), notes
 
 
-def _observed(profile: _Profile) -> Iterator[tuple[int, Sequence[int], float]]:
+def _weighted_stacks(profile: _Profile) -> Iterator[tuple[int, Sequence[int], float]]:
     """Yield count, frames from the root, and weight."""
     if profile.type == "sampled":
         for frames, weight in zip(profile.samples, profile.weights, strict=False):
             yield 1, frames, weight
         return
-    # Evented: frames open and close, and the time between two events belongs to what is open.
+    # Evented: frames open and close, and the time between two events belongs to the open stack.
     opened: list[int] = []
     for event, following in zip(profile.events, profile.events[1:], strict=False):
         if event.type == "O":
@@ -126,7 +126,7 @@ def _observed(profile: _Profile) -> Iterator[tuple[int, Sequence[int], float]]:
 
 
 def _name(frame: _Frame) -> str:
-    place = frame.file or ""
-    if place and frame.line:
-        place = f"{place}:{frame.line}"
-    return f"{frame.name} ({place})" if place else frame.name
+    line = frame.file or ""
+    if line and frame.line:
+        line = f"{line}:{frame.line}"
+    return f"{frame.name} ({line})" if line else frame.name

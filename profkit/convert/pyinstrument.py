@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from profkit.convert._sampled import Sums, draw, table
+from profkit.convert._sampled_stacks import Sums, draw, table
 from profkit.convert.base import Converted, Raw, converter
 from profkit.core.errors import InputError
 
@@ -19,7 +19,7 @@ _BUILT_IN = "<built-in>"
 
 
 class Session(msgspec.Struct):
-    """What `pyinstrument.session.Session.to_json` writes, as far as it is needed here."""
+    """The parts of `pyinstrument.session.Session.to_json` that are needed here."""
 
     frame_records: list[tuple[list[str], float]]
     sys_path: list[str] = []
@@ -37,7 +37,7 @@ def convert(raw: Raw, out: Path) -> Converted:
 
 
 def decoded(path: Path) -> Session:
-    """Parse a session; raises `InputError` that says what is wrong with it."""
+    """Parse a session; raises `InputError` with the reason if it is damaged."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Session)
     except msgspec.ValidationError as error:
@@ -73,11 +73,11 @@ def _name(frame: str, folders: Sequence[str]) -> str:
     """Return a frame as `function (file:line)`, methods after their class."""
     identity, *attributes = frame.split(_ATTRIBUTE)
     function, file, first_line = (*identity.split(_PART), "", "")[:3]
-    marked = {each[:1]: each[1:] for each in attributes}
+    marked = {attribute[:1]: attribute[1:] for attribute in attributes}
     if not file or file == _THREAD:
         return function
-    if owner := marked.get("c"):
-        function = f"{owner}.{function}"
+    if class_name := marked.get("c"):
+        function = f"{class_name}.{function}"
     if file == _BUILT_IN:
         return f"{function} (built-in)"
     line = marked.get("l") or first_line
@@ -85,5 +85,5 @@ def _name(frame: str, folders: Sequence[str]) -> str:
 
 
 def _shortened(file: str, folders: Sequence[str]) -> str:
-    inside = (each for each in folders if file.startswith(f"{each}/"))
+    inside = (folder for folder in folders if file.startswith(f"{folder}/"))
     return file[len(folder) + 1 :] if (folder := next(inside, "")) else file

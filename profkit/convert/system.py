@@ -1,4 +1,4 @@
-"""system: what the sampler read, as samples beside the steps, and phases as annotations."""
+"""system: readings of the sampler, as samples beside the steps, and phases as annotations."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from profkit.convert._steps import step_of, steps_of
+from profkit.convert._harness_steps import step_of, steps_of
 from profkit.convert.base import Converted, Raw, converter
 from profkit.core.errors import InputError
 from profkit.tables import schema
@@ -24,7 +24,7 @@ _COUNTERS = frozenset(
 
 
 class _Line(msgspec.Struct):
-    """A line of the file: a sample, a phase, or what the sampling cost."""
+    """A line of the file: a sample, a phase, or the cost of sampling."""
 
     time_ns: int = -1
     readings: dict[str, dict[str, float]] = {}
@@ -42,13 +42,13 @@ def convert(raw: Raw, out: Path) -> Converted:
     del out
     lines, notes = _lines(raw.path)
     steps = steps_of(raw)
-    samples = [each for each in lines if each.time_ns >= 0]
+    samples = [line for line in lines if line.time_ns >= 0]
     if not samples:
         raise InputError(f"{raw.path}: holds no sample", hint="capture again")
-    notes += [_cost(each) for each in lines if each.elapsed_ns > 0]
+    notes += [_cost(line) for line in lines if line.elapsed_ns > 0]
     tables = {
         "samples": _samples(samples, steps, raw),
-        "annotations": _annotations([each for each in lines if each.phase], steps, raw),
+        "annotations": _annotations([line for line in lines if line.phase], steps, raw),
     }
     return Converted(tables=tables, notes=tuple(notes))
 
@@ -70,7 +70,7 @@ def _cost(line: _Line) -> str:
 
 
 def _samples(lines: list[_Line], steps: NDArray[np.int64], raw: Raw) -> pa.Table:
-    times = np.array([each.time_ns for each in lines], dtype=np.int64)
+    times = np.array([line.time_ns for line in lines], dtype=np.int64)
     columns: dict[str, list[Any]] = {
         name: [] for name in ("time_ns", "device", "metric", "kind", "value", "unit", "step")
     }
@@ -92,23 +92,23 @@ def _rows(line: _Line) -> Iterator[dict[str, Any]]:
                 "metric": metric,
                 "kind": kind,
                 "value": float(value),
-                "unit": next((each for each in _UNITS if metric.endswith(f"_{each}")), ""),
+                "unit": next((unit for unit in _UNITS if metric.endswith(f"_{unit}")), ""),
             }
 
 
 def _annotations(phases: list[_Line], steps: NDArray[np.int64], raw: Raw) -> pa.Table:
     count = len(phases)
-    starts = np.array([each.start_ns for each in phases], dtype=np.int64)
+    starts = np.array([phase.start_ns for phase in phases], dtype=np.int64)
     return schema.table(
         "annotations",
         {
             "rank": [raw.rank] * count,
             "repeat": [raw.repeat] * count,
-            "kind": [each.kind for each in phases],
+            "kind": [phase.kind for phase in phases],
             "tid": [-1] * count,
-            "name": [each.phase for each in phases],
+            "name": [phase.phase for phase in phases],
             "start_ns": starts,
-            "end_ns": [each.end_ns for each in phases],
+            "end_ns": [phase.end_ns for phase in phases],
             "op": [-1] * count,
             "step": step_of(starts, steps),
         },

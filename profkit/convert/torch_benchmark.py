@@ -16,7 +16,7 @@ class _Measurement(msgspec.Struct):
 
 
 class _Benchmark(msgspec.Struct):
-    """What one rank measured; seconds are those of all calls of a measurement together."""
+    """Measurements of one rank; seconds are those of all calls of a measurement together."""
 
     device: str
     threads: int
@@ -30,11 +30,15 @@ def convert(raw: Raw, out: Path) -> Converted:
     try:
         measured = msgspec.json.decode(raw.path.read_bytes(), type=_Benchmark)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        said = f"{raw.path}: not what torch_benchmark leaves: {error}"
-        raise InputError(said, hint="capture again") from None
+        message = f"{raw.path}: not what torch_benchmark leaves: {error}"
+        raise InputError(message, hint="capture again") from None
     columns: dict[str, list[Any]] = {name: [] for name in schema.TABLES["benchmarks"].names}
     for part, measurements in measured.parts.items():
-        times = [(each.calls, seconds) for each in measurements for seconds in each.seconds]
+        times = [
+            (measurement.calls, seconds)
+            for measurement in measurements
+            for seconds in measurement.seconds
+        ]
         for index, (calls, seconds) in enumerate(times):
             row = {"part": part, "measurement": index, "calls": calls}
             row |= {"rank": raw.rank, "repeat": raw.repeat, "call_ns": seconds / calls * 1e9}

@@ -1,4 +1,4 @@
-"""Reading ``capture.json``, which must never stop anybody: a damaged one is a failed capture."""
+"""Reading ``capture.json``: a damaged one counts as a failed capture and raises nothing."""
 
 from pathlib import Path
 from typing import Any
@@ -29,28 +29,28 @@ def read_capture(path: Path) -> dict[str, Any]:
 
 
 def imported_files(path: Path) -> dict[Path, str]:
-    """Return the files of the import that the record at `path` is of, with their hashes then.
+    """Return the imported files that the record at `path` lists, with their hashes at the import.
 
-    None for a capture, the files of which nobody else has.
+    A capture of profkit's own has none.
     """
-    return {file: each["sha256"] for file, each in _imported(path).items()}
+    return {file: entry["sha256"] for file, entry in _imported(path).items()}
 
 
 def untouched_files(path: Path) -> dict[Path, str]:
-    """Return the same of those files whose size and time of change are what they were then."""
+    """Return the imported files whose size and time of change are those of the import."""
     return {
-        file: each["sha256"]
-        for file, each in _imported(path).items()
-        if file.is_file() and state_of(file).items() <= each.items()
+        file: entry["sha256"]
+        for file, entry in _imported(path).items()
+        if file.is_file() and state_of(file).items() <= entry.items()
     }
 
 
 def state_of(file: Path) -> dict[str, int]:
-    """Return what tells, as it does for git, that nobody has written to `file`."""
+    """Return size and time of change of `file`; while both stay, as for git, so did the file."""
     state = file.stat()
     return {"size_bytes": state.st_size, "modified_ns": state.st_mtime_ns}
 
 
 def _imported(path: Path) -> dict[Path, dict[str, Any]]:
     files = read_capture(path).get("files", ())
-    return {path.with_name(each["path"]): each for each in files if "sha256" in each}
+    return {path.with_name(entry["path"]): entry for entry in files if "sha256" in entry}

@@ -21,7 +21,7 @@ from typing import Any
 from profkit.core.result import Provenance
 from profkit.core.source_hash import ASSETS, Import, syntax
 
-TIMELINE_CODE = ("profkit.timeline", "profkit.timeline.merge")
+TIMELINE_CODE = ("profkit.timeline", "profkit.timeline.merge_ranks")
 """The stage and the module of the code behind a timeline."""
 
 _READ_BYTES = 1 << 20
@@ -122,18 +122,18 @@ def _version(package: str) -> str:
 def _version_of_owner(package: str) -> str:
     """Return the version of the distribution that lists files of `package`, "" if none does.
 
-    `importlib.metadata.packages_distributions` tells as much, but it parses every list of files
-    and every description, which takes half a second.
+    `importlib.metadata.packages_distributions` gives the same, but parses every list of files and
+    every description, which takes half a second.
     """
     from importlib import metadata  # noqa: PLC0415 - as above
 
     own = re.compile(rf"^{re.escape(package)}(?:/|\.py\b|\.[\w.-]+\.(?:so|pyd)\b)", re.MULTILINE)
     declared = re.compile(rf"^{re.escape(package)}$", re.MULTILINE)
-    for each in metadata.distributions():
-        if declared.search(each.read_text("top_level.txt") or "") or own.search(
-            each.read_text("RECORD") or ""
+    for distribution in metadata.distributions():
+        if declared.search(distribution.read_text("top_level.txt") or "") or own.search(
+            distribution.read_text("RECORD") or ""
         ):
-            return each.version
+            return distribution.version
     return ""
 
 

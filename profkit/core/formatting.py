@@ -1,4 +1,4 @@
-"""Numbers as people say them, for the sentences of findings."""
+"""Numbers with fitting units, for the sentences of findings."""
 
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 _SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
@@ -6,7 +6,7 @@ _SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB")
 
 def duration(time_ns: float) -> str:
     """Return a time in ns with three digits and a fitting unit, for example ``1.23 ms``."""
-    factor, unit = next((each for each in _TIMES if abs(time_ns) >= each[0]), (1.0, "ns"))
+    factor, unit = next((unit for unit in _TIMES if abs(time_ns) >= unit[0]), (1.0, "ns"))
     value = time_ns / factor
     # Beyond 999 three digits would become an exponent.
     return f"{value:.0f} {unit}" if abs(value) >= 999.5 else f"{value:.3g} {unit}"  # noqa: PLR2004
@@ -14,7 +14,7 @@ def duration(time_ns: float) -> str:
 
 def size(size_bytes: float) -> str:
     """Return a number of bytes with four digits and a fitting unit, for example ``12.25 MiB``."""
-    factor, unit = next((each for each in _SIZES if abs(size_bytes) >= each[0]), (1.0, "B"))
+    factor, unit = next((unit for unit in _SIZES if abs(size_bytes) >= unit[0]), (1.0, "B"))
     return f"{size_bytes / factor:.4g} {unit}"
 
 

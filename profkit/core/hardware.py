@@ -1,4 +1,4 @@
-"""Peaks of a device, as its maker states them: what measured numbers are compared with."""
+"""Peak rates of an accelerator, as its maker states them, for comparison with measurements."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ import yaml
 from profkit.core.settings import Settings, checked, nearest
 
 AUTO = "auto"
-"""Name of the hardware that leaves it to the traces to say what the device is."""
+"""Name of the hardware setting that takes the device named in the traces."""
 
 TYPES = ("fp64", "fp64_matrix", "fp32", "fp32_matrix", "tf32", "bf16", "fp16", "fp8", "int8")
 """Data types that a peak can be stated for."""

@@ -1,4 +1,4 @@
-"""Which part of the work a rank has: data-parallel replica, tensor shard, pipeline stage."""
+"""Parallel coordinates of ranks: data-parallel replica, tensor shard, pipeline stage."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +9,7 @@ from profkit.core.settings import Settings
 
 Axis = Literal["dp", "tp", "pp"]
 Ranks = Literal["all", "first-of-each-stage"] | tuple[int, ...]
-"""Which ranks a tool looks at; numbers are global ranks."""
+"""Ranks that a tool records; numbers are global ranks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""Progress of jobs as JSON lines, for whoever watches; silent when nobody asked."""
+"""Progress of jobs as JSON lines in a file; none are written unless a file is named."""
 
 import json
 import os

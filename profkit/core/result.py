@@ -190,7 +190,7 @@ class Provenance:
     """SHA-256 of each input file, by path."""
 
     of_the_run: dict[str, Any] = field(default_factory=dict)
-    """What it was told of the run's configuration: hardware, behaviour, both or nothing."""
+    """The parts of the run's configuration that it read: hardware, behaviour, both or none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

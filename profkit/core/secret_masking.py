@@ -1,8 +1,8 @@
 """Takes secrets out of the texts that profkit writes: diffs, command lines, the ends of logs.
 
 A secret is a value of the environment under a name like HF_TOKEN, a token of a well-known form,
-what is assigned to a name like ``password``, or a long random text assigned to any name. Nobody
-can know them all: the environment itself, which is full of them, is never written.
+what is assigned to a name like ``password``, or a long random text assigned to any name. No list of
+them is complete: the environment itself, which is full of them, is never written.
 """
 
 import math
@@ -26,7 +26,7 @@ _WORD = (
     r"(?:secret|passw(?:or)?d|passphrase|credential|bearer"
     r"|(?:api|access|account|auth|encryption|private|secret|shared|signing|ssh)[_-]?key)"
 )
-# Names that tell where a secret is, or how long it is, and not what it is.
+# Names of a secret's location or length, not of the secret itself.
 _ABOUT = r"(?![\w-]*(?:path|file|dir|name|len|length|size|count|url|host|type|id)s?\b)"
 _SECRET_NAME = re.compile(
     rf"{_WORD}|(?:^|[_-])tokens?(?:$|[_-])|(?:^|[_-])(?:key|pat|auth|pass)$|[_-]pwd$", re.IGNORECASE
@@ -71,66 +71,69 @@ _BEFORE_LENGTH = 120
 _NAMES = ("secret", "passw", "passphrase", "credential", "bearer", "key")
 _HINTS = {_HEADER: ("bearer ", "basic "), _NAMED: _NAMES, _FLAG: (*_NAMES, "token")}
 _LIKE_TOKEN = re.compile(r"(?:token|key|auth|pat)$", re.IGNORECASE)
-# Not a value but a place where one comes from: a call, an index, a template, a constant.
+# Not a value but where one comes from: a call, an index, a template, a constant.
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*[(\[]|[$<{%*\[]|(?:None|True|False|null|true|false)$")
 
 
 class Masker:
-    """Masks the secrets of one environment, and remembers where it found any."""
+    """Masks the secrets of one environment, and remembers which texts had any."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         found = sorted(secret_values(environment), key=len, reverse=True)
         self._values = re.compile("|".join(map(re.escape, found))) if found else None
-        self.places: set[str] = set()
+        self.masked_labels: set[str] = set()
 
-    def text(self, text: str, place: str) -> str:
-        """Return `text` without its secrets; `place` is what a warning calls the text."""
+    def text(self, text: str, label: str) -> str:
+        """Return `text` without its secrets; `label` names the text in a warning."""
         masked = self._masked(text)
         if masked != text:
-            self.places.add(place)
+            self.masked_labels.add(label)
         return masked
 
-    def document(self, value: Any, place: str = "") -> Any:
+    def document(self, value: Any, label: str = "") -> Any:
         """Return a JSON value with every text in it masked; numbers and keys stay as they are."""
         if isinstance(value, str):
-            return self.text(value, place)
+            return self.text(value, label)
         if isinstance(value, Mapping):
-            return {key: self._entry(key, each, place) for key, each in value.items()}
+            return {key: self._entry(key, item, label) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self.document(each, place) for each in value]
+            return [self.document(item, label) for item in value]
         return value
 
-    def _entry(self, key: str, value: Any, place: str) -> Any:
+    def _entry(self, key: str, value: Any, label: str) -> Any:
         if isinstance(value, str) and value and is_secret_name(key):
-            self.places.add(place)
+            self.masked_labels.add(label)
             return MASK
-        return self.document(value, place)
+        return self.document(value, label)
 
-    def command(self, words: Sequence[str], place: str) -> list[str]:
+    def command(self, words: Sequence[str], label: str) -> list[str]:
         """Return a command line without secrets, those that follow a flag of their name included.
 
         The words stay as many as they were.
         """
-        masked = [self.text(word, place) for word in words]
+        masked = [self.text(word, label) for word in words]
         for index, flag in enumerate(words[:-1]):
             if flag.startswith("-") and "=" not in flag and is_secret_name(flag):
                 masked[index + 1] = MASK
-                self.places.add(place)
+                self.masked_labels.add(label)
         return masked
 
-    def file(self, path: Path, place: str) -> None:
+    def file(self, path: Path, label: str) -> None:
         """Take the secrets out of a text file, if there is one; without any it is not touched."""
         if not path.is_file() or all(self._masked(text) == text for text in _blocks(path)):
             return
         other = path.with_name(f".{path.name}.{os.getpid()}")
         with other.open("wb") as target:
             for text in _blocks(path):
-                target.write(self.text(text, place).encode(errors="surrogateescape"))
+                target.write(self.text(text, label).encode(errors="surrogateescape"))
         other.replace(path)
 
     def warnings(self) -> list[str]:
         """Say where something was masked."""
-        return [f"what looks like a secret was masked in {place}" for place in sorted(self.places)]
+        return [
+            f"what looks like a secret was masked in {label}"
+            for label in sorted(self.masked_labels)
+        ]
 
     def _masked(self, text: str) -> str:
         if self._values:
@@ -162,12 +165,14 @@ def secret_values(environment: Mapping[str, str]) -> set[str]:
     }
     urls = (match for value in environment.values() for match in _IN_URL.findall(value))
     secrets |= {url.rpartition(":")[2] for url in urls}
-    secrets = {each.strip() for each in secrets if len(each.strip()) >= _SHORTEST}
-    return {form for each in secrets for form in (each, quote(each, safe=""), repr(each)[1:-1])}
+    secrets = {secret.strip() for secret in secrets if len(secret.strip()) >= _SHORTEST}
+    return {
+        form for secret in secrets for form in (secret, quote(secret, safe=""), repr(secret)[1:-1])
+    }
 
 
 def is_secret_name(name: str) -> bool:
-    """Say whether a variable or flag of this name holds a secret, not the place of one."""
+    """Say whether a variable or flag of this name holds a secret, not its location."""
     return bool(_SECRET_NAME.search(name)) and not _ABOUT_NAME.search(name)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from profkit.core.errors import ConfigError
 
-# Imported where settings are checked: to convert and to draw, nobody waits for pydantic.
+# Imported where settings are checked: conversions and timelines do not wait for pydantic.
 if TYPE_CHECKING:
     from pydantic import ConfigDict, TypeAdapter
 
@@ -75,5 +75,5 @@ def checked(where: str, kind: type[T], settings: object) -> T:
 def _problem(where: str, kind: type, keys: list[str], problem: Mapping[str, object]) -> str:
     path = ".".join([where, *keys] if where else keys)
     if problem["type"] == "unexpected_keyword_argument" and is_dataclass(kind) and len(keys) == 1:
-        return f"{path}: no such key; {nearest(keys[0], [each.name for each in fields(kind)])}"
+        return f"{path}: no such key; {nearest(keys[0], [field.name for field in fields(kind)])}"
     return f"{path}: {problem['msg']}, got {problem['input']!r}"

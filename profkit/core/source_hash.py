@@ -1,8 +1,8 @@
-"""What matters of a source file: the hash of its syntax, and what it imports.
+"""Hash of the syntax of a source file, its imports, and whether it reads assets.
 
 The hash is that of the syntax tree without docstrings, comments and layout. To parse a file takes
-5 ms, and every job asks for tens of them: so what was found is kept beside the results, by the
-bytes of the file.
+5 ms, and every job needs tens of them, so they are cached beside the results, by the bytes of the
+file.
 """
 
 import ast
@@ -17,20 +17,20 @@ import msgspec
 from profkit.core.atomic_write import write_atomically
 
 KEPT = Path("results/.profkit/syntax")
-"""What was found, by the hash of what it was found in; made only where there are results."""
+"""Folder of the cache, a file per source file; made only where there are results."""
 
 ASSETS = "assets"
 """Folder beside a module with the files that it reads: templates, styles, scripts."""
 
 _found: dict[Path, "Syntax"] = {}
-"""What is not kept yet, by the file to keep it in."""
+"""What is not in the cache yet, by its file there."""
 
 
 class Import(msgspec.Struct, frozen=True):
     """One import, wherever in the file it stands."""
 
     names: tuple[str, ...]
-    """What is imported: modules, or names of the module `source`."""
+    """Modules, or names of the module `source`."""
 
     source: str | None = None
     """The module that names are taken from; None for a plain import."""
@@ -40,7 +40,7 @@ class Import(msgspec.Struct, frozen=True):
 
 
 class Syntax(msgspec.Struct, frozen=True):
-    """What matters of one source file."""
+    """Hash, imports and assets of one source file."""
 
     hash: str
     """Hash of the syntax tree without its bare strings."""
@@ -53,7 +53,7 @@ class Syntax(msgspec.Struct, frozen=True):
 
 @cache
 def syntax(path: Path) -> Syntax:
-    """Return what matters of the file at `path`; asked for once in each process."""
+    """Return the syntax of the file at `path`; read once in each process."""
     content = path.read_bytes()
     kept = KEPT / f"{_key(content)}.json"
     try:
@@ -67,7 +67,7 @@ def syntax(path: Path) -> Syntax:
 
 
 def keep() -> None:
-    """Keep what was found before there were results."""
+    """Write what was found before there were results to the cache."""
     while _found:
         kept, found = _found.popitem()
         write_atomically(kept, msgspec.json.encode(found))
@@ -130,4 +130,4 @@ class _Reader(ast.NodeTransformer):
 
 
 def _names(node: ast.Import | ast.ImportFrom) -> tuple[str, ...]:
-    return tuple(each.name for each in node.names)
+    return tuple(alias.name for alias in node.names)

@@ -13,14 +13,14 @@ from pydantic import TypeAdapter
 from profkit.core import progress_events, settings
 from profkit.core.atomic_write import write_atomically
 from profkit.core.fingerprint import provenance
-from profkit.report import sources
-from profkit.report.arrange import Page, report
+from profkit.report import result_tree
+from profkit.report.build_view import Page, report_view
 from profkit.report.render import render
 from profkit.report.settings import Settings
 
 
 def main(argv: Sequence[str]) -> None:
-    """Write the page of a selection, and beside it as JSON what it was made of."""
+    """Write the page of a selection, and beside it its provenance as JSON."""
     arguments = _parser().parse_args(argv)
     progress_events.emit("started", stage="report", run="", name="report")
     try:
@@ -43,9 +43,9 @@ def _report(arguments: argparse.Namespace) -> None:
     chosen = settings.checked(
         "report", Settings, settings.from_json("--settings", arguments.settings)
     )
-    selection = sources.read_selection(arguments.selection)
-    runs = [sources.read_run(each) for each in selection.runs]
-    across = sources.read_run(selection.across)
+    selection = result_tree.read_selection(arguments.selection)
+    runs = [result_tree.read_run(selected) for selected in selection.runs]
+    across = result_tree.read_run(selection.across)
     page = Page(
         folder=str(arguments.out.parent),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -55,9 +55,14 @@ def _report(arguments: argparse.Namespace) -> None:
         "profkit.report",
         "profkit.report.__main__",
         TypeAdapter(Settings).dump_python(chosen, mode="json"),
-        [arguments.selection, *(path for run in (*runs, across) for path in sources.inputs(run))],
+        [
+            arguments.selection,
+            *(path for run in (*runs, across) for path in result_tree.inputs(run)),
+        ],
     )
-    write_atomically(arguments.out, render(report(selection, runs, across, chosen, page)).encode())
+    write_atomically(
+        arguments.out, render(report_view(selection, runs, across, chosen, page)).encode()
+    )
     write_atomically(arguments.out.with_suffix(".json"), msgspec.json.encode(made_of))
 
 

@@ -1,4 +1,4 @@
-"""From the view to HTML: the templates, and what is inlined into them."""
+"""Render the view to HTML: templates with style and scripts inlined."""
 
 import base64
 import hashlib
@@ -9,10 +9,10 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from profkit.report import view
-from profkit.report.blob import encoded
+from profkit.report.embedded_json import embedded_json
 
 _ASSETS = files("profkit.report") / "assets"
-_EARLY = ("early.js",)
+_THEME = ("theme_before_paint.js",)
 _PLOTLY = ("vendor/plotly-cartesian-4.1.1.min.js",)
 _PAGE = ("format.js", "table.js", "figure.js", "tree.js", "chart.js", "page.js")
 
@@ -26,8 +26,8 @@ def render(report: view.Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["blob"] = lambda value: Markup(encoded(value))  # noqa: S704 - encoded
-    scripts = {"early": _script(_EARLY), "plotly": _script(_PLOTLY), "page": _wrapped(_PAGE)}
+    environment.filters["embedded_json"] = lambda value: Markup(embedded_json(value))  # noqa: S704 - encoded
+    scripts = {"theme": _script(_THEME), "plotly": _script(_PLOTLY), "page": _wrapped(_PAGE)}
     return environment.get_template("report.html.j2").render(
         report=report,
         style=_own("page.css"),

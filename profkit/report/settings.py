@@ -1,4 +1,4 @@
-"""What a reader may choose about the report."""
+"""Settings of the report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from profkit.core import settings
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Topic(settings.Settings):
-    """What stands under one heading in every run that has any of it."""
+    """Analyses and files under one heading of a run."""
 
     title: str
     """The heading."""

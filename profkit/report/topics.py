@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from profkit.report import view
-from profkit.report.place import Place
 from profkit.report.settings import Settings, Topic
+from profkit.report.shown_run import ShownRun
 
 _RANK = re.compile(r"rank(\d+)_dp\d+_tp\d+_pp\d+")
 _REPEAT = re.compile(r"\.rep(\d+)[./]")
 
 
-def arranged(
-    place: Place, sections: Mapping[str, view.Section], settings: Settings
+def by_topic(
+    shown_run: ShownRun, sections: Mapping[str, view.Section], settings: Settings
 ) -> tuple[tuple[view.Section, ...], tuple[view.Topic, ...]]:
     """Return the sections, by analysis, that belong to no topic, and the topics of this run.
 
@@ -22,32 +22,32 @@ def arranged(
     """
     topics = (
         view.Topic(
-            anchor=f"{place.anchor}-{name}",
+            anchor=f"{shown_run.anchor}-{name}",
             title=topic.title,
-            sections=tuple(sections[each] for each in topic.analyses if each in sections),
-            opened=tuple(_opened(place, topic, settings.max_files_per_folder)),
+            sections=tuple(sections[name] for name in topic.analyses if name in sections),
+            opened=tuple(_opened(shown_run, topic, settings.max_files_per_folder)),
         )
         for name, topic in settings.topics.items()
-        if any(each in place.run.selected.analyses for each in topic.analyses)
+        if any(name in shown_run.run.selected.analyses for name in topic.analyses)
     )
     taken = {name for topic in settings.topics.values() for name in topic.analyses}
-    others = tuple(each for name, each in sections.items() if name not in taken)
-    return others, tuple(each for each in topics if each.sections or each.opened)
+    others = tuple(section for name, section in sections.items() if name not in taken)
+    return others, tuple(topic for topic in topics if topic.sections or topic.opened)
 
 
-def _opened(place: Place, topic: Topic, most: int) -> Iterator[view.RankFiles]:
+def _opened(shown_run: ShownRun, topic: Topic, most: int) -> Iterator[view.RankFiles]:
     """Yield links to what the topic's tools left for people to open, by rank and repeat."""
-    tools = [each for each in topic.tools if each in place.run.selected.tools]
+    tools = [tool for tool in topic.tools if tool in shown_run.run.selected.tools]
     grouped: dict[tuple[int, int, str], list[view.Link]] = defaultdict(list)
     for tool in tools:
-        for file in place.run.files:
+        for file in shown_run.run.files:
             rank = _RANK.search(file.path)
             if rank is None or not file.path.startswith(f"convert/{tool}/"):
                 continue
             repeat = _REPEAT.search(file.path)
             key = (int(rank[1]), int(repeat[1]) if repeat else 0, rank[0])
-            # The rank, the repeat and what an imported file was called are said beside it.
+            # Rank, repeat and the name of an imported file stand beside the link.
             short = file.path[repeat.end() :] if repeat else PurePosixPath(file.path).name
-            grouped[key].append(view.Link(text=short, href=place.link(file.path).href))
+            grouped[key].append(view.Link(text=short, href=shown_run.file_link(file.path).href))
     for (_, number, label), links in sorted(grouped.items()):
         yield view.RankFiles(rank=label, repeat=number, links=tuple(links[:most]))

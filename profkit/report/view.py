@@ -1,4 +1,4 @@
-"""The report as plain data: what stands where, before any HTML.
+"""The report as plain data, before any HTML.
 
 Values stay raw and carry their unit; the page's own script gives them human units, so that the
 same number reads the same in a table, on an axis and in a sentence.
@@ -148,8 +148,8 @@ class Problem:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Where:
-    """Files of one run that something is said about."""
+class RunFiles:
+    """Files of one run that a remark is about."""
 
     run: Link
     files: tuple[str, ...]
@@ -157,11 +157,11 @@ class Where:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remark:
-    """Something said about a tool's captures, once: a warning, or a note of its converter."""
+    """A warning about a tool's captures, or a note of its converter, shown once."""
 
     tool: str
     text: str
-    places: tuple[Where, ...]
+    runs: tuple[RunFiles, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

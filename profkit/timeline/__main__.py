@@ -17,7 +17,7 @@ from profkit.core import progress_events
 from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import InputError
 from profkit.core.fingerprint import TIMELINE_CODE, provenance
-from profkit.timeline.merge import TABLES, Timeline, few_steps, timeline
+from profkit.timeline.merge_ranks import TABLES, Timeline, few_steps, timeline
 
 RUNS = Path("results/runs")
 _PYTHON = "python_calls"
@@ -33,11 +33,13 @@ def main(argv: Sequence[str]) -> None:
     folder = RUNS / args.run
     tables = _tables(folder, args.tool, args.repeat, python=args.python)
     capture = folder / "capture" / args.tool / f"rep{args.repeat}" / "capture.json"
-    steps = _asked(args.steps) if args.steps else few_steps(tables, args.skip_first, args.count)
+    steps = (
+        _step_numbers(args.steps) if args.steps else few_steps(tables, args.skip_first, args.count)
+    )
     drawn = timeline(tables, steps=steps, labels=_labels(capture), max_events=args.max_events)
     if args.steps and not drawn.slices:
         raise InputError(
-            f"{folder}: nothing was recorded in steps {args.steps}", hint=_known(tables)
+            f"{folder}: nothing was recorded in steps {args.steps}", hint=_recorded_steps(tables)
         )
     out = args.out or folder / "timeline.json.gz"
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _asked(steps: str) -> list[int]:
+def _step_numbers(steps: str) -> list[int]:
     if not (found := _STEPS.match(steps)):
         raise InputError(f"--steps {steps}: not a step or a range", hint="such as 5 or 3-5")
     first, last = int(found[1]), int(found[2] or found[1])
@@ -83,7 +85,7 @@ def _tables(folder: Path, tool: str, repeat: int, *, python: bool) -> dict[str, 
         try:
             found[name] = pq.read_table(path, filters=pc.field("repeat") == repeat).to_pandas()
         except FileNotFoundError:
-            known = ", ".join(sorted(each.name for each in RUNS.glob("*"))) or "none"
+            known = ", ".join(sorted(folder.name for folder in RUNS.glob("*"))) or "none"
             hint = f"the runs in {RUNS}: {known}"
             raise InputError(f"{path}: no such table", hint=hint) from None
     return found
@@ -94,7 +96,7 @@ def _table(folder: Path, tool: str, name: str) -> Path:
 
 
 def _record(drawn: Timeline, inputs: Sequence[Path]) -> bytes:
-    """Return what is known of a timeline beside its events."""
+    """Return steps, notes and provenance of a timeline as JSON."""
     record = {
         "schema_version": 1,
         "steps": drawn.steps,
@@ -108,7 +110,7 @@ def _record(drawn: Timeline, inputs: Sequence[Path]) -> bytes:
 def _labels(path: Path) -> dict[int, str]:
     """Return the readable name of each rank: ``rank 3 (dp1 tp1 pp0)``.
 
-    None are known of imported files, which do not tell the coordinates.
+    Empty for imported files, which do not state the coordinates.
     """
     if not path.is_file():
         return {}
@@ -124,6 +126,6 @@ def _labels(path: Path) -> dict[int, str]:
     return found
 
 
-def _known(tables: dict[str, pd.DataFrame]) -> str:
+def _recorded_steps(tables: dict[str, pd.DataFrame]) -> str:
     steps = sorted({int(step) for name in TABLES for step in tables[name]["step"].unique()})
     return f"the steps recorded: {', '.join(str(step) for step in steps if step >= 0) or 'none'}"

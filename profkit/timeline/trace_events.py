@@ -35,13 +35,13 @@ class Tracks:
     named: dict[int, str] = field(default_factory=dict)
 
     def processes(self, rank: pd.Series, device: pd.Series | None = None) -> Ints:
-        """Return the numbers of the processes of ranks' hosts, or of their devices."""
-        hosts = np.full(len(rank), -1)
-        return _of_pairs(self._process, rank, hosts if device is None else device)
+        """Return the process number of each row's rank, or of the rank's device."""
+        cpu = np.full(len(rank), -1)
+        return _by_pair(self._process, rank, cpu if device is None else device)
 
     def threads(self, pid: Ints, kind: str, number: pd.Series) -> Ints:
         """Return the numbers of the threads or streams `number` of processes."""
-        return _of_pairs(lambda pid, number: self._thread(pid, f"{kind} {number}"), pid, number)
+        return _by_pair(lambda pid, number: self._thread(pid, f"{kind} {number}"), pid, number)
 
     def _process(self, rank: int, device: int) -> int:
         label = self.labels.get(rank, f"rank {rank}")
@@ -53,16 +53,16 @@ class Tracks:
         return self.numbers.setdefault((pid, name), len(self.numbers) + 1)
 
     def metadata(self) -> Iterator[str]:
-        """Yield names and order of processes and threads: devices below their rank's host."""
+        """Yield names and order of processes and threads: devices below their rank's CPU."""
         order = sorted(self.named, key=lambda pid: (_rank_of(pid), pid))
-        for place, pid in enumerate(order):
+        for index, pid in enumerate(order):
             yield _named("process_name", pid, 0, name=self.named[pid])
-            yield _named("process_sort_index", pid, 0, sort_index=place)
+            yield _named("process_sort_index", pid, 0, sort_index=index)
         for (pid, name), tid in self.numbers.items():
             yield _named("thread_name", pid, tid, name=name)
 
 
-def _of_pairs(
+def _by_pair(
     function: Callable[[int, int], int], first: Ints | pd.Series, second: Ints | pd.Series
 ) -> Ints:
     """Return `function` of each pair of numbers; it is called once for each distinct pair."""
@@ -99,7 +99,7 @@ def members(name: str, values: Any) -> list[str]:
     key = _json(name)
     if not pd.api.types.is_numeric_dtype(values.dtype):
         texts = pd.Categorical(values)
-        known = [f"{key}:{_json(each)}," if each != "" else "" for each in texts.categories]
+        known = [f"{key}:{_json(text)}," if text != "" else "" for text in texts.categories]
         # The last is that of no value, whose code is -1.
         found: list[str] = np.array([*known, ""], dtype=object)[texts.codes].tolist()
         return found

@@ -10,7 +10,7 @@ import pytest
 from profkit.analyze import analyses
 from profkit.convert import converter
 from profkit.convert.base import Raw
-from profkit.convert.ncu import any_format
+from profkit.convert.ncu import report_or_page
 from profkit.convert.ncu.tables import tables
 from profkit.core.hardware import Hardware
 from profkit.tables import schema
@@ -32,7 +32,7 @@ def results(real_data):
     def of(*names):
         if names not in known:
             parts = [
-                tables(any_format.read(real_data / "ncu" / name), rank=rank, repeat=0)
+                tables(report_or_page.read(real_data / "ncu" / name), rank=rank, repeat=0)
                 for rank, name in enumerate(names)
             ]
             frames = {
@@ -199,7 +199,7 @@ def test_other_template_arguments_are_another_kernel():
 
 def test_function_names_are_those_that_ncu_states(real_data):
     for path in sorted((real_data / "ncu").glob("*.ncu-rep")):
-        for launch in any_format.read(path):
+        for launch in report_or_page.read(path):
             assert function(launch.name) == launch.function
 
 

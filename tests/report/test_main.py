@@ -137,7 +137,7 @@ def test_what_the_page_was_made_of_lies_beside_it(demo_report):
         ),
     ]
     assert made_of["settings"]["rows_per_page"] == 10
-    assert "profkit.report.arrange" in made_of["modules"]
+    assert "profkit.report.build_view" in made_of["modules"]
     assert "profkit/report/assets/table.js" in made_of["modules"]
 
 

@@ -1,6 +1,6 @@
-from profkit.report import sources, view
-from profkit.report.place import Place
+from profkit.report import result_tree, view
 from profkit.report.provenance import differences, listings, machines, manifest
+from profkit.report.shown_run import ShownRun
 
 MACHINE = {
     "cpu": "EPYC",
@@ -11,17 +11,17 @@ MACHINE = {
 }
 
 
-def run(name: str = "a", **parts: object) -> sources.Run:
-    selected = sources.Selected(run=name, folder=f"results/runs/{name}")
-    return sources.Run(selected=selected, **parts)
+def run(name: str = "a", **parts: object) -> result_tree.Run:
+    selected = result_tree.Selected(run=name, folder=f"results/runs/{name}")
+    return result_tree.Run(selected=selected, **parts)
 
 
-def captured(tool: str = "baseline", **parts: object) -> sources.Captured:
-    return sources.Captured(tool=tool, repeat=0, status="ok", **parts)
+def captured(tool: str = "baseline", **parts: object) -> result_tree.Captured:
+    return result_tree.Captured(tool=tool, repeat=0, status="ok", **parts)
 
 
-def places(*runs: sources.Run) -> list[Place]:
-    return [Place(each, f"run-{index}", "results") for index, each in enumerate(runs)]
+def places(*runs: result_tree.Run) -> list[ShownRun]:
+    return [ShownRun(each, f"run-{index}", "results") for index, each in enumerate(runs)]
 
 
 def test_the_manifest_is_shown_as_labelled_values():
@@ -59,7 +59,7 @@ def test_the_manifest_is_shown_as_labelled_values():
 
 
 def test_without_a_manifest_the_first_capture_says_what_the_machine_was():
-    captured = sources.Captured(tool="py_spy", repeat=0, status="ok", machine={"hostname": "h"})
+    captured = result_tree.Captured(tool="py_spy", repeat=0, status="ok", machine={"hostname": "h"})
     assert machines([run(captures=(captured,)), run(captures=(captured,))]) == (
         view.Machine(title="h", items=(view.Item(label="Hostname", value="h"),)),
     )

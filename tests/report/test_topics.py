@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from profkit.core.result import Chart, Document, Provenance, Result, Table, read, write
-from profkit.report import sources, view
+from profkit.report import result_tree, view
 from profkit.report.__main__ import main
-from profkit.report.arrange import Page, report
+from profkit.report.build_view import Page, report_view
 from profkit.report.settings import Settings
 from tests.report.demo import build
 
@@ -17,8 +17,8 @@ RANKS = ("rank0_dp0_tp0_pp0", "rank10_dp10_tp0_pp0", "rank2_dp2_tp0_pp0")
 
 def run(*analyses, files=(), tools=("memory_snapshot",)):
     provenance = Provenance(settings={}, modules={}, packages={}, inputs={})
-    return sources.Run(
-        selected=sources.Selected(
+    return result_tree.Run(
+        selected=result_tree.Selected(
             run="a", folder="results/runs/a", tools={name: {} for name in tools}, analyses=analyses
         ),
         documents={
@@ -27,14 +27,14 @@ def run(*analyses, files=(), tools=("memory_snapshot",)):
             )
             for name in analyses
         },
-        files=tuple(sources.File(path=path, size_bytes=1) for path in files),
+        files=tuple(result_tree.File(path=path, size_bytes=1) for path in files),
     )
 
 
 def arranged(shown):
-    selection = sources.Selection(title="", runs=(shown.selected,))
+    selection = result_tree.Selection(title="", runs=(shown.selected,))
     page = Page(folder="results", made="", version="")
-    return report(selection, [shown], replace(shown, documents={}), Settings(), page).runs[0]
+    return report_view(selection, [shown], replace(shown, documents={}), Settings(), page).runs[0]
 
 
 def test_analyses_of_memory_stand_together_in_the_order_of_the_settings():

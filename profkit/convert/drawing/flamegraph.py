@@ -1,7 +1,7 @@
 """Flame graphs as one SVG file each, with zoom, search and tooltips inside the file.
 
 The root is at the top and a frame's width is its share of the whole. The file needs no network,
-adapts to the width of the window, and stays below `LIMIT_BYTES` whatever it is made of.
+adapts to the width of the window, and stays below `LIMIT_BYTES` for any input.
 """
 
 import re
@@ -60,7 +60,7 @@ def svg(stacks: Iterable[tuple[Sequence[str], float]], *, unit: str, title: str)
 
     `unit` is ``ns``, ``bytes``, or the plural of what is counted. Weights below 0 are errors.
     """
-    root = _merged(stacks)
+    root = _tree(stacks)
     boxes = list(_boxes(root))
     height = _TOP_PX + _ROW_PX * (max(box.depth for box in boxes) + 1) + 10
     return filled(
@@ -71,7 +71,7 @@ def svg(stacks: Iterable[tuple[Sequence[str], float]], *, unit: str, title: str)
     )
 
 
-def _merged(stacks: Iterable[tuple[Sequence[str], float]]) -> _Frame:
+def _tree(stacks: Iterable[tuple[Sequence[str], float]]) -> _Frame:
     """Return the tree of all stacks; the weight of a frame includes what it called."""
     root = _Frame("all")
     for frames, weight in stacks:
@@ -89,7 +89,7 @@ def _merged(stacks: Iterable[tuple[Sequence[str], float]]) -> _Frame:
 
 
 def _boxes(root: _Frame) -> Iterator[_Box]:
-    """Yield what is drawn, parents first; siblings by name, so that graphs can be compared."""
+    """Yield the frames to draw, parents first; siblings by name, so that graphs can be compared."""
     least = _least_weight(root)
     pending = [(root, 0.0, 0)]
     whole = root.weight or 1.0
@@ -97,7 +97,7 @@ def _boxes(root: _Frame) -> Iterator[_Box]:
         frame, left, depth = pending.pop()
         yield _Box(frame.name, frame.weight, left / whole, frame.weight / whole or 1.0, depth)
         small, joined = 0.0, 0
-        for child in sorted(frame.children.values(), key=lambda each: each.name):
+        for child in sorted(frame.children.values(), key=lambda child: child.name):
             if child.weight >= least:
                 pending.append((child, left, depth + 1))
                 left += child.weight
@@ -125,13 +125,13 @@ def _least_weight(root: _Frame) -> float:
         total += written
         if total > LIMIT_BYTES:
             # Equal weights are drawn all or not at all, so this one and its equals are not.
-            return float(_above(weight, sizes, root.weight))
+            return float(_next_heavier(weight, sizes, root.weight))
     return least
 
 
-def _above(weight: float, sizes: Sequence[tuple[float, int]], whole: float) -> float:
+def _next_heavier(weight: float, sizes: Sequence[tuple[float, int]], whole: float) -> float:
     """Return the smallest weight in `sizes` above `weight`; `whole` if there is none."""
-    return min((each for each, _ in sizes if each > weight), default=whole)
+    return min((heavier for heavier, _ in sizes if heavier > weight), default=whole)
 
 
 def _shape(box: _Box, whole: float, unit: str) -> str:
@@ -139,14 +139,14 @@ def _shape(box: _Box, whole: float, unit: str) -> str:
     left, width = 100 * box.left_share, 100 * box.width_share
     share = box.weight / whole if whole else 1.0
     return (
-        f'<g tabindex="0"><title>{_written(box.name)}\n{escape(_said(box.weight, unit))}, '
+        f'<g tabindex="0"><title>{_written(box.name)}\n{escape(_weight_text(box.weight, unit))}, '
         f'{share:.2%}</title><rect x="{left:.4f}%" y="{y}" width="{width:.4f}%" '
         f'height="{_ROW_PX - 1}" rx="1" fill="{_colour(box.name)}"/>'
         f'<text x="{left:.4f}%" dx="3" y="{y + 12}">{_fitting(box)}</text></g>'
     )
 
 
-def _said(weight: float, unit: str) -> str:
+def _weight_text(weight: float, unit: str) -> str:
     for least, name in _UNITS.get(unit, ()):
         if weight >= least:
             return f"{weight / least:.4g} {name}"
@@ -154,7 +154,7 @@ def _said(weight: float, unit: str) -> str:
 
 
 def _fitting(box: _Box) -> str:
-    """Return as much of the name as fits; the script does it again for the real width."""
+    """Return as much of the name as fits; the script repeats this for the real width."""
     room = int((box.width_share * _ASSUMED_WIDTH_PX - 6) / _CHARACTER_PX)
     name = _writable(box.name)
     if len(name) <= room:

@@ -13,7 +13,7 @@ from typing import Any
 def filled(template: Path, **texts: str) -> str:
     """Return the file `template` with its placeholders replaced by `texts`, style and script.
 
-    `texts` are markup already: who calls escapes what the user has named.
+    `texts` are markup already: callers escape names that come from users.
     """
     page, style, script = (
         template.with_suffix(suffix).read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from profkit.convert._writing import write
+from profkit.convert._parquet import write
 from profkit.convert.columns.numbering import Occurring, Text
 from profkit.convert.columns.stored import Columns
 from profkit.convert.columns.values import Ints

@@ -1,9 +1,9 @@
-"""What a rank held as plain text: states over time, totals by category, the layout by layer."""
+"""Memory of a rank as plain text: states over time, totals by category, layout by layer."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from profkit.convert.memory_layers.recorded import KINDS, Layers
+from profkit.convert.memory_layers.layers_file import KINDS, Layers
 from profkit.core.formatting import size
 
 _NAME_CHARACTERS = 60
@@ -12,7 +12,7 @@ _OUTSIDE = "(outside of all modules)"
 
 def text(layers: Layers, title: str) -> str:
     """Return the log of one rank."""
-    kinds = [kind for kind in KINDS if any(each.bytes_of(kind) for each in layers.states)]
+    kinds = [kind for kind in KINDS if any(state.bytes_of(kind) for state in layers.states)]
     parts = [
         [f"{title}: what it held, each byte counted once", ""],
         ["States over time", *_grid(_states(layers, kinds)), ""],
@@ -40,7 +40,7 @@ def _states(layers: Layers, kinds: Sequence[str]) -> Iterator[list[str]]:
 def _totals(layers: Layers, kinds: Sequence[str]) -> Iterator[list[str]]:
     yield ["category", "bytes", "", "at"]
     for kind in kinds:
-        state = max(layers.states, key=lambda each: each.bytes_of(kind))
+        state = max(layers.states, key=lambda state: state.bytes_of(kind))
         most = state.bytes_of(kind)
         yield [kind, f"{most:,}", _size(most), state.name]
 
@@ -48,7 +48,7 @@ def _totals(layers: Layers, kinds: Sequence[str]) -> Iterator[list[str]]:
 def _layout(layers: Layers, kinds: Sequence[str], model: str) -> Iterator[list[str]]:
     """Yield a line for each module of `model`, in the order of its tree."""
     sums, elements = _by_module(layers, model)
-    shown = [kind for kind in kinds if any(each[kind] for each in sums.values())]
+    shown = [kind for kind in kinds if any(sizes[kind] for sizes in sums.values())]
     yield ["module", "class", "elements", *shown]
     classes = layers.models.get(model, {})
     for path in [*classes, *sorted(set(sums) - set(classes))]:
@@ -70,7 +70,7 @@ def _by_module(
         now: dict[tuple[str, str], int] = defaultdict(int)
         own: dict[str, int] = defaultdict(int)
         for row in state.rows:
-            for path in above(row.module) if row.model == model else ():
+            for path in enclosing(row.module) if row.model == model else ():
                 now[path, row.kind] += row.size_bytes
                 own[path] += row.elements
         for (path, kind), sum_bytes in now.items():
@@ -80,8 +80,8 @@ def _by_module(
     return most, elements
 
 
-def above(path: str) -> list[str]:
-    """Return the path of a module and of all that it is inside of, the outermost first."""
+def enclosing(path: str) -> list[str]:
+    """Return the paths of a module and of the modules around it, the outermost first."""
     names = path.split(".") if path else []
     return [".".join(names[:count]) for count in range(len(names) + 1)]
 
@@ -96,5 +96,5 @@ def _grid(rows: Iterator[list[str]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for first, *others in cells:
         line = [first.ljust(widths[0])]
-        line += [each.rjust(width) for each, width in zip(others, widths[1:], strict=True)]
+        line += [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
         yield "  ".join(line).rstrip()

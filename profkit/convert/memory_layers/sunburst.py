@@ -1,4 +1,4 @@
-"""Memory as rings, the module tree from the inside out, as one HTML file that needs nothing else.
+"""Memory as a sunburst, the module tree from the inside out, as one offline HTML file.
 
 A click on a module makes it the centre, a click on the centre goes back; the instant can be
 chosen, names can be searched.
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from profkit.convert.drawing.page import embedded_json, filled
-from profkit.convert.memory_layers.recorded import KINDS, Layers, State
+from profkit.convert.memory_layers.layers_file import KINDS, Layers, State
 
 PAGES = {
     "summary": KINDS,
@@ -20,7 +20,7 @@ PAGES = {
     "os": ("states", "masters"),
     "activation": ("activations",),
 }
-"""What each page shows, by the first word of its name."""
+"""Kinds of memory that each page shows, by the first word of its name."""
 
 _TITLES = {
     "summary": "all memory",
@@ -62,7 +62,7 @@ def _page(name: str, kinds: Sequence[str], states: Sequence[State], title: str) 
 
 
 def _tree(state: State, kinds: Sequence[str]) -> list[Any]:
-    """Return what is held at an instant: name, bytes of its own, and the same of what is inside."""
+    """Return the tree at an instant as nested lists: name, own bytes, and the same of children."""
     root = _Node()
     for row in state.rows:
         if row.kind not in kinds:
@@ -70,7 +70,7 @@ def _tree(state: State, kinds: Sequence[str]) -> list[Any]:
         within = [row.kind] if len(kinds) > 1 else []
         names = [*within, *([row.model] if row.model else []), *_names(row.module)]
         _add(root, names, row.size_bytes)
-    return _written("all", root, root.whole_bytes * _LEAST_SHARE)
+    return _as_lists("all", root, root.whole_bytes * _LEAST_SHARE)
 
 
 def _names(path: str) -> Iterable[str]:
@@ -86,11 +86,11 @@ def _add(root: _Node, names: Iterable[str], size_bytes: int) -> None:
     node.own_bytes += size_bytes
 
 
-def _written(name: str, node: _Node, least: float) -> list[Any]:
-    """Return a node as nested lists; what is too thin to be seen is joined into one."""
-    large = {key: each for key, each in node.children.items() if each.whole_bytes >= least}
-    thin = [each.whole_bytes for key, each in node.children.items() if key not in large]
-    inside = [_written(key, each, least) for key, each in large.items()]
+def _as_lists(name: str, node: _Node, least: float) -> list[Any]:
+    """Return a node as nested lists; children too thin to be seen are joined into one."""
+    large = {key: child for key, child in node.children.items() if child.whole_bytes >= least}
+    thin = [child.whole_bytes for key, child in node.children.items() if key not in large]
+    inside = [_as_lists(key, child, least) for key, child in large.items()]
     if thin:
         inside.append([f"{len(thin)} smaller ones", sum(thin), []])
     return [name[:_NAME_CHARACTERS], node.own_bytes, inside]

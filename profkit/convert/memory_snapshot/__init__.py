@@ -1,10 +1,10 @@
-"""memory_snapshot: what PyTorch's allocator did, as tables, flame graphs and a timeline."""
+"""memory_snapshot: the history of PyTorch's allocator, as tables, flame graphs and a timeline."""
 
 import json
 from pathlib import Path
 
 from profkit.convert.base import Converted, Importable, Raw, converter
-from profkit.convert.memory_snapshot import drawings, pickles, snapshot, tables, timeline
+from profkit.convert.memory_snapshot import flame_graphs, pickles, snapshot, tables, timeline
 
 
 @converter(
@@ -29,7 +29,7 @@ def convert(raw: Raw, out: Path) -> Converted:
     steps = _steps(raw)
     stem = f"{raw.path.name.removesuffix('.memory.pickle')}.rep{raw.repeat}"
     title = f"{raw.label}, repeat {raw.repeat}"
-    for name, drawing in drawings.all_of(taken, title).items():
+    for name, drawing in flame_graphs.flame_graphs(taken, title).items():
         (out / f"{stem}.{name}.svg").write_text(drawing, encoding="utf-8")
     for device in taken.devices:
         which = f".{device.name.replace(':', '')}" if len(taken.devices) > 1 else ""

@@ -1,4 +1,4 @@
-"""Ranges that the program named while a history was recorded."""
+"""Named ranges of the program over the recorded history."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -24,20 +24,21 @@ class Ranges:
     def of(cls, entries: Iterable[Mapping[str, Any]]) -> dict[int, "Ranges"]:
         """Return the ranges of each device from ``external_annotations``."""
         by_device = defaultdict(list)
-        for each in entries:
-            told = (int(each["time_us"]) * 1000, str(each["stage"]) == "START", text(each["name"]))
-            by_device[int(each.get("device", 0))].append(told)
-        return {device: _nested(found) for device, found in by_device.items()}
+        for entry in entries:
+            begins = str(entry["stage"]) == "START"
+            edge = (int(entry["time_us"]) * 1000, begins, text(entry["name"]))
+            by_device[int(entry.get("device", 0))].append(edge)
+        return {device: _nested(edges) for device, edges in by_device.items()}
 
     def at(self, time_ns: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the position in `name` of the innermost range at each time."""
         return np.searchsorted(self.time_ns, time_ns, side="right")
 
 
-def _nested(entries: list[tuple[int, bool, str]]) -> Ranges:
+def _nested(edges: list[tuple[int, bool, str]]) -> Ranges:
     open_names: list[str] = []
     times, names = [], [""]
-    for time_ns, begins, name in sorted(entries, key=lambda each: each[0]):
+    for time_ns, begins, name in sorted(edges, key=lambda edge: edge[0]):
         if begins:
             open_names.append(name)
         elif name in open_names:

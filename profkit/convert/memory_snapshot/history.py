@@ -1,4 +1,4 @@
-"""The history of one device in a snapshot, as columns, and the allocations that it tells of."""
+"""The history of one device in a snapshot, as columns, and the allocations in it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from profkit.convert.memory_snapshot.segments import Block
 from profkit.convert.memory_snapshot.stacks import NONE, Stacks, text
-from profkit.convert.memory_snapshot.state import Block
 
 ACTIONS = (
     "alloc",
@@ -50,21 +50,21 @@ class Events:
     context: Ints
     """Index in `contexts`."""
     contexts: list[str]
-    """What compiled code or the program said of itself; the first is "", for nothing."""
+    """Notes of compiled code or of the program; the first is "", for none."""
 
     def reserved_change_bytes(self) -> Ints:
-        """Return by how much each entry changes what the allocator holds of the device."""
+        """Return by how many bytes each entry changes the memory reserved on the device."""
         factor = np.array([_RESERVING.get(name, 0) for name in ACTIONS], dtype=np.int64)
         return factor[self.action] * self.size_bytes
 
 
 def events(device: int, trace: list[Mapping[str, Any]], stacks: Stacks) -> Events:
-    """Return the entries of `trace`, which is emptied; raises KeyError or TypeError for no such.
+    """Return the entries of `trace`, which is emptied; raises KeyError or TypeError for others.
 
-    Entries are let go as they are read: as columns they take a twentieth of the memory.
+    Entries are dropped as they are read: as columns they take a twentieth of the memory.
     """
     contexts = {"": 0}
-    parts = [_part(each, stacks, contexts) for each in _emptied(trace)]
+    parts = [_part(entries, stacks, contexts) for entries in _emptied(trace)]
     names = ("action", "address", "size_bytes", "stream", "time_ns", "stack", "context")
     columns = zip(*parts, strict=True) if parts else [[np.zeros(0, np.int64)]] * len(names)
     joined = dict(zip(names, map(np.concatenate, columns), strict=True))
@@ -92,14 +92,14 @@ def _part(
     codes = map(_CODES.get, named, repeat(_CODES["snapshot"]))
     action = np.fromiter(codes, np.int8, len(entries))
     stack = np.full(len(entries), NONE, dtype=np.int64)
-    telling = np.flatnonzero((action != FREE_REQUESTED) & (action != FREE_COMPLETED))
-    stack[telling] = [stacks.number(entries[at].get("frames")) for at in telling.tolist()]
+    with_stack = np.flatnonzero((action != FREE_REQUESTED) & (action != FREE_COMPLETED))
+    stack[with_stack] = [stacks.number(entries[at].get("frames")) for at in with_stack.tolist()]
     return (
         action,
         _ints(map(and_, _values(entries, "addr", 0), repeat(_ADDRESS))),
         _ints(map(itemgetter("size"), entries)),
         _ints(map(and_, _values(entries, "stream", 0), repeat(_ADDRESS))),
-        # What is -1, for none, is so in ns as well.
+        # -1, for none, stays -1 in ns.
         np.maximum(_ints(_values(entries, "time_us", -1)) * 1000, -1),
         stack,
         _contexts(entries, contexts),
@@ -115,15 +115,15 @@ def _ints(values: Iterator[Any]) -> Ints:
 
 
 def _contexts(entries: Sequence[Mapping[str, Any]], known: dict[str, int]) -> Ints:
-    """Return for each entry the number of what was said of it; `known` takes new ones up."""
+    """Return for each entry the number of its note; new notes are added to `known`."""
     keys = ("user_metadata", "compile_context")
-    said = list(zip(*(_values(entries, key, "") for key in keys), strict=True))
-    numbers = {each: known.setdefault(_context(each), len(known)) for each in set(said)}
-    return _ints(map(numbers.__getitem__, said))
+    notes = list(zip(*(_values(entries, key, "") for key in keys), strict=True))
+    numbers = {pair: known.setdefault(_context(pair), len(known)) for pair in set(notes)}
+    return _ints(map(numbers.__getitem__, notes))
 
 
-def _context(said: tuple[Any, Any]) -> str:
-    return next((text(each) for each in said if each and each != "N/A"), "")
+def _context(notes: tuple[Any, Any]) -> str:
+    return next((text(note) for note in notes if note and note != "N/A"), "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,7 +139,7 @@ class Allocations:
     address: Ints
     size_bytes: Ints
     stack: Ints
-    """Index of what allocated it; `NONE` if nobody recorded it."""
+    """Index of the stack that allocated it; `NONE` if it was not recorded."""
     lost: int
     """Frees without a block, and blocks whose free the ring no longer held."""
 
@@ -170,19 +170,19 @@ def allocations(events: Events, live: Mapping[int, Block]) -> Allocations:
         stack=np.where(start >= 0, events.stack[start], NONE) if len(start) else start,
         lost=int(np.sum(action == FREE_COMPLETED) - np.sum(end >= 0)),
     )
-    return _with_standing(_closed(found), live)
+    return _with_untouched(_closed(found), live)
 
 
 def _first_of(group: Ints, order: Ints, chosen: NDArray[np.bool_], count: int) -> Ints:
     """Return the first chosen entry of each group, -1 where there is none."""
     found = np.full(count, -1, dtype=np.int64)
-    # Backwards, so that the first one is what stays.
+    # Backwards, so that the first one is written last.
     found[group[chosen][::-1]] = order[chosen][::-1]
     return found
 
 
 def _closed(found: Allocations) -> Allocations:
-    """End what has no free, but whose address was allocated again later."""
+    """End allocations without a free whose address was allocated again later."""
     again = np.zeros(len(found.start), dtype=bool)
     again[:-1] = found.address[1:] == found.address[:-1]
     lost = (found.end < 0) & again
@@ -191,29 +191,29 @@ def _closed(found: Allocations) -> Allocations:
     return replace(found, end=end, lost=found.lost + int(lost.sum()))
 
 
-def _with_standing(found: Allocations, live: Mapping[int, Block]) -> Allocations:
-    """Add the blocks that were live all the time, of which the history says nothing.
+def _with_untouched(found: Allocations, live: Mapping[int, Block]) -> Allocations:
+    """Add the blocks that were live all the time and have no entry in the history.
 
-    Those that the ring forgot still have their stack and what they asked for, as the history does.
+    Those that the ring dropped still have their stack and requested bytes, as in the history.
     """
     known = set(found.address[found.end < 0].tolist())
-    standing = [block for address, block in live.items() if address not in known]
-    none = np.full(len(standing), -1, dtype=np.int64)
+    untouched = [block for address, block in live.items() if address not in known]
+    none = np.full(len(untouched), -1, dtype=np.int64)
     return Allocations(
         start=np.append(found.start, none),
         requested=np.append(found.requested, none),
         end=np.append(found.end, none),
-        address=np.append(found.address, _ints(each.address for each in standing)),
-        size_bytes=np.append(found.size_bytes, _ints(each.requested_bytes for each in standing)),
-        stack=np.append(found.stack, _ints(each.stack for each in standing)),
+        address=np.append(found.address, _ints(block.address for block in untouched)),
+        size_bytes=np.append(found.size_bytes, _ints(block.requested_bytes for block in untouched)),
+        stack=np.append(found.stack, _ints(block.stack for block in untouched)),
         lost=found.lost,
     )
 
 
 def allocated_bytes(count: int, found: Allocations, *, before: bool = True) -> Ints:
-    """Return what is allocated after each of `count` entries.
+    """Return the allocated bytes after each of `count` entries.
 
-    `before` counts what was live before the window; without it this is the plain running sum.
+    `before` counts blocks live before the window; without it this is the plain running sum.
     """
     old = found.start < 0
     base = int(found.size_bytes[old].sum()) if before else 0

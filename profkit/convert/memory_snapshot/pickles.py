@@ -1,4 +1,4 @@
-"""Pickles of strangers, opened so that nothing in them can run.
+"""Pickles from others, opened so that nothing in them can run.
 
 A memory snapshot holds plain data only, so an unpickler that knows no class at all reads every
 real one, and refuses what would import or call something before it does.
@@ -40,7 +40,7 @@ def load(path: Path) -> Any:
             hint="do not open this file with pickle: it can run any command",
         ) from None
     except (EOFError, pickle.UnpicklingError) as error:
-        raise InputError(f"{path}: {_said(path, error)}", hint=_HINT) from None
+        raise InputError(f"{path}: {_reason(path, error)}", hint=_HINT) from None
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
         raise InputError(f"{path}: a damaged pickle: {error}", hint=_HINT) from None
     except MemoryError:
@@ -48,14 +48,14 @@ def load(path: Path) -> Any:
 
 
 def stated_rank(path: Path) -> int:
-    """Return -1: a snapshot states no rank. Raises `InputError` for what is no pickle at all."""
+    """Return -1: a snapshot states no rank. Raises `InputError` if the file is no pickle."""
     if other := _other_kind(path):
         raise InputError(f"{path}: {other}", hint=_HINT)
     return -1
 
 
 def _other_kind(path: Path) -> str:
-    """Return what a file is that is plainly no pickle, or ""."""
+    """Return the kind of a file that is plainly no pickle, or ""."""
     with path.open("rb") as file:
         head = file.read(16)
     if not head:
@@ -67,8 +67,8 @@ def _other_kind(path: Path) -> str:
     return "a gzip file; unpack it first" if head.startswith(b"\x1f\x8b") else ""
 
 
-def _said(path: Path, error: Exception) -> str:
-    """Return what is wrong with a file that the unpickler gave up."""
+def _reason(path: Path, error: Exception) -> str:
+    """Return why the unpickler could not read the file."""
     if other := _other_kind(path):
         return other
     if isinstance(error, EOFError) or "truncated" in str(error):

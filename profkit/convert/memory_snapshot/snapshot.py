@@ -10,8 +10,8 @@ import numpy as np
 from profkit.convert.memory_snapshot import pickles
 from profkit.convert.memory_snapshot.annotations import Ranges
 from profkit.convert.memory_snapshot.history import Allocations, Events, Ints, allocations, events
+from profkit.convert.memory_snapshot.segments import Segment, live_blocks, segments
 from profkit.convert.memory_snapshot.stacks import NONE, Stacks
-from profkit.convert.memory_snapshot.state import Segment, live_blocks, segments
 from profkit.core.errors import InputError
 from profkit.process.malloc import uncollected
 
@@ -32,7 +32,7 @@ class Device:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """What one process knew of its devices' memory."""
+    """The memory of one process's devices."""
 
     segments: list[Segment]
     devices: list[Device]
@@ -48,13 +48,13 @@ class Snapshot:
 def read(path: Path) -> Snapshot:
     """Read the snapshot at `path`; raises `InputError` if it is damaged or something else."""
     with uncollected():
-        return opened(path, pickles.load(path))
+        return from_content(path, pickles.load(path))
 
 
-def opened(path: Path, content: Any) -> Snapshot:
-    """Return the snapshot that the plain data `content` of the file at `path` is.
+def from_content(path: Path, content: Any) -> Snapshot:
+    """Return the snapshot in the plain data `content` of the file at `path`.
 
-    The history is emptied on the way: as columns it takes a twentieth of the memory.
+    The history in `content` is emptied on the way: as columns it takes a twentieth of the memory.
     """
     # torch.cuda.memory_snapshot() gives the segments alone.
     document = {"segments": content} if isinstance(content, list) else content
@@ -69,8 +69,8 @@ def opened(path: Path, content: Any) -> Snapshot:
         devices = list(_devices(kind, found, traces, ranges, stacks))
     # RecursionError: lists in lists without end where a name should be.
     except (*_WRONG, RecursionError) as error:
-        said = f"{type(error).__name__}: {str(error)[:200]}"
-        raise InputError(f"{path}: not a memory snapshot: {said}", hint=_HINT) from None
+        reason = f"{type(error).__name__}: {str(error)[:200]}"
+        raise InputError(f"{path}: not a memory snapshot: {reason}", hint=_HINT) from None
     entries = int(document.get("profkit_max_entries", 0))
     return Snapshot(
         segments=found,
@@ -90,7 +90,7 @@ def _devices(
     stacks: Stacks,
 ) -> Any:
     indices = {segment.device for segment in found}
-    for index in range(max([len(traces), *(each + 1 for each in indices)])):
+    for index in range(max([len(traces), *(device + 1 for device in indices)])):
         trace = traces[index] if index < len(traces) else []
         if not trace and index not in indices:
             continue
@@ -118,7 +118,7 @@ def _notes(found: Sequence[Segment], devices: Sequence[Device], entries: int) ->
                 f"{before:,} blocks of {device.name} ({size:,} bytes) were live before the history"
                 f" begins; nobody recorded who allocated {unknown:,} of them."
             )
-        if (late := history.size_bytes[_unseen(device)]).size:
+        if (late := history.size_bytes[_after_window(device)]).size:
             yield (
                 f"{late.size:,} blocks of {device.name} ({int(late.sum()):,} bytes) came after the"
                 " window, before memory ran out; nobody recorded who allocated them."
@@ -131,7 +131,7 @@ def _notes(found: Sequence[Segment], devices: Sequence[Device], entries: int) ->
         yield "The snapshot is empty: the process had no memory on a device."
 
 
-def _unseen(device: Device) -> Ints:
+def _after_window(device: Device) -> Ints:
     """Return the entries that allocate without a time in a history that has times otherwise."""
     history, blocks = device.events, device.allocations
     if (history.time_ns < 0).all():

@@ -10,7 +10,7 @@ NONE = -1
 SEPARATOR = ";"
 
 # Frames of the interpreter and of PyTorch's dispatcher, which are in every stack.
-_DULL_NAMES = (
+_INTERNAL_NAMES = (
     "unwind::unwind",
     "CapturedTraceback::gather",
     "gather_with_cpp",
@@ -25,7 +25,7 @@ _DULL_NAMES = (
     "clone3",
     "start_thread",
 )
-_DULL_FILES = (
+_INTERNAL_FILES = (
     "core/boxing",
     "/Register",
     "/Redispatch",
@@ -46,8 +46,8 @@ Frame = tuple[str, int, str]
 class Stacks:
     """Numbers stacks from 0 by their content.
 
-    Entries share the objects of their frames, so a stack is told by the identity of its frames
-    first, which is much cheaper than by their text.
+    Entries share the objects of their frames, so a stack is looked up by the identity of its
+    frames first, which is much cheaper than by their text.
     """
 
     known: list[tuple[Frame, ...]] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Stacks:
         if found is None:
             # Kept, so that the identities stay theirs.
             self._alive.append(frames)
-            content = tuple(_frame(each) for each in frames)
+            content = tuple(_frame(frame) for frame in frames)
             found = self._by_content.setdefault(content, len(self.known))
             if found == len(self.known):
                 self.known.append(content)
@@ -74,11 +74,11 @@ class Stacks:
         return found
 
     def names(self, number: int) -> tuple[str, ...]:
-        """Return the frames that tell something, from the root."""
+        """Return the frames outside of interpreter and dispatcher, from the root."""
         if number == NONE:
             return ("(no stack recorded)",)
-        told = [named(frame) for frame in reversed(self.known[number]) if not is_dull(frame)]
-        return tuple(told) or ("(no Python frame)",)
+        shown = [named(frame) for frame in reversed(self.known[number]) if not is_internal(frame)]
+        return tuple(shown) or ("(no Python frame)",)
 
     def folded(self) -> list[str]:
         """Return each stack as one text: the frames that `names` gives, joined by semicolons."""
@@ -97,7 +97,7 @@ def _frame(frame: Mapping[str, Any]) -> Frame:
 
 
 def text(value: Any) -> str:
-    """Return `value` as text that can be written, whatever a stranger put there."""
+    """Return `value` as text that can be written as UTF-8, whatever it is."""
     return str(value).encode("utf-8", "replace").decode()
 
 
@@ -109,16 +109,16 @@ def named(frame: Frame) -> str:
     return f"{function} ({file}:{line})"
 
 
-def is_dull(frame: Frame) -> bool:
+def is_internal(frame: Frame) -> bool:
     """Say whether a frame belongs to the interpreter or the dispatcher."""
     file, _, function = frame
-    return any(each in function for each in _DULL_NAMES) or any(
-        each in file for each in _DULL_FILES
+    return any(part in function for part in _INTERNAL_NAMES) or any(
+        part in file for part in _INTERNAL_FILES
     )
 
 
 def _is_library(file: str) -> bool:
-    return any(each in file for each in _LIBRARIES)
+    return any(part in file for part in _LIBRARIES)
 
 
 def _line(stack: Sequence[Frame]) -> str:

@@ -1,4 +1,4 @@
-"""From a snapshot to the tables of `profkit.tables.schema`."""
+"""Tables of a snapshot."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from profkit.convert.base import Raw
 from profkit.convert.memory_snapshot.history import ACTIONS, FREE_COMPLETED, Ints, allocated_bytes
+from profkit.convert.memory_snapshot.segments import ALLOCATED
 from profkit.convert.memory_snapshot.snapshot import Device, Snapshot
-from profkit.convert.memory_snapshot.state import ALLOCATED
 from profkit.tables import schema
 
 _ACTIVE = (ALLOCATED, "active_pending_free", "active_awaiting_free")
@@ -34,7 +34,7 @@ def tables(snapshot: Snapshot, raw: Raw, steps: Windows) -> dict[str, pa.Table]:
 
 
 class _Texts:
-    """The texts of the stacks, with that of `NONE` in the last place."""
+    """The texts of the stacks, with that of `NONE` last."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.stack = schema.strings([*snapshot.stacks.folded(), ""])
@@ -48,8 +48,8 @@ class _Texts:
 def _distinct(codes: NDArray[np.integer[Any]], texts: pa.Array) -> pa.DictionaryArray:
     # Two stacks may have the same line, and a dictionary holds each value once.
     unified = texts.dictionary_encode()
-    places = unified.indices.take(schema.numbers(codes, pa.int32()))
-    return pa.DictionaryArray.from_arrays(places, unified.dictionary)
+    indices = unified.indices.take(schema.numbers(codes, pa.int32()))
+    return pa.DictionaryArray.from_arrays(indices, unified.dictionary)
 
 
 def _joined(name: str, parts: Sequence[dict[str, Any]], where: dict[str, int]) -> pa.Table:
@@ -75,7 +75,7 @@ def _step_at(time_ns: Ints, steps: Windows) -> NDArray[np.int32]:
     """Return the step of each time, -1 outside."""
     if not steps:
         return np.full(len(time_ns), -1, dtype=np.int32)
-    starts, ends = (np.array(each, dtype=np.int64) for each in zip(*steps, strict=True))
+    starts, ends = (np.array(edges, dtype=np.int64) for edges in zip(*steps, strict=True))
     found = np.searchsorted(starts, time_ns, side="right") - 1
     inside = (found >= 0) & (time_ns < ends[np.maximum(found, 0)])
     return np.where(inside, found, -1).astype(np.int32)
@@ -84,18 +84,18 @@ def _step_at(time_ns: Ints, steps: Windows) -> NDArray[np.int32]:
 def _allocations(device: Device, texts: _Texts, steps: Windows) -> dict[str, Any]:
     found, events = device.allocations, device.events
     started = found.start >= 0
-    start_ns = _of(events.time_ns, found.start)
+    start_ns = _at_rows(events.time_ns, found.start)
     ranges = np.where(started, device.ranges.at(start_ns), 0)
-    context = np.maximum(_of(events.context, found.start), 0)
+    context = np.maximum(_at_rows(events.context, found.start), 0)
     return {
         "allocation": np.arange(len(found.start)),
         "device": _same(device.name, len(found.start)),
-        "stream": _of(events.stream, found.start),
+        "stream": _at_rows(events.stream, found.start),
         "address": found.address,
         "size_bytes": found.size_bytes,
         "start_ns": start_ns,
-        "requested_ns": _of(events.time_ns, found.requested),
-        "end_ns": _of(events.time_ns, found.end),
+        "requested_ns": _at_rows(events.time_ns, found.requested),
+        "end_ns": _at_rows(events.time_ns, found.end),
         "start_event": found.start,
         "end_event": found.end,
         "stack": texts.of("stack", found.stack),
@@ -106,7 +106,7 @@ def _allocations(device: Device, texts: _Texts, steps: Windows) -> dict[str, Any
     }
 
 
-def _of(column: Ints, rows: Ints) -> Ints:
+def _at_rows(column: Ints, rows: Ints) -> Ints:
     """Return `column` at `rows`, -1 where a row is -1."""
     if not len(column):
         return np.full(len(rows), -1, dtype=np.int64)
@@ -117,7 +117,9 @@ def _events(device: Device, snapshot: Snapshot, steps: Windows) -> dict[str, Any
     events = device.events
     count = len(events.action)
     reserving = events.reserved_change_bytes()
-    last = sum(each.size_bytes for each in snapshot.segments if each.device == events.device)
+    last = sum(
+        segment.size_bytes for segment in snapshot.segments if segment.device == events.device
+    )
     sign = np.ones(len(ACTIONS), dtype=np.int64)
     sign[FREE_COMPLETED] = -1
     signed = np.where(reserving != 0, reserving, events.size_bytes * sign[events.action])
@@ -168,16 +170,16 @@ def live_at_peak(device: Device) -> NDArray[np.bool_]:
 def _segments(snapshot: Snapshot, texts: _Texts) -> dict[str, Any]:
     found = snapshot.segments
     return {
-        "device": [f"{snapshot.kind}:{each.device}" for each in found],
-        "address": [each.address for each in found],
-        "stream": [each.stream for each in found],
-        "kind": [each.kind for each in found],
-        "pool": [each.pool for each in found],
-        "expandable": [each.expandable for each in found],
-        "size_bytes": [each.size_bytes for each in found],
-        "allocated_bytes": [each.bytes_in(ALLOCATED) for each in found],
-        "active_bytes": [each.bytes_in(*_ACTIVE) for each in found],
-        "stack": texts.of("stack", np.array([each.stack for each in found], dtype=np.int64)),
+        "device": [f"{snapshot.kind}:{segment.device}" for segment in found],
+        "address": [segment.address for segment in found],
+        "stream": [segment.stream for segment in found],
+        "kind": [segment.kind for segment in found],
+        "pool": [segment.pool for segment in found],
+        "expandable": [segment.expandable for segment in found],
+        "size_bytes": [segment.size_bytes for segment in found],
+        "allocated_bytes": [segment.bytes_in(ALLOCATED) for segment in found],
+        "active_bytes": [segment.bytes_in(*_ACTIVE) for segment in found],
+        "stack": texts.of("stack", np.array([segment.stack for segment in found], dtype=np.int64)),
     }
 
 

@@ -46,7 +46,7 @@ def _data(device: Device, snapshot: Snapshot, steps: Windows) -> str:
 
 
 def content(device: Device, snapshot: Snapshot, steps: Windows, most: int) -> dict[str, Any]:
-    """Return what the page's script draws, with at most `most` allocations one by one."""
+    """Return the data that the page's script draws, with at most `most` allocations one by one."""
     found, events = device.allocations, device.events
     count = len(events.action)
     drawn = np.sort(np.argsort(-found.size_bytes, kind="stable")[:most])
@@ -57,8 +57,8 @@ def content(device: Device, snapshot: Snapshot, steps: Windows, most: int) -> di
     lines = [*snapshot.stacks.lines(), ""]
     # Without a history, the last state is all there is.
     whole = allocated_bytes(count, found) if count else np.array([found.size_bytes.sum()])
-    rest = whole - _sum_of(device, drawn, len(whole))
-    at = _highest(whole)
+    rest = whole - _live_bytes(device, drawn, len(whole))
+    at = _highest_entries(whole)
     return {
         "count": count,
         "at": at,
@@ -77,11 +77,11 @@ def content(device: Device, snapshot: Snapshot, steps: Windows, most: int) -> di
         "hidden": len(found.start) - len(drawn),
         "peak": int(np.argmax(whole)),
         "oom": np.flatnonzero(events.action == _OOM)[:_MOST_MARKS].tolist(),
-        "steps": _starts(events.time_ns, steps),
+        "steps": _step_starts(events.time_ns, steps),
     }
 
 
-def _sum_of(device: Device, drawn: Ints, count: int) -> Ints:
+def _live_bytes(device: Device, drawn: Ints, count: int) -> Ints:
     """Return how many bytes of the `drawn` allocations are live after each entry."""
     found = device.allocations
     start, end, size = found.start[drawn], found.end[drawn], found.size_bytes[drawn]
@@ -91,7 +91,7 @@ def _sum_of(device: Device, drawn: Ints, count: int) -> Ints:
     return np.cumsum(change)[:count]
 
 
-def _highest(whole: Ints) -> list[int]:
+def _highest_entries(whole: Ints) -> list[int]:
     """Return the entry with the most memory in each of at most `_BINS` equal bins."""
     edges = np.unique(np.linspace(0, len(whole), _BINS + 1).astype(np.int64)).tolist()
     return [start + int(whole[start:end].argmax()) for start, end in pairwise(edges)]
@@ -104,7 +104,7 @@ def _times(time_ns: Ints) -> list[float]:
     at = np.minimum(np.linspace(0, len(time_ns), _BINS + 1).astype(np.int64), len(time_ns) - 1)
     # Entries of several threads may be out of order by a little.
     since_ms = (np.maximum.accumulate(time_ns)[at] - time_ns[0]) / 1e6
-    return [round(each, 3) for each in since_ms.tolist()]
+    return [round(time_ms, 3) for time_ms in since_ms.tolist()]
 
 
 def _stacks(snapshot: Snapshot, wanted: Sequence[int]) -> tuple[list[str], list[list[int]]]:
@@ -119,12 +119,12 @@ def _stacks(snapshot: Snapshot, wanted: Sequence[int]) -> tuple[list[str], list[
 
 
 def _notes(device: Device, drawn: Ints) -> list[str]:
-    """Return what else is known of each allocation, such as the range that was open."""
+    """Return a note on each allocation, such as the range that was open."""
     found, events = device.allocations, device.events
     if not len(events.action):
         return ["" for _ in drawn]
     starts = found.start[drawn]
-    ranges = [device.ranges.name[each] for each in device.ranges.at(events.time_ns[starts])]
+    ranges = [device.ranges.name[index] for index in device.ranges.at(events.time_ns[starts])]
     return [
         ", ".join(filter(None, (name, events.contexts[events.context[start]])))[:_TEXT_CHARACTERS]
         if start >= 0
@@ -133,7 +133,7 @@ def _notes(device: Device, drawn: Ints) -> list[str]:
     ]
 
 
-def _starts(time_ns: Ints, steps: Windows) -> list[tuple[int, int]]:
+def _step_starts(time_ns: Ints, steps: Windows) -> list[tuple[int, int]]:
     """Return the number of each step that the history saw begin, and its first entry."""
     if not len(time_ns) or (time_ns < 0).all():
         return []

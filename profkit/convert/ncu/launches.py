@@ -1,4 +1,4 @@
-"""Measured launches, whichever file they come from."""
+"""Measured launches, as read from reports and from exported pages."""
 
 import re
 
@@ -12,7 +12,7 @@ class Metric(msgspec.Struct, array_like=True):
     """One metric of one launch."""
 
     name: str
-    """Name, as ncu queries it; of a page of details that nobody knows the name of, the label."""
+    """Name, as ncu queries it; on a page of details whose label is unknown, the label."""
     value: float | None
     """Number in `unit`; None for words."""
     unit: str = ""
@@ -22,7 +22,7 @@ class Metric(msgspec.Struct, array_like=True):
 
 
 class Advice(msgspec.Struct, array_like=True):
-    """What one of ncu's rules says of a launch."""
+    """Advice of one of ncu's rules on a launch."""
 
     section: str
     rule: str
@@ -61,8 +61,8 @@ class Launch(msgspec.Struct):
 
 
 def with_attributes(launch: Launch) -> Launch:
-    """Fill in what the metrics state of the launch itself: shape, stream and device."""
-    known = {each.name: each for each in launch.metrics}
+    """Fill in shape, stream and device of the launch from its metrics."""
+    known = {metric.name: metric for metric in launch.metrics}
 
     def number(name: str) -> int:
         found = known.get(name)
@@ -73,7 +73,7 @@ def with_attributes(launch: Launch) -> Launch:
         return found if min(found) >= 0 else []
 
     major, minor = (
-        number(f"device__attribute_compute_capability_{each}") for each in ("major", "minor")
+        number(f"device__attribute_compute_capability_{part}") for part in ("major", "minor")
     )
     named = known.get("device__attribute_display_name")
     launch.grid = launch.grid or shape("grid")

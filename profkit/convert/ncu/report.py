@@ -21,12 +21,12 @@ MAGIC = b"NVR\0"
 UNREADABLE = 3
 """Exit status of the process that reads when there is nothing that it could read."""
 
-_READER = "profkit.convert.ncu.native"
+_READER = "profkit.convert.ncu.reader_process"
 _TIMEOUT_S = 1800
 
 
 def read(path: Path) -> list[Launch]:
-    """Return the launches in the report at `path`; raises `InputError` that says what is wrong."""
+    """Return the launches in the report at `path`; raises `InputError` with the reason."""
     command = [sys.executable, "-m", _READER, str(path.resolve())]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_S, check=False)
@@ -38,8 +38,8 @@ def read(path: Path) -> list[Launch]:
     if done.returncode == UNREADABLE:
         raise _unreadable(path, "NVIDIA's reader finds nothing in it")
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
-        raise _unreadable(path, f"NVIDIA's reader fails: {said[-1]}")
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+        raise _unreadable(path, f"NVIDIA's reader fails: {lines[-1]}")
     launches = msgspec.json.decode(done.stdout, type=list[Launch])
     if not launches:
         raise InputError(

@@ -13,8 +13,10 @@ from profkit.tables import schema
 
 def tables(launches: Sequence[Launch], *, rank: int, repeat: int) -> dict[str, pa.Table]:
     """Return `measured_kernels`, `kernel_metrics` and `kernel_advice` of one file."""
-    metrics = [(number, each) for number, one in enumerate(launches) for each in one.metrics]
-    advice = [(number, each) for number, one in enumerate(launches) for each in one.advice]
+    metrics = [
+        (number, metric) for number, launch in enumerate(launches) for metric in launch.metrics
+    ]
+    advice = [(number, rule) for number, launch in enumerate(launches) for rule in launch.advice]
     made = {
         "measured_kernels": _launches(launches),
         "kernel_metrics": _metrics(launches, metrics),
@@ -30,13 +32,15 @@ def _table(name: str, columns: Mapping[str, Any], rank: int, repeat: int) -> pa.
 
 
 def _launches(launches: Sequence[Launch]) -> dict[str, Any]:
-    plain = ("launch", "pid", "function", "name", "device", "device_name", "capability", "stream")
+    copied = ("launch", "pid", "function", "name", "device", "device_name", "capability", "stream")
     return {
         "kernel": np.arange(len(launches)),
-        **{name: [getattr(each, name) for each in launches] for name in plain},
-        "grid": [_shape(each.grid) for each in launches],
-        "block": [_shape(each.block) for each in launches],
-        "ranges": [";".join(name.replace(";", ",") for name in each.ranges) for each in launches],
+        **{name: [getattr(launch, name) for launch in launches] for name in copied},
+        "grid": [_shape(launch.grid) for launch in launches],
+        "block": [_shape(launch.block) for launch in launches],
+        "ranges": [
+            ";".join(name.replace(";", ",") for name in launch.ranges) for launch in launches
+        ],
     }
 
 
@@ -52,10 +56,10 @@ def _metrics(launches: Sequence[Launch], rows: Sequence[tuple[int, Metric]]) -> 
         "correlation": unknown,
         "op": unknown,
         "name": [launches[number].name for number, _ in rows],
-        "metric": [each.name for _, each in rows],
-        "value": [np.nan if each.value is None else each.value for _, each in rows],
-        "unit": [each.unit for _, each in rows],
-        "text": [each.text for _, each in rows],
+        "metric": [metric.name for _, metric in rows],
+        "value": [np.nan if metric.value is None else metric.value for _, metric in rows],
+        "unit": [metric.unit for _, metric in rows],
+        "text": [metric.text for _, metric in rows],
     }
 
 
@@ -63,8 +67,8 @@ def _advice(rows: Sequence[tuple[int, Advice]]) -> dict[str, Any]:
     texts = ("section", "rule", "kind", "title", "message", "speedup_scope")
     return {
         "kernel": np.array([number for number, _ in rows], dtype=np.int64),
-        **{name: [getattr(each, name) for _, each in rows] for name in texts},
+        **{name: [getattr(rule, name) for _, rule in rows] for name in texts},
         "speedup_percent": [
-            np.nan if each.speedup_percent is None else each.speedup_percent for _, each in rows
+            np.nan if rule.speedup_percent is None else rule.speedup_percent for _, rule in rows
         ],
     }

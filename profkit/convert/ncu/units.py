@@ -10,13 +10,13 @@ _TIME = re.compile(r"([num]?)(?:second|s)")
 
 
 @cache
-def base(unit: str) -> tuple[float, str]:
+def base_unit(unit: str) -> tuple[float, str]:
     """Return the factor that takes `unit` to the unit that reports are in, and that unit.
 
     Reports have times in ns, sizes in byte, rates per s, and frequencies in hz.
     """
     above, slash, below = unit.partition("/")
-    factor, name = _one(above)
+    factor, name = _without_factor(above)
     if not slash:
         return factor, name
     if not (per := _TIME.fullmatch(below)):
@@ -25,7 +25,7 @@ def base(unit: str) -> tuple[float, str]:
     return factor, "hz" if name == "cycle" else f"{name}/s"
 
 
-def _one(unit: str) -> tuple[float, str]:
+def _without_factor(unit: str) -> tuple[float, str]:
     if time := _TIME.fullmatch(unit):
         return _SMALL[time[1]], "ns"
     if sized := _SIZED.fullmatch(unit):

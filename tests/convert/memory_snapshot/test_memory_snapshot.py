@@ -14,7 +14,7 @@ from profkit.analyze._origins import described
 from profkit.convert import __main__ as edge
 from profkit.convert.base import Raw
 from profkit.convert.memory_snapshot import convert, snapshot, timeline
-from profkit.convert.memory_snapshot.drawings import held
+from profkit.convert.memory_snapshot.flame_graphs import weighted_blocks
 from profkit.convert.memory_snapshot.history import allocated_bytes
 from profkit.core.errors import InputError
 
@@ -89,7 +89,7 @@ def test_totals_by_state_are_those_of_pytorch(real_data, name, by_segment):
     for line in function(content, format_flamegraph=str).splitlines():
         stack, _, size = line.rpartition(" ")
         theirs[stack.split(";")[1 + by_segment]] += int(size)
-    for stack, size in held(snapshot.read(path), segments=by_segment):
+    for stack, size in weighted_blocks(snapshot.read(path), segments=by_segment):
         ours[stack[2 + by_segment]] += size
     assert ours == theirs
 
@@ -324,7 +324,7 @@ def test_the_timeline_stays_small_and_adds_up_to_the_whole(monkeypatch, tmp_path
         entry("alloc", 1 + index, size, index, frames=[{**FRAMES[0], "line": index}])
         for index, size in enumerate(sizes)
     ]
-    taken = snapshot.opened(tmp_path, {"segments": [], "device_traces": [trace]})
+    taken = snapshot.from_content(tmp_path, {"segments": [], "device_traces": [trace]})
     (device,) = taken.devices
     content = timeline.content(device, taken, (), 500)
     assert content["hidden"] == count - 500

@@ -11,9 +11,9 @@ import pytest
 
 from profkit.convert.__main__ import main
 from profkit.convert.base import Raw
-from profkit.convert.ncu import any_format, convert, report
+from profkit.convert.ncu import convert, report, report_or_page
 from profkit.convert.ncu.launches import plain
-from profkit.convert.ncu.units import base
+from profkit.convert.ncu.units import base_unit
 from profkit.core.errors import InputError
 from profkit.planning.imported_runs import importables
 from profkit.tables import schema
@@ -37,7 +37,7 @@ def read(real_data):
 
     def launches(name):
         if name not in known:
-            known[name] = any_format.read(real_data / "ncu" / name)
+            known[name] = report_or_page.read(real_data / "ncu" / name)
         return known[name]
 
     return launches
@@ -59,7 +59,7 @@ def as_exported(value, text, unit):
     digits = len(text.partition(".")[2])
     # Two roundings: of what is printed, and of what was stored as a float of 32 bits.
     return math.isclose(
-        value / base(unit)[0], float(text), abs_tol=0.51 * 10**-digits, rel_tol=1e-6
+        value / base_unit(unit)[0], float(text), abs_tol=0.51 * 10**-digits, rel_tol=1e-6
     )
 
 
@@ -95,7 +95,9 @@ def test_every_metric_of_the_details_page_is_that_of_the_report(read, real_data,
     compared = 0
     for row in exported_rows(real_data / "ncu" / f"{name}.details.csv"):
         if row["Metric Name"]:
-            metric = any_format.exported.metric_name(row["Section Name"], row["Metric Name"])
+            metric = report_or_page.exported_page.metric_name(
+                row["Section Name"], row["Metric Name"]
+            )
             value = values(launches[int(row["ID"])])[metric]
             assert as_exported(value, row["Metric Value"], row["Metric Unit"]), (metric, value)
             compared += 1
@@ -183,7 +185,7 @@ def test_ranges_of_the_program_come_along(read):
     ],
 )
 def test_units_lose_their_factor(unit, expected):
-    assert base(unit) == expected
+    assert base_unit(unit) == expected
 
 
 def test_lines_before_the_heading_and_grouped_digits_are_read(tmp_path):
@@ -194,7 +196,7 @@ def test_lines_before_the_heading_and_grouped_digits_are_read(tmp_path):
         '"Section Name","Metric Name","Metric Unit","Metric Value"\n'
         '"3","7","a","h","f<1>(int)","1","7","S","Elapsed Cycles","cycle","1,594,443"\n'
     )
-    (launch,) = any_format.read(path)
+    (launch,) = report_or_page.read(path)
     assert (launch.launch, launch.pid, launch.function) == (3, 7, "f")
     assert values(launch) == {"gpc__cycles_elapsed.max": 1594443.0}
 
@@ -225,8 +227,8 @@ def test_a_page_that_went_through_other_programs_is_the_same(real_data, tmp_path
     source = real_data / f"ncu/a10g_2023.1.{page}.csv"
     path = tmp_path / "x.csv"
     path.write_bytes(HANDLED[how](source.read_text()))
-    assert any_format.read(path) == any_format.read(source)
-    assert not any_format.is_cut_off(path)
+    assert report_or_page.read(path) == report_or_page.read(source)
+    assert not report_or_page.is_cut_off(path)
 
 
 @pytest.mark.parametrize("page", ["raw", "details"])
@@ -234,7 +236,7 @@ def test_pages_in_one_file_are_read_one_after_the_other(real_data, tmp_path, pag
     source = real_data / f"ncu/a10g_2023.1.{page}.csv"
     path = tmp_path / "x.csv"
     path.write_text(source.read_text() * 2)
-    assert any_format.read(path) == any_format.read(source) * 2
+    assert report_or_page.read(path) == report_or_page.read(source) * 2
 
 
 def test_half_a_value_is_none_and_a_page_that_ends_in_it_is_cut_off(tmp_path):
@@ -270,7 +272,7 @@ def test_ranges_in_pages_are_those_around_the_launch(tmp_path):
     path = tmp_path / "x.csv"
     with path.open("w", newline="") as file:
         csv.writer(file, quoting=csv.QUOTE_ALL).writerows(rows)
-    launches = any_format.read(path)
+    launches = report_or_page.read(path)
     assert [each.ranges for each in launches] == [["step 0", "h:0"], []]
     assert [values(each) for each in launches] == [
         {"launch__grid_size": 2.0},
@@ -281,7 +283,7 @@ def test_ranges_in_pages_are_those_around_the_launch(tmp_path):
 def test_labels_of_the_first_versions_are_those_of_the_same_metrics():
     section = "GPU Speed Of Light"
     labels = ("SOL DRAM", "SOL L1/TEX Cache", "SOL L2 Cache", "SM [%]", "Memory [%]")
-    found = [any_format.exported.metric_name(section, each) for each in labels]
+    found = [report_or_page.exported_page.metric_name(section, each) for each in labels]
     assert found == [
         "dram__throughput.avg.pct_of_peak_sustained_elapsed",
         "l1tex__throughput.avg.pct_of_peak_sustained_active",
@@ -339,7 +341,7 @@ def test_a_broken_report_is_named_with_what_to_do(real_data, tmp_path, what):
     path = tmp_path / "x.ncu-rep"
     path.write_bytes(spoil((real_data / "ncu" / "rtx2080ti_2022.3.ncu-rep").read_bytes()))
     with pytest.raises(InputError, match=message) as caught:
-        any_format.read(path)
+        report_or_page.read(path)
     assert "hint" in str(caught.value)
 
 
@@ -356,7 +358,7 @@ def test_a_page_without_launches_says_so(real_data, tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("\n".join(text.splitlines()[:2]) + "\n")
     with pytest.raises(InputError, match="holds no launch"):
-        any_format.read(path)
+        report_or_page.read(path)
 
 
 def test_it_is_what_import_knows_as_ncu():

@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from profkit.convert._writing import write
+from profkit.convert._parquet import write
 from profkit.convert.columns import stored
 from profkit.convert.linking import ordered, windows
 from profkit.convert.torch_profiler import trace as kineto

@@ -1,6 +1,6 @@
 import pytest
 
-from profkit.report.units import column, columns
+from profkit.report.column_labels import column, columns
 from profkit.report.view import Column
 
 

@@ -13,7 +13,7 @@ from profkit.core import progress_events
 from profkit.core.errors import InputError
 from profkit.tables.schema import frame
 from profkit.timeline.__main__ import main
-from profkit.timeline.merge import TABLES, few_steps, timeline
+from profkit.timeline.merge_ranks import TABLES, few_steps, timeline
 
 NEEDED = {
     "X": {"name", "cat", "pid", "tid", "ts", "dur", "args"},

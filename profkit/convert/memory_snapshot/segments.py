@@ -1,4 +1,4 @@
-"""What the allocator held when the snapshot was taken: segments of the device, cut into blocks."""
+"""Segments of device memory when the snapshot was taken, cut into blocks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Block:
     address: int
     size_bytes: int
     requested_bytes: int
-    """What the program asked for; the allocator rounds up."""
+    """Bytes that the program requested; the allocator rounds up."""
     state: str
     stack: int
 
@@ -44,8 +44,8 @@ class Segment:
 
 
 def segments(entries: Sequence[Mapping[str, Any]], stacks: Stacks) -> list[Segment]:
-    """Return the segments; raises KeyError or TypeError for what is no list of them."""
-    return [_segment(each, stacks) for each in entries]
+    """Return the segments; raises KeyError or TypeError if `entries` are none."""
+    return [_segment(entry, stacks) for entry in entries]
 
 
 def _segment(entry: Mapping[str, Any], stacks: Stacks) -> Segment:

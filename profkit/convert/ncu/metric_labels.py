@@ -1,4 +1,4 @@
-"""Names of the metrics that pages of details call by label."""
+"""Metric names of the labels on pages of details."""
 
 import re
 from collections.abc import Mapping
@@ -180,7 +180,7 @@ _NAMES: Mapping[str, str] = MappingProxyType(
 
 
 def metric_name(section: str, label: str) -> str:
-    """Return the metric that `label` means in the section of this title; else the label itself."""
+    """Return the metric that `label` means in the section `section`, or the label if unknown."""
     if stall := _STALL.fullmatch(label):
         return _PER_ISSUE.format(stall["reason"].lower().replace(" ", "_"))
     return _OF_SECTION.get((section, label)) or _NAMES.get(label, label)

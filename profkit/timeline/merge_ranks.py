@@ -34,7 +34,7 @@ class Timeline:
     slices: int
     """How many of them are rows of the tables."""
     base_ns: int
-    """What the times of the events count from, on the clock of the lowest rank."""
+    """Time 0 of the events, on the clock of the lowest rank."""
     steps: tuple[int, ...]
     """Steps that are drawn; empty if none is marked."""
     notes: tuple[str, ...]
@@ -61,9 +61,9 @@ class Timeline:
 def timeline(
     tables: Tables, *, steps: Sequence[int], labels: Mapping[int, str], max_events: int
 ) -> Timeline:
-    """Draw `steps` of one repeat; all that was recorded if there are none.
+    """Draw `steps` of one repeat, or the whole recording if there are none.
 
-    `labels` are the names of ranks. Beyond `max_events` what begins latest is left out.
+    `labels` are the names of ranks. Beyond `max_events` the events that begin last are left out.
     """
     clocks = matched_collectives(tables["collectives"]).clocks
     offsets = dict(zip(clocks["rank"].tolist(), clocks["offset_ns"].tolist(), strict=True))
@@ -77,7 +77,7 @@ def timeline(
         notes.append(f"{left_out} events, those that begin last, were left out.")
     times = [rows["start_ns"].min() for rows in shown.values() if len(rows)]
     base = int(min(times, default=0))
-    shown |= _launched_apart(shown)
+    shown |= _with_unique_correlations(shown)
     tracks = Tracks(labels=labels)
     events = [event for draw in _DRAWN for event in draw(shown, base, tracks)]
     return Timeline(
@@ -136,8 +136,8 @@ def _aligned(rows: pd.DataFrame, offsets: Mapping[int, int]) -> pd.DataFrame:
     return rows.assign(**{name: rows[name] - moved for name in times})
 
 
-def _launched_apart(tables: Tables) -> dict[str, pd.DataFrame]:
-    """Return calls and device work with ids that no two ranks share: in one file they would mix."""
+def _with_unique_correlations(tables: Tables) -> dict[str, pd.DataFrame]:
+    """Return calls and GPU work with ids that no two ranks share: in one file they would mix."""
     both = {name: tables[name] for name in ("runtime_calls", "kernels")}
     known = pd.concat([rows[["rank", "correlation"]] for rows in both.values()])
     before = known.groupby("rank")["correlation"].max().clip(lower=0).cumsum().shift(fill_value=0)
@@ -158,21 +158,21 @@ def _limited(tables: dict[str, pd.DataFrame], count: int) -> tuple[dict[str, pd.
     return kept, len(starts) - sum(map(len, kept.values()))
 
 
-def _drawn_on_host(rows: pd.DataFrame, tracks: Tracks, kind: str) -> tuple[Ints, Ints]:
+def _cpu_tracks(rows: pd.DataFrame, tracks: Tracks, kind: str) -> tuple[Ints, Ints]:
     """Return process and thread of each row, on threads that are called `kind`."""
     pid = tracks.processes(rows["rank"])
     return pid, tracks.threads(pid, kind, rows["tid"])
 
 
 def _operators(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
-    """Yield operators and annotations of the host; ranges that do not nest as asynchronous."""
+    """Yield operators and annotations of the CPU; ranges that do not nest as asynchronous."""
     ops = tables["cpu_ops"]
     ends = ops[["rank", "op", "end_ns"]].rename(columns={"op": "parent", "end_ns": "until_ns"})
     until = ops[["rank", "parent"]].merge(ends, how="left", on=["rank", "parent"])["until_ns"]
     crossing = ops["end_ns"].to_numpy() > until.fillna(np.inf).to_numpy()
     annotated = (ops["kind"] == "annotation").to_numpy()
     ops = ops.assign(cat=np.where(annotated, "user_annotation", "cpu_op"))
-    pid, tid = _drawn_on_host(ops, tracks, "thread")
+    pid, tid = _cpu_tracks(ops, tracks, "thread")
     nesting = ops[~crossing]
     yield from spans(
         nesting,
@@ -189,17 +189,17 @@ def _operators(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
 def _python(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
     if "python_calls" in tables:
         rows = tables["python_calls"].assign(cat="python_function")
-        yield from spans(rows, base, *_drawn_on_host(rows, tracks, "Python of thread"))
+        yield from spans(rows, base, *_cpu_tracks(rows, tracks, "Python of thread"))
 
 
 def _calls(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
     rows = tables["runtime_calls"].assign(cat="cuda_runtime")
-    where = _drawn_on_host(rows, tracks, "thread")
+    where = _cpu_tracks(rows, tracks, "thread")
     yield from spans(rows, base, *where, correlation=rows["correlation"])
 
 
 def _work(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
-    """Yield kernels, copies and sets; of communication, what it carries out."""
+    """Yield kernels, copies and sets; communication kernels with the collective they belong to."""
     names = ["operation", "group", "size_bytes", "dtype"]
     about = tables["collectives"][["rank", "collective", *names]].add_prefix("of_")
     ours, theirs = ["rank", "collective"], ["of_rank", "of_collective"]
@@ -227,13 +227,13 @@ def _work(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
 
 
 def _launches(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
-    """Yield an arrow from the call to each piece of device work that it launched."""
+    """Yield an arrow from the call to each kernel, copy or set that it launched."""
     calls = tables["runtime_calls"][["rank", "correlation", "tid", "start_ns"]]
     calls = calls[calls["correlation"] > 0].drop_duplicates(["rank", "correlation"])
     work = tables["kernels"][["rank", "correlation", "device", "stream", "start_ns"]]
     both = work.merge(calls, on=["rank", "correlation"], suffixes=("_work", ""))
     device = tracks.processes(both["rank"], both["device"])
-    begin = (*_drawn_on_host(both, tracks, "thread"), both["start_ns"].to_numpy())
+    begin = (*_cpu_tracks(both, tracks, "thread"), both["start_ns"].to_numpy())
     stream = tracks.threads(device, "stream", both["stream"])
     yield from arrows("ac2g", begin, (device, stream, both["start_ns_work"].to_numpy()), base)
 
@@ -255,7 +255,7 @@ def _gradients(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
 
 
 def _memory(tables: Tables, base: int, tracks: Tracks) -> Iterator[str]:
-    """Yield what each rank has allocated on each device, as a curve."""
+    """Yield the memory that each rank has allocated on each device, as a curve."""
     rows = tables["memory_events"]
     rows = rows[(rows["allocated_bytes"] >= 0).to_numpy()]
     names = "allocated on " + rows["device"].astype(str)

@@ -1,4 +1,4 @@
-"""The process that reads one report with NVIDIA's reader, and prints what it holds as JSON."""
+"""The process that reads one report with NVIDIA's reader, and prints its launches as JSON."""
 
 import sys
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import ncu_report  # type: ignore[import-untyped]
 
 from profkit.convert.ncu.launches import Advice, Launch, Metric, plain, with_attributes
 from profkit.convert.ncu.report import UNREADABLE
-from profkit.convert.ncu.units import base
+from profkit.convert.ncu.units import base_unit
 
 # Not measured: lists of other metrics, curves for drawing, and samples over time.
 _SKIPPED = ("breakdown:", "group:", "pmsampling:")
@@ -20,7 +20,7 @@ def main(path: str) -> int:
     context = ncu_report.load_report(path)
     if not context or not len(context):
         return UNREADABLE
-    launches = [_launch(action) for each in context for action in each]
+    launches = [_launch(action) for kernels in context for action in kernels]
     sys.stdout.buffer.write(msgspec.json.encode(launches))
     return 0
 
@@ -31,7 +31,7 @@ def _launch(action: "ncu_report.IAction") -> Launch:
         name=str(action.name(action.NameBase_DEMANGLED)),
         ranges=list(_ranges(action.nvtx_state())),
         metrics=list(_metrics(action)),
-        advice=[_advice(each) for each in action.rule_results_as_dicts()],
+        advice=[_advice(rule) for rule in action.rule_results_as_dicts()],
     )
     return with_attributes(launch)
 
@@ -45,7 +45,7 @@ def _metrics(action: "ncu_report.IAction") -> Iterator[Metric]:
         if isinstance(value, str):
             yield Metric(name=name, value=None, text=value)
         else:
-            factor, unit = base(metric.unit() or "")
+            factor, unit = base_unit(metric.unit() or "")
             yield Metric(name=name, value=float(value) * factor, unit=unit)
 
 
@@ -53,8 +53,8 @@ def _ranges(state: Any) -> Iterator[str]:
     """Yield the names of the NVTX ranges that were open, those of each domain together."""
     for key in state.domains() if state else ():
         domain = state.domain_by_id(key)
-        yield from (str(each) for each in domain.start_end_ranges())
-        yield from (str(each) for each in domain.push_pop_ranges())
+        yield from (str(name) for name in domain.start_end_ranges())
+        yield from (str(name) for name in domain.push_pop_ranges())
 
 
 def _advice(rule: dict[str, Any]) -> Advice:
@@ -64,13 +64,13 @@ def _advice(rule: dict[str, Any]) -> Advice:
         ncu_report.MsgType_ERR: "error",
     }
     scopes = {ncu_report.SpeedupType_GLOBAL: "global", ncu_report.SpeedupType_LOCAL: "local"}
-    said, gain = rule["rule_message"], rule.get("speedup_estimation", {})
+    message, gain = rule["rule_message"], rule.get("speedup_estimation", {})
     return Advice(
         section=str(rule["section_identifier"]),
         rule=str(rule["rule_identifier"]),
-        kind=kinds.get(said["type"], "information"),
-        title=plain(said["title"]),
-        message=plain(said["message"]),
+        kind=kinds.get(message["type"], "information"),
+        title=plain(message["title"]),
+        message=plain(message["message"]),
         speedup_percent=gain.get("speedup"),
         speedup_scope=scopes.get(gain.get("type"), ""),
     )

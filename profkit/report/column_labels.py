@@ -1,4 +1,4 @@
-"""Names of columns and keys as people read them; the unit is the suffix of the name."""
+"""Labels and units of columns and keys, split from names such as ``self_cpu_ns``."""
 
 import re
 from collections import Counter
@@ -35,14 +35,14 @@ def column(name: str) -> Column:
 
 
 def columns(names: Sequence[str]) -> tuple[Column, ...]:
-    """Return the columns of a table; names that differ in the unit alone say what it measures."""
+    """Return the columns of a table; equal labels with different units name the quantity."""
     split = [column(name) for name in names]
-    times = Counter(each.label for each in split)
+    times = Counter(column.label for column in split)
     return tuple(
-        replace(each, label=f"{each.label} {_MEASURES[each.unit]}")
-        if times[each.label] > 1 and each.unit in _MEASURES
-        else each
-        for each in split
+        replace(column, label=f"{column.label} {_MEASURES[column.unit]}")
+        if times[column.label] > 1 and column.unit in _MEASURES
+        else column
+        for column in split
     )
 
 

@@ -1,4 +1,4 @@
-"""What raw files became, made into one set of tables: no two rows share what tells them apart.
+"""Joins the tables of several raw files into one set, in which no two rows share an id.
 
 Ids count anew in each rank and repeat, and in each file. So files that were captured or imported
 as one rank are taken as parts of one recording, whose ids count on from file to file; where each is
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from profkit.convert import STEPS
-from profkit.convert._writing import write
+from profkit.convert._parquet import write
 from profkit.convert.base import Raw
 from profkit.tables import schema
 
@@ -39,7 +39,7 @@ _LEAST = dict.fromkeys(_CORRELATIONS, 1)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """What one raw file became: a folder with one Parquet file per table."""
+    """The conversion of one raw file: a folder with one Parquet file per table."""
 
     raw: Raw
     folder: Path | None
@@ -48,29 +48,29 @@ class Part:
     """Number of rows of each table that other rows refer to."""
     notes: tuple[str, ...] = ()
     offsets: Mapping[str, int] = field(default_factory=dict)
-    """What is added to the ids in each column when the parts are joined."""
+    """Number added to the ids in each column when the parts are joined."""
     ranks: Mapping[int, int] = field(default_factory=dict)
-    """What the ranks in it become; empty if they stay."""
+    """New number of each rank in it; empty if they stay."""
     repeat: int = -1
-    """What its repeat becomes; -1 if it stays."""
+    """New number of its repeat; -1 if it stays."""
 
     def with_note(self, text: str, **changes: Any) -> "Part":
         """Return it with some fields changed, and a note on that."""
         return replace(self, notes=(*self.notes, text), **changes)
 
 
-def shown(path: Path) -> str:
-    """Return what notes call a file of a capture."""
+def file_label(path: Path) -> str:
+    """Return the name of a capture's file in notes."""
     return f"{path.parent.name}/{path.name}"
 
 
-def numbered(rows: Mapping[str, int]) -> dict[str, int]:
+def referenced_rows(rows: Mapping[str, int]) -> dict[str, int]:
     """Return those of the tables that other rows refer to, with their number of rows."""
     return {name: rows[name] for name in rows if name in _ROWS.values()}
 
 
-def apart(parts: Sequence[Part], *, whole: bool = False) -> list[Part]:
-    """Return the parts with what has to be changed so that no id means two rows.
+def with_unique_ids(parts: Sequence[Part], *, whole: bool = False) -> list[Part]:
+    """Return the parts with the changes after which no id means two rows.
 
     `whole`: several files of one rank are repeats of each other.
     """
@@ -79,22 +79,22 @@ def apart(parts: Sequence[Part], *, whole: bool = False) -> list[Part]:
     for part in _repeats(read) if whole else read:
         repeat = part.raw.repeat if part.repeat < 0 else part.repeat
         groups[repeat, part.raw.rank].append(part)
-    holders: dict[int, dict[int, str]] = defaultdict(dict)
+    file_of_rank: dict[int, dict[int, str]] = defaultdict(dict)
     changed: dict[Path, Part] = {}
     for (repeat, _), group in groups.items():
-        # One file alone has nothing to be told apart from, and is not looked into.
-        own = _ranked(group, holders[repeat]) if len(groups) > 1 else group
-        changed |= {part.raw.path: part for part in _counted_on(own)}
+        # One file alone cannot clash with another, and is not looked into.
+        own = _with_free_ranks(group, file_of_rank[repeat]) if len(groups) > 1 else group
+        changed |= {part.raw.path: part for part in _with_offsets(own)}
     return [changed.get(part.raw.path, part) for part in parts]
 
 
 def _repeats(parts: Sequence[Part]) -> Iterator[Part]:
-    """Yield the parts, the later ones of a rank as repeats that nobody captured."""
+    """Yield the parts, the later ones of a rank as additional repeats."""
     last = max((part.raw.repeat for part in parts), default=0)
     first: dict[tuple[int, int], str] = {}
     more: Counter[int] = Counter()
     for part in parts:
-        rank, here = part.raw.rank, shown(part.raw.path)
+        rank, here = part.raw.rank, file_label(part.raw.path)
         earlier = first.setdefault((part.raw.repeat, rank), here)
         if earlier == here:
             yield part
@@ -104,22 +104,22 @@ def _repeats(parts: Sequence[Part]) -> Iterator[Part]:
         yield part.with_note(note, repeat=last + more[rank])
 
 
-def _ranked(group: Sequence[Part], holders: dict[int, str]) -> Sequence[Part]:
-    """Give the next free ranks to files that hold one of somebody else's; add to `holders`.
+def _with_free_ranks(group: Sequence[Part], file_of_rank: dict[int, str]) -> Sequence[Part]:
+    """Give the next free ranks to a group that has a rank of another; add to `file_of_rank`.
 
     All their ranks are changed alike, so that what stood in order of devices still does.
     """
-    held = {part.raw.path: _ranks(part) for part in group}
-    every = sorted(set().union(*held.values()))
-    taken = [rank for rank in every if rank in holders]
-    ranks = dict(zip(every, (rank for rank in count() if rank not in holders), strict=False))
-    for path, own in held.items():
+    ranks_by_file = {part.raw.path: _ranks(part) for part in group}
+    every = sorted(set().union(*ranks_by_file.values()))
+    taken = [rank for rank in every if rank in file_of_rank]
+    ranks = dict(zip(every, (rank for rank in count() if rank not in file_of_rank), strict=False))
+    for path, own in ranks_by_file.items():
         for rank in own:
-            holders.setdefault(ranks[rank] if taken else rank, shown(path))
+            file_of_rank.setdefault(ranks[rank] if taken else rank, file_label(path))
     if not taken:
         return group
     note = (
-        f"{_ranks_in_words(taken)} also in {holders[taken[0]]}: here {_listed(every)} became"
+        f"{_ranks_in_words(taken)} also in {file_of_rank[taken[0]]}: here {_listed(every)} became"
         f" {_listed(ranks.values())}. Import this file alone to keep its own."
     )
     return [part.with_note(note, ranks=ranks) for part in group]
@@ -134,7 +134,7 @@ def _listed(numbers: Iterable[int]) -> str:
 
 
 def _ranks(part: Part) -> set[int]:
-    """Return the known ranks of all rows; where statistics tell, nothing is read."""
+    """Return the known ranks of all rows; where statistics suffice, nothing is read."""
     found: set[int] = set()
     for path in _files(part):
         with pq.ParquetFile(path) as file:
@@ -149,12 +149,12 @@ def _ranks(part: Part) -> set[int]:
 def _spans(file: pq.ParquetFile, column: str) -> list[tuple[int, int]]:
     """Return the least and the largest number in each group of rows, from statistics."""
     at = file.schema_arrow.get_field_index(column)
-    groups = (file.metadata.row_group(each) for each in range(file.num_row_groups))
-    told = [group.column(at).statistics for group in groups]
-    return [(each.min, each.max) for each in told if each and each.has_min_max]
+    groups = (file.metadata.row_group(number) for number in range(file.num_row_groups))
+    columns = (group.column(at).statistics for group in groups)
+    return [(known.min, known.max) for known in columns if known and known.has_min_max]
 
 
-def _counted_on(group: Sequence[Part]) -> Iterator[Part]:
+def _with_offsets(group: Sequence[Part]) -> Iterator[Part]:
     """Yield the parts of one rank with the offsets of their ids."""
     if len(group) == 1:
         yield from group
@@ -181,11 +181,11 @@ class _Seen:
     """The least and the largest in each file."""
 
     def offset(self, part: Part) -> int:
-        """Return what keeps the ids of a part from meaning those of the parts before."""
+        """Return the offset that keeps the ids of a part apart from those of the parts before."""
         found = list(self._found(part))
         if not found:
             return 0
-        least, most = min(each[0] for each in found), max(each[1] for each in found)
+        least, most = min(span[0] for span in found), max(span[1] for span in found)
         clash = any(least <= last and first <= most for first, last in self.spans)
         moved = max(last for _, last in self.spans) + 1 - least if clash else 0
         self.spans.append((least + moved, most + moved))
@@ -229,10 +229,10 @@ def _joined(name: str, parts: Sequence[Part]) -> Iterator[pa.Table]:
             continue
         with pq.ParquetFile(part.folder / f"{name}.parquet") as file:
             for group in range(file.num_row_groups):
-                yield _moved(file.read_row_group(group), part)
+                yield _with_changes(file.read_row_group(group), part)
 
 
-def _moved(rows: pa.Table, part: Part) -> pa.Table:
+def _with_changes(rows: pa.Table, part: Part) -> pa.Table:
     for column, offset in part.offsets.items():
         if offset and column in rows.column_names:
             values = rows[column].to_numpy()
@@ -241,7 +241,7 @@ def _moved(rows: pa.Table, part: Part) -> pa.Table:
     if part.repeat >= 0:
         rows = _replaced(rows, "repeat", np.full(len(rows), part.repeat))
     if part.ranks:
-        old, new = (np.array(each) for each in (list(part.ranks), list(part.ranks.values())))
+        old, new = map(np.array, (list(part.ranks), list(part.ranks.values())))
         rank = rows["rank"].to_numpy()
         at = np.searchsorted(old, rank).clip(max=len(old) - 1)
         rows = _replaced(rows, "rank", np.where(old[at] == rank, new[at], rank))

@@ -1,4 +1,4 @@
-"""Where a run is shown and where its files lie, seen from the page."""
+"""A run as the page shows it: its anchor, its label, and links to its files."""
 
 import os
 import re
@@ -10,23 +10,23 @@ from urllib.parse import quote
 import msgspec
 
 from profkit.core.result import Document
-from profkit.report import sources, view
+from profkit.report import result_tree, view
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place:
-    """A run, where the page shows it, and the folder that links start from."""
+class ShownRun:
+    """A run, its anchor in the page, and the folder that links start from."""
 
-    run: sources.Run
+    run: result_tree.Run
     anchor: str
     folder: str
 
     @property
-    def here(self) -> view.Link:
+    def anchor_link(self) -> view.Link:
         """Link to the run within the page."""
         return view.Link(text=run_label(self.run), href=f"#{self.anchor}")
 
-    def link(self, path: str) -> view.Link:
+    def file_link(self, path: str) -> view.Link:
         """Link to `path` in the run's folder; quoted, so that no name becomes a scheme."""
         # Names of files are bytes: what is not UTF-8 can be quoted, but not shown.
         target = os.path.relpath(os.path.join(self.run.selected.folder, path), self.folder)  # noqa: PTH118
@@ -35,13 +35,15 @@ class Place:
         )
 
 
-def run_label(run: sources.Run) -> str:
-    """Return what tells this run from the others, or its name if nothing does."""
-    return ", ".join(f"{item.label} {item.value}" for item in differing(run)) or run.selected.run
+def run_label(run: result_tree.Run) -> str:
+    """Return how this run differs from the others, or its name if it does not."""
+    return (
+        ", ".join(f"{item.label} {item.value}" for item in varying_items(run)) or run.selected.run
+    )
 
 
-def labelled(across: sources.Run, runs: Sequence[sources.Run]) -> sources.Run:
-    """Return `across` with the labels of `runs` where its results have their names, for brevity."""
+def with_run_labels(across: result_tree.Run, runs: Sequence[result_tree.Run]) -> result_tree.Run:
+    """Return `across` with the labels of `runs` in place of their longer names."""
     labels = {run.selected.run: run_label(run) for run in runs}
     names = re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, labels))})(?![\w-])")
 
@@ -49,27 +51,27 @@ def labelled(across: sources.Run, runs: Sequence[sources.Run]) -> sources.Run:
         if isinstance(value, str):
             return names.sub(lambda found: labels[found[0]], value)
         if isinstance(value, list | tuple):
-            return [renamed(each) for each in value]
+            return [renamed(item) for item in value]
         if isinstance(value, dict):
-            return {key: renamed(each) for key, each in value.items()}
+            return {key: renamed(item) for key, item in value.items()}
         return value
 
     documents = {
-        name: msgspec.convert(renamed(msgspec.to_builtins(each)), Document)
-        for name, each in across.documents.items()
+        name: msgspec.convert(renamed(msgspec.to_builtins(document)), Document)
+        for name, document in across.documents.items()
     }
     return replace(across, documents=documents)
 
 
-def differing(run: sources.Run) -> tuple[view.Item, ...]:
-    """Return what varies over the selection, as it is in this run."""
+def varying_items(run: result_tree.Run) -> tuple[view.Item, ...]:
+    """Return the settings that vary over the selection, with their values in this run."""
     return tuple(
-        view.Item(label=key, value=plain(value)) for key, value in run.selected.differs.items()
+        view.Item(label=key, value=cell_value(value)) for key, value in run.selected.differs.items()
     )
 
 
-def plain(value: object) -> view.Value:
-    """Return `value` if it fits a cell, or what it reads like."""
+def cell_value(value: object) -> view.Value:
+    """Return `value` if it fits a cell, or else its text."""
     if isinstance(value, bool):
         return str(value).lower()
     return value if isinstance(value, int | float | str) or value is None else str(value)

@@ -1,4 +1,4 @@
-"""What the report reads: the selection, and the files that each of its runs left."""
+"""Reads the selection and the files of its runs from the result tree."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ class Selected:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
-    """What was asked for."""
+    """The selection of runs, as the plan describes it."""
 
     title: str
     runs: tuple[Selected, ...]
@@ -69,7 +69,7 @@ class Captured:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Note:
-    """Something that a converter repaired or lost in one file."""
+    """A repair or a loss in one file, noted by its converter."""
 
     file: str
     text: str
@@ -77,7 +77,7 @@ class Note:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Conversion:
-    """A ``convert.json``: what became of the files of one tool."""
+    """A ``convert.json``: the conversion of one tool's files."""
 
     tool: str
     notes: tuple[Note, ...] = ()
@@ -93,7 +93,7 @@ class File:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """Everything that the report knows about one run."""
+    """One run with all that it left."""
 
     selected: Selected
     manifest: Mapping[str, Any] = field(default_factory=dict)
@@ -106,13 +106,13 @@ class Run:
     def rank_names(self) -> dict[int, str]:
         """Name of each rank with its parallel coordinates, by its number.
 
-        In a capture that failed, a rank may not have come to know its own; others then say it.
-        Imported files do not tell the coordinates: ranks of such a run have numbers only.
+        A failed capture may not know the coordinates of its ranks: the others overrule it.
+        Imported files do not state them: ranks of such a run have numbers only.
         """
         if "imported" in self.manifest.get("behaviour", {}):
             return {}
-        said = sorted(self.captures, key=lambda each: each.status == "ok")
-        labels = (label for captured in said for label in captured.ranks)
+        failed_first = sorted(self.captures, key=lambda capture: capture.status == "ok")
+        labels = (label for capture in failed_first for label in capture.ranks)
         return {int(found[1]): label for label in labels if (found := _RANK.match(label))}
 
 
@@ -125,14 +125,14 @@ def read_selection(path: Path) -> Selection:
 
 
 def read_run(selected: Selected) -> Run:
-    """Read what the run left in its folder; what is missing is left out."""
+    """Read the files of the run's folder; missing ones are left out."""
     folder = Path(selected.folder)
     manifest = folder / "manifest.json"
-    said = _decoded(manifest, dict[str, Any]) if manifest.is_file() else {}
+    document = _decoded(manifest, dict[str, Any]) if manifest.is_file() else {}
     return Run(
         selected=selected,
-        manifest=said,
-        captures=tuple(_captures(folder, selected.tools, said)),
+        manifest=document,
+        captures=tuple(_captures(folder, selected.tools, document)),
         conversions=tuple(
             _decoded(path, Conversion)
             for tool in selected.tools
@@ -152,8 +152,8 @@ def inputs(run: Run) -> list[Path]:
     folder = Path(run.selected.folder)
     return [
         *([folder / "manifest.json"] if run.manifest else []),
-        *(folder / each.folder / "capture.json" for each in run.captures),
-        *(folder / "tables" / each.tool / "convert.json" for each in run.conversions),
+        *(folder / capture.folder / "capture.json" for capture in run.captures),
+        *(folder / "tables" / conversion.tool / "convert.json" for conversion in run.conversions),
         *(folder / "analyze" / f"{name}.json" for name in run.documents),
         *(
             path
@@ -171,7 +171,7 @@ def _captures(
 
     Where the manifest names captures, others are left from when more repeats were asked for.
     """
-    named = {(each["tool"], each["repeat"]) for each in manifest.get("captures", ())}
+    named = {(capture["tool"], capture["repeat"]) for capture in manifest.get("captures", ())}
     for tool in tools:
         found = (folder / "capture" / tool).glob("rep*/capture.json")
         for path in sorted(found, key=lambda path: (len(path.parent.name), path.parent.name)):
@@ -183,8 +183,7 @@ def _captures(
 def _files(folder: Path) -> Iterator[File]:
     for path in sorted(folder.rglob("*")):
         if path.is_file():
-            place = path.relative_to(folder).as_posix()
-            yield File(path=place, size_bytes=path.stat().st_size)
+            yield File(path=path.relative_to(folder).as_posix(), size_bytes=path.stat().st_size)
 
 
 def _decoded(path: Path, kind: type[T]) -> T:

@@ -1,4 +1,4 @@
-"""What lies in a run's folder: captures, files and configuration, with links to them."""
+"""Files of a run's folder: captures, files to open and configuration, with links to them."""
 
 import os
 import shlex
@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import yaml
 
-from profkit.report import sources, view
-from profkit.report.place import Place
+from profkit.report import result_tree, view
+from profkit.report.shown_run import ShownRun
 
 # Folders by what their second level is named after.
 _BY_TOOL = ("convert", "capture", "tables")
@@ -28,10 +28,10 @@ _OPENS_WITH = {
 }
 
 
-def problem(place: Place, captured: sources.Captured) -> view.Problem:
-    """Return what is shown about a capture that failed."""
+def problem(shown_run: ShownRun, captured: result_tree.Captured) -> view.Problem:
+    """Return command, log and reason of a capture that failed."""
     return view.Problem(
-        run=place.here,
+        run=shown_run.anchor_link,
         tool=captured.tool,
         repeat=captured.repeat,
         attempt=captured.attempt,
@@ -40,54 +40,56 @@ def problem(place: Place, captured: sources.Captured) -> view.Problem:
         exit_code=captured.exit_code,
         command=shlex.join(captured.command),
         log_tail="\n".join(captured.log_tail)[-_MAX_TAIL:],
-        folder=place.link(captured.folder),
+        folder=shown_run.file_link(captured.folder),
     )
 
 
-def captures(place: Place) -> tuple[view.Attempt, ...]:
+def captures(shown_run: ShownRun) -> tuple[view.Attempt, ...]:
     """Return how each capture of the run went."""
     return tuple(
         view.Attempt(
-            tool=each.tool,
-            repeat=each.repeat,
-            status=each.status,
-            started=each.started,
-            elapsed_s=each.elapsed_s,
-            exit_code=each.exit_code,
-            reason=each.reason,
-            folder=place.link(each.folder),
+            tool=capture.tool,
+            repeat=capture.repeat,
+            status=capture.status,
+            started=capture.started,
+            elapsed_s=capture.elapsed_s,
+            exit_code=capture.exit_code,
+            reason=capture.reason,
+            folder=shown_run.file_link(capture.folder),
         )
-        for each in place.run.captures
+        for capture in shown_run.run.captures
     )
 
 
-def folders(place: Place, max_files: int) -> tuple[view.Folder, ...]:
+def folders(shown_run: ShownRun, max_files: int) -> tuple[view.Folder, ...]:
     """Return the run's files by folder, what people open first."""
-    grouped: dict[str, list[sources.File]] = defaultdict(list)
-    for file in place.run.files:
-        if _belongs(file.path, place.run.selected):
+    grouped: dict[str, list[result_tree.File]] = defaultdict(list)
+    for file in shown_run.run.files:
+        if _belongs(file.path, shown_run.run.selected):
             grouped[os.path.dirname(file.path)].append(file)  # noqa: PTH120
     return tuple(
         view.Folder(
-            link=place.link(path or "."),
-            files=tuple(_file(place, each) for each in grouped[path][:max_files]),
+            link=shown_run.file_link(path or "."),
+            files=tuple(_file(shown_run, file) for file in grouped[path][:max_files]),
             hidden=max(0, len(grouped[path]) - max_files),
         )
         for path in sorted(grouped, key=_precedence)
     )
 
 
-def viewable(place: Place, max_files: int) -> tuple[view.OpenFile, ...]:
+def viewable(shown_run: ShownRun, max_files: int) -> tuple[view.OpenFile, ...]:
     """Return the files that a viewer opens: traces, flame graphs; tables are for analyses."""
-    files = sorted(place.run.files, key=lambda file: _precedence(file.path))
+    files = sorted(shown_run.run.files, key=lambda file: _precedence(file.path))
     found = [
         view.OpenFile(
-            link=place.link(file.path), size_bytes=file.size_bytes, opens_with=_opener(file.path)
+            link=shown_run.file_link(file.path),
+            size_bytes=file.size_bytes,
+            opens_with=_opener(file.path),
         )
         for file in files
         if _opener(file.path)
         and not file.path.startswith("tables/")
-        and _belongs(file.path, place.run.selected)
+        and _belongs(file.path, shown_run.run.selected)
     ]
     return tuple(found[:max_files])
 
@@ -96,8 +98,8 @@ def _opener(path: str) -> str:
     return next((text for suffix, text in _OPENS_WITH.items() if path.endswith(suffix)), "")
 
 
-def _belongs(path: str, selected: sources.Selected) -> bool:
-    """Tell whether the selection is about this file, or an earlier one that asked for more."""
+def _belongs(path: str, selected: result_tree.Selected) -> bool:
+    """Say whether the file is of this selection, not of an earlier one with more tools."""
     top, _, rest = path.partition("/")
     return top not in _BY_TOOL or rest.partition("/")[0] in selected.tools
 
@@ -107,8 +109,8 @@ def _precedence(folder: str) -> tuple[int, str]:
     return (_ORDER.index(top) if top in _ORDER else len(_ORDER), folder)
 
 
-def _file(place: Place, file: sources.File) -> view.OpenFile:
-    whole = place.link(file.path)
+def _file(shown_run: ShownRun, file: result_tree.File) -> view.OpenFile:
+    whole = shown_run.file_link(file.path)
     return view.OpenFile(
         link=view.Link(text=whole.text.rpartition("/")[2], href=whole.href),
         size_bytes=file.size_bytes,
@@ -116,7 +118,7 @@ def _file(place: Place, file: sources.File) -> view.OpenFile:
     )
 
 
-def configuration(run: sources.Run) -> str:
-    """Return what makes the run itself and what its tools were set to, as YAML."""
+def configuration(run: result_tree.Run) -> str:
+    """Return the configuration of the run and the settings of its tools, as YAML."""
     plain = {**run.selected.behaviour, "tools": run.selected.tools}
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=80)

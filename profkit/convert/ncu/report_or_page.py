@@ -1,8 +1,8 @@
-"""Nsight Compute's files of every version, reports and exported pages, as measured launches."""
+"""Files of Nsight Compute, reports or exported pages of any version, read as measured launches."""
 
 from pathlib import Path
 
-from profkit.convert.ncu import exported, report
+from profkit.convert.ncu import exported_page, report
 from profkit.convert.ncu.launches import Launch
 from profkit.core.errors import InputError
 
@@ -15,12 +15,12 @@ def read(path: Path) -> list[Launch]:
     Raises `InputError` for files that are empty, damaged, of another kind, too new for the
     `ncu-report` that is installed, or without any launch.
     """
-    return report.read(path) if _is_report(path) else exported.read(path)
+    return report.read(path) if _is_report(path) else exported_page.read(path)
 
 
 def is_cut_off(path: Path) -> bool:
     """Say whether `path` is a page that ends within a value; the reader refuses such reports."""
-    return not _is_report(path) and exported.is_cut_off(path)
+    return not _is_report(path) and exported_page.is_cut_off(path)
 
 
 def stated_rank(path: Path) -> int:
@@ -37,6 +37,6 @@ def _is_report(path: Path) -> bool:
             f"{path}: the file is empty",
             hint="ncu writes it at the end: it was killed, or measured no kernel; see its log",
         )
-    if start != report.MAGIC and not exported.is_page(path):
+    if start != report.MAGIC and not exported_page.is_page(path):
         raise InputError(f"{path}: neither a report nor a page of Nsight Compute", hint=_HINT)
     return start == report.MAGIC

@@ -1,4 +1,4 @@
-"""From what the runs left to the view of the report; nothing is computed here but places."""
+"""Build the view of the report from the files of the runs; computes nothing but links."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -6,20 +6,20 @@ from dataclasses import dataclass, replace
 
 from profkit.core import result
 from profkit.core.errors import InputError
-from profkit.report import sources, topics, view
-from profkit.report.blob import encoded
+from profkit.report import result_tree, topics, view
+from profkit.report.column_labels import column, columns
 from profkit.report.compare import key_numbers, overview
-from profkit.report.folder import (
+from profkit.report.embedded_json import embedded_json
+from profkit.report.provenance import differences, listings, machines, manifest
+from profkit.report.run_folder import (
     captures,
     configuration,
     folders,
     problem,
     viewable,
 )
-from profkit.report.place import Place, differing, labelled, run_label
-from profkit.report.provenance import differences, listings, machines, manifest
 from profkit.report.settings import Settings
-from profkit.report.units import column, columns
+from profkit.report.shown_run import ShownRun, run_label, varying_items, with_run_labels
 
 _RANKING = (result.Severity.BAD, result.Severity.WARN, result.Severity.INFO)
 _MAX_CELL = 1000
@@ -28,31 +28,33 @@ _FEWEST_ROWS = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
-    """The page to be."""
+    """Where and when the page is written, and by which version."""
 
     folder: str
-    """Folder that it will lie in, which its links start from."""
+    """Folder of the page, which its links start from."""
 
     made: str
-    """Time that it shows."""
+    """Time that the page shows."""
 
     version: str
     """Version of profkit."""
 
 
-def report(
-    selection: sources.Selection,
-    runs: Sequence[sources.Run],
-    across: sources.Run,
+def report_view(
+    selection: result_tree.Selection,
+    runs: Sequence[result_tree.Run],
+    across: result_tree.Run,
     settings: Settings,
     page: Page,
 ) -> view.Report:
-    """Return the view of `selection`; `across` is what is about all its runs together."""
-    places = [Place(run, f"run-{index}", page.folder) for index, run in enumerate(runs, start=1)]
+    """Return the view of `selection`; `across` has the results of all its runs together."""
+    shown_runs = [
+        ShownRun(run, f"run-{index}", page.folder) for index, run in enumerate(runs, start=1)
+    ]
     budget = settings.data_bytes // max(1, len(runs)) + settings.data_bytes_per_run
-    arranged = [_run(place, runs, settings, budget) for place in places]
+    arranged = [_run(shown_run, runs, settings, budget) for shown_run in shown_runs]
     of_runs = [section for run in arranged for section in _all_of(run)]
-    together = _across(Place(labelled(across, runs), "across", page.folder), settings)
+    together = _across(ShownRun(with_run_labels(across, runs), "across", page.folder), settings)
     return view.Report(
         title=settings.title or selection.title or _title(selection.runs),
         made=page.made,
@@ -60,13 +62,13 @@ def report(
         machines=machines(runs),
         captured=_captured(runs),
         command=selection.command,
-        notes=(*selection.notes, *differences(places)),
-        overview=overview(places, settings),
+        notes=(*selection.notes, *differences(shown_runs)),
+        overview=overview(shown_runs, settings),
         across=together,
         findings=_grouped([*together.sections, *of_runs]),
         findings_on_top=settings.findings_on_top,
-        problems=tuple(problem for place in places for problem in _problems(place)),
-        remarks=tuple(_remarks(places)),
+        problems=tuple(problem for shown_run in shown_runs for problem in _problems(shown_run)),
+        remarks=tuple(_remarks(shown_runs)),
         runs=tuple(
             replace(run, is_open=index < settings.open_runs) for index, run in enumerate(arranged)
         ),
@@ -76,22 +78,22 @@ def report(
 
 
 def _all_of(run: view.Run) -> list[view.Section]:
-    return [*run.sections, *(each for topic in run.topics for each in topic.sections)]
+    return [*run.sections, *(section for topic in run.topics for section in topic.sections)]
 
 
-def _title(runs: Sequence[sources.Selected]) -> str:
+def _title(runs: Sequence[result_tree.Selected]) -> str:
     if len(runs) == 1:
         return f"Profile of {runs[0].run}"
     varying = dict.fromkeys(key for run in runs for key in run.differs)
     return f"{len(runs)} runs by {' and '.join(varying)}" if varying else f"{len(runs)} runs"
 
 
-def _captured(runs: Iterable[sources.Run]) -> str:
-    all_captures = [each for run in runs for each in run.captures if each.started]
+def _captured(runs: Iterable[result_tree.Run]) -> str:
+    all_captures = [capture for run in runs for capture in run.captures if capture.started]
     if not all_captures:
         return ""
-    first = min(each.started for each in all_captures)
-    last = max(each.ended for each in all_captures)
+    first = min(capture.started for capture in all_captures)
+    last = max(capture.ended for capture in all_captures)
     same_day = first[:10] == last[:10]
     return f"{_minute(first)} to {_minute(last)[11 if same_day else 0 :]}"
 
@@ -100,55 +102,57 @@ def _minute(iso: str) -> str:
     return iso[:16].replace("T", " ")
 
 
-def _across(place: Place, settings: Settings) -> view.Across:
-    sections, drawn = _sections(place, settings.max_rows_per_table, settings.data_bytes_per_run)
-    told, silent = _parted(sections)
+def _across(shown_run: ShownRun, settings: Settings) -> view.Across:
+    sections, drawn = _sections(shown_run, settings.max_rows_per_table, settings.data_bytes_per_run)
+    with_content, silent = _by_content(sections)
     return view.Across(
-        anchor=place.anchor, sections=tuple(told.values()), drawn=drawn, silent=silent
+        anchor=shown_run.anchor, sections=tuple(with_content.values()), drawn=drawn, silent=silent
     )
 
 
-def _parted(
+def _by_content(
     sections: Mapping[str, view.Section],
 ) -> tuple[dict[str, view.Section], tuple[view.Section, ...]]:
-    """Return the sections that tell something, by analysis, and those that only abstain."""
-    told = {name: each for name, each in sections.items() if not each.is_silent}
-    return told, tuple(each for each in sections.values() if each.is_silent)
+    """Return the sections with content, by analysis, and those that only abstain."""
+    with_content = {name: section for name, section in sections.items() if not section.is_silent}
+    return with_content, tuple(section for section in sections.values() if section.is_silent)
 
 
 def _sections(
-    place: Place, max_rows: int, budget: int
+    shown_run: ShownRun, max_rows: int, budget: int
 ) -> tuple[dict[str, view.Section], view.Drawn]:
-    """Return the section of each analysis at `place`, and what they draw in `budget` bytes."""
+    """Return the section of each analysis, and their tables and charts in `budget` bytes."""
     tables: list[view.Table] = []
     charts: list[view.Chart] = []
     sections = {
-        name: _section(place, index, name, tables, charts)
-        for index, name in enumerate(place.run.selected.analyses, start=1)
+        name: _section(shown_run, index, name, tables, charts)
+        for index, name in enumerate(shown_run.run.selected.analyses, start=1)
     }
-    fitted = _fitted(tables, max_rows, budget)
-    drawn = view.Drawn(tables=fitted, charts=tuple(_noted(chart, fitted) for chart in charts))
+    fitted = _cut_to_budget(tables, max_rows, budget)
+    drawn = view.Drawn(tables=fitted, charts=tuple(_with_note(chart, fitted) for chart in charts))
     return sections, drawn
 
 
-def _run(place: Place, runs: Sequence[sources.Run], settings: Settings, budget: int) -> view.Run:
-    run = place.run
-    by_analysis, drawn = _sections(place, settings.max_rows_per_table, budget)
-    told, silent = _parted(by_analysis)
-    sections, about = topics.arranged(place, told, settings)
+def _run(
+    shown_run: ShownRun, runs: Sequence[result_tree.Run], settings: Settings, budget: int
+) -> view.Run:
+    run = shown_run.run
+    by_analysis, drawn = _sections(shown_run, settings.max_rows_per_table, budget)
+    with_content, silent = _by_content(by_analysis)
+    sections, about = topics.by_topic(shown_run, with_content, settings)
     return view.Run(
-        anchor=place.anchor,
+        anchor=shown_run.anchor,
         name=run.selected.run,
         label=run_label(run),
         is_open=True,
-        differs=differing(run),
+        differs=varying_items(run),
         command=run.selected.command,
         statuses=tuple(_statuses(run)),
         numbers=key_numbers(run, runs, settings.key_metrics),
         sections=sections,
-        captures=captures(place),
-        viewable=viewable(place, settings.max_files_per_folder),
-        folders=folders(place, settings.max_files_per_folder),
+        captures=captures(shown_run),
+        viewable=viewable(shown_run, settings.max_files_per_folder),
+        folders=folders(shown_run, settings.max_files_per_folder),
         configuration=configuration(run),
         manifest=manifest(run),
         listings=listings(run),
@@ -159,18 +163,18 @@ def _run(place: Place, runs: Sequence[sources.Run], settings: Settings, budget: 
 
 
 def _section(
-    place: Place, index: int, name: str, tables: list[view.Table], charts: list[view.Chart]
+    shown_run: ShownRun, index: int, name: str, tables: list[view.Table], charts: list[view.Chart]
 ) -> view.Section:
-    """Arrange analysis `name`, adding what it draws to the run's `tables` and `charts`."""
-    document = place.run.documents.get(name)
-    anchor = f"{place.anchor}-{index}"
+    """Return the section of analysis `name`; add its tables and charts to `tables`, `charts`."""
+    document = shown_run.run.documents.get(name)
+    anchor = f"{shown_run.anchor}-{index}"
     if document is None:
-        return _missing(place, anchor, name)
-    shown, names = document.result, place.run.rank_names
+        return _missing(shown_run, anchor, name)
+    shown, names = document.result, shown_run.run.rank_names
     positions = {key: len(tables) + i for i, key in enumerate(shown.tables)}
     first_chart = len(charts)
     drawn = [_chart(name, chart, shown, positions) for chart in shown.charts]
-    tables.extend(_table(each, names) for each in shown.tables.values())
+    tables.extend(_table(table, names) for table in shown.tables.values())
     charts.extend(chart for chart in drawn if tables[chart.table].rows)
     lead, _, details = document.summary.replace("`", "").partition("\n\n")
     link = view.Link(text=document.title, href=f"#{anchor}")
@@ -180,21 +184,21 @@ def _section(
         lead=" ".join(lead.split()),
         details=details,
         numbers=tuple(
-            view.Number(title=each.title, value=each.value, unit=each.unit)
-            for each in shown.metrics.values()
+            view.Number(title=metric.title, value=metric.value, unit=metric.unit)
+            for metric in shown.metrics.values()
         ),
-        findings=tuple(_finding(place, link, each, names) for each in shown.findings),
+        findings=tuple(_finding(shown_run, link, finding, names) for finding in shown.findings),
         charts=tuple(range(first_chart, len(charts))),
         tables=tuple(positions.values()),
         abstentions=shown.abstentions,
-        file=place.link(f"analyze/{name}.json"),
+        file=shown_run.file_link(f"analyze/{name}.json"),
         is_silent=bool(shown.abstentions)
         and not (shown.metrics or shown.findings or shown.tables or shown.charts),
     )
 
 
-def _missing(place: Place, anchor: str, name: str) -> view.Section:
-    file = place.link(f"analyze/{name}.json")
+def _missing(shown_run: ShownRun, anchor: str, name: str) -> view.Section:
+    file = shown_run.file_link(f"analyze/{name}.json")
     reason = f"{file.text} was not there when this page was made"
     return view.Section(
         anchor=anchor,
@@ -212,13 +216,13 @@ def _missing(place: Place, anchor: str, name: str) -> view.Section:
 
 def _table(table: result.Table, names: Mapping[int, str]) -> view.Table:
     """Return `table` with the `names` of ranks in the columns that hold their numbers."""
-    of_ranks = [_is_rank(each) for each in table.columns]
+    of_ranks = [_is_rank(name) for name in table.columns]
     return view.Table(
         title=table.title,
         columns=columns(table.columns),
         rows=tuple(
             tuple(
-                _named(value, names) if is_rank else _cell(value)
+                _rank_name(value, names) if is_rank else _cell(value)
                 for value, is_rank in zip(row, of_ranks, strict=True)
             )
             for row in table.rows
@@ -232,7 +236,7 @@ def _is_rank(name: str) -> bool:
     return name == "rank" or (name.endswith("_rank") and not name.endswith("_per_rank"))
 
 
-def _named(value: view.Value, names: Mapping[int, str]) -> view.Value:
+def _rank_name(value: view.Value, names: Mapping[int, str]) -> view.Value:
     """Return the name of the rank with number `value`, or the number where it has none."""
     return names.get(int(value), value) if isinstance(value, int | float) else _cell(value)
 
@@ -269,16 +273,18 @@ def _chart(
     )
 
 
-def _fitted(tables: Sequence[view.Table], max_rows: int, budget: int) -> tuple[view.Table, ...]:
+def _cut_to_budget(
+    tables: Sequence[view.Table], max_rows: int, budget: int
+) -> tuple[view.Table, ...]:
     """Cut the longest tables until all of them together take at most `budget` bytes."""
-    sizes = [[len(encoded(row)) + 1 for row in table.rows[:max_rows]] for table in tables]
+    sizes = [[len(embedded_json(row)) + 1 for row in table.rows[:max_rows]] for table in tables]
     limit = max_rows
-    while limit > _FEWEST_ROWS and sum(sum(each[:limit]) for each in sizes) > budget:
+    while limit > _FEWEST_ROWS and sum(sum(row_sizes[:limit]) for row_sizes in sizes) > budget:
         limit = limit * 3 // 4
     return tuple(replace(table, rows=table.rows[:limit]) for table in tables)
 
 
-def _noted(chart: view.Chart, tables: Sequence[view.Table]) -> view.Chart:
+def _with_note(chart: view.Chart, tables: Sequence[view.Table]) -> view.Chart:
     table = tables[chart.table]
     if len(table.rows) == table.total:
         return chart
@@ -286,7 +292,7 @@ def _noted(chart: view.Chart, tables: Sequence[view.Table]) -> view.Chart:
 
 
 def _finding(
-    place: Place, section: view.Link, finding: result.Finding, names: Mapping[int, str]
+    shown_run: ShownRun, section: view.Link, finding: result.Finding, names: Mapping[int, str]
 ) -> view.Finding:
     return view.Finding(
         severity=finding.severity,
@@ -294,15 +300,15 @@ def _finding(
         number=view.Number(title=finding.metric, value=finding.value, unit=finding.unit),
         evidence=tuple(_item(key, value, names) for key, value in finding.evidence.items()),
         advice=finding.advice,
-        run=place.here,
+        run=shown_run.anchor_link,
         section=section,
     )
 
 
 def _item(key: str, value: view.Value, names: Mapping[int, str]) -> view.Item:
-    told = column(key)
-    shown = _named(value, names) if _is_rank(key) else _cell(value)
-    return view.Item(label=told.label, value=shown, unit=told.unit)
+    named = column(key)
+    shown = _rank_name(value, names) if _is_rank(key) else _cell(value)
+    return view.Item(label=named.label, value=shown, unit=named.unit)
 
 
 def _grouped(sections: Iterable[view.Section]) -> tuple[view.FindingGroup, ...]:
@@ -327,33 +333,36 @@ def _rank(finding: view.Finding) -> int:
     return _RANKING.index(result.Severity(finding.severity))
 
 
-def _problems(place: Place) -> Iterator[view.Problem]:
-    for captured in place.run.captures:
+def _problems(shown_run: ShownRun) -> Iterator[view.Problem]:
+    for captured in shown_run.run.captures:
         if captured.status != "ok":
-            yield problem(place, captured)
+            yield problem(shown_run, captured)
 
 
-def _remarks(places: Iterable[Place]) -> Iterator[view.Remark]:
-    """Yield warnings and notes, each text once with the runs and files that it is about."""
-    said: dict[tuple[str, str], dict[Place, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for place in places:
-        for captured in place.run.captures:
+def _remarks(shown_runs: Iterable[ShownRun]) -> Iterator[view.Remark]:
+    """Yield warnings and notes, each text once with the runs and files it concerns."""
+    remarks: dict[tuple[str, str], dict[ShownRun, list[str]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for shown_run in shown_runs:
+        for captured in shown_run.run.captures:
             for text in (*captured.warnings, *captured.conditions.get("warnings", ())):
-                said[captured.tool, text][place].append(captured.folder)
-        for conversion in place.run.conversions:
+                remarks[captured.tool, text][shown_run].append(captured.folder)
+        for conversion in shown_run.run.conversions:
             for note in conversion.notes:
-                said[conversion.tool, note.text][place].append(note.file)
-    for (tool, text), found in said.items():
+                remarks[conversion.tool, note.text][shown_run].append(note.file)
+    for (tool, text), found in remarks.items():
         about = tuple(
-            view.Where(run=each.here, files=tuple(files)) for each, files in found.items()
+            view.RunFiles(run=shown_run.anchor_link, files=tuple(files))
+            for shown_run, files in found.items()
         )
-        yield view.Remark(tool=tool, text=text, places=about)
+        yield view.Remark(tool=tool, text=text, runs=about)
 
 
-def _statuses(run: sources.Run) -> Iterator[view.Item]:
+def _statuses(run: result_tree.Run) -> Iterator[view.Item]:
     """Yield how the captures of each tool went: the value says how many, the unit how."""
     for tool in run.selected.tools:
-        mine = [each.status for each in run.captures if each.tool == tool]
+        mine = [capture.status for capture in run.captures if capture.tool == tool]
         bad = [status for status in mine if status != "ok"]
         if not mine:
             yield view.Item(label=tool, value="not captured", unit="missing")

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from profkit.core.errors import InputError
-from profkit.report import sources
+from profkit.report import result_tree
 
 
 def capture(folder: Path, repeat: int) -> None:
@@ -14,8 +14,8 @@ def capture(folder: Path, repeat: int) -> None:
     (place / "capture.json").write_text(json.dumps(document))
 
 
-def selected(folder: Path) -> sources.Selected:
-    return sources.Selected(
+def selected(folder: Path) -> result_tree.Selected:
+    return result_tree.Selected(
         run="a", folder=str(folder), tools={"baseline": {}}, analyses=("steps",)
     )
 
@@ -23,7 +23,7 @@ def selected(folder: Path) -> sources.Selected:
 def test_captures_come_in_the_order_of_their_repeats(tmp_path):
     for repeat in (10, 2, 0):
         capture(tmp_path, repeat)
-    run = sources.read_run(selected(tmp_path))
+    run = result_tree.read_run(selected(tmp_path))
     assert [each.repeat for each in run.captures] == [0, 2, 10]
     assert run.captures[0].folder == "capture/baseline/rep0"
 
@@ -33,20 +33,20 @@ def test_captures_that_the_manifest_does_not_name_are_left_out(tmp_path):
     capture(tmp_path, 1)
     manifest = {"captures": [{"tool": "baseline", "repeat": 0}]}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    run = sources.read_run(selected(tmp_path))
+    run = result_tree.read_run(selected(tmp_path))
     assert [each.repeat for each in run.captures] == [0]
-    assert sources.inputs(run) == [
+    assert result_tree.inputs(run) == [
         tmp_path / "manifest.json",
         tmp_path / "capture" / "baseline" / "rep0" / "capture.json",
     ]
 
 
 def test_an_empty_folder_is_a_run_without_anything(tmp_path):
-    assert sources.read_run(selected(tmp_path)) == sources.Run(selected=selected(tmp_path))
+    assert result_tree.read_run(selected(tmp_path)) == result_tree.Run(selected=selected(tmp_path))
 
 
 def test_a_damaged_capture_is_a_readable_error(tmp_path):
     capture(tmp_path, 0)
     (tmp_path / "capture" / "baseline" / "rep0" / "capture.json").write_text("{")
     with pytest.raises(InputError, match=r"capture\.json: Input data was truncated"):
-        sources.read_run(selected(tmp_path))
+        result_tree.read_run(selected(tmp_path))

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
-from profkit.convert import _joining
-from profkit.convert._joining import Part, apart, join
-from profkit.convert._writing import write
+from profkit.convert import _join_parts
+from profkit.convert._join_parts import Part, join, with_unique_ids
+from profkit.convert._parquet import write
 from profkit.convert.base import Raw
 from profkit.tables import schema
 
@@ -28,13 +28,13 @@ def part(tmp_path):
             columns = {each: frame[each].to_numpy() for each in schema.TABLES[table].names}
             made = schema.table(table, columns)
             rows[table] = write(folder / f"{table}.parquet", table, [made])
-        return Part(raw=raw, folder=folder, rows=_joining.numbered(rows))
+        return Part(raw=raw, folder=folder, rows=_join_parts.referenced_rows(rows))
 
     return made
 
 
 def rows(tmp_path, name, parts, *columns):
-    join(tmp_path / "joined.parquet", name, apart(parts))
+    join(tmp_path / "joined.parquet", name, with_unique_ids(parts))
     found = pq.read_table(tmp_path / "joined.parquet")
     assert found.schema.equals(schema.TABLES[name])
     return list(zip(*found.select(columns).to_pydict().values(), strict=True))
@@ -50,14 +50,14 @@ def test_ranks_that_an_earlier_file_holds_too_become_the_next_free_ones(part, tm
         (0, 0, -1), (0, 1, 0), (1, 0, -1), (1, 1, 0), (2, 0, -1), (2, 1, 0), (3, 0, -1), (3, 1, 0),
     ]  # fmt: skip
     moved = "Rank 1 is also in rep0/a: here 1, 2 became 2, 3."
-    assert [each.notes for each in apart(parts)] == [(), (f"{moved} {ALONE}",)]
+    assert [each.notes for each in with_unique_ids(parts)] == [(), (f"{moved} {ALONE}",)]
 
 
 def test_files_that_hold_no_rank_of_another_stay_as_they_are(part):
     one, two = part("a", 0, cpu_ops=ops(0, 1)), part("b", 1, cpu_ops=ops(2))
     again = part("c", 0, repeat=1, cpu_ops=ops(0, 1))
     lost = replace(one, raw=replace(one.raw, path=one.raw.path.with_name("lost")), folder=None)
-    assert apart([one, lost, two, again]) == [one, lost, two, again]
+    assert with_unique_ids([one, lost, two, again]) == [one, lost, two, again]
 
 
 def test_files_of_one_rank_are_moved_alike_and_count_on(part, tmp_path):
@@ -66,7 +66,7 @@ def test_files_of_one_rank_are_moved_alike_and_count_on(part, tmp_path):
         (0, 0, -1), (0, 1, 0), (1, 0, -1), (1, 1, 0), (1, 2, -1), (1, 3, 2),
     ]  # fmt: skip
     moved = f"Rank 0 is also in rep0/a: here 0 became 1. {ALONE}"
-    assert [each.notes for each in apart(parts)] == [(), (moved,), (moved,)]
+    assert [each.notes for each in with_unique_ids(parts)] == [(), (moved,), (moved,)]
 
 
 def test_launches_of_one_rank_in_two_files_are_told_apart(part, tmp_path):
@@ -102,7 +102,7 @@ def test_ids_that_go_on_by_themselves_in_the_next_file_stay(part, tmp_path):
     parts = [window("a", 10), window("b", 3)]
     expected = [(10, 10), (11, 11), (3, 3), (4, 4)]
     assert rows(tmp_path, "kernels", parts, "step", "correlation") == expected
-    assert [each.notes for each in apart(parts)] == [(), ()]
+    assert [each.notes for each in with_unique_ids(parts)] == [(), ()]
 
 
 def test_steps_whose_numbers_come_again_in_the_next_file_count_on(part, tmp_path):
@@ -114,13 +114,13 @@ def test_steps_whose_numbers_come_again_in_the_next_file_count_on(part, tmp_path
     assert rows(tmp_path, "steps", parts, "step") == [(2,), (3,), (4,), (5,)]
     assert rows(tmp_path, "kernels", parts, "step") == [(-1,), (3,), (-1,), (5,)]
     told = "Steps have numbers of an earlier file of this rank: they count on from there."
-    assert [each.notes for each in apart(parts)] == [(), (told,)]
+    assert [each.notes for each in with_unique_ids(parts)] == [(), (told,)]
 
 
 def test_files_of_one_rank_each_are_told_apart_without_reading_rows(part, monkeypatch):
     parts = [part(name, rank, cpu_ops=ops(rank)) for rank, name in enumerate("ab")]
     monkeypatch.delattr(pq.ParquetFile, "read")
-    assert apart(parts) == parts
+    assert with_unique_ids(parts) == parts
 
 
 def test_later_files_of_a_rank_are_repeats_where_each_is_a_whole(part, tmp_path):
@@ -128,7 +128,7 @@ def test_later_files_of_a_rank_are_repeats_where_each_is_a_whole(part, tmp_path)
     parts = [
         part(name, 0, repeat, blocks=blocks) for name, repeat in (("a", 0), ("b", 0), ("a", 1))
     ]
-    made = apart(parts, whole=True)
+    made = with_unique_ids(parts, whole=True)
     join(tmp_path / "blocks.parquet", "blocks", made)
     assert pq.read_table(tmp_path / "blocks.parquet")["repeat"].to_pylist() == [0, 2, 1]
     told = "rep0/a is of rank 0 too: this file counts as repeat 2."

@@ -13,7 +13,7 @@ from profkit.tables import schema
 
 
 def write(path: Path, name: str, tables: Iterable[pa.Table], *, behind: bool = False) -> int:
-    """Write a Parquet file that nobody ever sees half of, and return its number of rows.
+    """Write a Parquet file, moved to `path` when it is whole, and return its number of rows.
 
     `behind`: on a thread, while the next of `tables` is made.
     """
@@ -41,10 +41,10 @@ def _encoding(columns: pa.Schema) -> dict[str, Any]:
 
     Numbers repeat little, so that dictionaries of them only take time; most of them, like times
     and rows, differ little from the one before, which halves the time of compressing them. The
-    least and the greatest of texts would take a fifth of the time, and tell nobody anything.
+    least and the greatest of texts would take a fifth of the time, and have no reader.
     """
-    texts = [each.name for each in columns if pa.types.is_dictionary(each.type)]
-    whole = [each.name for each in columns if pa.types.is_integer(each.type)]
+    texts = [column.name for column in columns if pa.types.is_dictionary(column.type)]
+    whole = [column.name for column in columns if pa.types.is_integer(column.type)]
     return {
         "use_dictionary": texts,
         "write_statistics": whole,

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
-from profkit.convert.ncu.labels import metric_name
 from profkit.convert.ncu.launches import Advice, Launch, Metric, with_attributes
-from profkit.convert.ncu.units import base
+from profkit.convert.ncu.metric_labels import metric_name
+from profkit.convert.ncu.units import base_unit
 from profkit.core.errors import InputError
 from profkit.tables.kernel_names import function
 
@@ -22,7 +22,7 @@ _PUSHED, _STARTED = "Push/Pop_Range:", "Start/Stop_Range:"
 _RANGE = re.compile(r'"([^"]*)"')
 _AFTER_NAME = 6
 _ID, _KERNEL, _METRIC = "ID", "Kernel Name", "Metric Name"
-# Columns of raw pages that say which launch it is; all others are metrics.
+# Columns of raw pages that identify the launch; all others are metrics.
 _WHICH = frozenset(
     {_ID, "Process ID", "Process Name", "Host Name", _KERNEL, "Kernel Time", "Context", "Stream"}
     | {"Block Size", "Grid Size", "Device", "CC", "Thread", "Thread ID"}
@@ -35,23 +35,23 @@ Row = Mapping[str, str]
 
 
 def read(path: Path) -> list[Launch]:
-    """Return the launches of the page at `path`; raises `InputError` if it is no such page."""
+    """Return the launches of the page at `path`; raises `InputError` if it has none."""
     rows = _rows(path)
     if not rows:
         raise InputError(
             f"{path}: the page holds no launch", hint="the report that it is of measured no kernel"
         )
     if _METRIC in rows[0]:
-        return [_of_details(list(each)) for _, each in groupby(rows, key=_launch_key)]
+        return [_launch_of_details(list(group)) for _, group in groupby(rows, key=_launch_key)]
     units = rows[0] if not rows[0][_ID] else {}
-    found = [_of_raw(row, units) for row in rows if row[_ID]]
+    found = [_launch_of_raw(row, units) for row in rows if row[_ID]]
     if not found:
         raise InputError(f"{path}: the page holds no launch", hint="export it again")
     return found
 
 
 def is_page(path: Path) -> bool:
-    """Say whether the file at `path` begins as a page does, but for lines of ncu's own."""
+    """Say whether the file at `path` begins as a page does, after lines of ncu's own."""
     with path.open("rb") as file:
         return bool(_HEADING.search(_text(file.read(_START_BYTES))))
 
@@ -75,7 +75,7 @@ def _text(content: bytes) -> str:
 
 
 def _rows(path: Path) -> list[Row]:
-    """Return the rows of units and of launches, which lines of programs may stand around."""
+    """Return the rows of units and of launches, without the lines of programs around them."""
     page = _page(path)
     heading = _HEADING.match(page)
     if not heading:
@@ -92,7 +92,7 @@ def _launch_key(row: Row) -> tuple[str, str, str]:
     return row.get("Process ID", ""), row[_ID], row[_KERNEL]
 
 
-def _of_raw(row: Row, units: Row) -> Launch:
+def _launch_of_raw(row: Row, units: Row) -> Launch:
     launch = _launch(row)
     for name, text in row.items():
         is_metric = name not in _WHICH and _PUSHED not in name and _STARTED not in name
@@ -101,7 +101,7 @@ def _of_raw(row: Row, units: Row) -> Launch:
     return with_attributes(launch)
 
 
-def _of_details(rows: list[Row]) -> Launch:
+def _launch_of_details(rows: list[Row]) -> Launch:
     launch = _launch(rows[0])
     known: dict[str, Metric] = {}
     for row in rows:
@@ -119,30 +119,35 @@ def _launch(row: Row) -> Launch:
     return Launch(
         function=function(name),
         name=name,
-        launch=_whole(row[_ID]),
-        pid=_whole(row.get("Process ID", "")),
-        device=_whole(row.get("Device", "")),
+        launch=_integer_or_unknown(row[_ID]),
+        pid=_integer_or_unknown(row.get("Process ID", "")),
+        device=_integer_or_unknown(row.get("Device", "")),
         capability=row.get("CC", ""),
-        stream=_whole(row.get("Stream", "")),
+        stream=_integer_or_unknown(row.get("Stream", "")),
         grid=_shape(row.get("Grid Size", "")),
         block=_shape(row.get("Block Size", "")),
-        ranges=[each for name, text in row.items() if _PUSHED in name for each in _ranges(text)],
+        ranges=[
+            open_range
+            for name, text in row.items()
+            if _PUSHED in name
+            for open_range in _ranges(text)
+        ],
     )
 
 
 def _ranges(text: str) -> list[str]:
     """Return the names in ``1  "domain:name:none:none:none:none:none:none"``, outermost first."""
-    found = (each.rsplit(":", _AFTER_NAME)[0] for each in _RANGE.findall(text))
-    return [each.partition(":")[2] for each in found]
+    found = (quoted.rsplit(":", _AFTER_NAME)[0] for quoted in _RANGE.findall(text))
+    return [quoted.partition(":")[2] for quoted in found]
 
 
-def _whole(text: str) -> int:
+def _integer_or_unknown(text: str) -> int:
     return int(text) if text.isdigit() else -1
 
 
 def _shape(text: str) -> list[int]:
     """Return the three numbers of ``(32, 4, 1)``; none of anything else."""
-    found = [int(each) for each in re.findall(r"\d+", text)]
+    found = [int(digits) for digits in re.findall(r"\d+", text)]
     return found if len(found) == 3 else []  # noqa: PLR2004 - dimensions of space
 
 
@@ -152,9 +157,9 @@ def _metric(name: str, text: str, unit: str) -> Metric | None:
         return None
     # Metrics with instances are followed by these: "10 (4; 6)".
     if number := _NUMBER.fullmatch(text.partition(" (")[0]):
-        factor, base_unit = base(unit)
+        factor, named = base_unit(unit)
         value = float(number[0].replace(",", "")) * factor
-        return Metric(name=name, value=value, unit=base_unit)
+        return Metric(name=name, value=value, unit=named)
     return Metric(name=name, value=None, text=text)
 
 

@@ -16,12 +16,12 @@ def steps_of(raw: Raw) -> NDArray[np.int64]:
         timed = json.loads(path.read_bytes())["steps"] if path.is_file() else []
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not what a step clock leaves: {error!r}") from None
-    return np.array([each[:2] for each in timed], dtype=np.int64).reshape(-1, 2)
+    return np.array([step[:2] for step in timed], dtype=np.int64).reshape(-1, 2)
 
 
 def step_of(times_ns: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return for each instant the step that it lies in, -1 for none."""
-    place = np.searchsorted(steps[:, 0], times_ns, side="right") - 1
+    index = np.searchsorted(steps[:, 0], times_ns, side="right") - 1
     if not len(steps):
-        return place
-    return np.where((place >= 0) & (times_ns < steps[place, 1]), place, -1)
+        return index
+    return np.where((index >= 0) & (times_ns < steps[index, 1]), index, -1)

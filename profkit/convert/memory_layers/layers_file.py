@@ -1,4 +1,4 @@
-"""What `memory_layers` recorded on one rank, read and checked."""
+"""The record that `memory_layers` leaves of one rank, read and checked, and its table."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -30,7 +30,7 @@ _SCHEMA_VERSION = 1
 
 
 class Row(msgspec.Struct, array_like=True, frozen=True):
-    """What one module holds of one kind, on one device and in one type."""
+    """Memory of one module, by kind, device and data type."""
 
     model: str
     module: str
@@ -52,13 +52,13 @@ class State(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Step and point in words."""
         when = "before the first step" if self.step < 0 else f"step {self.step}"
         return when if self.point == "set_up" else f"{when}, {_POINTS.get(self.point, self.point)}"
 
     def bytes_of(self, *kinds: str) -> int:
         """Return the bytes of `kinds`, of all if there are none."""
-        return sum(each.size_bytes for each in self.rows if not kinds or each.kind in kinds)
+        return sum(row.size_bytes for row in self.rows if not kinds or row.kind in kinds)
 
 
 _POINTS = {
@@ -78,7 +78,7 @@ class Layers(msgspec.Struct, frozen=True):
 
 
 def read(path: Path) -> Layers:
-    """Return what is in the file; raises `InputError` if it is damaged or of another version."""
+    """Return the record at `path`; raises `InputError` if it is damaged or of another version."""
     try:
         layers = msgspec.json.decode(path.read_bytes(), type=Layers)
     except msgspec.MsgspecError as error:
@@ -103,11 +103,11 @@ def table(layers: Layers, raw: Raw) -> pa.Table:
 
 def _rows(layers: Layers) -> Iterator[dict[str, object]]:
     for state in layers.states:
-        about = {"step": state.step, "point": state.point, "time_ns": state.time_ns}
+        instant = {"step": state.step, "point": state.point, "time_ns": state.time_ns}
         for row in state.rows:
             classes = layers.models.get(row.model, {})
             yield {
-                **about,
+                **instant,
                 **msgspec.structs.asdict(row),
                 "module_class": classes.get(row.module, ""),
             }

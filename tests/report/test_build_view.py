@@ -15,12 +15,12 @@ from profkit.core.result import (
     Severity,
     Table,
 )
-from profkit.report import sources, view
-from profkit.report.arrange import Page, report
+from profkit.report import result_tree, view
+from profkit.report.build_view import Page, report_view
 from profkit.report.settings import Settings
 
 PAGE = Page(folder="results", made="2026-11-20 20:00 UTC", version="0.1.0")
-TOGETHER = sources.Run(selected=sources.Selection(title="", runs=()).across)
+TOGETHER = result_tree.Run(selected=result_tree.Selection(title="", runs=()).across)
 KEYS = Settings(key_metrics=("steps.step_time_ns",))
 
 
@@ -35,9 +35,9 @@ def document(analysis: str, result: Result) -> Document:
     )
 
 
-def run(name: str, result: Result | None = None, **differs: object) -> sources.Run:
-    return sources.Run(
-        selected=sources.Selected(
+def run(name: str, result: Result | None = None, **differs: object) -> result_tree.Run:
+    return result_tree.Run(
+        selected=result_tree.Selected(
             run=name,
             folder=f"results/runs/{name}",
             tools={"baseline": {}},
@@ -48,9 +48,9 @@ def run(name: str, result: Result | None = None, **differs: object) -> sources.R
     )
 
 
-def arranged(*runs: sources.Run, settings: Settings = KEYS) -> view.Report:
-    selection = sources.Selection(title="A title", runs=tuple(each.selected for each in runs))
-    return report(selection, runs, TOGETHER, settings, PAGE)
+def arranged(*runs: result_tree.Run, settings: Settings = KEYS) -> view.Report:
+    selection = result_tree.Selection(title="A title", runs=tuple(each.selected for each in runs))
+    return report_view(selection, runs, TOGETHER, settings, PAGE)
 
 
 def timed(value: float) -> Result:
@@ -132,9 +132,9 @@ def test_key_numbers_are_bars_where_only_names_vary():
 
 
 def test_without_a_title_the_page_is_called_after_what_varies():
-    def title(*runs: sources.Run) -> str:
-        selection = sources.Selection(title="", runs=tuple(each.selected for each in runs))
-        return report(selection, runs, TOGETHER, KEYS, PAGE).title
+    def title(*runs: result_tree.Run) -> str:
+        selection = result_tree.Selection(title="", runs=tuple(each.selected for each in runs))
+        return report_view(selection, runs, TOGETHER, KEYS, PAGE).title
 
     assert title(run("a")) == "Profile of a"
     assert title(run("a", batch=1, model="x"), run("b", batch=2)) == "2 runs by batch and model"
@@ -209,7 +209,7 @@ def test_ranks_have_the_names_of_their_files_in_tables_charts_and_evidence():
     result = Result(
         tables={"by_rank": Table(title="Ranks", columns=columns, rows=rows)}, findings=(finding,)
     )
-    capture = sources.Captured(
+    capture = result_tree.Captured(
         tool="baseline",
         repeat=0,
         attempt=1,
@@ -231,7 +231,7 @@ def test_ranks_have_the_names_of_their_files_in_tables_charts_and_evidence():
 
 
 def test_ranks_of_imported_files_are_numbers_as_nobody_said_their_coordinates():
-    capture = sources.Captured(
+    capture = result_tree.Captured(
         tool="torch_profiler", repeat=0, attempt=1, status="ok", ranks=("rank3_dp3_tp0_pp0",)
     )
     known = replace(run("a", Result()), captures=(capture,))
@@ -270,7 +270,7 @@ def test_a_chart_without_data_is_not_drawn():
 
 
 def test_a_failed_capture_is_a_problem_with_its_reason_and_the_end_of_its_log():
-    failed = sources.Captured(
+    failed = result_tree.Captured(
         tool="baseline",
         repeat=1,
         status="oom",
@@ -299,9 +299,9 @@ def test_a_failed_capture_is_a_problem_with_its_reason_and_the_end_of_its_log():
 
 
 def test_the_same_remark_of_several_runs_is_made_once():
-    noted = sources.Conversion(
+    noted = result_tree.Conversion(
         tool="baseline",
-        notes=(sources.Note(file="f1", text="cut"), sources.Note(file="f2", text="cut")),
+        notes=(result_tree.Note(file="f1", text="cut"), result_tree.Note(file="f2", text="cut")),
     )
     shown = arranged(
         replace(run("a", batch=1), conversions=(noted,)),
@@ -311,9 +311,9 @@ def test_the_same_remark_of_several_runs_is_made_once():
         view.Remark(
             tool="baseline",
             text="cut",
-            places=(
-                view.Where(run=view.Link(text="batch 1", href="#run-1"), files=("f1", "f2")),
-                view.Where(run=view.Link(text="batch 2", href="#run-2"), files=("f1", "f2")),
+            runs=(
+                view.RunFiles(run=view.Link(text="batch 1", href="#run-1"), files=("f1", "f2")),
+                view.RunFiles(run=view.Link(text="batch 2", href="#run-2"), files=("f1", "f2")),
             ),
         ),
     )
@@ -322,21 +322,21 @@ def test_the_same_remark_of_several_runs_is_made_once():
 def test_what_the_machine_did_during_captures_is_remarked_on_once():
     busy = {"cpu": {}, "warnings": ["other processes took more than 10% of the CPUs' time"]}
     captured = tuple(
-        sources.Captured(
+        result_tree.Captured(
             tool="baseline", repeat=repeat, status="ok", folder=f"rep{repeat}", conditions=busy
         )
         for repeat in range(2)
     )
     (remark,) = arranged(replace(run("a"), captures=captured)).remarks
     assert remark.text == "other processes took more than 10% of the CPUs' time"
-    assert [each.files for each in remark.places] == [("rep0", "rep1")]
+    assert [each.files for each in remark.runs] == [("rep0", "rep1")]
 
 
 def test_names_of_files_become_quoted_relative_links_and_never_schemes():
     files = (
-        sources.File(path="javascript:alert(1)", size_bytes=1),
-        sources.File(path='convert/baseline/"><b>.svg', size_bytes=2),
-        sources.File(path="convert/of_another_tool/x.svg", size_bytes=3),
+        result_tree.File(path="javascript:alert(1)", size_bytes=1),
+        result_tree.File(path='convert/baseline/"><b>.svg', size_bytes=2),
+        result_tree.File(path="convert/of_another_tool/x.svg", size_bytes=3),
     )
     hostile = replace(run("a"), files=files)
     odd = replace(hostile, selected=replace(hostile.selected, folder="results"))
@@ -345,7 +345,7 @@ def test_names_of_files_become_quoted_relative_links_and_never_schemes():
 
 
 def test_files_beyond_the_limit_are_counted():
-    files = tuple(sources.File(path=f"logs/{index}.log", size_bytes=1) for index in range(5))
+    files = tuple(result_tree.File(path=f"logs/{index}.log", size_bytes=1) for index in range(5))
     settings = replace(KEYS, max_files_per_folder=2)
     folder = arranged(replace(run("a"), files=files), settings=settings).runs[0].folders[0]
     assert (len(folder.files), folder.hidden) == (2, 3)
@@ -361,17 +361,17 @@ def test_what_is_about_all_runs_has_a_part_of_its_own_and_its_findings_count():
         findings=(found(Severity.WARN, "b is slower than a"),),
         tables={"ops": Table(title="Operators", columns=("name",), rows=(("mm",),))},
     )
-    selected = sources.Selected(
+    selected = result_tree.Selected(
         run="all runs", folder="results/selection", analyses=("trace_diff", "gone")
     )
-    together = sources.Run(
+    together = result_tree.Run(
         selected=selected, documents={"trace_diff": document("trace_diff", result)}
     )
     runs = (run("a", batch=1), run("b", batch=2))
-    selection = sources.Selection(
+    selection = result_tree.Selection(
         title="", runs=tuple(each.selected for each in runs), across=selected
     )
-    shown = report(selection, runs, together, KEYS, PAGE)
+    shown = report_view(selection, runs, together, KEYS, PAGE)
     first, second = shown.across.sections
     assert (first.anchor, first.tables, len(shown.across.drawn.tables)) == ("across-1", (0,), 1)
     assert first.file == view.Link(
@@ -387,13 +387,13 @@ def test_what_is_about_all_runs_calls_them_as_the_page_does():
         findings=(found(Severity.INFO, f"{names[1]} holds more than {names[0]}; not-{names[0]}"),),
         tables={"runs": Table(title=f"Over {names[0]}", columns=("run",), rows=((names[1],),))},
     )
-    across = sources.Selected(run="all runs", folder="results/selection", analyses=("diff",))
-    together = sources.Run(selected=across, documents={"diff": document("diff", result)})
+    across = result_tree.Selected(run="all runs", folder="results/selection", analyses=("diff",))
+    together = result_tree.Run(selected=across, documents={"diff": document("diff", result)})
     runs = tuple(run(name, batch=batch) for batch, name in enumerate(names, start=1))
-    selection = sources.Selection(
+    selection = result_tree.Selection(
         title="", runs=tuple(each.selected for each in runs), across=across
     )
-    (section,) = report(selection, runs, together, KEYS, PAGE).across.sections
+    (section,) = report_view(selection, runs, together, KEYS, PAGE).across.sections
     assert section.findings[0].message == f"batch 2 holds more than batch 1; not-{names[0]}"
-    (shown,) = report(selection, runs, together, KEYS, PAGE).across.drawn.tables
+    (shown,) = report_view(selection, runs, together, KEYS, PAGE).across.drawn.tables
     assert (shown.title, shown.rows) == ("Over batch 1", (("batch 2",),))
