@@ -25,7 +25,7 @@ def part(tmp_path):
         rows = {}
         for table, of_table in tables.items():
             frame = schema.frame(table, [{"repeat": repeat, **row} for row in of_table])
-            columns = {each: frame[each].to_numpy() for each in schema.TABLES[table].names}
+            columns = {column: frame[column].to_numpy() for column in schema.TABLES[table].names}
             made = schema.table(table, columns)
             rows[table] = write(folder / f"{table}.parquet", table, [made])
         return Part(raw=raw, folder=folder, rows=_join_parts.referenced_rows(rows))
@@ -50,7 +50,7 @@ def test_ranks_that_an_earlier_file_holds_too_become_the_next_free_ones(part, tm
         (0, 0, -1), (0, 1, 0), (1, 0, -1), (1, 1, 0), (2, 0, -1), (2, 1, 0), (3, 0, -1), (3, 1, 0),
     ]  # fmt: skip
     moved = "Rank 1 is also in rep0/a: here 1, 2 became 2, 3."
-    assert [each.notes for each in with_unique_ids(parts)] == [(), (f"{moved} {ALONE}",)]
+    assert [part.notes for part in with_unique_ids(parts)] == [(), (f"{moved} {ALONE}",)]
 
 
 def test_files_that_hold_no_rank_of_another_stay_as_they_are(part):
@@ -66,17 +66,19 @@ def test_files_of_one_rank_are_moved_alike_and_count_on(part, tmp_path):
         (0, 0, -1), (0, 1, 0), (1, 0, -1), (1, 1, 0), (1, 2, -1), (1, 3, 2),
     ]  # fmt: skip
     moved = f"Rank 0 is also in rep0/a: here 0 became 1. {ALONE}"
-    assert [each.notes for each in with_unique_ids(parts)] == [(), (moved,), (moved,)]
+    assert [part.notes for part in with_unique_ids(parts)] == [(), (moved,), (moved,)]
 
 
 def test_launches_of_one_rank_in_two_files_are_told_apart(part, tmp_path):
-    launches = [{"rank": 0, "correlation": each} for each in (0, 7, 9)]
-    work = [{"rank": 0, "correlation": each} for each in (-1, 9)]
-    waits = [{"rank": 0, "correlation": 8, "awaited_correlation": each} for each in (-1, 7)]
+    launches = [{"rank": 0, "correlation": correlation} for correlation in (0, 7, 9)]
+    work = [{"rank": 0, "correlation": correlation} for correlation in (-1, 9)]
+    waits = [
+        {"rank": 0, "correlation": 8, "awaited_correlation": correlation} for correlation in (-1, 7)
+    ]
     tables = {"runtime_calls": launches, "kernels": work, "synchronisations": waits}
     parts = [part("a", 0, **tables), part("b", 0, **tables)]
     found = {
-        (name, column): [each for (each,) in rows(tmp_path, name, parts, column)]
+        (name, column): [number for (number,) in rows(tmp_path, name, parts, column)]
         for name in tables
         for column in ("correlation", "awaited_correlation")
         if column in schema.TABLES[name].names
@@ -95,26 +97,26 @@ def test_ids_that_go_on_by_themselves_in_the_next_file_stay(part, tmp_path):
         return part(
             name,
             0,
-            steps=[{"rank": 0, "step": each} for each in ids],
-            kernels=[{"rank": 0, "step": each, "correlation": each} for each in ids],
+            steps=[{"rank": 0, "step": step} for step in ids],
+            kernels=[{"rank": 0, "step": step, "correlation": step} for step in ids],
         )
 
     parts = [window("a", 10), window("b", 3)]
     expected = [(10, 10), (11, 11), (3, 3), (4, 4)]
     assert rows(tmp_path, "kernels", parts, "step", "correlation") == expected
-    assert [each.notes for each in with_unique_ids(parts)] == [(), ()]
+    assert [part.notes for part in with_unique_ids(parts)] == [(), ()]
 
 
 def test_steps_whose_numbers_come_again_in_the_next_file_count_on(part, tmp_path):
     tables = {
-        "steps": [{"rank": 0, "step": each} for each in (2, 3)],
-        "kernels": [{"rank": 0, "step": each} for each in (-1, 3)],
+        "steps": [{"rank": 0, "step": step} for step in (2, 3)],
+        "kernels": [{"rank": 0, "step": step} for step in (-1, 3)],
     }
     parts = [part("a", 0, **tables), part("b", 0, **tables)]
     assert rows(tmp_path, "steps", parts, "step") == [(2,), (3,), (4,), (5,)]
     assert rows(tmp_path, "kernels", parts, "step") == [(-1,), (3,), (-1,), (5,)]
-    told = "Steps have numbers of an earlier file of this rank: they count on from there."
-    assert [each.notes for each in with_unique_ids(parts)] == [(), (told,)]
+    note = "Steps have numbers of an earlier file of this rank: they count on from there."
+    assert [part.notes for part in with_unique_ids(parts)] == [(), (note,)]
 
 
 def test_files_of_one_rank_each_are_told_apart_without_reading_rows(part, monkeypatch):
@@ -131,5 +133,5 @@ def test_later_files_of_a_rank_are_repeats_where_each_is_a_whole(part, tmp_path)
     made = with_unique_ids(parts, whole=True)
     join(tmp_path / "blocks.parquet", "blocks", made)
     assert pq.read_table(tmp_path / "blocks.parquet")["repeat"].to_pylist() == [0, 2, 1]
-    told = "rep0/a is of rank 0 too: this file counts as repeat 2."
-    assert [each.notes for each in made] == [(), (told,), ()]
+    note = "rep0/a is of rank 0 too: this file counts as repeat 2."
+    assert [part.notes for part in made] == [(), (note,), ()]

@@ -50,7 +50,7 @@ def tree(tmp_path):
         captures = sorted((run / f"capture/{tool}").glob("rep*"))
         tables, files = run / f"tables/{tool}", run / f"convert/{tool}"
         arguments = [tool, "--captures", *captures, "--tables", tables, "--files", files]
-        main([str(each) for each in [*arguments, "--cores", cores, "--block-mb", block_mb]])
+        main([str(word) for word in [*arguments, "--cores", cores, "--block-mb", block_mb]])
         notes = json.loads((tables / "convert.json").read_text())["notes"]
         return {path.stem: pq.read_table(path) for path in tables.glob("*.parquet")}, notes
 

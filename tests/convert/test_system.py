@@ -14,7 +14,7 @@ COST = {"cpu_ns": 3, "elapsed_ns": 1000}
 
 def raw(folder, *lines, steps=None, end="\n"):
     path = folder / f"{LABEL}.samples.jsonl"
-    path.write_text("\n".join(json.dumps(each) for each in lines) + end)
+    path.write_text("\n".join(json.dumps(line) for line in lines) + end)
     if steps is not None:
         (folder / f"{LABEL}.steps.json").write_text(json.dumps({"steps": steps}))
     return Raw(path=path, label=LABEL, rank=1, repeat=2)
@@ -34,7 +34,7 @@ def test_each_reading_is_a_row_with_its_unit_and_step(tmp_path):
     )
     converted = convert.run(raw(tmp_path, *lines, steps=[[10, 20, 2, 3], [22, 30, 2, 3]]), tmp_path)
     rows = converted.tables["samples"].to_pylist()
-    assert [tuple(each.values()) for each in rows] == [
+    assert [tuple(row.values()) for row in rows] == [
         (1, 2, 5, "host", "cpu_s", "counter", 1.5, "s", -1),
         (1, 2, 10, "gpu0", "power_w", "level", 71.0, "w", 0),
         (1, 2, 10, "gpu0", "throttled_sw_power_cap", "level", 1.0, "", 0),

@@ -169,8 +169,8 @@ def test_what_was_kept_and_is_damaged_is_found_again(package, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     source_hash.KEPT.parent.mkdir(parents=True)
     first = package()
-    for each in source_hash.KEPT.iterdir():
-        each.write_text("{")
+    for path in source_hash.KEPT.iterdir():
+        path.write_text("{")
     assert package() == first
 
 

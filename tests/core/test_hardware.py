@@ -59,7 +59,7 @@ def test_a_part_is_whole_and_says_where_its_numbers_are_from(name):
 def test_peaks_are_plausible(name):
     peaks = PARTS[name].peak_flops
     order = ("fp64", "fp32", "tf32", "fp16", "fp8")
-    known = [peaks[each] for each in order if each in peaks]
+    known = [peaks[name] for name in order if name in peaks]
     assert known == sorted(known)
     assert all(1e12 < peak < 1e16 for peak in peaks.values())
     assert peaks.get("bf16", peaks["fp16"]) == peaks["fp16"]
@@ -77,7 +77,7 @@ def test_memory_and_links_are_in_bytes(name):
 
 
 def test_no_two_parts_have_a_name_in_common():
-    names = [each for name in DEVICES for each in PARTS[name].reported_as]
+    names = [reported for name in DEVICES for reported in PARTS[name].reported_as]
     assert len(names) == len(set(names))
 
 

@@ -75,8 +75,8 @@ def test_what_people_write_every_day_stays(text):
 
 def test_values_of_the_environment_are_masked_wherever_they_stand():
     environment = {"MY_PASSWORD": "correct horse", "HOME": "/root", "HF_TOKEN": "a&b'cdef"}
-    said = "horse correct horse /root, a&b'cdef, a%26b%27cdef"
-    assert masked(said, environment) == "horse [masked] /root, [masked], [masked]"
+    text = "horse correct horse /root, a&b'cdef, a%26b%27cdef"
+    assert masked(text, environment) == "horse [masked] /root, [masked], [masked]"
 
 
 def test_short_values_and_paths_are_no_secrets(tmp_path):

@@ -139,7 +139,7 @@ def _write_run(folder: Path, model: str, batch: int, index: int, rows: int) -> N
 
 
 def _capture(folder: Path, tool: str, repeat: int, *, failed: bool) -> dict[str, Any]:
-    place = folder / "capture" / tool / f"rep{repeat}"
+    target = folder / "capture" / tool / f"rep{repeat}"
     document = {
         "schema_version": 1,
         "tool": tool,
@@ -158,9 +158,9 @@ def _capture(folder: Path, tool: str, repeat: int, *, failed: bool) -> dict[str,
         "machine": MACHINE,
         "versions": VERSIONS,
     }
-    _json(place / "capture.json", document)
-    _text(place / "capture.log", "log")
-    _text(place / "rank0_dp0_tp0_pp0.pt.trace.json", "{}" * 4000)
+    _json(target / "capture.json", document)
+    _text(target / "capture.log", "log")
+    _text(target / "rank0_dp0_tp0_pp0.pt.trace.json", "{}" * 4000)
     return {key: document[key] for key in ("tool", "repeat", "status", "elapsed_s", "exit_code")}
 
 
@@ -302,11 +302,11 @@ def _breakdown(noise: random.Random) -> Result:
 def _operators(step_ns: float, noise: random.Random) -> Result:
     columns = ("name", "calls", "self_cpu_ns", "total_cpu_ns", "self_share", "input_bytes", "flops")
     rows = []
-    for place, name in enumerate(OPERATORS):
-        share = 0.31 / (place + 1)
+    for index, name in enumerate(OPERATORS):
+        share = 0.31 / (index + 1)
         own = int(step_ns * share)
         flops = int(2e9 * noise.random()) if "mm" in name else None
-        rows.append((name, 24 * (place + 1), own, int(own * 1.7), share, 4096 * (place + 3), flops))
+        rows.append((name, 24 * (index + 1), own, int(own * 1.7), share, 4096 * (index + 3), flops))
     rows.append(("aten::quiet", 3, None, None, None, 0, None))
     return Result(
         findings=(
@@ -345,11 +345,11 @@ def _operators(step_ns: float, noise: random.Random) -> Result:
 def _kernels(step_ns: float, noise: random.Random, rows: int) -> Result:
     columns = ("kernel", "kind", "calls", "device_ns", "device_share", "occupancy_percent")
     every = []
-    for place in range(rows):
-        name = KERNELS[place] if place < len(KERNELS) else f"triton_poi_fused_add_{place}"
+    for index in range(rows):
+        name = KERNELS[index] if index < len(KERNELS) else f"triton_poi_fused_add_{index}"
         kind = "communication" if "nccl" in name else "copy" if "Memcpy" in name else "compute"
-        time_ns = int(step_ns * 0.3 / (place + 1))
-        every.append((name, kind, 12 + place, time_ns, 0.3 / (place + 1), 100 * noise.random()))
+        time_ns = int(step_ns * 0.3 / (index + 1))
+        every.append((name, kind, 12 + index, time_ns, 0.3 / (index + 1), 100 * noise.random()))
     return Result(
         tables={"kernels": Table(title="Kernels by name", columns=columns, rows=tuple(every))},
         charts=(
@@ -376,10 +376,10 @@ def _memory(batch: int, noise: random.Random, index: int) -> Result:
     if index == 2:
         return Result.abstain("allocated memory", "profile_memory was off in this capture")
     rows = []
-    for place in range(200):
-        level = 2e8 + 1.2e8 * batch * max(0.0, math.sin(place / 200 * math.pi))
-        rows.append((place * 55_000, "cuda:0", int(level * noise.gauss(1, 0.01))))
-        rows.append((place * 55_000, "cpu", int(9e7 + 1e5 * place)))
+    for instant in range(200):
+        level = 2e8 + 1.2e8 * batch * max(0.0, math.sin(instant / 200 * math.pi))
+        rows.append((instant * 55_000, "cuda:0", int(level * noise.gauss(1, 0.01))))
+        rows.append((instant * 55_000, "cpu", int(9e7 + 1e5 * instant)))
     return Result(
         tables={
             "timeline": Table(

@@ -55,10 +55,10 @@ def watched(chromium: Browser, demo_report: Path) -> Iterator[Watched]:
 
 OUTSIDE = """figures => figures.flatMap(figure => {
   const room = figure.getBoundingClientRect();
-  return [...figure.querySelectorAll('.xtick text')].filter(each => {
-    const box = each.getBoundingClientRect();
+  return [...figure.querySelectorAll('.xtick text')].filter(label => {
+    const box = label.getBoundingClientRect();
     return box.left < room.left || box.right > room.right;
-  }).map(each => each.textContent);
+  }).map(label => label.textContent);
 })"""
 
 

@@ -49,7 +49,7 @@ def run(name: str, result: Result | None = None, **differs: object) -> result_tr
 
 
 def arranged(*runs: result_tree.Run, settings: Settings = KEYS) -> view.Report:
-    selection = result_tree.Selection(title="A title", runs=tuple(each.selected for each in runs))
+    selection = result_tree.Selection(title="A title", runs=tuple(run.selected for run in runs))
     return report_view(selection, runs, TOGETHER, settings, PAGE)
 
 
@@ -133,7 +133,7 @@ def test_key_numbers_are_bars_where_only_names_vary():
 
 def test_without_a_title_the_page_is_called_after_what_varies():
     def title(*runs: result_tree.Run) -> str:
-        selection = result_tree.Selection(title="", runs=tuple(each.selected for each in runs))
+        selection = result_tree.Selection(title="", runs=tuple(run.selected for run in runs))
         return report_view(selection, runs, TOGETHER, KEYS, PAGE).title
 
     assert title(run("a")) == "Profile of a"
@@ -329,7 +329,7 @@ def test_what_the_machine_did_during_captures_is_remarked_on_once():
     )
     (remark,) = arranged(replace(run("a"), captures=captured)).remarks
     assert remark.text == "other processes took more than 10% of the CPUs' time"
-    assert [each.files for each in remark.runs] == [("rep0", "rep1")]
+    assert [files_of_run.files for files_of_run in remark.runs] == [("rep0", "rep1")]
 
 
 def test_names_of_files_become_quoted_relative_links_and_never_schemes():
@@ -353,7 +353,7 @@ def test_files_beyond_the_limit_are_counted():
 
 def test_only_the_first_runs_are_unfolded():
     shown = arranged(run("a", batch=1), run("b", batch=2), settings=replace(KEYS, open_runs=1))
-    assert [each.is_open for each in shown.runs] == [True, False]
+    assert [run.is_open for run in shown.runs] == [True, False]
 
 
 def test_what_is_about_all_runs_has_a_part_of_its_own_and_its_findings_count():
@@ -369,7 +369,7 @@ def test_what_is_about_all_runs_has_a_part_of_its_own_and_its_findings_count():
     )
     runs = (run("a", batch=1), run("b", batch=2))
     selection = result_tree.Selection(
-        title="", runs=tuple(each.selected for each in runs), across=selected
+        title="", runs=tuple(run.selected for run in runs), across=selected
     )
     shown = report_view(selection, runs, together, KEYS, PAGE)
     first, second = shown.across.sections
@@ -391,7 +391,7 @@ def test_what_is_about_all_runs_calls_them_as_the_page_does():
     together = result_tree.Run(selected=across, documents={"diff": document("diff", result)})
     runs = tuple(run(name, batch=batch) for batch, name in enumerate(names, start=1))
     selection = result_tree.Selection(
-        title="", runs=tuple(each.selected for each in runs), across=across
+        title="", runs=tuple(run.selected for run in runs), across=across
     )
     (section,) = report_view(selection, runs, together, KEYS, PAGE).across.sections
     assert section.findings[0].message == f"batch 2 holds more than batch 1; not-{names[0]}"

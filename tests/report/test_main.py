@@ -24,7 +24,7 @@ class Elements(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for each, attributes in self.tags if each == tag]
+        return [attributes for name_of_tag, attributes in self.tags if name_of_tag == tag]
 
 
 @pytest.fixture(scope="module")
@@ -35,19 +35,21 @@ def page(demo_report: Path) -> str:
 def test_a_hostile_name_makes_no_element(page):
     elements = Elements(page)
     assert elements.all("img") == []
-    assert {name for _, each in elements.tags for name in each if name.startswith("on")} == set()
+    assert {
+        name for _, attributes in elements.tags for name in attributes if name.startswith("on")
+    } == set()
     assert HOSTILE not in page
     assert "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt; takes 31%" in page
 
 
 def test_scripts_and_styles_are_inside_and_the_policy_names_each_script(page):
     elements = Elements(page)
-    assert [each for each in elements.all("script") if "src" in each] == []
-    assert [each["href"] for each in elements.all("link")] == ["data:,"]
+    assert [script for script in elements.all("script") if "src" in script] == []
+    assert [link["href"] for link in elements.all("link")] == ["data:,"]
     policy = next(
-        each["content"]
-        for each in elements.all("meta")
-        if each.get("http-equiv") == "Content-Security-Policy"
+        meta["content"]
+        for meta in elements.all("meta")
+        if meta.get("http-equiv") == "Content-Security-Policy"
     )
     assert re.fullmatch(
         r"default-src 'none'; script-src( 'sha256-[A-Za-z0-9+/]{43}='){3}; "
@@ -58,8 +60,8 @@ def test_scripts_and_styles_are_inside_and_the_policy_names_each_script(page):
 
 def test_every_link_is_an_anchor_of_the_page_or_a_file_that_exists(page, demo_report):
     elements = Elements(page)
-    anchors = {each["id"] for _, each in elements.tags if "id" in each}
-    hrefs = [each["href"] or "" for each in elements.all("a")]
+    anchors = {attributes["id"] for _, attributes in elements.tags if "id" in attributes}
+    hrefs = [link["href"] or "" for link in elements.all("a")]
     assert len(hrefs) > 100
     lost = [
         href
@@ -123,7 +125,7 @@ def test_a_misspelt_setting_names_the_nearest(tmp_path):
 def test_what_the_page_was_made_of_lies_beside_it(demo_report):
     made_of = json.loads(demo_report.with_suffix(".json").read_bytes())
     run = "results/runs/train-gpt_tiny-b1-00000000"
-    assert [each for each in made_of["inputs"] if each.startswith(run)] == [
+    assert [path for path in made_of["inputs"] if path.startswith(run)] == [
         f"{run}/manifest.json",
         *(
             f"{run}/capture/{tool}/rep{repeat}/capture.json"

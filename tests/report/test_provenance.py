@@ -20,19 +20,19 @@ def captured(tool: str = "baseline", **parts: object) -> result_tree.Captured:
     return result_tree.Captured(tool=tool, repeat=0, status="ok", **parts)
 
 
-def places(*runs: result_tree.Run) -> list[ShownRun]:
-    return [ShownRun(each, f"run-{index}", "results") for index, each in enumerate(runs)]
+def shown_runs(*runs: result_tree.Run) -> list[ShownRun]:
+    return [ShownRun(run, f"run-{index}", "results") for index, run in enumerate(runs)]
 
 
 def test_the_manifest_is_shown_as_labelled_values():
-    said = {
+    recorded = {
         "machine": MACHINE,
         "versions": {"torch": "2.13"},
         "git": {"profkit": {"commit": "abc", "dirty": False, "diff": "-one"}},
         "environment": {"NCCL_DEBUG": "INFO"},
         "script": {"path": "train.py"},
     }
-    assert manifest(run(manifest=said)) == (
+    assert manifest(run(manifest=recorded)) == (
         (
             "Machine",
             (
@@ -66,12 +66,12 @@ def test_without_a_manifest_the_first_capture_says_what_the_machine_was():
 
 
 def test_commands_changes_and_packages_are_texts():
-    said = {
+    recorded = {
         "git": {"project": {"commit": "abc", "diff": "-one\n+two\n"}, "profkit": {"commit": "d"}},
         "packages": {"numpy": "2.4", "torch": "2.13"},
     }
     once = [captured("py_spy", command=("py-spy", "a b")), captured("baseline", command=("x",))]
-    assert listings(run(manifest=said, captures=(*once, *once))) == (
+    assert listings(run(manifest=recorded, captures=(*once, *once))) == (
         view.Listing(
             title="Commands", text="profkit reproduce a\npy_spy: py-spy 'a b'\nbaseline: x"
         ),
@@ -85,7 +85,7 @@ def test_what_is_not_the_same_in_all_captures_is_noted_with_the_runs():
     other = {"machine": {"hostname": "h1", "gpus": []}, "versions": {"torch": "2.12"}}
     first = run("a", captures=(captured(**one), captured("py_spy", versions={"py-spy": "0.4"})))
     second = run("b", captures=(captured(**one), captured(**other)))
-    assert differences(places(first, second)) == (
+    assert differences(shown_runs(first, second)) == (
         "The set of GPUs is not the same everywhere: H100 (a, b); none (b)",
         "The version of torch is not the same everywhere: 2.13 (a, b); 2.12 (b)",
     )
@@ -96,9 +96,9 @@ def test_commits_and_changes_that_differ_are_noted():
         return run(name, manifest={"git": {"profkit": state}})
 
     same = [made(name, commit="4f2a") for name in ("a", "b")]
-    assert differences(places(*same)) == ()
+    assert differences(shown_runs(*same)) == ()
     changed = made("c", commit="4f2a", diff_sha256="77ab01fe00")
-    assert differences(places(*same, changed)) == (
+    assert differences(shown_runs(*same, changed)) == (
         (
             "The commit of profkit is not the same everywhere: 4f2a (a, b);"
             " 4f2a with changes 77ab01fe (c)"
@@ -109,6 +109,6 @@ def test_commits_and_changes_that_differ_are_noted():
 def test_of_many_runs_the_first_are_named():
     runs = [run(name, captures=(captured(versions={"torch": "1"}),)) for name in "abcde"]
     odd = run("z", captures=(captured(versions={"torch": "2"}),))
-    assert differences(places(*runs, odd)) == (
+    assert differences(shown_runs(*runs, odd)) == (
         "The version of torch is not the same everywhere: 1 (a, b, c and 2 more); 2 (z)",
     )

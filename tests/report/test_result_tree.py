@@ -8,10 +8,10 @@ from profkit.report import result_tree
 
 
 def capture(folder: Path, repeat: int) -> None:
-    place = folder / "capture" / "baseline" / f"rep{repeat}"
-    place.mkdir(parents=True)
+    target = folder / "capture" / "baseline" / f"rep{repeat}"
+    target.mkdir(parents=True)
     document = {"tool": "baseline", "repeat": repeat, "status": "ok", "unread": 1}
-    (place / "capture.json").write_text(json.dumps(document))
+    (target / "capture.json").write_text(json.dumps(document))
 
 
 def selected(folder: Path) -> result_tree.Selected:
@@ -24,7 +24,7 @@ def test_captures_come_in_the_order_of_their_repeats(tmp_path):
     for repeat in (10, 2, 0):
         capture(tmp_path, repeat)
     run = result_tree.read_run(selected(tmp_path))
-    assert [each.repeat for each in run.captures] == [0, 2, 10]
+    assert [capture.repeat for capture in run.captures] == [0, 2, 10]
     assert run.captures[0].folder == "capture/baseline/rep0"
 
 
@@ -34,7 +34,7 @@ def test_captures_that_the_manifest_does_not_name_are_left_out(tmp_path):
     manifest = {"captures": [{"tool": "baseline", "repeat": 0}]}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     run = result_tree.read_run(selected(tmp_path))
-    assert [each.repeat for each in run.captures] == [0]
+    assert [capture.repeat for capture in run.captures] == [0]
     assert result_tree.inputs(run) == [
         tmp_path / "manifest.json",
         tmp_path / "capture" / "baseline" / "rep0" / "capture.json",

@@ -18,7 +18,7 @@ def test_what_people_open_comes_first_and_tables_are_left_out():
         result_tree.File(path="tables/py_spy/stacks.parquet", size_bytes=4),
     )
     shown_run = ShownRun(run(files=files), "run-1", "results")
-    assert [(each.link.text, each.opens_with) for each in viewable(shown_run, 9)] == [
+    assert [(file.link.text, file.opens_with) for file in viewable(shown_run, 9)] == [
         ("convert/py_spy/a.svg", "this browser"),
         ("capture/py_spy/rep0/a.speedscope.json", "speedscope"),
     ]

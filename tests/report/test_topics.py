@@ -39,10 +39,10 @@ def arranged(shown):
 
 def test_analyses_of_memory_stand_together_in_the_order_of_the_settings():
     shown = arranged(run("fragmentation", "steps", "memory_model", "memory_peak"))
-    assert [each.title for each in shown.sections] == ["steps"]
+    assert [section.title for section in shown.sections] == ["steps"]
     (topic,) = shown.topics
     assert (topic.title, topic.anchor) == ("Memory", "run-1-memory")
-    titles = [each.title for each in topic.sections]
+    titles = [section.title for section in topic.sections]
     assert titles == ["memory_peak", "memory_model", "fragmentation"]
 
 
@@ -52,9 +52,9 @@ def test_what_only_abstains_stands_apart_but_its_files_stay():
     silent = replace(shown.documents["memory_peak"], result=nothing)
     documents = {**shown.documents, "memory_peak": silent}
     page = arranged(replace(shown, documents=documents))
-    assert [each.title for each in page.silent] == ["memory_peak"]
-    assert [each.title for each in page.sections] == ["steps"]
-    assert [(each.sections, len(each.opened)) for each in page.topics] == [((), 1)]
+    assert [section.title for section in page.silent] == ["memory_peak"]
+    assert [section.title for section in page.sections] == ["steps"]
+    assert [(topic.sections, len(topic.opened)) for topic in page.topics] == [((), 1)]
     assert arranged(replace(shown, documents=documents, files=())).topics == ()
 
 
@@ -107,16 +107,16 @@ def of_two_ranks(tmp_path, monkeypatch) -> Path:
 
 
 def test_the_reader_chooses_a_rank_for_all_charts_of_an_analysis(chromium, of_two_ranks):
-    said = []
+    messages = []
     page = chromium.new_page()
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
     page.goto(of_two_ranks.as_uri())
     page.evaluate("profkit.drawAll()")
     tree, bars = page.locator("figure:has(select)").all()
     assert tree.locator(".tree-told").text_content() == "All: 10 B, 100.0% of all"
     bars.locator("select").select_option(index=1)
     assert tree.locator(".tree-told").text_content() == "All: 8 B, 100.0% of all"
-    assert tree.locator("select").evaluate("each => each.selectedIndex") == 1
+    assert tree.locator("select").evaluate("select => select.selectedIndex") == 1
     page.close()
-    assert said == []
+    assert messages == []

@@ -33,33 +33,33 @@ def broken(events):
             found.append(f"{event} has an impossible value")
     for begin, end in ("sf", "be"):
         begins, ends = (
-            {(each["cat"], each["id"]): each for each in events if each["ph"] == ph}
+            {(event["cat"], event["id"]): event for event in events if event["ph"] == ph}
             for ph in (begin, end)
         )
         found += [f"{key} has one end only" for key in set(begins) ^ set(ends)]
-    slices = {(each["pid"], each["tid"], each["ts"]) for each in events if each["ph"] in "Xb"}
-    arrows = (each for each in events if each["ph"] in "sf")
+    slices = {(event["pid"], event["tid"], event["ts"]) for event in events if event["ph"] in "Xb"}
+    arrows = (arrow for arrow in events if arrow["ph"] in "sf")
     found += [
-        f"{each} points at nothing"
-        for each in arrows
-        if (each["pid"], each["tid"], each["ts"]) not in slices
+        f"{arrow} points at nothing"
+        for arrow in arrows
+        if (arrow["pid"], arrow["tid"], arrow["ts"]) not in slices
     ]
-    named = {each["pid"] for each in events if each["name"] == "process_name"}
-    found += [f"process {pid} has no name" for pid in {each["pid"] for each in events} - named]
+    named = {event["pid"] for event in events if event["name"] == "process_name"}
+    found += [f"process {pid} has no name" for pid in {event["pid"] for event in events} - named]
     return found + list(_not_nested(events))
 
 
 def _not_nested(events):
     """Yield slices that end after the slice around them: viewers drop those."""
     open_until = {}
-    slices = [each for each in events if each["ph"] == "X"]
-    for each in sorted(slices, key=lambda each: (each["ts"], -each["dur"])):
-        stack = open_until.setdefault((each["pid"], each["tid"]), [])
-        while stack and stack[-1] <= each["ts"] + 1e-4:
+    slices = [event for event in events if event["ph"] == "X"]
+    for event in sorted(slices, key=lambda event: (event["ts"], -event["dur"])):
+        stack = open_until.setdefault((event["pid"], event["tid"]), [])
+        while stack and stack[-1] <= event["ts"] + 1e-4:
             stack.pop()
-        end = each["ts"] + each["dur"]
+        end = event["ts"] + event["dur"]
         if stack and end > stack[-1] + 1e-4:
-            yield f"{each} outlives the slice around it"
+            yield f"{event} outlives the slice around it"
         stack.append(end)
 
 
@@ -67,7 +67,9 @@ def joined(paths):
     """Return the tables of several ranks as those of one run."""
     ranks = [kineto.read(path, rank=rank).tables for rank, path in enumerate(paths)]
     return {
-        name: pd.concat([each[name].to_pandas() for each in ranks], ignore_index=True)
+        name: pd.concat(
+            [tables_of_rank[name].to_pandas() for tables_of_rank in ranks], ignore_index=True
+        )
         for name in (*TABLES, "python_calls")
     }
 
@@ -90,7 +92,7 @@ def test_events_keep_to_the_format(drawn):
 
 
 def test_ranks_and_devices_have_readable_names(drawn):
-    names = [each["args"]["name"] for each in drawn.events if each["name"] == "process_name"]
+    names = [event["args"]["name"] for event in drawn.events if event["name"] == "process_name"]
     assert names == [
         *("rank 0 (dp0)", "rank 0 (dp0), device 0"),
         *("rank 1 (dp1)", "rank 1 (dp1), device 1"),
@@ -98,12 +100,12 @@ def test_ranks_and_devices_have_readable_names(drawn):
 
 
 def test_every_row_of_the_steps_is_drawn(drawn, dlrm):
-    drawn_as = Counter(each["cat"] for each in drawn.events if each["ph"] == "X")
+    drawn_as = Counter(event["cat"] for event in drawn.events if event["ph"] == "X")
     kernels = dlrm["kernels"][dlrm["kernels"]["step"] == 10]
     work = kernels["kind"].isin(["compute", "communication"]).sum()
     assert drawn.steps == (10,)
     assert drawn_as["kernel"] == work > 0
-    arrows = Counter(each["cat"] for each in drawn.events if each["ph"] == "s")
+    arrows = Counter(event["cat"] for event in drawn.events if event["ph"] == "s")
     assert arrows["ac2g"] == len(kernels)
 
 
@@ -111,9 +113,11 @@ def ahead(tables, rank, ns):
     """Return `tables` as if the clock of one rank were `ns` ahead."""
     moved = {}
     for name, rows in tables.items():
-        times = [each for each in ("start_ns", "end_ns", "time_ns", "call_ns") if each in rows]
+        times = [
+            column for column in ("start_ns", "end_ns", "time_ns", "call_ns") if column in rows
+        ]
         more = (rows["rank"] == rank) * ns
-        moved[name] = rows.assign(**{each: rows[each] + more for each in times})
+        moved[name] = rows.assign(**{column: rows[column] + more for column in times})
     return moved
 
 
@@ -121,9 +125,9 @@ def test_a_clock_that_is_ahead_is_moved_until_ends_of_collectives_agree(dlrm):
     # The clocks of these ranks agree as they are, so one is put 5 ms ahead.
     found = timeline(ahead(dlrm, 1, 5_000_000), steps=[10], labels={}, max_events=100_000)
     ends = {}
-    for each in found.events:
-        if each["ph"] == "X" and each["args"].get("collective") == "alltoall":
-            ends.setdefault(each["pid"], []).append(each["ts"] + each["dur"])
+    for event in found.events:
+        if event["ph"] == "X" and event["args"].get("collective") == "alltoall":
+            ends.setdefault(event["pid"], []).append(event["ts"] + event["dur"])
     first, second = ends.values()
     apart = [abs(one - other) for one, other in zip(first, second, strict=True)]
     assert sorted(apart)[len(apart) // 2] < 100  # us, of 5000
@@ -138,8 +142,8 @@ def test_the_parser_of_hta_reads_it(drawn, tmp_path):
     path.write_bytes(gzip.compress(drawn.document()))
     _, read, names = parse_trace_file(str(path))
     table = names.get_sym_table()
-    categories = Counter(table[each] for each in read["cat"])
-    expected = Counter(each["cat"] for each in drawn.events if each["ph"] == "X")
+    categories = Counter(table[category] for category in read["cat"])
+    expected = Counter(event["cat"] for event in drawn.events if event["ph"] == "X")
     assert {name: categories[name] for name in ("kernel", "cpu_op", "cuda_runtime")} == {
         name: expected[name] for name in ("kernel", "cpu_op", "cuda_runtime")
     }
@@ -149,7 +153,7 @@ def test_profkit_reads_its_own_timeline(drawn, tmp_path):
     path = tmp_path / "timeline.json.gz"
     path.write_bytes(gzip.compress(drawn.document()))
     trace = kineto.read(path)
-    spans = Counter(each["cat"] for each in drawn.events if each["ph"] == "X")
+    spans = Counter(event["cat"] for event in drawn.events if event["ph"] == "X")
     assert len(trace.tables["runtime_calls"]) == spans["cuda_runtime"]
     assert trace.notes == ()
     first = min(trace.tables["cpu_ops"]["start_ns"].to_pylist())
@@ -161,12 +165,12 @@ def test_read_again_kernels_have_the_times_they_had(drawn, dlrm, tmp_path):
     path.write_bytes(drawn.document())
     again = kineto.read(path).tables["kernels"].to_pandas()
     before = dlrm["kernels"][dlrm["kernels"]["step"] == 10].copy()
-    for each in (again, before):
-        each["ns"] = each["end_ns"] - each["start_ns"]
+    for rows in (again, before):
+        rows["ns"] = rows["end_ns"] - rows["start_ns"]
     keys = ["device", "stream", "name"]
     totals = [
-        each.astype({"name": str}).groupby(keys)["ns"].agg(["sum", "count"])
-        for each in (again, before)
+        rows.astype({"name": str}).groupby(keys)["ns"].agg(["sum", "count"])
+        for rows in (again, before)
     ]
     pd.testing.assert_frame_equal(*totals)
     assert len(again) == len(before) > 0
@@ -193,7 +197,9 @@ def test_ranges_that_do_not_nest_are_drawn_beside_the_thread():
     tables = {name: frame(name) for name in TABLES} | {"cpu_ops": frame("cpu_ops", rows)}
     events = timeline(tables, steps=[0], labels={}, max_events=10).events
     assert broken(events) == []
-    assert [(each["ph"], each["name"], each["ts"]) for each in events if each["ph"] in "Xbe"] == [
+    assert [
+        (event["ph"], event["name"], event["ts"]) for event in events if event["ph"] in "Xbe"
+    ] == [
         ("X", "step", 0.0),
         ("b", "gloo:all_reduce", 0.01),
         ("e", "gloo:all_reduce", 0.9),
@@ -202,7 +208,7 @@ def test_ranges_that_do_not_nest_are_drawn_beside_the_thread():
 
 def test_what_is_too_much_for_a_browser_is_left_out_and_counted(dlrm):
     found = timeline(dlrm, steps=[10], labels={}, max_events=1000)
-    drawn = sum(each["ph"] in "XC" for each in found.events)
+    drawn = sum(event["ph"] in "XC" for event in found.events)
     assert drawn <= 1000
     assert any("were left out" in note for note in found.notes)
 
@@ -226,7 +232,7 @@ def test_the_command_writes_the_chosen_steps(run, capsys):
     trace = json.loads(gzip.decompress((run / "timeline.json.gz").read_bytes()))
     assert trace["otherData"]["steps"] == [9, 10]
     assert broken(trace["traceEvents"]) == []
-    names = {each["args"].get("name") for each in trace["traceEvents"] if each["ph"] == "M"}
+    names = {event["args"].get("name") for event in trace["traceEvents"] if event["ph"] == "M"}
     assert "rank 1 (dp0 tp1 pp0)" in names
     assert "open it at" in capsys.readouterr().err
 
@@ -237,7 +243,7 @@ def test_ranks_of_imported_files_are_named_by_number_alone(run):
     path.write_text(json.dumps(record))
     main(["mine"])
     trace = json.loads(gzip.decompress((run / "timeline.json.gz").read_bytes()))
-    names = {each["args"].get("name") for each in trace["traceEvents"] if each["ph"] == "M"}
+    names = {event["args"].get("name") for event in trace["traceEvents"] if event["ph"] == "M"}
     assert {"rank 0", "rank 1"} <= names
 
 
@@ -246,9 +252,9 @@ def test_whoever_watches_hears_of_it(tmp_path, monkeypatch):
     heard = tmp_path / "events.jsonl"
     monkeypatch.setenv(progress_events.VARIABLE, str(heard))
     main(["mine"])
-    told = [json.loads(line) for line in heard.read_text().splitlines()]
-    assert [each["event"] for each in told] == ["started", "finished"]
-    assert all((each["stage"], each["run"]) == ("timeline", "mine") for each in told)
+    emitted = [json.loads(line) for line in heard.read_text().splitlines()]
+    assert [event["event"] for event in emitted] == ["started", "finished"]
+    assert all((event["stage"], event["run"]) == ("timeline", "mine") for event in emitted)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def frames(drawing):
     found = []
     for group in ET.fromstring(drawing).iter(f"{SVG}g"):
         rect = group.find(f"{SVG}rect")
-        left, width = (float(rect.get(each).rstrip("%")) for each in ("x", "width"))
+        left, width = (float(rect.get(attribute).rstrip("%")) for attribute in ("x", "width"))
         name = group.find(f"{SVG}title").text.split("\n")[0]
         found.append((name, left, width, int(rect.get("y"))))
     top = min(row for *_, row in found)
@@ -48,7 +48,7 @@ def test_hostile_names_are_text():
     drawing = flamegraph.svg([((name,), 1.0)], unit="ns", title=name)
     assert drawing.count("<script") == drawing.count("</script>") == 1
     assert "<img" not in drawing
-    titles = [each.text for each in ET.fromstring(drawing).iter(f"{SVG}title")]
+    titles = [title.text for title in ET.fromstring(drawing).iter(f"{SVG}title")]
     assert titles[0] == "</script><img src=x onerror=alert(1)>&]]>   '\""
     drawing.encode()
 

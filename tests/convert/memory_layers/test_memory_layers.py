@@ -11,7 +11,7 @@ from profkit.core.errors import InputError
 
 LABEL = "rank3_dp3_tp0_pp0"
 HOSTILE = "</script><script>alert(1)</script>"
-PAGES = [f"{each}_memory_sunburst.html" for each in ("summary", "params", "grads", "os")]
+PAGES = [f"{name}_memory_sunburst.html" for name in ("summary", "params", "grads", "os")]
 PAGES.append("activation_memory_sunburst.html")
 
 
@@ -82,7 +82,7 @@ def test_the_log_has_states_totals_and_the_layout_by_layer(tmp_path):
 def test_repeats_have_folders_of_their_own(tmp_path):
     for repeat in (0, 1):
         convert.run(raw(tmp_path, repeat=repeat), tmp_path)
-    folders = sorted(each.name for each in (tmp_path / "memory_trace").iterdir())
+    folders = sorted(folder.name for folder in (tmp_path / "memory_trace").iterdir())
     assert folders == [LABEL, f"{LABEL}.rep1"]
 
 
@@ -110,13 +110,13 @@ def opened(chromium, tmp_path):
     """Open one of the pages; fail if it asks for anything or says anything."""
     convert.run(raw(tmp_path), tmp_path)
     context = chromium.new_context(viewport={"width": 900, "height": 900})
-    asked, said = [], []
+    requests, messages = [], []
 
     def answer(route):
         if route.request.url.startswith("file:"):
             route.continue_()
         else:
-            asked.append(route.request.url)
+            requests.append(route.request.url)
             route.abort()
 
     def open_file(name):
@@ -124,14 +124,14 @@ def opened(chromium, tmp_path):
         assert path.stat().st_size < 50_000
         page = context.new_page()
         page.route("**", answer)
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
         page.goto(path.as_uri())
         return page
 
     yield open_file
     context.close()
-    assert (asked, said) == ([], [])
+    assert (requests, messages) == ([], [])
 
 
 @pytest.mark.parametrize("name", PAGES)

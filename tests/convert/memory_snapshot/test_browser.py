@@ -22,28 +22,28 @@ def drawn(real_data, tmp_path_factory):
 def opened(chromium, drawn):
     """Open one of the files; fail if it asks for anything or says anything."""
     context = chromium.new_context(viewport={"width": 1200, "height": 800}, offline=True)
-    asked, said = [], []
+    requests, messages = [], []
 
     def answer(route):
         address = route.request.url
         if address.startswith("file:"):
             route.continue_()
         else:
-            asked.append(address)
+            requests.append(address)
             route.abort()
 
     def open_file(ending):
         (path,) = drawn.glob(f"*{ending}")
         page = context.new_page()
         page.route("**", answer)
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
         page.goto(path.as_uri())
         return page
 
     yield open_file
     context.close()
-    assert (asked, said) == ([], [])
+    assert (requests, messages) == ([], [])
 
 
 @pytest.mark.parametrize("ending", ["memory.svg", "segments.svg", "peak.svg"])

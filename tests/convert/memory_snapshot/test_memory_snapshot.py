@@ -44,7 +44,7 @@ def block(size, requested, state, frames=()):
 
 
 def segment(address, *blocks):
-    total = sum(each["size"] for each in blocks)
+    total = sum(block["size"] for block in blocks)
     where = {"address": address, "total_size": total, "stream": 0, "device": 0}
     return {**where, "segment_type": "large", "blocks": list(blocks)}
 
@@ -65,16 +65,16 @@ def test_peaks_and_totals_of_real_snapshots_are_exact(real_data, name):
     (device,) = taken.devices
     count = len(device.events.action)
     replay = allocated_bytes(count, device.allocations, before=False)
-    reserved = sum(each.size_bytes for each in taken.segments)
+    reserved = sum(segment.size_bytes for segment in taken.segments)
     assert (int(replay.max()), reserved) == EXPECTED[name]
     if name == "drisspg_mini_snapshot":
         return  # Its history was stopped before its blocks were freed and the snapshot taken.
     # Replayed from what was live before, it ends at what the segments say.
     held_at_end = sum(
-        each.requested_bytes
+        block.requested_bytes
         for part in taken.segments
-        for each in part.blocks
-        if each.state == "active_allocated"
+        for block in part.blocks
+        if block.state == "active_allocated"
     )
     assert allocated_bytes(count, device.allocations)[-1] == held_at_end
 
@@ -107,10 +107,12 @@ def test_bytes_of_each_stack_are_those_of_pytorch(real_data, name, by_segment):
     taken = snapshot.read(path)
     for part in taken.segments:
         where = [f"stream_{part.stream}"] + [f"seg_{part.address}"] * by_segment
-        for each in part.blocks:
-            place = ";".join([*where, each.state])
-            ours[f"{place};{written_by_pytorch(taken.stacks, each.stack)}"] += each.requested_bytes
-            ours[f"{place};<gaps>"] += each.size_bytes - each.requested_bytes
+        for block in part.blocks:
+            prefix = ";".join([*where, block.state])
+            ours[f"{prefix};{written_by_pytorch(taken.stacks, block.stack)}"] += (
+                block.requested_bytes
+            )
+            ours[f"{prefix};<gaps>"] += block.size_bytes - block.requested_bytes
     # PyTorch leaves out a rounding of nothing, but not a block of nothing.
     assert {stack: size for stack, size in ours.items() if size} == {
         stack: size for stack, size in theirs.items() if size
@@ -124,8 +126,8 @@ def test_what_the_history_leaves_is_by_stack_what_pytorch_says_is_held(real_data
     content = pickle.loads(path.read_bytes())  # noqa: S301 - a known file
     theirs, ours = Counter(), Counter()
     for line in torch_viz.memory(content, format_flamegraph=str).splitlines():
-        place, _, size = line.rpartition(" ")
-        _, state, stack = place.split(";", 2)
+        prefix, _, size = line.rpartition(" ")
+        _, state, stack = prefix.split(";", 2)
         if state == "active_allocated" and stack != "<gaps>":
             theirs[stack] += int(size)
     taken = snapshot.read(path)
@@ -178,7 +180,7 @@ def test_allocations_carry_their_line_range_step_and_end(tmp_path):
     assert events["allocated_bytes"].tolist() == [0, 500, 600, 600, 500]
     assert converted.tables["blocks"].to_pandas()["size_bytes"].tolist() == [512, 512]
     assert "1 blocks of cuda:0 (30 bytes) were live before" in " ".join(converted.notes)
-    names = sorted(each.name.partition(".")[2] for each in tmp_path.glob("*.rep0.*"))
+    names = sorted(path.name.partition(".")[2] for path in tmp_path.glob("*.rep0.*"))
     assert names == ["rep0.memory.svg", "rep0.peak.svg", "rep0.segments.svg", "rep0.timeline.html"]
 
 
@@ -270,15 +272,15 @@ def test_what_is_refused_costs_only_its_own_rank(real_data, tmp_path):
     assert not (tmp_path / "ran").exists()
     rows = pq.read_table(tables / "allocations.parquet").to_pandas()
     assert set(rows["rank"]) == {0}
-    told = {
+    notes = {
         note["file"]: note["text"]
         for note in json.loads((tables / "convert.json").read_text())["notes"]
         if note["text"].startswith("Not read: ")
     }
-    said = ["refused: it would load posix.system", "cut off after", "keys model", "a gzip file"]
-    for label, reason in zip(labels[1:], said, strict=True):
-        assert reason in told[f"rep0/{label}.memory.pickle"]
-    assert sorted(each.name[:5] for each in (tmp_path / "files").glob("*.html")) == ["rank0"]
+    reasons = ["refused: it would load posix.system", "cut off after", "keys model", "a gzip file"]
+    for label, reason in zip(labels[1:], reasons, strict=True):
+        assert reason in notes[f"rep0/{label}.memory.pickle"]
+    assert sorted(path.name[:5] for path in (tmp_path / "files").glob("*.html")) == ["rank0"]
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,10 @@ def test_blocks_stacks_and_origins_at_the_peak_of_the_history_are_those_of_mosai
         frames = taken.stacks.known[number] if number >= 0 else ()
         sums[tuple((file, line) for file, line, _ in frames)] += size_bytes
     origins = live.groupby("origin", observed=True)["size_bytes"].sum().to_dict()
-    told = {word: origins[word] for word in ("forward", "backward", "optimizer") if word in origins}
-    assert (peak_bytes, len(live), len(sums), max(sums.values()), told) == AT_PEAK[name]
+    by_origin = {
+        word: origins[word] for word in ("forward", "backward", "optimizer") if word in origins
+    }
+    assert (peak_bytes, len(live), len(sums), max(sums.values()), by_origin) == AT_PEAK[name]
 
 
 def test_totals_by_context_and_range_are_those_of_mosaic(real_data):

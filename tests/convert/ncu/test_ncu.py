@@ -44,7 +44,7 @@ def read(real_data):
 
 
 def values(launch):
-    return {each.name: each.text or each.value for each in launch.metrics}
+    return {metric.name: metric.text or metric.value for metric in launch.metrics}
 
 
 def exported_rows(path):
@@ -68,16 +68,18 @@ def test_a_report_of_each_version_names_its_device_and_launches(read, name):
     device, capability, count = REPORTS[name]
     launches = read(f"{name}.ncu-rep")
     assert len(launches) == count
-    assert {(each.device_name, each.capability) for each in launches} == {(device, capability)}
-    assert all(len(each.grid) == len(each.block) == 3 for each in launches)
-    assert all(values(each)["gpu__time_duration.sum"] > 0 for each in launches)
+    assert {(launch.device_name, launch.capability) for launch in launches} == {
+        (device, capability)
+    }
+    assert all(len(launch.grid) == len(launch.block) == 3 for launch in launches)
+    assert all(values(launch)["gpu__time_duration.sum"] > 0 for launch in launches)
 
 
 @pytest.mark.parametrize("name", EXPORTED)
 def test_every_metric_of_the_raw_page_is_that_of_the_report(read, real_data, name):
     units, *rows = exported_rows(real_data / "ncu" / f"{name}.raw.csv")
     launches = read(f"{name}.ncu-rep")
-    assert [each.name for each in launches] == [row["Kernel Name"] for row in rows]
+    assert [launch.name for launch in launches] == [row["Kernel Name"] for row in rows]
     compared = 0
     for row, launch in zip(rows, launches, strict=True):
         known = values(launch)
@@ -108,8 +110,8 @@ def test_every_metric_of_the_details_page_is_that_of_the_report(read, real_data,
 @pytest.mark.parametrize("name", EXPORTED)
 def test_a_page_gives_the_launches_and_values_of_its_report(read, name, page):
     launches, exported = read(f"{name}.ncu-rep"), read(f"{name}.{page}.csv")
-    assert [(each.name, each.function) for each in exported] == [
-        (each.name, each.function) for each in launches
+    assert [(launch.name, launch.function) for launch in exported] == [
+        (launch.name, launch.function) for launch in launches
     ]
     for mine, theirs in zip(exported, launches, strict=True):
         known = values(theirs)
@@ -127,7 +129,7 @@ def test_a_page_gives_the_launches_and_values_of_its_report(read, name, page):
 
 def test_rules_of_reports_and_pages_are_kept_with_their_estimates(read):
     limits = read("rtx2080ti_2022.3.details.csv")[0].advice
-    assert [(each.section, each.rule, each.kind) for each in limits] == [
+    assert [(rule.section, rule.rule, rule.kind) for rule in limits] == [
         ("SpeedOfLight", "SOLBottleneck", "information"),
         ("Occupancy", "Occupancy", "information"),
     ]
@@ -273,8 +275,8 @@ def test_ranges_in_pages_are_those_around_the_launch(tmp_path):
     with path.open("w", newline="") as file:
         csv.writer(file, quoting=csv.QUOTE_ALL).writerows(rows)
     launches = report_or_page.read(path)
-    assert [each.ranges for each in launches] == [["step 0", "h:0"], []]
-    assert [values(each) for each in launches] == [
+    assert [launch.ranges for launch in launches] == [["step 0", "h:0"], []]
+    assert [values(launch) for launch in launches] == [
         {"launch__grid_size": 2.0},
         {"launch__grid_size": 3.0},
     ]
@@ -283,7 +285,7 @@ def test_ranges_in_pages_are_those_around_the_launch(tmp_path):
 def test_labels_of_the_first_versions_are_those_of_the_same_metrics():
     section = "GPU Speed Of Light"
     labels = ("SOL DRAM", "SOL L1/TEX Cache", "SOL L2 Cache", "SM [%]", "Memory [%]")
-    found = [report_or_page.exported_page.metric_name(section, each) for each in labels]
+    found = [report_or_page.exported_page.metric_name(section, label) for label in labels]
     assert found == [
         "dram__throughput.avg.pct_of_peak_sustained_elapsed",
         "l1tex__throughput.avg.pct_of_peak_sustained_active",
@@ -378,7 +380,7 @@ def test_a_damaged_report_is_noted_and_the_rest_is_converted(real_data, tmp_path
     tables, files = tmp_path / "tables", tmp_path / "files"
     main(["ncu", "--captures", str(folder), "--tables", str(tables), "--files", str(files)])
     notes = json.loads((tables / "convert.json").read_text())["notes"]
-    (note,) = [each for each in notes if each["text"].startswith("Not read:")]
+    (note,) = [note for note in notes if note["text"].startswith("Not read:")]
     assert note["file"] == f"rep0/{LABEL}.ncu-rep"
     assert "damaged, cut off, or newer" in note["text"]
     # Two reports of one rank: the numbers of launches count on.
