@@ -15,7 +15,7 @@ from profkit.convert.drawing import flamegraph
 from profkit.core.errors import InputError
 from profkit.tables import schema
 
-# Where packages are kept: what follows is how they are imported.
+# Folders of packages; the rest of a path is the name that is imported.
 _FOLDER = re.compile(r"^.*/(?:(?:site|dist)-packages|lib/python3\.\d+)/")
 _SEPARATOR = ";"
 

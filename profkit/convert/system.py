@@ -54,7 +54,7 @@ def convert(raw: Raw, out: Path) -> Converted:
 
 
 def _lines(path: Path) -> tuple[list[_Line], list[str]]:
-    """Return the lines that are whole; a process that was killed leaves half a last one."""
+    """Return the complete lines; a process that was killed leaves half a last one."""
     decode, found, broken = msgspec.json.Decoder(_Line).decode, [], 0
     for text in path.read_bytes().splitlines():
         try:

@@ -1,1 +1,1 @@
-"""What every room stands on: errors, settings, plugins, results, fingerprints, written files."""
+"""Used by every room: errors, settings, plugins, results, fingerprints, written files."""

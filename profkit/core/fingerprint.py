@@ -1,4 +1,4 @@
-"""Fingerprints of code: what a result was made by, whatever its comments and formatting.
+"""Fingerprints of the code behind a result, without its comments and formatting.
 
 The hash of a module is that of its syntax alone, see `profkit.core.source_hash`. The fingerprint of
 a plugin covers the modules that it imports, directly or not, as far as they belong to profkit or to
@@ -35,7 +35,7 @@ def provenance(
     inputs: Sequence[Path],
     of_the_run: Mapping[str, Any] = MappingProxyType({}),
 ) -> Provenance:
-    """Return what a result made now by `module` of `stage` from `inputs` is made of."""
+    """Return the provenance of a result that `module` of `stage` makes now from `inputs`."""
     modules, packages = closure(stage, module)
     return Provenance(
         settings=dict(settings),

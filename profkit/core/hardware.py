@@ -77,7 +77,7 @@ def found(reported: Iterable[str], known: Iterable[Hardware]) -> Hardware:
 
 
 def _plain(name: str) -> str:
-    """Return a name without what drivers of different age write differently."""
+    """Return a name without the parts that drivers of different age write differently."""
     plain = " ".join(name.lower().split())
     for maker in _MAKERS:
         plain = plain.removeprefix(maker)

@@ -17,7 +17,7 @@ class Parallel(Settings):
     """How the program lays its ranks out, as far as it cannot be asked; see `conf/config.yaml`."""
 
     tp: PositiveInt = 1
-    """Tensor-parallel shards; what `tp` and `pp` leave of the ranks is data-parallel."""
+    """Tensor-parallel shards; the remaining factor of the world size is data-parallel."""
 
     pp: PositiveInt = 1
     """Pipeline stages."""

@@ -1,4 +1,4 @@
-"""What an analysis returns, and all that the report may read."""
+"""Results: returned by analyses, and all that the report may read."""
 
 import math
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class Finding:
     """How much it should worry the reader."""
 
     message: str
-    """One sentence with the number in it, which also says of what a share is a share."""
+    """One sentence with the number in it; a share states its whole."""
 
     metric: str
     """Name of the number, for example ``breakdown.idle_share``."""
@@ -77,7 +77,7 @@ class Metric:
     """Unit, as in `Finding.unit`."""
 
     title: str
-    """What it is, in a few words."""
+    """Name of the number, in a few words."""
 
     better: Literal["lower", "higher", "neither"] = "neither"
     """Which direction is an improvement."""
@@ -94,7 +94,7 @@ class Table:
     """Rows to read, sort and search; the unit of a column is the suffix of its name."""
 
     title: str
-    """What the rows are."""
+    """Title of the table, naming its rows."""
 
     columns: tuple[str, ...]
     """Column names with their unit as suffix: ``_ns``, ``_bytes``, ``_share``, ``_percent``..."""
@@ -103,7 +103,7 @@ class Table:
     """Values, None where unknown."""
 
     note: str = ""
-    """What a reader must know to read it right, for example what was left out."""
+    """Note that a reader needs to read it right, for example on rows left out."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,7 +118,7 @@ class Chart:
     """
 
     title: str
-    """What is to be seen."""
+    """Title of the chart."""
 
     table: str
     """Key of `Result.tables`."""
@@ -130,7 +130,7 @@ class Chart:
     """Column or columns on the vertical axis, all of one unit."""
 
     color: str = ""
-    """Column whose values tell series apart; empty for one series per column of `y`."""
+    """Column whose values are the series; empty for one series per column of `y`."""
 
     horizontal: bool = False
     """Draw bars sideways, for long names."""
@@ -150,10 +150,10 @@ class Abstention:
     """Something that the analysis could not know, and why: never shown as zero."""
 
     what: str
-    """What is not known."""
+    """The unknown quantity."""
 
     reason: str
-    """Why, and what to do to know it."""
+    """Why it is unknown, and the remedy."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,14 +174,14 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Provenance:
-    """What a result was made from; ``profkit why`` compares it with what would be used now."""
+    """Provenance of a result; ``profkit why`` compares it with that of a result made now."""
 
     settings: dict[str, Any]
     """Settings of the plugin."""
 
     modules: dict[str, str]
-    """Hash of each module behind it, of its normalised source, by dotted name; and of each
-    asset that these read, by path."""
+    """Hash of the normalised source of each module behind it, by dotted name, and of each asset
+    that these modules read, by path."""
 
     packages: dict[str, str]
     """Version of each third-party distribution behind it."""
@@ -195,7 +195,7 @@ class Provenance:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Document:
-    """The JSON file that one analysis leaves: its result, and what made it."""
+    """The JSON file that one analysis leaves: its result and its provenance."""
 
     analysis: str
     title: str

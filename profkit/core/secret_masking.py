@@ -177,7 +177,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def _without_names(line: str) -> str:
-    """Mask what a line assigns to the name of a secret."""
+    """Mask the values that a line assigns to names of secrets."""
     lowered = line.lower()
     for pattern, hints in _HINTS.items():
         if any(hint in lowered for hint in hints):

@@ -50,7 +50,7 @@ def from_json(flag: str, text: str) -> dict[str, Any]:
 
 
 def adapter(kind: type[Any]) -> "TypeAdapter[Any]":
-    """Return what validates and dumps the class `kind`; kept, because making one takes 20 ms."""
+    """Return the validator of the class `kind`; cached, because making one takes 20 ms."""
     from pydantic import TypeAdapter  # noqa: PLC0415 - see above
 
     if kind not in _adapters:

@@ -23,7 +23,7 @@ ASSETS = "assets"
 """Folder beside a module with the files that it reads: templates, styles, scripts."""
 
 _found: dict[Path, "Syntax"] = {}
-"""What is not in the cache yet, by its file there."""
+"""Entries that are not in the cache yet, by their file there."""
 
 
 class Import(msgspec.Struct, frozen=True):
@@ -67,14 +67,14 @@ def syntax(path: Path) -> Syntax:
 
 
 def keep() -> None:
-    """Write what was found before there were results to the cache."""
+    """Write the entries found before there were results to the cache."""
     while _found:
         kept, found = _found.popitem()
         write_atomically(kept, msgspec.json.encode(found))
 
 
 def _key(content: bytes) -> str:
-    """Return a hash of `content`, of what reads it, and of the version of Python's syntax."""
+    """Return a hash of `content`, of this module, and of the version of Python's syntax."""
     digest = hashlib.sha256(_own())
     digest.update(f"{sys.version_info[:2]}".encode())
     digest.update(content)

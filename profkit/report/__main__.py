@@ -20,7 +20,7 @@ from profkit.report.settings import Settings
 
 
 def main(argv: Sequence[str]) -> None:
-    """Write the page of a selection, and beside it its provenance as JSON."""
+    """Write the page of a selection, and beside it as JSON what it was made of."""
     arguments = _parser().parse_args(argv)
     progress_events.emit("started", stage="report", run="", name="report")
     try:

@@ -360,7 +360,7 @@ def _remarks(shown_runs: Iterable[ShownRun]) -> Iterator[view.Remark]:
 
 
 def _statuses(run: result_tree.Run) -> Iterator[view.Item]:
-    """Yield how the captures of each tool went: the value says how many, the unit how."""
+    """Yield the outcome of each tool's captures: their number as value, the status as unit."""
     for tool in run.selected.tools:
         mine = [capture.status for capture in run.captures if capture.tool == tool]
         bad = [status for status in mine if status != "ok"]

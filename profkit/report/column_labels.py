@@ -23,7 +23,7 @@ _SPELLING = {word.lower(): word for word in _SPELLINGS}
 
 
 def column(name: str) -> Column:
-    """Split a column's name, such as ``self_cpu_ns``, into what to call it and its unit."""
+    """Split a column's name, such as ``self_cpu_ns``, into its label and its unit."""
     if rate := re.fullmatch(r"(.+?)_((?:[a-z]+_)?per_s)", name):
         return Column(label=_words(rate[1]), unit=rate[2])
     if name in _IDENTIFIERS:

@@ -9,7 +9,7 @@ import yaml
 from profkit.report import result_tree, view
 from profkit.report.shown_run import ShownRun
 
-# Folders by what their second level is named after.
+# Folders whose second level is named after tools.
 _BY_TOOL = ("convert", "capture", "tables")
 _ORDER = ("timeline", *_BY_TOOL, "analyze", "logs", "benchmarks")
 _MAX_TAIL = 8000
@@ -62,7 +62,7 @@ def captures(shown_run: ShownRun) -> tuple[view.Attempt, ...]:
 
 
 def folders(shown_run: ShownRun, max_files: int) -> tuple[view.Folder, ...]:
-    """Return the run's files by folder, what people open first."""
+    """Return the run's files by folder, those to open first."""
     grouped: dict[str, list[result_tree.File]] = defaultdict(list)
     for file in shown_run.run.files:
         if _belongs(file.path, shown_run.run.selected):

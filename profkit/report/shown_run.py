@@ -28,7 +28,7 @@ class ShownRun:
 
     def file_link(self, path: str) -> view.Link:
         """Link to `path` in the run's folder; quoted, so that no name becomes a scheme."""
-        # Names of files are bytes: what is not UTF-8 can be quoted, but not shown.
+        # Names of files are bytes: those that are not UTF-8 can be quoted, but not shown.
         target = os.path.relpath(os.path.join(self.run.selected.folder, path), self.folder)  # noqa: PTH118
         return view.Link(
             text=path.encode(errors="replace").decode(), href=quote(os.fsencode(target))

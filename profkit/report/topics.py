@@ -36,7 +36,7 @@ def by_topic(
 
 
 def _opened(shown_run: ShownRun, topic: Topic, most: int) -> Iterator[view.RankFiles]:
-    """Yield links to what the topic's tools left for people to open, by rank and repeat."""
+    """Yield links to the files of the topic's tools that a viewer opens, by rank and repeat."""
     tools = [tool for tool in topic.tools if tool in shown_run.run.selected.tools]
     grouped: dict[tuple[int, int, str], list[view.Link]] = defaultdict(list)
     for tool in tools:

@@ -52,7 +52,7 @@ class Chart:
     x: int
     y: tuple[int, ...]
     color: int = -1
-    """Column that tells series apart; -1 for one series per column of `y`."""
+    """Column whose values are the series; -1 for one series per column of `y`."""
 
     horizontal: bool = False
     log: tuple[str, ...] = ()
@@ -185,7 +185,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RankFiles:
-    """What people open of one rank and repeat."""
+    """Links to the files to open of one rank and repeat."""
 
     rank: str
     repeat: int
@@ -218,7 +218,7 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenFile:
-    """A raw file and what opens it."""
+    """A raw file and its viewers."""
 
     link: Link
     size_bytes: int
@@ -269,7 +269,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Across:
-    """What the analyses of all runs together say."""
+    """Results of the analyses of all runs together."""
 
     anchor: str
     sections: tuple[Section, ...]

@@ -27,7 +27,7 @@ _NS_PER_US = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeline:
-    """The events, and what a reader of them should know."""
+    """The events, and notes for their reader."""
 
     encoded: list[str]
     """Each event as JSON."""
@@ -38,7 +38,7 @@ class Timeline:
     steps: tuple[int, ...]
     """Steps that are drawn; empty if none is marked."""
     notes: tuple[str, ...]
-    """How well clocks agree, and what was left out."""
+    """How well clocks agree, and how many events were left out."""
 
     @property
     def events(self) -> list[Event]:

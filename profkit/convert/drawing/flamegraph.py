@@ -31,7 +31,7 @@ _UNITS = {
     "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs")),
     "bytes": ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")),
 }
-# What XML 1.0 cannot hold even escaped, and line breaks, which end the name in a tooltip.
+# Characters that XML 1.0 cannot hold even escaped, and line breaks, which end a tooltip's name.
 _UNWRITABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -72,7 +72,7 @@ def svg(stacks: Iterable[tuple[Sequence[str], float]], *, unit: str, title: str)
 
 
 def _tree(stacks: Iterable[tuple[Sequence[str], float]]) -> _Frame:
-    """Return the tree of all stacks; the weight of a frame includes what it called."""
+    """Return the tree of all stacks; the weight of a frame includes its callees."""
     root = _Frame("all")
     for frames, weight in stacks:
         if not weight >= 0:

@@ -36,7 +36,7 @@ _NAME_CHARACTERS = 120
 
 @dataclass(slots=True)
 class _Node:
-    """A module, or a kind of memory, with what is inside it."""
+    """A module, or a kind of memory, with its children."""
 
     own_bytes: int = 0
     whole_bytes: int = 0

@@ -39,7 +39,7 @@ def convert(raw: Raw, out: Path) -> Converted:
 
 
 def _steps(raw: Raw) -> tables.Windows:
-    """Return the steps that the harness timed on this rank; none for what was imported."""
+    """Return the steps that the harness timed on this rank; none for imported snapshots."""
     path = raw.path.with_name(f"{raw.label}.steps.json")
     if not path.is_file():
         return ()

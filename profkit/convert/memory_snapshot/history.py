@@ -23,7 +23,7 @@ ACTIONS = (
     "oom",
     "snapshot",
 )
-"""What an entry can be; any other counts as ``snapshot``, which changes nothing."""
+"""Actions of entries; any other counts as ``snapshot``, which changes nothing."""
 
 ALLOC, FREE_REQUESTED, FREE_COMPLETED = range(3)
 _CODES = {name: code for code, name in enumerate(ACTIONS)}

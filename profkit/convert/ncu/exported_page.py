@@ -17,7 +17,7 @@ from profkit.tables.kernel_names import function
 _START_BYTES = 1 << 20
 # Unquoted, or with another separator, where a table program has saved it again.
 _HEADING = re.compile(r'^"?ID"?([,;\t])"?Process ID"?\1.*Kernel Name.*$', re.MULTILINE)
-# What `ncu --nvtx` adds: the ranges of a thread, and those that may end on another one.
+# Columns that `ncu --nvtx` adds: the ranges of a thread, and those that may end on another one.
 _PUSHED, _STARTED = "Push/Pop_Range:", "Start/Stop_Range:"
 _RANGE = re.compile(r'"([^"]*)"')
 _AFTER_NAME = 6
@@ -69,7 +69,7 @@ def _page(path: Path) -> str:
 
 
 def _text(content: bytes) -> str:
-    # What PowerShell redirects is UTF-16, and what table programs save begins with a mark.
+    # PowerShell redirects as UTF-16, and table programs save a byte order mark first.
     is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return content.decode("utf-16" if is_wide else "utf-8-sig", errors="replace")
 
