@@ -18,7 +18,7 @@ from profkit.analyze.base import Analysis, Columns
 from profkit.core import progress_events, registry, resources, result
 from profkit.core.errors import InputError, ProfkitError
 from profkit.core.fingerprint import provenance
-from profkit.core.hardware import AUTO, Hardware, found, parts
+from profkit.core.hardware import AUTO, Hardware, read_hardware, reported_hardware
 from profkit.core.settings import checked, from_json
 from profkit.process import malloc
 
@@ -115,8 +115,10 @@ def _hardware(section: dict[str, Any], tables: list[Path]) -> Hardware:
         return chosen
     devices = [_frame([path]) for path in tables if path.stem == "devices"]
     names = [str(name) for rows in devices for name in rows["name"].unique()]
-    known = [part for folder in resources.folders("hardware") for part in parts(folder)]
-    return found(names, known)
+    known = [
+        hardware for folder in resources.folders("hardware") for hardware in read_hardware(folder)
+    ]
+    return reported_hardware(names, known)
 
 
 _of_the_run: dict[str, _Reader] = {

@@ -59,7 +59,7 @@ class Hardware(Settings):
 
 
 @cache
-def parts(folder: Path) -> tuple[Hardware, ...]:
+def read_hardware(folder: Path) -> tuple[Hardware, ...]:
     """Return every device that a file of `folder` describes; raises `ConfigError` for bad ones."""
     return tuple(
         checked(f"hardware ({path.name})", Hardware, yaml.safe_load(path.read_bytes()) or {})
@@ -67,12 +67,12 @@ def parts(folder: Path) -> tuple[Hardware, ...]:
     )
 
 
-def found(reported: Iterable[str], known: Iterable[Hardware]) -> Hardware:
+def reported_hardware(reported: Iterable[str], known: Iterable[Hardware]) -> Hardware:
     """Return the one of the `known` that all names `reported` mean; unknown if there is none."""
     names = set(map(_plain, reported))
-    for part in known:
-        if names and names <= set(map(_plain, part.reported_as)):
-            return part
+    for hardware in known:
+        if names and names <= set(map(_plain, hardware.reported_as)):
+            return hardware
     return Hardware()
 
 

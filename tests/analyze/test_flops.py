@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from profkit.analyze import flops
 from profkit.analyze.costs import cost
 from profkit.core import resources
-from profkit.core.hardware import Hardware, parts
+from profkit.core.hardware import Hardware, read_hardware
 from profkit.tables import schema
 
 ORIGIN = 1_790_000_000_000_000_001
@@ -229,7 +229,7 @@ def test_flops_bytes_and_times_are_those_of_tracelens(real_data, converted):
     tables = converted(path)
     h100 = next(
         part
-        for part in parts(resources.CONF / "hardware")
+        for part in read_hardware(resources.CONF / "hardware")
         if tables["devices"]["name"].iloc[0] in part.reported_as
     )
     result = flops.analyze.run(

@@ -8,11 +8,11 @@ from profkit.cli import main
 from profkit.convert.torch_profiler.trace import read
 from profkit.core import resources
 from profkit.core.errors import ConfigError
-from profkit.core.hardware import TYPES, Hardware, found, parts
+from profkit.core.hardware import TYPES, Hardware, read_hardware, reported_hardware
 from profkit.core.settings import checked
 
 FILES = {path.stem: path for path in sorted((resources.CONF / "hardware").glob("*.yaml"))}
-PARTS = dict(zip(FILES, parts(resources.CONF / "hardware"), strict=True))
+PARTS = dict(zip(FILES, read_hardware(resources.CONF / "hardware"), strict=True))
 # A user may have measured the CPU.
 NOT_SHIPPED = ("auto", "unknown", "cpu_measured")
 DEVICES = [name for name in FILES if name not in NOT_SHIPPED]
@@ -25,18 +25,18 @@ KNOWN = (
 
 
 def test_a_device_is_found_by_any_of_its_names():
-    assert found(["nvidia a100-sxm4-80gb"], KNOWN).name == "big"
-    assert found(["A100-SXM4-80GB", "NVIDIA A100 80GB"], KNOWN).name == "big"
-    assert found(["NVIDIA Tesla T4"], KNOWN).name == "small"
+    assert reported_hardware(["nvidia a100-sxm4-80gb"], KNOWN).name == "big"
+    assert reported_hardware(["A100-SXM4-80GB", "NVIDIA A100 80GB"], KNOWN).name == "big"
+    assert reported_hardware(["NVIDIA Tesla T4"], KNOWN).name == "small"
 
 
 def test_what_no_file_names_is_unknown():
-    assert found([], KNOWN) == Hardware()
-    assert found(["Tesla T40"], KNOWN) == Hardware()
+    assert reported_hardware([], KNOWN) == Hardware()
+    assert reported_hardware(["Tesla T40"], KNOWN) == Hardware()
 
 
 def test_devices_of_different_kinds_are_unknown():
-    assert found(["Tesla T4", "NVIDIA A100 80GB"], KNOWN) == Hardware()
+    assert reported_hardware(["Tesla T4", "NVIDIA A100 80GB"], KNOWN) == Hardware()
 
 
 def test_every_part_in_use_is_there():
@@ -101,7 +101,7 @@ def test_what_is_not_known_is_zero(name):
 )
 def test_real_devices_have_the_memory_and_processors_of_their_file(real_data, trace, expected):
     rows = read(real_data / "kineto" / trace).tables["devices"].to_pandas()
-    part = found(rows["name"].unique(), PARTS.values())
+    part = reported_hardware(rows["name"].unique(), PARTS.values())
     assert part == PARTS[expected]
     assert set(rows["processors"]) == {part.processors}
     assert rows["memory_bytes"].between(part.memory_bytes * 0.95, part.memory_bytes).all()
