@@ -30,7 +30,7 @@ _TITLES = {
 """Categories in their order: an instant belongs to the first that is active."""
 
 _BESIDE = ("exposed_communication", "hidden_communication", "hidden_copy")
-"""What is told besides, which overlaps the parts: hidden is what runs while compute does."""
+"""Further times, which overlap the categories; hidden is what runs while compute does."""
 _OPS = Columns("rank repeat name kind start_ns end_ns")
 _KERNELS = Columns("rank repeat kind start_ns end_ns step")
 _CALLS = Columns("rank repeat start_ns end_ns")
@@ -41,8 +41,8 @@ class Config(Settings):
     """Composed from ``conf/analysis/breakdown.yaml``."""
 
     window: Literal["device", "host"] = "device"
-    """Where a step ends: ``host`` when the host's mark does, ``device`` when the last work that it
-    launched does if that is later, and the next step begins there."""
+    """Where a step ends: ``host`` at the end of its mark, ``device`` at the end of the last
+    kernel or copy launched in it if that is later, and the next step begins there."""
 
     skip_first: int = 3
     """First steps left out, as long as others remain."""
@@ -52,10 +52,10 @@ class Config(Settings):
         "enumerate(DataPipe)#*",
         "data",
     )
-    """Glob patterns of the ranges in which the next batch is awaited."""
+    """Glob patterns of the ranges in which the program waits for the next batch."""
 
     host_communication: tuple[str, ...] = ("gloo:*", "mpi:*", "ucc:*")
-    """Glob patterns of the ranges in which the host itself communicates, on any thread."""
+    """Glob patterns of the ranges in which the CPU itself communicates, on any thread."""
 
     host_work: tuple[str, ...] = ("Optimizer.*#*",)
     """Glob patterns of annotations that count as work of the CPU, as operators do; others, such
@@ -111,7 +111,7 @@ def analyze(
 def _windows(
     steps: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame, config: Config
 ) -> tuple[pd.DataFrame, tuple[Abstention, ...]]:
-    """Return the windows that count; where no step is known, the whole capture of each rank."""
+    """Return the steps that are counted; without steps, the whole capture of each rank."""
     work = pd.concat([extents(cpu_ops), extents(kernels)])
     ranks = work.groupby(WHERE, observed=True).agg({"first": "min", "last": "max"})
     kept = steps.merge(ranks.reset_index(), on=WHERE)
@@ -133,15 +133,15 @@ def _parts(
     runtime_calls: pd.DataFrame,
     config: Config,
 ) -> pd.DataFrame:
-    """Return one row per window with the time of each category that the capture can tell."""
+    """Return one row per window with the time in ns of each category that the capture records."""
     absent = set() if len(kernels) else {"kernel", "copy", "set"}
     if kernels.empty and runtime_calls.empty:
         absent.add("runtime")
     found = []
     for where, rows in windows.groupby(WHERE, observed=True):
-        ops, work, calls = (of(each, where) for each in (cpu_ops, kernels, runtime_calls))
+        ops, work, calls = (of(events, where) for events in (cpu_ops, kernels, runtime_calls))
         active = _active(ops, work, calls, config)
-        spans = {name: each for name, each in active.items() if name not in absent}
+        spans = {name: periods for name, periods in active.items() if name not in absent}
         frame = _spans(rows)
         parts = {"step_time_ns": frame[:, 1] - frame[:, 0]} | _divided(frame, spans)
         found.append(rows[[*WHERE, "step"]].assign(**parts))
@@ -151,7 +151,7 @@ def _parts(
 def _active(
     cpu_ops: pd.DataFrame, kernels: pd.DataFrame, runtime_calls: pd.DataFrame, config: Config
 ) -> dict[str, Intervals]:
-    """Return when each category is active on one rank, as unions."""
+    """Return the intervals in which each category is active on one rank, as unions."""
     communicates = matching(cpu_ops["name"], config.host_communication)
     loads = matching(cpu_ops["name"], config.data_loading)
     works = (cpu_ops["kind"] == "operator").to_numpy() | matching(cpu_ops["name"], config.host_work)
@@ -165,7 +165,7 @@ def _active(
         "data_loading": ops[loads],
         "other_cpu": ops[works & ~communicates & ~loads],
     }
-    return {name: intervals.union(each) for name, each in spans.items()}
+    return {name: intervals.union(periods) for name, periods in spans.items()}
 
 
 def _spans(rows: pd.DataFrame) -> Intervals:
@@ -173,7 +173,7 @@ def _spans(rows: pd.DataFrame) -> Intervals:
 
 
 def _divided(windows: Intervals, spans: Mapping[str, Intervals]) -> dict[str, np.ndarray]:
-    """Return the ns of each window in each category, and those of `_BESIDE`."""
+    """Return the time of each window in each category and in `_BESIDE`, in ns."""
     left = intervals.union(windows)
     parts = {}
     for name in _TITLES:
@@ -191,7 +191,9 @@ def _divided(windows: Intervals, spans: Mapping[str, Intervals]) -> dict[str, np
         for name in ("communication", "copy")
         if name in spans
     }
-    return parts | {f"{name}_ns": intervals.overlap(windows, each) for name, each in beside.items()}
+    return parts | {
+        f"{name}_ns": intervals.overlap(windows, periods) for name, periods in beside.items()
+    }
 
 
 def _shares(parts: pd.DataFrame, shown: list[str]) -> pd.DataFrame:

@@ -51,7 +51,7 @@ class Config(Settings):
     """First steps left out, as long as others remain."""
 
     short_gap_ns: int = 30_000
-    """Gaps under this, before work that was launched in time, are those between kernels."""
+    """Gaps under this, before work that was launched in time, count as those between kernels."""
 
     synchronise: tuple[str, ...] = (
         "*Synchronize",
@@ -61,13 +61,13 @@ class Config(Settings):
         "urEventWait",
         "urQueueFinish",
     )
-    """Glob patterns of runtime calls that return when the device is done."""
+    """Glob patterns of runtime calls that return when the GPU is done."""
 
     largest: int = 30
     """Largest gaps listed."""
 
     warn_idle: float = 0.3
-    """Idle share of the device time above which it is worth a warning."""
+    """Idle share of the time of the steps above which it is worth a warning."""
 
     max_rows: int = 200
     """Rows kept of the other tables."""
@@ -104,16 +104,17 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     A device idles while no stream of it has a kernel, copy or set; shares are of the time of its
     steps. As in HTA, a gap is the host's if the host began to launch the next work after the gap
     had begun. Of that, the time in which the host was blocked in a synchronising call on any
-    thread is told apart. Other gaps are short ones between kernels, or have another cause, such
-    as a dependency between streams. ``by_stream`` has HTA's own split, of each stream by itself.
+    thread is a cause of its own. Other gaps are short ones between kernels, or have another cause,
+    such as a dependency between streams. ``by_stream`` has HTA's own split, of each stream by
+    itself.
     """
     if kernels.empty:
         return Result.abstain("idle time of devices", "no device work was recorded")
     windows, missing = step_windows(steps, kernels, config.skip_first)
     launched = launches(kernels, runtime_calls)
     devices = list(_devices(kernels, launched, runtime_calls, windows, config))
-    parts = pd.concat([_parts(each) for each in devices], ignore_index=True)
-    rows = pd.concat([each.gap_rows() for each in devices])
+    parts = pd.concat([_parts(device) for device in devices], ignore_index=True)
+    rows = pd.concat([device.gap_rows() for device in devices])
     threads = launched.assign(rank=kernels["rank"].to_numpy(), repeat=kernels["repeat"].to_numpy())
     threads = threads.loc[launched["call"] >= 0, [*WHERE, "tid"]].drop_duplicates()
     found = largest(rows, kernels, launched, config.short_gap_ns, config.largest)
@@ -135,9 +136,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         findings=_findings(by_rank, found, config),
         metrics=_metrics(parts, rows),
         tables={
-            key: table(each, title=title, note=text, limit=config.max_rows)
-            for key, (each, title, text) in shown.items()
-            if len(each)
+            key: table(contents, title=title, note=text, limit=config.max_rows)
+            for key, (contents, title, text) in shown.items()
+            if len(contents)
         },
         charts=_charts(),
         abstentions=(*missing, *_abstentions(launched)),
@@ -215,7 +216,7 @@ def _parts(device: _Device) -> pd.DataFrame:
 
 
 def _shares(parts: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per rank; the share drained is of the idle time, others of all time."""
+    """Return one row per rank; the drained share is of the idle time, the others of all time."""
     columns = ["time_ns", *(f"{name}_ns" for name in ("idle", *CAUSES))]
     sums = parts.groupby("rank", observed=True)[columns].sum()
     shares = {
@@ -230,7 +231,7 @@ def _shares(parts: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
 def _host_work_of(
     devices: list[_Device], cpu_ops: pd.DataFrame, threads: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return what ran on threads that launch work while a device waited for the host."""
+    """Return the operators that launching threads ran while a GPU waited for the CPU."""
     found, waited = [], 0
     for device in devices:
         inside = intervals.intervals(device.windows["start_ns"], device.windows["end_ns"])
@@ -251,11 +252,11 @@ def _by_stream(
     blocked = _blocked(runtime_calls, config)
     key = [*_DEVICE, "stream"]
     rows = []
-    for where, mine in _groups(kernels, key).items():
+    for where, indices in _groups(kernels, key).items():
         waiting = blocked.get(where[:2], intervals.nothing())
-        causes = by_cause(gaps(start, end, mine), call, waiting, config.short_gap_ns)
+        causes = by_cause(gaps(start, end, indices), call, waiting, config.short_gap_ns)
         times = {f"{cause}_ns": intervals.total(spans) for cause, spans in causes.items()}
-        rows.append(dict(zip(key, where, strict=True)) | {"work": len(mine)} | times)
+        rows.append(dict(zip(key, where, strict=True)) | {"work": len(indices)} | times)
     return pd.DataFrame(rows).sort_values("work", ascending=False, ignore_index=True)
 
 

@@ -82,9 +82,9 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
             limit=config.max_rows,
         )
     }
-    if len(counted) and len(told := _told(_first(measured_kernels), kernels, cpu_ops)):
+    if len(counted) and len(located := _located(_first(measured_kernels), kernels, cpu_ops)):
         tables["launches"] = table(
-            told,
+            located,
             title="Measured launches by operator, module and step",
             note="By order holds as long as ncu skipped no launch of the step.",
             limit=config.max_rows,
@@ -98,17 +98,17 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
 
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns that something is known of, from what costs to what to do about it."""
+    """Return the columns that have a value, from costs to advice."""
     labels = [kernel_of(row) for _, row in rows.iterrows()]
-    names = [shortened(str(each), 300) for each in rows["name"]]
+    names = [shortened(str(name), 300) for name in rows["name"]]
     made = rows.assign(kernel=labels, name=names).reindex(columns=list(_ORDER))
     known = [name for name in made if (made[name].notna() & (made[name] != "")).any()]
     return made[known]
 
 
 def _first(tables: ByToolIfAny) -> pd.DataFrame:
-    """Return the table of the first tool that has rows of it; an empty one if none has."""
-    return next((each for each in (tables or {}).values() if len(each)), pd.DataFrame())
+    """Return the first table that has rows; an empty one if none has."""
+    return next((rows for rows in (tables or {}).values() if len(rows)), pd.DataFrame())
 
 
 def _traced(
@@ -139,7 +139,7 @@ def _traced(
         bound=("bound", "first"),
     ).reset_index()
     made["time_share"] = made["total_ns"] / max(made["total_ns"].sum(), 1)
-    # The window of a trace without steps is none.
+    # The one window of a trace without steps is not a step.
     made["calls_per_step"] = made["calls"] / ((windows["step"] >= 0).sum() or np.nan)
     made["mean_ns"] = made["total_ns"] / made["calls"]
     made["roofline_share"] = made["weighted"] / made["total_ns"].where(made["total_ns"] > 0)
@@ -149,13 +149,15 @@ def _traced(
     return made.drop(columns="weighted").assign(key=_keys(made)), missing
 
 
-def _told(measured: pd.DataFrame, kernels: ByToolIfAny, cpu_ops: ByToolIfAny) -> pd.DataFrame:
-    """Return the measured launches if it is known of one where in the program it was."""
-    rows = _placed(measured, _first(kernels), _first(cpu_ops))
+def _located(measured: pd.DataFrame, kernels: ByToolIfAny, cpu_ops: ByToolIfAny) -> pd.DataFrame:
+    """Return the measured launches; no rows if operator and step are unknown for all of them."""
+    rows = _measured_launches(measured, _first(kernels), _first(cpu_ops))
     return rows if ((rows["found"] != "") | (rows["step"] >= 0)).any() else rows.iloc[:0]
 
 
-def _placed(measured: pd.DataFrame, kernels: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:
+def _measured_launches(
+    measured: pd.DataFrame, kernels: pd.DataFrame, cpu_ops: pd.DataFrame
+) -> pd.DataFrame:
     """Return one row per measured launch, with operator, module and step, in order of launch."""
     columns = ["launch", "function", "operator", "module", "step", "found", "grid", "block", "name"]
     text = dict.fromkeys(KERNEL, object)
@@ -167,8 +169,8 @@ def _placed(measured: pd.DataFrame, kernels: pd.DataFrame, cpu_ops: pd.DataFrame
     found = []
     for rank in ranks:
         of_rank = own[own["rank"] == rank]
-        there = traced[traced["rank"] == rank] if len(traced) else traced
-        found.append(placed(of_rank, _launched(there, cpu_ops)))
+        in_trace = traced[traced["rank"] == rank] if len(traced) else traced
+        found.append(placed(of_rank, _launched(in_trace, cpu_ops)))
     made: pd.DataFrame = pd.concat([own, pd.concat(found)], axis=1)[columns]
     return made
 
@@ -206,14 +208,14 @@ def _counted(
     measured: pd.DataFrame, kernel_metrics: ByToolIfAny, advice: pd.DataFrame
 ) -> pd.DataFrame:
     """Return one row per kernel and shape that Nsight Compute measured."""
-    # Those of torch.profiler count other kernels.
+    # Counters of torch.profiler are of other kernels.
     metrics = (kernel_metrics or {}).get("ncu")
     if measured.empty or metrics is None:
         return pd.DataFrame()
     rows = by_kernel(measured, metrics, {**_COUNTERS, **_hierarchy.columns()})
-    place = _hierarchy.positions(rows)
+    position = _hierarchy.positions(rows)
     made = rows[["name", "function", "grid", "block", "launches", *_COUNTERS]].assign(
-        measured_bound=place["bound"], measured_roofline_share=place["roof_share"]
+        measured_bound=position["bound"], measured_roofline_share=position["roof_share"]
     )
     made = made.rename(columns={"launches": "measured_launches"})
     made = made.merge(_advice(measured, advice), on=KERNEL, how="left")
@@ -234,7 +236,7 @@ def _advice(measured: pd.DataFrame, advice: pd.DataFrame) -> pd.DataFrame:
 
 
 def _keys(rows: pd.DataFrame) -> list[str]:
-    """Return what the same kernel is called by every tool: its signature and shape."""
+    """Return a key that is the same with every tool: signature and shape of the kernel."""
     return [
         f"{signature(str(name))} {grid} {block}"
         for name, grid, block in rows[KERNEL].itertuples(index=False)
@@ -264,10 +266,10 @@ def _joined(
 def _findings(rows: pd.DataFrame) -> tuple[Finding, ...]:
     if "time_share" not in rows or "advice" not in rows:
         return ()
-    told = rows[rows["advice"].notna() & rows["time_share"].notna()]
-    if told.empty:
+    advised = rows[rows["advice"].notna() & rows["time_share"].notna()]
+    if advised.empty:
         return ()
-    first = told.iloc[0]
+    first = advised.iloc[0]
     return (
         Finding(
             severity=Severity.WARN,

@@ -68,11 +68,11 @@ def analyze(kernels: Annotated[pd.DataFrame, _COLUMNS], config: Config) -> Resul
 
 
 def _by_device(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per rank, repeat and device: the union of its work, in all and by kind."""
+    """Return one row per rank, repeat and device: the union of its work in ns, all and by kind."""
     return pd.DataFrame(
         [
-            dict(zip([*_WHERE], where, strict=True)) | _busy(each)
-            for where, each in rows.groupby(_WHERE, observed=True)
+            dict(zip([*_WHERE], where, strict=True)) | _busy(work)
+            for where, work in rows.groupby(_WHERE, observed=True)
         ]
     )
 
@@ -95,8 +95,8 @@ def _busy(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def _by_name(rows: pd.DataFrame, busy_ns: int) -> pd.DataFrame:
-    """Return one row per name and kind, the costliest first."""
-    # A mean over calls would let the many short ones speak for the time of the long ones.
+    """Return one row per name and kind, that with most time first."""
+    # Weighted by time: in a mean over calls, many short ones would outweigh the long ones.
     known = rows["occupancy_percent"].notna()
     weights = rows.assign(
         weight_ns=rows["duration_ns"].where(known, 0),
@@ -124,7 +124,7 @@ def _by_name(rows: pd.DataFrame, busy_ns: int) -> pd.DataFrame:
 
 
 def _covered_ns(rows: pd.DataFrame) -> "pd.Series[int]":
-    """Return what each row adds to the union of those of its name before it on its device."""
+    """Return the ns that each row adds to the union of earlier rows of its name and device."""
     ordered = rows.sort_values("start_ns", kind="stable")
     keys = [ordered[name] for name in (*_WHERE, *_NAMED)]
     reach = ordered["end_ns"].groupby(keys, observed=True).cummax()

@@ -70,8 +70,8 @@ def analyze(
     if known.empty:
         return Result.abstain("launches", "no call that launched device work was recorded")
     queues = {
-        where: queue(each["call_start_ns"].to_numpy(), each["start_ns"].to_numpy())
-        for where, each in known.groupby(_STREAM, observed=True)
+        where: queue(work["call_start_ns"].to_numpy(), work["start_ns"].to_numpy())
+        for where, work in known.groupby(_STREAM, observed=True)
     }
     streams = _by_stream(known, queues, config)
     by_rank = _by_rank(known, streams, windows)
@@ -85,8 +85,8 @@ def analyze(
         findings=_findings(by_rank, config),
         metrics=_metrics(known, by_rank),
         tables={
-            key: table(each, title=title, note=_NOTES[key], limit=config.max_rows)
-            for key, (each, title) in shown.items()
+            key: table(contents, title=title, note=_NOTES[key], limit=config.max_rows)
+            for key, (contents, title) in shown.items()
         }
         | {
             "queue": table(
@@ -115,7 +115,7 @@ _NOTES = {
 def _launched(
     kernels: pd.DataFrame, runtime_calls: pd.DataFrame, windows: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return the device work of the steps that count with its launch, one row each."""
+    """Return one row per kernel, copy and set of the counted steps, with its launch."""
     calls = launches(kernels, runtime_calls)
     work = kernels[[*_STREAM, "step", "start_ns", "end_ns"]].reset_index(drop=True)
     rows = work.assign(
@@ -160,14 +160,14 @@ def _summary(known: pd.DataFrame, key: str) -> pd.DataFrame:
 
 def _by_stream(known: pd.DataFrame, queues: dict[Any, Queue], config: Config) -> pd.DataFrame:
     rows = []
-    for where, each in known.groupby(_STREAM, observed=True):
+    for where, work in known.groupby(_STREAM, observed=True):
         line = queues[where]
         full = line.full(config.full_queue)
-        calls = intervals.union(intervals.intervals(each["call_start_ns"], each["call_end_ns"]))
+        calls = intervals.union(intervals.intervals(work["call_start_ns"], work["call_end_ns"]))
         rows.append(
             dict(zip(_STREAM, where, strict=True))
             | {
-                "kernels": len(each),
+                "kernels": len(work),
                 "mean_length": line.mean(),
                 "mean_after_changes": float(line.length.mean()),
                 "max_length": int(line.length.max()),
@@ -197,7 +197,7 @@ def _by_rank(known: pd.DataFrame, streams: pd.DataFrame, windows: pd.DataFrame) 
 
 
 def _over_time(streams: pd.DataFrame, queues: dict[Any, Queue], points: int) -> pd.DataFrame:
-    """Return the queue of the stream with most work of each rank, in equal parts of its time."""
+    """Return the queue length of each rank's busiest stream, in equal parts of its time."""
     first = streams[streams["repeat"] == streams["repeat"].min()]
     parts = []
     for _, row in first.drop_duplicates("rank").sort_values("rank").iterrows():

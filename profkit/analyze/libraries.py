@@ -84,7 +84,7 @@ def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Resul
 
 
 def _described(work: pd.DataFrame, windows: pd.DataFrame, config: Config) -> pd.DataFrame:
-    """Return the kernels with library, use of tensor cores and their time in the windows."""
+    """Return the kernels with library, use of tensor cores and their time in the steps in ns."""
     # Decided once for each distinct name.
     names = work["name"].astype("category").cat
     texts = [str(name) for name in names.categories]
@@ -117,7 +117,7 @@ def _by_library(rows: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
     total = groups["inside_ns"].sum()
     tensor = (rows["inside_ns"] * rows["tensor_cores"]).groupby(rows["library"]).sum()
     frames = _frames(windows)
-    covered = pd.Series({name: _covered_ns(each, frames) for name, each in groups})
+    covered = pd.Series({name: _covered_ns(kernels, frames) for name, kernels in groups})
     found = pd.DataFrame(
         {
             "calls": groups.size(),
@@ -133,10 +133,10 @@ def _by_library(rows: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _covered_ns(rows: pd.DataFrame, frames: dict[Any, Intervals]) -> int:
-    """Return the union of kernels on each device within the steps, summed over devices."""
+    """Return the ns of the union of kernels on each device in the steps, summed over devices."""
     return sum(
-        int(intervals.overlap(frames[where[:2]], _union(each)).sum())
-        for where, each in _groups(rows).items()
+        int(intervals.overlap(frames[where[:2]], _union(kernels)).sum())
+        for where, kernels in _groups(rows).items()
         if where[:2] in frames
     )
 
@@ -154,8 +154,8 @@ def _by_device(rows: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
     frames = _frames(windows)
     return pd.DataFrame(
         [
-            dict(zip(_DEVICE, where, strict=True)) | _efficiency(each, frames[where[:2]])
-            for where, each in _groups(rows).items()
+            dict(zip(_DEVICE, where, strict=True)) | _efficiency(kernels, frames[where[:2]])
+            for where, kernels in _groups(rows).items()
             if where[:2] in frames
         ]
     )
@@ -194,7 +194,7 @@ def _efficient_ns(rows: pd.DataFrame, frame: Intervals) -> float:
 def _integral_within(
     times: NDArray[np.int64], level: NDArray[np.float64], frame: Intervals
 ) -> float:
-    """Return the integral over `frame` of what has `level` from each of `times` to the next."""
+    """Return the integral over `frame` of the step function `level`, which changes at `times`."""
     sums = np.r_[0, np.cumsum(level[:-1] * np.diff(times))]
     at_edges = np.interp(frame.ravel(), times, sums).reshape(-1, 2)
     return float((at_edges[:, 1] - at_edges[:, 0]).sum())
@@ -213,7 +213,7 @@ def _unknown(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _metrics(by_device: pd.DataFrame) -> dict[str, Metric]:
-    """Return means over devices: of time for what is over time, of kernel time for the rest."""
+    """Return means over devices, weighted by the time of steps or by that of kernels."""
     over_time = ("busy_share", "sm_efficiency_share")
     found = {}
     for name, title in _TITLES.items():

@@ -89,7 +89,7 @@ def analyze(
 
 
 def _described(moves: pd.DataFrame) -> pd.DataFrame:
-    """Return the transfers with duration, direction and the kind of the host's memory."""
+    """Return the transfers with duration, direction and kind of host memory."""
     # CUDA and ROCm write "Memcpy HtoD (Pageable -> Device)"; decided once per distinct name.
     names = moves["name"].astype("category")
     kinds = np.array([_host_memory(str(name)) for name in names.cat.categories] + [_UNKNOWN])
@@ -123,7 +123,7 @@ def _summary(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
     bandwidth = rows["size_bytes"].where(rows["size_bytes"] >= 0) / rows["duration_ns"].where(
         rows["duration_ns"] > 0
     )
-    each = bandwidth.groupby([rows[name] for name in key], observed=True)
+    rates = bandwidth.groupby([rows[name] for name in key], observed=True)
     covered = pd.Series({where: _covered_ns(part) for where, part in groups})
     found = pd.DataFrame(
         {
@@ -132,7 +132,7 @@ def _summary(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
             "total_ns": groups["duration_ns"].sum(),
             "covered_ns": covered,
             "bandwidth_bytes_per_s": size / known.where(known > 0) * _NS_PER_S,
-            "best_bytes_per_s": each.max() * _NS_PER_S,
+            "best_bytes_per_s": rates.max() * _NS_PER_S,
             "mean_bytes": size / groups.size(),
             "median_ns": groups["duration_ns"].median(),
         }
@@ -142,7 +142,7 @@ def _summary(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
 
 
 def _covered_ns(rows: pd.DataFrame) -> int:
-    """Return the union of the transfers on each device, summed over devices."""
+    """Return the ns of the union of the transfers on each device, summed over devices."""
     return sum(
         intervals.total(intervals.union(intervals.intervals(part["start_ns"], part["end_ns"])))
         for _, part in rows.groupby([*WHERE, "device"], observed=True)
@@ -161,9 +161,9 @@ def _over_time(rows: pd.DataFrame, points: int) -> pd.DataFrame:
     edges = np.linspace(0, max(end.max(), points), points + 1)
     ranks = first["rank"].nunique()
     parts = []
-    for direction, places in first.groupby("direction", observed=True).indices.items():
-        size = first["size_bytes"].to_numpy(np.float64)[places]
-        moved = np.diff(_moved_before(edges, start[places], end[places], size))
+    for direction, indices in first.groupby("direction", observed=True).indices.items():
+        size = first["size_bytes"].to_numpy(np.float64)[indices]
+        moved = np.diff(_moved_before(edges, start[indices], end[indices], size))
         parts.append(
             pd.DataFrame(
                 {

@@ -19,7 +19,7 @@ from profkit.tables.kernel_names import LATER_TENSOR_CORES, TENSORBOARD_TENSOR_C
 _TENSOR_CORES = TENSORBOARD_TENSOR_CORES + LATER_TENSOR_CORES
 _FULL = 100.0
 
-# What samplers and Nsight Systems' GPU metrics call the same thing, by how much it hides.
+# Names in samplers and in Nsight Systems' GPU metrics; from the coarsest measure to the finest.
 _SAMPLED = {
     "busy_percent": re.compile(r"busy_percent|GR Active.*"),
     "sm_active_percent": re.compile(r"SMs? Active.*"),
@@ -64,12 +64,12 @@ def analyze(samples: ByTool, steps: ByTool, kernels: ByToolIfAny, config: Config
     everything on its host.
     """
     tools = [*samples, *(kernels or {})]
-    rows = [row for tool, each in samples.items() for row in _sampled(each, tool, config)]
-    for tool, each in (kernels or {}).items():
+    rows = [row for tool, readings in samples.items() for row in _sampled(readings, tool, config)]
+    for tool, traced in (kernels or {}).items():
         own = steps.get(tool, pd.DataFrame())
-        rows += list(_traced(each, own, tool, config)) if len(each) and len(own) else []
+        rows += list(_traced(traced, own, tool, config)) if len(traced) and len(own) else []
     by_device = pd.DataFrame(rows, columns=["tool", "rank", "device", *_MEASURES])
-    cpus = [each for tool in samples for each in _of_cpus(samples[tool], tool, config)]
+    cpus = [row for tool in samples for row in _of_cpus(samples[tool], tool, config)]
     by_host = pd.DataFrame(cpus, columns=_CPU_COLUMNS)
     if by_device.empty and by_host.empty:
         return Result.abstain("utilisation", "nothing was sampled")
@@ -100,7 +100,7 @@ def analyze(samples: ByTool, steps: ByTool, kernels: ByToolIfAny, config: Config
 
 
 def _counted(samples: pd.DataFrame, skip_first: int) -> pd.DataFrame:
-    """Return the samples of the steps that count, or else of all steps, or else all."""
+    """Return the samples of the counted steps; without any those of all steps, else all."""
     for least in (skip_first, 0):
         kept = samples[(samples["step"] >= least).to_numpy()]
         if len(kept):
@@ -109,7 +109,7 @@ def _counted(samples: pd.DataFrame, skip_first: int) -> pd.DataFrame:
 
 
 def _sampled(samples: pd.DataFrame, tool: str, config: Config) -> Iterator[list[Any]]:
-    """Yield the mean of what was sampled of each device."""
+    """Yield one row per rank and device with the mean of each sampled measure."""
     names = {str(name): _measure(str(name)) for name in samples["metric"].unique()}
     measure = samples["metric"].astype(object).map(names)
     kept = _counted(samples.assign(measure=measure)[(measure != "").to_numpy()], config.skip_first)
@@ -118,20 +118,20 @@ def _sampled(samples: pd.DataFrame, tool: str, config: Config) -> Iterator[list[
     for key, found in means.groupby(level=[0, 1], observed=True):
         rank, device = key
         values = dict(found.droplevel([0, 1]))
-        # What is sampled is warps in all time, with SMs that hold none.
+        # Samplers count warps over all time, including SMs that hold none.
         if "occupancy_percent" in values:
             values["occupancy_percent"] *= _FULL / values.get("sm_active_percent", np.nan)
         yield [tool, int(rank), str(device), *(values.get(name, np.nan) for name in _MEASURES)]
 
 
 def _measure(metric: str) -> str:
-    return next((name for name, each in _SAMPLED.items() if each.fullmatch(metric)), "")
+    return next((name for name, pattern in _SAMPLED.items() if pattern.fullmatch(metric)), "")
 
 
 def _traced(
     kernels: pd.DataFrame, steps: pd.DataFrame, tool: str, config: Config
 ) -> Iterator[list[Any]]:
-    """Yield what the kernels of each device say, as shares of the time of the steps."""
+    """Yield the measures that kernels of each device tell, as shares of the steps' time."""
     windows, _ = step_windows(steps, kernels, config.skip_first)
     found = []
     key: Any
@@ -160,12 +160,12 @@ def _shares(kernels: pd.DataFrame, spans: intervals.Intervals) -> list[float]:
         [contains_any(str(name), _TENSOR_CORES) for name in kernels["name"]], dtype=np.float64
     )
     active_share, occupied_share, tensor_share = (
-        _weighed(time_ns, each) for each in (active, occupancy, on_tensor_cores)
+        _weighed(time_ns, share) for share in (active, occupancy, on_tensor_cores)
     )
     in_kernels = time_ns.sum() / total
     return [
         _FULL * busy / total,
-        # Kernels side by side may have more than one SM each, and all have no more.
+        # Kernels that run side by side may add up to more than all SMs.
         float(np.minimum(_FULL, _FULL * active_share * in_kernels)),
         _FULL * occupied_share,
         float(np.minimum(_FULL, _FULL * tensor_share * in_kernels)),
@@ -182,7 +182,7 @@ def _weighed(time_ns: NDArray[np.float64], share: NDArray[np.float64]) -> float:
 
 
 def _of_cpus(samples: pd.DataFrame, tool: str, config: Config) -> Iterator[list[Any]]:
-    """Yield how many CPUs each process and host kept busy, and its memory at most."""
+    """Yield how many CPUs each process and host kept busy, and its largest memory in bytes."""
     kept = _counted(samples, config.skip_first)
     on_host = kept[kept["device"].isin(["process", "host"]).to_numpy()]
     key: Any
@@ -190,7 +190,7 @@ def _of_cpus(samples: pd.DataFrame, tool: str, config: Config) -> Iterator[list[
         rank, device = key
         count = _values(rows, "cpu_count")
         cpus = _rate(rows, "cpu_s")
-        # A machine's own count of all its CPUs' time does not drift from what they worked, but
+        # The machine's own count of all CPU time does not drift from the busy time, but
         # differences of such large sums are rounded.
         if not np.isnan(whole := _rate(rows, "cpu_all_s")) and len(count):
             cpus = min(cpus / whole, 1.0) * float(count[-1])
@@ -259,7 +259,7 @@ def _busy_cpus(by_host: pd.DataFrame) -> Iterator[Finding]:
 def _device_metrics(by_device: pd.DataFrame) -> dict[str, Metric]:
     found = {}
     for name in _MEASURES:
-        # The first source that knows it, as later ones estimate.
+        # From the first tool that has it, as later ones estimate.
         means = by_device.groupby("tool", sort=False)[name].mean().dropna()
         if len(means):
             title = f"GPU: {name.removesuffix('_percent').replace('_', ' ')}, by {means.index[0]}"
