@@ -19,13 +19,13 @@ class Config(Settings):
     """Composed from ``conf/analysis/benchmark_compare.yaml``."""
 
     reference: str = ""
-    """Run that the others are held against; empty takes the first."""
+    """Run that the others are compared with; empty takes the first."""
 
     spread_share: float = 0.1
-    """Quartile range over median from which a cell is said to vary, as torch's Compare does."""
+    """Quartile range over median from which a time is reported to vary, as torch's Compare does."""
 
     confidence: float = 0.95
-    """How often a report in which no two runs differ announces no difference, at least."""
+    """Least probability that a report in which no two runs differ announces no difference."""
 
 
 @analysis(title="Parts of a step, benchmarked", across="runs")
@@ -93,7 +93,7 @@ def _cells(benchmarks: pd.DataFrame) -> pd.DataFrame:
     repeats = kept.groupby(key, observed=True)["call_ns"].median()
     text = {name: cells[name].astype(object) for name in ("run", "part")}
     by_repeat = [
-        dict(repeats.loc[each].items()) for each in zip(cells["run"], cells["part"], strict=True)
+        dict(repeats.loc[cell].items()) for cell in zip(cells["run"], cells["part"], strict=True)
     ]
     made = cells.assign(**text, by_repeat=pd.Series(by_repeat, dtype=object))
     # In the order in which runs were selected and parts measured.
@@ -110,8 +110,8 @@ def _ratios(cells: pd.DataFrame, reference: str, confidence: float) -> dict[tupl
         (run, part): by_repeat for run, part, by_repeat in zip(*columns, strict=True)
     }
     pairs = {
-        (run, part): compared(mine, by_cell[reference, part], confidence=confidence)
-        for (run, part), mine in by_cell.items()
+        (run, part): compared(by_repeat, by_cell[reference, part], confidence=confidence)
+        for (run, part), by_repeat in by_cell.items()
         if run != reference and (reference, part) in by_cell
     }
     return {key: ratio for key, ratio in pairs.items() if ratio is not None}
@@ -129,8 +129,8 @@ def _beside(cells: pd.DataFrame, ratios: Mapping[tuple[str, str], Ratio]) -> pd.
     spans = [ratios[key].interval if key in ratios else None for key in keys]
     return cells.drop(columns="by_repeat").assign(
         ratio=[ratios[key].ratio if key in ratios else math.nan for key in keys],
-        low_ratio=[each.low if each else math.nan for each in spans],
-        high_ratio=[each.high if each else math.nan for each in spans],
+        low_ratio=[interval.low if interval else math.nan for interval in spans],
+        high_ratio=[interval.high if interval else math.nan for interval in spans],
     )
 
 
@@ -138,22 +138,22 @@ def _findings(
     ratios: Mapping[tuple[str, str], Ratio], reference: str, confidence: float
 ) -> Iterator[Finding]:
     """Yield the largest difference of each part that is beyond chance."""
-    sure = dict(zip(ratios, adjusted([each.p_value for each in ratios.values()]), strict=True))
+    sure = dict(zip(ratios, adjusted([ratio.p_value for ratio in ratios.values()]), strict=True))
     for part in dict.fromkeys(part for _, part in ratios):
-        mine = {
+        beyond = {
             run: ratio
-            for (run, each), ratio in ratios.items()
-            if each == part and ratio.interval and sure[run, each] <= 1 - confidence
+            for (run, name), ratio in ratios.items()
+            if name == part and ratio.interval and sure[run, name] <= 1 - confidence
         }
-        if not mine:
+        if not beyond:
             continue
-        run = max(mine, key=lambda each: abs(math.log(mine[each].ratio)))
+        run = max(beyond, key=lambda candidate: abs(math.log(beyond[candidate].ratio)))
         yield Finding(
             severity=Severity.INFO,
-            message=f"The {part} of {run} takes {mine[run].ratio:.3g} times as long as that of "
-            f"{reference}, which is beyond chance in {len(mine)} run(s).",
+            message=f"The {part} of {run} takes {beyond[run].ratio:.3g} times as long as that of "
+            f"{reference}, which is beyond chance in {len(beyond)} run(s).",
             metric=f"benchmark_compare.{part}_ratio",
-            value=mine[run].ratio,
+            value=beyond[run].ratio,
             unit="ratio",
             evidence={"run": run, "reference": reference, "p_value": sure[run, part]},
         )
@@ -175,6 +175,6 @@ def _unsure(runs: list[str], ratios: Mapping[tuple[str, str], Ratio]) -> Iterato
     if len(runs) == 1:
         reason = "there is one run: sweep over something"
         yield Abstention(what="differences between runs", reason=reason)
-    elif any(each.interval is None for each in ratios.values()):
+    elif any(ratio.interval is None for ratio in ratios.values()):
         reason = "one repeat does not say how much repeats differ: set repeats=3 or more"
         yield Abstention(what="whether differences between runs are chance", reason=reason)

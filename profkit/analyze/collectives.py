@@ -21,7 +21,7 @@ class Config(Settings):
     """Composed from ``conf/analysis/collectives.yaml``."""
 
     warn_wait_share: float = 0.5
-    """Share of the time in calls that ranks wait for the last one, above which it is a warning."""
+    """Waiting for the last rank, as a share of the time in calls, above which it is a warning."""
 
     max_rows: int = 1000
     """Rows kept of each table."""
@@ -40,21 +40,21 @@ def analyze(collectives: pd.DataFrame, config: Config) -> Result:
     """
     if collectives.empty:
         return Result.abstain("communication", "no communication call was recorded")
-    met = matched_collectives(collectives)
-    sizes = _sizes(_moved(collectives, met.rows))
+    matched = matched_collectives(collectives)
+    sizes = _sizes(_moved(collectives, matched.rows))
     return Result(
-        findings=(*_waiting(met, config), *_fastest(sizes)),
-        metrics=_metrics(sizes, met, collectives),
-        tables=_tables(sizes, met, config),
-        charts=_charts(sizes, met),
-        abstentions=_abstentions(met, sizes, collectives),
+        findings=(*_waiting(matched, config), *_fastest(sizes)),
+        metrics=_metrics(sizes, matched, collectives),
+        tables=_tables(sizes, matched, config),
+        charts=_charts(sizes, matched),
+        abstentions=_abstentions(matched, sizes, collectives),
     )
 
 
 def _factor(operation: "pd.Series[str]", ranks: "pd.Series[int]") -> "pd.Series[float]":
-    """Return what turns algorithm into bus bandwidth, as in NCCL's ``doc/PERFORMANCE.md``.
+    """Return bus bandwidth over algorithm bandwidth, as in NCCL's ``doc/PERFORMANCE.md``.
 
-    NaN where that gives none, or the number of ranks is unknown.
+    NaN for operations that it does not list, and where the number of ranks is unknown.
     """
     once = ((ranks - 1) / ranks).where(ranks > 0)
     alone = pd.Series(1.0, index=ranks.index)
@@ -67,15 +67,15 @@ def _factor(operation: "pd.Series[str]", ranks: "pd.Series[int]") -> "pd.Series[
     return result
 
 
-def _moved(collectives: pd.DataFrame, met: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per call of all ranks, or of one where it is not known to be of several."""
-    together = met[met["last"].to_numpy()]
-    largest = met.groupby("meeting")["size_bytes"].max()
+def _moved(collectives: pd.DataFrame, matched: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per matched collective (that of its last rank) and per unmatched call."""
+    together = matched[matched["last"].to_numpy()]
+    largest = matched.groupby("meeting")["size_bytes"].max()
     together = together.assign(size_bytes=together["meeting"].map(largest))
     key = ["repeat", "rank", "start_ns", "collective"]
-    lone = collectives.merge(met[key].assign(met=True), on=key, how="left")
-    lone = lone[lone["met"].isna().to_numpy()].assign(ranks=-1)
-    rows = pd.concat([each for each in (together, lone) if len(each)], ignore_index=True)
+    lone = collectives.merge(matched[key].assign(matched=True), on=key, how="left")
+    lone = lone[lone["matched"].isna().to_numpy()].assign(ranks=-1)
+    rows = pd.concat([part for part in (together, lone) if len(part)], ignore_index=True)
     group = rows["group_description"].astype(object)
     size = rows["group_size"].where(rows["group_size"] > 0, rows["ranks"])
     return rows.assign(
@@ -104,13 +104,13 @@ def _sizes(moved: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def _waiting(met: MatchedCollectives, config: Config) -> tuple[Finding, ...]:
-    rows = met.rows
+def _waiting(matched: MatchedCollectives, config: Config) -> tuple[Finding, ...]:
+    rows = matched.rows
     if rows.empty:
         return ()
     wait, transfer = int(rows["wait_ns"].sum()), int(rows["transfer_ns"].sum())
     share = wait / max(wait + transfer, 1)
-    worst = _by_meeting(met).iloc[0]
+    worst = _by_collective(matched).iloc[0]
     heavy = share > config.warn_wait_share
     ranks, calls = rows["rank"].nunique(), rows["meeting"].nunique()
     return (
@@ -119,7 +119,7 @@ def _waiting(met: MatchedCollectives, config: Config) -> tuple[Finding, ...]:
             message=f"Of the {duration(wait + transfer)} that {ranks} ranks spent in {calls} "
             f"collectives (sum over ranks), {share:.0%} was waiting for the last rank to come and "
             f"{1 - share:.0%} transfer; clocks agree to "
-            f"{duration(float(met.clocks['residual_ns'].max()))}.",
+            f"{duration(float(matched.clocks['residual_ns'].max()))}.",
             metric="collectives.wait_share",
             value=share,
             unit="share",
@@ -161,7 +161,7 @@ def _fastest(sizes: pd.DataFrame) -> tuple[Finding, ...]:
 
 
 def _metrics(
-    sizes: pd.DataFrame, met: MatchedCollectives, collectives: pd.DataFrame
+    sizes: pd.DataFrame, matched: MatchedCollectives, collectives: pd.DataFrame
 ) -> dict[str, Metric]:
     metrics = {}
     for operation, rows in sizes[sizes["bus_bandwidth_bytes_per_s"].notna()].groupby("operation"):
@@ -175,9 +175,9 @@ def _metrics(
         )
     delay = _delay(collectives).dropna()
     parts: list[tuple[str, float, str, str]] = []
-    if len(met.rows):
-        time = met.rows["wait_ns"].sum() + met.rows["transfer_ns"].sum()
-        share = float(met.rows["wait_ns"].sum() / max(time, 1))
+    if len(matched.rows):
+        time = matched.rows["wait_ns"].sum() + matched.rows["transfer_ns"].sum()
+        share = float(matched.rows["wait_ns"].sum() / max(time, 1))
         parts.append(("wait_share", share, "share", "Waiting for the last rank, of time in calls"))
     if len(delay):
         title = "Median time from the host's call to its start"
@@ -189,27 +189,27 @@ def _metrics(
 
 
 def _delay(rows: pd.DataFrame) -> "pd.Series[float]":
-    """Return the time from the host's call to the start, NaN where the call is unknown."""
+    """Return the time from the CPU's call to the start in ns, NaN where the call is unknown."""
     delay: pd.Series[float] = (rows["start_ns"] - rows["call_ns"]).where(rows["call_ns"] >= 0)
     return delay
 
 
-def _by_meeting(met: MatchedCollectives) -> pd.DataFrame:
-    """Return one row per call of all ranks, the longest waits first."""
-    rows = met.rows.assign(launch_delay_ns=_delay(met.rows))
-    by_meeting = rows.groupby("meeting")
+def _by_collective(matched: MatchedCollectives) -> pd.DataFrame:
+    """Return one row per matched collective, the longest waits first."""
+    rows = matched.rows.assign(launch_delay_ns=_delay(matched.rows))
+    groups = rows.groupby("meeting")
     last = rows[rows["last"].to_numpy()].set_index("meeting")
     result = last[[*_BY_CALL, "group_description", "size_bytes", "ranks"]].assign(
         last_rank=last["rank"],
-        arrival_skew_ns=by_meeting["arrival_ns"].max() - by_meeting["arrival_ns"].min(),
-        wait_ns=by_meeting["wait_ns"].sum(),
+        arrival_skew_ns=groups["arrival_ns"].max() - groups["arrival_ns"].min(),
+        wait_ns=groups["wait_ns"].sum(),
         transfer_ns=last["transfer_ns"],
         launch_delay_ns=last["launch_delay_ns"],
     )
     return result.sort_values("wait_ns", ascending=False, kind="stable", ignore_index=True)
 
 
-def _tables(sizes: pd.DataFrame, met: MatchedCollectives, config: Config) -> dict[str, Table]:
+def _tables(sizes: pd.DataFrame, matched: MatchedCollectives, config: Config) -> dict[str, Table]:
     shown = sizes.rename(columns={"group_name": "group", "group_ranks_count": "ranks"})
     shown["with_waiting"] = np.where(shown["with_waiting"], "yes", "no")
     tables = {
@@ -222,20 +222,21 @@ def _tables(sizes: pd.DataFrame, met: MatchedCollectives, config: Config) -> dic
             limit=config.max_rows,
         ),
     }
-    if met.rows.empty:
+    if matched.rows.empty:
         return tables
     return tables | {
         "by_rank": table(
-            _by_rank(met), title="Transfer, waiting and launch delay of each rank, all its calls"
+            _by_rank(matched),
+            title="Transfer, waiting and launch delay of each rank, all its calls",
         ),
         "by_call": table(
-            _by_meeting(met).replace({"size_bytes": -1}, None),
+            _by_collective(matched).replace({"size_bytes": -1}, None),
             title="Calls, the longest waits first",
             note="Waiting is the sum over ranks; transfer and launch delay are the last rank's.",
             limit=config.max_rows,
         ),
         "clocks": table(
-            met.clocks,
+            matched.clocks,
             title="Clocks, put side by side by the ends of calls",
             note="The offset is how far a clock is ahead of the lowest rank's; the residual is the "
             "median distance of its ends from the median end, after that. Ranks that no chain of "
@@ -244,8 +245,8 @@ def _tables(sizes: pd.DataFrame, met: MatchedCollectives, config: Config) -> dic
     }
 
 
-def _by_rank(met: MatchedCollectives) -> pd.DataFrame:
-    rows = met.rows.assign(launch_delay_ns=_delay(met.rows))
+def _by_rank(matched: MatchedCollectives) -> pd.DataFrame:
+    rows = matched.rows.assign(launch_delay_ns=_delay(matched.rows))
     result = rows.groupby("rank", observed=True).agg(
         calls=("meeting", "size"),
         times_last=("last", "sum"),
@@ -257,7 +258,7 @@ def _by_rank(met: MatchedCollectives) -> pd.DataFrame:
     return result.reset_index()
 
 
-def _charts(sizes: pd.DataFrame, met: MatchedCollectives) -> tuple[Chart, ...]:
+def _charts(sizes: pd.DataFrame, matched: MatchedCollectives) -> tuple[Chart, ...]:
     bandwidth = Chart(
         kind="scatter",
         title="Bus bandwidth by size",
@@ -275,15 +276,15 @@ def _charts(sizes: pd.DataFrame, met: MatchedCollectives) -> tuple[Chart, ...]:
         y=("transfer_ns", "wait_ns"),
     )
     has_bandwidth = bool(sizes["bus_bandwidth_bytes_per_s"].notna().any())
-    return (*((bandwidth,) if has_bandwidth else ()), *((parts,) if len(met.rows) else ()))
+    return (*((bandwidth,) if has_bandwidth else ()), *((parts,) if len(matched.rows) else ()))
 
 
 def _abstentions(
-    met: MatchedCollectives, sizes: pd.DataFrame, collectives: pd.DataFrame
+    matched: MatchedCollectives, sizes: pd.DataFrame, collectives: pd.DataFrame
 ) -> tuple[Abstention, ...]:
-    """Return what is not known of which calls."""
-    meeting = int(collectives["operation"].isin(MATCHED_OPERATIONS).sum())
-    recorded = met.rows.groupby("meeting")[["ranks", "group_size"]].max()
+    """Return which numbers are unknown, and for how many calls."""
+    matchable = int(collectives["operation"].isin(MATCHED_OPERATIONS).sum())
+    recorded = matched.rows.groupby("meeting")[["ranks", "group_size"]].max()
     missing = int((recorded["ranks"] < recorded["group_size"]).sum())
     moving = sizes[sizes["operation"] != "barrier"]
     sizeless = int(moving.loc[moving["size_bytes"] < 0, "calls"].sum())
@@ -291,15 +292,15 @@ def _abstentions(
     one = len(collectives["rank"].unique()) == 1
     reasons = (
         (
-            met.rows.empty,
+            matched.rows.empty,
             "arrival skew and waiting",
             "calls of one rank only were recorded: capture every rank"
             if one
             else "no call has a counterpart on the other ranks",
         ),
         (
-            bool(len(met.rows)) and met.unmatched > 0,
-            f"waiting in {met.unmatched} of {meeting} calls",
+            bool(len(matched.rows)) and matched.unmatched > 0,
+            f"waiting in {matched.unmatched} of {matchable} calls",
             "the ranks did not record them equally often in their step, or not all of them",
         ),
         (

@@ -18,15 +18,15 @@ class Config(Settings):
     """Composed from ``conf/analysis/comparison.yaml``."""
 
     reference: str = ""
-    """Run that the others are held against; empty takes the first one with step times."""
+    """Run that the others are compared with; empty takes the first one with step times."""
 
     confidence: float = 0.95
-    """How often a report in which no two runs differ announces no difference, at least."""
+    """Least probability that a report in which no two runs differ announces no difference."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pair:
-    """One number of one run, held against that of the reference."""
+    """One metric of one run, compared with that of the reference."""
 
     run: str
     metric: str
@@ -84,18 +84,19 @@ def analyze(steps: ByRun, config: Config) -> Result:
 
 
 def _repeated(result: Result) -> dict[str, dict[int, float]]:
-    """Return the numbers that are known in each repeat."""
-    return {name: each.by_repeat for name, each in result.metrics.items() if each.by_repeat}
+    """Return the values by repeat of the metrics that have them."""
+    return {name: metric.by_repeat for name, metric in result.metrics.items() if metric.by_repeat}
 
 
 def _pairs(measured: Mapping[str, Result], reference: str, config: Config) -> list[Pair]:
     ratios = [
         (run, name, ratio)
-        for name, theirs in _repeated(measured[reference]).items()
+        for name, reference_repeats in _repeated(measured[reference]).items()
         for run, result in measured.items()
         if run != reference
-        and (mine := _repeated(result).get(name))
-        and (ratio := compared(mine, theirs, confidence=config.confidence)) is not None
+        and (repeats := _repeated(result).get(name))
+        and (ratio := compared(repeats, reference_repeats, confidence=config.confidence))
+        is not None
     ]
     p_values = adjusted([ratio.p_value for *_, ratio in ratios])
     return [
@@ -112,16 +113,18 @@ def _pairs(measured: Mapping[str, Result], reference: str, config: Config) -> li
 
 
 def _findings(pairs: list[Pair], reference: str, confidence: float) -> Iterator[Finding]:
-    """Yield one finding for each number: in how many runs it differs, and where most."""
-    for metric in dict.fromkeys(each.metric for each in pairs):
-        mine = [each for each in pairs if each.metric == metric]
-        different = [each for each in mine if each.differs]
-        shown = max(different or mine, key=lambda each: abs(math.log(each.ratio.ratio)))
+    """Yield one finding for each metric: in how many runs it differs, and in which most."""
+    for metric in dict.fromkeys(pair.metric for pair in pairs):
+        of_metric = [pair for pair in pairs if pair.metric == metric]
+        different = [pair for pair in of_metric if pair.differs]
+        shown = max(different or of_metric, key=lambda pair: abs(math.log(pair.ratio.ratio)))
         if shown.ratio.interval is None:
             continue
         yield Finding(
             severity=Severity.INFO,
-            message=_sentence(shown, shown.ratio.interval, len(different), len(mine), reference),
+            message=_sentence(
+                shown, shown.ratio.interval, len(different), len(of_metric), reference
+            ),
             metric=f"comparison.{metric}_differing_runs",
             value=len(different),
             unit="count",
@@ -153,16 +156,16 @@ def _sentence(shown: Pair, trusted: Interval, different: int, runs: int, referen
 def _table(pairs: list[Pair], reference: str) -> Table:
     rows = [
         {
-            "number": each.title,
-            "run": each.run,
-            "ratio": each.ratio.ratio,
-            "low_ratio": each.ratio.interval.low if each.ratio.interval else math.nan,
-            "high_ratio": each.ratio.interval.high if each.ratio.interval else math.nan,
-            "adjusted_p_value": each.p_value,
-            "repeats": each.ratio.repeats,
-            "differs": _answer(each),
+            "number": pair.title,
+            "run": pair.run,
+            "ratio": pair.ratio.ratio,
+            "low_ratio": pair.ratio.interval.low if pair.ratio.interval else math.nan,
+            "high_ratio": pair.ratio.interval.high if pair.ratio.interval else math.nan,
+            "adjusted_p_value": pair.p_value,
+            "repeats": pair.ratio.repeats,
+            "differs": _answer(pair),
         }
-        for each in pairs
+        for pair in pairs
     ]
     return table(
         pd.DataFrame(rows),
@@ -179,20 +182,20 @@ def _answer(pair: Pair) -> str:
 
 
 def _unsure(pairs: list[Pair]) -> Iterator[Abstention]:
-    """Say which runs have but one repeat in common with the reference."""
-    runs = dict.fromkeys(each.run for each in pairs if each.ratio.interval is None)
+    """Yield which runs have only one repeat in common with the reference."""
+    runs = dict.fromkeys(pair.run for pair in pairs if pair.ratio.interval is None)
     if runs:
         reason = "one repeat does not say how much repeats differ: set repeats=3 or more"
         yield Abstention(what=f"whether {', '.join(runs)} differ from the reference", reason=reason)
 
 
 def _apart(measured: Mapping[str, Result], reference: str) -> Iterator[Abstention]:
-    """Say which runs were not captured in turn with the reference."""
-    theirs = _beginnings(measured[reference])
+    """Yield which runs were not captured in turn with the reference."""
+    reference_began = _beginnings(measured[reference])
     runs = [
         run
         for run, result in measured.items()
-        if run != reference and not _in_turn(_beginnings(result), theirs)
+        if run != reference and not _in_turn(_beginnings(result), reference_began)
     ]
     if runs:
         yield Abstention(
@@ -209,10 +212,10 @@ def _beginnings(steps: Result) -> dict[int, str]:
     return {int(row["repeat"] or 0): str(row["began"]) for row in rows}
 
 
-def _in_turn(mine: Mapping[int, str], theirs: Mapping[int, str]) -> bool:
-    """Say whether both began each repeat before either began the next."""
-    shared = sorted(set(mine) & set(theirs))
+def _in_turn(began: Mapping[int, str], reference_began: Mapping[int, str]) -> bool:
+    """Return whether both began each repeat before either began the next."""
+    shared = sorted(set(began) & set(reference_began))
     return all(
-        max(mine[one], theirs[one]) < min(mine[other], theirs[other])
+        max(began[one], reference_began[one]) < min(began[other], reference_began[other])
         for one, other in itertools.pairwise(shared)
     )

@@ -25,7 +25,7 @@ class Config(Settings):
     """Ratio of profiled to unprofiled step time above which a tool's times mislead."""
 
     confidence: float = 0.95
-    """How often the intervals hold the true slowdown."""
+    """Probability that an interval contains the true slowdown."""
 
 
 @analysis(title="Observer tax")
@@ -59,11 +59,11 @@ def analyze(steps: ByTool, config: Config) -> Result:
     if not known:
         nothing = Abstention(what="slowdown of the tools", reason="only the baseline ran")
         return Result(abstentions=missing or (nothing,))
-    each = pd.concat(rows.assign(tool=tool) for tool, rows in known.items())
-    slowdowns = _by_tool(each, config.confidence)
+    by_repeat = pd.concat(rows.assign(tool=tool) for tool, rows in known.items())
+    slowdowns = _by_tool(by_repeat, config.confidence)
     return Result(
         findings=tuple(
-            _finding(tool, ratio, each["rank"].nunique(), config)
+            _finding(tool, ratio, by_repeat["rank"].nunique(), config)
             for tool, ratio in slowdowns.items()
         ),
         metrics={
@@ -76,7 +76,7 @@ def analyze(steps: ByTool, config: Config) -> Result:
             )
             for tool, ratio in slowdowns.items()
         },
-        tables=_tables(slowdowns, each),
+        tables=_tables(slowdowns, by_repeat),
         charts=(
             Chart(
                 kind="bar",
@@ -95,7 +95,7 @@ _MEASURES = ["steps", "median_ns", "baseline_ns", "slowdown_ratio"]
 
 def _slowdowns(rows: pd.DataFrame, base: pd.DataFrame) -> pd.DataFrame:
     """Return for each rank and repeat of a tool its median step time over the baseline's."""
-    # Steps differ from one another: a tool that records a few of them meets the same few.
+    # Steps differ: a tool that records a few of them is compared on the same few.
     both = rows.merge(base[["rank", "step"]].drop_duplicates(), on=["rank", "step"])
     matched = base.merge(rows[["rank", "step"]].drop_duplicates(), on=["rank", "step"])
     times = both.groupby(["rank", "repeat"], observed=True)["step_time_ns"]
@@ -106,9 +106,9 @@ def _slowdowns(rows: pd.DataFrame, base: pd.DataFrame) -> pd.DataFrame:
     return result[(result["baseline_ns"] > 0) & (result["median_ns"] > 0)]
 
 
-def _by_tool(each: pd.DataFrame, confidence: float) -> dict[str, Ratio]:
+def _by_tool(by_repeat: pd.DataFrame, confidence: float) -> dict[str, Ratio]:
     """Return the slowdown by each tool, the costliest first."""
-    medians = each.groupby(["tool", "repeat"], observed=True)["slowdown_ratio"].median()
+    medians = by_repeat.groupby(["tool", "repeat"], observed=True)["slowdown_ratio"].median()
     found = {
         str(tool): over_repeats(dict(enumerate(ratios)), confidence=confidence)
         for tool, ratios in medians.groupby(level="tool")
@@ -116,8 +116,8 @@ def _by_tool(each: pd.DataFrame, confidence: float) -> dict[str, Ratio]:
     return dict(sorted(found.items(), key=lambda item: -item[1].ratio))
 
 
-def _row(tool: str, ratio: Ratio, each: pd.DataFrame) -> dict[str, Any]:
-    own = each[each["tool"] == tool]
+def _row(tool: str, ratio: Ratio, by_repeat: pd.DataFrame) -> dict[str, Any]:
+    own = by_repeat[by_repeat["tool"] == tool]
     return {
         "tool": tool,
         "slowdown_ratio": ratio.ratio,
@@ -130,15 +130,15 @@ def _row(tool: str, ratio: Ratio, each: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _tables(slowdowns: Mapping[str, Ratio], each: pd.DataFrame) -> dict[str, Table]:
+def _tables(slowdowns: Mapping[str, Ratio], by_repeat: pd.DataFrame) -> dict[str, Table]:
     return {
         "by_tool": table(
-            pd.DataFrame([_row(tool, ratio, each) for tool, ratio in slowdowns.items()]),
+            pd.DataFrame([_row(tool, ratio, by_repeat) for tool, ratio in slowdowns.items()]),
             title="Slowdown by tool",
             note="Low and high are the ends of the interval, from how much repeats differ.",
         ),
         "by_repeat": table(
-            each[["tool", "rank", "repeat", *_MEASURES]],
+            by_repeat[["tool", "rank", "repeat", *_MEASURES]],
             title="Slowdown by tool, rank and repeat",
             note="Medians over the steps that tool and baseline both have.",
         ),

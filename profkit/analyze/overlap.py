@@ -31,7 +31,7 @@ class Config(Settings):
 
     mostly_waiting: float = 0.5
     """Waiting for late ranks as a share of the time in collectives above which the advice is to
-    find the late rank: overlap hides transfer, but who waits goes on waiting later."""
+    find the late rank: overlap hides transfer, but not waiting."""
 
 
 @analysis(title="Communication overlap")

@@ -53,7 +53,7 @@ def analyze(allocations: pd.DataFrame, config: Config) -> Result:
         return Result.abstain("differences of memory", "no allocation was recorded")
     rows = described(allocations)
     runs = {str(run): _worst(own) for run, own in rows.groupby("run", observed=True, sort=False)}
-    names = [str(each) for each in rows["run"].cat.categories if str(each) in runs]
+    names = [str(run) for run in rows["run"].cat.categories if str(run) in runs]
     first, *others = names
     within = [_within(runs[name], name, config) for name in names]
     between = {name: _compared(runs[first], runs[name], name, config) for name in others}

@@ -18,7 +18,7 @@ _WHERE = ["repeat", "rank"]
 _PEER = ["rank", "arrival_ns", "start_ns", "call_ns", "offset_ns"]
 _LATE = ["late_ns", "caused_wait_ns"]
 _HOST_COMMUNICATION = ("gloo:*", "mpi:*", "ucc:*")
-_PLACES = {
+_WHY_LATE = {
     "host": "host called late",
     "device": "device did not get to it sooner",
 }
@@ -69,19 +69,19 @@ def analyze(
     """
     if collectives.empty:
         return Result.abstain("stragglers", "no communication call was recorded")
-    met = matched_collectives(collectives)
-    if met.rows.empty:
+    matched = matched_collectives(collectives)
+    if matched.rows.empty:
         reason = "no call could be matched with one on another rank: capture every rank"
         return Result.abstain("stragglers", reason)
-    late, close = _late(met)
-    missing = _abstentions(close, met)
+    late, close = _late(matched)
+    missing = _abstentions(close, matched)
     if late.empty:
         return Result(abstentions=missing)
-    total = int((met.rows["wait_ns"] + met.rows["transfer_ns"]).sum())
+    total = int((matched.rows["wait_ns"] + matched.rows["transfer_ns"]).sum())
     causes = _causes(late.head(config.max_causes), cpu_ops, kernels)
     ranks, steps = _summed(late, ["rank"]), _summed(late, ["step", "rank"])
     return Result(
-        findings=_findings(ranks, met.rows["meeting"].nunique(), causes, total, config),
+        findings=_findings(ranks, matched.rows["meeting"].nunique(), causes, total, config),
         metrics={
             "largest_share": Metric(
                 value=float(ranks["wait_share"].iloc[0]),
@@ -110,12 +110,12 @@ def analyze(
     )
 
 
-def _late(met: MatchedCollectives) -> tuple[pd.DataFrame, int]:
+def _late(matched: MatchedCollectives) -> tuple[pd.DataFrame, int]:
     """Return the last rank's row of each collective, and how many were too close to tell.
 
-    `late_ns` is how long after the rank that came in the middle of the others it came.
+    `late_ns` is its arrival less that of the middle one of the other ranks.
     """
-    rows = met.rows.merge(met.clocks[[*_WHERE, "residual_ns"]], on=_WHERE)
+    rows = matched.rows.merge(matched.clocks[[*_WHERE, "residual_ns"]], on=_WHERE)
     others = rows[~rows["last"].to_numpy()].sort_values(["meeting", "arrival_ns"], kind="stable")
     middle = (others.groupby("meeting").cumcount() == (others["ranks"] - 2) // 2).to_numpy()
     peer = others[middle].set_index("meeting")[_PEER]
@@ -125,9 +125,9 @@ def _late(met: MatchedCollectives) -> tuple[pd.DataFrame, int]:
     last["late_ns"] = last["arrival_ns"] - last["peer_arrival_ns"]
     last["caused_wait_ns"] = last["meeting"].map(rows.groupby("meeting")["wait_ns"].sum())
     doubt = last["meeting"].map(rows.groupby("meeting")["residual_ns"].max())
-    told = (last["late_ns"] > doubt).to_numpy()
-    late = last[told].sort_values("caused_wait_ns", ascending=False, kind="stable")
-    return late.reset_index(drop=True), int((~told).sum())
+    certain = (last["late_ns"] > doubt).to_numpy()
+    late = last[certain].sort_values("caused_wait_ns", ascending=False, kind="stable")
+    return late.reset_index(drop=True), int((~certain).sum())
 
 
 def _summed(late: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -144,22 +144,22 @@ def _summed(late: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 def _causes(late: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
     """Return one row per collective of `late`, with where its last rank fell behind."""
-    # What a call of Gloo itself does is the waiting, not its cause.
+    # Inside a call of Gloo the rank waits: that is not the cause of its lateness.
     own = matching(cpu_ops["name"], _HOST_COMMUNICATION)
     host = _by_rank(cpu_ops[~own], "tid")
     device = _by_rank(kernels[(kernels["kind"] != "communication").to_numpy()], "stream")
     found = []
     for row in late.to_dict("records"):
-        place = _place(row)
-        timelines = host if place == "host" else device
-        found.append((place, _cause(row, timelines, place) if place else None))
+        side = _late_at(row)
+        timelines = host if side == "host" else device
+        found.append((side, _cause(row, timelines, side) if side else None))
     columns = ["repeat", "step", "operation", "size_bytes", "rank", *_LATE]
     return (
         late[columns]
         .replace({"size_bytes": -1}, None)
         .assign(
             compared_with_rank=late["peer_rank"],
-            place=[place for place, _ in found],
+            place=[side for side, _ in found],
             since=[_since(cause) for _, cause in found],
             fell_behind_in=[cause.running if cause else "" for _, cause in found],
             fell_behind_after=[cause.after if cause else "" for _, cause in found],
@@ -171,8 +171,8 @@ def _by_rank(rows: pd.DataFrame, thread: str) -> dict[Hashable, pd.DataFrame]:
     """Return the timelines of each repeat and rank; threads are numbered as they first appear."""
     timelines: dict[Hashable, pd.DataFrame] = {}
     names = len(rows["name"].cat.categories)
-    for where, each in rows.groupby(_WHERE, observed=True):
-        ordered = each.sort_values("start_ns", kind="stable")
+    for where, events in rows.groupby(_WHERE, observed=True):
+        ordered = events.sort_values("start_ns", kind="stable")
         key = pd.factorize(ordered[thread])[0] * names + ordered["name"].cat.codes
         columns = ordered[["step", "name", "start_ns", "end_ns"]]
         timelines[where] = columns.assign(key=key)
@@ -180,18 +180,18 @@ def _by_rank(rows: pd.DataFrame, thread: str) -> dict[Hashable, pd.DataFrame]:
 
 
 def _since(cause: Cause | None) -> str:
-    """Return whether the rank was in time at the beginning; "" if unknown."""
+    """Return whether the rank fell behind before the step or in it; "" if unknown."""
     if cause is None:
         return ""
     return _INSIDE if cause.after else _BEFORE
 
 
-def _place(row: Mapping[Hashable, Any]) -> str:
-    """Return where the rank was late: at the host's call, or only after it; "" if unknown."""
+def _late_at(row: Mapping[Hashable, Any]) -> str:
+    """Return whether the CPU's call was late ("host") or only its start ("device"); "": unknown."""
     if row["call_ns"] < 0 or row["peer_call_ns"] < 0:
         return ""
     called = (row["call_ns"] - row["offset_ns"]) - (row["peer_call_ns"] - row["peer_offset_ns"])
-    # A late call does not matter if the device would have come to it no sooner.
+    # A late call does not matter if the GPU could not have started it sooner.
     at_once = row["start_ns"] - row["call_ns"] < row["late_ns"]
     if at_once and 2 * called >= row["late_ns"]:
         return "host"
@@ -199,10 +199,10 @@ def _place(row: Mapping[Hashable, Any]) -> str:
 
 
 def _cause(
-    row: Mapping[Hashable, Any], timelines: Mapping[Hashable, pd.DataFrame], place: str
+    row: Mapping[Hashable, Any], timelines: Mapping[Hashable, pd.DataFrame], side: str
 ) -> Cause | None:
     """Compare what the late rank and its peer did in the step until they came."""
-    until = "call_ns" if place == "host" else "start_ns"
+    until = "call_ns" if side == "host" else "start_ns"
     before = []
     for rank, end in ((row["rank"], row[until]), (row["peer_rank"], row[f"peer_{until}"])):
         timeline = timelines.get((row["repeat"], rank))
@@ -257,7 +257,7 @@ def _story(row: "pd.Series[Any]") -> str:
     story = f"at the {row['operation']}{step}, {duration(row['late_ns'])} after rank "
     story += f"{row['compared_with_rank']}"
     if row["place"]:
-        story += f", because its {_PLACES[row['place']]}"
+        story += f", because its {_WHY_LATE[row['place']]}"
     if row["since"] == _BEFORE:
         return f"{story}; it was behind already when the {'step' if step else 'recording'} began"
     if row["fell_behind_in"]:
@@ -291,11 +291,11 @@ def _tables(
     }
 
 
-def _abstentions(close: int, met: MatchedCollectives) -> tuple[Abstention, ...]:
-    calls = met.rows["meeting"].nunique()
+def _abstentions(close: int, matched: MatchedCollectives) -> tuple[Abstention, ...]:
+    calls = matched.rows["meeting"].nunique()
     if not close:
         return ()
-    doubt = duration(float(met.clocks["residual_ns"].max()))
+    doubt = duration(float(matched.clocks["residual_ns"].max()))
     return (
         Abstention(
             what=f"the last rank of {close} of {calls} collectives",

@@ -47,13 +47,13 @@ class Config(Settings):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Side:
-    """What is compared."""
+    """One side of a comparison: a run, or a rank of the only run."""
 
     label: str
     rows: NDArray[np.bool_]
     """Rows of the merged tree."""
     passes: int
-    """Steps of a rank that they come from, or ranks, where no step is known."""
+    """Steps of all ranks that the rows come from; ranks, if no step is known."""
 
 
 @analysis(title="Differences of traces", across="runs")
@@ -99,7 +99,7 @@ def analyze(
 
 
 def _sides(where: pd.DataFrame, config: Config) -> Iterator[_Side]:
-    """Yield what is compared, the base first."""
+    """Yield the sides of the comparison, the base first."""
     step = where["step"].to_numpy()
     chosen = np.ones(len(where), dtype=np.bool_)
     if config.rank >= 0:
@@ -123,7 +123,7 @@ def _sides(where: pd.DataFrame, config: Config) -> Iterator[_Side]:
 
 
 def _nodes(tree: Merged) -> pd.DataFrame:
-    """Return name, kind and node above of each node."""
+    """Return name, kind and parent of each node."""
     kind = np.zeros(len(tree.paths.above), dtype=np.int64)
     kind[tree.paths.node[tree.counted]] = tree.kind[tree.counted]
     names = [tree.names[name] for name in tree.paths.name]
@@ -131,28 +131,28 @@ def _nodes(tree: Merged) -> pd.DataFrame:
 
 
 def _measured(tree: Merged, nodes: pd.DataFrame, side: _Side) -> pd.DataFrame:
-    """Return count and time of each node per step of the side, on the host and on devices.
+    """Return count and time in ns of each node per step of the side, on CPU and GPU.
 
-    Columns ``own_`` leave out what is enclosed, ``all_`` do not.
+    Columns ``own_`` leave out enclosed nodes, ``all_`` contain them.
     """
     rows = np.where(side.rows & tree.counted, tree.paths.node, -1)
     above = nodes["above"].to_numpy()
     result = {"count": calltree.sums(rows, np.ones(len(rows), dtype=np.int64), len(nodes))}
     own = calltree.sums(rows, tree.own_ns, len(nodes))
     on_device = (nodes["kind"] == KINDS.index("kernel")).to_numpy()
-    for where, mine in (("host", own * ~on_device), ("device", own * on_device)):
-        result[f"own_{where}_ns"] = mine
-        result[f"all_{where}_ns"] = calltree.subtree_sums(np.arange(len(nodes)), mine, above)
+    for where, times_ns in (("host", own * ~on_device), ("device", own * on_device)):
+        result[f"own_{where}_ns"] = times_ns
+        result[f"all_{where}_ns"] = calltree.subtree_sums(np.arange(len(nodes)), times_ns, above)
     return pd.DataFrame(result) / side.passes
 
 
 def _compared(
     nodes: pd.DataFrame, base: pd.DataFrame, other: pd.DataFrame, config: Config
 ) -> pd.DataFrame:
-    """Return what changed, where it begins, with the change of its time, the largest first."""
+    """Return the topmost changed nodes with the change of their time, the largest first."""
     change = _change(base["count"].to_numpy(), other["count"].to_numpy(), config.tolerance)
     around = np.append(change, "")[nodes["above"].to_numpy()]
-    # What changes just as the row around it does follows from that.
+    # A node that changes in the same way as its parent follows from that.
     follows = (change == around) & (change != "")
     gone = np.isin(change, ("added", "removed"))
     rows = nodes.assign(
@@ -185,16 +185,16 @@ def _by_name(tree: Merged, base: _Side, other: _Side, config: Config) -> pd.Data
     size = len(tree.names) * len(KINDS)
     sides = {}
     for label, side in (("base", base), ("other", other)):
-        mine = np.where(side.rows, key, -1)
-        ones = np.ones(len(mine), dtype=np.int64)
-        sides[f"{label}_count"] = calltree.sums(mine, ones, size) / side.passes
-        sides[f"{label}_ns"] = calltree.sums(mine, tree.total_ns, size) / side.passes
+        keys = np.where(side.rows, key, -1)
+        ones = np.ones(len(keys), dtype=np.int64)
+        sides[f"{label}_count"] = calltree.sums(keys, ones, size) / side.passes
+        sides[f"{label}_ns"] = calltree.sums(keys, tree.total_ns, size) / side.passes
     found = np.flatnonzero((sides["base_count"] > 0) | (sides["other_count"] > 0))
     before, after = (sides[f"{label}_count"][found] for label in ("base", "other"))
     rows = pd.DataFrame(
         {
-            "name": [tree.names[each // len(KINDS)] for each in found],
-            "kind": [KINDS[each % len(KINDS)] for each in found],
+            "name": [tree.names[code // len(KINDS)] for code in found],
+            "kind": [KINDS[code % len(KINDS)] for code in found],
             "change": _change(before, after, config.tolerance),
             **{name: values[found] for name, values in sides.items()},
         }
@@ -251,7 +251,7 @@ def _findings(base: str, pairs: list[tuple[str, pd.DataFrame]]) -> Iterator[Find
         kinds = rows["change"].value_counts()
         counted = ", ".join(f"{int(kinds.get(kind, 0))} {word}" for kind, word in _WORDS.items())
         worst = rows.iloc[0]
-        where = max(("device", "host"), key=lambda each: abs(worst[f"{each}_change_ns"]))
+        where = max(("device", "host"), key=lambda processor: abs(worst[f"{processor}_change_ns"]))
         change = float(worst[f"{where}_change_ns"])
         more = "more" if change > 0 else "less"
         yield Finding(
