@@ -14,7 +14,7 @@ from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Seve
 from profkit.core.settings import Settings
 
 COUNTER = "energy_j"
-"""Metric that counts joules up from some moment in the past."""
+"""Metric that counts joules since an arbitrary moment."""
 
 _WHERE = ["rank", "repeat"]
 _DEVICE = [*_WHERE, "device"]
@@ -29,7 +29,7 @@ class Config(Settings):
     """First steps left out, as long as others remain."""
 
     least_updates: PositiveInt = 10
-    """Updates of the counter that a stretch of time must span: the error is up to one of them."""
+    """Updates of the counter that an interval must span: the error is up to one of them."""
 
     max_rows: PositiveInt = 500
     """Rows kept of the table of single steps."""
@@ -37,30 +37,30 @@ class Config(Settings):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Meter:
-    """The counter of one device, at the instants at which it was seen to have changed."""
+    """The energy counter of one GPU, at the times at which a change of it was seen."""
 
     times_ns: NDArray[np.int64]
     joules: NDArray[np.float64]
 
     @property
     def update_ns(self) -> float:
-        """How far apart changes were seen: the counter's own pace, or that of the sampling."""
+        """Median time between changes in ns: the counter's own period, or that of the sampling."""
         return float(np.median(np.diff(self.times_ns)))
 
     def between(self, starts_ns: Any, ends_ns: Any) -> NDArray[np.float64]:
-        """Return the joules of each stretch, NaN where the counter was not read all through."""
-        # Relative to the first instant: a float holds no unix time to the nanosecond.
+        """Return the joules of each interval, NaN where the counter was not read throughout."""
+        # Relative to the first instant: a float cannot hold Unix time to the nanosecond.
         zero = self.times_ns[0]
         known = (self.times_ns - zero).astype(np.float64)
         edges = [
             np.interp(
-                np.asarray(each, dtype=np.int64) - zero,
+                np.asarray(instants, dtype=np.int64) - zero,
                 known,
                 self.joules,
                 left=np.nan,
                 right=np.nan,
             )
-            for each in (starts_ns, ends_ns)
+            for instants in (starts_ns, ends_ns)
         ]
         spent: NDArray[np.float64] = edges[1] - edges[0]
         return spent
@@ -131,14 +131,14 @@ def _counted(steps: pd.DataFrame, skip_first: int) -> pd.DataFrame:
 
 
 def _meters(samples: pd.DataFrame) -> Iterator[tuple[tuple[int, int, str], _Meter]]:
-    """Yield the counter of each rank, repeat and device that was seen to count."""
+    """Yield the counter of each rank, repeat and device whose counter was seen to rise."""
     counted = samples[(samples["metric"] == COUNTER).to_numpy()].sort_values("time_ns")
     key: Any
     for key, rows in counted.groupby(_DEVICE, observed=True):
         rank, repeat, device = key
         joules = rows["value"].to_numpy()
         times_ns = rows["time_ns"].to_numpy(np.int64)
-        # A counter begins anew when the driver is loaded.
+        # A counter starts again when the driver is loaded.
         changed = np.r_[True, np.diff(joules) != 0]
         is_rising = bool((np.diff(joules) >= 0).all())
         if is_rising and changed.sum() > 1:
@@ -149,7 +149,7 @@ def _meters(samples: pd.DataFrame) -> Iterator[tuple[tuple[int, int, str], _Mete
 def _by_device(
     windows: pd.DataFrame, meters: Mapping[tuple[int, int, str], _Meter], least: int
 ) -> pd.DataFrame:
-    """Return the energy of all steps that count, on each device; NaN if it is not known."""
+    """Return the energy of all counted steps on each device; NaN if it is unknown."""
     columns = [*_DEVICE, "steps", "samples", "energy_j", "mean_w", "per_step_j", "per_sample_j"]
     rows = []
     for (rank, repeat, device), meter in meters.items():
@@ -174,7 +174,7 @@ def _by_device(
 def _by_step(
     windows: pd.DataFrame, meters: Mapping[tuple[int, int, str], _Meter], least: int
 ) -> pd.DataFrame:
-    """Return the energy of each step, of those that are long enough."""
+    """Return the energy of each step; NaN for those that are too short."""
     parts = [pd.DataFrame(columns=[*_DEVICE, "step", "step_time_ns", "energy_j"])]
     for (rank, repeat, device), meter in meters.items():
         own = _of(windows, rank, repeat)
@@ -192,7 +192,7 @@ def _by_phase(
     meters: Mapping[tuple[int, int, str], _Meter],
     least: int,
 ) -> pd.DataFrame:
-    """Return the mean energy of each phase per step, of phases that are long enough each time."""
+    """Return the mean energy of each phase per step; NaN where it was too short once."""
     parts = [pd.DataFrame(columns=[*_DEVICE, "phase", "phase_time_ns", "energy_j"])]
     for (rank, repeat, device), meter in meters.items():
         own, steps = _of(annotations, rank, repeat), _of(windows, rank, repeat)
@@ -202,7 +202,7 @@ def _by_phase(
         time_ns = own["end_ns"] - own["start_ns"]
         joules = meter.between(own["start_ns"], own["end_ns"])
         long_enough = time_ns.to_numpy() >= least * meter.update_ns
-        each = pd.DataFrame(
+        phases = pd.DataFrame(
             {
                 "phase": own["name"].astype(object).to_numpy(),
                 "phase_time_ns": time_ns.to_numpy() / len(steps),
@@ -210,7 +210,7 @@ def _by_phase(
             }
         )
         # One phase that is too short leaves the sum unknown.
-        sums = each.groupby("phase", sort=False).agg(
+        sums = phases.groupby("phase", sort=False).agg(
             phase_time_ns=("phase_time_ns", "sum"),
             energy_j=("energy_j", lambda values: values.sum(skipna=False)),
         )
@@ -219,8 +219,8 @@ def _by_phase(
 
 
 def _without_empty(parts: list[pd.DataFrame]) -> pd.DataFrame:
-    """Join the parts that have rows, with the columns of the first, which has none."""
-    filled = [each for each in parts if len(each)]
+    """Join the parts that have rows, with the columns of the first part (an empty one)."""
+    filled = [part for part in parts if len(part)]
     return pd.concat(filled, ignore_index=True)[list(parts[0])] if filled else parts[0]
 
 
@@ -234,7 +234,7 @@ def _all_ranks(known: pd.DataFrame) -> pd.DataFrame:
     """Return joules per step and per sample of all ranks together, by repeat."""
     grouped = known.groupby("repeat")
     per_step = grouped["per_step_j"].sum()
-    samples = grouped["per_sample_j"].apply(lambda each: each.notna().all())
+    samples = grouped["per_sample_j"].apply(lambda counts: counts.notna().all())
     per_sample = grouped["energy_j"].sum() / grouped["samples"].sum()
     return pd.DataFrame({"per_step_j": per_step, "per_sample_j": per_sample.where(samples)})
 
@@ -276,7 +276,7 @@ def _findings(known: pd.DataFrame) -> tuple[Finding, ...]:
 def _unknown(
     by_device: pd.DataFrame, meters: Mapping[tuple[int, int, str], _Meter], config: Config
 ) -> Iterator[Abstention]:
-    """Say of which devices the energy of all steps is not known."""
+    """Yield the devices whose energy over all steps is unknown."""
     if by_device.empty:
         reason = "no step was marked while a counter was read, or none moved on"
         yield Abstention(what="energy of the steps", reason=reason)
@@ -300,7 +300,7 @@ def _too_short(
 ) -> Iterator[Abstention]:
     if not rows.empty and rows["energy_j"].notna().all():
         return
-    slowest_ms = max(each.update_ns for each in meters.values()) / 1e6
+    slowest_ms = max(meter.update_ns for meter in meters.values()) / 1e6
     reason = f"the counter moves every {slowest_ms:.3g} ms, and a stretch needs "
     reason += f"{config.least_updates} updates: some are shorter"
     if rows.empty:

@@ -78,8 +78,8 @@ def analyze(
 
 
 def _ends(segments: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
-    held = segments.groupby(WHERE, observed=True)[["size_bytes", "active_bytes"]].sum()
-    held.columns = pd.Index(["reserved_bytes", "active_bytes"])
+    totals = segments.groupby(WHERE, observed=True)[["size_bytes", "active_bytes"]].sum()
+    totals.columns = pd.Index(["reserved_bytes", "active_bytes"])
     idle = blocks[(blocks["state"] == "inactive").to_numpy()]
     gaps = idle.groupby(WHERE, observed=True)["size_bytes"].agg(["sum", "max", "size"])
     gaps.columns = pd.Index(["gaps_bytes", "largest_gap_bytes", "gaps"])
@@ -88,14 +88,14 @@ def _ends(segments: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
     # A segment without any allocated block can be given back whole by empty_cache().
     stuck = idle.merge(used, on=[*WHERE, "segment"])
     lost = stuck.groupby(WHERE, observed=True)["size_bytes"].sum().rename("stuck_bytes")
-    rows = held.join(gaps).join(lost).fillna(0).astype(np.int64)
+    rows = totals.join(gaps).join(lost).fillna(0).astype(np.int64)
     return rows.reset_index()
 
 
 def _peaks(
     events: pd.DataFrame, segments: pd.DataFrame
 ) -> tuple[pd.DataFrame, tuple[Abstention, ...]]:
-    """Return one row per device: when most was reserved, or the end where that is all."""
+    """Return one row per device: when most was reserved, or at the end without a history."""
     reserved = segments.groupby(WHERE, observed=True)[["size_bytes", "allocated_bytes"]].sum()
     reserved.columns = pd.Index(["reserved_bytes", "allocated_bytes"])
     reserved["recorded"] = 0
@@ -136,17 +136,17 @@ def _replays(
     ]
     rows, missing = [], []
     for peak in peaks.to_dict("records"):
-        place = [peak[name] for name in WHERE]
-        own = allocations[(allocations[WHERE] == place).all(axis=1)]
+        where = [peak[name] for name in WHERE]
+        own = allocations[(allocations[WHERE] == where).all(axis=1)]
         if not peak["recorded"] or not 0 < len(own) <= config.max_replayed:
             count = f"{len(own):,} allocations, and max_replayed is {config.max_replayed:,}"
             reason = count if peak["recorded"] else "the snapshot has no history"
             missing.append(
-                Abstention(what=f"a replay of {place[-1]} of rank {place[0]}", reason=reason)
+                Abstention(what=f"a replay of {where[-1]} of rank {where[0]}", reason=reason)
             )
             continue
         changes = list(_changes(own))
-        base = dict(zip(WHERE, place, strict=True))
+        base = dict(zip(WHERE, where, strict=True))
         recorded = {"policy": "recorded", "reserved_bytes": int(peak["reserved_bytes"])}
         replayed = [
             {"policy": policy.name, "reserved_bytes": peak_reserved_bytes(changes, policy)}
@@ -171,7 +171,7 @@ def _changes(own: pd.DataFrame) -> Iterator[tuple[int, int, int]]:
     order = np.argsort(np.concatenate([start, end[ended]]), kind="stable")
     streams = own["stream"].to_numpy()[number]
     columns = (number[order], sizes[order], streams[order])
-    return zip(*(each.tolist() for each in columns), strict=True)
+    return zip(*(column.tolist() for column in columns), strict=True)
 
 
 def _over_time(events: pd.DataFrame, peaks: pd.DataFrame, points: int) -> pd.DataFrame:
@@ -205,7 +205,7 @@ def _findings(peaks: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
 
 
 def _advice(replays: pd.DataFrame) -> tuple[Finding, ...]:
-    """Name the setting that would have saved most, if one would."""
+    """Return the setting that would have saved most memory, if any would."""
     choices = replays[~replays["policy"].isin(("recorded", _PLAIN))]
     if choices.empty or choices["saved_bytes"].max() <= 0:
         return ()

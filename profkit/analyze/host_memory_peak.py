@@ -75,7 +75,7 @@ def analyze(host_stacks: ByTool, samples: ByToolIfAny, config: Config) -> Result
 
 
 def _levels(samples: ByTool) -> pd.DataFrame:
-    """Return the mean heap of each rank in each step."""
+    """Return the mean heap of each rank in each step, in bytes."""
     heaps = [
         rows[((rows["metric"] == _HEAP) & (rows["step"] >= 0)).to_numpy()]
         for rows in samples.values()
@@ -88,7 +88,7 @@ def _levels(samples: ByTool) -> pd.DataFrame:
 
 
 def _growth(levels: pd.DataFrame, skip_first: int) -> "pd.Series[float]":
-    """Return how many bytes a step the heap of each rank grows; none with too few steps."""
+    """Return the growth of each rank's heap in bytes per step; empty with too few steps."""
     kept = levels[(levels["step"] >= skip_first).to_numpy()]
     counted_steps = kept if kept["step"].nunique() >= _LEAST_STEPS else levels
     grouped = counted_steps.groupby(["rank", "repeat"])

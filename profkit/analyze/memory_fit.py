@@ -36,7 +36,7 @@ class Config(Settings):
     """Share of it for tensors; contexts of CUDA and NCCL and fragmentation take the rest."""
 
     confidence: float = 0.95
-    """How often the peak of one more run lies in the interval that is shown."""
+    """Probability that the peak of one more run lies in the interval that is shown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +50,7 @@ class Mode:
     card_bytes: int
 
     def largest(self, limit: float, confidence: float) -> tuple[int, int, int]:
-        """Return the largest batch that fits, and those of the ends of the interval; -1: unknown.
+        """Return the largest batch that fits, and the ends of its interval; -1: unknown.
 
         The first end is the batch that fits even if the peak is at the upper end. The other is -1
         as well where the peaks are so far off their line that they do not exclude any batch.
@@ -84,8 +84,8 @@ def analyze(
     modes, abstentions = _modes(peaks, behaviour, hardware, config)
     if not modes:
         return Result(abstentions=tuple(abstentions))
-    limits = {each.name: each.card_bytes * config.usable_share for each in modes}
-    fits = pd.DataFrame([_fit(each, limits[each.name], config) for each in modes])
+    limits = {mode.name: mode.card_bytes * config.usable_share for mode in modes}
+    fits = pd.DataFrame([_fit(mode, limits[mode.name], config) for mode in modes])
     lines = _drawn(modes, limits, config)
     return Result(
         findings=tuple(_findings(modes, limits, hardware, config)),
@@ -102,12 +102,12 @@ def analyze(
 
 
 def _peaks(results: Mapping[str, ByRun]) -> tuple[str, dict[str, float]]:
-    """Return the analysis that most runs have a peak from, and the peaks by run."""
+    """Return the analysis that has the peaks of most runs, and these peaks in bytes by run."""
     found = {
         name: {
-            run: each.metrics[metric].value
-            for run, each in results[name].items()
-            if metric in each.metrics
+            run: result.metrics[metric].value
+            for run, result in results[name].items()
+            if metric in result.metrics
         }
         for name, (metric, _) in _SOURCES.items()
     }
@@ -149,10 +149,10 @@ def _modes(
 
 
 def _names(behaviours: list[Behaviour]) -> list[str]:
-    """Return a short name for each mode: how it shards, and what else tells it from others."""
-    words = [_sharding(each) for each in behaviours]
+    """Return a short name for each mode: how it shards, and what else distinguishes it."""
+    words = [_sharding(behaviour) for behaviour in behaviours]
     for key in ("model", "workload", "precision", "compile", "world_size", "grad_accumulation"):
-        values = [_word(each.get(key)) for each in behaviours]
+        values = [_word(behaviour.get(key)) for behaviour in behaviours]
         if len(set(values)) > 1:
             words = [f"{name} {key}={value}" for name, value in zip(words, values, strict=True)]
     twice = {name for name in words if words.count(name) > 1}
@@ -165,7 +165,7 @@ def _sharding(behaviour: Behaviour) -> str:
     backend = str(zero.get("backend", "")) if zero.get("stage") else ""
     offload = str(zero.get("offload", "none"))
     words = (f"zero={name}", backend, "" if offload == "none" else offload)
-    return " ".join(each for each in words if each)
+    return " ".join(word for word in words if word)
 
 
 def _word(value: Any) -> str:
@@ -188,20 +188,20 @@ def _fit(mode: Mode, limit: float, config: Config) -> dict[str, str | int | floa
 
 
 def _drawn(modes: list[Mode], limits: Mapping[str, float], config: Config) -> pd.DataFrame:
-    """Return what the chart shows: peaks, lines with their intervals, and the card's limit."""
+    """Return the points of the chart: peaks, lines with their intervals, and the card's limit."""
     rows: list[dict[str, str | float]] = []
     for mode in modes:
         limit = limits[mode.name]
         last = max(*mode.batches, largest_below(mode.line, limit) if limit else 0)
         points = zip(mode.batches, mode.peaks_bytes, strict=True)
         rows += [{"series": mode.name, "batch": x, "peak_bytes": y} for x, y in points]
-        for place in np.unique(np.geomspace(min(mode.batches), last, 30).round()):
-            at, margin = mode.line.at(place), mode.line.margin(place, config.confidence)
+        for batch in np.unique(np.geomspace(min(mode.batches), last, 30).round()):
+            at, margin = mode.line.at(batch), mode.line.margin(batch, config.confidence)
             shown = {f"{mode.name}, line": at}
             if not math.isnan(margin):
                 shown |= {f"{mode.name}, at most": at + margin}
             rows += [
-                {"series": name, "batch": float(place), "peak_bytes": height}
+                {"series": name, "batch": float(batch), "peak_bytes": height}
                 for name, height in shown.items()
             ]
     drawn = pd.DataFrame(rows)
@@ -215,7 +215,7 @@ def _drawn(modes: list[Mode], limits: Mapping[str, float], config: Config) -> pd
 
 
 def _charts(modes: list[Mode], lines: pd.DataFrame) -> tuple[Chart, ...]:
-    measured = {each.name for each in modes}
+    measured = {mode.name for mode in modes}
     others = tuple(name for name in dict.fromkeys(lines["series"]) if name not in measured)
     is_wide = lines["batch"].max() > _LOG_FROM * lines["batch"].min()
     charts = [
@@ -230,7 +230,7 @@ def _charts(modes: list[Mode], lines: pd.DataFrame) -> tuple[Chart, ...]:
             lines=others,
         )
     ]
-    if any(each.card_bytes for each in modes):
+    if any(mode.card_bytes for mode in modes):
         frontier = Chart(
             kind="bar",
             title="Largest batch that fits by mode",
@@ -262,7 +262,7 @@ def _findings(
     hardware: Mapping[str, Hardware],
     config: Config,
 ) -> Iterator[Finding]:
-    names = {each.name for each in hardware.values()}
+    names = {device.name for device in hardware.values()}
     card = names.pop() if len(names) == 1 and not config.card_bytes else "the card"
     for mode in modes:
         if not (limit := limits[mode.name]):
@@ -299,7 +299,7 @@ def _uncertain(modes: list[Mode]) -> Iterator[Abstention]:
 
 
 def _between(source: str) -> tuple[Abstention, ...]:
-    """Say what peaks lack that were not seen by an allocator's history."""
+    """Return what is missing in peaks that do not come from the allocator's history."""
     if source != "memory_model":
         return ()
     return (
@@ -312,7 +312,7 @@ def _between(source: str) -> tuple[Abstention, ...]:
 
 
 def _no_card(modes: list[Mode]) -> Iterator[Abstention]:
-    if names := [each.name for each in modes if not each.card_bytes]:
+    if names := [mode.name for mode in modes if not mode.card_bytes]:
         yield Abstention(
             what=f"the largest batch of {', '.join(names)}",
             reason="the memory of the card is not known: choose one, such as hardware=h100_sxm, or"

@@ -48,31 +48,31 @@ def analyze(layers: pd.DataFrame, behaviour: Behaviour, config: Config) -> Resul
         return Result.abstain("what each rank holds", "no point of a step was recorded")
     rows = layers[(layers["repeat"] == layers["repeat"].min()).to_numpy()]
     sums = rows.groupby(["rank", *_STATE, "kind"], observed=True)["size_bytes"].sum().reset_index()
-    told = expected(behaviour, _elements(rows))
+    closed_form = expected(behaviour, _elements(rows))
     unseen = _not_looked_for(sums)
-    seen = [name for name in QUANTITIES if name not in {each.what for each in unseen}]
-    compared = _compared(sums, told, _counters(rows, told.states_per_tensor), seen)
-    held = _held(layers)
+    seen = [name for name in QUANTITIES if name not in {abstention.what for abstention in unseen}]
+    compared = _compared(sums, closed_form, _counters(rows, closed_form.states_per_tensor), seen)
+    totals = _totals(layers)
     mean = compared.groupby("quantity", sort=False)[["closed_form_bytes", "measured_bytes"]].mean()
     return Result(
-        findings=_findings(compared, held, config),
+        findings=_findings(compared, totals, config),
         metrics=_metrics(compared, layers),
         tables={
             "compared": table(compared, title="Closed form and measured, each rank"),
             "mean": table(mean.reset_index(), title="Closed form and measured, mean over ranks"),
             "beyond": table(_beyond(sums), title="What the closed form does not count"),
-            "over_time": table(_over_time(sums, held), title="Held at each instant by category"),
+            "over_time": table(_over_time(sums, totals), title="Held at each instant by category"),
             "layout": table(
-                _layout(rows, held), title="Held by module when it is most", limit=config.max_rows
+                _layout(rows, totals), title="Held by module when it is most", limit=config.max_rows
             ),
         },
         charts=_charts(),
-        abstentions=(*told.missing, *unseen, *_unseen(rows)),
+        abstentions=(*closed_form.missing, *unseen, *_unseen(rows)),
     )
 
 
 def _elements(rows: pd.DataFrame) -> int:
-    """Return the parameters of the models, on all ranks together."""
+    """Return the number of parameters of the models, on all ranks together."""
     own = rows[(rows["kind"] == "parameters").to_numpy()]
     counts = own.groupby(["rank", *_STATE], observed=True)["elements"].sum()
     return int(counts.max()) if len(counts) else 0
@@ -89,7 +89,7 @@ def _counters(rows: pd.DataFrame, states_per_tensor: int) -> Mapping[int, int]:
 
 
 def _not_looked_for(sums: pd.DataFrame) -> tuple[Abstention, ...]:
-    """Return the quantities of which nothing is there as nobody looked when they are."""
+    """Return the quantities that exist only at points of a step that were not recorded."""
     points = set(sums["point"].astype(str))
     kinds = set(sums.loc[(sums["size_bytes"] > 0).to_numpy(), "kind"].astype(str))
     reason = "tools.memory_layers.points leaves {} out, or nothing was looked at then"
@@ -105,7 +105,7 @@ def _not_looked_for(sums: pd.DataFrame) -> tuple[Abstention, ...]:
 
 
 def _compared(
-    sums: pd.DataFrame, told: Expected, counters: Mapping[int, int], seen: Sequence[str]
+    sums: pd.DataFrame, closed_form: Expected, counters: Mapping[int, int], seen: Sequence[str]
 ) -> pd.DataFrame:
     """Return one row per rank and quantity, with the parts of the difference."""
     most = sums.groupby(["rank", "kind"], observed=True)["size_bytes"].max()
@@ -115,7 +115,7 @@ def _compared(
             int(rank): int(most.get((rank, name), 0)) for rank in sorted(sums["rank"].unique())
         }
         mean = sum(measured.values()) / len(measured)
-        closed = told.sizes_bytes.get(name, float("nan"))
+        closed = closed_form.sizes_bytes.get(name, float("nan"))
         for rank, measured_bytes in measured.items():
             counted = counters.get(rank, 0) if name == "states" else 0
             difference = measured_bytes - closed
@@ -131,14 +131,14 @@ def _compared(
                     "uneven_bytes": uneven,
                     "counters_bytes": counted,
                     "padding_bytes": difference - uneven - counted,
-                    "closed_form": told.formulas.get(name, ""),
+                    "closed_form": closed_form.formulas.get(name, ""),
                 }
             )
     return pd.DataFrame(found)
 
 
-def _held(layers: pd.DataFrame) -> pd.DataFrame:
-    """Return what is held at each instant, without what an allocator keeps for later."""
+def _totals(layers: pd.DataFrame) -> pd.DataFrame:
+    """Return the bytes held at each instant, without the allocator's cache."""
     own = layers[(layers["kind"] != _CACHE).to_numpy()]
     keys = ["repeat", "rank", *_STATE]
     return own.groupby(keys, observed=True)["size_bytes"].sum().reset_index(name="held_bytes")
@@ -152,20 +152,20 @@ def _beyond(sums: pd.DataFrame) -> pd.DataFrame:
     return first[["rank", "kind", "size_bytes", "step", "point", "what"]]
 
 
-def _fullest(held: pd.DataFrame) -> tuple[int, int, str]:
-    """Return rank, step and point of the most that is held in the first repeat."""
-    own = held[(held["repeat"] == held["repeat"].min()).to_numpy()]
+def _fullest(totals: pd.DataFrame) -> tuple[int, int, str]:
+    """Return rank, step and point at which most is held, in the first repeat."""
+    own = totals[(totals["repeat"] == totals["repeat"].min()).to_numpy()]
     most = own.to_dict("records")[int(own["held_bytes"].argmax())]
     return int(most["rank"]), int(most["step"]), str(most["point"])
 
 
-def _over_time(sums: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
-    """Return the categories of the fullest rank at each instant, in order of time."""
-    rank, _, _ = _fullest(held)
+def _over_time(sums: pd.DataFrame, totals: pd.DataFrame) -> pd.DataFrame:
+    """Return the bytes by category of the fullest rank at each instant, in order of time."""
+    rank, _, _ = _fullest(totals)
     own = sums[(sums["rank"] == rank).to_numpy()]
     order = {"set_up": 0, "forward": 1, "backward": 2, "optimizer": 3}
-    place = own["point"].astype(object).map(order)
-    own = own.assign(place=place).sort_values(["step", "place"], kind="stable")
+    position = own["point"].astype(object).map(order)
+    own = own.assign(position=position).sort_values(["step", "position"], kind="stable")
     words = ["set-up" if step < 0 else f"step {step}, {point}" for step, point in _instants(own)]
     return pd.DataFrame(
         {"instant": words, "kind": own["kind"].astype(str), "size_bytes": own["size_bytes"]}
@@ -176,9 +176,9 @@ def _instants(own: pd.DataFrame) -> list[tuple[int, str]]:
     return list(zip(own["step"].tolist(), own["point"].astype(str).tolist(), strict=True))
 
 
-def _layout(rows: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
+def _layout(rows: pd.DataFrame, totals: pd.DataFrame) -> pd.DataFrame:
     """Return the module tree of the fullest rank at its fullest, as folded paths."""
-    rank, step, point = _fullest(held)
+    rank, step, point = _fullest(totals)
     own = rows[((rows["rank"] == rank) & (rows["step"] == step)).to_numpy()]
     own = own[(own["point"] == point).to_numpy() & (own["kind"] != _CACHE).to_numpy()]
     texts = own[["kind", "model", "module"]].astype(str).itertuples(index=False)
@@ -192,11 +192,11 @@ def _layout(rows: pd.DataFrame, held: pd.DataFrame) -> pd.DataFrame:
 
 
 def _metrics(compared: pd.DataFrame, layers: pd.DataFrame) -> dict[str, Metric]:
-    held = _held(layers)
-    by_repeat = held.groupby("repeat")["held_bytes"].max()
+    totals = _totals(layers)
+    by_repeat = totals.groupby("repeat")["held_bytes"].max()
     metrics = {
         "held_bytes": Metric(
-            value=int(held["held_bytes"].max()),
+            value=int(totals["held_bytes"].max()),
             unit="bytes",
             title="Most that a rank held at the points of a step that were looked at",
             better="lower",
@@ -213,9 +213,9 @@ def _metrics(compared: pd.DataFrame, layers: pd.DataFrame) -> dict[str, Metric]:
     return metrics
 
 
-def _findings(compared: pd.DataFrame, held: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    rank, step, point = _fullest(held)
-    most = int(held["held_bytes"].max())
+def _findings(compared: pd.DataFrame, totals: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
+    rank, step, point = _fullest(totals)
+    most = int(totals["held_bytes"].max())
     when = "before the first step" if step < 0 else f"in step {step} ({point})"
     found = [
         Finding(
@@ -234,7 +234,7 @@ def _findings(compared: pd.DataFrame, held: pd.DataFrame, config: Config) -> tup
 
 
 def _agreement(known: pd.DataFrame, config: Config) -> Finding:
-    """Say how far measured is from the closed form, on the mean of ranks."""
+    """Return how far measured is from the closed form, on the mean of ranks."""
     own = known.assign(even_bytes=known["difference_bytes"] - known["uneven_bytes"])
     own["even_share"] = own["even_bytes"] / own["closed_form_bytes"]
     worst = own.to_dict("records")[int(own["even_share"].abs().argmax())]

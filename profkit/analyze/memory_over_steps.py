@@ -81,7 +81,7 @@ def analyze(allocations: pd.DataFrame, steps: pd.DataFrame, config: Config) -> R
 
 
 def _windows(allocations: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
-    """Return rank, repeat, device, step and end of the steps that the history covers whole."""
+    """Return rank, repeat, device, step and end of the steps that overlap the history."""
     # Times that were not recorded are -1, and so is the start of what was live before.
     timed = allocations[(allocations["start_ns"] >= 0).to_numpy()]
     first = timed.groupby(WHERE, observed=True)["start_ns"].min().rename("first").reset_index()
@@ -99,15 +99,15 @@ def _counted(windows: pd.DataFrame, skip_first: int) -> pd.DataFrame:
 
 
 def _levels(allocations: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
-    """Return what each line has live at the end of each step."""
+    """Return the live bytes of each line at the end of each step."""
     parts = []
     for where, ends in windows.groupby(WHERE, observed=True):
         own = allocations[(allocations[WHERE] == list(where)).all(axis=1)]
         instants = ends["end_ns"].to_numpy(np.int64)
         for line, rows in own.groupby("line", observed=True):
             live = {"step": ends["step"].to_numpy(), "live_bytes": _live(rows, instants)}
-            place = dict(zip(WHERE, where, strict=True))
-            parts.append(pd.DataFrame({**place, "line": str(line) or "(not recorded)", **live}))
+            device = dict(zip(WHERE, where, strict=True))
+            parts.append(pd.DataFrame({**device, "line": str(line) or "(not recorded)", **live}))
     return pd.concat(parts, ignore_index=True)
 
 

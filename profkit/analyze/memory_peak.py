@@ -85,10 +85,10 @@ class _Highest:
 
 
 def _highest(rows: pd.DataFrame, peaks: pd.DataFrame) -> list[_Highest]:
-    """Return one of each rank, that of the highest peak of all first."""
+    """Return the highest peak of each rank, the highest of all first."""
     found = []
-    for rank, mine in peaks.groupby("rank"):
-        peak = mine.to_dict("records")[int(mine["peak_bytes"].argmax())]
+    for rank, of_rank in peaks.groupby("rank"):
+        peak = of_rank.to_dict("records")[int(of_rank["peak_bytes"].argmax())]
         own = rows[(rows[WHERE] == [peak[name] for name in WHERE]).all(axis=1)]
         live = live_at(own, int(peak["event"]))
         found.append(
@@ -101,7 +101,7 @@ def _highest(rows: pd.DataFrame, peaks: pd.DataFrame) -> list[_Highest]:
                 live=live.sort_values("size_bytes", ascending=False, kind="stable"),
             )
         )
-    return sorted(found, key=lambda each: -each.peak_bytes)
+    return sorted(found, key=lambda rank_peak: -rank_peak.peak_bytes)
 
 
 def _details(highest: Sequence[_Highest], config: Config) -> dict[str, Table]:
@@ -110,7 +110,7 @@ def _details(highest: Sequence[_Highest], config: Config) -> dict[str, Table]:
         max(limit // len(highest), _FEWEST)
         for limit in (config.max_rows, config.stacks, config.points)
     )
-    live = [each.live for each in highest]
+    live = [rank_peak.live for rank_peak in highest]
 
     def of_ranks(parts: Iterable[pd.DataFrame], limit: int, title: str) -> Table:
         return _of_ranks(highest, list(parts), limit, title)
@@ -119,7 +119,9 @@ def _details(highest: Sequence[_Highest], config: Config) -> dict[str, Table]:
         "largest": of_ranks(map(_largest, live), rows, "Largest allocations at the peak"),
         **{
             f"by_{name}": of_ranks(
-                (_shares(each, name) for each in live), rows, f"Live at the peak by {name}"
+                (_shares(allocations, name) for allocations in live),
+                rows,
+                f"Live at the peak by {name}",
             )
             for name in _SHARES
         },
@@ -129,7 +131,7 @@ def _details(highest: Sequence[_Highest], config: Config) -> dict[str, Table]:
         "stacks": of_ranks(map(_stacks, live), stacks, "Live at the peak by stack"),
         "over_time": _of_ranks(
             highest,
-            [_over_time(each.own, points) for each in highest],
+            [_over_time(rank_peak.own, points) for rank_peak in highest],
             None,
             "Allocated over time by origin",
         ),
@@ -141,8 +143,8 @@ def _of_ranks(
 ) -> Table:
     """Return the first `limit` rows of each rank's part, as one table."""
     kept = [
-        rows.head(len(rows) if limit is None else limit).assign(rank=each.rank)
-        for each, rows in zip(highest, parts, strict=True)
+        rows.head(len(rows) if limit is None else limit).assign(rank=rank_peak.rank)
+        for rank_peak, rows in zip(highest, parts, strict=True)
     ]
     whole = pd.concat(kept, ignore_index=True)
     left = sum(map(len, parts)) - len(whole)
@@ -182,7 +184,7 @@ def _shares(live: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def _known(steps: "pd.Series[int]") -> "pd.Series[float]":
-    """Return the numbers of steps, none for what is in no step."""
+    """Return the step numbers, NaN for allocations outside of steps."""
     return steps.where(steps >= 0).astype(float)
 
 
@@ -215,7 +217,7 @@ def _from_fork(stacks: list[str]) -> list[str]:
     levels = zip(*frames, strict=False)
     shared = sum(1 for _ in takewhile(lambda level: len(set(level)) == 1, levels))
     shared = max(shared - 1, 0)
-    return [_SEPARATOR.join(each[shared:]) for each in frames]
+    return [_SEPARATOR.join(stack[shared:]) for stack in frames]
 
 
 def _parts(live: pd.DataFrame) -> pd.DataFrame:
@@ -228,9 +230,9 @@ def _parts(live: pd.DataFrame) -> pd.DataFrame:
 
 
 def _over_time(own: pd.DataFrame, points: int) -> pd.DataFrame:
-    """Return what is allocated by origin at instants of the history, the peak among them.
+    """Return the bytes allocated by origin at instants of the history, including the peak.
 
-    What stays comes first, so that it lies below what comes and goes where they are piled up.
+    What stays comes first, so that it lies below what comes and goes in a stacked chart.
     """
     last = int(own[["start_event", "end_event"]].to_numpy().max())
     peak, _ = peak_event(own)
