@@ -26,7 +26,7 @@ _PRECOMPUTE = (
     "Conversions, special functions or integer arithmetic are in the way: precompute indices, use "
     "approximate functions, convert less often."
 )
-# By what the name of the pipe contains, the first that fits.
+# By a part of the name of the pipe; the first that fits is taken.
 _TRY = {
     "tensor": "Matrix units are full: only a lower precision, sparsity or less work is faster.",
     "shared": "Matrix units are full: only a lower precision, sparsity or less work is faster.",
@@ -88,7 +88,7 @@ def analyze(
 
 
 def _pipes(metrics: Iterable[str]) -> dict[str, list[str]]:
-    """Return the metrics of each pipe that there are."""
+    """Return the recorded metrics of each pipe."""
     found: dict[str, list[str]] = {}
     for name in metrics:
         if match := _PIPE.fullmatch(name):
@@ -101,7 +101,7 @@ def _flat(pipes: dict[str, list[str]]) -> dict[str, list[str]]:
 
 
 def _used(rows: pd.DataFrame, pipes: dict[str, list[str]]) -> pd.DataFrame:
-    """Return the use of each pipe by kernel, the larger of what its metrics say."""
+    """Return the use of each pipe by each kernel in percent: the largest of its metrics."""
     return pd.DataFrame(
         {pipe: rows[names].max(axis=1) for pipe, names in pipes.items()}, index=rows.index
     )
@@ -112,7 +112,7 @@ def _busiest(used: pd.DataFrame) -> list[str]:
     if used.empty:
         return [""] * len(used)
     best = used.fillna(-1.0).to_numpy(np.float64)
-    names = [str(each) for each in used.columns]
+    names = [str(pipe) for pipe in used.columns]
     return [names[at] if row[at] > 0 else "" for row, at in zip(best, best.argmax(1), strict=True)]
 
 
@@ -146,7 +146,7 @@ def _findings(rows: pd.DataFrame, used: pd.DataFrame, config: Config) -> tuple[F
 
 
 def _advice(pipe: str) -> str:
-    """Return what to try where `pipe` is the limit."""
+    """Return the advice for a kernel that `pipe` limits."""
     return next((advice for part, advice in _TRY.items() if part in pipe), _TRY["lsu"])
 
 

@@ -58,7 +58,7 @@ def analyze(
 
     Throughputs are shares of what the busiest unit of compute or of memory could sustain. The
     estimated speed-up is the largest that one of the tool's rules states for the whole kernel; the
-    rules overlap, so gains do not add up. Durations are at the clocks that the capture was told to
+    rules overlap, so gains do not add up. Durations are at the clocks that the capture was set to
     hold, by default the base clocks, and so longer than in a real run.
     """
     if measured_kernels.empty:
@@ -83,8 +83,8 @@ def analyze(
 def _gains(measured_kernels: pd.DataFrame, kernel_advice: pd.DataFrame) -> pd.DataFrame:
     """Return the largest gain of the whole kernel that a rule estimates, by kernel and shape."""
     whole = kernel_advice[kernel_advice["speedup_scope"].astype(str) == "global"]
-    told = launches(measured_kernels)[[*WHERE, "name", *SHAPE]]
-    rows = told.merge(whole[[*WHERE, "speedup_percent"]], on=WHERE, how="left")
+    measured = launches(measured_kernels)[[*WHERE, "name", *SHAPE]]
+    rows = measured.merge(whole[[*WHERE, "speedup_percent"]], on=WHERE, how="left")
     rows = rows.astype(dict.fromkeys(["name", *SHAPE], object))
     gains = rows.groupby(["name", *SHAPE], sort=False)["speedup_percent"].max()
     return gains.rename("estimated_speedup_percent").reset_index()

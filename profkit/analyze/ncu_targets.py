@@ -68,7 +68,7 @@ def analyze(
 
 
 def _one_step(rows: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """Return the launches of one repeat and step in their order: the step with most, if any."""
+    """Return the launches of the step with most of them, in order, and its number (-1: none)."""
     rows = rows[rows["repeat"] == rows["repeat"].min()]
     counts = rows["step"].value_counts().sort_index(kind="stable")
     step = int(counts.index[int(counts.to_numpy().argmax())])
@@ -98,29 +98,29 @@ def _ranked(launched: pd.DataFrame, config: Config) -> pd.DataFrame:
 
 
 def _counts(launched: pd.DataFrame, ranked: pd.DataFrame) -> list[dict[str, int]]:
-    """Return for the first row, the first two and so on, how ncu would meet all of them.
+    """Return how many launches ncu measures to reach the first row, the first two and so on.
 
-    Counting by shape, each shape has a count of its own over all functions that pass: it has to be
-    so high that each of the kernels is among those measured. Counting in order, all are measured
-    until the last of them was met.
+    Counting by shape, ncu counts the launches of each shape over all functions that pass its
+    filter: the count must be so high that each of the kernels is measured. Counting in order, it
+    measures all launches up to that of the last kernel.
     """
-    place = pd.MultiIndex.from_frame(ranked[KERNEL]).get_indexer(
+    index = pd.MultiIndex.from_frame(ranked[KERNEL]).get_indexer(
         pd.MultiIndex.from_frame(launched[KERNEL])
     )
     functions, shapes = launched["function"], launched.groupby(_SHAPE, sort=False).ngroup()
     found = []
     for last in range(len(ranked)):
         passed = functions.isin(ranked["function"][: last + 1]).to_numpy()
-        wanted = place[passed]
+        wanted = index[passed]
         in_shape = shapes[passed].groupby(shapes[passed]).cumcount().to_numpy() + 1
         first = ~pd.Series(wanted).duplicated().to_numpy() & (wanted >= 0) & (wanted <= last)
-        each = int(in_shape[first].max())
+        count_by_shape = int(in_shape[first].max())
         in_order = int(np.flatnonzero(first).max()) + 1
         sizes = shapes[passed].value_counts()
         found.append(
             {
-                "count_by_shape": each,
-                "measured_by_shape": int(sizes.clip(upper=each).sum()),
+                "count_by_shape": count_by_shape,
+                "measured_by_shape": int(sizes.clip(upper=count_by_shape).sum()),
                 "count_in_order": in_order,
                 "measured_in_order": in_order,
             }

@@ -67,7 +67,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - one table each
         "cuda_gpu_kern_sum": works[is_kernel],
         "cuda_api_sum": _of_nsys(runtime_calls),
         "cuda_gpu_mem_time_sum": copies,
-        "nvtx_sum": pd.concat([each[columns].astype({"name": "object"}) for each in ranges]),
+        "nvtx_sum": pd.concat([rows[columns].astype({"name": "object"}) for rows in ranges]),
         "osrt_sum": os_calls[is_os],
         "library_sum": os_calls[~is_os],
     }
@@ -83,12 +83,12 @@ def analyze(  # noqa: PLR0913, PLR0917 - one table each
 
 
 def _of_nsys(tables: ByTool) -> pd.DataFrame:
-    """Return the table of nsys, or another's without rows if nsys did not record."""
+    """Return the table of nsys; if there is none, an empty one with another tool's columns."""
     return tables[_TOOL] if _TOOL in tables else next(iter(tables.values())).iloc[:0]
 
 
 def _operations(copies: pd.DataFrame) -> "pd.Series[str]":
-    """Return what each copy or set is: direction, or set."""
+    """Return the direction of each copy, and "set" for each set."""
     direction = copies["copy_kind"].astype("object")
     return direction.where((copies["kind"] == "copy").to_numpy(), "set").replace("", "unknown")
 
@@ -99,7 +99,7 @@ def _by_time(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _summed(rows: pd.DataFrame, values: "pd.Series[int]", unit: str) -> pd.DataFrame:
     """Return one row per report and name, as ``nsys stats`` has them; `values` are in `unit`."""
-    keys = [rows[each] for each in _REPORT] + [rows["name"].astype("object")]
+    keys = [rows[column] for column in _REPORT] + [rows["name"].astype("object")]
     groups = values.astype("int64").groupby(keys, sort=False, observed=True)
     found = groups.agg(["sum", "count", "mean", "median", "min", "max", "std"]).reset_index()
     found["std"] = found["std"].fillna(0.0)
@@ -107,7 +107,7 @@ def _summed(rows: pd.DataFrame, values: "pd.Series[int]", unit: str) -> pd.DataF
     found.insert(2, "share", found["sum"] / total.where(total > 0))
     words = {"sum": "total", "count": "instances", "std": "deviation"}
     measured = ("sum", "mean", "median", "min", "max", "std")
-    named = {each: f"{words.get(each, each)}_{unit}" for each in measured}
+    named = {statistic: f"{words.get(statistic, statistic)}_{unit}" for statistic in measured}
     found = found.rename(columns=named | {"count": "instances"})
     order = [*_REPORT, "name", "share", f"total_{unit}", "instances", *list(named.values())[1:]]
     by = [f"total_{unit}", *_REPORT]

@@ -161,5 +161,7 @@ def _small(rows: pd.DataFrame) -> tuple[Finding, ...]:
 
 
 def _charts(rows: pd.DataFrame) -> tuple[Chart, ...]:
-    columns = [each for each in ("theoretical_percent", "achieved_percent") if rows[each].any()]
+    columns = [
+        column for column in ("theoretical_percent", "achieved_percent") if rows[column].any()
+    ]
     return (bars("Theoretical and achieved occupancy", *columns),) if columns else ()

@@ -50,7 +50,7 @@ class Config(Settings):
     """Composed from ``conf/analysis/speed_of_light.yaml``."""
 
     busy_percent: float = 60.0
-    """Throughput from which a unit counts as busy; below it on both sides latency is the limit."""
+    """Throughput from which a unit counts as busy; where none is busy, latency is the limit."""
 
     balanced_percent: float = 10.0
     """Difference of the throughputs up to which a busy kernel counts as balanced."""
@@ -107,9 +107,9 @@ def _limits(rows: pd.DataFrame, config: Config) -> "list[str]":
 def _findings(rows: pd.DataFrame) -> tuple[Finding, ...]:
     """Return one finding for each limit: about the kernel that takes longest under it."""
     found = []
-    told = rows[rows["limit"] != ""].dropna(subset=["duration_ns"])
-    for limit, some in told.groupby("limit", sort=False):
-        first = some.iloc[0]
+    rated = rows[rows["limit"] != ""].dropna(subset=["duration_ns"])
+    for limit, alike in rated.groupby("limit", sort=False):
+        first = alike.iloc[0]
         value = float(max(first["compute_percent"], first["memory_percent"]))
         found.append(
             Finding(
@@ -117,7 +117,7 @@ def _findings(rows: pd.DataFrame) -> tuple[Finding, ...]:
                 message=f"{kernel_of(first)} ({duration(first['duration_ns'])}) is limited by "
                 f"{_WORDS.get(str(limit), str(limit))}: it uses "
                 f"{first['compute_percent']:.0f} % of compute and {first['memory_percent']:.0f} % "
-                f"of memory throughput; {len(some)} of {len(told)} measured kernels are like it.",
+                f"of memory throughput; {len(alike)} of {len(rated)} measured kernels are like it.",
                 metric="speed_of_light.throughput_percent",
                 value=value,
                 unit="percent",

@@ -114,12 +114,16 @@ def analyze(
 
 
 def _stalls(metrics: Iterable[str]) -> dict[str, list[str]]:
-    """Return the metrics of each reason, all of the first kind that there are any of."""
+    """Return the metrics of each reason, from the first kind of metrics that was recorded."""
     names = list(metrics)
     for kind in _STALLS:
         found = {match[1]: [name] for name in names if (match := kind.fullmatch(name))}
         # Samples are counted twice: once more for those in which nothing was issued.
-        plain = {key: each for key, each in found.items() if not key.endswith("_not_issued")}
+        plain = {
+            key: metric_names
+            for key, metric_names in found.items()
+            if not key.endswith("_not_issued")
+        }
         if plain:
             return dict(sorted(plain.items()))
     return {}
@@ -130,8 +134,8 @@ def _shares(rows: pd.DataFrame, reasons: list[str]) -> pd.DataFrame:
     parts = rows[reasons].div(rows[reasons].sum(axis=1).where(lambda total: total > 0), axis=0)
     labels = [kernel_of(row) for _, row in rows.iterrows()]
     found = [
-        {"kernel": label, "row": place, "reason": reason, "waiting_share": float(share)}
-        for place, (label, (_, part)) in enumerate(zip(labels, parts.iterrows(), strict=True))
+        {"kernel": label, "row": position, "reason": reason, "waiting_share": float(share)}
+        for position, (label, (_, part)) in enumerate(zip(labels, parts.iterrows(), strict=True))
         for reason, share in part.sort_values(ascending=False).items()
         if share > 0
     ]
@@ -144,8 +148,8 @@ def _waiting(rows: pd.DataFrame, shares: pd.DataFrame, config: Config) -> tuple[
     waits = shares[~shares["reason"].isin(_AT_WORK)]
     worst = waits[waits["waiting_share"] >= config.reported_share]
     found = []
-    for reason, some in worst.groupby("reason", sort=False):
-        first = some.iloc[0]
+    for reason, kernels in worst.groupby("reason", sort=False):
+        first = kernels.iloc[0]
         row = rows.iloc[int(first["row"])]
         idle = row["no_eligible_percent"]
         hidden = f"; no warp can issue in {idle:.0f} % of the cycles" if pd.notna(idle) else ""
