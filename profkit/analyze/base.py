@@ -17,10 +17,10 @@ ByTool = dict[str, pd.DataFrame]
 """Annotate a parameter with this to get the table from every enabled tool that makes it."""
 
 ByToolIfAny = ByTool | None
-"""The same for a table that an analysis can do without: None if no enabled tool makes it."""
+"""The same for an optional table: None if no enabled tool makes it."""
 
 ByToolOrOther = Annotated[ByToolIfAny, "one of them has to be there"]
-"""The same for tables of which an analysis needs one, whichever: None if no tool makes it."""
+"""The same for tables of which an analysis needs at least one: None if no tool makes it."""
 
 
 class Columns(tuple[str, ...]):
@@ -32,12 +32,12 @@ class Columns(tuple[str, ...]):
     __slots__ = ()
 
     def __new__(cls, names: str) -> Self:
-        """Take names with spaces between them."""
+        """Split `names` at spaces."""
         return super().__new__(cls, names.split())
 
 
 Behaviour = dict[str, Any]
-"""Type of the parameter ``behaviour``: what the run was told (model, batch, precision...)."""
+"""Type of the parameter ``behaviour``: the run's settings (model, batch, precision...)."""
 
 ByRun = dict[str, Result]
 """Annotate a parameter of an analysis across runs with this to get the result of every run."""
@@ -62,28 +62,28 @@ class Analysis:
     """Tables that it reads from the first enabled tool that makes them."""
 
     columns: Mapping[str, Columns]
-    """Columns that it reads of some of `tables`; of the others it reads all."""
+    """Columns that it reads of some of `tables`; it reads all columns of the others."""
 
     tables_by_tool: tuple[str, ...]
     """Tables that it reads from every enabled tool that makes them."""
 
     optional: tuple[str, ...]
-    """Those of `tables_by_tool` that it can do without."""
+    """Those of `tables_by_tool` that may be missing."""
 
     alternatives: tuple[str, ...]
-    """Those of `optional` of which it needs one."""
+    """Those of `optional` of which at least one must exist."""
 
     results: tuple[str, ...]
     """Other analyses whose result it reads."""
 
     of_the_run: tuple[str, ...]
-    """What it reads of the run's configuration: hardware, behaviour, both or nothing."""
+    """Parts of the run's configuration that it reads: hardware, behaviour, both or none."""
 
     config: type[Settings]
     """Its settings."""
 
     results_if_there: tuple[str, ...] = field(default=(), kw_only=True)
-    """Other analyses whose result it reads where there is one; it needs one of them at least."""
+    """Other analyses whose result it reads if it exists; at least one must exist."""
 
     run: Callable[..., Result] = field(repr=False)
     """The function."""
@@ -112,9 +112,13 @@ def analysis(
 
     def register(function: Callable[..., Result]) -> Analysis:
         parameters = inspect.signature(function, eval_str=True).parameters
-        said = {name: each.annotation for name, each in parameters.items() if name != _CONFIG}
-        columns = {name: found for name, kind in said.items() if (found := _columns(kind))}
-        kinds = {name: pd.DataFrame if name in columns else kind for name, kind in said.items()}
+        annotations = {
+            name: parameter.annotation for name, parameter in parameters.items() if name != _CONFIG
+        }
+        columns = {name: found for name, kind in annotations.items() if (found := _columns(kind))}
+        kinds = {
+            name: pd.DataFrame if name in columns else kind for name, kind in annotations.items()
+        }
         for name, kind in kinds.items():
             _check(function, name, kind, across)
         for name, chosen in columns.items():
@@ -142,7 +146,7 @@ def analysis(
 def _columns(kind: object) -> Columns | None:
     """Return the columns that a table is annotated with, None for anything else."""
     plain, *more = get_args(kind) if get_origin(kind) is Annotated else (kind,)
-    chosen = [each for each in more if isinstance(each, Columns)]
+    chosen = [marker for marker in more if isinstance(marker, Columns)]
     return chosen[0] if plain is pd.DataFrame and chosen else None
 
 

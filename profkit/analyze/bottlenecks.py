@@ -20,13 +20,13 @@ class Config(Settings):
     """Share of the step time spent waiting for data."""
 
     idle: float = 0.3
-    """Share of the step time in which nothing recorded runs, neither on the device nor the host."""
+    """Share of the step time in which nothing recorded runs, neither on the GPU nor on the CPU."""
 
     copies: float = 0.05
     """Share of the step time in copies that no kernel hides."""
 
     runtime: float = 0.15
-    """Share of the step time in runtime calls while the device has nothing to do."""
+    """Share of the step time in runtime calls while the GPU is idle."""
 
     communication: float = 0.15
     """Share of the step time in communication that no compute hides."""
@@ -35,7 +35,7 @@ class Config(Settings):
     """Share of the compute kernels that are small (see ``analyses.kernels.small_kernel_ns``)."""
 
     operator: float = 0.4
-    """Share of one operator in all self time, of the device where there is one, else of the CPU."""
+    """Share of one operator in all self time: of the GPU where kernels were recorded, else CPU."""
 
     spread: float = 0.15
     """Coefficient of variation of the step times."""
@@ -52,7 +52,7 @@ class Config(Settings):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Check:
-    """A number of another analysis, and what it means if it is large."""
+    """A metric of another analysis, and what a large value means."""
 
     setting: str
     metric: str
@@ -150,30 +150,34 @@ def analyze(
     known = _numbers(
         {"breakdown": breakdown, "operators": operators, "steps": steps, "kernels": kernels}
     )
-    checks = [each for each in _CHECKS if each.metric in known]
+    checks = [check for check in _CHECKS if check.metric in known]
     if not checks:
         return Result.abstain("bottlenecks", "no number that is checked is known")
-    # With a device at work, time on the CPU is mostly that of launching.
+    # Where kernels were recorded, CPU time is mostly that of launching them.
     if "operators.top_self_device_share" in known:
-        checks = [each for each in checks if each.metric != "operators.top_self_cpu_share"]
-    limits = {each.metric: getattr(config, each.setting) for each in checks}
-    over = {each.metric: _over(known[each.metric].value, limits[each.metric]) for each in checks}
-    ranked = sorted(checks, key=lambda each: -over[each.metric])
+        checks = [check for check in checks if check.metric != "operators.top_self_cpu_share"]
+    limits = {check.metric: getattr(config, check.setting) for check in checks}
+    over = {
+        check.metric: _over(known[check.metric].value, limits[check.metric]) for check in checks
+    }
+    ranked = sorted(checks, key=lambda check: -over[check.metric])
     worst = _worst_ranks(breakdown)
     findings = [
-        _finding(each, known[each.metric], over[each.metric], worst.get(each.metric, {}), config)
-        for each in ranked
-        if over[each.metric] > 1
+        _finding(
+            check, known[check.metric], over[check.metric], worst.get(check.metric, {}), config
+        )
+        for check in ranked
+        if over[check.metric] > 1
     ]
     rows = [
         {
-            "metric": each.metric,
-            "value_share": known[each.metric].value,
-            "threshold_share": limits[each.metric],
-            "over_threshold_ratio": over[each.metric],
-            "verdict": "over" if over[each.metric] > 1 else "fine",
+            "metric": check.metric,
+            "value_share": known[check.metric].value,
+            "threshold_share": limits[check.metric],
+            "over_threshold_ratio": over[check.metric],
+            "verdict": "over" if over[check.metric] > 1 else "fine",
         }
-        for each in ranked
+        for check in ranked
     ]
     return Result(
         findings=tuple(findings) or (_fine(len(checks)),),
@@ -197,7 +201,7 @@ class _Number:
 
 
 def _numbers(results: Mapping[str, Result]) -> dict[str, _Number]:
-    """Return every number of the other analyses, by ``analysis.metric``."""
+    """Return all metrics and findings of the other analyses, by ``analysis.metric``."""
     found: dict[str, _Number] = {}
     for name, result in results.items():
         for key, metric in result.metrics.items():
@@ -214,7 +218,7 @@ def _over(value: float, limit: float) -> float:
 
 
 def _worst_ranks(breakdown: Result) -> dict[str, dict[str, Any]]:
-    """Return for each share of the breakdown the rank where it is largest."""
+    """Return the rank with the largest value of each share of the breakdown."""
     if "shares" not in breakdown.tables:
         return {}
     shares = breakdown.tables["shares"]
@@ -224,7 +228,7 @@ def _worst_ranks(breakdown: Result) -> dict[str, dict[str, Any]]:
     for name in shares.columns:
         known = [row for row in ranks if isinstance(row[name], float)]
         if name.endswith("_share") and known:
-            row = max(known, key=lambda each: float(each[name] or 0))
+            row = max(known, key=lambda rank: float(rank[name] or 0))
             worst[f"breakdown.{name}"] = {"worst_rank": row["rank"], "worst_rank_share": row[name]}
     return worst
 
@@ -258,8 +262,10 @@ def _fine(checks: int) -> Finding:
 
 
 def _unknown(known: Mapping[str, _Number]) -> tuple[Abstention, ...]:
-    told = {each.setting for each in _CHECKS if each.metric in known}
-    missing = dict.fromkeys(each.setting for each in _CHECKS if each.setting not in told)
+    known_settings = {check.setting for check in _CHECKS if check.metric in known}
+    missing = dict.fromkeys(
+        check.setting for check in _CHECKS if check.setting not in known_settings
+    )
     if not missing:
         return ()
     return (

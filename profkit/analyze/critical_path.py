@@ -28,7 +28,7 @@ _KINDS = {
     "gpu_kernel_launch_overhead": "launch delay",
     "gpu_kernel_kernel_overhead": "gaps between kernels",
 }
-"""What HTA calls the parts of a path, and what they are called here."""
+"""HTA's names of the parts of a path, and ours."""
 
 _ADVICE = {
     "host": "The host is what the step waits for: larger batches, torch.compile or CUDA graphs "
@@ -41,8 +41,8 @@ _ADVICE = {
 _PATH = ["rank", "step"]
 _NAME_OF = "_get_node_name"
 """Method of HTA's graph that returns the name of an event."""
-_KEEPS = "_add_zero_weight_launch_edges"
-"""Another, whose cache would keep every graph: 100 MB for a rank of 40 thousand events."""
+_CACHED = "_add_zero_weight_launch_edges"
+"""Method whose cache would keep every graph: 100 MB for a rank of 40 thousand events."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +53,7 @@ class Config(Settings):
     """First steps left out, as long as others remain."""
 
     max_events: int = 60_000
-    """Events of one step above which there is no path: that many take five seconds."""
+    """Events of one step above which its path is not computed: that many take five seconds."""
 
     max_rows: int = 200
     """Rows kept of the table of operators and kernels."""
@@ -110,9 +110,9 @@ def _typical(windows: pd.DataFrame) -> pd.DataFrame:
     first = windows["repeat"] == windows.groupby("rank")["repeat"].transform("min")
     own = windows.assign(own_ns=windows["end_ns"] - windows["start_ns"])[first]
     ordered = own.sort_values(["rank", "own_ns", "step"])
-    place = ordered.groupby("rank").cumcount()
+    position = ordered.groupby("rank").cumcount()
     middle = (ordered.groupby("rank")["own_ns"].transform("size") - 1) // 2
-    return ordered[place == middle].reset_index(drop=True)
+    return ordered[position == middle].reset_index(drop=True)
 
 
 def _paths(
@@ -120,10 +120,10 @@ def _paths(
 ) -> tuple[pd.DataFrame, tuple[Abstention, ...]]:
     """Return the parts of the path of each of the `chosen` steps, and why one has none."""
     found, lost = [], []
-    for each in chosen.to_dict("records"):
-        rows = {name: _of_step(all_rows, each) for name, all_rows in tables.items()}
-        where = f"the critical path of rank {each['rank']}"
-        where += f", step {each['step']}" if each["step"] >= 0 else ""
+    for window in chosen.to_dict("records"):
+        rows = {name: _of_step(all_rows, window) for name, all_rows in tables.items()}
+        where = f"the critical path of rank {window['rank']}"
+        where += f", step {window['step']}" if window["step"] >= 0 else ""
         count = sum(map(len, rows.values()))
         if count > config.max_events:
             lost.append(Abstention(what=where, reason=f"{count} events: set max_events to have it"))
@@ -138,13 +138,13 @@ def _paths(
         if path.empty:
             reason = "HTA found no order of the events that holds: start or end times contradict"
             lost.append(Abstention(what=where, reason=reason))
-        found.append(path.assign(**{name: each[name] for name in (*_PATH, "step_time_ns")}))
+        found.append(path.assign(**{name: window[name] for name in (*_PATH, "step_time_ns")}))
     columns = [*_PATH, "step_time_ns", "kind", "name", "time_ns"]
     return pd.concat([pd.DataFrame(columns=columns), *found])[columns], tuple(lost)
 
 
 def _of_step(rows: pd.DataFrame, window: dict[object, object]) -> pd.DataFrame:
-    """Return the rows of the rank and repeat, and of the step if there are any."""
+    """Return the rows of the rank and repeat, and of the step if steps are known."""
     same = np.ones(len(rows), dtype=np.bool_)
     for name in (*WHERE, "step"):
         if name != "step" or window["step"] != -1:
@@ -155,9 +155,9 @@ def _of_step(rows: pd.DataFrame, window: dict[object, object]) -> pd.DataFrame:
 def parts_of_path(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Return name, kind and time_ns of each part of HTA's critical path through one rank's events.
 
-    Empty if HTA finds the order of events to contradict itself; raises `LookupError` where nothing
-    is launched by a call that HTA knows, and what HTA raises. Edges that only say what waits for
-    what take no time and are left out.
+    Empty if HTA finds that the order of events contradicts itself. Raises `LookupError` if no call
+    that HTA knows launches work, and passes on what HTA raises. Edges that take no time (mere
+    dependencies) are left out.
     """
     from hta.analyzers.critical_path_analysis import (  # noqa: PLC0415 - imports networkx
         CPGraph,
@@ -169,7 +169,7 @@ def parts_of_path(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     if not made.symbol_table.get_runtime_launch_events_mask(made.get_trace(rank)).any():
         raise LookupError("no call that it follows launches work; it follows no CUDA graphs")
     with warnings.catch_warnings(action="ignore"), _lean(CPGraph):
-        # An annotation that every name contains: all that there is.
+        # The empty annotation is part of every name: the path of all events.
         parts = _parts(*CriticalPathAnalysis.critical_path_analysis(made, rank, "", None))
     return pd.DataFrame(parts, columns=["name", "kind", "time_ns"])
 
@@ -177,16 +177,16 @@ def parts_of_path(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 def _parts(graph: Any, succeeded: bool) -> list[tuple[str, str, int]]:
     """Return name, kind and time_ns of each edge of the path that takes time.
 
-    As HTA's `get_critical_path_breakdown` has them, which asks pandas for every edge what they are:
-    that takes half as long as finding the path.
+    The same as from HTA's `get_critical_path_breakdown`, which looks every edge up in pandas and so
+    takes half as long as finding the path.
     """
     from hta.utils.utils import shorten_name  # noqa: PLC0415 - HTA is loaded where it is needed
 
     if not succeeded:
         return []
     events = graph.trace_df
-    told = zip(events["index"], events["name"], events["stream"], strict=True)
-    event_of = {index: (int(name), int(stream)) for index, name, stream in told}
+    columns = zip(events["index"], events["name"], events["stream"], strict=True)
+    event_of = {index: (int(name), int(stream)) for index, name, stream in columns}
     symbols = graph.symbol_table.get_sym_table()
 
     @cache
@@ -207,10 +207,10 @@ def _parts(graph: Any, succeeded: bool) -> list[tuple[str, str, int]]:
 
 @contextmanager
 def _lean(graphs: type[Any]) -> Iterator[None]:
-    """Let HTA's `graphs` look names up in a dictionary, and be gone afterwards.
+    """Make HTA's `graphs` look names up in a dictionary, and free them afterwards.
 
-    Through pandas names are most of the time: HTA asks four times for each event, 0.1 ms each.
-    Garbage is collected once in the end: while a graph grows it takes a quarter of the time.
+    Looking names up in pandas takes most of the time: four times for each event, 0.1 ms each.
+    Garbage is collected once at the end: while a graph grows it takes a quarter of the time.
     """
 
     def name_of(graph: Any, event: int) -> str:
@@ -219,14 +219,14 @@ def _lean(graphs: type[Any]) -> Iterator[None]:
             graph.names = {row: names[number] for row, number in graph.trace_df["name"].items()}
         return "ROOT" if event < 0 else str(graph.names[event])
 
-    its_own = getattr(graphs, _NAME_OF)
+    original = getattr(graphs, _NAME_OF)
     setattr(graphs, _NAME_OF, name_of)
     try:
         with uncollected():
             yield
     finally:
-        setattr(graphs, _NAME_OF, its_own)
-        getattr(graphs, _KEEPS).cache_clear()
+        setattr(graphs, _NAME_OF, original)
+        getattr(graphs, _CACHED).cache_clear()
         gc.collect()
 
 
@@ -237,7 +237,7 @@ def _summed(parts: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     whole = [name for name in _PATH if name in keys]
     total = rows.groupby(whole)["time_ns"].transform("sum") if whole else rows["time_ns"].sum()
     rows["path_share"] = rows["time_ns"] / total
-    # HTA gives edges in the order of a set, which is another in each process.
+    # HTA gives edges in the order of a set, which differs between processes.
     order = rows.sort_values(["time_ns", *keys], ascending=[False] + [True] * len(keys))
     return (order.sort_values(whole, kind="stable") if whole else order).reset_index(drop=True)
 

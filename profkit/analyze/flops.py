@@ -55,7 +55,7 @@ class Config(Settings):
     """First steps left out, as long as others remain."""
 
     missed_share: float = 0.01
-    """Share of the device time in products of unknown shape above which there is no MFU."""
+    """Share of the GPU time in matrix products of unknown shape above which there is no MFU."""
 
     warn_roofline: float = 0.5
     """Share of the roofline below which the operator that loses most time is worth a warning."""
@@ -124,7 +124,7 @@ def analyze(
 
 
 def _by_rank(windows: pd.DataFrame, counted: pd.DataFrame, hardware: Hardware) -> pd.DataFrame:
-    """Return FLOPs, the time they would take at the peaks, MFU and HFU of each rank."""
+    """Return FLOPs per step, their time at the peaks in ns, MFU and HFU of each rank."""
     products = counted[counted["kind"].isin(PRODUCTS)]
     peak = _peaks(products, hardware)
     model = _model_flops(products)
@@ -159,12 +159,13 @@ def _model_flops(products: pd.DataFrame) -> "pd.Series[float]":
 
 
 def _peaks(rows: pd.DataFrame, hardware: Hardware) -> NDArray[np.float64]:
-    names = [peak_name(*each, hardware) for each in zip(rows["kind"], rows["type"], strict=True)]
+    kinds_and_types = zip(rows["kind"], rows["type"], strict=True)
+    names = [peak_name(kind, dtype, hardware) for kind, dtype in kinds_and_types]
     return np.array([hardware.peak_flops.get(name, np.nan) for name in names], dtype=np.float64)
 
 
 def _lost(costed: Costed, hardware: Hardware, config: Config) -> tuple[Abstention, ...]:
-    """Return why MFU is not known: products without FLOPs, types without peaks."""
+    """Return why MFU is unknown: products without FLOPs, types without peaks."""
     products = costed.calls[costed.calls["kind"].isin(PRODUCTS)]
     found = []
     unknown = products[products["flops"].isna()]
@@ -193,11 +194,11 @@ def _lost(costed: Costed, hardware: Hardware, config: Config) -> tuple[Abstentio
 
 def _without_peak(products: pd.DataFrame, hardware: Hardware) -> str:
     types = products[np.isnan(_peaks(products, hardware))]["type"]
-    return ", ".join(sorted({str(each) or "an unknown type" for each in types}))
+    return ", ".join(sorted({str(dtype) or "an unknown type" for dtype in types}))
 
 
 def _missed_share(costed: Costed) -> float:
-    """Return which share of the compute time is in products of no operator of known cost."""
+    """Return the share of compute time in products that no operator of known cost launched."""
     kernels = costed.kernels[(costed.kernels["kind"] == "compute").to_numpy()]
     spent = (kernels["end_ns"] - kernels["start_ns"]).to_numpy(np.int64)
     says = named(kernels["name"], lambda name: bool(_MULTIPLIES.search(name)))
@@ -224,7 +225,7 @@ def _by_operator(counted: pd.DataFrame, hardware: Hardware) -> pd.DataFrame:
 def _points(
     shapes: pd.DataFrame, kernels: pd.DataFrame, hardware: Hardware, config: Config
 ) -> pd.DataFrame:
-    """Return what the roofline chart shows: operators, kernels and the roofs above them."""
+    """Return the points of the roofline chart: operators, kernels and the roofs above them."""
     at = ["flops_per_byte", "achieved_flops_per_s"]
     parts = []
     for series, rows in (("operators", shapes), ("kernels", kernels)):
@@ -277,7 +278,7 @@ def _metrics(by_rank: pd.DataFrame, counted: pd.DataFrame, whole: bool) -> dict[
             unit="flops",
             title="Model FLOPs per step and rank" + ("" if whole else ", at least"),
         )
-    return {name: each for name, each in metrics.items() if math.isfinite(each.value)}
+    return {name: metric for name, metric in metrics.items() if math.isfinite(metric.value)}
 
 
 def _ratio(part: float, whole: float) -> float:
@@ -311,7 +312,7 @@ def _findings(
 
 
 def _slowest(row: dict[Any, Any], shapes: pd.DataFrame, config: Config) -> Finding:
-    """Say which operator and shape loses most time against its roofline."""
+    """Return the finding about the operator and shape that loses most time to its roofline."""
     share = float(row["roofline_share"])
     of_all = row["lost_ns"] / shapes["time_ns"].sum()
     what = "the rate of its data type" if row["bound"] == "compute" else "the bandwidth of memory"

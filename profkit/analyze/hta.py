@@ -71,7 +71,7 @@ class Config(Settings):
     """Count the last step, which HTA leaves out unless it is the only one."""
 
     operators: bool = False
-    """List operators with their kernels and delays: most of the time that all this takes."""
+    """List operators with their kernels and delays; this takes most of the analysis' time."""
 
     sequences_of: str = ""
     """Part of the name of the operator whose kernel sequences are counted; empty for none."""
@@ -95,7 +95,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
     """Run Meta's Holistic Trace Analysis on these tables, for numbers that can be held to its own.
 
     The numbers are HTA's in its conventions: the first repeat of each rank, from the first to the
-    last kernel, the last step left out unless it is the only one; kernels are told apart by name.
+    last kernel, the last step left out unless it is the only one; kernels are identified by name.
     Times are not rounded to µs as HTA does where it reads a trace. Counters of CUPTI are not here.
     """
     if kernels.empty:
@@ -121,7 +121,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
 
 
 def over(made: Any) -> "TraceAnalysis":
-    """Return HTA's analyses over a trace that is there already, instead of one that it reads."""
+    """Return HTA's analyses of a trace in memory, instead of one that HTA reads."""
     from hta.trace_analysis import TraceAnalysis  # noqa: PLC0415 - imports plotly and networkx
 
     analyses = TraceAnalysis.__new__(TraceAnalysis)
@@ -145,7 +145,7 @@ def _run(made: "TraceAnalysis", config: Config) -> tuple[Frames, tuple[Abstentio
 
 
 def _stepless(made: "TraceAnalysis") -> tuple[Abstention, ...]:
-    """Return what HTA tells only of steps, where several ranks have none."""
+    """Return the missing analysis of steps, where several ranks have none."""
     if len(made.t.get_ranks()) == 1 or made.t.get_iterations():
         return ()
     reason = "it looks at steps, and none was marked"
@@ -153,7 +153,7 @@ def _stepless(made: "TraceAnalysis") -> tuple[Abstention, ...]:
 
 
 def _functions(made: "TraceAnalysis", config: Config) -> dict[str, Callable[[], Frames]]:
-    """Return HTA's functions by name, each of which makes one table or some."""
+    """Return HTA's functions by name; each makes one table or more."""
     ranks = made.t.get_ranks()
     found: dict[str, Callable[[], Frames]] = {
         "get_temporal_breakdown": lambda: {
@@ -210,7 +210,7 @@ def _functions(made: "TraceAnalysis", config: Config) -> dict[str, Callable[[], 
 
 
 def _sequences(made: "TraceAnalysis", ranks: list[int], config: Config) -> pd.DataFrame:
-    # HTA draws what it found into a copy of the trace, which nobody here asked for.
+    # HTA also writes a copy of the trace with what it found, which is not needed.
     with tempfile.TemporaryDirectory() as folder:
         return _by_rank(
             {
@@ -223,7 +223,7 @@ def _sequences(made: "TraceAnalysis", ranks: list[int], config: Config) -> pd.Da
 
 
 def _by_rank(frames: dict[int, pd.DataFrame]) -> pd.DataFrame:
-    rows = [each.assign(rank=rank) for rank, each in frames.items() if len(each)]
+    rows = [frame.assign(rank=rank) for rank, frame in frames.items() if len(frame)]
     return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame()
 
 
@@ -233,13 +233,13 @@ def _filled(rows: pd.DataFrame | None) -> pd.DataFrame:
 
 def _table(name: str, rows: pd.DataFrame, config: Config) -> Table:
     flat = rows.reset_index() if any(rows.index.names) else rows
-    names = [_column(each) for each in flat.columns]
+    names = [_column(column) for column in flat.columns]
     plain = flat.set_axis(names, axis=1).rename(columns=_RENAMED.get(name, {}))
     return table(plain, title=_TITLES[name], note="As HTA defines it.", limit=config.max_rows)
 
 
 def _column(name: Any) -> str:
-    """Return HTA's name of a column with the unit as ours have it."""
+    """Return HTA's name of a column, with its unit written as in our tables."""
     text = "_".join(filter(None, map(str, name))) if isinstance(name, tuple) else str(name)
     text = re.sub(r"\s*\(us\)$", "_us", text)
     return re.sub(r"(?:_pctg|percentage|pctg)$", "_percent", text).lstrip("_")
@@ -257,12 +257,12 @@ def _metrics(frames: Frames) -> dict[str, Metric]:
         for name, (source, column, title) in _METRICS.items()
         if source in frames and len(frames[source])
     }
-    return {name: each for name, each in values.items() if math.isfinite(each.value)}
+    return {name: metric for name, metric in values.items() if math.isfinite(metric.value)}
 
 
 def _findings(frames: Frames) -> tuple[Finding, ...]:
     rows = frames.get("temporal_breakdown", pd.DataFrame())
-    # A share of no time at all is none.
+    # Without any time there is no share.
     rows = rows.dropna(subset=["idle_time_pctg"]) if len(rows) else rows
     if rows.empty:
         return ()

@@ -59,7 +59,7 @@ def analyze(
             "modules", "no nn.Module was recorded: set with_stack of torch.profiler"
         )
     steps = calls.loc[calls["step"] >= 0, "step"]
-    first = min(0, len(steps) - 1)  # without steps, what is in none
+    first = min(0, len(steps) - 1)  # without steps: what is outside of steps
     if (steps >= config.skip_first).any():
         first = config.skip_first
     passes = len(calls.loc[calls["step"] >= first, [*WHERE, "step"]].drop_duplicates())
@@ -86,7 +86,7 @@ def _own(
     memory_events: pd.DataFrame,
     first: int,
 ) -> pd.DataFrame:
-    """Return what each module has beyond those inside it, by path; "" is what is in none."""
+    """Return the numbers of each module without those inside it, by path; "" is outside of all."""
     parts = [
         _calls(python_calls, first),
         _backward(cpu_ops, first),
@@ -137,7 +137,7 @@ def _device(kernels: pd.DataFrame, first: int) -> pd.DataFrame:
 
 
 def _allocated(cpu_ops: pd.DataFrame, memory_events: pd.DataFrame, first: int) -> pd.DataFrame:
-    """Return what forward operators allocated on the device (without one, on the host)."""
+    """Return the bytes that forward operators allocated on the GPU (without one, on the CPU)."""
     on_host = (memory_events["device"] == "cpu").to_numpy()
     where = on_host if on_host.all() else ~on_host
     events = memory_events[where & (memory_events["step"] >= first).to_numpy()]
@@ -152,14 +152,14 @@ def _allocated(cpu_ops: pd.DataFrame, memory_events: pd.DataFrame, first: int) -
 
 
 def _counted(cpu_ops: pd.DataFrame, first: int) -> pd.DataFrame:
-    """Return the FLOPs of operators that are counted and in no other such operator."""
+    """Return the FLOPs of the outermost of the operators whose FLOPs are counted."""
     counts = flops(cpu_ops)
     known = ~np.isnan(counts)
     parent = calltree.rows_of(cpu_ops, cpu_ops, "parent")
     outermost = known & (calltree.nearest(parent, parent, ~known) < 0)
-    mine = outermost & (cpu_ops["step"] >= first).to_numpy()
-    backward = (cpu_ops["phase"] == "backward").to_numpy()[mine]
-    rows, counts = cpu_ops[mine], counts[mine]
+    kept = outermost & (cpu_ops["step"] >= first).to_numpy()
+    backward = (cpu_ops["phase"] == "backward").to_numpy()[kept]
+    rows, counts = cpu_ops[kept], counts[kept]
     return _by_path(
         rows, {"forward_flops": counts * ~backward, "backward_flops": counts * backward}
     )
@@ -170,11 +170,11 @@ def _duration(rows: pd.DataFrame) -> NDArray[np.int64]:
 
 
 def _with_inner(own: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per module with sums over the modules inside it, and what it has itself."""
+    """Return one row per module with sums over the modules inside it, and its own times."""
     prefixes = {path: _prefixes(path) for path in own.index}
-    every = list(dict.fromkeys(prefix for each in prefixes.values() for prefix in each))
+    every = list(dict.fromkeys(prefix for ancestors in prefixes.values() for prefix in ancestors))
     pairs = pd.DataFrame(
-        [(prefix, path) for path, each in prefixes.items() for prefix in each],
+        [(prefix, path) for path, ancestors in prefixes.items() for prefix in ancestors],
         columns=["module", "path"],
     )
     total = pairs.join(own, on="path").drop(columns="path").groupby("module").sum().loc[every]

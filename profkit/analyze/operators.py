@@ -55,7 +55,7 @@ def analyze(
     calls = operator_calls(cpu_ops, runtime_calls, kernels, memory_events, config.asynchronous)
     others = (runtime_rows(runtime_calls), memory_rows(cpu_ops, runtime_calls, memory_events))
     steps = len(cpu_ops.loc[cpu_ops["step"] >= 0, [*WHERE, "step"]].drop_duplicates())
-    by_name = _joined([_summed(each, ["name", "kind"]) for each in (calls, *others)])
+    by_name = _joined([_summed(part, ["name", "kind"]) for part in (calls, *others)])
     totals = {kind: int(by_name[f"self_{kind}_ns"].sum()) for kind in ("cpu", "device")}
     by_name = _shown(by_name, totals, steps)
     operators = calls[calls["kind"] == "operator"]
@@ -90,7 +90,7 @@ def _summed(calls: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 def _joined(parts: list[pd.DataFrame]) -> pd.DataFrame:
     """Return the rows of all `parts`; a measure that a part does not have is 0 there."""
-    rows = pd.concat([each for each in parts if len(each)] or parts, ignore_index=True)
+    rows = pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
     counts = [name for name in rows.columns if name.endswith(("_ns", "_bytes", "calls"))]
     rows[counts] = rows[counts].fillna(0).astype(np.int64)
     return rows
@@ -163,7 +163,7 @@ def _findings(by_name: pd.DataFrame, communicating: list[str]) -> tuple[Finding,
         column = f"self_{kind}_ns"
         rows = by_name[(by_name["kind"] == "operator") & (by_name[column] > 0)]
         if kind == "device":
-            # Time in a collective is transfer and waiting, of which other analyses tell.
+            # Time in a collective is transfer and waiting, which other analyses report.
             rows = rows[~rows["name"].isin(communicating)]
         for top in rows.nlargest(1, column).to_dict("records"):
             share = float(top[f"self_{kind}_share"])

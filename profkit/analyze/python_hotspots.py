@@ -21,7 +21,7 @@ class Config(Settings):
     """Composed from ``conf/analysis/python_hotspots.yaml``."""
 
     least_samples: PositiveInt = 50
-    """Samples of a rank below which shares are chance, and are said to be."""
+    """Samples of a rank below which its shares are reported as uncertain."""
 
     max_rows: PositiveInt = 200
     """Rows kept of each table, those with the most time of their own."""
@@ -73,7 +73,7 @@ def analyze(sampled_stacks: ByTool, config: Config) -> Result:
 
 
 def _chart(functions: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean share over ranks of the functions with the most."""
+    """Return the mean share over ranks of the functions with the largest."""
     means = _means(functions).reset_index(name="self_share")
     names = means.groupby("function")["self_share"].max().nlargest(_SHOWN).index
     shown = means[means["function"].isin(names)]
@@ -92,8 +92,8 @@ def _hottest(functions: pd.DataFrame) -> Iterator[tuple[str, str, float, int]]:
     """Yield each tool, its hottest function, the share of it and the number of ranks."""
     means = _means(functions)
     for tool, rows in functions.groupby("tool", sort=False):
-        mine: Any = means.loc[str(tool)]
-        yield str(tool), str(mine.idxmax()), float(mine.max()), rows["rank"].nunique()
+        shares: Any = means.loc[str(tool)]
+        yield str(tool), str(shares.idxmax()), float(shares.max()), rows["rank"].nunique()
 
 
 def _findings(functions: pd.DataFrame) -> Iterator[Finding]:

@@ -111,7 +111,7 @@ def _short(name: str) -> str:
 
 
 def _joined(names: list[str]) -> str:
-    """Return a sequence to read: equal neighbours are counted, and the end of a long one too."""
+    """Return a sequence as text: equal neighbours are counted, and so is the end of a long one."""
     runs = [(name, len(list(same))) for name, same in groupby(map(_short, names))]
     shown = [f"{count} x {name}" if count > 1 else name for name, count in runs]
     more = len(shown) - _MOST_NAMES
@@ -124,20 +124,20 @@ def _most_common(texts: "pd.Series[str]") -> str:
 
 
 def _frequent(repeats: list[Repeat], rows: pd.DataFrame, total: int) -> pd.DataFrame:
-    """Return one row per frequent sequence, with where in the program it mostly comes from."""
+    """Return one row per frequent sequence, with its most frequent phase and module."""
     names = rows["name"].astype(object)
     found = []
-    for each in repeats:
-        first = int(each.starts[0])
+    for repeat in repeats:
+        first = int(repeat.starts[0])
         found.append(
             {
-                "sequence": _joined(names.iloc[first : first + each.length].tolist()),
-                "kernels": each.length,
-                "count": len(each.starts),
-                "time_ns": each.covered,
-                "time_share": each.covered / total,
-                "phase": _most_common(rows["phase"].iloc[each.starts]),
-                "module": _most_common(rows["module"].iloc[each.starts]),
+                "sequence": _joined(names.iloc[first : first + repeat.length].tolist()),
+                "kernels": repeat.length,
+                "count": len(repeat.starts),
+                "time_ns": repeat.covered,
+                "time_share": repeat.covered / total,
+                "phase": _most_common(rows["phase"].iloc[repeat.starts]),
+                "module": _most_common(rows["module"].iloc[repeat.starts]),
             }
         )
     return pd.DataFrame(found)
@@ -192,7 +192,7 @@ def _fusible(
 def _launched(
     cpu_ops: pd.DataFrame, rows: pd.DataFrame, took: NDArray[np.int64], config: Config
 ) -> pd.DataFrame:
-    """Return which sequences of two and more the outermost operators that fit launch, as HTA."""
+    """Return the sequences of two and more kernels that the outermost matching operators launch."""
     top = _outermost(cpu_ops, rows, config)
     known = np.flatnonzero(top >= 0)
     known = known[np.lexsort((rows["start_ns"].to_numpy(np.int64)[known], top[known]))]

@@ -28,7 +28,7 @@ class Config(Settings):
     """Repeat of the captures."""
 
     step: int = -1
-    """Step that is shown; -1 takes the last one that most tools have seen."""
+    """Step that is shown; -1 takes the last one that most tools recorded."""
 
     max_rows: PositiveInt = 500
     """Rows kept of each table; of kernels those that last longest."""
@@ -130,9 +130,9 @@ def _longest(spans: pd.DataFrame, limit: int) -> pd.DataFrame:
 
 
 def _series(samples: pd.DataFrame, limit: int) -> pd.DataFrame:
-    """Return of what there was a reading, in which unit, when and by which tool.
+    """Return tool, series (name and unit), time and value of readings.
 
-    Every n-th reading of a series is kept, so that each has its part of `limit`.
+    Every n-th reading of a series is kept, so that all together have about `limit` rows.
     """
     series = samples["name"] + " (" + samples["unit"] + ")"
     made = samples[["tool", "start_ns", "value"]].rename(columns={"start_ns": "time_ns"})
@@ -146,13 +146,13 @@ def _series(samples: pd.DataFrame, limit: int) -> pd.DataFrame:
 
 def _windows(steps: ByTool, config: Config) -> dict[str, _Window]:
     """Return the step as each tool saw it."""
-    mine = {tool: _of(steps, tool, config) for tool in steps}
-    seen = [set(rows["step"]) for rows in mine.values()]
-    counts = {step: sum(step in each for each in seen) for step in set().union(*seen)}
+    by_tool = {tool: _of(steps, tool, config) for tool in steps}
+    seen = [set(rows["step"]) for rows in by_tool.values()]
+    counts = {step: sum(step in recorded for recorded in seen) for step in set().union(*seen)}
     if not counts:
         return {}
     chosen = config.step if config.step >= 0 else max(counts, key=lambda step: (counts[step], step))
-    found = {tool: rows[(rows["step"] == chosen).to_numpy()] for tool, rows in mine.items()}
+    found = {tool: rows[(rows["step"] == chosen).to_numpy()] for tool, rows in by_tool.items()}
     return {
         tool: _Window(start_ns=int(rows["start_ns"].iloc[0]), end_ns=int(rows["end_ns"].iloc[0]))
         for tool, rows in found.items()
@@ -183,7 +183,7 @@ def _phases(rows: pd.DataFrame, tool: str, window: _Window) -> Iterator[list[Any
     kept = _inside(rows, window)
     if kept.empty:
         return
-    # On the device where the tool says so: the host runs ahead of it.
+    # Those on the GPU where the tool has them: the CPU runs ahead of it.
     named = kept[kept["name"].isin(_PHASES).to_numpy()]
     on_device = named[(named["kind"] == "device").to_numpy()]
     for row in _rows(on_device if len(on_device) else named):
@@ -196,7 +196,7 @@ def _kernels(rows: pd.DataFrame, tool: str, window: _Window) -> Iterator[list[An
 
 
 def _samples(rows: pd.DataFrame, tool: str, window: _Window) -> Iterator[list[Any]]:
-    """Yield levels as they were read, and how fast counters went up until then."""
+    """Yield gauges as they were read, and counters as their rate since the reading before."""
     if rows.empty:
         return
     for (device, metric), series in rows.groupby(["device", "metric"], observed=True):
@@ -213,7 +213,7 @@ def _samples(rows: pd.DataFrame, tool: str, window: _Window) -> Iterator[list[An
 
 
 def _memory(rows: pd.DataFrame, tool: str, window: _Window) -> Iterator[list[Any]]:
-    """Yield when most was allocated on each device."""
+    """Yield the time at which most was allocated on each device, and how much."""
     if rows.empty:
         return
     times = rows["time_ns"]
@@ -235,7 +235,7 @@ _READ = {"phase": _phases, "kernel": _kernels, "sample": _samples, "memory": _me
 
 
 def _findings(windows: Mapping[str, _Window]) -> Iterator[Finding]:
-    times = {tool: each.end_ns - each.start_ns for tool, each in windows.items()}
+    times = {tool: window.end_ns - window.start_ns for tool, window in windows.items()}
     fastest, slowest = min(times, key=times.__getitem__), max(times, key=times.__getitem__)
     if len(times) > 1 and times[fastest] > 0:
         ratio = times[slowest] / times[fastest]

@@ -41,7 +41,7 @@ class Config(Settings):
     """...and that of the first counted steps from the later ones; both only if not by chance."""
 
     confidence: float = 0.95
-    """How often intervals hold the true number; what is less sure than this is not reported."""
+    """Probability that intervals contain the true value; what is less certain is not reported."""
 
     bootstrap_draws: int = 2000
     """Samples drawn for the intervals; fewer make the ends of intervals themselves uncertain."""
@@ -91,9 +91,9 @@ def analyze(steps: ByTool, config: Config) -> Result:
         findings=_findings(metrics["step_time_ns"], clock, per_repeat, outliers, config),
         metrics=metrics,
         tables={
-            key: table(each, title=title, note=note, limit=config.max_rows)
-            for title, (key, each) in shown.items()
-            if len(each)
+            key: table(contents, title=title, note=note, limit=config.max_rows)
+            for title, (key, contents) in shown.items()
+            if len(contents)
         },
         charts=_charts(),
         abstentions=(*_abstentions(tool, metrics), *unknown(times)),
@@ -184,7 +184,7 @@ def _charts() -> tuple[Chart, ...]:
 def _metrics(
     clock: pd.DataFrame, per_rank: pd.DataFrame, per_repeat: pd.DataFrame
 ) -> dict[str, Metric]:
-    """Return the numbers of the run; those that are not known are left out."""
+    """Return the metrics of the run; unknown ones are left out."""
     times, peak = clock["step_time_ns"], per_rank["peak_memory_bytes"]
     rate = clock["samples"].sum(skipna=False) / times.sum() * _NS_PER_S
     growth = (per_rank["peak_memory_growth_bytes"] / peak).max()
@@ -246,7 +246,7 @@ def _with_intervals(
 
 
 def _with_repeats(metrics: dict[str, Metric], per_repeat: pd.DataFrame) -> dict[str, Metric]:
-    """Return the metrics with what step time and throughput are in each repeat."""
+    """Return the metrics with step time and throughput of each repeat."""
     columns = {"step_time_ns": "median_ns", "throughput_per_s": "throughput_per_s"}
     repeats = per_repeat.set_index("repeat")
     return metrics | {
@@ -302,7 +302,7 @@ def _length(step_time: Metric, clock: pd.DataFrame) -> Finding:
 
 
 def _typical(step_time: Metric, clock: pd.DataFrame) -> str:
-    """Return the sentence that tells the median of several steps and their spread."""
+    """Return the sentence about median and spread of several steps."""
     low, high = (float(clock["step_time_ns"].quantile(share)) for share in (0.05, 0.95))
     repeats, trusted = clock["repeat"].nunique(), ""
     if (known := step_time.interval) is not None:
