@@ -28,6 +28,19 @@ class Config(Settings):
     """Least probability that a report in which no two runs differ announces no difference."""
 
 
+_CHARTS = (
+    Chart(
+        kind="bar",
+        title="Median time of each part",
+        table="cells",
+        x="run",
+        y=("median_ns",),
+        color="part",
+        horizontal=True,
+    ),
+)
+
+
 @analysis(title="Parts of a step, benchmarked", across="runs")
 def analyze(benchmarks: pd.DataFrame, config: Config) -> Result:
     """Hold the parts of a step against each other over all runs, as torch.utils.benchmark does.
@@ -57,17 +70,7 @@ def analyze(benchmarks: pd.DataFrame, config: Config) -> Result:
                 _beside(cells, ratios), title=f"Times of each part, and over those of {first}"
             ),
         },
-        charts=(
-            Chart(
-                kind="bar",
-                title="Median time of each part",
-                table="cells",
-                x="run",
-                y=("median_ns",),
-                color="part",
-                horizontal=True,
-            ),
-        ),
+        charts=_CHARTS,
         abstentions=(*_varying(cells, config.spread_share), *_unsure(runs, ratios)),
     )
 

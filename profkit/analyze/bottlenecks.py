@@ -147,15 +147,11 @@ def analyze(
     The rank is the number over its threshold. A threshold is a judgement, not a law: change it
     in ``analyses.bottlenecks``. Shares are of what the sentence says.
     """
-    known = _numbers(
-        {"breakdown": breakdown, "operators": operators, "steps": steps, "kernels": kernels}
-    )
-    checks = [check for check in _CHECKS if check.metric in known]
+    read = {"breakdown": breakdown, "operators": operators, "steps": steps, "kernels": kernels}
+    known = _numbers(read)
+    checks = _checks(known)
     if not checks:
         return Result.abstain("bottlenecks", "no number that is checked is known")
-    # Where kernels were recorded, CPU time is mostly that of launching them.
-    if "operators.top_self_device_share" in known:
-        checks = [check for check in checks if check.metric != "operators.top_self_cpu_share"]
     limits = {check.metric: getattr(config, check.setting) for check in checks}
     over = {
         check.metric: _over(known[check.metric].value, limits[check.metric]) for check in checks
@@ -169,16 +165,7 @@ def analyze(
         for check in ranked
         if over[check.metric] > 1
     ]
-    rows = [
-        {
-            "metric": check.metric,
-            "value_share": known[check.metric].value,
-            "threshold_share": limits[check.metric],
-            "over_threshold_ratio": over[check.metric],
-            "verdict": "over" if over[check.metric] > 1 else "fine",
-        }
-        for check in ranked
-    ]
+    rows = [_row(check.metric, known, limits, over) for check in ranked]
     return Result(
         findings=tuple(findings) or (_fine(len(checks)),),
         metrics={
@@ -209,6 +196,30 @@ def _numbers(results: Mapping[str, Result]) -> dict[str, _Number]:
         for finding in result.findings:
             found[finding.metric] = _Number(value=finding.value, evidence=finding.evidence)
     return found
+
+
+def _checks(known: Mapping[str, _Number]) -> list[_Check]:
+    """Return the checks whose metric is known, without those that another one replaces."""
+    checks = [check for check in _CHECKS if check.metric in known]
+    # Where kernels were recorded, CPU time is mostly that of launching them.
+    if "operators.top_self_device_share" in known:
+        return [check for check in checks if check.metric != "operators.top_self_cpu_share"]
+    return checks
+
+
+def _row(
+    metric: str,
+    known: Mapping[str, _Number],
+    limits: Mapping[str, float],
+    over: Mapping[str, float],
+) -> dict[str, str | float]:
+    return {
+        "metric": metric,
+        "value_share": known[metric].value,
+        "threshold_share": limits[metric],
+        "over_threshold_ratio": over[metric],
+        "verdict": "over" if over[metric] > 1 else "fine",
+    }
 
 
 def _over(value: float, limit: float) -> float:

@@ -16,7 +16,7 @@ from profkit.analyze._hta_trace import OPS, TABLES, trace
 from profkit.analyze._windows import WHERE, step_windows, with_clock
 from profkit.analyze.base import analysis
 from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
 from profkit.process.malloc import uncollected
 
@@ -87,19 +87,10 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
         return Result(abstentions=(*missing, *lost))
     by_kind = _summed(parts, [*_PATH, "step_time_ns", "kind"])
     by_name = _summed(parts, ["name", "kind"])
-    note = "Of the step of median time of each rank; shares are of the length of the paths."
     return Result(
         findings=_findings(by_kind, by_name),
         metrics=_metrics(by_kind),
-        tables={
-            "by_kind": table(by_kind, title="Parts of the critical path", note=note),
-            "by_name": table(
-                by_name,
-                title="Operators and kernels on the critical path",
-                note=note,
-                limit=config.max_rows,
-            ),
-        },
+        tables=_tables(by_kind, by_name, config),
         charts=_CHARTS,
         abstentions=(*missing, *lost, *_uncertain(synchronisations)),
     )
@@ -280,6 +271,19 @@ def _findings(by_kind: pd.DataFrame, by_name: pd.DataFrame) -> tuple[Finding, ..
             advice=_ADVICE[kind],
         ),
     )
+
+
+def _tables(by_kind: pd.DataFrame, by_name: pd.DataFrame, config: Config) -> dict[str, Table]:
+    note = "Of the step of median time of each rank; shares are of the length of the paths."
+    return {
+        "by_kind": table(by_kind, title="Parts of the critical path", note=note),
+        "by_name": table(
+            by_name,
+            title="Operators and kernels on the critical path",
+            note=note,
+            limit=config.max_rows,
+        ),
+    }
 
 
 def _uncertain(synchronisations: pd.DataFrame) -> tuple[Abstention, ...]:

@@ -66,6 +66,18 @@ class _Meter:
         return spent
 
 
+_CHARTS = (
+    Chart(
+        kind="line",
+        title="Energy of each step",
+        table="by_step",
+        x="step",
+        y=("energy_j",),
+        color="rank",
+    ),
+)
+
+
 @analysis(title="Energy")
 def analyze(samples: ByTool, steps: ByTool, annotations: ByToolIfAny, config: Config) -> Result:
     """Tell the energy of each step, sample and phase, as the GPUs themselves count it.
@@ -95,16 +107,7 @@ def analyze(samples: ByTool, steps: ByTool, annotations: ByToolIfAny, config: Co
             "by_phase": table(by_phase, title="Energy by phase, per step"),
             "by_step": table(by_step, title="Energy of each step", limit=config.max_rows),
         },
-        charts=(
-            Chart(
-                kind="line",
-                title="Energy of each step",
-                table="by_step",
-                x="step",
-                y=("energy_j",),
-                color="rank",
-            ),
-        ),
+        charts=_CHARTS,
         abstentions=(
             *_unknown(by_device, meters, config),
             *_too_short("single steps", by_step, meters, config),

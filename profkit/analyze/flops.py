@@ -95,29 +95,10 @@ def analyze(
     by_rank = _by_rank(with_clock(windows), costed.calls, hardware)
     lost = _lost(costed, hardware, config)
     shapes = by_shape(costed.calls, hardware)
-    per_kernel = by_kernel(costed.calls, costed.kernels, hardware)
     return Result(
         findings=_findings(by_rank, shapes, not lost, hardware, config),
         metrics=_metrics(by_rank, costed.calls, not lost),
-        tables={
-            "by_rank": _table(by_rank, f"FLOPs per step of each rank ({hardware.name})"),
-            "by_operator": _table(
-                _by_operator(costed.calls, hardware),
-                "FLOPs by operator and phase",
-                config.max_rows,
-            ),
-            "by_shape": _table(
-                shapes[["name", "input_shapes", "type", *_RATED, "lost_ns"]],
-                "Roofline of operators by shapes of inputs",
-                config.max_rows,
-            ),
-            "by_kernel": _table(
-                per_kernel[["name", "type", *_RATED]], "Roofline of kernels", config.max_rows
-            ),
-            "roofline": _table(
-                _points(shapes, per_kernel, hardware, config), "Points of the roofline"
-            ),
-        },
+        tables=_tables(by_rank, costed, shapes, hardware, config),
         charts=_charts(hardware, shapes),
         abstentions=(*missing, *lost),
     )
@@ -204,6 +185,33 @@ def _missed_share(costed: Costed) -> float:
     says = named(kernels["name"], lambda name: bool(_MULTIPLIES.search(name)))
     missed = says & (kernels["call"] < 0).to_numpy()
     return float(spent[missed].sum() / spent.sum()) if spent.sum() else 0.0
+
+
+def _tables(
+    by_rank: pd.DataFrame,
+    costed: Costed,
+    shapes: pd.DataFrame,
+    hardware: Hardware,
+    config: Config,
+) -> dict[str, Table]:
+    kernels = by_kernel(costed.calls, costed.kernels, hardware)
+    return {
+        "by_rank": _table(by_rank, f"FLOPs per step of each rank ({hardware.name})"),
+        "by_operator": _table(
+            _by_operator(costed.calls, hardware),
+            "FLOPs by operator and phase",
+            config.max_rows,
+        ),
+        "by_shape": _table(
+            shapes[["name", "input_shapes", "type", *_RATED, "lost_ns"]],
+            "Roofline of operators by shapes of inputs",
+            config.max_rows,
+        ),
+        "by_kernel": _table(
+            kernels[["name", "type", *_RATED]], "Roofline of kernels", config.max_rows
+        ),
+        "roofline": _table(_points(shapes, kernels, hardware, config), "Points of the roofline"),
+    }
 
 
 def _table(rows: pd.DataFrame, title: str, limit: int | None = None) -> Table:

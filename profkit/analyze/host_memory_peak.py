@@ -30,6 +30,18 @@ class Config(Settings):
     """Rows kept of each table."""
 
 
+_CHARTS = (
+    Chart(
+        kind="line",
+        title="Heap in each step",
+        table="over_steps",
+        x="step",
+        y=(_HEAP,),
+        color="rank",
+    ),
+)
+
+
 @analysis(title="Host memory")
 def analyze(host_stacks: ByTool, samples: ByToolIfAny, config: Config) -> Result:
     """Tell what was allocated on the host when each rank held most, by function and line.
@@ -60,16 +72,7 @@ def analyze(host_stacks: ByTool, samples: ByToolIfAny, config: Config) -> Result
             name: table(rows, title=title, limit=config.max_rows)
             for name, (rows, title) in shown.items()
         },
-        charts=(
-            Chart(
-                kind="line",
-                title="Heap in each step",
-                table="over_steps",
-                x="step",
-                y=(_HEAP,),
-                color="rank",
-            ),
-        ),
+        charts=_CHARTS,
         abstentions=() if len(growth) else (_too_few(),),
     )
 

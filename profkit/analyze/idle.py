@@ -1,6 +1,6 @@
 """Idle time: when devices have nothing to do, what they wait for, and what the host did then."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -18,7 +18,7 @@ from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.intervals import Intervals
 from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
 
 _DEVICE = [*WHERE, "device"]
@@ -104,9 +104,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     A device idles while no stream of it has a kernel, copy or set; shares are of the time of its
     steps. As in HTA, a gap is the host's if the host began to launch the next work after the gap
     had begun. Of that, the time in which the host was blocked in a synchronising call on any
-    thread is a cause of its own. Other gaps are short ones between kernels, or have another cause,
-    such as a dependency between streams. ``by_stream`` has HTA's own split, of each stream by
-    itself.
+    thread is split off. Other gaps are short ones between kernels, or have another cause, such
+    as a dependency between streams. ``by_stream`` has HTA's own split, of each stream by itself.
     """
     if kernels.empty:
         return Result.abstain("idle time of devices", "no device work was recorded")
@@ -115,31 +114,22 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     devices = list(_devices(kernels, launched, runtime_calls, windows, config))
     parts = pd.concat([_parts(device) for device in devices], ignore_index=True)
     rows = pd.concat([device.gap_rows() for device in devices])
-    threads = launched.assign(rank=kernels["rank"].to_numpy(), repeat=kernels["repeat"].to_numpy())
-    threads = threads.loc[launched["call"] >= 0, [*WHERE, "tid"]].drop_duplicates()
-    found = largest(rows, kernels, launched, config.short_gap_ns, config.largest)
-    found = beside(found, cpu_ops, python_calls, annotations, threads)
+    threads = _launching_threads(kernels, launched)
+    gap_table = largest(rows, kernels, launched, config.short_gap_ns, config.largest)
+    gap_table = beside(gap_table, cpu_ops, python_calls, annotations, threads)
     by_rank = _shares(parts, rows)
     note = f"{len(parts)} steps on {len(devices)} device(s); shares are of the time of the steps."
     shown = {
         "by_rank": (by_rank, "Idle time of the devices of each rank by cause", note),
-        "largest_gaps": (found, "Largest gaps, and what the host did", _GAPS_NOTE),
-        "host_work": (_host_work_of(devices, cpu_ops, threads), _WORK_TITLE, _WORK_NOTE),
-        "by_stream": (
-            _by_stream(kernels, launched, runtime_calls, config),
-            "Gaps of each stream by cause, as HTA splits them",
-            _STREAM_NOTE,
-        ),
+        "largest_gaps": (gap_table, "Largest gaps, and what the host did", _GAPS_NOTE),
+        "host_work": (_host_work_of(devices, cpu_ops, threads), *_WORK_TEXTS),
+        "by_stream": (_by_stream(kernels, launched, runtime_calls, config), *_STREAM_TEXTS),
         "by_step": (parts, "Idle time of each device in each step", note),
     }
     return Result(
-        findings=_findings(by_rank, found, config),
+        findings=_findings(by_rank, gap_table, config),
         metrics=_metrics(parts, rows),
-        tables={
-            key: table(contents, title=title, note=text, limit=config.max_rows)
-            for key, (contents, title, text) in shown.items()
-            if len(contents)
-        },
+        tables=_tables(shown, config.max_rows),
         charts=_charts(),
         abstentions=(*missing, *_abstentions(launched)),
     )
@@ -153,15 +143,35 @@ _GAPS_NOTE = (
     "gap began; "
     "launched_after_ns: into the gap, when the host began to launch what ended it."
 )
-_WORK_TITLE = "What the host ran while a device waited for it"
-_WORK_NOTE = (
-    "Without what it called, on threads that launch work; where several run, each counts. "
-    "Shares are of the time that devices waited for the host."
+_WORK_TEXTS = (
+    "What the host ran while a device waited for it",
+    (
+        "Without what it called, on threads that launch work; where several run, each counts. "
+        "Shares are of the time that devices waited for the host."
+    ),
 )
-_STREAM_NOTE = (
-    "Between the first and the last work on the stream, warm-up steps included. HTA's host_wait "
-    "is host and synchronisation together, its kernel_wait is between."
+_STREAM_TEXTS = (
+    "Gaps of each stream by cause, as HTA splits them",
+    (
+        "Between the first and the last work on the stream, warm-up steps included. HTA's "
+        "host_wait is host and synchronisation together, its kernel_wait is between."
+    ),
 )
+
+
+def _tables(shown: Mapping[str, tuple[pd.DataFrame, str, str]], limit: int) -> dict[str, Table]:
+    """Return the tables that have rows, from their contents, title and note."""
+    return {
+        key: table(rows, title=title, note=note, limit=limit)
+        for key, (rows, title, note) in shown.items()
+        if len(rows)
+    }
+
+
+def _launching_threads(kernels: pd.DataFrame, launched: pd.DataFrame) -> pd.DataFrame:
+    """Return rank, repeat and number of every thread that launched a kernel, copy or set."""
+    rows = launched.assign(rank=kernels["rank"].to_numpy(), repeat=kernels["repeat"].to_numpy())
+    return rows.loc[launched["call"] >= 0, [*WHERE, "tid"]].drop_duplicates()
 
 
 def _devices(

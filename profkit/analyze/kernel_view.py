@@ -14,7 +14,7 @@ from profkit.analyze._worth import KERNEL, computing
 from profkit.analyze.base import ByToolIfAny, ByToolOrOther, analysis
 from profkit.core.formatting import duration, shortened
 from profkit.core.hardware import Hardware
-from profkit.core.result import Abstention, Finding, Metric, Result, Severity, table
+from profkit.core.result import Abstention, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
 from profkit.tables.kernel_names import signature
 
@@ -74,27 +74,34 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     if traced.empty and counted.empty:
         return Result.abstain("kernels", "no compute kernel was recorded or measured")
     rows, apart = _joined(traced, counted)
+    located = counted
+    if len(counted):
+        located = _located(_first(measured_kernels), kernels, cpu_ops)
+    return Result(
+        findings=_findings(rows),
+        metrics=_metrics(rows, traced, counted),
+        tables=_tables(rows, located, config.max_rows),
+        abstentions=(*missing, *apart, *_lacking(traced, counted)),
+    )
+
+
+def _tables(rows: pd.DataFrame, located: pd.DataFrame, limit: int) -> dict[str, Table]:
     tables = {
         "kernels": table(
             _shown(rows),
             title="Kernels by time",
             note="Of several operators or modules the one with most time is named.",
-            limit=config.max_rows,
+            limit=limit,
         )
     }
-    if len(counted) and len(located := _located(_first(measured_kernels), kernels, cpu_ops)):
+    if len(located):
         tables["launches"] = table(
             located,
             title="Measured launches by operator, module and step",
             note="By order holds as long as ncu skipped no launch of the step.",
-            limit=config.max_rows,
+            limit=limit,
         )
-    return Result(
-        findings=_findings(rows),
-        metrics=_metrics(rows, traced, counted),
-        tables=tables,
-        abstentions=(*missing, *apart, *_lacking(traced, counted)),
-    )
+    return tables
 
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:

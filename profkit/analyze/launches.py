@@ -13,7 +13,7 @@ from profkit.analyze._windows import WHERE, step_windows, with_clock
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
 
 _STREAM = [*WHERE, "device", "stream"]
@@ -75,26 +75,10 @@ def analyze(
     }
     streams = _by_stream(known, queues, config)
     by_rank = _by_rank(known, streams, windows)
-    by_call = _summary(known, "name")
-    shown = {
-        "by_call": (by_call, "Launches by call"),
-        "by_rank": (by_rank, "Launches of each rank"),
-        "by_stream": (streams, "Launch queue of each stream"),
-    }
     return Result(
         findings=_findings(by_rank, config),
         metrics=_metrics(known, by_rank),
-        tables={
-            key: table(contents, title=title, note=_NOTES[key], limit=config.max_rows)
-            for key, (contents, title) in shown.items()
-        }
-        | {
-            "queue": table(
-                _over_time(streams, queues, config.points),
-                title="Launch queue of the busiest stream of each rank over time",
-                note=_NOTES["queue"],
-            )
-        },
+        tables=_tables(known, by_rank, streams, queues, config),
         charts=_charts(),
         abstentions=(*missing, *_abstentions(rows)),
     )
@@ -110,6 +94,30 @@ _NOTES = {
     ),
     "queue": "First repeat; time from the first launch that counts.",
 }
+
+
+def _tables(
+    known: pd.DataFrame,
+    by_rank: pd.DataFrame,
+    streams: pd.DataFrame,
+    queues: dict[Any, Queue],
+    config: Config,
+) -> dict[str, Table]:
+    shown = {
+        "by_call": (_summary(known, "name"), "Launches by call"),
+        "by_rank": (by_rank, "Launches of each rank"),
+        "by_stream": (streams, "Launch queue of each stream"),
+    }
+    tables = {
+        key: table(rows, title=title, note=_NOTES[key], limit=config.max_rows)
+        for key, (rows, title) in shown.items()
+    }
+    queue_table = table(
+        _over_time(streams, queues, config.points),
+        title="Launch queue of the busiest stream of each rank over time",
+        note=_NOTES["queue"],
+    )
+    return tables | {"queue": queue_table}
 
 
 def _launched(

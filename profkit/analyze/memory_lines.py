@@ -19,6 +19,19 @@ class Config(Settings):
     """Lines kept in the table, in the order of the source."""
 
 
+_CHARTS = (
+    Chart(
+        kind="bar",
+        title="Most memory in use by line",
+        table="lines",
+        x="place",
+        y=("peak_bytes",),
+        horizontal=True,
+        choose="rank",
+    ),
+)
+
+
 @analysis(title="Memory line by line")
 def analyze(memory_lines: pd.DataFrame, config: Config) -> Result:
     """Tell how much memory was in use while each line of the named functions ran.
@@ -42,7 +55,6 @@ def analyze(memory_lines: pd.DataFrame, config: Config) -> Result:
         f"{line} {code}" for line, code in zip(rows["line"], rows["code"], strict=True)
     ]
     peak = int(worst["peak_bytes"])
-    by_repeat = memory_lines.groupby("repeat")["peak_bytes"].max()
     return Result(
         findings=(
             Finding(
@@ -55,25 +67,20 @@ def analyze(memory_lines: pd.DataFrame, config: Config) -> Result:
                 evidence={"rank": int(worst["rank"]), "code": str(worst["code"])},
             ),
         ),
-        metrics={
-            "peak_bytes": Metric(
-                value=peak,
-                unit="bytes",
-                title="Most memory in use during a line of the named functions",
-                better="lower",
-                by_repeat=dict(zip(by_repeat.index.tolist(), by_repeat.tolist(), strict=True)),
-            )
-        },
+        metrics=_metrics(memory_lines),
         tables={"lines": table(rows, title="Lines of the named functions", limit=config.max_rows)},
-        charts=(
-            Chart(
-                kind="bar",
-                title="Most memory in use by line",
-                table="lines",
-                x="place",
-                y=("peak_bytes",),
-                horizontal=True,
-                choose="rank",
-            ),
-        ),
+        charts=_CHARTS,
     )
+
+
+def _metrics(memory_lines: pd.DataFrame) -> dict[str, Metric]:
+    by_repeat = memory_lines.groupby("repeat")["peak_bytes"].max()
+    return {
+        "peak_bytes": Metric(
+            value=int(by_repeat.max()),
+            unit="bytes",
+            title="Most memory in use during a line of the named functions",
+            better="lower",
+            by_repeat=dict(zip(by_repeat.index.tolist(), by_repeat.tolist(), strict=True)),
+        )
+    }

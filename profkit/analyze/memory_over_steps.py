@@ -34,6 +34,18 @@ class Config(Settings):
     """Lines kept in the table."""
 
 
+_CHARTS = (
+    Chart(
+        kind="line",
+        title="Live at the end of each step",
+        table="totals",
+        x="step",
+        y=("live_bytes",),
+        color="rank",
+    ),
+)
+
+
 @analysis(title="Memory over steps")
 def analyze(allocations: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Result:
     """Tell what is live at the end of each step, and which lines leave more after every step.
@@ -67,16 +79,7 @@ def analyze(allocations: pd.DataFrame, steps: pd.DataFrame, config: Config) -> R
             ),
             "totals": table(totals, title="Live at the end of each step"),
         },
-        charts=(
-            Chart(
-                kind="line",
-                title="Live at the end of each step",
-                table="totals",
-                x="step",
-                y=("live_bytes",),
-                color="rank",
-            ),
-        ),
+        charts=_CHARTS,
     )
 
 

@@ -28,6 +28,17 @@ class Config(Settings):
     """Probability that an interval contains the true slowdown."""
 
 
+_CHARTS = (
+    Chart(
+        kind="bar",
+        title="Step time with the tool over without",
+        table="by_tool",
+        x="tool",
+        y=("slowdown_ratio",),
+    ),
+)
+
+
 @analysis(title="Observer tax")
 def analyze(steps: ByTool, config: Config) -> Result:
     """Compare each tool's step times with those of the unprofiled capture (tool ``baseline``).
@@ -49,12 +60,9 @@ def analyze(steps: ByTool, config: Config) -> Result:
         if tool != BASELINE
     }
     known = {tool: rows for tool, rows in taxes.items() if len(rows)}
+    reason = "no step of it is in the same repeat of the baseline"
     missing = tuple(
-        Abstention(
-            what=f"slowdown by {tool}", reason="no step of it is in the same repeat of the baseline"
-        )
-        for tool in taxes
-        if tool not in known
+        Abstention(what=f"slowdown by {tool}", reason=reason) for tool in taxes if tool not in known
     )
     if not known:
         nothing = Abstention(what="slowdown of the tools", reason="only the baseline ran")
@@ -66,26 +74,9 @@ def analyze(steps: ByTool, config: Config) -> Result:
             _finding(tool, ratio, by_repeat["rank"].nunique(), config)
             for tool, ratio in slowdowns.items()
         ),
-        metrics={
-            f"{tool}_slowdown_ratio": Metric(
-                value=ratio.ratio,
-                unit="ratio",
-                title=f"Step time with {tool} over without",
-                better="lower",
-                interval=ratio.interval,
-            )
-            for tool, ratio in slowdowns.items()
-        },
+        metrics=_metrics(slowdowns),
         tables=_tables(slowdowns, by_repeat),
-        charts=(
-            Chart(
-                kind="bar",
-                title="Step time with the tool over without",
-                table="by_tool",
-                x="tool",
-                y=("slowdown_ratio",),
-            ),
-        ),
+        charts=_CHARTS,
         abstentions=(*missing, *_unsure(slowdowns)),
     )
 
@@ -142,6 +133,19 @@ def _tables(slowdowns: Mapping[str, Ratio], by_repeat: pd.DataFrame) -> dict[str
             title="Slowdown by tool, rank and repeat",
             note="Medians over the steps that tool and baseline both have.",
         ),
+    }
+
+
+def _metrics(slowdowns: Mapping[str, Ratio]) -> dict[str, Metric]:
+    return {
+        f"{tool}_slowdown_ratio": Metric(
+            value=ratio.ratio,
+            unit="ratio",
+            title=f"Step time with {tool} over without",
+            better="lower",
+            interval=ratio.interval,
+        )
+        for tool, ratio in slowdowns.items()
     }
 
 

@@ -27,6 +27,19 @@ class Config(Settings):
     """Rows kept of each table, those with the most time of their own."""
 
 
+_CHARTS = (
+    Chart(
+        kind="bar",
+        title="Share of the sampled time in the function itself, mean of the ranks",
+        table="chart",
+        x="function",
+        y=("self_share",),
+        color="tool",
+        horizontal=True,
+    ),
+)
+
+
 @analysis(title="Python hotspots")
 def analyze(sampled_stacks: ByTool, config: Config) -> Result:
     """Tell which functions and lines were running when Python's stacks were sampled.
@@ -57,17 +70,7 @@ def analyze(sampled_stacks: ByTool, config: Config) -> Result:
             "lines": table(by_line, title="Time by line", limit=most),
             "chart": table(_chart(functions), title="Functions with the most time of their own"),
         },
-        charts=(
-            Chart(
-                kind="bar",
-                title="Share of the sampled time in the function itself, mean of the ranks",
-                table="chart",
-                x="function",
-                y=("self_share",),
-                color="tool",
-                horizontal=True,
-            ),
-        ),
+        charts=_CHARTS,
         abstentions=tuple(_unsure(sampled_stacks, config.least_samples)),
     )
 

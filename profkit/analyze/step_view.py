@@ -10,7 +10,7 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from profkit.analyze.base import ByTool, ByToolIfAny, analysis
 from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Chart, Finding, Result, Severity, table
+from profkit.core.result import Abstention, Chart, Finding, Result, Severity, Table, table
 from profkit.core.settings import Settings
 
 _COLUMNS = ["tool", "source", "name", "start_ns", "end_ns", "value", "unit"]
@@ -81,44 +81,55 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     windows = _windows(steps, config)
     if not windows:
         return Result.abstain("one step", "no step of this rank, repeat and number was marked")
-    sources: tuple[tuple[str, ByToolIfAny], ...] = (
-        ("phase", annotations),
-        ("kernel", kernels),
-        ("sample", samples),
-        ("memory", memory_events),
-    )
-    rows: list[list[Any]] = []
-    for tool, window in windows.items():
-        rows += [[tool, "step", "step", 0, window.end_ns - window.start_ns, np.nan, ""]]
-        for source, tables in sources:
-            rows += _READ[source](_of(tables, tool, config), tool, window)
-    timeline = pd.DataFrame(rows, columns=_COLUMNS)
-    timeline["time_ns"] = timeline["end_ns"] - timeline["start_ns"]
-    is_sample = (timeline["source"] == "sample").to_numpy()
-    spans = timeline[~is_sample]
-    phases = timeline[timeline["source"].isin(["phase", "step"])]
+    sources = {
+        "phase": annotations,
+        "kernel": kernels,
+        "sample": samples,
+        "memory": memory_events,
+    }
+    timeline = _timeline(windows, sources, config)
     return Result(
         findings=tuple(_findings(windows)),
-        tables={
-            "timeline": table(
-                _longest(spans, config.max_rows),
-                title="What was there in the step, by the time since it began",
-                note=f"{min(len(spans), config.max_rows)} of {len(spans)} rows, of kernels those"
-                " that last longest.",
-            ),
-            "samples": table(
-                _series(timeline[is_sample], config.max_rows),
-                title="What was sampled in the step, by the time since it began",
-                note=f"Of {is_sample.sum()} readings, every so many of a series.",
-            ),
-            "phases": table(
-                phases.groupby(["tool", "name"], sort=False)["time_ns"].sum().reset_index(),
-                title="Phases of the step, by each tool",
-            ),
-        },
+        tables=_tables(timeline, config),
         charts=_CHARTS,
         abstentions=tuple(_missing(timeline)),
     )
+
+
+def _timeline(
+    windows: Mapping[str, _Window], sources: Mapping[str, ByToolIfAny], config: Config
+) -> pd.DataFrame:
+    """Return what each tool recorded in the step, in ns since the step began."""
+    rows: list[list[Any]] = []
+    for tool, window in windows.items():
+        rows += [[tool, "step", "step", 0, window.end_ns - window.start_ns, np.nan, ""]]
+        for source, tables in sources.items():
+            rows += _READ[source](_of(tables, tool, config), tool, window)
+    timeline = pd.DataFrame(rows, columns=_COLUMNS)
+    return timeline.assign(time_ns=timeline["end_ns"] - timeline["start_ns"])
+
+
+def _tables(timeline: pd.DataFrame, config: Config) -> dict[str, Table]:
+    is_sample = (timeline["source"] == "sample").to_numpy()
+    spans = timeline[~is_sample]
+    phases = timeline[timeline["source"].isin(["phase", "step"])]
+    return {
+        "timeline": table(
+            _longest(spans, config.max_rows),
+            title="What was there in the step, by the time since it began",
+            note=f"{min(len(spans), config.max_rows)} of {len(spans)} rows, of kernels those"
+            " that last longest.",
+        ),
+        "samples": table(
+            _series(timeline[is_sample], config.max_rows),
+            title="What was sampled in the step, by the time since it began",
+            note=f"Of {is_sample.sum()} readings, every so many of a series.",
+        ),
+        "phases": table(
+            phases.groupby(["tool", "name"], sort=False)["time_ns"].sum().reset_index(),
+            title="Phases of the step, by each tool",
+        ),
+    }
 
 
 def _longest(spans: pd.DataFrame, limit: int) -> pd.DataFrame:

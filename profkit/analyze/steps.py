@@ -13,7 +13,7 @@ from profkit.analyze._step_times import BASELINE, chosen, timed
 from profkit.analyze.base import ByTool, analysis
 from profkit.analyze.shared.uncertainty import Statistic, Times, interval
 from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
 
 _NS_PER_S = 1e9
@@ -75,29 +75,37 @@ def analyze(steps: ByTool, config: Config) -> Result:
     times = by_repeat(clock)
     metrics = _with_intervals(_metrics(clock, per_rank, per_repeat), clock, times, config)
     metrics = _with_repeats(metrics, per_repeat)
-    by_step = kept.groupby(["rank", "step"], observed=True)["step_time_ns"]
     shown = {
         "Step times of each rank": ("per_rank", per_rank),
         "Step times of each repeat, on the slowest rank": ("per_repeat", per_repeat),
-        "Each step of each rank, over the repeats": (
-            "by_step",
-            by_step.agg(median_ns="median", max_ns="max").reset_index(),
-        ),
+        "Each step of each rank, over the repeats": ("by_step", _by_step(kept)),
         "Every step, on the slowest rank": ("clock", clock),
         "Slow steps": ("outliers", outliers),
     }
-    note = _note(tool, kept, config)
     return Result(
         findings=_findings(metrics["step_time_ns"], clock, per_repeat, outliers, config),
         metrics=metrics,
-        tables={
-            key: table(contents, title=title, note=note, limit=config.max_rows)
-            for title, (key, contents) in shown.items()
-            if len(contents)
-        },
+        tables=_tables(shown, _note(tool, kept, config), config.max_rows),
         charts=_charts(),
         abstentions=(*_abstentions(tool, metrics), *unknown(times)),
     )
+
+
+def _tables(
+    shown: Mapping[str, tuple[str, pd.DataFrame]], note: str, limit: int
+) -> dict[str, Table]:
+    """Return the tables that have rows, from key and rows by title."""
+    return {
+        key: table(rows, title=title, note=note, limit=limit)
+        for title, (key, rows) in shown.items()
+        if len(rows)
+    }
+
+
+def _by_step(kept: pd.DataFrame) -> pd.DataFrame:
+    """Return median and longest time in ns of each step of each rank, over the repeats."""
+    times = kept.groupby(["rank", "step"], observed=True)["step_time_ns"]
+    return times.agg(median_ns="median", max_ns="max").reset_index()
 
 
 def _clock(kept: pd.DataFrame) -> pd.DataFrame:

@@ -52,6 +52,17 @@ class Config(Settings):
     """Rows kept of each table."""
 
 
+_CHARTS = (
+    Chart(
+        kind="bar",
+        title="Waiting of the others that each rank caused",
+        table="by_rank",
+        x="rank",
+        y=("caused_wait_ns",),
+    ),
+)
+
+
 @analysis(title="Stragglers")
 def analyze(
     collectives: pd.DataFrame,
@@ -82,30 +93,9 @@ def analyze(
     ranks, steps = _summed(late, ["rank"]), _summed(late, ["step", "rank"])
     return Result(
         findings=_findings(ranks, matched.rows["meeting"].nunique(), causes, total, config),
-        metrics={
-            "largest_share": Metric(
-                value=float(ranks["wait_share"].iloc[0]),
-                unit="share",
-                title="Waiting caused by the rank that causes most, of all waiting",
-                better="lower",
-            ),
-            "wait_share": Metric(
-                value=float(late["caused_wait_ns"].sum() / max(total, 1)),
-                unit="share",
-                title="Waiting for late ranks, of time in collectives",
-                better="lower",
-            ),
-        },
+        metrics=_metrics(late, ranks, total),
         tables=_tables(ranks, steps, causes, config),
-        charts=(
-            Chart(
-                kind="bar",
-                title="Waiting of the others that each rank caused",
-                table="by_rank",
-                x="rank",
-                y=("caused_wait_ns",),
-            ),
-        ),
+        charts=_CHARTS,
         abstentions=missing,
     )
 
@@ -212,6 +202,24 @@ def _cause(
         before.append(timeline[same & (timeline["start_ns"] < end)])
     ahead = row["offset_ns"] - row["peer_offset_ns"]
     return fell_behind(*before, late_ns=row["late_ns"], ahead_ns=ahead)
+
+
+def _metrics(late: pd.DataFrame, ranks: pd.DataFrame, total: int) -> dict[str, Metric]:
+    """Return the shares of waiting; `total` is the time of all ranks in collectives, in ns."""
+    return {
+        "largest_share": Metric(
+            value=float(ranks["wait_share"].iloc[0]),
+            unit="share",
+            title="Waiting caused by the rank that causes most, of all waiting",
+            better="lower",
+        ),
+        "wait_share": Metric(
+            value=float(late["caused_wait_ns"].sum() / max(total, 1)),
+            unit="share",
+            title="Waiting for late ranks, of time in collectives",
+            better="lower",
+        ),
+    }
 
 
 def _findings(

@@ -12,7 +12,7 @@ from profkit.analyze._windows import WHERE, step_windows, with_clock
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
 
 _NS_PER_S = 1e9
@@ -63,26 +63,10 @@ def analyze(
     total_ns = int(with_clock(windows)["step_time_ns"].sum())
     by_direction = _summary(rows, ["direction", "host_memory"])
     by_direction["covered_share"] = by_direction["covered_ns"] / max(total_ns, 1)
-    by_rank = _summary(rows, ["rank", "direction"])
     return Result(
         findings=_findings(rows, by_direction, total_ns, config),
         metrics=_metrics(rows, total_ns),
-        tables={
-            "by_direction": table(
-                by_direction,
-                title="Transfers by direction and host memory",
-                note=_note(rows),
-                limit=config.max_rows,
-            ),
-            "by_rank": table(
-                by_rank, title="Transfers of each rank", note=_note(rows), limit=config.max_rows
-            ),
-            "over_time": table(
-                _over_time(rows, config.points),
-                title="Bandwidth over time",
-                note="Mean over ranks of the first repeat; time from the first transfer of each.",
-            ),
-        },
+        tables=_tables(rows, by_direction, config),
         charts=_charts(),
         abstentions=(*missing, *_abstentions(rows)),
     )
@@ -147,6 +131,29 @@ def _covered_ns(rows: pd.DataFrame) -> int:
         intervals.total(intervals.union(intervals.intervals(part["start_ns"], part["end_ns"])))
         for _, part in rows.groupby([*WHERE, "device"], observed=True)
     )
+
+
+def _tables(rows: pd.DataFrame, by_direction: pd.DataFrame, config: Config) -> dict[str, Table]:
+    note = _note(rows)
+    return {
+        "by_direction": table(
+            by_direction,
+            title="Transfers by direction and host memory",
+            note=note,
+            limit=config.max_rows,
+        ),
+        "by_rank": table(
+            _summary(rows, ["rank", "direction"]),
+            title="Transfers of each rank",
+            note=note,
+            limit=config.max_rows,
+        ),
+        "over_time": table(
+            _over_time(rows, config.points),
+            title="Bandwidth over time",
+            note="Mean over ranks of the first repeat; time from the first transfer of each.",
+        ),
+    }
 
 
 def _over_time(rows: pd.DataFrame, points: int) -> pd.DataFrame:

@@ -50,6 +50,18 @@ class Config(Settings):
     """SM activity under which a GPU that looks well used is not."""
 
 
+_CHARTS = (
+    Chart(
+        kind="bar",
+        title="Utilisation of devices, mean of the ranks",
+        table="side_by_side",
+        x="measure",
+        y=("value_percent",),
+        color="tool",
+    ),
+)
+
+
 @analysis(title="Utilisation")
 def analyze(samples: ByTool, steps: ByTool, kernels: ByToolIfAny, config: Config) -> Result:
     """Put side by side what is called the utilisation of a GPU, as shares of the steps' time.
@@ -85,16 +97,7 @@ def analyze(samples: ByTool, steps: ByTool, kernels: ByToolIfAny, config: Config
             "by_host": table(by_host, title="CPUs and memory, of each process and host"),
             "side_by_side": table(_long(by_device), title="Utilisation, side by side"),
         },
-        charts=(
-            Chart(
-                kind="bar",
-                title="Utilisation of devices, mean of the ranks",
-                table="side_by_side",
-                x="measure",
-                y=("value_percent",),
-                color="tool",
-            ),
-        ),
+        charts=_CHARTS,
         abstentions=tuple(_unknown(by_device, tools)),
     )
 
