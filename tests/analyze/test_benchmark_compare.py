@@ -47,14 +47,14 @@ def test_the_table_is_that_of_torchs_own_compare():
         ("large", "forward"): [4_000_000.0, 4_010_000.0, 3_990_000.0],
         ("large", "backward"): [7_200_000.0, 7_210_000.0, 7_190_000.0],
     }
-    given = benchmarks({(run, part, 0, 0): each for (run, part), each in times.items()})
+    given = benchmarks({(run, part, 0, 0): times_ns for (run, part), times_ns in times.items()})
     ours = rows(analyze.run(benchmarks=given, config=Config()), "compare")
     theirs = str(
         Compare(
             [
                 Measurement(
                     number_per_run=3,
-                    raw_times=[3 * each / 1e9 for each in values],
+                    raw_times=[3 * value / 1e9 for value in values],
                     task_spec=TaskSpec(stmt="", setup="", sub_label=part, description=run),
                 )
                 for (run, part), values in times.items()
@@ -64,7 +64,7 @@ def test_the_table_is_that_of_torchs_own_compare():
     assert [row["part"] for row in ours] == ["forward", "backward"]
     for row in ours:
         (line,) = [line for line in theirs.splitlines() if row["part"] in line]
-        printed = [float(each) for each in re.findall(r"\d+\.\d+", line)]
+        printed = [float(number) for number in re.findall(r"\d+\.\d+", line)]
         unit = {"(ms)": 1e6, "(us)": 1e3}[re.search(r"\((ms|us)\)", theirs)[0]]
         assert [row["small_ns"], row["large_ns"]] == pytest.approx(
             [unit * x for x in printed], rel=0.06
@@ -89,5 +89,7 @@ def test_a_difference_beyond_chance_is_announced_and_others_are_not():
 
 def test_what_varies_and_what_is_alone_is_said():
     given = benchmarks({("small", "forward", 0, 0): [10, 20, 30]})
-    said = [each.what for each in analyze.run(benchmarks=given, config=Config()).abstentions]
-    assert said == ["a sure time of the forward of small", "differences between runs"]
+    reasons = [
+        abstention.what for abstention in analyze.run(benchmarks=given, config=Config()).abstentions
+    ]
+    assert reasons == ["a sure time of the forward of small", "differences between runs"]

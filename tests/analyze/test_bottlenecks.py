@@ -25,7 +25,7 @@ def test_numbers_over_their_threshold_are_ranked_by_how_far():
         breakdown=numbers(data_loading_share=0.15, idle_share=0.9, copy_share=0.01),
         steps=numbers(spread=0.16),
     )
-    assert [(each.severity, each.metric) for each in result.findings] == [
+    assert [(finding.severity, finding.metric) for finding in result.findings] == [
         (Severity.BAD, "breakdown.idle_share"),
         (Severity.WARN, "breakdown.data_loading_share"),
         (Severity.WARN, "steps.spread"),
@@ -71,7 +71,7 @@ def test_one_operator_dominating_is_named_by_device_time_where_there_is_any():
     cpu = run(operators=Result(findings=(top("cpu", 0.5),)))
     assert cpu.findings[0].message == "One operator, aten::cpu{x}, has 50% of all self CPU time."
     both = run(operators=Result(findings=(top("cpu", 0.9), top("device", 0.7))))
-    assert [each.metric for each in both.findings] == ["operators.top_self_device_share"]
+    assert [finding.metric for finding in both.findings] == ["operators.top_self_device_share"]
 
 
 def test_thresholds_are_settings():
@@ -80,7 +80,7 @@ def test_thresholds_are_settings():
         "None of the 2 numbers that are checked is over its threshold."
     )
     strict = run(bottlenecks.Config(rank_imbalance=0.0), steps=steps)
-    assert [each.severity for each in strict.findings] == [Severity.BAD]
+    assert [finding.severity for finding in strict.findings] == [Severity.BAD]
 
 
 def test_what_cannot_be_checked_is_said():

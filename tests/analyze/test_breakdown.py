@@ -82,7 +82,7 @@ def test_on_a_cpu_there_are_host_categories_only():
         | {"communication": 30, "data_loading": 10, "other_cpu": 30, "idle": 30}
         | {"exposed_communication": 20, "hidden_communication": 10}
     ]
-    assert [each.what for each in result.abstentions] == ["kernels, copies and sets"]
+    assert [abstention.what for abstention in result.abstentions] == ["kernels, copies and sets"]
     assert result.findings[0].message == (
         "Of the 100 ns of a step (mean of 1): other CPU work 30%, nothing recorded 30%, "
         "communication 30%, data loading 10%; 20% is communication with no CPU work beside it."
@@ -115,8 +115,8 @@ def test_ranks_and_repeats_are_kept_apart():
     ]  # fmt: skip
     assert result.metrics["other_cpu_share"].value == 0.5
     shares = result.tables["shares"]
-    place = shares.columns.index("other_cpu_share")
-    assert [(row[0], row[place]) for row in shares.rows] == [("all", 0.5), ("0", 0.75), ("1", 0.25)]
+    index = shares.columns.index("other_cpu_share")
+    assert [(row[0], row[index]) for row in shares.rows] == [("all", 0.5), ("0", 0.75), ("1", 0.25)]
 
 
 def test_warm_up_steps_are_left_out_as_long_as_others_remain():
@@ -134,7 +134,7 @@ def test_without_steps_the_whole_capture_is_one_window():
         "hidden_communication": 0,
     }  # fmt: skip
     assert result.abstentions[0].reason.startswith("no step was marked")
-    assert [each.message for each in result.findings] == [
+    assert [finding.message for finding in result.findings] == [
         "Of the 40 ns that were recorded: other CPU work 50%, nothing recorded 50%."
     ]
 
@@ -163,10 +163,10 @@ def test_parts_equal_those_of_the_tensorboard_plugin(real_data, converted, name,
     tables = converted(folder / name)
     names = ("steps", "cpu_ops", "kernels", "runtime_calls")
     result = breakdown.analyze.run(
-        **{each: tables[each] for each in names}, config=breakdown.Config()
+        **{name: tables[name] for name in names}, config=breakdown.Config()
     )
-    shown = [each for each in COLUMNS if each != "communication"]
-    ours = {str(row["step"]): [row[each] for each in shown] for row in parts(result)}
+    shown = [column for column in COLUMNS if column != "communication"]
+    ours = {str(row["step"]): [row[column] for column in shown] for row in parts(result)}
     assert set(ours) == set(expected)
     for step, values in expected.items():
         # The plugin shows whole microseconds.

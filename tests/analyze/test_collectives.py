@@ -29,8 +29,8 @@ def rows(result, table):
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
-def picked(met, *columns):
-    return [tuple(row) for row in met.rows[[*columns]].itertuples(index=False)]
+def picked(matched, *columns):
+    return [tuple(row) for row in matched.rows[[*columns]].itertuples(index=False)]
 
 
 # The clock of rank 1 is 1000 ns ahead; it comes 30 ns late to the first, 10 early to the second.
@@ -43,17 +43,17 @@ TWO_RANKS = (
 
 
 def test_clocks_are_put_side_by_side_by_the_ends():
-    met = matched_collectives(frame(*TWO_RANKS))
-    assert met.clocks.to_dict("list") == {
+    matched = matched_collectives(frame(*TWO_RANKS))
+    assert matched.clocks.to_dict("list") == {
         "repeat": [0, 0], "rank": [0, 1], "offset_ns": [0, 1000], "residual_ns": [0.0, 0.0],
     }  # fmt: skip
-    assert picked(met, "rank", "meeting", "wait_ns", "transfer_ns", "last") == [
+    assert picked(matched, "rank", "meeting", "wait_ns", "transfer_ns", "last") == [
         (0, 0, 30, 20, False),
         (0, 1, 0, 40, True),
         (1, 0, 0, 20, True),
         (1, 1, 10, 40, False),
     ]
-    assert met.rows["arrival_ns"].tolist() == [ORIGIN + ns for ns in (100, 210, 130, 200)]
+    assert matched.rows["arrival_ns"].tolist() == [ORIGIN + ns for ns in (100, 210, 130, 200)]
 
 
 def test_clocks_are_connected_along_a_pipeline():
@@ -80,9 +80,9 @@ def test_clocks_that_never_meet_stay_as_they_are():
 def test_numbered_calls_meet_whatever_else_was_recorded_and_in_whatever_step():
     of_0 = [call(0, 100 * n, 100 * n + 50, sequence=n, step=-1) for n in (7, 8, 9)]
     of_1 = [call(1, 100 * n + 20, 100 * n + 50, sequence=n) for n in (8, 9, 10)]
-    met = matched_collectives(frame(*of_0, *of_1, call(1, 5, 6)))
-    assert met.unmatched == 3
-    assert picked(met, "rank", "sequence", "meeting", "wait_ns", "last") == [
+    matched = matched_collectives(frame(*of_0, *of_1, call(1, 5, 6)))
+    assert matched.unmatched == 3
+    assert picked(matched, "rank", "sequence", "meeting", "wait_ns", "last") == [
         (0, 8, 0, 20, False),
         (0, 9, 1, 20, False),
         (1, 8, 0, 0, True),
@@ -145,7 +145,7 @@ def test_bus_bandwidth_has_the_factors_of_nccl(operation, factor):
 
 def test_one_rank_alone_knows_no_skew():
     result = run(call(0, 0, 100), call(0, 200, 280))
-    assert [(each.what, each.reason) for each in result.abstentions] == [
+    assert [(abstention.what, abstention.reason) for abstention in result.abstentions] == [
         (
             "arrival skew and waiting",
             "calls of one rank only were recorded: capture every rank",
@@ -159,7 +159,7 @@ def test_one_rank_alone_knows_no_skew():
 
 def test_calls_that_ranks_made_unequally_often_are_not_matched():
     result = run(*TWO_RANKS, call(0, 400, 410, step=6), call(0, 500, 510, step=7))
-    assert [each.what for each in result.abstentions] == ["waiting in 2 of 6 calls"]
+    assert [abstention.what for abstention in result.abstentions] == ["waiting in 2 of 6 calls"]
     assert {row["with_waiting"]: row["calls"] for row in rows(result, "by_size")} == {
         "no": 2,
         "yes": 2,
@@ -176,12 +176,14 @@ def test_without_a_group_all_ranks_must_agree():
 
 def test_ranks_that_were_not_recorded_may_have_come_last():
     result = run(*(row | {"group_size": 4} for row in TWO_RANKS))
-    assert [each.what for each in result.abstentions] == ["all waiting in 2 of 2 collectives"]
+    assert [abstention.what for abstention in result.abstentions] == [
+        "all waiting in 2 of 2 collectives"
+    ]
 
 
 def test_unknown_sizes_are_no_bandwidth():
     result = run(*(row | {"size_bytes": -1} for row in TWO_RANKS))
-    assert [each.what for each in result.abstentions] == ["bandwidth of 2 of 2 calls"]
+    assert [abstention.what for abstention in result.abstentions] == ["bandwidth of 2 of 2 calls"]
     (row,) = rows(result, "by_size")
     assert (row["size_bytes"], row["bus_bandwidth_bytes_per_s"]) == (None, None)
 
@@ -189,7 +191,7 @@ def test_unknown_sizes_are_no_bandwidth():
 def ranks(converted, paths):
     read = [converted(path, rank)["collectives"] for rank, path in enumerate(paths)]
     text = read[0].select_dtypes("category").columns
-    joined = pd.concat([each.astype(dict.fromkeys(text, object)) for each in read])
+    joined = pd.concat([part.astype(dict.fromkeys(text, object)) for part in read])
     return joined.astype(dict.fromkeys(text, "category")).reset_index(drop=True)
 
 
@@ -214,6 +216,6 @@ def test_eight_real_ranks_mostly_wait_for_the_last(converted, real_data):
 def test_two_real_ranks_have_no_sizes_and_little_waiting(converted, real_data):
     paths = sorted((real_data / "kineto/llama_2rank_rtx4090").glob("*.json.gz"))
     result = collectives.analyze.run(ranks(converted, paths), config=collectives.Config())
-    assert [each.what for each in result.abstentions] == ["bandwidth of 19 of 19 calls"]
+    assert [abstention.what for abstention in result.abstentions] == ["bandwidth of 19 of 19 calls"]
     assert result.metrics["wait_share"].value == pytest.approx(0.0436, abs=0.001)
     assert [row["offset_ns"] for row in rows(result, "clocks")] == [0, 247503]

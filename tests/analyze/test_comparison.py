@@ -39,7 +39,7 @@ def pairs(result):
 
 def announced(result):
     """Return in how many runs the report says that some number differs."""
-    return sum(int(each.value) for each in result.findings)
+    return sum(int(finding.value) for finding in result.findings)
 
 
 def test_a_run_that_takes_half_as_long_again_is_announced_with_its_interval():
@@ -63,7 +63,7 @@ def test_a_difference_that_may_be_chance_is_called_that():
     assert finding.message.startswith(
         "Step time, median: no difference from one is beyond chance in 1 other run(s); the largest"
     )
-    assert [each["differs"] for each in pairs(result)] == ["not beyond chance"]
+    assert [row["differs"] for row in pairs(result)] == ["not beyond chance"]
 
 
 def test_the_more_runs_are_compared_the_more_it_takes():
@@ -94,14 +94,14 @@ def test_runs_that_were_not_captured_in_turn_are_named():
 
 def test_a_run_without_step_times_is_no_reference_and_is_named():
     result = run({"failed": Result(), "one": measured([1, 2]), "other": measured([3, 4])})
-    assert [each["run"] for each in pairs(result)] == ["other"]
-    assert [each.what for each in result.abstentions] == ["differences of failed"]
+    assert [row["run"] for row in pairs(result)] == ["other"]
+    assert [abstention.what for abstention in result.abstentions] == ["differences of failed"]
 
 
 @pytest.mark.parametrize("by_run", [{"one": measured([1, 2])}, {"one": Result(), "two": Result()}])
 def test_one_run_is_compared_with_nothing(by_run):
     result = run(by_run)
-    assert [each.what for each in result.abstentions] == ["differences between runs"]
+    assert [abstention.what for abstention in result.abstentions] == ["differences between runs"]
 
 
 def test_runs_without_a_common_repeat_are_not_compared():
@@ -115,7 +115,7 @@ def test_runs_without_a_common_repeat_are_not_compared():
 
 def test_a_reference_is_chosen_by_name():
     by_run = {"one": measured([1, 2, 3]), "other": measured([3, 4, 7])}
-    assert [each["run"] for each in pairs(run(by_run, reference="other"))] == ["one"]
+    assert [row["run"] for row in pairs(run(by_run, reference="other"))] == ["one"]
     with pytest.raises(ConfigError, match="no run named 'oter'"):
         run(by_run, reference="oter")
 
@@ -127,7 +127,7 @@ def test_equal_runs_are_announced_as_different_no_more_often_than_stated(runs, r
     count = 500
     medians = np.exp(np.median(studies((count, runs, repeats, 9)), axis=-1))
     wrong = sum(
-        announced(run({f"run{i}": measured(each) for i, each in enumerate(study)})) > 0
+        announced(run({f"run{i}": measured(results) for i, results in enumerate(study)})) > 0
         for study in medians
     )
     assert wrong <= bound(count)

@@ -22,7 +22,7 @@ TRACES = {
 
 
 def edges(graph):
-    """Return the edges of the path as they are told apart by events: type, weight and name."""
+    """Return the edges of the path as events distinguish them: type, weight and name."""
     rows = graph.get_critical_path_breakdown()
     named = zip(rows["type"], rows["duration"], rows["s_name"].fillna(""), strict=True)
     return sorted((kind, float(weight), str(name)) for kind, weight, name in named)
@@ -42,7 +42,9 @@ def test_the_path_is_that_which_hta_finds_in_the_json(real_data, converted, tmp_
     path, annotation, instance = TRACES[name]
     every = pair({0: real_data / FOLDER / path}, converted, tmp_path)
     with warnings.catch_warnings(action="ignore"):
-        ours, theirs = (each.critical_path_analysis(0, annotation, instance) for each in every)
+        ours, theirs = (
+            analysis.critical_path_analysis(0, annotation, instance) for analysis in every
+        )
     assert ours[1]
     assert theirs[1]
     assert edges(ours[0]) == edges(theirs[0])
@@ -88,12 +90,12 @@ def small(rank=0):
 
 def test_a_path_goes_from_the_operator_over_the_launch_to_its_kernel():
     result = run(**small())
-    parts = {(each["name"], each["kind"]): each["time_ns"] for each in rows(result, "by_name")}
+    parts = {(row["name"], row["kind"]): row["time_ns"] for row in rows(result, "by_name")}
     # To the end of the launch would be 35 µs: from its start to the kernel is a delay, to HTA.
     assert parts == {
         ("aten::mm", "host"): 10_000, ("", "launch delay"): 25_000, ("gemm", "kernels"): 60_000,
     }  # fmt: skip
-    assert {name: each.value for name, each in result.metrics.items()} == pytest.approx(
+    assert {name: metric.value for name, metric in result.metrics.items()} == pytest.approx(
         {"host_share": 10 / 95, "kernels_share": 60 / 95, "communication_share": 0,
          "launch_delay_share": 25 / 95, "gaps_between_kernels_share": 0, "path_share": 1}
     )  # fmt: skip
@@ -101,7 +103,7 @@ def test_a_path_goes_from_the_operator_over_the_launch_to_its_kernel():
         "Of the 95 µs of the critical path: kernels 63%, launch delay 26%, host 11%; the longest "
         "part is gemm with 63.2%."
     )
-    assert [each.what for each in result.abstentions] == [
+    assert [abstention.what for abstention in result.abstentions] == [
         "waiting for the device on the critical path"
     ]
 
@@ -109,7 +111,7 @@ def test_a_path_goes_from_the_operator_over_the_launch_to_its_kernel():
 def test_every_rank_has_a_path_of_its_own():
     both = [small(rank) for rank in (0, 1)]
     result = run(**{name: both[0][name] + both[1][name] for name in both[0]})
-    assert [(each["rank"], each["kind"]) for each in rows(result, "by_kind")] == [
+    assert [(row["rank"], row["kind"]) for row in rows(result, "by_kind")] == [
         (rank, kind) for rank in (0, 1) for kind in ("kernels", "launch delay", "host")
     ]
 
@@ -117,17 +119,17 @@ def test_every_rank_has_a_path_of_its_own():
 def test_it_is_that_of_the_step_of_median_time():
     tables = {name: [] for name in small()}
     for step, factor in ((5, 3), (6, 1), (7, 2)):
-        for name, each in small().items():
+        for name, originals in small().items():
             moved = {
                 key: ORIGIN + step * 10**6 + (value - ORIGIN) * factor
-                for key, value in each[0].items()
+                for key, value in originals[0].items()
                 if key.endswith("_ns")
             }
-            unique = {"correlation": step} if "correlation" in each[0] else {}
-            tables[name].append(each[0] | moved | unique | {"step": step})
-    tables["cpu_ops"] = [each | {"op": i} for i, each in enumerate(tables["cpu_ops"])]
+            unique = {"correlation": step} if "correlation" in originals[0] else {}
+            tables[name].append(originals[0] | moved | unique | {"step": step})
+    tables["cpu_ops"] = [op | {"op": i} for i, op in enumerate(tables["cpu_ops"])]
     result = run(**tables)
-    assert {each["step"] for each in rows(result, "by_kind")} == {7}
+    assert {row["step"] for row in rows(result, "by_kind")} == {7}
 
 
 def test_a_step_of_too_many_events_has_none():
@@ -141,11 +143,11 @@ def test_where_hta_knows_no_launch_that_is_said():
     given = small()
     given["runtime_calls"][0]["name"] = "cudaGraphLaunch"
     result = run(**given)
-    assert [each.reason for each in result.abstentions] == [
+    assert [abstention.reason for abstention in result.abstentions] == [
         "HTA failed: no call that it follows launches work; it follows no CUDA graphs"
     ]
 
 
 def test_no_graph_of_hta_outlives_its_path():
     run(**small())
-    assert not [each for each in gc.get_objects() if isinstance(each, CPGraph)]
+    assert not [graph for graph in gc.get_objects() if isinstance(graph, CPGraph)]

@@ -68,7 +68,7 @@ def test_even_power_gives_its_energy_to_every_step_and_sample():
     assert [row["energy_j"] for row in rows(result, "by_step")] == pytest.approx([400, 400])
     (device,) = rows(result, "by_device")
     assert (device["mean_w"], device["energy_j"]) == pytest.approx((200, 800))
-    assert [each.what for each in result.abstentions] == ["energy of phases"]
+    assert [abstention.what for abstention in result.abstentions] == ["energy of phases"]
 
 
 def test_short_steps_have_energy_together_but_not_each():

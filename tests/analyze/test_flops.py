@@ -24,8 +24,8 @@ MM_FLOPS, MM_BYTES = 12_000, 4 * (200 + 600 + 300)
 
 
 def where(start, end, **rest):
-    place = {"rank": 0, "repeat": 0, "step": 0}
-    return place | {"start_ns": ORIGIN + start, "end_ns": ORIGIN + end} | rest
+    where = {"rank": 0, "repeat": 0, "step": 0}
+    return where | {"start_ns": ORIGIN + start, "end_ns": ORIGIN + end} | rest
 
 
 def op(index, start, end, name, **rest):
@@ -194,7 +194,7 @@ def test_the_time_of_operators_is_the_hosts_where_no_device_was_recorded():
 def test_without_all_that_it_takes_there_is_no_mfu(hardware, kernels, extra, reason):
     ops = [op(0, 0, 10, **{"name": "aten::mm"} | MM | extra)]
     result = run(ops, kernels, [where(0, 400)], hardware)
-    assert any(each.reason.startswith(reason) for each in result.abstentions)
+    assert any(abstention.reason.startswith(reason) for abstention in result.abstentions)
     assert "mfu_share" not in result.metrics
     assert all(finding.metric != "flops.mfu_share" for finding in result.findings)
 

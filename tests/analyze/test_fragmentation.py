@@ -48,7 +48,7 @@ def test_the_replay_reserves_what_the_allocator_did(real_data, tmp_path, name):
     assert reserved["expandable_segments:True"] <= reserved["default"] + 20 * MIB
 
 
-# 229 blocks were there before its history, in an order that nobody recorded.
+# 229 blocks were there before its history, in an order that was not recorded.
 def test_the_replay_is_near_where_the_beginning_is_not_known(real_data, tmp_path):
     replay = rows(real(real_data, tmp_path, "magma27_memory_snapshot"), "replay")
     reserved = {row["policy"]: row["reserved_bytes"] for row in replay}
@@ -76,17 +76,23 @@ def test_segments_follow_the_rules_of_pytorch(sizes, policy, reserved):
 
 def _changes(sizes):
     """Number allocations by their place; a negative size frees the one at that place."""
-    for position, each in enumerate(sizes, start=1):
-        yield (position, each, 0) if each > 0 else (-each, -1, 0)
+    for position, size in enumerate(sizes, start=1):
+        yield (position, size, 0) if size > 0 else (-size, -1, 0)
 
 
 def test_unused_memory_is_told_at_the_peak_and_in_gaps_at_the_end():
-    held = {**PLACE, "address": 1000, "size_bytes": 100, "allocated_bytes": 40, "active_bytes": 40}
+    segment = {
+        **PLACE,
+        "address": 1000,
+        "size_bytes": 100,
+        "allocated_bytes": 40,
+        "active_bytes": 40,
+    }
     empty = {**PLACE, "address": 5000, "size_bytes": 60}
     part = {**PLACE, "segment": 1000}
     result = run(
         {
-            "segments": [held, empty | {"allocated_bytes": 0, "active_bytes": 0}],
+            "segments": [segment, empty | {"allocated_bytes": 0, "active_bytes": 0}],
             "blocks": [
                 part | {"address": 1000, "size_bytes": 40, "state": "active_allocated"},
                 part | {"address": 1040, "size_bytes": 60, "state": "inactive"},
@@ -106,4 +112,6 @@ def test_unused_memory_is_told_at_the_peak_and_in_gaps_at_the_end():
     ]  # fmt: skip
     assert rows(result, "peaks")[0]["unused_bytes"] == 70
     assert result.metrics["unused_share"].value == 70 / 160
-    assert [each.what for each in result.abstentions] == ["a replay of cuda:0 of rank 0"]
+    assert [abstention.what for abstention in result.abstentions] == [
+        "a replay of cuda:0 of rank 0"
+    ]

@@ -49,7 +49,7 @@ def test_what_is_live_belongs_to_who_asked_for_it_and_to_all_above():
     ]
     assert result.metrics["peak_bytes"].value == 400
     assert "parse (data.py) allocated 300 B (75%)" in result.findings[0].message
-    assert [each.what for each in result.abstentions] == ["growth of the host's memory"]
+    assert [abstention.what for abstention in result.abstentions] == ["growth of the host's memory"]
 
 
 def test_a_heap_that_grows_with_every_step_is_a_warning():

@@ -70,25 +70,27 @@ def after_another(events):
 
 def with_arguments(category, **given):
     return lambda events: [
-        {**each, "args": {**each.get("args", {}), **given}} if each.get("cat") == category else each
-        for each in events
+        {**event, "args": {**event.get("args", {}), **given}}
+        if event.get("cat") == category
+        else event
+        for event in events
     ]
 
 
 def in_newer_words(events):
     marks = {"cat": "user_annotation"}
     return [
-        {**each, "tid": int(str(each["tid"]).removeprefix("stream "))}
-        | (marks if each["cat"] == "Operator" and "#" in each["name"] else {})
-        for each in events
+        {**event, "tid": int(str(event["tid"]).removeprefix("stream "))}
+        | (marks if event["cat"] == "Operator" and "#" in event["name"] else {})
+        for event in events
     ]
 
 
 def first_work(events, milliseconds=100):
     """Return the operators, calls and kernels that begin early in a trace."""
-    timed = [each for each in events if each.get("cat") in {"Operator", "Runtime", "Kernel"}]
-    last = min(each["ts"] for each in timed) + milliseconds * 1000
-    return [each for each in timed if each["ts"] < last]
+    timed = [event for event in events if event.get("cat") in {"Operator", "Runtime", "Kernel"}]
+    last = min(event["ts"] for event in timed) + milliseconds * 1000
+    return [event for event in timed if event["ts"] < last]
 
 
 MENDED = {
@@ -102,8 +104,8 @@ MENDED = {
 
 @pytest.mark.parametrize(
     "name",
-    [each for each in KNOWN if "tensorboard" not in each],
-    ids=lambda each: each.split("/")[1],
+    [case for case in KNOWN if "tensorboard" not in case],
+    ids=lambda case: case.split("/")[1],
 )
 def test_where_hta_differs_it_agrees_once_the_file_is_mended(real_data, converted, tmp_path, name):
     path = real_data / "kineto" / name
@@ -119,7 +121,7 @@ def test_where_hta_differs_it_agrees_once_the_file_is_mended(real_data, converte
 def test_on_a_trace_of_the_first_profiler_hta_agrees_once_it_is_in_newer_words(
     real_data, converted, tmp_path
 ):
-    name = next(each for each in KNOWN if "tensorboard" in each)
+    name = next(case for case in KNOWN if "tensorboard" in case)
     path = written(real_data / "kineto" / name, first_work, tmp_path / "early" / "trace.json")
     ours = on_tables({0: path}, converted)
     assert set(differences(ours, on_json({0: path}, tmp_path)).different) == KNOWN[name][0]
@@ -139,8 +141,8 @@ def test_hta_itself_gives_something_else_for_the_same_events_in_another_order(re
 
 def test_every_function_of_hta_has_something_to_say_on_one_of_the_traces(both):
     for name, function in FUNCTIONS.items():
-        said = (outcome(function, both(each)[1]) for each in TRACES)
-        assert any(isinstance(each, pd.DataFrame) and len(each) for each in said), name
+        outcomes = (outcome(function, both(case)[1]) for case in TRACES)
+        assert any(isinstance(found, pd.DataFrame) and len(found) for found in outcomes), name
 
 
 def test_eight_ranks_have_the_idle_time_and_overlap_that_hta_found(real_data, converted):
@@ -164,7 +166,7 @@ def test_eight_ranks_have_the_idle_time_and_overlap_that_hta_found(real_data, co
     # Ranks 1 and 3 are among the differences that beside_hta.py lists: HTA takes 93 and 83 µs for a
     # wait for the host that is one for the kernel before.
     where = ["rank", "stream"]
-    sums = [each.groupby(where)["idle_time"].sum().to_dict() for each in (ours, theirs)]
+    sums = [gaps.groupby(where)["idle_time"].sum().to_dict() for gaps in (ours, theirs)]
     assert sums[0] == sums[1]
     moved = ours["idle_time"] - theirs["idle_time"]
     assert moved[moved != 0].tolist() == [-93, 93, -83, 83]
@@ -191,8 +193,8 @@ def test_the_trace_is_the_first_repeat_in_us_with_its_links():
     )  # fmt: skip
     made = trace(tables)
     rows = made.traces[0].sort_values("ts")
-    names = [made.symbol_table.get_sym_table()[each] for each in rows["name"]]
-    cats = [made.symbol_table.get_sym_table()[each] for each in rows["cat"]]
+    names = [made.symbol_table.get_sym_table()[number] for number in rows["name"]]
+    cats = [made.symbol_table.get_sym_table()[number] for number in rows["cat"]]
     assert names == ["aten::mm", "cudaLaunchKernel", "gemm"]
     assert cats == ["cpu_op", "cuda_runtime", "kernel"]
     columns = ["ts", "dur", "pid", "tid", "iteration", "index_correlation"]
@@ -211,7 +213,9 @@ def test_a_table_of_which_no_row_is_left_keeps_its_names_and_adds_no_event():
 def test_what_hta_cannot_do_is_an_abstention_and_the_rest_is_there():
     tables = small(kernels=[row(0, 10, name="gemm", kind="compute", stream=7, device=0)])
     result = hta.analyze.run(**tables, config=hta.Config(operators=True))
-    assert any("get_aten_op_kernels_and_delay" in each.what for each in result.abstentions)
+    assert any(
+        "get_aten_op_kernels_and_delay" in abstention.what for abstention in result.abstentions
+    )
     assert result.tables["temporal_breakdown"].rows[0][0] == 0
 
 
@@ -219,9 +223,9 @@ def test_without_steps_of_several_ranks_hta_is_not_asked_for_stragglers():
     work = {"name": "gemm", "kind": "compute", "stream": 7, "device": 0, "correlation": 1, "op": -1}
     kernels = [row(0, 10, **work, step=-1), row(0, 10, **work, step=-1, rank=1)]
     result = hta.analyze.run(**small(kernels=kernels), config=hta.Config())
-    assert [each.reason for each in result.abstentions if "straggler" in each.what] == [
-        "it looks at steps, and none was marked"
-    ]
+    assert [
+        abstention.reason for abstention in result.abstentions if "straggler" in abstention.what
+    ] == ["it looks at steps, and none was marked"]
 
 
 def test_a_share_of_no_time_is_no_finding():

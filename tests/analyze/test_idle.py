@@ -164,7 +164,7 @@ def test_without_calls_the_line_is_that_of_the_operator():
 def test_the_largest_gaps_of_real_traces_have_lines(real_data, converted):
     name = "google_owlv2-large-patch14-ensemble__1016001.json.gz"
     tables = converted(real_data / "kineto/tracelens/h100" / name)
-    result = idle.analyze.run(**{each: tables[each] for each in NAMES}, config=idle.Config())
+    result = idle.analyze.run(**{name: tables[name] for name in NAMES}, config=idle.Config())
     gap = rows(result, "largest_gaps")[0]
     assert gap["host"] == "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     assert gap["line"] == "scipy/ndimage/_interpolation.py(739): zoom"
@@ -176,7 +176,10 @@ def test_unknown_launches_are_said():
     assert [row[f"{name}_ns"] for name in ("host", "synchronisation", "between", "other")] == [
         0, 0, 5, 40,
     ]  # fmt: skip
-    assert [each.what for each in result.abstentions] == ["single steps", "causes of some gaps"]
+    assert [abstention.what for abstention in result.abstentions] == [
+        "single steps",
+        "causes of some gaps",
+    ]
 
 
 def test_no_device_is_said():
@@ -221,10 +224,10 @@ def compared(real_data, converted, name, path, times=whole):
     # Without steps the window is what HTA's is: from the first to the last device work.
     tables["steps"] = schema.frame("steps")
     result = idle.analyze.run(
-        **{each: tables[each] for each in NAMES}, config=idle.Config(max_rows=1000)
+        **{name: tables[name] for name in NAMES}, config=idle.Config(max_rows=1000)
     )
-    (mine,) = rows(result, "by_rank")
-    ours = {("all", "idle"): mine["idle_ns"], ("all", "time"): mine["time_ns"]}
+    (shares,) = rows(result, "by_rank")
+    ours = {("all", "idle"): shares["idle_ns"], ("all", "time"): shares["time_ns"]}
     for row in rows(result, "by_stream"):
         ours[row["stream"], "host_wait"] = row["host_ns"] + row["synchronisation_ns"]
         ours[row["stream"], "kernel_wait"] = row["between_ns"]

@@ -29,7 +29,7 @@ def test_kernels_are_summed_by_name_with_their_share_of_the_busy_time():
         {"name": "relu", "kind": "compute", "calls": 1, "total_ns": 20}
         | {"busy_share": 20 / 60, "mean_ns": 20.0, "min_ns": 20, "max_ns": 20},
     ]
-    assert [each.message for each in result.findings] == [
+    assert [finding.message for finding in result.findings] == [
         "gemm takes the most device time: 66.7% of the busy time of all devices, in 2 calls.",
         "The device works 75.0% of the 80 ns between its first and its last work.",
     ]
@@ -78,7 +78,7 @@ def test_occupancy_is_weighted_by_time_and_unknown_where_no_kernel_tells():
     result = run(*rows)
     assert [row["occupancy_percent"] for row in records(result, "by_name")] == [None, 40.0]
     assert result.metrics["occupancy_percent"].value == 40.0
-    assert [each.what for each in run(rows[2]).abstentions] == ["occupancy"]
+    assert [abstention.what for abstention in run(rows[2]).abstentions] == ["occupancy"]
 
 
 def test_small_kernels_and_launches_per_step_are_counted():

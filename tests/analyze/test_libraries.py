@@ -50,7 +50,7 @@ def test_shares_are_of_the_time_in_which_kernels_run():
     assert result.findings[0].message == (
         "Of the time in which kernels run: cuBLAS 80.0%, ATen 40.0%."
     )
-    assert [each.what for each in result.abstentions] == ["SM efficiency", "occupancy"]
+    assert [abstention.what for abstention in result.abstentions] == ["SM efficiency", "occupancy"]
 
 
 def test_efficiency_is_over_the_steps_and_occupancy_over_the_kernels():

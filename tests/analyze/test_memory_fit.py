@@ -23,7 +23,7 @@ def asked(batch, zero="none", stage=0, **other):
 
 def fitted(peaks, card=10 * GIB, metric="peak_bytes", **settings):
     """Return the analysis of runs with these behaviours and peaks."""
-    runs = {f"run{number}": each for number, each in enumerate(peaks)}
+    runs = {f"run{number}": peak for number, peak in enumerate(peaks)}
     results = {run: result(metric, peak) for run, (_, peak) in runs.items()}
     is_peak = metric == "peak_bytes"
     return memory_fit.analyze.run(
@@ -50,7 +50,7 @@ def test_two_batches_give_a_line_but_no_interval(metric):
     assert (row["fixed_bytes"], row["per_sample_bytes"]) == (pytest.approx(GIB), GIB / 4)
     assert "two batches lie on a line" in found.abstentions[0].reason
     assert found.findings[0].value == 36
-    is_held = any("temporaries" in each.reason for each in found.abstentions)
+    is_held = any("temporaries" in abstention.reason for abstention in found.abstentions)
     assert is_held is (metric == "held_bytes")
     assert "far beyond what was measured" in found.findings[0].message
 
@@ -62,14 +62,14 @@ def test_the_interval_is_that_of_a_prediction():
     fit = stats.linregress(batches, peaks)
     assert (line.slope, line.intercept) == pytest.approx((fit.slope, fit.intercept))
     # The standard error of a prediction from the errors that scipy states of both parameters.
-    place = 30
+    batch = 30
     error = np.hypot(
         np.hypot(fit.intercept_stderr, 0),
-        np.sqrt(max(fit.stderr**2 * (place**2 - 2 * place * batches.mean()), 0)),
+        np.sqrt(max(fit.stderr**2 * (batch**2 - 2 * batch * batches.mean()), 0)),
     )
     residual = fit.stderr * np.sqrt(((batches - batches.mean()) ** 2).sum())
     expected = stats.t.ppf(0.975, 2) * np.hypot(error, residual)
-    assert line.margin(place, 0.95) == pytest.approx(expected)
+    assert line.margin(batch, 0.95) == pytest.approx(expected)
     (row,) = rows(fitted([(asked(int(b)), p) for b, p in zip(batches, peaks, strict=True)]))
     limit = 10 * GIB
     assert line.at(row["largest_batch"]) <= limit < line.at(row["largest_batch"] + 1)
@@ -99,7 +99,7 @@ def test_each_way_to_shard_has_a_line_and_a_place_on_the_frontier():
 def test_runs_that_differ_in_more_than_the_batch_make_no_line():
     found = fitted([(asked(1), GIB), (asked(2, precision="bf16"), GIB)])
     assert not found.tables
-    whats = [each.what for each in found.abstentions]
+    whats = [abstention.what for abstention in found.abstentions]
     assert whats == [
         "the largest batch of zero=none precision=fp32",
         "the largest batch of zero=none precision=bf16",
@@ -115,7 +115,9 @@ def test_a_peak_that_does_not_grow_is_not_extrapolated():
 def test_without_a_card_there_are_lines_but_no_batch():
     found = fitted([(asked(1), GIB), (asked(2), 2 * GIB)], card=0)
     assert rows(found)[0]["largest_batch"] is None
-    assert any("memory of the card is not known" in each.reason for each in found.abstentions)
+    assert any(
+        "memory of the card is not known" in abstention.reason for abstention in found.abstentions
+    )
     assert not found.findings
     assert [chart.kind for chart in found.charts] == ["scatter"]
 
@@ -129,7 +131,7 @@ def test_the_card_can_be_set_and_may_be_too_small():
 def test_a_bend_is_told():
     peaks = [(asked(batch), GIB * batch**2) for batch in (1, 2, 4, 8)]
     found = fitted(peaks)
-    assert any("off the line" in each.reason for each in found.abstentions)
+    assert any("off the line" in abstention.reason for abstention in found.abstentions)
 
 
 def test_peaks_far_off_their_line_set_no_upper_end():

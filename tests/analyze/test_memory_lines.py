@@ -27,4 +27,4 @@ def test_lines_stand_in_the_order_of_the_source_at_their_most_over_repeats():
 
 
 def test_nothing_recorded_is_an_abstention():
-    assert [each.what for each in run().abstentions] == ["memory line by line"]
+    assert [abstention.what for abstention in run().abstentions] == ["memory line by line"]

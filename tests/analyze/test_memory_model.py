@@ -30,7 +30,7 @@ def found(rows, behaviour):
 
 def table(result, name="compared"):
     rows = result.tables[name]
-    return [dict(zip(rows.columns, each, strict=True)) for each in rows.rows]
+    return [dict(zip(rows.columns, row, strict=True)) for row in rows.rows]
 
 
 def test_the_difference_is_uneven_shares_counters_and_padding():
@@ -41,16 +41,16 @@ def test_the_difference_is_uneven_shares_counters_and_padding():
         rows.append(row("gradients", 4 * COUNT + 32, rank))
         rows.append(row("states", half + more + 24, rank, tensors=18))
     result = found(rows, asked(stage=1))
-    states = [each for each in table(result) if each["quantity"] == "states"]
-    assert [each["closed_form_bytes"] for each in states] == [half, half]
-    assert [each["difference_bytes"] for each in states] == [124, -76]
-    assert [each["uneven_bytes"] for each in states] == [100, -100]
+    states = [row for row in table(result) if row["quantity"] == "states"]
+    assert [row["closed_form_bytes"] for row in states] == [half, half]
+    assert [row["difference_bytes"] for row in states] == [124, -76]
+    assert [row["uneven_bytes"] for row in states] == [100, -100]
     # 18 tensors are two moments and a counter of 4 bytes for each of 6.
-    assert [each["counters_bytes"] for each in states] == [24, 24]
-    assert [each["padding_bytes"] for each in states] == [0, 0]
-    gradients = next(each for each in table(result) if each["quantity"] == "gradients")
+    assert [row["counters_bytes"] for row in states] == [24, 24]
+    assert [row["padding_bytes"] for row in states] == [0, 0]
+    gradients = next(row for row in table(result) if row["quantity"] == "gradients")
     assert gradients["padding_bytes"] == 32
-    assert any("within 2% of the closed form" in each.message for each in result.findings)
+    assert any("within 2% of the closed form" in finding.message for finding in result.findings)
 
 
 def test_what_is_far_off_is_a_warning_that_names_it():
@@ -71,15 +71,15 @@ def test_the_most_of_any_instant_counts_and_the_cache_does_not():
     result = found(rows, asked())
     assert result.metrics["held_bytes"].value == 150
     assert result.metrics["held_bytes"].by_repeat == {0: 150}
-    assert [each["kind"] for each in table(result, "beyond")] == ["cache"]
-    layout = {each["path"]: each["size_bytes"] for each in table(result, "layout")}
+    assert [row["kind"] for row in table(result, "beyond")] == ["cache"]
+    layout = {row["path"]: row["size_bytes"] for row in table(result, "layout")}
     assert layout == {"parameters;Gpt": 100, "activations;Gpt": 50}
 
 
 def test_what_nobody_looked_for_is_an_abstention_and_no_zero():
     result = found([row("parameters", 4 * COUNT, point="set_up")], asked())
-    assert {each["quantity"] for each in table(result)} == {"parameters", "masters"}
-    whats = {each.what for each in result.abstentions}
+    assert {row["quantity"] for row in table(result)} == {"parameters", "masters"}
+    whats = {abstention.what for abstention in result.abstentions}
     assert {"gradients", "states", "activations"} <= whats
 
 
@@ -97,12 +97,18 @@ def test_scripts_have_no_closed_form():
 )
 def test_activations_without_a_closed_form_are_an_abstention(other):
     result = found([row("parameters", 4 * COUNT)], asked(**other))
-    assert "the closed form of activations" in [each.what for each in result.abstentions]
+    assert "the closed form of activations" in [
+        abstention.what for abstention in result.abstentions
+    ]
 
 
 def test_a_model_that_cannot_tell_its_size_is_counted():
     hf = {"name": "hf", "family": "hf", "layers": 1, "vocabulary": 64, "context": 8, "width": 16}
     result = found([row("parameters", 400, elements=100)], asked(model={**hf, "hidden": 24}))
     closed = table(result)[0]["closed_form_bytes"]
-    known = [each for each in result.abstentions if each.what == "the closed form of memory"]
+    known = [
+        abstention
+        for abstention in result.abstentions
+        if abstention.what == "the closed form of memory"
+    ]
     assert closed == 400 or known

@@ -62,4 +62,4 @@ def test_what_was_live_before_is_counted_and_steps_outside_are_not():
 
 def test_two_steps_tell_of_no_growth():
     result = run([block("a", 1, 10), block("a", 1, 110)], STEPS[:2])
-    assert [each.what for each in result.abstentions] == ["growth from step to step"]
+    assert [abstention.what for abstention in result.abstentions] == ["growth from step to step"]

@@ -49,7 +49,9 @@ def test_the_peak_counts_what_was_live_before_and_is_split_by_who_allocated():
         ("(not recorded)", 300), ("aten::mm", 30),
     ]  # fmt: skip
     assert rows(result, "by_module")[-1]["module"] == "m.py:5"
-    assert [each.what for each in result.abstentions] == ["who allocated 100 B of the peak"]
+    assert [abstention.what for abstention in result.abstentions] == [
+        "who allocated 100 B of the peak"
+    ]
 
 
 def test_the_most_may_lie_before_the_first_entry():
@@ -119,8 +121,8 @@ def test_each_rank_has_its_details_from_its_highest_repeat():
         block(40, 0, stack=FORWARD, rank=1, repeat=1),
         max_rows=1,
     )
-    told = [(row["rank"], row["origin"], row["live_bytes"]) for row in rows(result, "by_origin")]
-    assert told == [(1, "forward", 40), (0, "forward", 10)]
+    live = [(row["rank"], row["origin"], row["live_bytes"]) for row in rows(result, "by_origin")]
+    assert live == [(1, "forward", 40), (0, "forward", 10)]
     assert [(row["rank"], row["part"], row["size_bytes"]) for row in rows(result, "parts")] == [
         (1, "forward;m.py:5;aten::mm", 40), (0, "forward;m.py:5;aten::mm", 10),
     ]  # fmt: skip
@@ -129,7 +131,9 @@ def test_each_rank_has_its_details_from_its_highest_repeat():
 
 
 def test_stacks_begin_where_they_part():
-    below = ["main (r.py:1);run (r.py:2);" + each for each in ("a (p.py:3);x", "a (p.py:3);y", "b")]
+    below = [
+        "main (r.py:1);run (r.py:2);" + stack for stack in ("a (p.py:3);x", "a (p.py:3);y", "b")
+    ]
     result = run(*(block(10 - n, n, stack=text) for n, text in enumerate(below)))
     assert [row["stack"] for row in rows(result, "stacks")] == [
         "run (r.py:2);a (p.py:3);x", "run (r.py:2);a (p.py:3);y", "run (r.py:2);b",

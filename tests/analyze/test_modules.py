@@ -14,7 +14,7 @@ NET, LINEAR = "Net_0", "Net_0;Linear_0"
 
 
 def rows(table, *given):
-    return frame(table, [WHERE | each for each in given])
+    return frame(table, [WHERE | row for row in given])
 
 
 def span(start, end, **columns):
@@ -78,7 +78,7 @@ def test_each_module_has_what_ran_inside_forward_and_backward():
 
 def test_without_modules_it_abstains():
     found = result(python_calls=frame("python_calls"))
-    assert [each.what for each in found.abstentions] == ["modules"]
+    assert [abstention.what for abstention in found.abstentions] == ["modules"]
 
 
 def test_numbers_are_means_over_the_steps_of_a_rank():
@@ -93,11 +93,12 @@ def test_numbers_are_means_over_the_steps_of_a_rank():
 
 def _innermost(modules, launch):
     inside = [
-        each
-        for each in modules
-        if each["tid"] == launch["tid"] and each["ts"] <= launch["ts"] < each["ts"] + each["dur"]
+        module
+        for module in modules
+        if module["tid"] == launch["tid"]
+        and module["ts"] <= launch["ts"] < module["ts"] + module["dur"]
     ]
-    name = max(inside, key=lambda each: each["ts"])["name"] if inside else ""
+    name = max(inside, key=lambda module: module["ts"])["name"] if inside else ""
     return name.removeprefix("nn.Module: ").rpartition("_")[0]
 
 
@@ -105,17 +106,17 @@ def _innermost(modules, launch):
 def test_device_time_is_that_of_the_kernels_launched_inside_a_module(real_data, converted, part):
     path = real_data / f"kineto/tracelens/{part}/Falconsai_nsfw_image_detection__1016002.json.gz"
     events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
-    modules = [each for each in events if "nn.Module: " in each["name"]]
+    modules = [event for event in events if "nn.Module: " in event["name"]]
     launches = {
-        each["args"]["correlation"]: each
-        for each in events
-        if each.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in each["args"]
+        event["args"]["correlation"]: event
+        for event in events
+        if event.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in event["args"]
     }
     expected = Counter()
-    for each in events:
-        if each.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
-            launch = launches[each["args"]["correlation"]]
-            expected[_innermost(modules, launch)] += round(each["dur"] * 1000)
+    for event in events:
+        if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
+            launch = launches[event["args"]["correlation"]]
+            expected[_innermost(modules, launch)] += round(event["dur"] * 1000)
     tables = converted(path)
     names = ("python_calls", "cpu_ops", "kernels", "memory_events")
     found = analyze.run(**{name: tables[name] for name in names}, config=Config())

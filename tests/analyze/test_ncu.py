@@ -68,7 +68,7 @@ def test_launches_of_one_kernel_and_shape_are_one_row(results):
     assert list(kernels["launches"]) == [7, 1]
     assert list(kernels["grid"]) == ["2x5000x1", "2x2669x1"]
     assert kernels["duration_ns"][1] == 10752960.0
-    assert [each.metric for each in summary.findings] == [
+    assert [finding.metric for finding in summary.findings] == [
         "ncu_summary.longest_ns",
         "ncu_summary.estimated_speedup_percent",
     ]
@@ -92,18 +92,18 @@ def test_the_limit_of_a_kernel_is_that_of_ncus_own_rule(results):
     assert dict(kernels["limit"]) == {"kernel_A": "compute", "kernel_C": "latency"}
     assert kernels["compute_percent"]["kernel_A"] == pytest.approx(80.30, abs=0.005)
     rules = rows(results("rtx2080ti_2022.3.ncu-rep")["speed_of_light"], "rules")
-    said = rules.set_index("function")["message"]
-    assert "greater than 80.0% of the available compute" in said["kernel_A"]
-    assert "latency issues" in said["kernel_C"]
+    messages = rules.set_index("function")["message"]
+    assert "greater than 80.0% of the available compute" in messages["kernel_A"]
+    assert "latency issues" in messages["kernel_C"]
 
 
 def test_the_share_of_peak_arithmetic_is_what_ncus_rule_says(results):
     result = results("a10g_2023.1.ncu-rep")["roofline"]
-    said = rows(result, "rules").set_index("function")["message"]
+    messages = rows(result, "rules").set_index("function")["message"]
     kernels = rows(result).set_index("function")
     assert len(kernels) == 4
     for name, row in kernels.iterrows():
-        percent = int(re.search(r"(\d+)% of this device's fp32 peak", said[name])[1])
+        percent = int(re.search(r"(\d+)% of this device's fp32 peak", messages[name])[1])
         assert round(100 * row["achieved_flops_per_s"] / row["peak_flops_per_s"]) == percent
         assert (row["work"], row["bound"]) == ("fp32", "compute")
     # 24 GB of GDDR6 at 6.25 GHz on 384 bits: 600 GB/s.
@@ -187,7 +187,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize(("kineto", "ncu", "base"), NAMES, ids=[each[2] for each in NAMES])
+@pytest.mark.parametrize(("kineto", "ncu", "base"), NAMES, ids=[case[2] for case in NAMES])
 def test_a_kernel_is_recognised_in_the_spelling_of_both_tools(kineto, ncu, base):
     assert signature(kineto) == signature(ncu)
     assert (function(kineto), function(ncu)) == (base, base)
@@ -262,7 +262,7 @@ def test_the_counts_are_those_with_which_ncu_meets_each_kernel_once():
 def view(**given):
     analysis = FOUND["kernel_view"]
     metrics = given.pop("kernel_metrics", schema.frame("kernel_metrics"))
-    frames = {name: {"x": schema.frame(name, each)} for name, each in given.items()}
+    frames = {name: {"x": schema.frame(name, rows)} for name, rows in given.items()}
     return analysis.run(
         kernel_metrics={"ncu": metrics}, hardware=Hardware(), config=analysis.config(), **frames
     )
@@ -390,9 +390,9 @@ def test_kernels_that_several_could_be_are_left_apart():
         measured_kernels=[{**MEASURED, "kernel": 0, "name": "f<(int)3>", "function": "f"}],
         kernel_metrics=schema.frame("kernel_metrics", [metric(0, "gpu__time_duration.sum", 1.0)]),
     )
-    assert [each.what for each in found.abstentions if "left apart" in each.reason] == [
-        "counters of 1 kernels"
-    ]
+    assert [
+        abstention.what for abstention in found.abstentions if "left apart" in abstention.reason
+    ] == ["counters of 1 kernels"]
     assert len(rows(found)) == 4
     assert found.metrics["measured_share"].value == 0
 

@@ -21,10 +21,10 @@ def rows(result, name):
 
 def test_times_are_summed_by_report_and_name():
     calls = [span(0, 10, name="read"), span(10, 40, name="read"), span(0, 60, name="poll")]
-    calls = [{"library": "os"} | each for each in [*calls, span(0, 5, name="read") | {"rank": 1}]]
+    calls = [{"library": "os"} | call for call in [*calls, span(0, 5, name="read") | {"rank": 1}]]
     result = run(os_calls=calls)
     found = rows(result, "osrt_sum")
-    assert [(each["rank"], each["name"], each["share"]) for each in found] == [
+    assert [(row["rank"], row["name"], row["share"]) for row in found] == [
         (0, "poll", 0.6), (0, "read", 0.4), (1, "read", 1.0),
     ]  # fmt: skip
     assert {key: found[1][key] for key in ("total_ns", "instances", "mean_ns", "median_ns")} == {
@@ -42,9 +42,9 @@ def test_calls_of_libraries_stand_apart_from_those_of_the_system():
         span(9, 12, name="MPI_Allreduce", library="mpi"),
     ]
     result = run(os_calls=calls)
-    assert [each["name"] for each in rows(result, "osrt_sum")] == ["read"]
+    assert [row["name"] for row in rows(result, "osrt_sum")] == ["read"]
     assert [
-        (each["name"], each["total_ns"], each["share"]) for each in rows(result, "library_sum")
+        (row["name"], row["total_ns"], row["share"]) for row in rows(result, "library_sum")
     ] == [("cublasSgemm_v2", 7, 0.7), ("MPI_Allreduce", 3, 0.3)]
 
 
@@ -57,10 +57,10 @@ def test_copies_are_summed_by_time_and_by_size():
         span(50, 90, kind="compute", name="gemm"),
     ]
     result = run(kernels=work)
-    by_time, by_size = (rows(result, f"cuda_gpu_mem_{each}_sum") for each in ("time", "size"))
-    assert [(each["name"], each["total_ns"]) for each in by_time] == [("HtoD", 40), ("set", 5)]
-    assert [(each["name"], each["total_bytes"]) for each in by_size] == [("HtoD", 400), ("set", 8)]
-    assert [(each["name"], each["total_ns"]) for each in rows(result, "cuda_gpu_kern_sum")] == [
+    by_time, by_size = (rows(result, f"cuda_gpu_mem_{kind}_sum") for kind in ("time", "size"))
+    assert [(row["name"], row["total_ns"]) for row in by_time] == [("HtoD", 40), ("set", 5)]
+    assert [(row["name"], row["total_bytes"]) for row in by_size] == [("HtoD", 400), ("set", 8)]
+    assert [(row["name"], row["total_ns"]) for row in rows(result, "cuda_gpu_kern_sum")] == [
         ("gemm", 40)
     ]
     assert result.metrics["cuda_gpu_kern_sum_ns"].value == 40
@@ -69,4 +69,6 @@ def test_copies_are_summed_by_time_and_by_size():
 def test_what_other_tools_recorded_is_not_that_of_nsys():
     result = run(kernels=[span(0, 1, kind="compute", name="k")], tool="torch_profiler")
     assert result.tables == {}
-    assert "no kernel of a device was recorded" in {each.reason for each in result.abstentions}
+    assert "no kernel of a device was recorded" in {
+        abstention.reason for abstention in result.abstentions
+    }

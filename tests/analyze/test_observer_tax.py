@@ -65,7 +65,9 @@ def test_the_interval_is_that_of_the_pairs_of_repeats():
 def test_one_repeat_has_no_interval_and_says_so():
     result = run({"baseline": table((0, 0, 1, 10)), "nsys": table((0, 0, 1, 11))})
     assert result.metrics["nsys_slowdown_ratio"].interval is None
-    assert [each.what for each in result.abstentions] == ["interval of the slowdown by nsys"]
+    assert [abstention.what for abstention in result.abstentions] == [
+        "interval of the slowdown by nsys"
+    ]
 
 
 def test_the_costliest_tool_comes_first():
@@ -73,7 +75,7 @@ def test_the_costliest_tool_comes_first():
     tools = {"py_spy": table((0, 0, 1, 10)), "nsys": table((0, 0, 1, 13))}
     result = run({"baseline": base, **tools})
     assert [row[0] for row in result.tables["by_tool"].rows] == ["nsys", "py_spy"]
-    assert [each.severity for each in result.findings] == [Severity.WARN, Severity.INFO]
+    assert [finding.severity for finding in result.findings] == [Severity.WARN, Severity.INFO]
 
 
 def test_without_a_baseline_nothing_is_known():
@@ -86,5 +88,5 @@ def test_without_a_baseline_nothing_is_known():
 
 def test_a_tool_without_steps_in_common_is_named():
     result = run({"baseline": table((0, 0, 1, 10)), "nsys": table((0, 0, 9, 10))})
-    assert [each.what for each in result.abstentions] == ["slowdown by nsys"]
+    assert [abstention.what for abstention in result.abstentions] == ["slowdown by nsys"]
     assert result.metrics == {}

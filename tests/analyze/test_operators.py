@@ -21,8 +21,8 @@ def run(config=DEFAULT, **tables):
 
 def rows(result, key, *columns):
     table = result.tables[key]
-    places = [table.columns.index(column) for column in columns]
-    return [tuple(row[place] for place in places) for row in table.rows]
+    indices = [table.columns.index(column) for column in columns]
+    return [tuple(row[index] for index in indices) for row in table.rows]
 
 
 def op(index, name, when, self_ns, **rest):
@@ -142,7 +142,7 @@ def test_device_time_and_memory_belong_to_the_operator_and_what_encloses_it():
         (1, -24, 40, 512, 512),
         (1, -40, -40, 0, 0),
     ]
-    assert [each.table for each in result.charts] == ["by_name", "by_name"]
+    assert [chart.table for chart in result.charts] == ["by_name", "by_name"]
 
 
 def test_shapes_tell_calls_apart_and_give_flops():
@@ -176,7 +176,7 @@ def test_only_the_most_costly_rows_are_kept_and_the_table_says_so():
 def test_what_was_not_recorded_is_said():
     ops = schema.frame("cpu_ops", [op(0, "a", (0, 5), 5, step=-1)])
     result = run(cpu_ops=ops)
-    assert [each.what for each in result.abstentions] == [
+    assert [abstention.what for abstention in result.abstentions] == [
         "FLOPs, and costs by shape",
         "memory of operators",
         "costs per step",
@@ -222,33 +222,33 @@ def close(ours, theirs):
 def test_operators_equals_key_averages(capture):
     profiler, tables = capture
     ours = {row[:2]: row[2:] for row in key_rows(tables, "by_name", ["name", "kind"])}
-    theirs = {(each.key, kind(each)): each for each in profiler.key_averages()}
+    theirs = {(average.key, kind(average)): average for average in profiler.key_averages()}
     assert {key: row[0] for key, row in ours.items()} == {
-        key: each.count for key, each in theirs.items()
+        key: average.count for key, average in theirs.items()
     }
-    for key, each in theirs.items():
+    for key, average in theirs.items():
         _, self_cpu, total_cpu, self_bytes, total_bytes, flops = ours[key]
-        assert close(self_cpu, each.self_cpu_time_total * US), key
-        assert close(total_cpu, each.cpu_time_total * US), key
-        assert self_bytes == each.self_cpu_memory_usage, key
-        assert total_bytes == each.cpu_memory_usage, key
-        assert (flops or 0) == each.flops, key
+        assert close(self_cpu, average.self_cpu_time_total * US), key
+        assert close(total_cpu, average.cpu_time_total * US), key
+        assert self_bytes == average.self_cpu_memory_usage, key
+        assert total_bytes == average.cpu_memory_usage, key
+        assert (flops or 0) == average.flops, key
 
 
 def test_operators_by_shape_equal_key_averages_by_shape(capture):
     profiler, tables = capture
     ours = {row[:2]: row[2:] for row in key_rows(tables, "by_shape", ["name", "input_shapes"])}
     theirs = {
-        (each.key, json.dumps(each.input_shapes) if each.input_shapes else ""): each
-        for each in profiler.key_averages(group_by_input_shape=True)
-        if kind(each) == "operator"
+        (average.key, json.dumps(average.input_shapes) if average.input_shapes else ""): average
+        for average in profiler.key_averages(group_by_input_shape=True)
+        if kind(average) == "operator"
     }
     assert {key: row[0] for key, row in ours.items()} == {
-        key: each.count for key, each in theirs.items()
+        key: average.count for key, average in theirs.items()
     }
-    for key, each in theirs.items():
-        assert close(ours[key][1], each.self_cpu_time_total * US), key
-        assert close(ours[key][2], each.cpu_time_total * US), key
+    for key, average in theirs.items():
+        assert close(ours[key][1], average.self_cpu_time_total * US), key
+        assert close(ours[key][2], average.cpu_time_total * US), key
 
 
 def key_rows(tables, key, keys):

@@ -187,7 +187,9 @@ def test_the_rounding_of_hta_is_all_that_we_differ_by(real_data, converted):
 def test_hidden_shares_of_eight_ranks_equal_those_of_hta(real_data, converted):
     folder = real_data / "kineto" / "dlrm_8rank_v100"
     ranks = [converted(path, rank) for rank, path in enumerate(sorted(folder.iterdir()))]
-    tables = {name: pd.concat([each[name] for each in ranks]) for name in ("kernels", "steps")}
+    tables = {
+        name: pd.concat([of_rank[name] for of_rank in ranks]) for name in ("kernels", "steps")
+    }
     result = overlap.analyze.run(**tables, collectives=UNKNOWN, config=overlap.Config())
     ours = [100 * row["hidden_share"] for row in rows(result, "by_rank")]
     theirs = [4.5, 2.47, 7.88, 3.31, 0.56, 0.64, 7.56, 9.51]

@@ -81,7 +81,7 @@ def test_a_real_profile_adds_up(real_data, tmp_path):
     sampled = converter("py_spy").run(raw, tmp_path).tables["sampled_stacks"].to_pandas()
     result = analyze.run(sampled_stacks={"py_spy": sampled}, config=Config(max_rows=100_000))
     document = json.loads(gzip.decompress(path.read_bytes()))
-    frames = [each["name"] for each in document["shared"]["frames"]]
+    frames = [frame["name"] for frame in document["shared"]["frames"]]
     leaves = Counter()
     for profile in document["profiles"]:
         for sample, weight in zip(profile["samples"], profile["weights"], strict=True):

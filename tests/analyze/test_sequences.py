@@ -71,7 +71,7 @@ def test_streams_are_looked_at_by_themselves():
 def test_equal_neighbours_are_counted():
     result = analyze.run(kernels((ADD, 10), (ADD, 10), ("gemm", 5)), frame("cpu_ops"), Config())
     assert rows(result, "fusion")[0]["sequence"] == f"2 x {ADD}"
-    assert [each.what for each in result.abstentions] == ["frequent sequences"]
+    assert [abstention.what for abstention in result.abstentions] == ["frequent sequences"]
 
 
 def test_the_outermost_operator_that_fits_counts():

@@ -45,7 +45,7 @@ def test_two_instants_of_one_run_are_compared():
         later="end",
     )
     assert rows(result, "within") == [("x", "a", 10, 0, -10), ("x", "c", 0, 7, 7)]
-    assert [each.what for each in result.abstentions] == ["differences between runs"]
+    assert [abstention.what for abstention in result.abstentions] == ["differences between runs"]
 
 
 def test_of_each_run_the_device_with_the_highest_peak_counts():

@@ -126,6 +126,6 @@ def test_of_many_readings_every_so_many_of_each_series_are_kept():
 
 
 def test_what_no_tool_recorded_is_said():
-    assert [each.what for each in run(steps=STEPS).abstentions] == [
+    assert [abstention.what for abstention in run(steps=STEPS).abstentions] == [
         f"{source} rows of the step" for source in ("phase", "kernel", "sample", "memory")
     ]

@@ -55,7 +55,9 @@ def test_the_slowest_rank_is_the_clock():
 
 def test_a_single_step_has_neither_median_nor_spread():
     result = run({"baseline": table((0, 0, 7, 10), (1, 0, 7, 30))})
-    assert [each.message for each in result.findings] == ["The only step that counts takes 30 ms."]
+    assert [finding.message for finding in result.findings] == [
+        "The only step that counts takes 30 ms."
+    ]
 
 
 def test_warm_up_steps_count_nowhere():
@@ -69,7 +71,7 @@ def test_warm_up_steps_count_nowhere():
 
 def test_all_steps_being_warm_up_is_said():
     result = run({"baseline": table((0, 0, 0, 10), (0, 0, 1, 10))}, skip_first=3)
-    assert [each.reason for each in result.abstentions] == [
+    assert [abstention.reason for abstention in result.abstentions] == [
         "all 2 steps are warm-up: run more than 3 or set warmup_steps"
     ]
 
@@ -78,7 +80,7 @@ def test_the_unprofiled_capture_is_preferred():
     profiled, plain = table((0, 0, 0, 20, 1, 1)), table((0, 0, 0, 10, 1, 1))
     both = run({"torch_profiler": profiled, "baseline": plain})
     assert both.metrics["step_time_ns"].value == 10 * MS
-    assert [each.what for each in both.abstentions] == ["interval of the step time"]
+    assert [abstention.what for abstention in both.abstentions] == ["interval of the step time"]
     alone = run({"torch_profiler": profiled, "baseline": schema.frame("steps")})
     assert alone.metrics["step_time_ns"].value == 20 * MS
     assert alone.abstentions[0].what == "unprofiled step times"
@@ -111,7 +113,7 @@ def drifting(*factors):
 
 def test_repeats_that_differ_more_than_their_steps_are_a_warning():
     result = run({"baseline": drifting(1.0, 1.1, 1.2)})
-    assert [each.severity for each in result.findings] == [Severity.INFO, Severity.WARN]
+    assert [finding.severity for finding in result.findings] == [Severity.INFO, Severity.WARN]
     drift = result.findings[1]
     assert drift.message == (
         "Step times drift upwards from repeat to repeat: 12 ms in repeat 2 is 20% more than "
@@ -133,13 +135,13 @@ def test_repeats_that_differ_no_more_than_their_steps_are_none():
     ]
     result = run({"baseline": table(*noise)})
     assert result.metrics["repeat_difference"].value > 0.4
-    assert "steps.repeat_difference" not in [each.metric for each in result.findings]
+    assert "steps.repeat_difference" not in [finding.metric for finding in result.findings]
 
 
 def test_too_few_steps_to_tell_drift_from_chance_is_said():
     result = run({"baseline": table((0, 0, 0, 10), (0, 1, 0, 12))})
     assert len(result.findings) == 1
-    assert "drift over the repeats" in [each.what for each in result.abstentions]
+    assert "drift over the repeats" in [abstention.what for abstention in result.abstentions]
 
 
 def test_a_warm_up_longer_than_what_is_left_out_is_a_warning_and_says_how_long():
@@ -153,7 +155,9 @@ def test_a_warm_up_longer_than_what_is_left_out_is_a_warning_and_says_how_long()
         )
 
     result = run({"baseline": warming(1.5)})
-    (finding,) = [each for each in result.findings if each.metric == "steps.warm_up_excess"]
+    (finding,) = [
+        finding for finding in result.findings if finding.metric == "steps.warm_up_excess"
+    ]
     assert finding.message == (
         "Warm-up is longer than the steps left out: the first quarter of the counted steps takes "
         "50% longer than the second half, in 3 repeats alike."
@@ -161,7 +165,7 @@ def test_a_warm_up_longer_than_what_is_left_out_is_a_warning_and_says_how_long()
     assert finding.evidence["settled_step"] == 5
     assert finding.advice == "Leave out more: warmup_steps=5, with as many more steps."
     for none in (warming(1.04), warming(0.5)):
-        metrics = [each.metric for each in run({"baseline": none}).findings]
+        metrics = [finding.metric for finding in run({"baseline": none}).findings]
         assert "steps.warm_up_excess" not in metrics
 
 
@@ -180,7 +184,10 @@ def test_unknown_samples_and_memory_are_said_and_never_zero():
     assert "throughput_per_s" not in result.metrics
     assert result.metrics["peak_memory_bytes"].value == GIB
     nothing = run({"baseline": table((0, 0, 0, 10))})
-    assert [each.what for each in nothing.abstentions][:2] == ["throughput", "peak memory"]
+    assert [abstention.what for abstention in nothing.abstentions][:2] == [
+        "throughput",
+        "peak memory",
+    ]
 
 
 def test_large_tables_are_cut_and_say_so():

@@ -136,12 +136,14 @@ def test_lateness_within_the_doubt_of_the_clocks_is_nobodys():
     calls += [call(0, 300, 400, 290, step=6), call(1, 300, 360, 290, step=6)]
     result = run(calls)
     assert not result.findings
-    assert [each.what for each in result.abstentions] == ["the last rank of 2 of 2 collectives"]
+    assert [abstention.what for abstention in result.abstentions] == [
+        "the last rank of 2 of 2 collectives"
+    ]
 
 
 def test_one_rank_has_no_stragglers():
     result = run([call(0, 100, 200, 90)])
-    assert [each.reason for each in result.abstentions] == [
+    assert [abstention.reason for abstention in result.abstentions] == [
         "no call could be matched with one on another rank: capture every rank"
     ]
 
@@ -150,7 +152,7 @@ def real(converted, paths):
     read = [converted(path, rank) for rank, path in enumerate(paths)]
     return [
         pd.concat(
-            [each[name].astype(dict.fromkeys(schema_text(name), object)) for each in read],
+            [tables[name].astype(dict.fromkeys(schema_text(name), object)) for tables in read],
             ignore_index=True,
         ).astype(dict.fromkeys(schema_text(name), "category"))
         for name in ("collectives", "cpu_ops", "kernels")

@@ -14,7 +14,7 @@ def of_runs(**runs):
     frames = {}
     for table in TABLES:
         parts = [tables[table].assign(run=run) for run, tables in runs.items()]
-        rows = pd.concat([each.astype({"name": object}) for each in parts], ignore_index=True)
+        rows = pd.concat([part.astype({"name": object}) for part in parts], ignore_index=True)
         rows["name"] = rows["name"].astype("category")
         frames[table] = rows.assign(run=pd.Categorical(rows["run"], list(runs)))
     return frames
@@ -71,7 +71,7 @@ def test_what_came_and_went_is_listed_where_it_begins():
         ("b", "fused", 30, 300, 0, 1, "added", "operator"),
         ("b", "relu", 20, 0, 1, 2, "more", "operator"),
         # It is called as much more often as the operator that launches it: no change of its own,
-        # and its time is not told apart from that.
+        # and its time cannot be separated from that.
     ]
     assert result.findings[0].value == -500
     assert result.findings[0].message.startswith(
@@ -92,10 +92,10 @@ def test_counts_are_per_step_of_a_rank():
     steps = [
         trace(("relu", -1, 0, 10, 10), step=step, rank=rank) for step, rank in ((0, 0), (0, 1))
     ]
-    both = {name: pd.concat([each[name] for each in steps]) for name in TABLES}
+    both = {name: pd.concat([of_step[name] for of_step in steps]) for name in TABLES}
     once = trace(("relu", -1, 0, 10, 10))
     result = analyze.run(**of_runs(a=once, b=both), config=Config())
-    assert [each.what for each in result.abstentions] == ["differences"]
+    assert [abstention.what for abstention in result.abstentions] == ["differences"]
     assert "same operators" in result.abstentions[0].reason
 
 
@@ -104,7 +104,7 @@ def test_ranks_of_a_single_run_are_compared_with_the_lowest():
         trace(("relu", -1, 0, 10, 10), rank=0),
         trace(("relu", -1, 0, 30, 30), ("item", -1, 40, 50, 10), rank=1),
     ]
-    both = {name: pd.concat([each[name] for each in ranks]) for name in TABLES}
+    both = {name: pd.concat([of_rank[name] for of_rank in ranks]) for name in TABLES}
     result = analyze.run(**of_runs(only=both), config=Config())
     assert [tuple(row.values()) for row in rows(result, "by_path")] == [
         ("rank 1", "relu", 20, 0, 1, 1, "", "operator"),
@@ -131,7 +131,7 @@ def step_1010(real_data, converted):
 def test_operators_added_and_removed_are_those_that_hta_names(step_1010):
     changed = {(row["name"], row["change"]) for row in rows(step_1010, "by_name") if row["change"]}
     kernels = {name for name, _ in changed if name.startswith("void")}
-    assert {each for each in changed if each[0] not in kernels} == {
+    assert {change for change in changed if change[0] not in kernels} == {
         *(("AddmmBackward0", "added"), ("All2All_Pooled_Req", "added"), ("CatBackward0", "added")),
         ("nccl:all_reduce", "removed"),
     }

@@ -96,7 +96,7 @@ def test_what_is_not_recorded_is_neither_zero_nor_pinned():
     assert [(row["host_memory"], row["bandwidth_bytes_per_s"]) for row in found] == [
         ("pageable", 5e9), ("unknown", None),
     ]  # fmt: skip
-    assert [each.what for each in result.abstentions] == [
+    assert [abstention.what for abstention in result.abstentions] == [
         "bandwidth of some transfers", "pageable or pinned",
     ]  # fmt: skip
 
@@ -150,8 +150,8 @@ def test_counts_and_best_bandwidths_equal_those_of_hta(real_data, converted, nam
         for (rank, direction), values in zip(summary["index"], summary["data"], strict=True)
         if rank == expected["temporal_breakdown"][0]["rank"]
     }
-    assert {each: row["count"] for each, row in ours.items()} == {
-        each: count for each, (count, _) in theirs.items()
+    assert {direction: row["count"] for direction, row in ours.items()} == {
+        direction: count for direction, (count, _) in theirs.items()
     }
     for direction, (_, best) in theirs.items():
         least, most = bounds(kept, direction, 10 if name == "hta_nccl_data_A100" else 1000)

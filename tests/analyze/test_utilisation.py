@@ -18,7 +18,7 @@ def samples(*rows):
 
 
 def run(sampled, steps=(), kernels=None, **settings):
-    frame = schema.frame("steps", [{"rank": 0, "repeat": 0, **each} for each in steps])
+    frame = schema.frame("steps", [{"rank": 0, "repeat": 0, **step} for step in steps])
     named = None if kernels is None else {"torch_profiler": schema.frame("kernels", kernels)}
     return analyze.run(
         samples={"system": sampled},
@@ -88,7 +88,7 @@ def test_kernels_that_say_nothing_of_blocks_leave_sm_activity_unknown():
     result = run(samples(), steps=[step], kernels=[kernel(0, 50)])
     (row,) = rows(result, "by_device")
     assert (row["busy_percent"], row["sm_active_percent"]) == (50, None)
-    assert {each.what for each in result.abstentions} == {
+    assert {abstention.what for abstention in result.abstentions} == {
         "sm active of GPUs",
         "occupancy of GPUs",
     }
