@@ -97,17 +97,20 @@ def analysis(
 ) -> Callable[[Callable[..., Result]], Analysis]:
     """Register a function as an analysis; the report shows it under `title`.
 
-    A parameter annotated ``pd.DataFrame`` names a table (`Columns`: some of it), one annotated
-    `ByTool` a table of every tool (`ByToolIfAny`: None without any; `ByToolOrOther`: so too, and
-    one of those has to be there), one annotated `Result` another analysis; ``config`` is its
-    settings dataclass. Of the run's configuration it gets ``hardware: Hardware`` (peaks; where the
-    configuration leaves it to the traces, of the device that they name) and
-    ``behaviour: Behaviour``.
+    Each parameter says by name and annotation what the analysis reads:
 
-    Across runs, tables have one more column, the Categorical ``run``, whose categories are the
-    runs in the order of the selection, and `ByRun` stands for `Result`. What is of the run comes
-    as a dictionary by run. ``ByRun | None`` asks for the results that there are, which may be
-    those of no run: one analysis so annotated has to be there.
+    - ``pd.DataFrame``: a table, or with `Columns` a part of it;
+    - `ByTool`: a table of every tool; `ByToolIfAny`: None if no tool makes it; `ByToolOrOther`:
+      the same, but at least one table so annotated must exist;
+    - `Result`: the result of another analysis;
+    - ``hardware: Hardware``: peaks of the configured device, or of the device in the traces;
+    - ``behaviour: Behaviour``: the run's settings;
+    - ``config``: the analysis' own settings, a dataclass.
+
+    Across runs, tables have the further Categorical column ``run``, whose categories are the runs
+    in the order of the selection. `ByRun` stands for `Result`, ``ByRun | None`` for results that
+    may be missing (at least one analysis so annotated must have one), and hardware and behaviour
+    are dictionaries by run.
     """
 
     def register(function: Callable[..., Result]) -> Analysis:

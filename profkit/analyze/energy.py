@@ -134,7 +134,7 @@ def _counted(steps: pd.DataFrame, skip_first: int) -> pd.DataFrame:
 
 
 def _meters(samples: pd.DataFrame) -> Iterator[tuple[tuple[int, int, str], _Meter]]:
-    """Yield the counter of each rank, repeat and device whose counter was seen to rise."""
+    """Yield the counter of each rank, repeat and device that was seen to rise."""
     counted = samples[(samples["metric"] == COUNTER).to_numpy()].sort_values("time_ns")
     key: Any
     for key, rows in counted.groupby(_DEVICE, observed=True):

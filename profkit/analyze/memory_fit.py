@@ -50,7 +50,7 @@ class Mode:
     card_bytes: int
 
     def largest(self, limit: float, confidence: float) -> tuple[int, int, int]:
-        """Return the largest batch that fits, and the ends of its interval; -1: unknown.
+        """Return the largest batch for `limit` bytes, and the ends of its interval; -1: unknown.
 
         The first end is the batch that fits even if the peak is at the upper end. The other is -1
         as well where the peaks are so far off their line that they do not exclude any batch.

@@ -131,7 +131,7 @@ def _until(
 
 
 def _growth(levels: pd.DataFrame, config: Config) -> pd.DataFrame:
-    """Return the lines whose memory differs between steps, what grows most first."""
+    """Return the lines whose memory differs between steps, the largest growth first."""
     key = [*WHERE, "line"]
     grouped = levels.sort_values("step").groupby(key, observed=True)["live_bytes"]
     rows = pd.DataFrame(

@@ -210,7 +210,7 @@ def _stacks(live: pd.DataFrame) -> pd.DataFrame:
 def _from_fork(stacks: list[str]) -> list[str]:
     """Return stacks from the frame before the first in which they differ.
 
-    How the program was started is the same for all, and would take most of the drawing.
+    The frames of the program's start are the same in all, and would take most of the drawing.
     """
     frames = [text.split(_SEPARATOR) for text in stacks]
     # Frames by depth, as far down as the shortest stack goes.

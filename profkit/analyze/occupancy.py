@@ -100,7 +100,7 @@ def analyze(
 
 
 def _limiting(rows: pd.DataFrame, columns: list[str]) -> list[str]:
-    """Return what allows the fewest blocks, several joined; empty where no limit is known."""
+    """Return the limit that allows the fewest blocks, equal ones joined; empty where unknown."""
     values = rows[columns].to_numpy(np.float64)
     least = np.nanmin(np.where(np.isnan(values), np.inf, values), axis=1, initial=np.inf)
     names = list(_LIMITS)

@@ -111,7 +111,7 @@ def _by_rank(by_step: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_shares(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return `rows` with what is hidden of the communication and what is exposed of the step."""
+    """Return `rows` with the hidden share of communication and the exposed share of the step."""
     hidden, exposed = rows["hidden_ns"], rows["exposed_ns"]
     return rows.assign(
         hidden_share=hidden / rows["communication_ns"].where(rows["communication_ns"] > 0),

@@ -180,7 +180,7 @@ def _of(tables: ByToolIfAny, tool: str, config: Config) -> pd.DataFrame:
 
 
 def _inside(rows: pd.DataFrame, window: _Window) -> pd.DataFrame:
-    """Return what overlaps the step, cut to it and counted from its beginning."""
+    """Return the rows that overlap the step, cut to it, in ns since it began."""
     if rows.empty:
         return rows
     kept = rows[

@@ -191,7 +191,7 @@ def _late_at(row: Mapping[Hashable, Any]) -> str:
 def _cause(
     row: Mapping[Hashable, Any], timelines: Mapping[Hashable, pd.DataFrame], side: str
 ) -> Cause | None:
-    """Compare what the late rank and its peer did in the step until they came."""
+    """Return where the late rank fell behind its peer in the step; None if that is unknown."""
     until = "call_ns" if side == "host" else "start_ns"
     before = []
     for rank, end in ((row["rank"], row[until]), (row["peer_rank"], row[f"peer_{until}"])):

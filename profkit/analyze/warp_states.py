@@ -38,7 +38,7 @@ _STALLS = (
     re.compile(r"smsp__pcsamp_warps_issue_stalled_(\w+)"),
 )
 _SECTIONS = ("WarpStateStats", "SchedulerStats", "SourceCounters")
-# Issuing, or having others issue: nothing is waited for.
+# The warp issues, or another one is chosen: it waits for nothing.
 _AT_WORK = ("selected", "not_selected")
 _TRY = {
     "long_scoreboard": "It waits for global or local memory: move fewer bytes, reuse them in "
@@ -144,7 +144,7 @@ def _shares(rows: pd.DataFrame, reasons: list[str]) -> pd.DataFrame:
 
 
 def _waiting(rows: pd.DataFrame, shares: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    """Return one finding for each reason that takes much of some kernel, of the longest."""
+    """Return one finding for each reason that takes much of a kernel, about the longest kernel."""
     waits = shares[~shares["reason"].isin(_AT_WORK)]
     worst = waits[waits["waiting_share"] >= config.reported_share]
     found = []
