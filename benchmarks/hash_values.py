@@ -5,7 +5,7 @@
 FOLDER holds what ``profkit import`` takes: traces, memory snapshots, reports of nsys and ncu; left
 out, it is `$PROFKIT_REAL_DATA` (or ``../shared/data``). Run it before and after a change that
 should change no number, and compare what is printed: one line for each column (by value: equal
-text has an equal hash, however it is encoded) and for each result (without what made it).
+text has an equal hash, however it is encoded) and for each result.
 """
 
 import argparse
@@ -72,9 +72,7 @@ def _hashes(kind: str, name: str, paths: list[Path]) -> Iterator[str]:
         for column in rows.column_names:
             yield f"{table.stem}.{column} {len(rows)} {_of_column(rows[column])}"
     for result in sorted(Path("results/runs").rglob("analyze/*.json")):
-        document = json.loads(result.read_bytes())
-        del document["provenance"]
-        text = json.dumps(document, sort_keys=True)
+        text = json.dumps(json.loads(result.read_bytes())["result"], sort_keys=True)
         yield f"{result.name} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
