@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -74,7 +75,7 @@ class Converter:
     """A registered converter: which files it reads, and the tables it always produces."""
 
     produces: tuple[str, ...]
-    """Names of tables."""
+    """Names of tables, first those that profkit has."""
 
     pattern: str
     """Glob of the raw files, in the folder of one repeat."""
@@ -95,25 +96,30 @@ class Converter:
 def converter(
     *produces: str,
     pattern: str,
+    tables: Mapping[str, pa.Schema] = MappingProxyType({}),
     importable: Importable | None = None,
     after_oom: bool = False,
     whole: bool = False,
 ) -> Callable[[Callable[[Raw, Path], Converted]], Converter]:
     """Register a function that turns one raw file into the tables `produces`.
 
-    The function is called as ``function(raw, out)`` for each file that matches `pattern`, each
-    in a process of its own; `out` is the folder ``convert/<tool>/`` for files that people open.
+    It also makes `tables`, which it declares by name: those that profkit itself has not, each made
+    with `profkit.tables.columns.table`, with the columns `WHERE` first. The function is called as
+    ``function(raw, out)`` for each file that matches `pattern`, each in a process of its own;
+    `out` is the folder ``convert/<tool>/`` for files that people open.
     """
 
     def register(function: Callable[[Raw, Path], Converted]) -> Converter:
-        if unknown := set(produces) - set(TABLES):
+        for name, columns in tables.items():
+            TABLES.declare(name, columns)
+        if unknown := sorted(name for name in produces if name not in TABLES):
             code = function.__code__
             raise PluginError(
-                f"{code.co_filename}:{code.co_firstlineno}: unknown tables {sorted(unknown)}",
+                f"{code.co_filename}:{code.co_firstlineno}: unknown tables {unknown}",
                 hint=f"known: {', '.join(TABLES)}",
             )
         return Converter(
-            produces=produces,
+            produces=(*produces, *tables),
             pattern=pattern,
             run=function,
             importable=importable,

@@ -1,4 +1,6 @@
-"""Types of columns, and the columns that many tables have."""
+"""Types of columns, their values when unknown, and the columns that many tables have."""
+
+import math
 
 import pyarrow as pa
 
@@ -6,6 +8,9 @@ TEXT = pa.dictionary(pa.int32(), pa.string())
 INT = pa.int64()
 SMALL = pa.int32()
 FLOAT = pa.float64()
+
+UNKNOWN: dict[pa.DataType, str | float | int] = {TEXT: "", INT: -1, SMALL: -1, FLOAT: math.nan}
+"""Value of a column in rows of which it is not known: converters leave out such columns."""
 
 WHERE = (
     ("rank", SMALL, "Global rank of the process."),
@@ -26,6 +31,6 @@ PHASE = ("phase", TEXT, "forward, backward, optimizer or data; empty if unknown.
 
 
 def table(doc: str, *columns: tuple[str, pa.DataType, str]) -> pa.Schema:
-    """Return a table of `columns`, each a name, a type and its meaning."""
+    """Return a table of `columns`, each a name, a type of `UNKNOWN` and its meaning."""
     fields = [pa.field(name, kind, metadata={"doc": text}) for name, kind, text in columns]
     return pa.schema(fields, metadata={"doc": doc})

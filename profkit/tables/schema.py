@@ -2,25 +2,68 @@
 
 Times are integer nanoseconds, sizes integer bytes, and the unit is in the name. Integers are
 never null: -1 means unknown or none. Floats are NaN when unknown. Text is dictionary-coded and
-arrives in pandas as a Categorical; unknown text is the empty string.
+arrives in pandas as a Categorical; unknown text is the empty string. A converter leaves out the
+columns that its tool does not record: they are filled with what is unknown.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+import importlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from profkit.core import registry
+from profkit.core.errors import PluginError
 from profkit.tables import measurements, memory, timeline
+from profkit.tables.columns import UNKNOWN, WHERE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TABLES: Mapping[str, pa.Schema] = MappingProxyType(
-    {**timeline.TABLES, **memory.TABLES, **measurements.TABLES}
-)
+
+class Tables(Mapping[str, pa.Schema]):
+    """The tables of profkit, and those that converters of other packages declare.
+
+    Such converters are imported only when a table is asked for that profkit has not, or all are.
+    """
+
+    def __init__(self, own: Mapping[str, pa.Schema]) -> None:
+        self._known = dict(own)
+
+    def declare(self, name: str, columns: pa.Schema) -> None:
+        """Add a table of another package; raises `PluginError` if it is none, or another has it."""
+        where = [column for column, *_ in WHERE]
+        if columns.names[: len(where)] != where or not set(columns.types) <= set(UNKNOWN):
+            raise PluginError(
+                f"table {name!r} must begin with the columns {' and '.join(where)}, of known types",
+                hint="declare it with `table` and `WHERE` of profkit.tables.columns",
+            )
+        if not self._known.setdefault(name, columns).equals(columns):
+            raise PluginError(f"the name of table {name!r} is already taken")
+
+    def __getitem__(self, name: str) -> pa.Schema:
+        """Return the columns of one table."""
+        if name not in self._known:
+            self._import_external()
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of all tables."""
+        self._import_external()
+        return iter(tuple(self._known))
+
+    def __len__(self) -> int:
+        """Return the number of tables."""
+        return len(tuple(iter(self)))
+
+    def _import_external(self) -> None:
+        for point in registry.external("profkit.convert"):
+            importlib.import_module(point.value)
+
+
+TABLES = Tables({**timeline.TABLES, **memory.TABLES, **measurements.TABLES})
 """Every table by name."""
 
 TIMELINE = ("cpu_ops", "runtime_calls", "kernels", "memory_events", "collectives")
@@ -30,11 +73,29 @@ TIMELINE = ("cpu_ops", "runtime_calls", "kernels", "memory_events", "collectives
 def table(name: str, columns: Mapping[str, Sequence[Any] | Any]) -> pa.Table:
     """Return `columns` as table `name`, with its columns in order and of its types.
 
-    Raises KeyError if a column of the table is missing.
+    Columns that are left out are unknown; raises KeyError for one that the table has not.
     """
     schema = TABLES[name]
-    arrays = [_coded(columns[field.name], field.type) for field in schema]
+    _check(name, columns)
+    rows = len(next(iter(columns.values()), ()))
+    arrays = [
+        _coded(columns[field.name], field.type)
+        if field.name in columns
+        else _unknown(field.type, rows)
+        for field in schema
+    ]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _check(name: str, columns: Iterable[str]) -> None:
+    if unknown := set(columns) - set(TABLES[name].names):
+        raise KeyError(f"table {name!r} has no column {sorted(unknown)}")
+
+
+def _unknown(kind: pa.DataType, rows: int) -> pa.Array:
+    if pa.types.is_dictionary(kind):
+        return text(np.zeros(rows, dtype=np.int32), [str(UNKNOWN[kind])] if rows else [])
+    return numbers(np.full(rows, UNKNOWN[kind]), kind)
 
 
 def _coded(values: Any, kind: pa.DataType) -> pa.Array:
@@ -98,24 +159,17 @@ def strings(values: Sequence[str]) -> pa.StringArray:
 
 def empty(name: str) -> pa.Table:
     """Return table `name` without rows."""
-    return table(name, dict.fromkeys(TABLES[name].names, ()))
+    return table(name, {})
 
 
 def frame(name: str, rows: Iterable[Mapping[str, Any]] = ()) -> "pd.DataFrame":
     """Return `rows` as the pandas table `name`; columns left out are unknown (-1, NaN or "")."""
-    schema = TABLES[name]
     given = list(rows)
     for row in given:
-        if unknown := set(row) - set(schema.names):
-            raise KeyError(f"table {name!r} has no column {sorted(unknown)}")
+        _check(name, row)
     columns = {
-        field.name: [row.get(field.name, _unknown(field.type)) for row in given] for field in schema
+        field.name: [row.get(field.name, UNKNOWN[field.type]) for row in given]
+        for field in TABLES[name]
     }
     made: pd.DataFrame = table(name, columns).to_pandas()
     return made
-
-
-def _unknown(kind: pa.DataType) -> str | float | int:
-    if pa.types.is_dictionary(kind):
-        return ""
-    return float("nan") if pa.types.is_floating(kind) else -1

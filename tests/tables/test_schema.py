@@ -1,5 +1,6 @@
 """Tables are built as pyarrow would, but without pandas, which takes longer than a conversion."""
 
+import math
 import subprocess
 import sys
 
@@ -46,9 +47,22 @@ def test_what_does_not_fit_is_refused_and_not_bent(column, value):
         schema.table("steps", STEPS | {column: [value, 0]})
 
 
-def test_a_missing_column_is_an_error():
-    with pytest.raises(KeyError, match="samples"):
-        schema.table("steps", {name: STEPS[name] for name in STEPS if name != "samples"})
+def test_columns_that_are_left_out_are_unknown():
+    known = {"rank": [0, 0], "repeat": [0, 0], "metric": ["a", "b"]}
+    made = schema.table("samples", known).to_pydict()
+    assert made.pop("value") == [pytest.approx(math.nan, nan_ok=True)] * 2
+    assert made == known | {
+        "time_ns": [-1, -1],
+        "device": ["", ""],
+        "kind": ["", ""],
+        "unit": ["", ""],
+        "step": [-1, -1],
+    }
+
+
+def test_a_column_that_the_table_has_not_is_an_error():
+    with pytest.raises(KeyError, match=r"'steps' has no column \['priority'\]"):
+        schema.table("steps", STEPS | {"priority": [1, 1]})
 
 
 def test_tables_are_made_without_pandas():

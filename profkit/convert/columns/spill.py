@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -41,6 +42,9 @@ class Place(NamedTuple):
     """Bytes of the columns before it, per row."""
     dtype: str
     value: int | float | None
+
+
+_NO_OTHERS: Mapping[str, Place] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,9 +92,14 @@ class Spill:
         """Return what another process needs to read the same blocks; it appends to its own file."""
         return Spill, (self.folder, self.renumberings)
 
-    def keep(self, columns: Mapping[str, Column]) -> Block:
-        """Append a block of rows: arrays of one dimension and equal length."""
-        places = dict[str, Place]()
+    def keep(
+        self, columns: Mapping[str, Column], others: Mapping[str, Place] = _NO_OTHERS
+    ) -> Block:
+        """Append a block of rows: arrays of one dimension and equal length.
+
+        `others` are columns whose rows all have one value, for those that `columns` leave out.
+        """
+        places = dict(others)
         parts: list[bytes | memoryview] = []
         before = 0
         for name, column in columns.items():

@@ -128,6 +128,10 @@ class Columns(Mapping[str, Column]):
         """Return the number of columns."""
         return len(self.blocks[0].places)
 
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is such a column, without reading it."""
+        return name in self.blocks[0].places
+
     @property
     def count(self) -> int:
         """Number of rows."""
@@ -175,3 +179,7 @@ class Chosen(Mapping[str, Column]):
     def __len__(self) -> int:
         """Return the number of columns."""
         return len(self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is such a column, without reading it."""
+        return name in self._columns

@@ -13,7 +13,7 @@ import numpy as np
 from profkit.convert.columns.numbering import Column
 from profkit.convert.columns.stored import Columns, Held, slices
 from profkit.convert.columns.values import Ints
-from profkit.convert.linking.link import at_or
+from profkit.convert.linking.lookup import at_or
 from profkit.convert.linking.ordered import ranges
 from profkit.convert.linking.windows import Threads, threads_of
 

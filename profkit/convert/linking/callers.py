@@ -14,7 +14,7 @@ from profkit.convert.columns.numbering import Column
 from profkit.convert.columns.spill import Block
 from profkit.convert.columns.stored import Columns, Held
 from profkit.convert.columns.values import Ints
-from profkit.convert.linking.link import at_or, by_start
+from profkit.convert.linking.lookup import at_or, by_start
 from profkit.convert.linking.python import Calls, nested
 from profkit.convert.linking.windows import Rows, Windows, carried, threads_of
 from profkit.tables.tree_paths import Growing, Paths

@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from profkit.convert.columns.numbering import Column, Text
 from profkit.convert.columns.stored import Columns, Held
 from profkit.convert.columns.values import UNKNOWN_NS, Ints
-from profkit.convert.linking.link import nearest_with
+from profkit.convert.linking.device_work import DeviceWork
+from profkit.convert.linking.lookup import nearest_with
 from profkit.convert.linking.messages import (
     NO_MESSAGE,
     RANKS_BELOW,
@@ -23,37 +24,30 @@ from profkit.convert.linking.messages import (
 from profkit.convert.linking.tree import is_asynchronous
 from profkit.tables import schema
 
-if TYPE_CHECKING:
-    from profkit.convert.linking.linker import Linker
-
 # Ranges that the process groups of PyTorch open around the call itself, named after the backend.
 _BACKEND_RANGE = re.compile(r"(?:nccl|rccl|xccl|gloo|mpi|ucc):")
 _DISPATCHED = re.compile(r"c10d::")
 
 
-def communication(linker: "Linker") -> tuple[dict[str, Any], Held]:
+def communication(work: DeviceWork, group: Message, base_ns: int) -> tuple[dict[str, Any], Held]:
     """Return the columns of `collectives`: the communication kernels, and the host's own calls.
 
     And for each piece of device work the row of `collectives` that it carries out; -1 for none.
     """
-    ops, names, work = linker.ops, linker.gathered.names, linker.work
-    at = work.communication
+    operators, gathered, at = work.operators, work.gathered, work.communication
+    ops, names = operators.recorded, gathered.names
     call, device = work.call()[at], work.ordered.chosen(at)
     host = ops.named(names.matching(is_asynchronous))
-    host = host[np.argsort(linker.op_of_row[host])]
+    host = host[np.argsort(operators.index[host])]
     of_host = ops.chosen(host)
     op_row = np.concatenate([work.op_row()[at], host])
-    words = Words(
-        names=names,
-        texts=linker.gathered.texts,
-        messages=linker.gathered.messages.all(),
-        group=linker.group,
-    )
+    words = Words(names=names, texts=gathered.texts, messages=gathered.messages.all(), group=group)
     name = np.concatenate([device["name"], of_host["name"]])
     message = np.concatenate([device["message"], of_host["message"]])
-    parents = linker.tree.parent()
+    parents = operators.parents
     numbers = described(message, name, op_row, columns=ops, parents=parents, words=words)
-    asking = linker.calls.at("start", call, ops.at("start", op_row[: len(at)], UNKNOWN_NS))
+    launching = work.launches.recorded
+    asking = launching.at("start", call, ops.at("start", op_row[: len(at)], UNKNOWN_NS))
     call_ns = np.concatenate([asking, asked_by(names, ops, host)])
     start_ns = np.concatenate([device["start"], of_host["start"]])
     order = np.argsort(start_ns, kind="stable")
@@ -61,12 +55,12 @@ def communication(linker: "Linker") -> tuple[dict[str, Any], Held]:
     above = nearest_with(lambda rows: ops.at("call_number", rows) >= 0, op_row, parents)
     own = {
         "sequence": np.where(counted >= 0, counted, ops.at("call_number", above)),
-        "call_ns": np.where(call_ns == UNKNOWN_NS, UNKNOWN, call_ns + linker.base_ns),
-        "start_ns": start_ns + linker.base_ns,
-        "end_ns": np.concatenate([device["end"], of_host["end"]]) + linker.base_ns,
+        "call_ns": np.where(call_ns == UNKNOWN_NS, UNKNOWN, call_ns + base_ns),
+        "start_ns": start_ns + base_ns,
+        "end_ns": np.concatenate([device["end"], of_host["end"]]) + base_ns,
         "correlation": np.concatenate([device["correlation"], np.full(len(host), -1)]),
-        "op": np.concatenate([work.op()[at], linker.op_of_row[host]]),
-        "step": np.concatenate([work.step()[at], linker.op_step()[host]]),
+        "op": np.concatenate([work.op()[at], operators.index[host]]),
+        "step": np.concatenate([work.step()[at], operators.step()[host]]),
     }
     carried_out = work.made(lambda rows: np.full(rows.stop - rows.start, -1))
     carried_out.fill(at, np.flatnonzero(order < len(at)))
@@ -105,7 +99,7 @@ def described(  # noqa: PLR0913 - one column each
     around = nearest_with(
         lambda rows: ranges[columns.at("name", rows)], np.where(said > 0, -1, ops), parents
     )
-    texts = [columns.at(each, around, 0) for each in ("name", "shapes", "types")]
+    texts = [columns.at(each, around, 0) for each in ("name", "input_shapes", "input_types")]
     # Of "nccl:coalesced" only the kernel says what it does.
     tells = words.names.matching(lambda name: bool(operation_of(name)))[texts[0]]
     of_range = np.where((texts[0] > 0) & tells, texts[0], own_name)

@@ -1,34 +1,25 @@
 """What surrounds operators and device work: module, phase, Python stack, forward operator."""
 
 import re
-import shutil
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from profkit.convert.columns.numbering import Column, Text
-from profkit.convert.columns.stored import Held, slices
+from profkit.convert.columns.stored import Columns, Held, slices
+from profkit.convert.columns.text_column import Coded
 from profkit.convert.columns.values import Ints
 from profkit.convert.linking.autograd import forward_rows
-from profkit.convert.linking.callers import Callers, Linking
-from profkit.convert.linking.coded import Coded
-from profkit.convert.linking.hosts import Row
-from profkit.convert.linking.link import at_or, nearest_with
-from profkit.convert.linking.python import is_module, readable, root_first
-from profkit.convert.linking.python_calls import NAME, PythonCalls
-from profkit.tables.tree_paths import Growing, Paths
-
-if TYPE_CHECKING:
-    from profkit.convert.linking.linker import Linker
-    from profkit.convert.linking.work import Work
+from profkit.convert.linking.callers import Callers
+from profkit.convert.linking.device_work import DeviceWork
+from profkit.convert.linking.lookup import at_or, nearest_with
+from profkit.convert.linking.nesting import Row
+from profkit.convert.linking.operators import Operators
+from profkit.convert.linking.python import root_first
+from profkit.convert.linking.python_stacks import PythonStacks
+from profkit.tables.tree_paths import Paths
 
 _PHASES = Text()
 _FORWARD, _BACKWARD, _OPTIMIZER, _DATA = _PHASES.codes(
@@ -50,73 +41,28 @@ def phase_of(name: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What surrounds the rows of one trace."""
+    """What surrounds the operators and the device work of one recording."""
 
-    linker: "Linker"
-
-    @property
-    def _linking(self) -> Linking:
-        names = self.linker.gathered.names
-        return Linking(
-            python=self.linker.gathered.columns("python"),
-            others=(self.linker.ops, self.linker.calls),
-            frames=self._readable,
-            is_module=names.matching(is_module),
-            paths=Growing(len(self.frames.numbers)),
-        )
-
-    @cached_property
-    def asked(self) -> Future[Callers] | None:
-        """What another process is asked to link; None if there is no other, or no longer."""
-        if pool := self.linker.pool:
-            with suppress(BrokenProcessPool):
-                return pool.submit(self._linking.callers)
-        return None
-
-    @property
-    def callers(self) -> Callers:
-        """Calls of Python functions and modules, and what is around operators and other calls."""
-        return self._linked[0]
-
-    @property
-    def _writing(self) -> Future[int] | None:
-        """What the process that linked the calls goes on with: it writes their table."""
-        return self._linked[1]
-
-    @cached_property
-    def _linked(self) -> tuple[Callers, Future[int] | None]:
-        if self.asked and (pool := self.linker.pool):
-            with suppress(BrokenProcessPool):
-                callers = self.asked.result()
-                writing = pool.submit(self._python_calls(callers).write, self._written)
-                pool.shutdown(wait=False)  # nothing else will be asked
-                return callers, writing
-        return self._linking.callers(), None
-
-    @property
-    def _written(self) -> Path:
-        """File that the table of the calls is written to, as long as nobody asks for it."""
-        return self.linker.gathered.scratch.path / f"{NAME}.parquet"
-
-    @cached_property
-    def frames(self) -> Text:
-        """Names of frames without what differs from run to run."""
-        return Text()
-
-    @cached_property
-    def _readable(self) -> Ints:
-        """Number in `frames` of each name."""
-        return self.frames.codes(map(readable, self.linker.gathered.names.numbers)).astype(np.int64)
+    operators: Operators
+    python: PythonStacks
 
     def _of_ops(self, make: Callable[[slice], Column]) -> Held:
         """Return the column that `make` makes of some operator rows at a time."""
-        ops = self.linker.ops
+        ops = self._ops
         return Held.of(ops.spill, ops.count, map(make, slices(ops.count)))
+
+    @property
+    def _callers(self) -> Callers:
+        return self.python.callers
+
+    @property
+    def _ops(self) -> Columns:
+        return self.operators.recorded
 
     @cached_property
     def forward(self) -> Held:
         """Row of the forward operator of each operator row, also of those inside backward ones."""
-        found = forward_rows(self.linker.ops)
+        found = forward_rows(self._ops)
 
         def of_rows(rows: slice) -> Column:
             own = found()
@@ -131,7 +77,7 @@ class Context:
     @property
     def parents(self) -> Row:
         """Row of the operator around each operator row."""
-        return self.linker.tree.parent()[: self.linker.ops.count]
+        return self.operators.parents[: self._ops.count]
 
     @cached_property
     def op_module(self) -> Held:
@@ -139,24 +85,24 @@ class Context:
 
         def of_rows(rows: slice) -> Column:
             forward, own = self.forward()[rows], np.arange(rows.start, rows.stop)
-            around = self.callers.sites[0]()[np.where(forward >= 0, forward, own)]
-            return at_or(self.callers.modules.node, around)
+            around = self._callers.sites[0]()[np.where(forward >= 0, forward, own)]
+            return at_or(self._callers.modules.node, around)
 
         return self._of_ops(of_rows)
 
     @cached_property
     def _mark(self) -> Held:
         """Phase that each operator row marks by its name; 0 for none."""
-        names, ops = self.linker.gathered.names.numbers, self.linker.ops
+        names, ops = self.operators.gathered.names.numbers, self._ops
         marks = np.array([phase_of(name) for name in names], dtype=np.int8)
         return self._of_ops(lambda rows: marks[ops.chosen(rows)["name"]])
 
     @cached_property
     def _makes_node(self) -> Held:
         """Whether each operator row makes a node of the autograd graph."""
-        parts = self.linker.ops.parts()
-        makes = ((part["sequence"] >= 0) & (part["forward_tid"] <= 0) for part in parts)
-        return Held.of(self.linker.spill, self.linker.ops.count, makes, np.bool_)
+        ops = self._ops
+        makes = ((part["sequence"] >= 0) & (part["forward_tid"] <= 0) for part in ops.parts())
+        return Held.of(ops.spill, ops.count, makes, np.bool_)
 
     @cached_property
     def op_phase(self) -> Held:
@@ -176,7 +122,7 @@ class Context:
         """Return the columns of `cpu_ops` for these operator rows."""
         module, phase, stack = self._texts_of_ops
         return {
-            "forward": at_or(self.linker.op_of_row, self.forward()[rows]),
+            "forward": at_or(self.operators.index, self.forward()[rows]),
             "module": module.of(rows),
             "phase": phase.of(rows),
             "stack": stack.of(rows),
@@ -187,14 +133,14 @@ class Context:
         """Module, phase and stack of each operator row."""
         return self._modules(self.op_module), Coded(_PHASES, self.op_phase), self._stacks()
 
-    def of_work(self, work: "Work") -> dict[str, Coded]:
+    def of_work(self, work: DeviceWork) -> dict[str, Coded]:
         """Return the columns of `kernels` that tell what is around its launch."""
 
         def module(rows: slice) -> Column:
-            around = at_or(self.callers.sites[1](), work.call()[rows])
+            around = at_or(self._callers.sites[1](), work.call()[rows])
             # The innermost range may be outside of the module: it need not be an operator.
             own = at_or(self.op_module(), work.op_row()[rows])
-            return np.where(own >= 0, own, at_or(self.callers.modules.node, around))
+            return np.where(own >= 0, own, at_or(self._callers.modules.node, around))
 
         modules = work.made(module)
 
@@ -207,49 +153,22 @@ class Context:
             "phase": Coded(_PHASES, work.made(phase)),
         }
 
-    def _python_calls(self, callers: Callers) -> PythonCalls:
-        linker = self.linker
-        return PythonCalls(
-            rank=linker.rank,
-            repeat=linker.repeat,
-            base_ns=linker.base_ns,
-            calls=callers.calls,
-            modules=callers.modules,
-            frames=self.frames,
-            readable=self._readable,
-            is_module=linker.gathered.names.matching(is_module),
-            steps=linker.host_steps,
-        )
-
-    def python_calls(self) -> Iterator[pa.Table]:
-        """Yield the table of the calls of Python in chunks."""
-        yield from self._python_calls(self.callers).chunks()
-
-    def write_python_calls(self, path: Path) -> int:
-        """Leave the same table as a Parquet file, and return its number of rows."""
-        if self._writing:
-            with suppress(BrokenProcessPool):
-                rows = self._writing.result()
-                shutil.move(self._written, path)
-                return rows
-        return self._python_calls(self.callers).write(path)
-
     def _modules(self, nodes: Held) -> Coded:
         texts = Text()
-        codes = self._path_codes(self.callers.modules, nodes.parts(), texts)
+        codes = self._path_codes(self._callers.modules, nodes.parts(), texts)
         own = (codes[part] for part in nodes.parts())
-        return Coded(texts, Held.of(self.linker.spill, nodes.count, own))
+        return Coded(texts, Held.of(self._ops.spill, nodes.count, own))
 
     def _stacks(self) -> Coded:
         """Return the stack of each operator: recorded with it, else that of the call around it."""
-        ops, texts, stacks = self.linker.ops, Text(), self.callers.stacks
-        every = list(self.linker.gathered.texts.numbers)
+        ops, texts, stacks = self._ops, Text(), self._callers.stacks
+        every = list(self.operators.gathered.texts.numbers)
         rooted = np.zeros(len(every), dtype=np.int32)
         occur = _occurring(ops.each("stack"), len(every))
         rooted[occur] = texts.codes(root_first(every[each]) for each in occur.tolist())
 
         def around(rows: slice) -> Column:
-            return at_or(stacks.node, self.callers.sites[0]()[rows])
+            return at_or(stacks.node, self._callers.sites[0]()[rows])
 
         codes = self._path_codes(stacks, map(around, slices(ops.count)), texts)
 
@@ -264,7 +183,7 @@ class Context:
         codes = np.zeros(len(tree.above) + 1, dtype=np.int32)
         wanted = _occurring(nodes, len(codes))
         wanted = wanted[wanted < len(tree.above)]
-        codes[wanted] = texts.codes(tree.texts(wanted, list(self.frames.numbers)))
+        codes[wanted] = texts.codes(tree.texts(wanted, list(self.python.frames.numbers)))
         return codes
 
 

@@ -2,50 +2,48 @@
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from profkit.convert.columns.numbering import Column
+from profkit.convert.columns.stored import Columns
 from profkit.convert.columns.values import Ints
-from profkit.convert.linking.link import at_or
-from profkit.tables import schema
-
-if TYPE_CHECKING:
-    from profkit.convert.linking.linker import Linker
+from profkit.convert.linking.launches import Launches
+from profkit.convert.linking.lookup import at_or
 
 _LAUNCH = re.compile(r"(?:cuda|cu|hip|ze)\w*LaunchKernel|hipModuleLaunch|urEnqueueKernelLaunch")
 
 
-def kernel_metrics(linker: "Linker", counters: Mapping[str, Column]) -> dict[str, Any]:
-    """Return the columns of `kernel_metrics`, in order of time.
+def order_of(counters: Columns) -> Ints:
+    """Return the rows of hardware counters in order of time."""
+    order: Ints = np.lexsort((counters["range"], counters["start"]))
+    return order
+
+
+def of_kernels(counters: Mapping[str, Column], launches: Launches) -> dict[str, Any]:
+    """Return which kernel the `counters`, in order of time, are of, and what launched it.
 
     A range says nothing of its launch. While counters are read kernels run one by one, so where
     there are as many launches as ranges the n-th range belongs to the n-th launch; otherwise
     neither operator nor correlation is known.
     """
-    order = np.lexsort((counters["range"], counters["start"]))
-    _, kernel = np.unique(
-        np.stack([counters["start"][order], counters["range"][order]]), axis=1, return_inverse=True
-    )
+    ranges = np.stack([counters["start"], counters["range"]])
+    _, kernel = np.unique(ranges, axis=1, return_inverse=True)
     kernel = kernel.ravel()
-    call = at_or(_launches(linker, int(kernel.max(initial=-1)) + 1), kernel)
+    call = at_or(_launching(launches, int(kernel.max(initial=-1)) + 1), kernel)
     return {
         "kernel": kernel,
-        "correlation": linker.calls.at("correlation", call),
-        "op": at_or(linker.call_op(), call),
-        "name": linker.gathered.names.decoded(counters["name"][order]),
-        "metric": linker.gathered.texts.decoded(counters["metric"][order]),
-        "value": counters["value"][order],
-        "unit": schema.text(np.zeros(len(order), dtype=np.int32), [""]),
-        "text": schema.text(np.zeros(len(order), dtype=np.int32), [""]),
+        "correlation": launches.recorded.at("correlation", call),
+        "op": at_or(launches.op(), call),
     }
 
 
-def _launches(linker: "Linker", count: int) -> Ints:
+def _launching(launches: Launches, count: int) -> Ints:
     """Return the rows of the calls that launch kernels, by time, if there are `count` of them."""
-    rows = linker.calls.named(linker.gathered.names.matching(_LAUNCH.match))
+    calls = launches.recorded
+    rows = calls.named(launches.gathered.names.matching(_LAUNCH.match))
     if len(rows) != count:
         return np.full(count, -1, dtype=np.int64)
-    ordered: Ints = rows[np.argsort(linker.calls.chosen(rows)["start"], kind="stable")]
+    ordered: Ints = rows[np.argsort(calls.chosen(rows)["start"], kind="stable")]
     return ordered

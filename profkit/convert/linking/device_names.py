@@ -6,8 +6,8 @@ import numpy as np
 
 from profkit.convert.columns.numbering import Column, Text
 from profkit.convert.columns.stored import Columns, Held
-from profkit.convert.linking.coded import Coded
-from profkit.convert.linking.link import threads
+from profkit.convert.columns.text_column import Coded
+from profkit.convert.columns.values import Ints
 
 # c10::DeviceType: a name's position is its number.
 _DEVICE_TYPES = (
@@ -22,7 +22,7 @@ def device_names(memory: Columns) -> Coded:
 
     def codes(part: Mapping[str, Column]) -> Column:
         kind, index = part["device_type"], part["device_id"]
-        _, first, which = np.unique(threads(index, kind), return_index=True, return_inverse=True)
+        _, first, which = np.unique(_pairs(index, kind), return_index=True, return_inverse=True)
         pairs = zip(kind[first].tolist(), index[first].tolist(), strict=True)
         return texts.codes(_device(*each) for each in pairs)[which]
 
@@ -34,3 +34,17 @@ def _device(kind: int, index: int) -> str:
         return ""
     name = _DEVICE_TYPES[kind] if kind < len(_DEVICE_TYPES) else f"device type {kind}"
     return f"{name}:{index}" if index >= 0 else name
+
+
+def _pairs(index: Ints, kind: Ints) -> Ints:
+    """Return one number for each pair of index and type."""
+    indices, position = _numbered(index)
+    _, position_of_kind = _numbered(kind)
+    return position_of_kind * len(indices) + position
+
+
+def _numbered(values: Ints) -> tuple[Ints, Ints]:
+    """Return the distinct values and the number of each: by runs of equal ones, which are few."""
+    first = np.flatnonzero(np.diff(values, prepend=values[:1] - 1))
+    distinct, which = np.unique(values[first], return_inverse=True)
+    return distinct, np.repeat(which, np.diff(first, append=len(values)))

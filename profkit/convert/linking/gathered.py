@@ -1,57 +1,74 @@
-"""What a recorder hands over to be linked: the rows of each kind as columns, kept in a file."""
+"""What a recorder hands over to be linked: rows of each kind as columns, kept in a file.
+
+A kind of rows is called like the table that it becomes, and has the columns of that table. So a
+column that only a recorder knows passes into its table without being named here.
+"""
 
 from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from profkit.convert.columns.numbering import Column, Text
-from profkit.convert.columns.spill import Block, Scratch, Spill
+from profkit.convert.columns.spill import Block, Place, Scratch, Spill
 from profkit.convert.columns.stored import Columns
 from profkit.convert.columns.values import UNKNOWN_NS
 from profkit.convert.linking.messages import Messages
+from profkit.tables.columns import FLOAT, INT, SMALL, TEXT, WHERE
+from profkit.tables.schema import TABLES
 
 KIND_COUNT = 11
 (OPERATOR, ANNOTATION, CALL, KERNEL, COPY, SET, SPAN, MEMORY, COUNTED, PYTHON,
  SYNCHRONISATION) = range(KIND_COUNT)  # fmt: skip
 
-_TIME = ("start", "end", "name")
-_THREAD = ("pid", "tid")
-_CALL = ("message", "call_number")
-COLUMNS = {
-    "ops": (*_TIME, *_THREAD, "external", "sequence", "forward_tid", "shapes", "types", "inputs",
-            "stack", *_CALL, "kind"),
-    "calls": (*_TIME, *_THREAD, "correlation", "external"),
-    "device_work": (*_TIME, "device", "stream", "correlation", "graph", "graph_node", "external",
-                    "size", "what", *_CALL, "grid", "block", "registers", "shared_memory",
-                    "blocks_per_sm", "warps_per_sm", "occupancy", "kind"),
-    "device_annotations": (*_TIME, "tid", "external"),
-    "memory": ("start", *_THREAD, "device_type", "device_id", "size", "address", "allocated",
-               "reserved"),
-    "counters": ("start", "name", "range", "metric", "value"),
-    "python": (*_TIME, *_THREAD),
-    "synchronisations": (*_TIME, "device", "stream", "correlation", "awaited_stream",
-                         "awaited_correlation"),
-}  # fmt: skip
-"""The columns of each table."""
+_KIND = pa.int8()
+_UNKNOWN = {
+    TEXT: Place(0, np.dtype(np.int32).str, 0),
+    INT: Place(0, np.dtype(np.int64).str, -1),
+    SMALL: Place(0, np.dtype(np.int64).str, -1),
+    FLOAT: Place(0, np.dtype(np.float64).str, np.nan),
+    _KIND: Place(0, np.dtype(np.int8).str, 0),
+}
+"""How a column of each type is kept, and its number when unknown; texts are kept by number."""
 
-_CODES = ("name", "shapes", "types", "inputs", "stack", "message", "what", "grid", "block",
-          "metric")  # fmt: skip
-"""Columns of numbers of texts and messages, of which 0 is none."""
+_SPAN = {"start": INT, "end": INT}
+_CALL = {"message": TEXT, "call_number": INT}
+_LINKED: Mapping[str, Mapping[str, pa.DataType]] = {
+    "cpu_ops": {**_SPAN, **_CALL, "kind": _KIND},
+    "runtime_calls": {**_SPAN, "pid": INT, "external": INT},
+    "kernels": {**_SPAN, **_CALL, "kind": _KIND, "external": INT, "what": TEXT},
+    "annotations": {**_SPAN, "external": INT},
+    "memory_events": {"start": INT, "pid": INT, "device_type": INT, "device_id": INT},
+    "kernel_metrics": {"start": INT, "range": INT},
+    "python_calls": _SPAN,
+    "synchronisations": _SPAN,
+}
+"""What linking reads of each kind of rows besides the columns of their table.
 
-_FLOATS = ("blocks_per_sm", "warps_per_sm", "occupancy", "value")
+The host's annotations are rows of `cpu_ops`, and those of `annotations` their spans on devices.
+"""
 
 
-def unknown(column: str, rows: int) -> Column:
-    """Return `column` for as many `rows` of which it is not known."""
-    if column == "kind":
-        return np.zeros(rows, dtype=np.int8)
-    if column in _CODES:
-        return np.zeros(rows, dtype=np.int32)
-    return np.full(rows, np.nan) if column in _FLOATS else np.full(rows, -1, dtype=np.int64)
+TIMES = {"start_ns": "start", "end_ns": "end", "time_ns": "start"}
+"""Times of tables, and the columns that they are gathered as: on the clock of the recorder."""
+
+_NOT_GATHERED = {*TIMES, *(name for name, *_ in WHERE)}
+_TYPES = {
+    table: {field.name: field.type for field in TABLES[table] if field.name not in _NOT_GATHERED}
+    | dict(linked)
+    for table, linked in _LINKED.items()
+}
+"""The type of each column, by kind of rows."""
+
+_PLACES = {
+    table: {name: _UNKNOWN[kind] for name, kind in types.items()} for table, types in _TYPES.items()
+}
 
 
 class Gathered:
-    """The columns of one recording: `put` rows of a table, then ask for its `columns`."""
+    """The columns of one recording: `put` rows of a kind, then ask for its `columns`."""
 
     def __init__(self, scratch: Scratch | None = None, spill: Spill | None = None) -> None:
         """Keep the columns in `spill`, or in a file in `scratch`, or in a folder of their own."""
@@ -65,22 +82,47 @@ class Gathered:
         self.without_time = 0
         """Number of rows that were left out because their time is unknown."""
         self.blocks: dict[str, list[Block]] = defaultdict(list)
-        """Where the columns of each table are, block by block."""
-        for table, names in COLUMNS.items():
-            self._keep(table, {name: unknown(name, 0) for name in names})
+        """Where the columns of each kind of rows are, block by block."""
+        for table, places in _PLACES.items():
+            self._keep(table, {name: np.empty(0, place.dtype) for name, place in places.items()})
 
     def columns(self, table: str) -> Columns:
-        """Return the columns of `table`."""
+        """Return the columns of the rows of `table`."""
         return Columns(self.spill, self.blocks[table])
 
     def put(self, table: str, columns: dict[str, Column]) -> None:
-        """Append rows of `table`; those without a time are left out."""
+        """Append rows of `table`; those without a time are left out.
+
+        Columns that are left out are unknown; raises KeyError for one that is not declared.
+        """
+        if undeclared := columns.keys() - _TYPES[table].keys():
+            raise KeyError(f"rows of {table!r} have no column {sorted(undeclared)}")
         self.found = True
         self._keep(table, columns)
+
+    def text(self, column: str) -> Text:
+        """Return the texts that the numbers in `column` stand for."""
+        return self.names if column == "name" else self.texts
+
+    def append(self, later: "Gathered") -> None:
+        """Append the rows of a later part of the recording."""
+        first = len(self.spill.renumberings)
+        self.spill.renumberings += [
+            self.texts.merged(later.texts),
+            self.names.merged(later.names),
+            self.messages.merged(later.messages),
+        ]
+        others = {"name": first + 1, "message": first + 2}
+        for table, blocks in later.blocks.items():
+            texts = [name for name, kind in _TYPES[table].items() if kind == TEXT]
+            numbers = {name: others.get(name, first) for name in texts}
+            self.blocks[table] += [replace(block, renumberings=numbers) for block in blocks]
+        self.found |= later.found
+        self.without_time += later.without_time
 
     def _keep(self, table: str, columns: dict[str, Column]) -> None:
         timed = columns["start"] != UNKNOWN_NS
         if not timed.all():
             self.without_time += int((~timed).sum())
             columns = {name: column[timed] for name, column in columns.items()}
-        self.blocks[table].append(self.spill.keep(columns))
+        self.blocks[table].append(self.spill.keep(columns, _PLACES[table]))

@@ -12,7 +12,8 @@ from profkit.convert._parquet import write
 from profkit.convert.columns.numbering import Occurring, Text
 from profkit.convert.columns.stored import Columns
 from profkit.convert.columns.values import Ints
-from profkit.convert.linking.link import step_at
+from profkit.convert.linking.origin import Origin
+from profkit.convert.linking.steps import StepSpans
 from profkit.tables import schema
 from profkit.tables.tree_paths import Paths
 
@@ -23,10 +24,7 @@ NAME = "python_calls"
 class PythonCalls:
     """What the table is made of."""
 
-    rank: int
-    repeat: int
-    base_ns: int
-    """Added to every time."""
+    origin: Origin
     calls: Columns
     """All calls, linked."""
     modules: Paths
@@ -37,8 +35,7 @@ class PythonCalls:
     """Number in `frames` of each name."""
     is_module: NDArray[np.bool_]
     """Whether each name is that of a module."""
-    steps: tuple[Ints, Ints, Ints]
-    """Number, start and end of each step."""
+    steps: StepSpans
 
     def write(self, path: Path) -> int:
         """Write the table as a Parquet file, and return its number of rows."""
@@ -51,27 +48,26 @@ class PythonCalls:
         every = np.arange(len(self.modules.above))
         paths = [*self.modules.texts(every, list(self.frames.numbers)), ""]
         module = texts.codes(paths)[np.append(self.modules.node, -1)]
-        names = Occurring(self.frames, (self.readable[each] for each in self.calls.each("name")))
-        within = Occurring(texts, (module[each] for each in self.calls.each("path")))
+        names = Occurring(self.frames, (self.readable[names] for names in self.calls.each("name")))
+        within = Occurring(texts, (module[paths] for paths in self.calls.each("path")))
         first = 0
         for block in self.calls.blocks:
             own = {name: self.calls.of_block(block, name) for name in self.calls}
             count = len(own["start"])
             kind = self.is_module[own["name"]].astype(np.int32)
-            yield schema.table(
+            yield self.origin.table(
                 NAME,
+                count,
                 {
-                    "rank": np.full(count, self.rank, dtype=np.int32),
-                    "repeat": np.full(count, self.repeat, dtype=np.int32),
                     "call": np.arange(first, first + count),
                     "caller": own["caller"],
                     "pid": own["pid"],
                     "tid": own["tid"],
                     "name": names.of(self.readable[own["name"]]),
                     "kind": schema.text(kind, ["function", "module"]),
-                    "start_ns": own["start"] + self.base_ns,
-                    "end_ns": own["end"] + self.base_ns,
-                    "step": step_at(own["start"], *self.steps),
+                    "start_ns": own["start"] + self.origin.base_ns,
+                    "end_ns": own["end"] + self.origin.base_ns,
+                    "step": self.steps.at(own["start"]),
                     "module": within.of(module[own["path"]]),
                 },
             )

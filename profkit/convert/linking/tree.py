@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.convert.columns.values import Ints
-from profkit.convert.linking.link import by_start
+from profkit.convert.linking.lookup import by_start
 from profkit.tables.tree_paths import ordered
 
 ROUNDING_NS = 2_000

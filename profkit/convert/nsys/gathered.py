@@ -107,10 +107,10 @@ class Rows:
             "pid": pid_of(tid),
             "tid": tid_of(tid),
         }
-        into.put("python", {name: column[is_call] for name, column in spans.items()})
+        into.put("python_calls", {name: column[is_call] for name, column in spans.items()})
         kept = np.flatnonzero(~is_call)
         into.put(
-            "ops",
+            "cpu_ops",
             {name: column[kept] for name, column in spans.items()}
             | _operators(into, [texts[row] for row in kept.tolist()]),
         )
@@ -120,7 +120,7 @@ class Rows:
         names = ("start", "end", "nameId", "correlationId")
         rows = self._own(table, *names, by="globalTid")
         into.put(
-            "calls",
+            "runtime_calls",
             {
                 "start": rows["start"],
                 "end": np.maximum(rows["end"], rows["start"]),
@@ -128,7 +128,6 @@ class Rows:
                 "pid": pid_of(rows["globalTid"]),
                 "tid": tid_of(rows["globalTid"]),
                 "correlation": rows["correlationId"],
-                "external": np.full(len(rows["start"]), -1, dtype=np.int64),
             },
         )
 
@@ -143,16 +142,16 @@ class Rows:
         directions = [COPY_DIRECTIONS.get(each, "") for each in rows["copyKind"].tolist()]
         shared = [rows[name].clip(min=0) for name in ("staticSharedMemory", "dynamicSharedMemory")]
         into.put(
-            "device_work",
-            _work_columns(into, rows, kind)
+            "kernels",
+            _work_columns(rows, kind)
             | {
                 "name": into.names.codes(naming[kind](rows)),
-                "size": rows["bytes"],
+                "size_bytes": rows["bytes"],
                 "what": into.texts.codes(directions),
                 "grid": into.texts.codes(_triples(rows, "grid")),
                 "block": into.texts.codes(_triples(rows, "block")),
                 "registers": rows["registersPerThread"],
-                "shared_memory": shared[0] + shared[1] if kind == KERNEL else rows["bytes"] * 0 - 1,
+                **({"shared_memory_bytes": shared[0] + shared[1]} if kind == KERNEL else {}),
             },
         )
 
@@ -167,8 +166,8 @@ class Rows:
             " kernels in them are not here; capture with cuda_graph_trace=node."
         )
         graphs = [f"CUDA graph {each}" for each in rows["graphId"].tolist()]
-        columns = _work_columns(into, rows, KERNEL)
-        into.put("device_work", columns | {"name": into.names.codes(graphs)})
+        columns = _work_columns(rows, KERNEL)
+        into.put("kernels", columns | {"name": into.names.codes(graphs)})
 
     def _kernel_names(self, rows: dict[str, Ints]) -> list[str]:
         long, short = (self.report.named(rows[name]) for name in ("demangledName", "shortName"))
@@ -198,7 +197,6 @@ class Rows:
         names = ("start", "end", "deviceId", "streamId", "correlationId", "syncType")
         rows = self._own(work_table("SYNCHRONIZATION"), *names)
         what = [SYNCHRONISATIONS.get(each, "Sync") for each in rows["syncType"].tolist()]
-        unknown = np.full(len(what), -1, dtype=np.int64)
         # CUPTI's number for all streams.
         stream = np.where(rows["streamId"] >= _GRAPH_LIMIT, -1, rows["streamId"])
         into.put(
@@ -210,8 +208,6 @@ class Rows:
                 "device": rows["deviceId"],
                 "stream": stream,
                 "correlation": rows["correlationId"],
-                "awaited_stream": unknown,
-                "awaited_correlation": unknown,
             },
         )
 
@@ -225,50 +221,31 @@ class Rows:
         for device in np.unique(rows["deviceId"]):
             of_device = order[rows["deviceId"][order] == device]
             reserved[of_device] = np.cumsum(size[of_device])
-        unknown = np.full(len(size), -1, dtype=np.int64)
         into.put(
-            "memory",
+            "memory_events",
             {
                 "start": rows["start"],
                 "pid": pid_of(rows["globalPid"]),
-                "tid": unknown,
                 "device_type": np.full(len(size), _CUDA, dtype=np.int64),
                 "device_id": rows["deviceId"],
-                "size": size,
+                "size_bytes": size,
                 "address": rows["address"],
-                "allocated": unknown,
-                "reserved": reserved,
+                "reserved_bytes": reserved,
             },
         )
 
 
-def _work_columns(into: Gathered, rows: dict[str, Ints], kind: int) -> dict[str, Column]:
-    """Return the columns that all work on devices has, and nothing where the others would be."""
-    count = len(rows["start"])
-    unknown, nothing = np.full(count, -1, dtype=np.int64), np.zeros(count, dtype=np.int32)
-    unmeasured = np.full(count, np.nan)
+def _work_columns(rows: dict[str, Ints], kind: int) -> dict[str, Column]:
+    """Return the columns that all work on devices has but its name."""
     return {
         "start": rows["start"],
         "end": np.maximum(rows["end"], rows["start"]),
-        "name": into.names.codes([""] * count),
-        "kind": np.full(count, kind, dtype=np.int8),
+        "kind": np.full(len(rows["start"]), kind, dtype=np.int8),
         "device": rows["deviceId"],
         "stream": rows["streamId"],
         "correlation": rows["correlationId"],
         "graph": np.where(rows["graphId"] > 0, rows["graphId"], -1),
         "graph_node": np.where(rows["graphNodeId"] > 0, rows["graphNodeId"], -1),
-        "external": unknown,
-        "size": unknown,
-        "what": nothing,
-        "message": nothing,
-        "call_number": unknown,
-        "grid": nothing,
-        "block": nothing,
-        "registers": unknown,
-        "shared_memory": unknown,
-        "blocks_per_sm": unmeasured,
-        "warps_per_sm": unmeasured,
-        "occupancy": unmeasured,
     }
 
 
@@ -282,21 +259,13 @@ def _operators(into: Gathered, texts: list[str]) -> dict[str, Column]:
     """Return what the texts of ranges say of operators of PyTorch."""
     distinct = {text: nvtx_range(text) for text in dict.fromkeys(texts)}
     ranges = [distinct[text] for text in texts]
-    count = len(ranges)
-    nothing = np.zeros(count, dtype=np.int32)
     operator = np.array([each.is_operator for each in ranges], dtype=np.bool_)
     backward = np.array([each.is_backward for each in ranges], dtype=np.bool_)
     return {
         "name": into.names.codes(each.name for each in ranges),
         "kind": np.where(operator, OPERATOR, ANNOTATION).astype(np.int8),
-        "external": np.full(count, -1, dtype=np.int64),
         "sequence": np.array([each.sequence for each in ranges], dtype=np.int64),
         # Ranges do not say on which thread the forward operator ran, only that there was one.
         "forward_tid": np.where(backward, 1, -1).astype(np.int64),
-        "shapes": into.texts.codes(each.sizes for each in ranges),
-        "types": nothing,
-        "inputs": nothing,
-        "stack": nothing,
-        "message": nothing,
-        "call_number": np.full(count, -1, dtype=np.int64),
+        "input_shapes": into.texts.codes(each.sizes for each in ranges),
     }

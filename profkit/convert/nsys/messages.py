@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from profkit.convert.linking.link import at_or
-from profkit.convert.linking.linker import Linker
+from profkit.convert.linking.lookup import at_or
+from profkit.convert.linking.operators import Operators
 from profkit.convert.nsys.gathered import Rows
 from profkit.convert.nsys.ranks import payload
 from profkit.convert.nsys.store import Ints
@@ -20,7 +20,7 @@ _THREAD_BITS = (1 << 48) - 1
 _PID_SHIFT = 24
 
 
-def with_messages(collectives: pa.Table, linker: Linker, rows: Rows) -> pa.Table:
+def with_messages(collectives: pa.Table, operators: Operators, rows: Rows) -> pa.Table:
     """Return `collectives` with the sizes and groups of the NCCL calls around them.
 
     Calls in a group are launched when the group ends, so theirs stay unknown.
@@ -31,7 +31,7 @@ def with_messages(collectives: pa.Table, linker: Linker, rows: Rows) -> pa.Table
         for each in said.values()
         if {_COMMUNICATOR, _SIZE} <= set(each)
     }
-    told = [said.get(place, {}) for place in _places(linker, collectives["op"].to_numpy())]
+    told = [said.get(place, {}) for place in _places(operators, collectives["op"].to_numpy())]
     groups = [each.get(_COMMUNICATOR) for each in told]
     known = collectives["size_bytes"].to_numpy()
     columns = {name: collectives[name] for name in collectives.column_names}
@@ -52,10 +52,10 @@ def _payloads(rows: Rows) -> dict[tuple[int, int], dict[str, Any]]:
     }
 
 
-def _places(linker: Linker, op: Ints) -> Iterable[tuple[int, int]]:
+def _places(operators: Operators, op: Ints) -> Iterable[tuple[int, int]]:
     """Return the same of operators; -1 stands for none."""
-    rows = at_or(linker.op_rows, op)
-    start, pid, tid = (linker.ops.at(name, rows) for name in ("start", "pid", "tid"))
+    rows = at_or(operators.rows, op)
+    start, pid, tid = (operators.recorded.at(name, rows) for name in ("start", "pid", "tid"))
     return zip(start.tolist(), ((pid << _PID_SHIFT) | tid).tolist(), strict=True)
 
 

@@ -3,10 +3,10 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
+from profkit.convert.linking.steps import StepSpans
 from profkit.convert.nsys.gathered import OWN_DOMAIN, Rows
 from profkit.convert.nsys.names import step_of
 from profkit.convert.nsys.report import Nvtx
@@ -15,15 +15,7 @@ from profkit.convert.nsys.store import Ints
 _OWN = ("step#", "ProfilerStep#")
 
 
-class Steps(NamedTuple):
-    """Number, start and end of each step, by start; times as in the report."""
-
-    number: Ints
-    start: Ints
-    end: Ints
-
-
-def steps(rows: Rows, folder: Path) -> Steps:
+def steps(rows: Rows, folder: Path) -> StepSpans:
     """Return the steps that NVTX ranges mark; without one, those that a file in `folder` has.
 
     profkit's own ranges win over PyTorch's, and those over what else is named like steps. Those in
@@ -41,13 +33,13 @@ def steps(rows: Rows, folder: Path) -> Steps:
     return timed
 
 
-def _marked(rows: Rows) -> Steps:
+def _marked(rows: Rows) -> StepSpans:
     nvtx = rows.report.nvtx
     ranges = _own_or_all(rows.ranges_of_rank(), nvtx)
     found = [step_of(nvtx.texts[row]) for row in ranges.tolist()]
     families = Counter(each[0] for each in found if each)
     if not families:
-        return _none()
+        return StepSpans.none()
     family = next((each for each in _OWN if each in families), families.most_common(1)[0][0])
     at = [row for row, each in enumerate(found) if each and each[0] == family]
     number = np.array([found[row][1] for row in at], dtype=np.int64)  # type: ignore[index]
@@ -60,7 +52,7 @@ def _marked(rows: Rows) -> Steps:
             " time instead."
         )
         number = np.arange(len(start))
-    return Steps(number, start, end)
+    return StepSpans(number, start, end)
 
 
 def _own_or_all(ranges: Ints, nvtx: Nvtx) -> Ints:
@@ -74,17 +66,17 @@ def _own_or_all(ranges: Ints, nvtx: Nvtx) -> Ints:
     return np.array(own, dtype=np.int64) if own else ranges
 
 
-def _timed(rows: Rows, folder: Path) -> Steps:
+def _timed(rows: Rows, folder: Path) -> StepSpans:
     """Return the steps that the harness timed while the report was recorded."""
     files = sorted(folder.glob(f"rank{rows.rank}_*.steps.json"))
     if not files or not rows.report.base_ns:
-        return _none()
+        return StepSpans.none()
     try:
         timed = json.loads(files[0].read_bytes())["steps"]
         spans = np.array([each[:2] for each in timed], dtype=np.int64).reshape(len(timed), 2)
     except (ValueError, TypeError, KeyError, OSError) as error:
         rows.report.notes.append(f"{files[0].name} was not read: {error!r}")
-        return _none()
+        return StepSpans.none()
     start, end = (spans - rows.report.base_ns).T
     seen = np.flatnonzero((end > 0) & (start < rows.report.last_ns))
     if len(spans) and not len(seen):
@@ -92,9 +84,4 @@ def _timed(rows: Rows, folder: Path) -> Steps:
             f"None of the {len(spans)} steps of rank {rows.rank} lies in what was recorded: choose"
             " other times, or steps (tools.nsys.capture_range)."
         )
-    return Steps(seen, start[seen], end[seen])
-
-
-def _none() -> Steps:
-    nothing = np.empty(0, dtype=np.int64)
-    return Steps(nothing, nothing, nothing)
+    return StepSpans(seen, start[seen], end[seen])

@@ -1,7 +1,6 @@
 """The tables of one report: from the linker that all traces share, and what only nsys has."""
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,17 +8,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from profkit.convert.linking.link import step_at
 from profkit.convert.linking.linker import Linker
+from profkit.convert.linking.origin import Origin
+from profkit.convert.linking.steps import StepSpans
 from profkit.convert.nsys.callchains import sampled_stacks
 from profkit.convert.nsys.gathered import Rows
 from profkit.convert.nsys.messages import with_messages
 from profkit.convert.nsys.names import LIBRARIES
 from profkit.convert.nsys.ranks import ranks
 from profkit.convert.nsys.report import Report, pid_of, tid_of
-from profkit.convert.nsys.steps import Steps, steps
+from profkit.convert.nsys.steps import steps
 from profkit.convert.nsys.store import Ints
-from profkit.tables import schema
 
 LINKED = (
     "steps",
@@ -51,7 +50,8 @@ def tables(report: Report, rank: int, repeat: int, folder: Path) -> dict[str, pa
     parts: dict[str, list[pa.Table]] = defaultdict(list)
     for own in sorted(set(every.values())) or [rank]:
         rows = Rows(report=report, rank=own, ranks=every)
-        for name, table in _OfRank(rows=rows, repeat=repeat, folder=folder).tables().items():
+        origin = Origin(rank=own, repeat=repeat, base_ns=report.base_ns)
+        for name, table in _OfRank(rows=rows, origin=origin, folder=folder).tables().items():
             parts[name].append(table)
     return {name: pa.concat_tables(parts[name]) for name in PRODUCED}
 
@@ -61,27 +61,21 @@ class _OfRank:
     """The tables of one rank."""
 
     rows: Rows
-    repeat: int
+    origin: Origin
     folder: Path
 
     def tables(self) -> dict[str, pa.Table]:
         """Return all of them."""
         report = self.rows.report
         found = steps(self.rows, self.folder)
-        linker = Linker(
-            gathered=self.rows.gathered(),
-            rank=self.rows.rank,
-            repeat=self.repeat,
-            base_ns=report.base_ns,
-            given_steps=found,
-        )
+        linker = Linker(gathered=self.rows.gathered(), origin=self.origin, given_steps=found)
         linked = linker.tables()
-        if linker.tree.crossing:
+        if crossing := linker.operators.tree.crossing:
             report.notes.append(
-                f"{linker.tree.crossing} ranges of rank {self.rows.rank} outlive the range around"
+                f"{crossing} ranges of rank {self.rows.rank} outlive the range around"
                 " them: they count as asynchronous, without self time."
             )
-        collectives = with_messages(linked["collectives"], linker, self.rows)
+        collectives = with_messages(linked["collectives"], linker.operators, self.rows)
         return {
             **{name: linked[name] for name in LINKED},
             "collectives": collectives,
@@ -91,14 +85,7 @@ class _OfRank:
             "devices": self._devices(),
         }
 
-    def _table(self, name: str, count: int, columns: Mapping[str, Any]) -> pa.Table:
-        where: dict[str, Any] = {
-            "rank": np.full(count, self.rows.rank, dtype=np.int32),
-            "repeat": np.full(count, self.repeat, dtype=np.int32),
-        }
-        return schema.table(name, {**where, **columns})
-
-    def _os_calls(self, found: Steps) -> pa.Table:
+    def _os_calls(self, found: StepSpans) -> pa.Table:
         """Return the calls of all libraries, in order of time.
 
         They lie around calls of CUDA and inside operators, and so are neither.
@@ -106,7 +93,7 @@ class _OfRank:
         report, rows = self.rows.report, self.rows.library_calls()
         # A call that the recording cut off ends with it.
         end = np.where(rows["end"] < 0, report.last_ns, rows["end"])
-        return self._table(
+        return self.origin.table(
             "os_calls",
             len(end),
             {
@@ -116,15 +103,15 @@ class _OfRank:
                 "name": report.named(rows["name"]),
                 "start_ns": rows["start"] + report.base_ns,
                 "end_ns": np.maximum(end, rows["start"]) + report.base_ns,
-                "step": step_at(rows["start"], *found),
+                "step": found.at(rows["start"]),
             },
         )
 
     def _stacks(self) -> pa.Table:
         columns = sampled_stacks(self.rows)
-        return self._table("sampled_stacks", len(columns["stack"]), columns)
+        return self.origin.table("sampled_stacks", len(columns["stack"]), columns)
 
-    def _samples(self, found: Steps) -> pa.Table:
+    def _samples(self, found: StepSpans) -> pa.Table:
         """Return the counters of GPUs; those that a rank works on, or all if nobody knows."""
         report = self.rows.report
         read = report.columns("GPU_METRICS", "timestamp", "typeId", "metricId", "value")
@@ -138,7 +125,7 @@ class _OfRank:
         order = rows[np.argsort(read["timestamp"][rows], kind="stable")]
         chosen = zip(*(read[name][order].tolist() for name in names), strict=True)
         labels = [metrics.get(key, f"metric {key[1]}") for key in chosen]
-        return self._table(
+        return self.origin.table(
             "samples",
             len(order),
             {
@@ -148,7 +135,7 @@ class _OfRank:
                 "kind": ["level"] * len(order),
                 "value": read["value"][order].astype(np.float64),
                 "unit": [_unit(label) for label in labels],
-                "step": step_at(read["timestamp"][order], *found),
+                "step": found.at(read["timestamp"][order]),
             },
         )
 
@@ -178,7 +165,7 @@ class _OfRank:
             gpus["maxWarpsPerSm"] * gpus["threadsPerWarp"],
             -1,
         )
-        return self._table(
+        return self.origin.table(
             "devices",
             len(rows),
             {

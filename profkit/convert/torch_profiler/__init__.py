@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from profkit.convert.base import Converted, Importable, Raw, converter
-from profkit.convert.torch_profiler import trace as kineto
+from profkit.convert.torch_profiler import trace
 
 
 @converter(
@@ -23,13 +23,13 @@ from profkit.convert.torch_profiler import trace as kineto
         word="trace",
         patterns=("*.json", "*.json.gz"),
         suffix=".pt.trace.json",
-        stated_rank=kineto.stated_rank,
+        stated_rank=trace.stated_rank,
     ),
 )
 def convert(raw: Raw, out: Path) -> Converted:
     """Read one trace; several traces of one rank are joined by who calls."""
     del out
-    trace = kineto.read(
+    read = trace.read(
         raw.path,
         rank=raw.rank,
         repeat=raw.repeat,
@@ -37,5 +37,5 @@ def convert(raw: Raw, out: Path) -> Converted:
         cores=raw.cores,
         scratch=raw.scratch,
     )
-    chunks = {name: made() for name, made in trace.chunks.items() if name not in trace.writers}
-    return Converted(tables={**chunks, **trace.writers}, notes=trace.notes)
+    chunks = {name: made() for name, made in read.chunks.items() if name not in read.writers}
+    return Converted(tables={**chunks, **read.writers}, notes=read.notes)

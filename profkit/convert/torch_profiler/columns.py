@@ -1,8 +1,7 @@
 """Events of one trace gathered into NumPy columns, by what they are."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from itertools import chain
 
 import numpy as np
@@ -82,13 +81,13 @@ _KINDS = {
 }
 # The kinds of each table are gathered at once: what a block of rows costs by itself adds up.
 _TABLES = {
-    "ops": (OPERATOR, ANNOTATION),
-    "calls": (CALL,),
-    "device_work": (KERNEL, COPY, SET),
-    "device_annotations": (SPAN,),
-    "memory": (MEMORY,),
-    "counters": (COUNTED,),
-    "python": (PYTHON,),
+    "cpu_ops": (OPERATOR, ANNOTATION),
+    "runtime_calls": (CALL,),
+    "kernels": (KERNEL, COPY, SET),
+    "annotations": (SPAN,),
+    "memory_events": (MEMORY,),
+    "kernel_metrics": (COUNTED,),
+    "python_calls": (PYTHON,),
     "synchronisations": (SYNCHRONISATION,),
 }
 # Kineto's other categories, and why they become no row.
@@ -105,7 +104,6 @@ IGNORED = {
 # torch.autograd.profiler before Kineto wrote no category, but a process with one of these names.
 _LEGACY_PROCESSES = {"CPU functions": OPERATOR, "CUDA functions": KERNEL}
 _MEMORY_NAME = "[memory]"
-_TEXTS = ("shapes", "types", "inputs", "stack", "what", "grid", "block", "metric")
 # The events at their ends carry the ids themselves.
 _FLOWS = frozenset({"s", "t", "f"})
 _COMPLETE, _INSTANT, _METADATA, _PAIRED = "X", "i", "M", ("B", "E")
@@ -162,19 +160,11 @@ class Events(Gathered):
 
     def extend(self, later: "Events") -> None:
         """Append what was gathered of a later part of the trace; both must be `alone`."""
-        first = len(self.spill.renumberings)
-        self.spill.renumberings += [
-            self.texts.merged(later.texts),
-            self.names.merged(later.names),
-            self.messages.merged(later.messages),
-        ]
-        numbers = {**dict.fromkeys(_TEXTS, first), "name": first + 1, "message": first + 2}
-        for table, blocks in later.blocks.items():
-            self.blocks[table] += [self._renumbered(block, numbers) for block in blocks]
+        counters = later.blocks["kernel_metrics"]
+        later.blocks["kernel_metrics"] = [self._counted_on(block) for block in counters]
+        self.append(later)
         self.categories |= later.categories
-        self.found |= later.found
         self.unknown += later.unknown
-        self.without_time += later.without_time
         self.without_duration += later.without_duration
         self.negative += later.negative
         self.processes |= later.processes
@@ -183,13 +173,13 @@ class Events(Gathered):
     def _gather(self, table: str, of_kinds: Sequence[list[Event]]) -> None:
         """Append the events that become rows of one table, those of one kind after the other."""
         makes = {
-            "ops": self._ops,
-            "calls": self._calls,
-            "device_work": self._device_work,
-            "device_annotations": self._device_annotations,
-            "memory": self._memory,
-            "counters": self._counters,
-            "python": self._on_threads,
+            "cpu_ops": self._ops,
+            "runtime_calls": self._calls,
+            "kernels": self._device_work,
+            "annotations": self._device_annotations,
+            "memory_events": self._memory,
+            "kernel_metrics": self._counters,
+            "python_calls": self._on_threads,
             "synchronisations": self._synchronisations,
         }
         columns = makes[table]([*chain(*of_kinds)])
@@ -213,13 +203,10 @@ class Events(Gathered):
             return MEMORY
         return _LEGACY_PROCESSES.get(event.pid) if isinstance(event.pid, str) else None
 
-    def _renumbered(self, block: Block, numbers: Mapping[str, int]) -> Block:
-        """Return a block of a later part as one of this."""
-        if "range" in block.places:
-            columns = {name: self.spill.read(block[name]) for name in block.places}
-            columns["range"] = columns["range"] + self.ranges
-            block = self.spill.keep(columns)
-        return replace(block, renumberings=numbers)
+    def _counted_on(self, block: Block) -> Block:
+        """Return counters of a later part whose ranges are numbered on from those of this."""
+        columns = {name: self.spill.read(block[name]) for name in block.places}
+        return self.spill.keep(columns | {"range": columns["range"] + self.ranges})
 
     def _ops(self, events: list[Event]) -> dict[str, Column]:
         args = arguments(events, OperatorArgs)
@@ -227,8 +214,10 @@ class Events(Gathered):
             "external": _external(args),
             "sequence": integers([each.sequence for each in args]),
             "forward_tid": integers([each.forward_tid for each in args]),
-            "shapes": self.texts.json_codes([each.shapes or each.shapes_1_9 for each in args]),
-            "types": self.texts.json_codes([each.types for each in args]),
+            "input_shapes": self.texts.json_codes(
+                [each.shapes or each.shapes_1_9 for each in args]
+            ),
+            "input_types": self.texts.json_codes([each.types for each in args]),
             "inputs": self.texts.json_codes([each.inputs for each in args]),
             "stack": self.texts.codes([str(each.stack or "") for each in args]),
             **self._messages(events, args),
@@ -254,16 +243,16 @@ class Events(Gathered):
             "graph": integers([each.graph for each in args]),
             "graph_node": integers([each.graph_node for each in args]),
             "external": _external(args),
-            "size": integers([each.size for each in args]),
+            "size_bytes": integers([each.size for each in args]),
             "what": self.texts.codes([str(each.kind) for each in args]),
             **self._messages(events, args),
             "grid": self.texts.json_codes([each.grid for each in args]),
             "block": self.texts.json_codes([each.block for each in args]),
             "registers": _small(integers([each.registers for each in args])),
-            "shared_memory": integers([each.shared_memory for each in args]),
+            "shared_memory_bytes": integers([each.shared_memory for each in args]),
             "blocks_per_sm": floats([each.blocks_per_sm for each in args]),
             "warps_per_sm": floats([each.warps_per_sm for each in args]),
-            "occupancy": floats([each.occupancy for each in args]),
+            "occupancy_percent": floats([each.occupancy for each in args]),
         }
 
     def _messages(
@@ -302,10 +291,10 @@ class Events(Gathered):
             "tid": identifiers([event.tid for event in events], self._threads),
             "device_type": integers([each.device_type for each in args]),
             "device_id": integers([each.device_id for each in args]),
-            "size": integers([each.memory_size for each in args], unknown=0),
+            "size_bytes": integers([each.memory_size for each in args], unknown=0),
             "address": integers([each.address for each in args]),
-            "allocated": integers([each.allocated for each in args]),
-            "reserved": integers([each.reserved for each in args]),
+            "allocated_bytes": integers([each.allocated for each in args]),
+            "reserved_bytes": integers([each.reserved for each in args]),
         }
 
     def _counters(self, events: list[Event]) -> dict[str, Column]:

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from profkit.convert.columns.numbering import Text
+from profkit.convert.linking.origin import Origin
 from profkit.convert.torch_profiler.reader import Header
-from profkit.tables import schema
 
 # Each column with the keys of CUDA and, where they differ, of HIP.
 _SIZES = {
@@ -23,13 +23,11 @@ _SIZES = {
 _LARGEST = 2**31
 
 
-def devices(header: Header, rank: int, repeat: int) -> pa.Table:
+def devices(header: Header, origin: Origin) -> pa.Table:
     """Return the table `devices` of one trace; empty where it describes none."""
     given = header.deviceProperties
     found = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
     columns: dict[str, Any] = {
-        "rank": np.full(len(found), rank),
-        "repeat": np.full(len(found), repeat),
         "name": _texts(str(each.get("name", "")) for each in found),
         "capability": _texts(map(_capability, found)),
     }
@@ -38,7 +36,7 @@ def devices(header: Header, rank: int, repeat: int) -> pa.Table:
         largest = limits.get(column, _LARGEST)
         sizes = [_size([each.get(key) for key in keys], largest) for each in found]
         columns[column] = np.array(sizes, dtype=np.int64)
-    return schema.table("devices", columns)
+    return origin.table("devices", len(found), columns)
 
 
 def _texts(values: Iterable[str]) -> pa.DictionaryArray:

@@ -14,7 +14,7 @@ from profkit.convert.columns.spill import Scratch
 from profkit.convert.linking.collectives import only_group
 from profkit.convert.linking.linker import Linker
 from profkit.convert.linking.messages import RANKS_BELOW, plausible
-from profkit.convert.linking.work import shared_correlations
+from profkit.convert.linking.origin import Origin
 from profkit.convert.torch_profiler.columns import Events
 from profkit.convert.torch_profiler.devices import devices
 from profkit.convert.torch_profiler.parts import is_shared, parts_of, read_parts, workers
@@ -71,17 +71,18 @@ def read(  # noqa: PLR0913 - what the job is told
         if pool:
             stack.callback(pool.shutdown, wait=False)
         header, gathered, notes = _gathered(path, block_bytes, pool, cores, Scratch(scratch))
+        origin = Origin(
+            rank=header.rank if rank < 0 else rank, repeat=repeat, base_ns=header.base_ns
+        )
         linker = Linker(
             gathered=gathered,
-            rank=header.rank if rank < 0 else rank,
-            repeat=repeat,
-            base_ns=header.base_ns,
+            origin=origin,
             group=only_group(header.distributedInfo),
             pool=pool,
         )
         linker.begin()
         stack.pop_all()  # what was asked goes on
-    described = devices(header, linker.rank, repeat)
+    described = devices(header, origin)
     return Trace(
         header=header,
         chunks={**linker.chunks(), "devices": lambda: iter([described])},
@@ -133,17 +134,20 @@ def _repairs(gathered: Events, linker: Linker) -> list[str]:
         (gathered.negative, "{} events end before they begin and count as 0 ns long."),
         (unknown.total(), "{} events of unknown categories ({of}) were left out."),
         (
-            linker.repeated_steps,
+            linker.steps.repeated,
             "{} steps have the number of an earlier one: all were numbered on in order of time.",
         ),
         (
-            shared_correlations(linker.calls),
+            linker.launches.shared_correlations(),
             "{} ids of launches are those of several processes: split the trace, their work mixes.",
         ),
         (unpaired, "{} begin or end events have no partner and were left out."),
-        (linker.tree.cut, "{} rows outlived the row around them by at most 2 us and were cut."),
         (
-            linker.tree.crossing,
+            linker.operators.tree.cut,
+            "{} rows outlived the row around them by at most 2 us and were cut.",
+        ),
+        (
+            linker.operators.tree.crossing,
             "{} rows outlive the row around them: they count as asynchronous, without self time.",
         ),
     )

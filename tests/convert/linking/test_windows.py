@@ -9,7 +9,7 @@ from profkit.convert.columns.spill import Scratch, Spill
 from profkit.convert.columns.stored import Columns
 from profkit.convert.linking import windows
 from profkit.convert.linking.callers import Linking
-from profkit.convert.linking.hosts import nesting
+from profkit.convert.linking.nesting import nesting
 from profkit.convert.linking.windows import carried
 from profkit.convert.torch_profiler import trace
 from profkit.tables.tree_paths import Growing, depths, paths

@@ -1,3 +1,4 @@
+from profkit.convert.linking.origin import Origin
 from profkit.convert.torch_profiler.devices import devices
 from profkit.convert.torch_profiler.reader import Header
 
@@ -17,7 +18,7 @@ HIP = {"name": "AMD Instinct MI210", "numSms": 104, "maxSharedMemoryPerMultiProc
 
 
 def test_every_device_that_a_trace_describes_is_a_row():
-    assert devices(Header(deviceProperties=[CUDA, HIP]), 3, 0).to_pylist() == [
+    assert devices(Header(deviceProperties=[CUDA, HIP]), Origin(rank=3, repeat=0)).to_pylist() == [
         {
             "rank": 3,
             "repeat": 0,
@@ -49,7 +50,7 @@ def test_every_device_that_a_trace_describes_is_a_row():
 
 def test_what_is_no_list_of_devices_gives_no_row():
     for given in (None, {}, "x", [1, None]):
-        assert devices(Header(deviceProperties=given), 0, 0).num_rows == 0
+        assert devices(Header(deviceProperties=given), Origin(rank=0, repeat=0)).num_rows == 0
 
 
 def test_a_number_that_is_none_is_unknown():
@@ -59,6 +60,6 @@ def test_a_number_that_is_none_is_unknown():
         "totalGlobalMem": 1.5,
         "maxThreadsPerMultiprocessor": None,
     }
-    (row,) = devices(Header(deviceProperties=[odd]), 0, 0).to_pylist()
+    (row,) = devices(Header(deviceProperties=[odd]), Origin(rank=0, repeat=0)).to_pylist()
     columns = ("processors", "warp_threads", "memory_bytes", "threads_per_processor")
     assert [row[name] for name in columns] == [-1, -1, -1, -1]

@@ -1,17 +1,11 @@
-"""What belongs to what."""
+"""What names say."""
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from profkit.convert.linking.link import (
-    by_start,
+from profkit.convert.linking.names import (
     copy_direction,
     launches_communication,
     names_communication,
-    step_at,
-    step_number,
 )
 
 
@@ -62,22 +56,3 @@ def test_copies_name_their_direction(name, direction):
 def test_collective_operators_launch_communication():
     names = ["nccl:all_reduce", "c10d::allreduce_", "record_param_comms", "aten::copy_", "gloo:x"]
     assert [launches_communication(name) for name in names] == [True, True, True, False, False]
-
-
-def test_steps_are_numbered_by_their_annotation():
-    names = ["ProfilerStep#12", "ProfilerStep#", "step#3", "ProfilerStep#1x"]
-    assert [step_number(name) for name in names] == [12, -1, -1, -1]
-
-
-def test_times_fall_into_the_step_that_holds_them():
-    steps = np.array([4, 5]), np.array([100, 200]), np.array([150, 200])
-    assert step_at(np.array([99, 100, 149, 150, 200, 201]), *steps).tolist() == [
-        *(-1, 4, 4, -1, 5, -1)
-    ]
-
-
-@given(st.lists(st.tuples(*[st.integers(0, 4)] * 3)))
-def test_rows_that_start_at_once_are_in_order_of_the_other_keys(rows):
-    start, second, third = np.array(rows, dtype=np.int64).reshape(-1, 3).T
-    found = by_start(start, second, third)
-    assert found.tolist() == sorted(range(len(rows)), key=rows.__getitem__)

@@ -1,0 +1,99 @@
+"""Steps of the workload: as annotated on the CPU, and as spans of the device work launched in them.
+
+Where a time lies outside of all steps, its step is -1.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from profkit.convert.columns.stored import Columns, Held
+from profkit.convert.columns.values import Ints
+from profkit.convert.linking.gathered import Gathered
+
+_STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
+
+
+def step_number(name: str) -> int:
+    """Return N of ``ProfilerStep#N``, -1 for any other annotation."""
+    found = _STEP.match(name)
+    return int(found[1]) if found else -1
+
+
+class StepSpans(NamedTuple):
+    """Number, start and end of each step."""
+
+    number: Ints
+    start: Ints
+    end: Ints
+
+    @classmethod
+    def none(cls) -> Self:
+        """Return no steps."""
+        nothing = np.empty(0, dtype=np.int64)
+        return cls(nothing, nothing, nothing)
+
+    def chosen(self, rows: slice | Ints) -> "StepSpans":
+        """Return some of them."""
+        return StepSpans(self.number[rows], self.start[rows], self.end[rows])
+
+    def at(self, times: Ints) -> Ints:
+        """Return the step whose span holds each time, -1 outside of all."""
+        if not len(self.number):
+            return np.full(len(times), -1, dtype=np.int64)
+        rows = np.argsort(self.start, kind="stable")
+        at = np.searchsorted(self.start[rows], times, side="right") - 1
+        found = rows[at.clip(min=0)]
+        inside = (at >= 0) & ((times < self.end[found]) | (times == self.start[found]))
+        return np.where(inside, self.number[found], -1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """The steps of one recording."""
+
+    gathered: Gathered
+    given: StepSpans | None
+    """Steps of a recorder that does not call them ProfilerStep."""
+
+    def of(self, rows: Columns) -> Held:
+        """Return the step that each of the recorded `rows` starts in on the CPU."""
+        return Held.of(
+            rows.spill, rows.count, (self.host.at(part["start"]) for part in rows.parts())
+        )
+
+    @cached_property
+    def repeated(self) -> int:
+        """How many steps, which do not overlap, have the number of another one."""
+        number, start, end = self._marked
+        apart = (start[1:] >= end[:-1]).all()
+        return len(number) - len(set(number.tolist())) if apart else 0
+
+    @cached_property
+    def host(self) -> StepSpans:
+        """Steps as annotated on the CPU; where numbers come again, they are counted on."""
+        number, start, end = self._marked
+        counted = number.min() + np.arange(len(number)) if self.repeated else number
+        return StepSpans(counted, start, end)
+
+    @cached_property
+    def device(self) -> StepSpans:
+        """Steps as the spans of the device work launched in them."""
+        # Which of several steps a number means, only the CPU's annotations say.
+        return StepSpans.none() if self.repeated else self._numbered("annotations")
+
+    @cached_property
+    def _marked(self) -> StepSpans:
+        """The steps as they were recorded, in order of time."""
+        steps = self.given or self._numbered("cpu_ops")
+        return steps.chosen(np.argsort(steps.start, kind="stable"))
+
+    def _numbered(self, table: str) -> StepSpans:
+        """Return the ``ProfilerStep#N`` among the named ranges of a table."""
+        columns = self.gathered.columns(table)
+        numbers = np.array([step_number(name) for name in self.gathered.names.numbers])
+        steps = columns.chosen(columns.named(numbers >= 0))
+        return StepSpans(numbers[steps["name"]], steps["start"], steps["end"])
