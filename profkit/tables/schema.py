@@ -114,10 +114,10 @@ def _coded(values: Any, kind: pa.DataType) -> pa.Array:
 def _of_python(values: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
     """Return what `pyarrow.array` would, without pandas; None if the values are no plain `kind`."""
     if pa.types.is_dictionary(kind):
-        if not all(isinstance(each, str) for each in values):
+        if not all(isinstance(value, str) for value in values):
             return None
         places: dict[str, int] = {}
-        codes = [places.setdefault(each, len(places)) for each in values]
+        codes = [places.setdefault(value, len(places)) for value in values]
         return text(np.array(codes, dtype=np.int32), list(places))
     wanted = np.dtype(kind.to_pandas_dtype())
     plain = np.array(values) if values else np.empty(0, wanted)
@@ -151,7 +151,7 @@ def coded(codes: NDArray[Any], dictionary: pa.StringArray) -> pa.DictionaryArray
 
 def strings(values: Sequence[str]) -> pa.StringArray:
     """Return `values` as `pyarrow.array` would, without importing pandas."""
-    encoded = [each.encode() for each in values]
+    encoded = [value.encode() for value in values]
     ends = numbers(np.cumsum([0, *map(len, encoded)]), pa.int32())
     buffers = [None, ends.buffers()[1], pa.py_buffer(b"".join(encoded))]
     return pa.Array.from_buffers(pa.string(), len(encoded), buffers)

@@ -24,7 +24,7 @@ STEPS = {
 def test_numbers_and_texts_are_those_that_pyarrow_makes():
     made = schema.table("steps", STEPS)
     assert made == pa.table(
-        {name: list(each) for name, each in STEPS.items()}, schema=schema.TABLES["steps"]
+        {name: list(values) for name, values in STEPS.items()}, schema=schema.TABLES["steps"]
     )
     names = ["b", "a", "b", "", "Ü"]
     columns = {name: [1] * len(names) for name in schema.TABLES["sampled_stacks"].names}
@@ -61,8 +61,8 @@ def test_columns_that_are_left_out_are_unknown():
 
 
 def test_a_column_that_the_table_has_not_is_an_error():
-    with pytest.raises(KeyError, match=r"'steps' has no column \['priority'\]"):
-        schema.table("steps", STEPS | {"priority": [1, 1]})
+    with pytest.raises(KeyError, match=r"'steps' has no column \['flavour'\]"):
+        schema.table("steps", STEPS | {"flavour": [1, 1]})
 
 
 def test_tables_are_made_without_pandas():

@@ -59,7 +59,7 @@ class Text:
 
     def matching(self, found: Callable[[str], object]) -> NDArray[np.bool_]:
         """Return, by number, whether `found` holds for the string."""
-        return np.array([bool(found(each)) for each in self.numbers], dtype=np.bool_)
+        return np.array([bool(found(text)) for text in self.numbers], dtype=np.bool_)
 
 
 def _texts(values: Sequence[msgspec.Raw]) -> Sequence[bytes]:

@@ -35,7 +35,7 @@ class Piece(NamedTuple):
     """Which of `Spill.renumberings` its numbers go through; -1 for none."""
 
 
-class Place(NamedTuple):
+class Layout(NamedTuple):
     """Where one column lies in blocks that are alike."""
 
     bytes_before: int
@@ -44,7 +44,7 @@ class Place(NamedTuple):
     value: int | float | None
 
 
-_NO_OTHERS: Mapping[str, Place] = MappingProxyType({})
+_NO_OTHERS: Mapping[str, Layout] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,13 +54,13 @@ class Block:
     path: str
     offset: int
     rows: int
-    places: Mapping[str, Place]
+    layouts: Mapping[str, Layout]
     renumberings: Mapping[str, int] = field(default_factory=dict)
     """Which of `Spill.renumberings` the numbers of some columns go through."""
 
     def __getitem__(self, name: str) -> Piece:
         """Return one column."""
-        before, dtype, value = self.places[name]
+        before, dtype, value = self.layouts[name]
         offset = self.offset + before * self.rows
         return Piece(self.path, offset, self.rows, dtype, value, self.renumberings.get(name, -1))
 
@@ -85,7 +85,7 @@ class Spill:
         self._files: dict[str, BinaryIO] = {}
         self._path = ""
         self._end = 0
-        self._places: dict[tuple[tuple[str, Place], ...], dict[str, Place]] = {}
+        self._layouts: dict[tuple[tuple[str, Layout], ...], dict[str, Layout]] = {}
         weakref.finalize(self, _close, self._files)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -93,25 +93,25 @@ class Spill:
         return Spill, (self.folder, self.renumberings)
 
     def keep(
-        self, columns: Mapping[str, Column], others: Mapping[str, Place] = _NO_OTHERS
+        self, columns: Mapping[str, Column], others: Mapping[str, Layout] = _NO_OTHERS
     ) -> Block:
         """Append a block of rows: arrays of one dimension and equal length.
 
         `others` are columns whose rows all have one value, for those that `columns` leave out.
         """
-        places = dict(others)
+        layouts = dict(others)
         parts: list[bytes | memoryview] = []
         before = 0
         for name, column in columns.items():
-            places[name] = Place(before, column.dtype.str, _constant(column))
-            if places[name].value is None:
+            layouts[name] = Layout(before, column.dtype.str, _constant(column))
+            if layouts[name].value is None:
                 parts.append(np.ascontiguousarray(column).data.cast("B"))
                 before += column.dtype.itemsize
         block = Block(
             path=self._own() if parts else "",
             offset=self._end,
             rows=len(column),
-            places=self._places.setdefault(tuple(places.items()), places),
+            layouts=self._layouts.setdefault(tuple(layouts.items()), layouts),
         )
         if parts:
             # So that numbers of the next block may be mapped where they lie.

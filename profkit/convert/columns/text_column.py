@@ -3,13 +3,13 @@
 import pyarrow as pa
 
 from profkit.convert.columns.numbering import Column, Occurring, Text
-from profkit.convert.columns.stored import Held
+from profkit.convert.columns.on_disk import DiskColumn
 
 
-class Coded:
+class TextColumn:
     """A whole column of texts by number, of which chunks are wanted."""
 
-    def __init__(self, texts: Text, codes: Held) -> None:
+    def __init__(self, texts: Text, codes: DiskColumn) -> None:
         self._codes = codes
         self._occurring = Occurring(texts, codes.parts())
 

@@ -11,21 +11,21 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from profkit.convert.columns.numbering import Column
-from profkit.convert.columns.stored import Columns, Held, slices
+from profkit.convert.columns.on_disk import Columns, DiskColumn, slices
 from profkit.convert.columns.values import Ints
 from profkit.convert.linking.lookup import at_or
 from profkit.convert.linking.ordered import ranges
 from profkit.convert.linking.windows import Threads, threads_of
 
 
-def forward_rows(ops: Columns) -> Held:
+def forward_rows(ops: Columns) -> DiskColumn:
     """Return for each operator the row of its forward operator; -1 for those that carry none.
 
     Several operators may begin with a number before one makes the node: the last is the one, as
     in PyTorch's ``generateForwardBackwardLinks``.
     """
     nobody = (np.full(rows.stop - rows.start, -1) for rows in slices(ops.count))
-    found = Held.of(ops.spill, ops.count, nobody)
+    found = DiskColumn.of(ops.spill, ops.count, nobody)
     threads = threads_of([ops])
     numbers = ranges(part["sequence"][part["sequence"] >= 0] for part in ops.parts())
     matches = Counter[tuple[int, int]]()
@@ -47,7 +47,7 @@ def _nodes(ops: Columns, threads: Threads, low: int, high: int) -> dict[str, Col
     for rows, part in zip(slices(ops.count), ops.parts(), strict=True):
         sequence = part["sequence"]
         own = np.flatnonzero((sequence >= max(low, 0)) & (sequence < high))
-        nodes = ops.chosen(rows.start + own)
+        nodes = ops.select(rows.start + own)
         found.append(
             {
                 "row": rows.start + own,
@@ -55,7 +55,7 @@ def _nodes(ops: Columns, threads: Threads, low: int, high: int) -> dict[str, Col
                 **{name: nodes[name] for name in ("start", "sequence", "forward_tid")},
             }
         )
-    return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+    return {name: np.concatenate([part[name] for part in found]) for name in found[0]}
 
 
 def _links(nodes: Mapping[str, Column]) -> Iterator[tuple[tuple[int, int], Ints, Ints]]:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.convert.columns.numbering import Column
+from profkit.convert.columns.on_disk import Columns, DiskColumn
 from profkit.convert.columns.spill import Block
-from profkit.convert.columns.stored import Columns, Held
 from profkit.convert.columns.values import Ints
 from profkit.convert.linking.lookup import at_or, by_start
 from profkit.convert.linking.python import Calls, nested
@@ -34,7 +34,7 @@ class Callers:
     """Paths of all frames; its rows are the numbers `path` of `calls` and those of `sites`."""
     modules: Paths
     """The same of modules alone."""
-    sites: tuple[Held, ...]
+    sites: tuple[DiskColumn, ...]
     """Path around each row of the other tables; -1 for none."""
 
 
@@ -58,10 +58,10 @@ class Linking:
         tables, spill = [self.python, *self.others], self.python.spill
         threads = threads_of(tables)
         rows = Rows(tables, threads)
-        sites = tuple(Held(spill, each.count) for each in self.others)
+        sites = tuple(DiskColumn(spill, table.count) for table in self.others)
         blocks = [spill.keep({name: np.empty(0, np.int64) for name in _KEPT})]
         for thread in rows.numbers():
-            self._link(rows, thread, threads.who(thread), blocks, sites)
+            self._link(rows, thread, threads.ids(thread), blocks, sites)
         stacks, modules = self.paths.whole()
         return Callers(calls=Columns(spill, blocks), stacks=stacks, modules=modules, sites=sites)
 
@@ -71,7 +71,7 @@ class Linking:
         thread: int,
         who: dict[str, int],
         blocks: list[Block],
-        sites: Sequence[Held],
+        sites: Sequence[DiskColumn],
     ) -> None:
         """Link the calls of one thread, which is that of `who`, and append them to `blocks`."""
         base = sum(block.rows for block in blocks)
@@ -82,7 +82,9 @@ class Linking:
             found, *asking = rows.read(thread, begin, until, names)
             order = by_start(found["start"], -found["end"])
             own = {name: found.pop(name)[order] for name in _READ}
-            own |= {name: np.broadcast_to(np.int64(each), len(order)) for name, each in who.items()}
+            own |= {
+                name: np.broadcast_to(np.int64(value), len(order)) for name, value in who.items()
+            }
             calls = nested(*(np.concatenate([known[name], own[name]]) for name in ("start", "end")))
             left = carried(calls.start, calls.end, np.ones(len(calls.start), np.bool_), until)
             if left is None:
@@ -123,7 +125,7 @@ def _kept(
 
 
 def _fill(
-    sites: Sequence[Held],
+    sites: Sequence[DiskColumn],
     asking: Sequence[dict[str, Column]],
     calls: Calls,
     portion: dict[str, Column],

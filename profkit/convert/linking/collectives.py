@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from profkit.convert.columns.numbering import Column, Text
-from profkit.convert.columns.stored import Columns, Held
+from profkit.convert.columns.on_disk import Columns, DiskColumn
 from profkit.convert.columns.values import UNKNOWN_NS, Ints
 from profkit.convert.linking.device_work import DeviceWork
 from profkit.convert.linking.lookup import nearest_with
@@ -29,17 +29,19 @@ _BACKEND_RANGE = re.compile(r"(?:nccl|rccl|xccl|gloo|mpi|ucc):")
 _DISPATCHED = re.compile(r"c10d::")
 
 
-def communication(work: DeviceWork, group: Message, base_ns: int) -> tuple[dict[str, Any], Held]:
+def communication(
+    work: DeviceWork, group: Message, base_ns: int
+) -> tuple[dict[str, Any], DiskColumn]:
     """Return the columns of `collectives`: the communication kernels, and the host's own calls.
 
     And for each piece of device work the row of `collectives` that it carries out; -1 for none.
     """
     operators, gathered, at = work.operators, work.gathered, work.communication
     ops, names = operators.recorded, gathered.names
-    call, device = work.call()[at], work.ordered.chosen(at)
+    call, device = work.call()[at], work.ordered.select(at)
     host = ops.named(names.matching(is_asynchronous))
     host = host[np.argsort(operators.index[host])]
-    of_host = ops.chosen(host)
+    of_host = ops.select(host)
     op_row = np.concatenate([work.op_row()[at], host])
     words = Words(names=names, texts=gathered.texts, messages=gathered.messages.all(), group=group)
     name = np.concatenate([device["name"], of_host["name"]])
@@ -99,12 +101,12 @@ def described(  # noqa: PLR0913 - one column each
     around = nearest_with(
         lambda rows: ranges[columns.at("name", rows)], np.where(said > 0, -1, ops), parents
     )
-    texts = [columns.at(each, around, 0) for each in ("name", "input_shapes", "input_types")]
+    texts = [columns.at(column, around, 0) for column in ("name", "input_shapes", "input_types")]
     # Of "nccl:coalesced" only the kernel says what it does.
     tells = words.names.matching(lambda name: bool(operation_of(name)))[texts[0]]
     of_range = np.where((texts[0] > 0) & tells, texts[0], own_name)
     distinct, which = np.unique(np.stack([said, of_range, *texts[1:]]), axis=1, return_inverse=True)
-    numbers = [words.number(*each) for each in distinct.T.tolist()]
+    numbers = [words.number(*key) for key in distinct.T.tolist()]
     return np.array(numbers, dtype=np.int64)[which.ravel()]
 
 
@@ -146,10 +148,12 @@ def columns_of(messages: Sequence[Message], numbers: Ints) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for name, at in texts.items():
         words = Text()
-        columns[name] = words.decoded(words.codes(str(each[at]) for each in messages)[numbers])
+        columns[name] = words.decoded(
+            words.codes(str(message[at]) for message in messages)[numbers]
+        )
     for name, at in counts.items():
-        columns[name] = np.array([each[at] for each in messages], dtype=np.int64)[numbers]
-    sizes = np.array([size_bytes(each) for each in messages], dtype=np.int64)
+        columns[name] = np.array([message[at] for message in messages], dtype=np.int64)[numbers]
+    sizes = np.array([size_bytes(message) for message in messages], dtype=np.int64)
     return columns | {"size_bytes": sizes[numbers]}
 
 
@@ -163,14 +167,14 @@ def asked_by(names: Text, ops: Columns, ranges: Column) -> Ints:
     if not len(ranges):
         return result
     operation = Text().codes(map(operation_of, names.numbers))
-    dispatched = ops.chosen(ops.named(names.matching(_DISPATCHED.match)))
-    found = ops.chosen(ranges)
+    dispatched = ops.select(ops.named(names.matching(_DISPATCHED.match)))
+    found = ops.select(ranges)
     asking, calling = operation[dispatched["name"]], operation[found["name"]]
     start, begun = found["start"], dispatched["start"]
-    for each in sorted({*calling.tolist()}):
-        rows = np.flatnonzero(calling == each)
+    for kind in sorted({*calling.tolist()}):
+        rows = np.flatnonzero(calling == kind)
         rows = rows[np.argsort(start[rows], kind="stable")]
-        asked = np.sort(begun[asking == each])
+        asked = np.sort(begun[asking == kind])
         if len(asked) == len(rows) and (asked <= start[rows]).all():
             result[rows] = asked
     return result

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from profkit.convert.columns.numbering import Column, Text
-from profkit.convert.columns.stored import Columns, Held, slices
-from profkit.convert.columns.text_column import Coded
+from profkit.convert.columns.on_disk import Columns, DiskColumn, slices
+from profkit.convert.columns.text_column import TextColumn
 from profkit.convert.columns.values import Ints
 from profkit.convert.linking.autograd import forward_rows
 from profkit.convert.linking.callers import Callers
@@ -46,10 +46,10 @@ class Context:
     operators: Operators
     python: PythonStacks
 
-    def _of_ops(self, make: Callable[[slice], Column]) -> Held:
+    def _of_ops(self, make: Callable[[slice], Column]) -> DiskColumn:
         """Return the column that `make` makes of some operator rows at a time."""
         ops = self._ops
-        return Held.of(ops.spill, ops.count, map(make, slices(ops.count)))
+        return DiskColumn.of(ops.spill, ops.count, map(make, slices(ops.count)))
 
     @property
     def _callers(self) -> Callers:
@@ -60,7 +60,7 @@ class Context:
         return self.operators.recorded
 
     @cached_property
-    def forward(self) -> Held:
+    def forward(self) -> DiskColumn:
         """Row of the forward operator of each operator row, also of those inside backward ones."""
         found = forward_rows(self._ops)
 
@@ -80,7 +80,7 @@ class Context:
         return self.operators.parents[: self._ops.count]
 
     @cached_property
-    def op_module(self) -> Held:
+    def op_module(self) -> DiskColumn:
         """Node in the paths of modules of each operator row."""
 
         def of_rows(rows: slice) -> Column:
@@ -91,21 +91,21 @@ class Context:
         return self._of_ops(of_rows)
 
     @cached_property
-    def _mark(self) -> Held:
+    def _mark(self) -> DiskColumn:
         """Phase that each operator row marks by its name; 0 for none."""
         names, ops = self.operators.gathered.names.numbers, self._ops
         marks = np.array([phase_of(name) for name in names], dtype=np.int8)
-        return self._of_ops(lambda rows: marks[ops.chosen(rows)["name"]])
+        return self._of_ops(lambda rows: marks[ops.select(rows)["name"]])
 
     @cached_property
-    def _makes_node(self) -> Held:
+    def _makes_node(self) -> DiskColumn:
         """Whether each operator row makes a node of the autograd graph."""
         ops = self._ops
         makes = ((part["sequence"] >= 0) & (part["forward_tid"] <= 0) for part in ops.parts())
-        return Held.of(ops.spill, ops.count, makes, np.bool_)
+        return DiskColumn.of(ops.spill, ops.count, makes, np.bool_)
 
     @cached_property
-    def op_phase(self) -> Held:
+    def op_phase(self) -> DiskColumn:
         """Phase of each operator row."""
 
         def of_rows(rows: slice) -> Column:
@@ -129,11 +129,11 @@ class Context:
         }
 
     @cached_property
-    def _texts_of_ops(self) -> tuple[Coded, Coded, Coded]:
+    def _texts_of_ops(self) -> tuple[TextColumn, TextColumn, TextColumn]:
         """Module, phase and stack of each operator row."""
-        return self._modules(self.op_module), Coded(_PHASES, self.op_phase), self._stacks()
+        return self._modules(self.op_module), TextColumn(_PHASES, self.op_phase), self._stacks()
 
-    def of_work(self, work: DeviceWork) -> dict[str, Coded]:
+    def of_work(self, work: DeviceWork) -> dict[str, TextColumn]:
         """Return the columns of `kernels` that tell what is around its launch."""
 
         def module(rows: slice) -> Column:
@@ -150,22 +150,22 @@ class Context:
 
         return {
             "module": self._modules(modules),
-            "phase": Coded(_PHASES, work.made(phase)),
+            "phase": TextColumn(_PHASES, work.made(phase)),
         }
 
-    def _modules(self, nodes: Held) -> Coded:
+    def _modules(self, nodes: DiskColumn) -> TextColumn:
         texts = Text()
         codes = self._path_codes(self._callers.modules, nodes.parts(), texts)
         own = (codes[part] for part in nodes.parts())
-        return Coded(texts, Held.of(self._ops.spill, nodes.count, own))
+        return TextColumn(texts, DiskColumn.of(self._ops.spill, nodes.count, own))
 
-    def _stacks(self) -> Coded:
+    def _stacks(self) -> TextColumn:
         """Return the stack of each operator: recorded with it, else that of the call around it."""
         ops, texts, stacks = self._ops, Text(), self._callers.stacks
         every = list(self.operators.gathered.texts.numbers)
         rooted = np.zeros(len(every), dtype=np.int32)
         occur = _occurring(ops.each("stack"), len(every))
-        rooted[occur] = texts.codes(root_first(every[each]) for each in occur.tolist())
+        rooted[occur] = texts.codes(root_first(every[number]) for number in occur.tolist())
 
         def around(rows: slice) -> Column:
             return at_or(stacks.node, self._callers.sites[0]()[rows])
@@ -173,10 +173,10 @@ class Context:
         codes = self._path_codes(stacks, map(around, slices(ops.count)), texts)
 
         def of_rows(rows: slice) -> Column:
-            recorded = rooted[ops.chosen(rows)["stack"]]
+            recorded = rooted[ops.select(rows)["stack"]]
             return np.where(recorded > 0, recorded, codes[around(rows)])
 
-        return Coded(texts, self._of_ops(of_rows))
+        return TextColumn(texts, self._of_ops(of_rows))
 
     def _path_codes(self, tree: Paths, nodes: Iterable[Column], texts: Text) -> Column:
         """Return the numbers in `texts` of the paths to `nodes`, by node, the last for no node."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from profkit.convert.columns.numbering import Column
-from profkit.convert.columns.stored import Columns
+from profkit.convert.columns.on_disk import Columns
 from profkit.convert.columns.values import Ints
 from profkit.convert.linking.launches import Launches
 from profkit.convert.linking.lookup import at_or
@@ -45,5 +45,5 @@ def _launching(launches: Launches, count: int) -> Ints:
     rows = calls.named(launches.gathered.names.matching(_LAUNCH.match))
     if len(rows) != count:
         return np.full(count, -1, dtype=np.int64)
-    ordered: Ints = rows[np.argsort(calls.chosen(rows)["start"], kind="stable")]
+    ordered: Ints = rows[np.argsort(calls.select(rows)["start"], kind="stable")]
     return ordered

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from profkit.convert.columns.numbering import Column, Text
-from profkit.convert.columns.stored import Columns, Held
-from profkit.convert.columns.text_column import Coded
+from profkit.convert.columns.on_disk import Columns, DiskColumn
+from profkit.convert.columns.text_column import TextColumn
 from profkit.convert.columns.values import Ints
 
 # c10::DeviceType: a name's position is its number.
@@ -16,7 +16,7 @@ _DEVICE_TYPES = (
 )
 
 
-def device_names(memory: Columns) -> Coded:
+def device_names(memory: Columns) -> TextColumn:
     """Return ``cuda:0`` and the like for the numbers of c10's device types and their indices."""
     texts = Text()
 
@@ -24,9 +24,9 @@ def device_names(memory: Columns) -> Coded:
         kind, index = part["device_type"], part["device_id"]
         _, first, which = np.unique(_pairs(index, kind), return_index=True, return_inverse=True)
         pairs = zip(kind[first].tolist(), index[first].tolist(), strict=True)
-        return texts.codes(_device(*each) for each in pairs)[which]
+        return texts.codes(_device(*pair) for pair in pairs)[which]
 
-    return Coded(texts, Held.of(memory.spill, memory.count, map(codes, memory.parts())))
+    return TextColumn(texts, DiskColumn.of(memory.spill, memory.count, map(codes, memory.parts())))
 
 
 def _device(kind: int, index: int) -> str:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from profkit.convert.columns.numbering import Column, Text
-from profkit.convert.columns.stored import Held, slices
-from profkit.convert.columns.text_column import Coded
+from profkit.convert.columns.on_disk import DiskColumn, slices
+from profkit.convert.columns.text_column import TextColumn
 from profkit.convert.columns.values import Ints
 from profkit.convert.linking.gathered import COPY, KERNEL, Gathered
 from profkit.convert.linking.launches import Launches
@@ -48,17 +48,17 @@ class DeviceWork:
         """Number of pieces of work."""
         return self.ordered.count
 
-    def made(self, make: Callable[[slice], Column], dtype: DTypeLike = np.int32) -> Held:
+    def made(self, make: Callable[[slice], Column], dtype: DTypeLike = np.int32) -> DiskColumn:
         """Return the column that `make` makes of some pieces of work at a time."""
-        return Held.of(self.gathered.spill, self.count, map(make, slices(self.count)), dtype)
+        return DiskColumn.of(self.gathered.spill, self.count, map(make, slices(self.count)), dtype)
 
     @cached_property
-    def call(self) -> Held:
+    def call(self) -> DiskColumn:
         """Row of the launching call of each; -1 if unknown."""
         return self.launches.of(self.ordered)
 
     @cached_property
-    def op(self) -> Held:
+    def op(self) -> DiskColumn:
         """Index in `cpu_ops` of the operator that each belongs to; -1 if unknown."""
         stated = first_with(self.operators.recorded, "external", self.made(self._stated, np.int64))
 
@@ -74,36 +74,36 @@ class DeviceWork:
 
     def _stated(self, rows: slice) -> Ints:
         """Return the external id of the operator, where the launching call knows of none."""
-        part = self.ordered.chosen(rows)
+        part = self.ordered.select(rows)
         external, launched = part["external"], self._launching_op(rows) >= 0
         # Before PyTorch 2.1 the external id of device work was its correlation, not an operator's.
         return np.where(launched | (external == part["correlation"]), -1, external)
 
     @cached_property
-    def op_row(self) -> Held:
+    def op_row(self) -> DiskColumn:
         """Row of that operator."""
         return self.made(lambda rows: at_or(self.operators.rows, self.op()[rows]))
 
     @cached_property
-    def step(self) -> Held:
+    def step(self) -> DiskColumn:
         """Step of each launch; without one, the device-side step around the work."""
 
         def of_rows(rows: slice) -> Column:
             call, op_row = self.call()[rows], self.op_row()[rows]
-            around = self.steps.device.at(self.ordered.chosen(rows)["start"])
+            around = self.steps.device.at(self.ordered.select(rows)["start"])
             by_op = at_or(self.operators.step(), op_row, around)
             return at_or(self.launches.step(), call, by_op)
 
         return self.made(of_rows)
 
     @cached_property
-    def _kinds(self) -> Held:
+    def _kinds(self) -> DiskColumn:
         """Number of the kind of each."""
         names, ops = self.gathered.names, self.operators.recorded
         by_op, by_name = map(names.matching, (launches_communication, names_communication))
 
         def of_rows(rows: slice) -> Column:
-            part = self.ordered.chosen(rows)
+            part = self.ordered.select(rows)
             # Row -1 has the name "".
             communication = by_op[ops.at("name", self.op_row()[rows], 0)] | by_name[part["name"]]
             communication |= part["message"] > 0
@@ -115,9 +115,9 @@ class DeviceWork:
         return self.made(of_rows)
 
     @cached_property
-    def kind(self) -> Coded:
+    def kind(self) -> TextColumn:
         """Kind of each: compute, communication, copy or set."""
-        return Coded(_KINDS, self._kinds)
+        return TextColumn(_KINDS, self._kinds)
 
     @cached_property
     def communication(self) -> Ints:
@@ -128,16 +128,16 @@ class DeviceWork:
         )
 
     @cached_property
-    def copy_kind(self) -> Coded:
+    def copy_kind(self) -> TextColumn:
         """Direction, from the arguments or from a name such as ``Memcpy HtoD (...)``."""
         gathered, directions = self.gathered, Text()
         by_name = directions.codes(map(copy_direction, gathered.names.numbers))
         by_text = directions.codes(map(copy_direction, gathered.texts.numbers))
 
         def of_rows(rows: slice) -> Column:
-            part = self.ordered.chosen(rows)
+            part = self.ordered.select(rows)
             text = by_text[part["what"]]
             codes = np.where(text > 0, text, by_name[part["name"]])
             return np.where(part["kind"] == COPY, codes, 0)
 
-        return Coded(directions, self.made(of_rows))
+        return TextColumn(directions, self.made(of_rows))

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from profkit.convert.columns.numbering import Column, Text
-from profkit.convert.columns.spill import Block, Place, Scratch, Spill
-from profkit.convert.columns.stored import Columns
+from profkit.convert.columns.on_disk import Columns
+from profkit.convert.columns.spill import Block, Layout, Scratch, Spill
 from profkit.convert.columns.values import UNKNOWN_NS
 from profkit.convert.linking.messages import Messages
 from profkit.tables.columns import FLOAT, INT, SMALL, TEXT, WHERE
@@ -25,11 +25,11 @@ KIND_COUNT = 11
 
 _KIND = pa.int8()
 _UNKNOWN = {
-    TEXT: Place(0, np.dtype(np.int32).str, 0),
-    INT: Place(0, np.dtype(np.int64).str, -1),
-    SMALL: Place(0, np.dtype(np.int64).str, -1),
-    FLOAT: Place(0, np.dtype(np.float64).str, np.nan),
-    _KIND: Place(0, np.dtype(np.int8).str, 0),
+    TEXT: Layout(0, np.dtype(np.int32).str, 0),
+    INT: Layout(0, np.dtype(np.int64).str, -1),
+    SMALL: Layout(0, np.dtype(np.int64).str, -1),
+    FLOAT: Layout(0, np.dtype(np.float64).str, np.nan),
+    _KIND: Layout(0, np.dtype(np.int8).str, 0),
 }
 """How a column of each type is kept, and its number when unknown; texts are kept by number."""
 
@@ -83,8 +83,8 @@ class Gathered:
         """Number of rows that were left out because their time is unknown."""
         self.blocks: dict[str, list[Block]] = defaultdict(list)
         """Where the columns of each kind of rows are, block by block."""
-        for table, places in _PLACES.items():
-            self._keep(table, {name: np.empty(0, place.dtype) for name, place in places.items()})
+        for table, layouts in _PLACES.items():
+            self._keep(table, {name: np.empty(0, place.dtype) for name, place in layouts.items()})
 
     def columns(self, table: str) -> Columns:
         """Return the columns of the rows of `table`."""

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from profkit.convert.columns.stored import Columns, Held, slices
+from profkit.convert.columns.on_disk import Columns, DiskColumn, slices
 from profkit.convert.linking.gathered import Gathered
 from profkit.convert.linking.operators import Operators
 from profkit.convert.linking.ordered import Ordered, first_with, ranges
@@ -27,20 +27,20 @@ class Launches:
         return self.gathered.columns("runtime_calls")
 
     @cached_property
-    def op(self) -> Held:
+    def op(self) -> DiskColumn:
         """Index in `cpu_ops` of the operator around each row."""
         first, count = self.operators.recorded.count, self.recorded.count
         rows = (first + np.arange(part.start, part.stop) for part in slices(count))
-        return Held.of(self.recorded.spill, count, map(self.operators.around, rows))
+        return DiskColumn.of(self.recorded.spill, count, map(self.operators.around, rows))
 
     @cached_property
-    def step(self) -> Held:
+    def step(self) -> DiskColumn:
         """Step of each row."""
         return self.steps.of(self.recorded)
 
-    def of(self, work: Ordered) -> Held:
+    def of(self, work: Ordered) -> DiskColumn:
         """Return the row of the call that launched each piece of `work`; -1 if unknown."""
-        return first_with(self.recorded, "correlation", work.held("correlation"))
+        return first_with(self.recorded, "correlation", work.column("correlation"))
 
     def shared_correlations(self) -> int:
         """Return how many correlation ids several processes use, as in traces that were merged."""

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from profkit.convert.columns.numbering import Occurring
-from profkit.convert.columns.stored import Columns, Held, slices
+from profkit.convert.columns.on_disk import Columns, DiskColumn, slices
 from profkit.convert.linking.collectives import communication
 from profkit.convert.linking.context import Context
 from profkit.convert.linking.counters import of_kernels, order_of
@@ -126,7 +126,7 @@ class Linker:
             rows = operators.rows[part]
             annotates = operators.annotates()[rows].astype(np.int32)
             yield table.chunk(
-                recorded.chosen(rows),
+                recorded.select(rows),
                 op=np.arange(part.start, part.stop),
                 parent=operators.around(rows),
                 kind=schema.text(annotates, ["operator", "annotation"]),
@@ -142,14 +142,14 @@ class Linker:
         for part in slices(ordered.count):
             rows = ordered.rows(part)
             op, step = launches.op()[rows], launches.step()[rows]
-            yield table.chunk(ordered.chosen(part), op=op, step=step)
+            yield table.chunk(ordered.select(part), op=op, step=step)
 
     def _collectives(self) -> Chunks:
         columns, _ = self._communication
         yield self.origin.table("collectives", len(columns["collective"]), columns)
 
     @cached_property
-    def _communication(self) -> tuple[dict[str, Any], Held]:
+    def _communication(self) -> tuple[dict[str, Any], DiskColumn]:
         return communication(self.work, self.group, self.origin.base_ns)
 
     def _kernels(self) -> Chunks:
@@ -158,7 +158,7 @@ class Linker:
         _, carried_out = self._communication
         for part in slices(work.count):
             yield table.chunk(
-                work.ordered.chosen(part),
+                work.ordered.select(part),
                 kind=work.kind.of(part),
                 op=work.op()[part],
                 step=work.step()[part],
@@ -171,7 +171,7 @@ class Linker:
         operators, ops = self.operators, self.operators.recorded
         by_part = (operators.rows[part] for part in slices(ops.count))
         rows = np.concatenate([part[operators.annotates()[part]] for part in by_part])
-        host, device = ops.chosen(rows), Ordered(self.gathered.columns("annotations"))
+        host, device = ops.select(rows), Ordered(self.gathered.columns("annotations"))
         names = Occurring(self.gathered.names, chain([host["name"]], device.table.each("name")))
         yield self._table("annotations", ops).chunk(
             host,
@@ -181,9 +181,9 @@ class Linker:
             step=operators.step()[rows],
         )
         table = self._table("annotations", device.table)
-        op_rows = first_with(ops, "external", device.held("external"))
+        op_rows = first_with(ops, "external", device.column("external"))
         for part in slices(device.count):
-            columns, row = device.chosen(part), op_rows()[part]
+            columns, row = device.select(part), op_rows()[part]
             yield table.chunk(
                 columns,
                 kind=schema.text(np.zeros(len(row), dtype=np.int32), ["device"]),
@@ -194,7 +194,7 @@ class Linker:
 
     def _kernel_metrics(self) -> Chunks:
         counters = self.gathered.columns("kernel_metrics")
-        rows = counters.chosen(order_of(counters))
+        rows = counters.select(order_of(counters))
         yield self._table("kernel_metrics", counters).chunk(rows, **of_kernels(rows, self.launches))
 
     def _synchronisations(self) -> Chunks:
@@ -203,14 +203,14 @@ class Linker:
         for part in slices(ordered.count):
             call = launching()[part]
             op, step = at_or(launches.op(), call), at_or(launches.step(), call)
-            yield table.chunk(ordered.chosen(part), op=op, step=step)
+            yield table.chunk(ordered.select(part), op=op, step=step)
 
     def _memory_events(self) -> Chunks:
         operators, ordered = self.operators, Ordered(self.gathered.columns("memory_events"))
         table, devices = self._table("memory_events", ordered.table), device_names(ordered.table)
         first = operators.recorded.count + self.launches.recorded.count
         for part in slices(ordered.count):
-            rows, memory = ordered.rows(part), ordered.chosen(part)
+            rows, memory = ordered.rows(part), ordered.select(part)
             freed = (memory["size_bytes"] < 0).astype(np.int32)
             yield table.chunk(
                 memory,

@@ -30,7 +30,7 @@ def by_start(start: Ints, *others: Column) -> Ints:
     if same.any():
         tied = np.append(same, False) | np.append(False, same)
         rows = order[tied]
-        order[tied] = rows[np.lexsort([each[rows] for each in (*reversed(others), start)])]
+        order[tied] = rows[np.lexsort([keys[rows] for keys in (*reversed(others), start)])]
     return order
 
 

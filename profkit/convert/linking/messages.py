@@ -138,7 +138,7 @@ class Messages:
 
     def merged(self, other: "Messages") -> NDArray[np.int32]:
         """Return, by its number in `other`, the number of each message here."""
-        numbers = [self._numbers.setdefault(each, len(self._numbers)) for each in other.all()]
+        numbers = [self._numbers.setdefault(message, len(self._numbers)) for message in other.all()]
         return np.array(numbers, dtype=np.int32)
 
     def all(self) -> list[Message]:
@@ -176,7 +176,7 @@ def _text(value: Number) -> str:
 def operation_of(name: str) -> str:
     """Return the operation that a function, range or kernel of this name does, "" if unknown."""
     lower = name.lower()
-    return next((each for each, words in _OPERATIONS.items() if words.search(lower)), "")
+    return next((operation for operation, words in _OPERATIONS.items() if words.search(lower)), "")
 
 
 def dtype_of(name: str) -> str:
@@ -200,11 +200,11 @@ def elements(shapes: str, types: str) -> tuple[int, str]:
         dims, kinds = json.loads(shapes), json.loads(types)
         if not dims or len(dims) != len(kinds) or _TENSORS in map(str.lower, kinds):
             return UNKNOWN, ""
-        count = sum(math.prod(each) for each in dims)
+        count = sum(math.prod(shape) for shape in dims)
     except (ValueError, TypeError, AttributeError):
         # Of a version that writes them otherwise, or damaged.
         return UNKNOWN, ""
-    dtypes = {dtype_of(each) for each in kinds}
+    dtypes = {dtype_of(dtype) for dtype in kinds}
     return plausible(count), dtypes.pop() if len(dtypes) == 1 else ""
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.convert.columns.numbering import Column
-from profkit.convert.columns.stored import Columns, Held
+from profkit.convert.columns.on_disk import Columns, DiskColumn
 from profkit.convert.columns.values import Ints
 from profkit.convert.linking.tree import LEAF, POINT, SPAN, Tree, nested
 from profkit.convert.linking.windows import Rows, Windows, carried, threads_of
@@ -26,19 +26,19 @@ Row = NDArray[np.int32]
 class Nesting:
     """Who encloses whom."""
 
-    op_rows: Held
+    op_rows: DiskColumn
     """Rows of the operators by thread, start, and from the outside in."""
 
-    op_of_row: Held
+    op_of_row: DiskColumn
     """Position in `op_rows` of each operator."""
 
-    parent: Held
+    parent: DiskColumn
     """Operator around each row; -1 if there is none."""
 
-    end: Held
+    end: DiskColumn
     """End of each operator; see `Tree.end`."""
 
-    self_ns: Held
+    self_ns: DiskColumn
     """Time of each operator that no row inside covers; see `Tree.self_ns`."""
 
     cut: int = 0
@@ -87,10 +87,10 @@ class _Growing:
     ) -> dict[str, Column]:
         """Return the columns of rows that were carried in and those of all tables after them."""
         ops, calls, memory = found
-        counts = [len(each["row"]) for each in found]
+        counts = [len(rows["row"]) for rows in found]
         before, others = len(known["row"]), counts[1] + counts[2]
-        by_table = [each["row"] + base for each, base in zip(found, self.first, strict=False)]
-        starts = [each["start"] for each in found]
+        by_table = [rows["row"] + base for rows, base in zip(found, self.first, strict=False)]
+        starts = [rows["start"] for rows in found]
         return {
             "start": np.concatenate([known["start"], *starts]),
             "end": np.concatenate([known["end"], ops["end"], calls["end"], memory["start"]]),
@@ -146,13 +146,13 @@ def nesting(
 ) -> Nesting:
     """Nest all rows; `asynchronous` tells of which names operators are, see `Tree`."""
     tables, spill = (ops, calls, memory), ops.spill
-    counts = [each.count for each in tables]
+    counts = [table.count for table in tables]
     found = Nesting(
-        op_rows=Held(spill, ops.count),
-        op_of_row=Held(spill, ops.count),
-        parent=Held(spill, sum(counts)),
-        end=Held(spill, ops.count, np.int64),
-        self_ns=Held(spill, ops.count, np.int64),
+        op_rows=DiskColumn(spill, ops.count),
+        op_of_row=DiskColumn(spill, ops.count),
+        parent=DiskColumn(spill, sum(counts)),
+        end=DiskColumn(spill, ops.count, np.int64),
+        self_ns=DiskColumn(spill, ops.count, np.int64),
     )
     growing = _Growing(first=np.cumsum([0, *counts]), alone=asynchronous, found=found)
     rows = Rows(tables, threads_of(tables))

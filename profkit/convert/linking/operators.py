@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from profkit.convert.columns.numbering import Column
-from profkit.convert.columns.stored import Columns, Held
+from profkit.convert.columns.on_disk import Columns, DiskColumn
 from profkit.convert.columns.values import Ints
 from profkit.convert.linking.gathered import ANNOTATION, Gathered
 from profkit.convert.linking.lookup import at_or
@@ -62,15 +62,15 @@ class Operators:
         return at_or(self.index, self.parents[rows])
 
     @cached_property
-    def annotates(self) -> Held:
+    def annotates(self) -> DiskColumn:
         """Whether each row is an annotation."""
         # Before PyTorch 1.10 annotations had the category of operators.
         by_name = self.gathered.names.matching(is_annotation)
         parts = self.recorded.parts()
         kinds = (by_name[part["name"]] | (part["kind"] == ANNOTATION) for part in parts)
-        return Held.of(self.recorded.spill, self.recorded.count, kinds, np.bool_)
+        return DiskColumn.of(self.recorded.spill, self.recorded.count, kinds, np.bool_)
 
     @cached_property
-    def step(self) -> Held:
+    def step(self) -> DiskColumn:
         """Step of each row."""
         return self.steps.of(self.recorded)

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from profkit.convert.columns.numbering import Column
-from profkit.convert.columns.stored import Chosen, Columns, Held, slices
+from profkit.convert.columns.on_disk import Columns, DiskColumn, SelectedRows, slices
 from profkit.convert.columns.values import Ints
 from profkit.convert.linking.windows import EARLIEST_NS, Rows
 
@@ -24,20 +24,20 @@ class Ordered:
     def __init__(self, columns: Columns) -> None:
         self.table = columns
         self.count = columns.count
-        self._rows = Held.of(columns.spill, columns.count, _by_start(columns))
+        self._rows = DiskColumn.of(columns.spill, columns.count, _by_start(columns))
 
     def rows(self, at: slice | Column) -> Column:
         """Return which rows of the table stand at some positions."""
         return self._rows()[at]
 
-    def chosen(self, at: slice | Column) -> Chosen:
+    def select(self, at: slice | Column) -> SelectedRows:
         """Return the rows at some positions."""
-        return self.table.chosen(self.rows(at))
+        return self.table.select(self.rows(at))
 
-    def held(self, name: str) -> Held:
+    def column(self, name: str) -> DiskColumn:
         """Return a column of integers in order."""
-        parts = (self.chosen(rows)[name] for rows in slices(self.count))
-        return Held.of(self.table.spill, self.count, parts, np.int64)
+        parts = (self.select(rows)[name] for rows in slices(self.count))
+        return DiskColumn.of(self.table.spill, self.count, parts, np.int64)
 
 
 def _by_start(columns: Columns) -> Iterator[Column]:
@@ -55,12 +55,12 @@ def ranges(numbers: Iterable[Ints]) -> list[tuple[int, int]]:
     return list(pairwise([-_LARGEST - 1, *cuts, _LARGEST + 1]))
 
 
-def first_with(columns: Columns, key: str, wanted: Held) -> Held:
+def first_with(columns: Columns, key: str, wanted: DiskColumn) -> DiskColumn:
     """Return for each number that is `wanted` the row that has it as its `key`; -1 if none.
 
     Of several it is the first to start. Numbers below 1 stand for none.
     """
-    found = Held(columns.spill, wanted.count)
+    found = DiskColumn(columns.spill, wanted.count)
     for low, high in ranges(wanted.parts()):
         asked = [part[(part > 0) & (part >= low) & (part < high)] for part in wanted.parts()]
         distinct = np.unique(np.concatenate([*asked, [_LARGEST]]))

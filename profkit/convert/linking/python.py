@@ -30,7 +30,7 @@ def readable(name: str) -> str:
 
 def root_first(recorded: str) -> str:
     """Return a recorded call stack, which begins with the innermost frame, from the root."""
-    return SEPARATOR.join(reversed([each for each in recorded.split(SEPARATOR) if each]))
+    return SEPARATOR.join(reversed([frame for frame in recorded.split(SEPARATOR) if frame]))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

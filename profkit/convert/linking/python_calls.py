@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from profkit.convert._parquet import write
 from profkit.convert.columns.numbering import Occurring, Text
-from profkit.convert.columns.stored import Columns
+from profkit.convert.columns.on_disk import Columns
 from profkit.convert.columns.values import Ints
 from profkit.convert.linking.origin import Origin
 from profkit.convert.linking.steps import StepSpans

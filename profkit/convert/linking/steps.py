@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from profkit.convert.columns.stored import Columns, Held
+from profkit.convert.columns.on_disk import Columns, DiskColumn
 from profkit.convert.columns.values import Ints
 from profkit.convert.linking.gathered import Gathered
 
@@ -36,7 +36,7 @@ class StepSpans(NamedTuple):
         nothing = np.empty(0, dtype=np.int64)
         return cls(nothing, nothing, nothing)
 
-    def chosen(self, rows: slice | Ints) -> "StepSpans":
+    def select(self, rows: slice | Ints) -> "StepSpans":
         """Return some of them."""
         return StepSpans(self.number[rows], self.start[rows], self.end[rows])
 
@@ -59,9 +59,9 @@ class Steps:
     given: StepSpans | None
     """Steps of a recorder that does not call them ProfilerStep."""
 
-    def of(self, rows: Columns) -> Held:
+    def of(self, rows: Columns) -> DiskColumn:
         """Return the step that each of the recorded `rows` starts in on the CPU."""
-        return Held.of(
+        return DiskColumn.of(
             rows.spill, rows.count, (self.host.at(part["start"]) for part in rows.parts())
         )
 
@@ -89,11 +89,11 @@ class Steps:
     def _marked(self) -> StepSpans:
         """The steps as they were recorded, in order of time."""
         steps = self.given or self._numbered("cpu_ops")
-        return steps.chosen(np.argsort(steps.start, kind="stable"))
+        return steps.select(np.argsort(steps.start, kind="stable"))
 
     def _numbered(self, table: str) -> StepSpans:
         """Return the ``ProfilerStep#N`` among the named ranges of a table."""
         columns = self.gathered.columns(table)
         numbers = np.array([step_number(name) for name in self.gathered.names.numbers])
-        steps = columns.chosen(columns.named(numbers >= 0))
+        steps = columns.select(columns.named(numbers >= 0))
         return StepSpans(numbers[steps["name"]], steps["start"], steps["end"])

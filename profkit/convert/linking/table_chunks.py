@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from profkit.convert.columns.numbering import Column, Occurring
-from profkit.convert.columns.stored import Columns
+from profkit.convert.columns.on_disk import Columns
 from profkit.convert.linking.gathered import TIMES, Gathered
 from profkit.convert.linking.origin import Origin
 from profkit.tables.columns import TEXT

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.convert.columns.numbering import Column
+from profkit.convert.columns.on_disk import Columns
 from profkit.convert.columns.spill import Block
-from profkit.convert.columns.stored import Columns
 from profkit.convert.columns.values import LATEST_NS, Ints
 
 WINDOW_ROWS = 1 << 16
@@ -40,7 +40,7 @@ class Threads:
         process = np.searchsorted(self.pids, pid)
         return (np.searchsorted(self.tids, tid) * len(self.pids) + process).astype(np.int32)
 
-    def who(self, number: int) -> dict[str, int]:
+    def ids(self, number: int) -> dict[str, int]:
         """Return process and thread of a number."""
         tid, pid = divmod(number, len(self.pids))
         return {"pid": int(self.pids[pid]), "tid": int(self.tids[tid])}
@@ -69,7 +69,7 @@ def threads_of(tables: Sequence[Columns]) -> Threads:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _BlockRows:
     """The rows of one thread in one block."""
 
     table: int
@@ -88,7 +88,7 @@ class Rows:
         """Tell `threads` apart; without them all rows are of one, whose number is 0."""
         self.tables = tables
         self._threads = threads
-        self._held: dict[int, list[_Held]] = defaultdict(list)
+        self._held: dict[int, list[_BlockRows]] = defaultdict(list)
         for number, columns in enumerate(tables):
             first = 0
             for at, block in enumerate(columns.blocks):
@@ -102,10 +102,10 @@ class Rows:
             return
         start, thread = columns.of_block(block, "start"), self._thread(columns, block)
         single = thread.strides == (0,)
-        for each in sorted({*thread[: 1 if single else None].tolist()}):
-            own = start if single else start[thread == each]
-            held = _Held(table, at, first, len(own), int(own.min()), int(own.max()))
-            self._held[each].append(held)
+        for number in sorted({*thread[: 1 if single else None].tolist()}):
+            own = start if single else start[thread == number]
+            held = _BlockRows(table, at, first, len(own), int(own.min()), int(own.max()))
+            self._held[number].append(held)
 
     def _thread(self, columns: Columns, block: Block) -> Column:
         if self._threads is None:
@@ -119,7 +119,7 @@ class Rows:
     def cuts(self, thread: int) -> list[int]:
         """Return times to cut a thread's rows at, in order, and after them all."""
         cuts, rows = [], 0
-        for held in sorted(self._held[thread], key=lambda each: each.begin):
+        for held in sorted(self._held[thread], key=lambda block: block.begin):
             if rows >= WINDOW_ROWS:
                 cuts.append(held.begin)
                 rows = 0
@@ -143,7 +143,7 @@ class Rows:
         ]
 
     def _of(
-        self, held: _Held, thread: int, begin: int, until: int, names: Sequence[str]
+        self, held: _BlockRows, thread: int, begin: int, until: int, names: Sequence[str]
     ) -> dict[str, Column]:
         columns = self.tables[held.table]
         block = columns.blocks[held.block]

@@ -85,7 +85,7 @@ class _Frames:
 
     def text(self, stack: tuple[int, ...]) -> str:
         """Return frames as one text."""
-        return _SEPARATOR.join(self.names[each] for each in stack) or _UNKNOWN
+        return _SEPARATOR.join(self.names[frame] for frame in stack) or _UNKNOWN
 
 
 def _keys(frames: _Frames, samples: Ints, threads: Ints) -> Iterator[Key]:

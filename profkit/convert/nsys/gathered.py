@@ -83,7 +83,7 @@ class Rows:
         nvtx = self.report.nvtx
         rows = nvtx.ranges
         rows = rows[belongs(pid_of(nvtx.columns["globalTid"][rows]), self.rank, self.ranks)]
-        own = np.array([each == OWN_DOMAIN for each in nvtx.domains_of(rows)], dtype=np.bool_)
+        own = np.array([domain == OWN_DOMAIN for domain in nvtx.domains_of(rows)], dtype=np.bool_)
         # Steps, phases and modules all begin and end on one thread.
         return rows[~(own & nvtx.across_threads(rows))]
 
@@ -95,8 +95,11 @@ class Rows:
     def _ranges(self, into: Gathered) -> None:
         nvtx, rows = self.report.nvtx, self.ranges_of_rank()
         texts = [nvtx.texts[row] for row in rows.tolist()]
-        functions = [each == _FUNCTIONS_DOMAIN for each in nvtx.domains_of(rows)]
-        texts = [frame(text) if each else text for text, each in zip(texts, functions, strict=True)]
+        functions = [domain == _FUNCTIONS_DOMAIN for domain in nvtx.domains_of(rows)]
+        texts = [
+            frame(text) if is_frame else text
+            for text, is_frame in zip(texts, functions, strict=True)
+        ]
         is_call = np.array(functions, dtype=np.bool_)
         is_call |= np.array([text.startswith(MODULE) for text in texts], dtype=np.bool_)
         tid = nvtx.columns["globalTid"][rows]
@@ -139,7 +142,7 @@ class Rows:
         names += [f"{what}{axis}" for what in ("grid", "block") for axis in "XYZ"]
         rows = self._own(table, *names)
         naming = {KERNEL: self._kernel_names, COPY: self._copy_names, SET: self._set_names}
-        directions = [COPY_DIRECTIONS.get(each, "") for each in rows["copyKind"].tolist()]
+        directions = [COPY_DIRECTIONS.get(number, "") for number in rows["copyKind"].tolist()]
         shared = [rows[name].clip(min=0) for name in ("staticSharedMemory", "dynamicSharedMemory")]
         into.put(
             "kernels",
@@ -165,13 +168,13 @@ class Rows:
             f"{len(rows['start'])} executions of CUDA graphs were recorded as one block each: the"
             " kernels in them are not here; capture with cuda_graph_trace=node."
         )
-        graphs = [f"CUDA graph {each}" for each in rows["graphId"].tolist()]
+        graphs = [f"CUDA graph {graph}" for graph in rows["graphId"].tolist()]
         columns = _work_columns(rows, KERNEL)
         into.put("kernels", columns | {"name": into.names.codes(graphs)})
 
     def _kernel_names(self, rows: dict[str, Ints]) -> list[str]:
         long, short = (self.report.named(rows[name]) for name in ("demangledName", "shortName"))
-        return [each or other for each, other in zip(long, short, strict=True)]
+        return [name or other for name, other in zip(long, short, strict=True)]
 
     def _memory_kinds(self) -> dict[int, str]:
         table = "ENUM_CUDA_MEM_KIND"
@@ -191,12 +194,12 @@ class Rows:
 
     def _set_names(self, rows: dict[str, Ints]) -> list[str]:
         kinds = self._memory_kinds()
-        return [f"Memset ({kinds.get(each, 'Unknown')})" for each in rows["memKind"].tolist()]
+        return [f"Memset ({kinds.get(number, 'Unknown')})" for number in rows["memKind"].tolist()]
 
     def _waits(self, into: Gathered) -> None:
         names = ("start", "end", "deviceId", "streamId", "correlationId", "syncType")
         rows = self._own(work_table("SYNCHRONIZATION"), *names)
-        what = [SYNCHRONISATIONS.get(each, "Sync") for each in rows["syncType"].tolist()]
+        what = [SYNCHRONISATIONS.get(number, "Sync") for number in rows["syncType"].tolist()]
         # CUPTI's number for all streams.
         stream = np.where(rows["streamId"] >= _GRAPH_LIMIT, -1, rows["streamId"])
         into.put(
@@ -259,13 +262,13 @@ def _operators(into: Gathered, texts: list[str]) -> dict[str, Column]:
     """Return what the texts of ranges say of operators of PyTorch."""
     distinct = {text: nvtx_range(text) for text in dict.fromkeys(texts)}
     ranges = [distinct[text] for text in texts]
-    operator = np.array([each.is_operator for each in ranges], dtype=np.bool_)
-    backward = np.array([each.is_backward for each in ranges], dtype=np.bool_)
+    operator = np.array([span.is_operator for span in ranges], dtype=np.bool_)
+    backward = np.array([span.is_backward for span in ranges], dtype=np.bool_)
     return {
-        "name": into.names.codes(each.name for each in ranges),
+        "name": into.names.codes(span.name for span in ranges),
         "kind": np.where(operator, OPERATOR, ANNOTATION).astype(np.int8),
-        "sequence": np.array([each.sequence for each in ranges], dtype=np.int64),
+        "sequence": np.array([span.sequence for span in ranges], dtype=np.int64),
         # Ranges do not say on which thread the forward operator ran, only that there was one.
         "forward_tid": np.where(backward, 1, -1).astype(np.int64),
-        "input_shapes": into.texts.codes(each.sizes for each in ranges),
+        "input_shapes": into.texts.codes(span.sizes for span in ranges),
     }

@@ -27,17 +27,19 @@ def with_messages(collectives: pa.Table, operators: Operators, rows: Rows) -> pa
     """
     said = _payloads(rows)
     sizes = {
-        each[_COMMUNICATOR]: each[_SIZE]
-        for each in said.values()
-        if {_COMMUNICATOR, _SIZE} <= set(each)
+        payload[_COMMUNICATOR]: payload[_SIZE]
+        for payload in said.values()
+        if {_COMMUNICATOR, _SIZE} <= set(payload)
     }
     told = [said.get(place, {}) for place in _places(operators, collectives["op"].to_numpy())]
-    groups = [each.get(_COMMUNICATOR) for each in told]
+    groups = [payload.get(_COMMUNICATOR) for payload in told]
     known = collectives["size_bytes"].to_numpy()
     columns = {name: collectives[name] for name in collectives.column_names}
-    columns["size_bytes"] = np.where(known < 0, _wholes(each.get(_BYTES) for each in told), known)
-    columns["group"] = ["" if each is None else str(each) for each in groups]
-    columns["group_size"] = _wholes(sizes.get(each) for each in groups)
+    columns["size_bytes"] = np.where(
+        known < 0, _wholes(payload.get(_BYTES) for payload in told), known
+    )
+    columns["group"] = ["" if group is None else str(group) for group in groups]
+    columns["group_size"] = _wholes(sizes.get(group) for group in groups)
     return schema.table("collectives", columns)
 
 
@@ -60,5 +62,5 @@ def _places(operators: Operators, op: Ints) -> Iterable[tuple[int, int]]:
 
 
 def _wholes(values: Any) -> Ints:
-    wholes = [each if isinstance(each, int) and each >= 0 else -1 for each in values]
+    wholes = [value if isinstance(value, int) and value >= 0 else -1 for value in values]
     return np.array(wholes, dtype=np.int64)

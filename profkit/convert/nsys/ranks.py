@@ -41,7 +41,7 @@ def _marked(report: Report) -> dict[int, int]:
     rows = nvtx.marks
     pids = pid_of(nvtx.columns["globalTid"][rows]).tolist()
     found = [_MARK.fullmatch(nvtx.texts[row]) for row in rows.tolist()]
-    return {pid: int(each[1]) for pid, each in zip(pids, found, strict=True) if each}
+    return {pid: int(mark[1]) for pid, mark in zip(pids, found, strict=True) if mark}
 
 
 def _of_mpi(report: Report, pids: list[int]) -> dict[int, int]:

@@ -53,7 +53,7 @@ class Report:
     def metadata(self) -> dict[str, str]:
         """What the exporter says of itself."""
         table = next((n for n in ("META_DATA_EXPORT", "EXPORT_META_DATA") if self.has(n)), "")
-        names, values = (self.store.texts(table, each) for each in ("name", "value"))
+        names, values = (self.store.texts(table, column) for column in ("name", "value"))
         return dict(zip(names, values, strict=True))
 
     def has(self, table: str) -> bool:
@@ -72,7 +72,7 @@ class Report:
 
     def named(self, numbers: Ints) -> list[str]:
         """Return the texts with these numbers, "" for those that are not there."""
-        return [self.strings.get(each, "") for each in numbers.tolist()]
+        return [self.strings.get(number, "") for number in numbers.tolist()]
 
     @cached_property
     def nvtx(self) -> "Nvtx":
@@ -83,14 +83,14 @@ class Report:
     def last_ns(self) -> int:
         """End of the last event, which ranges that were never closed end with."""
         spans = [*map(work_table, (*_WORK, "RUNTIME")), "OSRT_API", "NVTX_EVENTS"]
-        read = [self.columns(each, "start", "end") for each in spans if self.has(each)]
+        read = [self.columns(table, "start", "end") for table in spans if self.has(table)]
         # Samples may be all that was recorded.
         read += [
             self.columns("COMPOSITE_EVENTS", "start"),
             self.columns("GPU_METRICS", "timestamp"),
         ]
         times = [column for columns in read for column in columns.values() if len(column)]
-        return max((int(each.max()) for each in times), default=0)
+        return max((int(column.max()) for column in times), default=0)
 
     @cached_property
     def working_pids(self) -> Ints:
@@ -102,8 +102,8 @@ class Report:
             pids.append(pid_of(rows["globalPid"]))
             devices.append(rows["deviceId"])
         pid, device = np.concatenate(pids), np.concatenate(devices)
-        first = {each: int(device[pid == each].min()) for each in np.unique(pid).tolist()}
-        return np.array(sorted(first, key=lambda each: (first[each], each)), dtype=np.int64)
+        first = {own: int(device[pid == own].min()) for own in np.unique(pid).tolist()}
+        return np.array(sorted(first, key=lambda own: (first[own], own)), dtype=np.int64)
 
     def check(self) -> None:
         """Note what is unusual about the whole report."""
@@ -140,14 +140,14 @@ class Nvtx:
         """Text of each row: its own, or the registered one."""
         own = self.report.store.texts("NVTX_EVENTS", "text")
         registered = self.report.named(self.columns["textId"])
-        return [each or other for each, other in zip(own, registered, strict=True)]
+        return [text or other for text, other in zip(own, registered, strict=True)]
 
     @cached_property
     def payloads(self) -> list[str]:
         """JSON of each row's payload; "" if it has none."""
         own = self.report.store.texts("NVTX_EVENTS", "jsonText")
         registered = self.report.named(self.columns["jsonTextId"])
-        return [each or other for each, other in zip(own, registered, strict=True)]
+        return [text or other for text, other in zip(own, registered, strict=True)]
 
     @cached_property
     def domains(self) -> dict[tuple[int, int], str]:

@@ -37,11 +37,11 @@ def _marked(rows: Rows) -> StepSpans:
     nvtx = rows.report.nvtx
     ranges = _own_or_all(rows.ranges_of_rank(), nvtx)
     found = [step_of(nvtx.texts[row]) for row in ranges.tolist()]
-    families = Counter(each[0] for each in found if each)
+    families = Counter(step[0] for step in found if step)
     if not families:
         return StepSpans.none()
-    family = next((each for each in _OWN if each in families), families.most_common(1)[0][0])
-    at = [row for row, each in enumerate(found) if each and each[0] == family]
+    family = next((family for family in _OWN if family in families), families.most_common(1)[0][0])
+    at = [row for row, step in enumerate(found) if step and step[0] == family]
     number = np.array([found[row][1] for row in at], dtype=np.int64)  # type: ignore[index]
     start, end = nvtx.columns["start"][ranges[at]], rows.ends(ranges[at])
     order = np.argsort(start, kind="stable")
@@ -73,7 +73,7 @@ def _timed(rows: Rows, folder: Path) -> StepSpans:
         return StepSpans.none()
     try:
         timed = json.loads(files[0].read_bytes())["steps"]
-        spans = np.array([each[:2] for each in timed], dtype=np.int64).reshape(len(timed), 2)
+        spans = np.array([step[:2] for step in timed], dtype=np.int64).reshape(len(timed), 2)
     except (ValueError, TypeError, KeyError, OSError) as error:
         rows.report.notes.append(f"{files[0].name} was not read: {error!r}")
         return StepSpans.none()

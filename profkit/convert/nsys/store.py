@@ -77,7 +77,7 @@ class ParquetStore:
     """A report as a folder of Parquet files, one for each table."""
 
     def __init__(self, path: Path) -> None:
-        self.files = {each.stem: each for each in sorted(path.glob("*.parquet"))}
+        self.files = {file.stem: file for file in sorted(path.glob("*.parquet"))}
         self.tables = {
             name: frozenset(pq.read_schema(file).names) for name, file in self.files.items()
         }
@@ -97,7 +97,7 @@ class ParquetStore:
         read = self._read(table, [column])
         if column not in read.column_names:
             return [""] * len(read)
-        return ["" if each is None else str(each) for each in read.column(column).to_pylist()]
+        return ["" if text is None else str(text) for text in read.column(column).to_pylist()]
 
     def _read(self, table: str, columns: Sequence[str]) -> pa.Table:
         if table not in self.files:

@@ -130,7 +130,7 @@ class _OfRank:
             len(order),
             {
                 "time_ns": read["timestamp"][order] + report.base_ns,
-                "device": [f"gpu{each}" for each in device[order].tolist()],
+                "device": [f"gpu{number}" for number in device[order].tolist()],
                 "metric": labels,
                 "kind": ["level"] * len(order),
                 "value": read["value"][order].astype(np.float64),
@@ -191,7 +191,7 @@ class _OfRank:
         numbers = dict(
             zip(mapped["gpuId"][own].tolist(), mapped["cudaId"][own].tolist(), strict=True)
         )
-        found = {row: numbers.get(each, -1) for row, each in enumerate(gpu.tolist())}
+        found = {row: numbers.get(number, -1) for row, number in enumerate(gpu.tolist())}
         if not numbers:
             return dict(enumerate(gpu.tolist()))
         return {row: number for row, number in found.items() if number >= 0}

@@ -162,7 +162,7 @@ def arguments(events: Sequence[Event], kind: type[_Args]) -> list[_Args]:
 def counters(events: Sequence[Event]) -> list[dict[str, Any]]:
     """Return all arguments of `events`: hardware counters have any name."""
     found = [msgspec.json.decode(event.args) for event in events]
-    return [each if isinstance(each, dict) else {} for each in found]
+    return [metrics if isinstance(metrics, dict) else {} for metrics in found]
 
 
 def _one(text: bytes, kind: type[_Args]) -> _Args:

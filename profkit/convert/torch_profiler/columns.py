@@ -185,7 +185,7 @@ class Events(Gathered):
         columns = makes[table]([*chain(*of_kinds)])
         if len(of_kinds) > 1:
             kinds = np.array(_TABLES[table], dtype=np.int8)
-            columns["kind"] = np.repeat(kinds, [len(each) for each in of_kinds])
+            columns["kind"] = np.repeat(kinds, [len(events) for events in of_kinds])
         self.put(table, columns)
 
     def _whole(self, event: Event) -> Event | None:
@@ -193,7 +193,7 @@ class Events(Gathered):
         if event.ph == _COMPLETE:
             return event
         if event.ph == _METADATA and event.name == "process_name":
-            self.processes.update(str(each.label) for each in arguments([event], NameArgs))
+            self.processes.update(str(arg.label) for arg in arguments([event], NameArgs))
         if event.ph == _INSTANT:
             return event if event.name == _MEMORY_NAME else None
         return self.pairs.joined(event) if event.ph in _PAIRED else None
@@ -205,66 +205,64 @@ class Events(Gathered):
 
     def _counted_on(self, block: Block) -> Block:
         """Return counters of a later part whose ranges are numbered on from those of this."""
-        columns = {name: self.spill.read(block[name]) for name in block.places}
+        columns = {name: self.spill.read(block[name]) for name in block.layouts}
         return self.spill.keep(columns | {"range": columns["range"] + self.ranges})
 
     def _ops(self, events: list[Event]) -> dict[str, Column]:
         args = arguments(events, OperatorArgs)
         return self._on_threads(events) | {
             "external": _external(args),
-            "sequence": integers([each.sequence for each in args]),
-            "forward_tid": integers([each.forward_tid for each in args]),
-            "input_shapes": self.texts.json_codes(
-                [each.shapes or each.shapes_1_9 for each in args]
-            ),
-            "input_types": self.texts.json_codes([each.types for each in args]),
-            "inputs": self.texts.json_codes([each.inputs for each in args]),
-            "stack": self.texts.codes([str(each.stack or "") for each in args]),
+            "sequence": integers([arg.sequence for arg in args]),
+            "forward_tid": integers([arg.forward_tid for arg in args]),
+            "input_shapes": self.texts.json_codes([arg.shapes or arg.shapes_1_9 for arg in args]),
+            "input_types": self.texts.json_codes([arg.types for arg in args]),
+            "inputs": self.texts.json_codes([arg.inputs for arg in args]),
+            "stack": self.texts.codes([str(arg.stack or "") for arg in args]),
             **self._messages(events, args),
         }
 
     def _calls(self, events: list[Event]) -> dict[str, Column]:
         args = arguments(events, CallArgs)
         return self._on_threads(events) | {
-            "correlation": integers([each.correlation for each in args]),
+            "correlation": integers([arg.correlation for arg in args]),
             "external": _external(args),
         }
 
     def _device_work(self, events: list[Event]) -> dict[str, Column]:
         args = arguments(events, WorkArgs)
-        device = identifiers([each.device for each in args], self._threads)
-        stream = identifiers([each.stream for each in args], self._threads)
+        device = identifiers([arg.device for arg in args], self._threads)
+        stream = identifiers([arg.stream for arg in args], self._threads)
         process = identifiers([event.pid for event in events], self._threads)
         track = identifiers([event.tid for event in events], self._threads)
         return self._spans(events) | {
             "device": _small(np.where(device == -1, process, device)),
             "stream": np.where(stream == -1, track, stream),
-            "correlation": integers([each.correlation for each in args]),
-            "graph": integers([each.graph for each in args]),
-            "graph_node": integers([each.graph_node for each in args]),
+            "correlation": integers([arg.correlation for arg in args]),
+            "graph": integers([arg.graph for arg in args]),
+            "graph_node": integers([arg.graph_node for arg in args]),
             "external": _external(args),
-            "size_bytes": integers([each.size for each in args]),
-            "what": self.texts.codes([str(each.kind) for each in args]),
+            "size_bytes": integers([arg.size for arg in args]),
+            "what": self.texts.codes([str(arg.kind) for arg in args]),
             **self._messages(events, args),
-            "grid": self.texts.json_codes([each.grid for each in args]),
-            "block": self.texts.json_codes([each.block for each in args]),
-            "registers": _small(integers([each.registers for each in args])),
-            "shared_memory_bytes": integers([each.shared_memory for each in args]),
-            "blocks_per_sm": floats([each.blocks_per_sm for each in args]),
-            "warps_per_sm": floats([each.warps_per_sm for each in args]),
-            "occupancy_percent": floats([each.occupancy for each in args]),
+            "grid": self.texts.json_codes([arg.grid for arg in args]),
+            "block": self.texts.json_codes([arg.block for arg in args]),
+            "registers": _small(integers([arg.registers for arg in args])),
+            "shared_memory_bytes": integers([arg.shared_memory for arg in args]),
+            "blocks_per_sm": floats([arg.blocks_per_sm for arg in args]),
+            "warps_per_sm": floats([arg.warps_per_sm for arg in args]),
+            "occupancy_percent": floats([arg.occupancy for arg in args]),
         }
 
     def _messages(
         self, events: list[Event], args: Sequence[OperatorArgs | WorkArgs]
     ) -> dict[str, Column]:
         """Return the number of each event's message, and of the call in its group: few have any."""
-        rows = [row for row, each in enumerate(args) if each.collective]
+        rows = [row for row, arg in enumerate(args) if arg.collective]
         said = arguments([events[row] for row in rows], MessageArgs)
         codes = np.zeros(len(events), dtype=np.int32)
         numbers = np.full(len(events), -1, dtype=np.int64)
         codes[rows] = self.messages.codes(said)
-        numbers[rows] = integers([each.call_number for each in said]).clip(min=-1)
+        numbers[rows] = integers([arg.call_number for arg in said]).clip(min=-1)
         return {"message": codes, "call_number": numbers}
 
     def _device_annotations(self, events: list[Event]) -> dict[str, Column]:
@@ -276,11 +274,11 @@ class Events(Gathered):
     def _synchronisations(self, events: list[Event]) -> dict[str, Column]:
         args = arguments(events, WaitArgs)
         return self._spans(events) | {
-            "device": identifiers([each.device for each in args], self._threads),
-            "stream": identifiers([each.stream for each in args], self._threads),
-            "correlation": integers([each.correlation for each in args]),
-            "awaited_stream": integers([each.awaited_stream for each in args]),
-            "awaited_correlation": integers([each.awaited_correlation for each in args]),
+            "device": identifiers([arg.device for arg in args], self._threads),
+            "stream": identifiers([arg.stream for arg in args], self._threads),
+            "correlation": integers([arg.correlation for arg in args]),
+            "awaited_stream": integers([arg.awaited_stream for arg in args]),
+            "awaited_correlation": integers([arg.awaited_correlation for arg in args]),
         }
 
     def _memory(self, events: list[Event]) -> dict[str, Column]:
@@ -289,18 +287,18 @@ class Events(Gathered):
             "start": nanoseconds([event.ts for event in events]),
             "pid": identifiers([event.pid for event in events], self._threads),
             "tid": identifiers([event.tid for event in events], self._threads),
-            "device_type": integers([each.device_type for each in args]),
-            "device_id": integers([each.device_id for each in args]),
-            "size_bytes": integers([each.memory_size for each in args], unknown=0),
-            "address": integers([each.address for each in args]),
-            "allocated_bytes": integers([each.allocated for each in args]),
-            "reserved_bytes": integers([each.reserved for each in args]),
+            "device_type": integers([arg.device_type for arg in args]),
+            "device_id": integers([arg.device_id for arg in args]),
+            "size_bytes": integers([arg.memory_size for arg in args], unknown=0),
+            "address": integers([arg.address for arg in args]),
+            "allocated_bytes": integers([arg.allocated for arg in args]),
+            "reserved_bytes": integers([arg.reserved for arg in args]),
         }
 
     def _counters(self, events: list[Event]) -> dict[str, Column]:
         """Return one row for each counter of each range; `range` tells them apart."""
         found = counters(events)
-        rows = np.repeat(np.arange(len(events)), [len(each) for each in found])
+        rows = np.repeat(np.arange(len(events)), [len(metrics) for metrics in found])
         spans = self._spans(events)
         ranges = np.arange(self.ranges, self.ranges + len(events))
         self.ranges += len(events)
@@ -308,8 +306,8 @@ class Events(Gathered):
             "start": spans["start"][rows],
             "name": spans["name"][rows],
             "range": ranges[rows],
-            "metric": self.texts.codes([str(name) for each in found for name in each]),
-            "value": floats([value for each in found for value in each.values()]),
+            "metric": self.texts.codes([str(name) for metrics in found for name in metrics]),
+            "value": floats([value for metrics in found for value in metrics.values()]),
         }
 
     def _on_threads(self, events: list[Event]) -> dict[str, Column]:
@@ -336,8 +334,8 @@ def _small(values: Ints) -> Ints:
 
 
 def _external(args: Sequence[CallArgs | OperatorArgs | RangeArgs | WorkArgs]) -> Ints:
-    given = integers([each.external for each in args])
+    given = integers([arg.external for arg in args])
     if (given == -1).any():
-        older = integers([each.external_before_1_12 for each in args])
+        older = integers([arg.external_before_1_12 for arg in args])
         return np.where(given == -1, older, given)
     return given

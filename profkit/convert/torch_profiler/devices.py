@@ -26,15 +26,17 @@ _LARGEST = 2**31
 def devices(header: Header, origin: Origin) -> pa.Table:
     """Return the table `devices` of one trace; empty where it describes none."""
     given = header.deviceProperties
-    found = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    found = (
+        [device for device in given if isinstance(device, dict)] if isinstance(given, list) else []
+    )
     columns: dict[str, Any] = {
-        "name": _texts(str(each.get("name", "")) for each in found),
+        "name": _texts(str(device.get("name", "")) for device in found),
         "capability": _texts(map(_capability, found)),
     }
     limits = {"memory_bytes": _LARGEST**2}
     for column, keys in _SIZES.items():
         largest = limits.get(column, _LARGEST)
-        sizes = [_size([each.get(key) for key in keys], largest) for each in found]
+        sizes = [_size([device.get(key) for key in keys], largest) for device in found]
         columns[column] = np.array(sizes, dtype=np.int64)
     return origin.table("devices", len(found), columns)
 

@@ -30,7 +30,7 @@ class Pairs:
             self.unmatched += 1
             return None
         begin = begun.pop()
-        start, end = (int(each) for each in nanoseconds([begin.ts, event.ts]))
+        start, end = (int(time) for time in nanoseconds([begin.ts, event.ts]))
         begin.ph, begin.dur = "X", Decimal(end - start) / 1000
         begin.args = event.args if begin.args == NO_ARGS else begin.args
         return begin

@@ -125,7 +125,7 @@ def stated_rank(path: Path) -> int:
 def _repairs(gathered: Events, linker: Linker) -> list[str]:
     """Return what was repaired, one sentence each."""
     unknown = gathered.unknown
-    categories = ", ".join(repr(each) for each, _ in unknown.most_common(_NAMED))
+    categories = ", ".join(repr(category) for category, _ in unknown.most_common(_NAMED))
     unpaired = gathered.pairs.unmatched + gathered.pairs.open
     counts = (
         (not gathered.found, "The trace holds no operator, call, kernel or allocation."),

@@ -17,5 +17,5 @@ from profkit.convert.columns.numbering import Text
 )
 def test_json_is_numbered_whatever_its_white_space(values, numbers, texts):
     text = Text()
-    assert text.json_codes([msgspec.Raw(each) for each in values]).tolist() == numbers
+    assert text.json_codes([msgspec.Raw(value) for value in values]).tolist() == numbers
     assert list(text.numbers) == texts

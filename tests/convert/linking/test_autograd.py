@@ -7,9 +7,9 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from profkit.convert.columns import stored
+from profkit.convert.columns import on_disk
+from profkit.convert.columns.on_disk import Columns
 from profkit.convert.columns.spill import Scratch, Spill
-from profkit.convert.columns.stored import Columns
 from profkit.convert.linking import ordered
 from profkit.convert.linking.autograd import forward_rows
 from profkit.convert.torch_profiler import trace as kineto
@@ -20,7 +20,7 @@ def linked(request, monkeypatch):
     """Return what links rows of thread, start, sequence and forward_tid."""
     monkeypatch.setattr(ordered, "_NUMBERS_AT_ONCE", request.param)
     monkeypatch.setattr(ordered, "_SAMPLED", 1)
-    monkeypatch.setattr(stored, "_ROWS_AT_ONCE", request.param)
+    monkeypatch.setattr(on_disk, "_ROWS_AT_ONCE", request.param)
     scratch = Scratch()
 
     def link(*rows):

@@ -18,7 +18,7 @@ def measured(tmp_path, events, **options):
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
     found = trace.read(path, **options).tables["kernel_metrics"]
     columns = ("kernel", "correlation", "op", "name", "metric", "value")
-    return list(zip(*(found[each].to_pylist() for each in columns), strict=True))
+    return list(zip(*(found[column].to_pylist() for column in columns), strict=True))
 
 
 LAUNCHED = [
@@ -56,7 +56,7 @@ def test_counters_survive_small_blocks_and_values_of_unexpected_types(tmp_path):
         (0, "k", "size"),
         (1, "5", "flops"),
     ]
-    assert [str(each[-1]) for each in found] == ["nan", "nan", "4.0"]
+    assert [str(row[-1]) for row in found] == ["nan", "nan", "4.0"]
 
 
 def test_the_counters_of_a_real_trace_are_those_that_hta_reads(real_data):

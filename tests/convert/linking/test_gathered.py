@@ -50,7 +50,7 @@ def test_a_column_of_the_table_passes_through_without_being_named_by_linking():
     assert (row["registers"], row["grid"], row["block"]) == (32, "[1,2,3]", "")
 
 
-@pytest.mark.parametrize("column", ["priority", "rank", "start_ns"])
+@pytest.mark.parametrize("column", ["flavour", "rank", "start_ns"])
 def test_a_column_that_is_not_declared_is_an_error(column):
     with pytest.raises(KeyError, match=f"'kernels' have no column .*{column}"):
         Gathered().put("kernels", SPAN | {column: np.array([1])})

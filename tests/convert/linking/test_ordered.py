@@ -5,9 +5,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from profkit.convert.columns import stored
+from profkit.convert.columns import on_disk
+from profkit.convert.columns.on_disk import Columns, DiskColumn
 from profkit.convert.columns.spill import Scratch, Spill
-from profkit.convert.columns.stored import Columns, Held
 from profkit.convert.linking import ordered as orders
 from profkit.convert.linking import windows
 from profkit.convert.linking.ordered import Ordered, first_with, ranges
@@ -23,16 +23,16 @@ def scratch():
 def kept(scratch, **columns):
     """Return columns in blocks of 4 rows."""
     spill = Spill(scratch.path)
-    arrays = {name: np.array(each, dtype=np.int64) for name, each in columns.items()}
+    arrays = {name: np.array(column, dtype=np.int64) for name, column in columns.items()}
     limits = range(0, max(len(arrays["start"]), 1), 4)
-    blocks = [{name: each[at : at + 4] for name, each in arrays.items()} for at in limits]
+    blocks = [{name: column[at : at + 4] for name, column in arrays.items()} for at in limits]
     return Columns(spill, [spill.keep(block) for block in blocks])
 
 
 @pytest.fixture
 def sized(monkeypatch, at_once):
     for module, name in (
-        (stored, "_ROWS_AT_ONCE"),
+        (on_disk, "_ROWS_AT_ONCE"),
         (orders, "_NUMBERS_AT_ONCE"),
         (windows, "WINDOW_ROWS"),
     ):
@@ -45,10 +45,10 @@ def sized(monkeypatch, at_once):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(start=st.lists(st.integers(0, 12), max_size=30))
 def test_rows_come_by_start_and_then_as_in_the_file(scratch, start):
-    found = Ordered(kept(scratch, start=start, size=[10 * each for each in start]))
+    found = Ordered(kept(scratch, start=start, size=[10 * time for time in start]))
     expected = sorted(range(len(start)), key=start.__getitem__)
     assert found.rows(slice(None)).tolist() == expected
-    assert found.held("size")().tolist() == [10 * start[each] for each in expected]
+    assert found.column("size")().tolist() == [10 * start[row] for row in expected]
 
 
 @_SOME
@@ -60,7 +60,7 @@ def test_the_earliest_call_of_a_correlation_launches(scratch):
         start=[9, 1, 2, 3, 4, 2, 1, 0],
     )
     wanted = np.array([5, 7, 6, 0, -1, 8, -4, 5, np.iinfo(np.int64).max])
-    held = Held.of(calls.spill, len(wanted), [wanted], np.int64)
+    held = DiskColumn.of(calls.spill, len(wanted), [wanted], np.int64)
     found = first_with(calls, "correlation", held)
     assert found().tolist() == [2, 1, -1, -1, -1, 4, -1, 2, -1]
 
@@ -75,10 +75,10 @@ def test_the_earliest_call_of_a_correlation_launches(scratch):
 def test_rows_are_looked_up_as_in_a_dictionary(scratch, rows, wanted):
     columns = kept(scratch, key=[key for key, _ in rows], start=[start for _, start in rows])
     first = {}
-    for row in sorted(range(len(rows)), key=lambda each: rows[each][1]):
+    for row in sorted(range(len(rows)), key=lambda row: rows[row][1]):
         first.setdefault(rows[row][0], row)
-    held = Held.of(columns.spill, len(wanted), [np.array(wanted, dtype=np.int64)], np.int64)
-    expected = [first.get(each, -1) if each > 0 else -1 for each in wanted]
+    held = DiskColumn.of(columns.spill, len(wanted), [np.array(wanted, dtype=np.int64)], np.int64)
+    expected = [first.get(number, -1) if number > 0 else -1 for number in wanted]
     assert first_with(columns, "key", held)().tolist() == expected
 
 

@@ -85,7 +85,7 @@ def by_stack(rows, asynchronous):
     for start, minus_end, kind, row in sorted(keys):
         while stack and stack[-1][1] <= start:
             stack.pop()
-        above = [each for each, _ in stack if rows[each][2] == SPAN]
+        above = [row for row, _ in stack if rows[row][2] == SPAN]
         parents[row] = above[-1] if above else -1
         if row in asynchronous or (stack and -minus_end > stack[-1][1] + ROUNDING_NS):
             own[row] = 0

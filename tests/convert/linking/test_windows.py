@@ -5,8 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from profkit.convert.columns.on_disk import Columns
 from profkit.convert.columns.spill import Scratch, Spill
-from profkit.convert.columns.stored import Columns
 from profkit.convert.linking import windows
 from profkit.convert.linking.callers import Linking
 from profkit.convert.linking.nesting import nesting
@@ -20,8 +20,8 @@ _BLOCK = 4
 _ROWS = st.lists(
     st.tuples(
         st.integers(1, 2),
-        st.integers(0, 40).map(lambda each: each * 700),
-        st.integers(0, 12).map(lambda each: each * 700),
+        st.integers(0, 40).map(lambda time: time * 700),
+        st.integers(0, 12).map(lambda time: time * 700),
         st.integers(0, 2),
     ),
     max_size=40,
@@ -44,7 +44,7 @@ def stored(rows, scratch):
     return Columns(
         spill,
         [
-            spill.keep({each: column[at : at + _BLOCK] for each, column in columns.items()})
+            spill.keep({name: column[at : at + _BLOCK] for name, column in columns.items()})
             for at in limits
         ],
     )
@@ -68,14 +68,14 @@ def scratch():
 )
 @given(hosts=st.tuples(_ROWS, _ROWS, _ROWS), is_sorted=st.booleans())
 def test_rows_that_cross_nest_as_they_do_at_once(hosts, is_sorted, scratch, monkeypatch):
-    asked = [sorted(each, key=lambda row: row[1]) if is_sorted else each for each in hosts]
-    columns = [stored(each, scratch) for each in asked]
+    asked = [sorted(rows, key=lambda row: row[1]) if is_sorted else rows for rows in hosts]
+    columns = [stored(rows, scratch) for rows in asked]
     asynchronous = np.array([False, False, True])
 
     def link():
         found = nesting(*columns, asynchronous=asynchronous)
         arrays = (found.op_rows, found.parent, found.end, found.self_ns)
-        return [each().tolist() for each in arrays], found.cut, found.crossing
+        return [array().tolist() for array in arrays], found.cut, found.crossing
 
     whole, parts = both_ways(link, monkeypatch)
     assert parts == whole
@@ -88,8 +88,8 @@ def test_rows_that_cross_nest_as_they_do_at_once(hosts, is_sorted, scratch, monk
 def test_calls_have_the_callers_and_paths_that_they_have_at_once(
     python, ops, is_sorted, scratch, monkeypatch
 ):
-    asked = [sorted(each, key=lambda row: row[1]) if is_sorted else each for each in (python, ops)]
-    recorded, others = (stored(each, scratch) for each in asked)
+    asked = [sorted(rows, key=lambda row: row[1]) if is_sorted else rows for rows in (python, ops)]
+    recorded, others = (stored(rows, scratch) for rows in asked)
 
     def link():
         found = Linking(
@@ -100,7 +100,7 @@ def test_calls_have_the_callers_and_paths_that_they_have_at_once(
             paths=Growing(3),
         ).callers()
         path = found.calls["path"]
-        nodes = [each.node[path].tolist() for each in (found.stacks, found.modules)]
+        nodes = [paths.node[path].tolist() for paths in (found.stacks, found.modules)]
         around = np.append(found.stacks.node, -1)[found.sites[0]()].tolist()
         return nodes, around, found.calls["caller"].tolist(), found.calls["start"].tolist()
 

@@ -25,7 +25,7 @@ def raw(path, rank=0, repeat=0):
 
 def frames(path, folder):
     made = convert.run(raw(path), folder)
-    return {name: each.to_pandas() for name, each in made.tables.items()}, list(made.notes)
+    return {name: table.to_pandas() for name, table in made.tables.items()}, list(made.notes)
 
 
 COLUMNS = {
@@ -79,7 +79,7 @@ def written(path, *, nvtx=(), os=(), kernels=(), calls=(), **more):
         "NVTX_EVENTS": [
             (start, end, kind, said, thread(pid), None, domain)
             for start, end, said, pid, kind, domain in (
-                (*each, *(PID, 59, 0)[len(each) - 3 :]) for each in nvtx
+                (*row, *(PID, 59, 0)[len(row) - 3 :]) for row in nvtx
             )
         ],
         "OSRT_API": [(start, end, thread(PID), text(what)) for start, end, what in os],
@@ -94,10 +94,10 @@ def written(path, *, nvtx=(), os=(), kernels=(), calls=(), **more):
     }
     content["StringIds"] = [(number, value) for value, number in texts.items()]
     with closing(sqlite3.connect(path)) as connection, connection:
-        for table, each in content.items():
-            if not each and table.startswith(("CUPTI", "OSRT")):
+        for table, rows in content.items():
+            if not rows and table.startswith(("CUPTI", "OSRT")):
                 continue
             connection.execute(f"CREATE TABLE {table} ({COLUMNS[table]})")
             marks = ",".join("?" * (COLUMNS[table].count(",") + 1))
-            connection.executemany(f"INSERT INTO {table} VALUES ({marks})", each)  # noqa: S608
+            connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)  # noqa: S608
     return path

@@ -77,7 +77,7 @@ def test_a_table_without_times_is_of_an_unknown_version(report, tmp_path):
 
 def test_an_empty_report_gives_empty_tables(report, tmp_path):
     found, notes = frames(report(), tmp_path)
-    assert {name: len(each) for name, each in found.items()} == dict.fromkeys(found, 0)
+    assert {name: len(table) for name, table in found.items()} == dict.fromkeys(found, 0)
     assert set(found) == set(convert.produces) <= set(schema.TABLES)
     assert notes == ["The report holds no kernel, copy or set: CUDA was not recorded."]
 

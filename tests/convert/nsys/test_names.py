@@ -41,6 +41,6 @@ def test_steps_are_known_by_their_names(text, expected):
 
 def test_functions_lose_their_versions_only():
     names = ["cudaLaunchKernel_v7000", "cuMemcpyAsync_ptsz", "cudaMemcpyAsync_ptsz_v7000", "cuInit"]
-    assert [function(each) for each in names] == [
+    assert [function(name) for name in names] == [
         "cudaLaunchKernel", "cuMemcpyAsync_ptsz", "cudaMemcpyAsync", "cuInit",
     ]  # fmt: skip

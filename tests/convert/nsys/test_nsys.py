@@ -48,7 +48,7 @@ def test_steps_whose_numbers_repeat_are_numbered_by_time(report, tmp_path):
     nvtx = [(0, 10, "step 0"), (10, 20, "step 1"), (20, 30, "step 0")]
     found, notes = frames(report(nvtx=nvtx), tmp_path)
     assert found["steps"]["step"].tolist() == [0, 1, 2]
-    assert any("repeat their numbers" in each for each in notes)
+    assert any("repeat their numbers" in note for note in notes)
 
 
 def test_without_ranges_the_steps_are_those_of_the_harness(report, tmp_path):
@@ -59,7 +59,7 @@ def test_without_ranges_the_steps_are_those_of_the_harness(report, tmp_path):
     found, notes = frames(path, tmp_path)
     assert found["steps"]["step"].tolist() == [1, 2]
     assert found["os_calls"]["step"].tolist() == [1, -1]
-    assert any("those that the harness timed" in each for each in notes)
+    assert any("those that the harness timed" in note for note in notes)
 
 
 def test_samples_alone_lie_in_the_steps_of_the_harness(report, tmp_path):
@@ -75,7 +75,7 @@ def test_a_recording_that_holds_none_of_the_steps_says_so(report, tmp_path):
     (tmp_path / "rank0_dp0_tp0_pp0.steps.json").write_text(json.dumps(steps))
     found, notes = frames(report(os=[(5, 20, "read")]), tmp_path)
     assert found["steps"].empty
-    assert any(each.startswith("None of the 1 steps of rank 0 lies in what") for each in notes)
+    assert any(note.startswith("None of the 1 steps of rank 0 lies in what") for note in notes)
 
 
 def test_marks_tell_which_process_is_which_rank(report, tmp_path):
@@ -143,7 +143,7 @@ def test_mpi_says_which_process_is_which_rank(report, tmp_path):
     found, notes = frames(path, tmp_path)
     work = found["kernels"]
     assert dict(zip(work["rank"], work["name"], strict=True)) == {5: "a", 4: "b"}
-    assert not any("numbered by device" in each for each in notes)
+    assert not any("numbered by device" in note for note in notes)
 
 
 def test_cpu_samples_are_stacks_of_threads_from_the_root(report, tmp_path):
@@ -152,14 +152,14 @@ def test_cpu_samples_are_stacks_of_threads_from_the_root(report, tmp_path):
     seen = [(1, 10, PID), (2, 20, PID), (3, 30, PID), (4, 15, 80), (5, 1000, 80), (6, 1010, 80)]
     called = [(texts["run"], texts["python3"]), (texts["gemm"], texts["/usr/lib/libtorch.so"])]
     chains = [
-        (each, *frame, 0, depth)
-        for each in (1, 2, 5, 6)
+        (sample, *frame, 0, depth)
+        for sample in (1, 2, 5, 6)
         for depth, frame in enumerate(reversed(called))
     ]
     chains.append((3, *called[0], 0, 0))
     path = report(
         nvtx=STEPS,
-        COMPOSITE_EVENTS=[(each, at, thread(PID, tid), 1) for each, at, tid in seen],
+        COMPOSITE_EVENTS=[(sample, at, thread(PID, tid), 1) for sample, at, tid in seen],
         SAMPLING_CALLCHAINS=chains,
         ThreadNames=[(texts["python3"], thread(PID))],
     )
@@ -175,7 +175,7 @@ def test_cpu_samples_are_stacks_of_threads_from_the_root(report, tmp_path):
         ["80", "[no stack]", 1, 10],
         ["80", "run (python3);gemm (libtorch.so)", 2, 20],
     ]
-    assert not any("sample" in each for each in notes)
+    assert not any("sample" in note for note in notes)
     config = python_hotspots.Config()
     result = python_hotspots.analyze.run(sampled_stacks={"nsys": stacks}, config=config)
     assert "67% of the time that nsys sampled" in result.findings[0].message
@@ -185,7 +185,7 @@ def test_one_cpu_sample_of_a_thread_tells_no_time(report, tmp_path):
     path = report(nvtx=STEPS, COMPOSITE_EVENTS=[(1, 10, thread(PID), 1)], SAMPLING_CALLCHAINS=[])
     found, notes = frames(path, tmp_path)
     assert len(found["sampled_stacks"]) == 0
-    assert any("1 CPU samples are too few" in each for each in notes)
+    assert any("1 CPU samples are too few" in note for note in notes)
 
 
 def test_whole_graphs_count_as_work_and_are_noted(report, tmp_path):
@@ -194,7 +194,7 @@ def test_whole_graphs_count_as_work_and_are_noted(report, tmp_path):
     found, notes = frames(path, tmp_path)
     kernel = found["kernels"].iloc[0]
     assert (kernel["name"], kernel["graph"], kernel["step"]) == ("CUDA graph 4", 4, 0)
-    assert any("cuda_graph_trace=node" in each for each in notes)
+    assert any("cuda_graph_trace=node" in note for note in notes)
 
 
 def test_copies_have_their_kinds_of_memory_without_a_table_of_them(report, tmp_path):
@@ -253,7 +253,7 @@ def test_steps_in_our_own_domain_win_over_their_copies_in_the_default_one(report
     steering = (0, 300, "capture", PID, 60, 1)
     found, notes = frames(report(nvtx=[OWN, steering, *STEPS, *own, FORWARD]), tmp_path)
     assert found["steps"]["step"].tolist() == [0, 1]
-    assert not any("repeat their numbers" in each for each in notes)
+    assert not any("repeat their numbers" in note for note in notes)
     assert "capture" not in set(found["annotations"]["name"])
     # A phase may be called so.
     phase = (20, 30, "capture", PID, 59, 1)
@@ -286,7 +286,7 @@ def test_parquet_files_give_the_same_tables(report, tmp_path):
         names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master")]
         for name in names:
             cursor = connection.execute(f"SELECT * FROM {name}")  # noqa: S608
-            columns = [each[0] for each in cursor.description]
+            columns = [column[0] for column in cursor.description]
             rows = cursor.fetchall()
             values = {column: [row[at] for row in rows] for at, column in enumerate(columns)}
             pq.write_table(pa.table(values), folder / f"{name}.parquet")
@@ -296,5 +296,5 @@ def test_parquet_files_give_the_same_tables(report, tmp_path):
             found = Report(store=store, path=source)
             made.append((tables(found, 0, 0, tmp_path), found.notes))
     assert made[0][1] == made[1][1]
-    for name, each in made[0][0].items():
-        pd.testing.assert_frame_equal(each.to_pandas(), made[1][0][name].to_pandas())
+    for name, table in made[0][0].items():
+        pd.testing.assert_frame_equal(table.to_pandas(), made[1][0][name].to_pandas())

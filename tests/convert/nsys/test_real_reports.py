@@ -95,7 +95,8 @@ def stats(found):
         config=nsys_stats.Config(max_rows=10**6),
     )
     made = {
-        name: pd.DataFrame(each.rows, columns=each.columns) for name, each in result.tables.items()
+        name: pd.DataFrame(table.rows, columns=table.columns)
+        for name, table in result.tables.items()
     }
     return made, result
 
@@ -142,6 +143,6 @@ def test_statistics_of_one_report_are_those_of_nsys_to_the_digit(report, tmp_pat
         "mean_ns": 25.0, "median_ns": 25.0, "min_ns": 20, "max_ns": 30,
         "deviation_ns": pytest.approx(50**0.5),
     }  # fmt: skip
-    reasons = {each.what: each.reason for each in result.abstentions}
+    reasons = {abstention.what: abstention.reason for abstention in result.abstentions}
     assert reasons["cuda_gpu_kern_sum"] == "no kernel of a device was recorded"
     assert "The report holds no kernel, copy or set: CUDA was not recorded." in notes

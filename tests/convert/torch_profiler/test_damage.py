@@ -65,7 +65,7 @@ def test_every_trace_is_read_as_far_as_it_goes(traces, tmp_path, turn, way):
         trace = read(path)
         if way.startswith("cut") and trace:
             said = ("cut off at byte", "keys beside the events are damaged")
-            assert any(each in note for note in trace.notes for each in said), file
+            assert any(part in note for note in trace.notes for part in said), file
         if way == "durations that are NaN" and size(trace):
             assert any("without a usable duration" in note for note in trace.notes), file
         if way == "no events":

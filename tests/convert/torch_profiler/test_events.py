@@ -24,8 +24,8 @@ def test_absolute_microseconds_keep_their_nanoseconds():
 
 def test_every_relative_nanosecond_survives_in_every_notation():
     given = np.random.default_rng(0).integers(0, 8_000_000_000_000_000, 20_000)
-    assert (nanoseconds([float(f"{each / 1:.0f}") / 1000 for each in given]) == given).all()
-    texts = [f"{each // 1000}.{each % 1000:03}" for each in given.tolist()]
+    assert (nanoseconds([float(f"{time / 1:.0f}") / 1000 for time in given]) == given).all()
+    texts = [f"{time // 1000}.{time % 1000:03}" for time in given.tolist()]
     assert (nanoseconds(texts) == given).all()
     assert (nanoseconds([*map(Decimal, texts)]) == given).all()
 

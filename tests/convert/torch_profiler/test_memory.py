@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from profkit.convert._parquet import write
-from profkit.convert.columns import stored
+from profkit.convert.columns import on_disk
 from profkit.convert.linking import ordered, windows
 from profkit.convert.torch_profiler import trace as kineto
 
@@ -51,7 +51,7 @@ def step(number):
 def converted(tmp_path, monkeypatch):
     """Return what converts so many steps, and tells how many bytes that took at most."""
     for module, name in (
-        (stored, "_ROWS_AT_ONCE"),
+        (on_disk, "_ROWS_AT_ONCE"),
         (ordered, "_NUMBERS_AT_ONCE"),
         (windows, "WINDOW_ROWS"),
     ):

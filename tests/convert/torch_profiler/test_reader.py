@@ -156,7 +156,7 @@ def test_damaged_text_in_arguments_does_not_cost_the_others(trace):
     given = b'{"ph":"X","ts":1,"args":{"stream":%s,"bytes":%s}}'
     path = trace(b"[" + given % (b'"\xff"', b"8") + b"," + given % (b"7", b"1e999") + b"]")
     found = arguments([e for block in Reader(path) for e in block], WorkArgs)
-    assert [(each.stream, each.size) for each in found] == [
+    assert [(buffer.stream, buffer.size) for buffer in found] == [
         ("\N{REPLACEMENT CHARACTER}", 8),
         (7, math.inf),
     ]

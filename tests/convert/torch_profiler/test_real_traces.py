@@ -80,7 +80,7 @@ def totals(pairs):
     durations = collections.defaultdict(list)
     for category, duration in pairs:
         durations[category].append(duration or 0)
-    return {each: (len(found), nanoseconds(found).sum()) for each, found in durations.items()}
+    return {name: (len(found), nanoseconds(found).sum()) for name, found in durations.items()}
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_truncated_traces_give_a_part_and_say_so(real_data, tmp_path, name, perc
             kineto.read(path)
         return
     part = kineto.read(path)
-    assert all(len(part.tables[each]) <= len(table) for each, table in whole.tables.items())
+    assert all(len(part.tables[name]) <= len(table) for name, table in whole.tables.items())
     assert part.notes[0].startswith("The trace is cut off at byte ") or percent == 99
 
 

@@ -260,9 +260,9 @@ def test_xpus_have_queues_and_waits_of_their_own(read):
 def test_ids_that_several_processes_use_are_said(read):
     ids = {1: (7, 8, 0), 2: (8, 9, 0)}
     calls = [
-        event("cuda_runtime", "cudaLaunchKernel", 1, 2, pid=pid, correlation=each)
+        event("cuda_runtime", "cudaLaunchKernel", 1, 2, pid=pid, correlation=number)
         for pid, own in ids.items()
-        for each in own
+        for number in own
     ]
     assert read(calls).notes == (
         "1 ids of launches are those of several processes: split the trace, their work mixes.",

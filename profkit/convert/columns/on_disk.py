@@ -22,7 +22,7 @@ def slices(count: int) -> Iterator[slice]:
         yield slice(first, min(first + _ROWS_AT_ONCE, count))
 
 
-class Held:
+class DiskColumn:
     """A column that is kept in a file, and in memory only as far as somebody looks at it."""
 
     def __init__(self, spill: Spill, count: int, dtype: DTypeLike = np.int32) -> None:
@@ -77,12 +77,12 @@ class Columns(Mapping[str, Column]):
 
     def __getitem__(self, name: str) -> Column:
         """Return all rows of a column."""
-        return np.concatenate([self.of_block(each, name) for each in self.blocks])
+        return np.concatenate([self.of_block(block, name) for block in self.blocks])
 
-    def chosen(self, rows: slice | Column) -> "Chosen":
+    def select(self, rows: slice | Column) -> "SelectedRows":
         """Return some rows: those of the numbers `rows`, in this order, or from one to another."""
         if isinstance(rows, slice):
-            return Chosen(self, self._between(rows.start, rows.stop), None)
+            return SelectedRows(self, self._between(rows.start, rows.stop), None)
         block, back = self._block_of(rows), None
         if (block[1:] < block[:-1]).any():
             order = ordered(block)
@@ -91,8 +91,8 @@ class Columns(Mapping[str, Column]):
         cuts = np.flatnonzero(np.diff(block)) + 1
         at = block[[0, *cuts]] if len(block) else [0]
         parts = zip(at, np.split(rows, cuts), strict=True)
-        found = [(self.blocks[each], part - self._firsts[each]) for each, part in parts]
-        return Chosen(self, found, back)
+        found = [(self.blocks[number], part - self._firsts[number]) for number, part in parts]
+        return SelectedRows(self, found, back)
 
     def _between(self, start: int, stop: int) -> list[tuple[Block, slice]]:
         """Return the blocks with rows from `start` to `stop`, and which of theirs these are."""
@@ -101,15 +101,15 @@ class Columns(Mapping[str, Column]):
         rows = [slice(max(start - before, 0), stop - before) for before in firsts]
         return list(zip(self.blocks[first : last + 1], rows, strict=True))
 
-    def parts(self) -> Iterator["Chosen"]:
+    def parts(self) -> Iterator["SelectedRows"]:
         """Yield all rows, some at a time."""
-        return map(self.chosen, slices(self.count))
+        return map(self.select, slices(self.count))
 
     def at(self, name: str, rows: Column, otherwise: int | Column = -1) -> Column:
         """Return a column of integers in some rows, and `otherwise` for row -1."""
         found = np.broadcast_to(np.asarray(otherwise, dtype=np.int64), rows.shape).copy()
         known = rows >= 0
-        found[known] = self.chosen(rows[known])[name]
+        found[known] = self.select(rows[known])[name]
         return found
 
     def named(self, flags: Column) -> Column:
@@ -122,15 +122,15 @@ class Columns(Mapping[str, Column]):
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names of columns."""
-        return iter(self.blocks[0].places)
+        return iter(self.blocks[0].layouts)
 
     def __len__(self) -> int:
         """Return the number of columns."""
-        return len(self.blocks[0].places)
+        return len(self.blocks[0].layouts)
 
     def __contains__(self, name: object) -> bool:
         """Return whether there is such a column, without reading it."""
-        return name in self.blocks[0].places
+        return name in self.blocks[0].layouts
 
     @property
     def count(self) -> int:
@@ -155,7 +155,7 @@ class Columns(Mapping[str, Column]):
         return (self.of_block(block, name) for block in self.blocks)
 
 
-class Chosen(Mapping[str, Column]):
+class SelectedRows(Mapping[str, Column]):
     """Some rows of a table; blocks that have none of them are not read."""
 
     def __init__(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from profkit.convert.columns import stored
+from profkit.convert.columns import on_disk
+from profkit.convert.columns.on_disk import Columns, DiskColumn
 from profkit.convert.columns.spill import Scratch, Spill
-from profkit.convert.columns.stored import Columns, Held
 
 COLUMNS = {
     "numbers": np.arange(3000),
@@ -47,9 +47,9 @@ def table(spill):
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_held_column_is_the_column_here_and_in_another_process(spill, monkeypatch, name):
-    monkeypatch.setattr(stored, "_ROWS_AT_ONCE", 1000)
+    monkeypatch.setattr(on_disk, "_ROWS_AT_ONCE", 1000)
     column = COLUMNS[name]
-    kept = Held.of(spill, len(column), np.array_split(column, 2), column.dtype)
+    kept = DiskColumn.of(spill, len(column), np.array_split(column, 2), column.dtype)
     spill.keep({"after": np.arange(9)})
     for held in (kept, pickle.loads(pickle.dumps(kept))):  # noqa: S301 - our own
         found = held()
@@ -66,7 +66,7 @@ def test_a_held_column_is_the_column_here_and_in_another_process(spill, monkeypa
 def test_rows_are_filled_in_any_order(spill, rows, apart):
     count = 100 * apart
     at, expected = np.array(rows, dtype=np.int64) * apart, np.zeros(count, dtype=np.int32)
-    held = Held(spill, count)
+    held = DiskColumn(spill, count)
     after = spill.keep({"start": np.arange(5)})
     expected[at] = np.arange(len(at)) + 1
     held.fill(at, np.arange(len(at)) + 1)
@@ -75,7 +75,7 @@ def test_rows_are_filled_in_any_order(spill, rows, apart):
 
 
 def test_a_full_disk_is_an_error(spill, monkeypatch):
-    held = Held(spill, 3)
+    held = DiskColumn(spill, 3)
     monkeypatch.setattr(os, "pwrite", lambda *_: 0)
     with pytest.raises(OSError) as failed:  # noqa: PT011 - the number tells
         held.fill(np.arange(3), np.arange(3))
@@ -94,7 +94,7 @@ def test_a_full_disk_is_an_error(spill, monkeypatch):
 )
 def test_chosen_rows_are_those_of_the_whole_column(table, rows):
     for name in table:
-        assert table.chosen(rows)[name].tolist() == table[name][rows].tolist()
+        assert table.select(rows)[name].tolist() == table[name][rows].tolist()
 
 
 def test_no_row_has_the_other_value(table):
@@ -104,7 +104,7 @@ def test_no_row_has_the_other_value(table):
 
 
 def test_parts_are_all_rows(table, monkeypatch):
-    monkeypatch.setattr(stored, "_ROWS_AT_ONCE", 5)
+    monkeypatch.setattr(on_disk, "_ROWS_AT_ONCE", 5)
     parts = [part["start"].tolist() for part in table.parts()]
     assert parts == [[0, 1, 2, 3, 4], [5, 6, 7]]
     assert [part["start"].tolist() for part in Columns(table.spill, table.blocks[1:2]).parts()] == [
