@@ -87,7 +87,7 @@ class Converter:
     """How a user's own files come in; None if they cannot."""
 
     after_oom: bool = False
-    """Whether its files tell of a capture that ran out of memory; others give no rows then."""
+    """Whether its files describe a capture that ran out of memory; others give no rows then."""
 
     whole: bool = False
     """Whether a file is all that there is of its rank; else several are parts of one recording."""

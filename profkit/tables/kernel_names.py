@@ -1,4 +1,4 @@
-"""What the name of a kernel tells: who wrote it, and whether it uses tensor cores."""
+"""What the name of a kernel says: which library wrote it, and whether it uses tensor cores."""
 
 import re
 from collections.abc import Iterable
@@ -86,9 +86,9 @@ LATER_TENSOR_CORES = (
 
 
 def library(kernel: str) -> str:
-    """Return who wrote the kernel of this name, the first that fits; `OTHER` if nobody does.
+    """Return the library of the kernel of this name, the first that fits; `OTHER` if none does.
 
-    NCCL and RCCL, cuBLAS' CUTLASS kernels and other users' cannot be told apart by name.
+    NCCL and RCCL, cuBLAS' CUTLASS kernels and other users' have no names of their own.
     """
     return next((name for name, pattern in _PATTERNS.items() if pattern.search(kernel)), OTHER)
 
@@ -126,9 +126,9 @@ def signature(kernel: str) -> str:
 def _parameters_at(text: str) -> int:
     """Return where the list of parameters begins: the last parenthesis outside template ones."""
     depth, found = 0, len(text)
-    for place, char in enumerate(text):
+    for position, char in enumerate(text):
         if char == "(" and depth == 0:
-            return place
+            return position
         depth += {"<": 1, ">": -1}.get(char, 0)
     return found
 

@@ -1,6 +1,6 @@
 """The same communication call on every rank: when each rank came to it, on one clock.
 
-In an all-reduce, all-gather, reduce-scatter, all-to-all or barrier nobody is done before the last
+In an all-reduce, all-gather, reduce-scatter, all-to-all or barrier no rank is done before the last
 rank has come, and all are done at about the same time. So the ends put the clocks of the ranks
 side by side, and what a rank spent in the call before the last one came was waiting.
 """
@@ -49,7 +49,7 @@ def matched_collectives(collectives: pd.DataFrame) -> MatchedCollectives:
 
 def _matched(calls: pd.DataFrame) -> pd.DataFrame:
     """Return the calls that all ranks concerned made equally often, numbered by `meeting`."""
-    # A number tells which call it is, whatever the steps around it, or how many were recorded.
+    # A number identifies a call, whatever the steps around it, or how many were recorded.
     numbered = (calls["sequence"] >= 0).to_numpy()
     calls = calls.assign(within=np.where(numbered, -1, calls["step"]))
     order = calls.groupby([*_CALL, "rank"], observed=True, dropna=False).cumcount()

@@ -116,9 +116,9 @@ def _of_python(values: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
     if pa.types.is_dictionary(kind):
         if not all(isinstance(value, str) for value in values):
             return None
-        places: dict[str, int] = {}
-        codes = [places.setdefault(value, len(places)) for value in values]
-        return text(np.array(codes, dtype=np.int32), list(places))
+        numbers_of: dict[str, int] = {}
+        codes = [numbers_of.setdefault(value, len(numbers_of)) for value in values]
+        return text(np.array(codes, dtype=np.int32), list(numbers_of))
     wanted = np.dtype(kind.to_pandas_dtype())
     plain = np.array(values) if values else np.empty(0, wanted)
     if plain.dtype.kind not in ("i", wanted.kind):

@@ -42,10 +42,10 @@ class Paths:
         return [texts[node] for node in wanted.tolist()]
 
 
-class Growing:
+class PathBuilder:
     """The paths through all rows, and those through the rows that count, as rows come in portions.
 
-    Both are found at once: the path through all rows tells the other one.
+    Both are found at once: the path through all rows determines the other one.
     """
 
     def __init__(self, names: int) -> None:
@@ -68,8 +68,8 @@ class Growing:
         node = np.full(len(caller) + 1, -1, dtype=np.int64)  # the last is that of row -1
         node[: len(known)] = known
         kind = 2 * name + counted
-        for every in _levels(depth):
-            rows = every[every >= len(known)]
+        for level in _levels(depth):
+            rows = level[level >= len(known)]
             keys = (node[caller[rows]] + 1) * self._kinds + kind[rows]
             distinct, which = np.unique(keys, return_inverse=True)
             nodes = list(map(self._nodes.__getitem__, distinct.tolist()))

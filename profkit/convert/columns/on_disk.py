@@ -23,7 +23,7 @@ def slices(count: int) -> Iterator[slice]:
 
 
 class DiskColumn:
-    """A column that is kept in a file, and in memory only as far as somebody looks at it."""
+    """A column that is kept in a file, of which only the pages that are used are in memory."""
 
     def __init__(self, spill: Spill, count: int, dtype: DTypeLike = np.int32) -> None:
         """Make a column whose rows are 0 until they are filled."""
@@ -37,11 +37,11 @@ class DiskColumn:
         cls, spill: Spill, count: int, parts: Iterable[Column], dtype: DTypeLike = np.int32
     ) -> Self:
         """Keep a column of `count` rows that comes in `parts`, one after the other."""
-        held, first = cls(spill, count, dtype), 0
+        column, first = cls(spill, count, dtype), 0
         for part in parts:
-            spill.write(held._piece, first, part)
+            spill.write(column._piece, first, part)
             first += len(part)
-        return held
+        return column
 
     def __call__(self) -> Column:
         """Return the column, which must not be written to."""

@@ -66,7 +66,7 @@ class Block:
 
 
 class Scratch:
-    """A folder that is gone when nobody in this process holds this any more.
+    """A folder that is removed when nothing in this process refers to it any more.
 
     To another process it goes as the path alone, which that one need not care for.
     """
@@ -157,7 +157,7 @@ class Spill:
         return column if numbers < 0 else self.renumberings[numbers][column]
 
     def mapped(self, piece: Piece) -> Column:
-        """Return what `read` does, unread as far as nobody looks; the piece has no renumbering."""
+        """Return what `read` does, each page read when it is used; the piece has no renumbering."""
         if piece.value is not None or not piece.rows:
             return self.read(piece)
         before = piece.offset % mmap.ALLOCATIONGRANULARITY

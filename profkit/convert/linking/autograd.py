@@ -24,8 +24,8 @@ def forward_rows(ops: Columns) -> DiskColumn:
     Several operators may begin with a number before one makes the node: the last is the one, as
     in PyTorch's ``generateForwardBackwardLinks``.
     """
-    nobody = (np.full(rows.stop - rows.start, -1) for rows in slices(ops.count))
-    found = DiskColumn.of(ops.spill, ops.count, nobody)
+    none = (np.full(rows.stop - rows.start, -1) for rows in slices(ops.count))
+    found = DiskColumn.of(ops.spill, ops.count, none)
     threads = threads_of([ops])
     numbers = ranges(part["sequence"][part["sequence"] >= 0] for part in ops.parts())
     matches = Counter[tuple[int, int]]()

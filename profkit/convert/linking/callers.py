@@ -17,7 +17,7 @@ from profkit.convert.columns.values import Ints
 from profkit.convert.linking.lookup import at_or, by_start
 from profkit.convert.linking.python import Calls, nested
 from profkit.convert.linking.windows import Rows, Windows, carried, threads_of
-from profkit.tables.tree_paths import Growing, Paths
+from profkit.tables.tree_paths import PathBuilder, Paths
 
 _READ = ("start", "end", "name")
 _CARRIED = ("start", "end", "name", "call", "path")
@@ -50,7 +50,7 @@ class Linking:
     """Number of the frame that each name stands for."""
     is_module: NDArray[np.bool_]
     """Whether each name is that of a module."""
-    paths: Growing
+    paths: PathBuilder
     """Paths so far: of all frames, and of modules."""
 
     def callers(self) -> Callers:
@@ -69,11 +69,11 @@ class Linking:
         self,
         rows: Rows,
         thread: int,
-        who: dict[str, int],
+        ids: dict[str, int],
         blocks: list[Block],
         sites: Sequence[DiskColumn],
     ) -> None:
-        """Link the calls of one thread, which is that of `who`, and append them to `blocks`."""
+        """Link the calls of one thread, whose ids are `ids`, and append them to `blocks`."""
         base = sum(block.rows for block in blocks)
         known = {name: np.empty(0, dtype=np.int64) for name in _CARRIED}
         cuts = Windows(rows.cuts(thread))
@@ -83,7 +83,7 @@ class Linking:
             order = by_start(found["start"], -found["end"])
             own = {name: found.pop(name)[order] for name in _READ}
             own |= {
-                name: np.broadcast_to(np.int64(value), len(order)) for name, value in who.items()
+                name: np.broadcast_to(np.int64(value), len(order)) for name, value in ids.items()
             }
             calls = nested(*(np.concatenate([known[name], own[name]]) for name in ("start", "end")))
             left = carried(calls.start, calls.end, np.ones(len(calls.start), np.bool_), until)

@@ -1,4 +1,4 @@
-"""Communication calls: what each moves, in which group, and which call of the host asked for it."""
+"""Communication calls: what each moves, in which group, and which CPU call asked for it."""
 
 import re
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _DISPATCHED = re.compile(r"c10d::")
 def communication(
     work: DeviceWork, group: Message, base_ns: int
 ) -> tuple[dict[str, Any], DiskColumn]:
-    """Return the columns of `collectives`: the communication kernels, and the host's own calls.
+    """Return the columns of `collectives`: communication kernels, and calls without a device.
 
     And for each piece of device work the row of `collectives` that it carries out; -1 for none.
     """
@@ -50,7 +50,7 @@ def communication(
     numbers = described(message, name, op_row, columns=ops, parents=parents, words=words)
     launching = work.launches.recorded
     asking = launching.at("start", call, ops.at("start", op_row[: len(at)], UNKNOWN_NS))
-    call_ns = np.concatenate([asking, asked_by(names, ops, host)])
+    call_ns = np.concatenate([asking, call_starts(names, ops, host)])
     start_ns = np.concatenate([device["start"], of_host["start"]])
     order = np.argsort(start_ns, kind="stable")
     counted = np.concatenate([device["call_number"], of_host["call_number"]])
@@ -96,16 +96,18 @@ def described(  # noqa: PLR0913 - one column each
     shapes of its inputs; failing that, the name.
     """
     above = nearest_with(lambda rows: columns.at("message", rows) > 0, ops, parents)
-    said = np.where(own > 0, own, columns.at("message", above, 0))
+    stated = np.where(own > 0, own, columns.at("message", above, 0))
     ranges = words.names.matching(is_backend_range)
     around = nearest_with(
-        lambda rows: ranges[columns.at("name", rows)], np.where(said > 0, -1, ops), parents
+        lambda rows: ranges[columns.at("name", rows)], np.where(stated > 0, -1, ops), parents
     )
     texts = [columns.at(column, around, 0) for column in ("name", "input_shapes", "input_types")]
     # Of "nccl:coalesced" only the kernel says what it does.
-    tells = words.names.matching(lambda name: bool(operation_of(name)))[texts[0]]
-    of_range = np.where((texts[0] > 0) & tells, texts[0], own_name)
-    distinct, which = np.unique(np.stack([said, of_range, *texts[1:]]), axis=1, return_inverse=True)
+    names_operation = words.names.matching(lambda name: bool(operation_of(name)))[texts[0]]
+    of_range = np.where((texts[0] > 0) & names_operation, texts[0], own_name)
+    distinct, which = np.unique(
+        np.stack([stated, of_range, *texts[1:]]), axis=1, return_inverse=True
+    )
     numbers = [words.number(*key) for key in distinct.T.tolist()]
     return np.array(numbers, dtype=np.int64)[which.ravel()]
 
@@ -122,10 +124,10 @@ class Words:
         self._text = list(texts.numbers)
         self._group = group
 
-    def number(self, said: int, name: int, shapes: int, types: int) -> int:
-        """Return the number of the message `said`, or of a new one from a range."""
-        message = self.messages[said]
-        if not said:
+    def number(self, stated: int, name: int, shapes: int, types: int) -> int:
+        """Return the number of the message `stated`, or of a new one from a range."""
+        message = self.messages[stated]
+        if not stated:
             given, dtype = elements(self._text[shapes], self._text[types])
             operation = operation_of(self._name[name])
             message = Message(operation=operation, given=given, dtype=dtype)
@@ -157,7 +159,7 @@ def columns_of(messages: Sequence[Message], numbers: Ints) -> dict[str, Any]:
     return columns | {"size_bytes": sizes[numbers]}
 
 
-def asked_by(names: Text, ops: Columns, ranges: Column) -> Ints:
+def call_starts(names: Text, ops: Columns, ranges: Column) -> Ints:
     """Return the start of the operator that asked for each of the `ranges`, rows of `ops`.
 
     Gloo runs calls on threads of its own, in the order in which they were asked for. So where
@@ -181,7 +183,7 @@ def asked_by(names: Text, ops: Columns, ranges: Column) -> Ints:
 
 
 def only_group(distributed_info: Any) -> Message:
-    """Return the group of every call, where a trace says that there is only one."""
+    """Return the group of all calls, where a trace says that there is only one."""
     groups = distributed_info.get("pg_config") if isinstance(distributed_info, dict) else None
     if not isinstance(groups, list) or len(groups) != 1 or not isinstance(groups[0], dict):
         return NO_MESSAGE

@@ -134,7 +134,7 @@ class Context:
         return self._modules(self.op_module), TextColumn(_PHASES, self.op_phase), self._stacks()
 
     def of_work(self, work: DeviceWork) -> dict[str, TextColumn]:
-        """Return the columns of `kernels` that tell what is around its launch."""
+        """Return the columns of `kernels` that describe what is around its launch."""
 
         def module(rows: slice) -> Column:
             around = at_or(self._callers.sites[1](), work.call()[rows])
@@ -162,10 +162,12 @@ class Context:
     def _stacks(self) -> TextColumn:
         """Return the stack of each operator: recorded with it, else that of the call around it."""
         ops, texts, stacks = self._ops, Text(), self._callers.stacks
-        every = list(self.operators.gathered.texts.numbers)
-        rooted = np.zeros(len(every), dtype=np.int32)
-        occur = _occurring(ops.each("stack"), len(every))
-        rooted[occur] = texts.codes(root_first(every[number]) for number in occur.tolist())
+        recorded_stacks = list(self.operators.gathered.texts.numbers)
+        rooted = np.zeros(len(recorded_stacks), dtype=np.int32)
+        occur = _occurring(ops.each("stack"), len(recorded_stacks))
+        rooted[occur] = texts.codes(
+            root_first(recorded_stacks[number]) for number in occur.tolist()
+        )
 
         def around(rows: slice) -> Column:
             return at_or(stacks.node, self._callers.sites[0]()[rows])

@@ -47,7 +47,7 @@ _LINKED: Mapping[str, Mapping[str, pa.DataType]] = {
 }
 """What linking reads of each kind of rows besides the columns of their table.
 
-The host's annotations are rows of `cpu_ops`, and those of `annotations` their spans on devices.
+Annotations on the CPU are rows of `cpu_ops`; those of `annotations` are their spans on devices.
 """
 
 
@@ -62,7 +62,7 @@ _TYPES = {
 }
 """The type of each column, by kind of rows."""
 
-_PLACES = {
+_LAYOUTS = {
     table: {name: _UNKNOWN[kind] for name, kind in types.items()} for table, types in _TYPES.items()
 }
 
@@ -83,8 +83,8 @@ class Gathered:
         """Number of rows that were left out because their time is unknown."""
         self.blocks: dict[str, list[Block]] = defaultdict(list)
         """Where the columns of each kind of rows are, block by block."""
-        for table, layouts in _PLACES.items():
-            self._keep(table, {name: np.empty(0, place.dtype) for name, place in layouts.items()})
+        for table, layouts in _LAYOUTS.items():
+            self._keep(table, {name: np.empty(0, layout.dtype) for name, layout in layouts.items()})
 
     def columns(self, table: str) -> Columns:
         """Return the columns of the rows of `table`."""
@@ -125,4 +125,4 @@ class Gathered:
         if not timed.all():
             self.without_time += int((~timed).sum())
             columns = {name: column[timed] for name, column in columns.items()}
-        self.blocks[table].append(self.spill.keep(columns, _PLACES[table]))
+        self.blocks[table].append(self.spill.keep(columns, _LAYOUTS[table]))

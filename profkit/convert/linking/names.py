@@ -16,7 +16,7 @@ _COPY_KIND = re.compile(r"\b([HDPM])(?:to|2)([HDPM])\b")
 
 
 def names_communication(kernel: str) -> bool:
-    """Return whether a kernel of this name moves data between ranks, whoever wrote it.
+    """Return whether a kernel of this name moves data between ranks, in any library.
 
     NCCL (``ncclDevKernel``, ``ncclKernel``), RCCL and MSCCL, NVSHMEM, DeepEP, and the custom
     all-reduces of inference engines (``cross_device_reduce``, ``allreduce_fusion``...).
@@ -32,7 +32,7 @@ def launches_communication(op: str) -> bool:
 def copy_direction(text: str) -> str:
     """Return the direction in a name such as ``Memcpy HtoD (...)``; "" for none.
 
-    XPUs write ``M2D``: M is memory of the host that SYCL did not allocate.
+    XPUs write ``M2D``: M is CPU memory that SYCL did not allocate.
     """
     found = _COPY_KIND.search(text)
     return "to".join(found.groups()).replace("M", "H") if found else ""

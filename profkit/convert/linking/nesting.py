@@ -1,4 +1,4 @@
-"""What happens on the threads of a host, nested window by window: operators, calls and memory.
+"""Rows of CPU threads, nested window by window: operators, calls and memory.
 
 Rows are numbered through the tables: operators, then calls, then allocations and frees.
 """
@@ -24,7 +24,7 @@ Row = NDArray[np.int32]
 
 @dataclass(kw_only=True, slots=True)
 class Nesting:
-    """Who encloses whom."""
+    """Which row encloses which."""
 
     op_rows: DiskColumn
     """Rows of the operators by thread, start, and from the outside in."""
@@ -47,8 +47,8 @@ class Nesting:
 
 
 @dataclass(kw_only=True)
-class _Growing:
-    """The same while it is made."""
+class _NestingBuilder:
+    """Makes a `Nesting`, window by window."""
 
     first: Ints
     """Number of the first row of each table, and of the one after the last."""
@@ -63,29 +63,29 @@ class _Growing:
         known: dict[str, Column] = {name: np.empty(0, dtype=np.int64) for name in _CARRIED}
         cuts = Windows(rows.cuts(thread))
         for begin, until in cuts:
-            every = self._every(known, rows.read(thread, begin, until, _READ))
-            alone = every.pop("alone")
+            joined = self._joined(known, rows.read(thread, begin, until, _READ))
+            alone = joined.pop("alone")
             tree = nested(
-                start=every["start"],
-                end=every["end"],
-                kind=every["kind"].astype(np.int8),
-                created=every.pop("created"),
+                start=joined["start"],
+                end=joined["end"],
+                kind=joined["kind"].astype(np.int8),
+                created=joined.pop("created"),
                 asynchronous=alone,
             )
-            sorted_ = {name: column[tree.order] for name, column in every.items()}
+            sorted_ = {name: column[tree.order] for name, column in joined.items()}
             opens = ~alone[tree.order] & (sorted_["kind"] != POINT)
             opens &= sorted_["end"] > sorted_["start"]
             left = carried(sorted_["start"], sorted_["end"], opens, until)
             if left is None:
                 cuts.grow()
                 continue
-            self._note(tree, every, len(known["row"]))
+            self._note(tree, joined, len(known["row"]))
             known = {name: column[left] for name, column in sorted_.items()}
 
-    def _every(
+    def _joined(
         self, known: dict[str, Column], found: Sequence[dict[str, Column]]
     ) -> dict[str, Column]:
-        """Return the columns of rows that were carried in and those of all tables after them."""
+        """Return the columns of rows that were carried in, and those of all tables after them."""
         ops, calls, memory = found
         counts = [len(rows["row"]) for rows in found]
         before, others = len(known["row"]), counts[1] + counts[2]
@@ -109,16 +109,16 @@ class _Growing:
             ),
         }
 
-    def _note(self, tree: Tree, every: dict[str, Column], known: int) -> None:
-        """Write down what a window tells of its rows."""
-        row, new, found = every["row"], slice(known, None), self.found
+    def _note(self, tree: Tree, joined: dict[str, Column], known: int) -> None:
+        """Store what one window says of its rows."""
+        row, new, found = joined["row"], slice(known, None), self.found
         above = tree.parent[new]
         found.parent.fill(row[new], np.where(above >= 0, row[above], -1))
         is_op = row < self.first[1]
         own = np.flatnonzero(is_op[new]) + known
         found.end.fill(row[own], tree.end[own])
         found.self_ns.fill(row[own], tree.self_ns[own])
-        self._cover(tree, every, known)
+        self._cover(tree, joined, known)
         order = row[tree.order[(tree.order >= known) & is_op[tree.order]]]
         numbers = np.arange(self.ordered, self.ordered + len(order))
         found.op_rows.fill(numbers, order)
@@ -127,15 +127,15 @@ class _Growing:
         found.cut += tree.cut
         found.crossing += tree.crossing
 
-    def _cover(self, tree: Tree, every: dict[str, Column], known: int) -> None:
+    def _cover(self, tree: Tree, joined: dict[str, Column], known: int) -> None:
         """Take from the time of rows that were carried in what new rows cover.
 
         Each of them encloses the next, whose time was taken when that one was new.
         """
-        span = (every["end"] - every["start"])[:known]
+        span = (joined["end"] - joined["start"])[:known]
         covered = span - tree.self_ns[:known]
         covered[:-1] -= span[1:]
-        row = every["row"][:known]
+        row = joined["row"][:known]
         own = row < self.first[1]
         left = self.found.self_ns()[row[own]] - covered[own]
         self.found.self_ns.fill(row[own], left)
@@ -144,7 +144,7 @@ class _Growing:
 def nesting(
     ops: Columns, calls: Columns, memory: Columns, *, asynchronous: NDArray[np.bool_]
 ) -> Nesting:
-    """Nest all rows; `asynchronous` tells of which names operators are, see `Tree`."""
+    """Nest all rows; `asynchronous` are the names whose operators are, see `Tree`."""
     tables, spill = (ops, calls, memory), ops.spill
     counts = [table.count for table in tables]
     found = Nesting(
@@ -154,8 +154,8 @@ def nesting(
         end=DiskColumn(spill, ops.count, np.int64),
         self_ns=DiskColumn(spill, ops.count, np.int64),
     )
-    growing = _Growing(first=np.cumsum([0, *counts]), alone=asynchronous, found=found)
+    builder = _NestingBuilder(first=np.cumsum([0, *counts]), alone=asynchronous, found=found)
     rows = Rows(tables, threads_of(tables))
     for thread in rows.numbers():
-        growing.link(rows, thread)
+        builder.link(rows, thread)
     return found

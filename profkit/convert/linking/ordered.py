@@ -50,8 +50,8 @@ def _by_start(columns: Columns) -> Iterator[Column]:
 def ranges(numbers: Iterable[Ints]) -> list[tuple[int, int]]:
     """Return ranges that together hold all numbers, each about as many as are worked on at once."""
     sampled = np.sort(np.concatenate([part[::_SAMPLED] for part in numbers]))
-    every = max(_NUMBERS_AT_ONCE // _SAMPLED, 1)
-    cuts = np.unique(sampled[every::every]).tolist()
+    step = max(_NUMBERS_AT_ONCE // _SAMPLED, 1)
+    cuts = np.unique(sampled[step::step]).tolist()
     return list(pairwise([-_LARGEST - 1, *cuts, _LARGEST + 1]))
 
 

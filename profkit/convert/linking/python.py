@@ -1,4 +1,4 @@
-"""Calls of Python functions and modules: who called whom, and which ran when.
+"""Calls of Python functions and modules: which called which, and when.
 
 Rows are those of one thread, sorted by start, and from the outside in. Loops run over levels of
 the stack, never over rows.

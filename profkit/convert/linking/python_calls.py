@@ -45,8 +45,8 @@ class PythonCalls:
         """Yield the table in chunks: the calls of a window, without where they were recorded."""
         texts = Text()
         # The last is that of no node.
-        every = np.arange(len(self.modules.above))
-        paths = [*self.modules.texts(every, list(self.frames.numbers)), ""]
+        nodes = np.arange(len(self.modules.above))
+        paths = [*self.modules.texts(nodes, list(self.frames.numbers)), ""]
         module = texts.codes(paths)[np.append(self.modules.node, -1)]
         names = Occurring(self.frames, (self.readable[names] for names in self.calls.each("name")))
         within = Occurring(texts, (module[paths] for paths in self.calls.each("path")))

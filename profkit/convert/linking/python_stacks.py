@@ -19,7 +19,7 @@ from profkit.convert.linking.origin import Origin
 from profkit.convert.linking.python import is_module, readable
 from profkit.convert.linking.python_calls import NAME, PythonCalls
 from profkit.convert.linking.steps import Steps
-from profkit.tables.tree_paths import Growing
+from profkit.tables.tree_paths import PathBuilder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class PythonStacks:
             others=(self.gathered.columns("cpu_ops"), self.gathered.columns("runtime_calls")),
             frames=self._readable,
             is_module=self.gathered.names.matching(is_module),
-            paths=Growing(len(self.frames.numbers)),
+            paths=PathBuilder(len(self.frames.numbers)),
         )
 
     def _table(self, callers: Callers) -> PythonCalls:

@@ -1,4 +1,4 @@
-"""Who encloses whom on a thread, and the time that is left to each."""
+"""Which row encloses which on a thread, and the time that is left to each."""
 
 import re
 from collections.abc import Iterator
@@ -66,7 +66,7 @@ def nested(
     created: Ints,
     asynchronous: NDArray[np.bool_],
 ) -> Tree:
-    """Nest rows of one thread by time; of equal times `created` tells the outer from the inner.
+    """Nest rows of one thread by time; of equal times the one `created` first is the outer one.
 
     A row that ends after the row around it does not nest. Up to `ROUNDING_NS` that is rounding and
     the end is cut; beyond, the row is asynchronous: it keeps its times and its parent, has no self

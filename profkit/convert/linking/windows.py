@@ -1,6 +1,6 @@
 """Rows of a trace by thread and window of time, so that linking needs few of them at once.
 
-A window ends where every row that is open then encloses what follows. Such rows are carried into
+A window ends where all open rows enclose what follows. Such rows are carried into
 the next window; all others are done with. Where rows cross instead of nesting, a window goes on
 until they have ended, and memory grows with it.
 """
@@ -32,7 +32,7 @@ class Threads:
 
     def of_block(self, columns: Columns, block: Block) -> Column:
         """Return the number of the thread of each row; no memory is needed if all are of one."""
-        pid, tid = (columns.of_block(block, name)[: _needed(block, name)] for name in _WHO)
+        pid, tid = (columns.of_block(block, name)[: _needed(block, name)] for name in _THREAD)
         return np.broadcast_to(self.numbers(pid, tid), (block.rows,))
 
     def numbers(self, pid: Column, tid: Column) -> Column:
@@ -46,25 +46,25 @@ class Threads:
         return {"pid": int(self.pids[pid]), "tid": int(self.tids[tid])}
 
 
-_WHO = ("pid", "tid")
+_THREAD = ("pid", "tid")
 
 
 def _needed(block: Block, name: str) -> int:
-    """Return how many rows of a column tell them all: one, where they are equal."""
+    """Return how many rows of a column have to be read: one, where all are equal."""
     return min(block.rows, 1) if block[name].value is not None else block.rows
 
 
 def threads_of(tables: Sequence[Columns]) -> Threads:
     """Return the threads of all rows of `tables`."""
-    found: dict[str, set[int]] = {name: set() for name in _WHO}
+    found: dict[str, set[int]] = {name: set() for name in _THREAD}
     for columns in tables:
         for block in columns.blocks:
-            for name in _WHO:
+            for name in _THREAD:
                 if (single := block[name].value) is None:
                     found[name].update(columns.of_block(block, name).tolist())
                 elif block.rows:
                     found[name].add(int(single))
-    pids, tids = (np.array(sorted(found[name]), dtype=np.int64) for name in _WHO)
+    pids, tids = (np.array(sorted(found[name]), dtype=np.int64) for name in _THREAD)
     return Threads(pids, tids)
 
 
@@ -85,17 +85,17 @@ class Rows:
     """Rows of some tables by thread and time, without reading them all."""
 
     def __init__(self, tables: Sequence[Columns], threads: Threads | None) -> None:
-        """Tell `threads` apart; without them all rows are of one, whose number is 0."""
+        """Keep the rows of `threads` apart; without them all rows are of one thread, number 0."""
         self.tables = tables
         self._threads = threads
-        self._held: dict[int, list[_BlockRows]] = defaultdict(list)
+        self._blocks: dict[int, list[_BlockRows]] = defaultdict(list)
         for number, columns in enumerate(tables):
             first = 0
             for at, block in enumerate(columns.blocks):
-                self._hold(number, at, first)
+                self._add(number, at, first)
                 first += block.rows
 
-    def _hold(self, table: int, at: int, first: int) -> None:
+    def _add(self, table: int, at: int, first: int) -> None:
         columns = self.tables[table]
         block = columns.blocks[at]
         if not block.rows:
@@ -104,8 +104,8 @@ class Rows:
         single = thread.strides == (0,)
         for number in sorted({*thread[: 1 if single else None].tolist()}):
             own = start if single else start[thread == number]
-            held = _BlockRows(table, at, first, len(own), int(own.min()), int(own.max()))
-            self._held[number].append(held)
+            part = _BlockRows(table, at, first, len(own), int(own.min()), int(own.max()))
+            self._blocks[number].append(part)
 
     def _thread(self, columns: Columns, block: Block) -> Column:
         if self._threads is None:
@@ -114,16 +114,16 @@ class Rows:
 
     def numbers(self) -> list[int]:
         """Return the threads that have rows, in order."""
-        return sorted(self._held)
+        return sorted(self._blocks)
 
     def cuts(self, thread: int) -> list[int]:
         """Return times to cut a thread's rows at, in order, and after them all."""
         cuts, rows = [], 0
-        for held in sorted(self._held[thread], key=lambda block: block.begin):
+        for part in sorted(self._blocks[thread], key=lambda part: part.begin):
             if rows >= WINDOW_ROWS:
-                cuts.append(held.begin)
+                cuts.append(part.begin)
                 rows = 0
-            rows += held.rows
+            rows += part.rows
         return [*dict.fromkeys(cuts), _LATEST]
 
     def read(
@@ -134,26 +134,26 @@ class Rows:
         For each table those columns that `names` lists for it, and `row`, their position in it.
         """
         found: list[list[dict[str, Column]]] = [[] for _ in self.tables]
-        for held in self._held[thread]:
-            if held.begin < until and held.last >= begin:
-                found[held.table].append(self._of(held, thread, begin, until, names[held.table]))
+        for part in self._blocks[thread]:
+            if part.begin < until and part.last >= begin:
+                found[part.table].append(self._of(part, thread, begin, until, names[part.table]))
         return [
             _joined(parts, [*names[at], "row"]) if parts else self._nothing(at, names[at])
             for at, parts in enumerate(found)
         ]
 
     def _of(
-        self, held: _BlockRows, thread: int, begin: int, until: int, names: Sequence[str]
+        self, part: _BlockRows, thread: int, begin: int, until: int, names: Sequence[str]
     ) -> dict[str, Column]:
-        columns = self.tables[held.table]
-        block = columns.blocks[held.block]
+        columns = self.tables[part.table]
+        block = columns.blocks[part.block]
         start = columns.of_block(block, "start")
         inside: slice | Column = slice(None)
-        if not (begin <= held.begin and held.last < until and held.rows == len(start)):
+        if not (begin <= part.begin and part.last < until and part.rows == len(start)):
             own = self._thread(columns, block) == thread
             inside = np.flatnonzero(own & (start >= begin) & (start < until))
         read = {name: columns.of_block(block, name)[inside] for name in names}
-        return read | {"row": np.arange(held.first_row, held.first_row + len(start))[inside]}
+        return read | {"row": np.arange(part.first_row, part.first_row + len(start))[inside]}
 
     def _nothing(self, table: int, names: Sequence[str]) -> dict[str, Column]:
         columns = self.tables[table]

@@ -54,7 +54,7 @@ def exported(path: Path) -> Iterator[Exported]:
     """Export the report at `path` for as long as the context is open.
 
     It may be a report (.nsys-rep, .qdrep), or SQLite already, also as gzip; what it is, its first
-    bytes tell. Raises `InputError` if it cannot be read.
+    bytes say. Raises `InputError` if it cannot be read.
     """
     with TemporaryDirectory(prefix="profkit-nsys-") as folder:
         plain = _plain(path, Path(folder))
@@ -106,10 +106,10 @@ def _export(source: Path, given: Path) -> Path:
     target = source.with_name("report_pqtdir" if is_parquet else "report.sqlite")
     kind = "parquetdir" if is_parquet else "sqlite"
     flags = [f"--type={kind}", f"--output={target}", "--force-overwrite=true", "--quiet=true"]
-    said = without_progress(run([binary, "export", *flags, str(source)], _TIMEOUT_S))
+    output = without_progress(run([binary, "export", *flags, str(source)], _TIMEOUT_S))
     if not target.exists() or (target.is_file() and not target.stat().st_size):
         raise InputError(
-            f"{given}: nsys {version(binary)} cannot export it: {said or 'it does not say why'}",
+            f"{given}: nsys {version(binary)} cannot export it: {output or 'it does not say why'}",
             hint="it is damaged, or of a newer version: export it with the nsys that wrote it",
         )
     return target

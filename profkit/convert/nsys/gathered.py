@@ -1,7 +1,7 @@
 """The rows of one rank, as the columns that traces of PyTorch are gathered into.
 
 So one linker serves both: launches, steps, operators and modules are tied together the same way
-whoever recorded them.
+for both recorders.
 """
 
 from dataclasses import dataclass

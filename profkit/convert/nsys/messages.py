@@ -1,4 +1,4 @@
-"""What NCCL tells of its own calls in NVTX payloads: bytes, communicator and number of ranks."""
+"""What NCCL records of its own calls in NVTX payloads: bytes, communicator and number of ranks."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -25,18 +25,18 @@ def with_messages(collectives: pa.Table, operators: Operators, rows: Rows) -> pa
 
     Calls in a group are launched when the group ends, so theirs stay unknown.
     """
-    said = _payloads(rows)
+    payloads = _payloads(rows)
     sizes = {
         payload[_COMMUNICATOR]: payload[_SIZE]
-        for payload in said.values()
+        for payload in payloads.values()
         if {_COMMUNICATOR, _SIZE} <= set(payload)
     }
-    told = [said.get(place, {}) for place in _places(operators, collectives["op"].to_numpy())]
-    groups = [payload.get(_COMMUNICATOR) for payload in told]
+    around = [payloads.get(key, {}) for key in _keys(operators, collectives["op"].to_numpy())]
+    groups = [payload.get(_COMMUNICATOR) for payload in around]
     known = collectives["size_bytes"].to_numpy()
     columns = {name: collectives[name] for name in collectives.column_names}
     columns["size_bytes"] = np.where(
-        known < 0, _wholes(payload.get(_BYTES) for payload in told), known
+        known < 0, _wholes(payload.get(_BYTES) for payload in around), known
     )
     columns["group"] = ["" if group is None else str(group) for group in groups]
     columns["group_size"] = _wholes(sizes.get(group) for group in groups)
@@ -44,7 +44,7 @@ def with_messages(collectives: pa.Table, operators: Operators, rows: Rows) -> pa
 
 
 def _payloads(rows: Rows) -> dict[tuple[int, int], dict[str, Any]]:
-    """Return the payloads of ranges by their start and thread, which tell them apart."""
+    """Return the payloads of ranges by their start and thread, which identify them."""
     nvtx = rows.report.nvtx
     start, thread = nvtx.columns["start"], nvtx.columns["globalTid"] & _THREAD_BITS
     return {
@@ -54,7 +54,7 @@ def _payloads(rows: Rows) -> dict[tuple[int, int], dict[str, Any]]:
     }
 
 
-def _places(operators: Operators, op: Ints) -> Iterable[tuple[int, int]]:
+def _keys(operators: Operators, op: Ints) -> Iterable[tuple[int, int]]:
     """Return the same of operators; -1 stands for none."""
     rows = at_or(operators.rows, op)
     start, pid, tid = (operators.recorded.at(name, rows) for name in ("start", "pid", "tid"))

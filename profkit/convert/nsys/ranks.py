@@ -18,17 +18,17 @@ _JOINS = "ncclCommInitRank"
 def ranks(report: Report, rank: int) -> dict[int, int]:
     """Return the rank of each process that is one; a single one is `rank`.
 
-    Several are told apart by the marks that profkit sets, or else by what MPI says, or by what NCCL
-    records when they join a communicator of all, or else by their devices; that is a guess, and
-    noted.
+    Of several, the ranks are those in the marks that profkit sets, or else what MPI says, or what
+    NCCL records when they join a communicator of all, or else follow the devices, which is a guess
+    and noted.
     """
     if marked := _marked(report):
         return marked if len(marked) > 1 else dict.fromkeys(marked, rank)
     pids = report.working_pids.tolist() or _most_active(report)
     if len(pids) <= 1:
         return dict.fromkeys(pids, rank)
-    if told := _of_mpi(report, pids) or _joined(report, pids):
-        return told
+    if stated := _of_mpi(report, pids) or _joined(report, pids):
+        return stated
     report.notes.append(
         f"The report holds {len(pids)} processes with work on devices and does not say which rank"
         " each is: they are numbered by device."
@@ -58,9 +58,9 @@ def _joined(report: Report, pids: list[int]) -> dict[int, int]:
     sizes: dict[int, tuple[int, int]] = {}
     for row in nvtx.ranges.tolist():
         if nvtx.texts[row].startswith(_JOINS):
-            said = payload(nvtx.payloads[row])
+            stated = payload(nvtx.payloads[row])
             pid = int(pid_of(nvtx.columns["globalTid"][row : row + 1])[0])
-            size, rank = said.get("No. of ranks"), said.get("Rank")
+            size, rank = stated.get("No. of ranks"), stated.get("Rank")
             if isinstance(size, int) and isinstance(rank, int):
                 sizes[pid] = max(sizes.get(pid, (0, 0)), (size, rank))
     found = {pid: rank for pid, (_, rank) in sizes.items() if pid in pids}
@@ -72,10 +72,10 @@ def payload(text: str) -> dict[str, Any]:
     if not text.startswith("{"):
         return {}
     try:
-        said = json.loads(text)
+        stated = json.loads(text)
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return stated if isinstance(stated, dict) else {}
 
 
 def _most_active(report: Report) -> list[int]:
@@ -89,9 +89,9 @@ def _most_active(report: Report) -> list[int]:
 
 
 def belongs(pids: Ints, own: int, every: dict[int, int]) -> NDArray[np.bool_]:
-    """Tell of each process in `pids` whether its rows are those of rank `own`.
+    """Return whether the rows of each process in `pids` are those of rank `own`.
 
-    Processes that are no rank were started by one; with several ranks nobody knows by which.
+    Processes that are no rank were started by one; with several ranks it is unknown by which.
     """
     mine = np.array([pid for pid, rank in every.items() if rank == own], dtype=np.int64)
     if len(set(every.values())) <= 1:

@@ -180,7 +180,7 @@ class Nvtx:
         return [self.domains.get(key, "") for key in zip(pids, numbers, strict=True)]
 
     def across_threads(self, rows: Ints) -> NDArray[np.bool_]:
-        """Tell of each of `rows` whether it is a range that may end on another thread."""
+        """Return whether each of `rows` is a range that may end on another thread."""
         return np.isin(self.columns["eventType"][rows], _START_END)
 
 

@@ -41,13 +41,15 @@ def write_csv(store: Store, source: Path, prefix: Path) -> list[str]:
     if not chosen:
         return []
     flags = [f"--report={name}" for name in chosen] + ["--format=csv", f"--output={prefix}"]
-    said = run([binary, "stats", *flags, "--force-overwrite=true", str(source)], _TIMEOUT_S)
+    output = run([binary, "stats", *flags, "--force-overwrite=true", str(source)], _TIMEOUT_S)
     lacking = [
         name for name in chosen if not prefix.with_name(f"{prefix.name}_{name}.csv").exists()
     ]
     if not lacking:
         return []
-    return [f"nsys {version(binary)} made no CSV of {', '.join(lacking)}: {without_progress(said)}"]
+    return [
+        f"nsys {version(binary)} made no CSV of {', '.join(lacking)}: {without_progress(output)}"
+    ]
 
 
 def _chosen(store: Store, names: frozenset[str]) -> Iterator[str]:

@@ -103,7 +103,7 @@ class ParquetStore:
         if table not in self.files:
             return pa.table({name: pa.array([], pa.int64()) for name in columns})
         present = [name for name in columns if name in self.tables[table]]
-        # A table without one of the columns still has rows; some column tells how many.
+        # A table without one of the columns still has rows; some column says how many.
         return pq.read_table(self.files[table], columns=present or [min(self.tables[table])])
 
 

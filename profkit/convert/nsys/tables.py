@@ -112,7 +112,7 @@ class _OfRank:
         return self.origin.table("sampled_stacks", len(columns["stack"]), columns)
 
     def _samples(self, found: StepSpans) -> pa.Table:
-        """Return the counters of GPUs; those that a rank works on, or all if nobody knows."""
+        """Return the counters of GPUs; those that a rank works on, or all if that is unknown."""
         report = self.rows.report
         read = report.columns("GPU_METRICS", "timestamp", "typeId", "metricId", "value")
         names = ("typeId", "metricId")
@@ -140,7 +140,7 @@ class _OfRank:
         )
 
     def _works_on(self, device: Ints) -> Any:
-        """Tell of devices, by the driver's numbers, whether this rank works on them."""
+        """Return whether this rank works on each device, by the driver's numbers."""
         report = self.rows.report
         mapped = report.store.ints("TARGET_INFO_CUDA_DEVICE", ["gpuId", "pid"])
         pids = [pid for pid, rank in self.rows.ranks.items() if rank == self.rows.rank]

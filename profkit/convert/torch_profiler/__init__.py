@@ -27,7 +27,7 @@ from profkit.convert.torch_profiler import trace
     ),
 )
 def convert(raw: Raw, out: Path) -> Converted:
-    """Read one trace; several traces of one rank are joined by who calls."""
+    """Read one trace; the caller joins several traces of one rank."""
     del out
     read = trace.read(
         raw.path,

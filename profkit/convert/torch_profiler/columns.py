@@ -124,7 +124,7 @@ class Events(Gathered):
         """Number of events that end before they begin."""
         self.pairs = Pairs()
         self.processes: set[str] = set()
-        """What the trace calls its processes: they tell who wrote it."""
+        """What the trace calls its processes: by these other writers are known."""
         self.ranges = 0
         """Number of ranges with hardware counters."""
         self._threads: dict[str, int] = {}
@@ -132,9 +132,9 @@ class Events(Gathered):
     def add(self, events: Sequence[Event]) -> None:
         """Append a block of events."""
         sorted_out: list[list[Event]] = [[] for _ in range(KIND_COUNT)]
-        place = {cat: sorted_out[kind].append for cat, kind in _KINDS.items()}.get
+        append_to = {cat: sorted_out[kind].append for cat, kind in _KINDS.items()}.get
         for event in events:
-            if (put := place(event.cat)) and (
+            if (put := append_to(event.cat)) and (
                 event.ph == _COMPLETE or (event.ph == _INSTANT and event.name == _MEMORY_NAME)
             ):
                 put(event)
@@ -258,11 +258,11 @@ class Events(Gathered):
     ) -> dict[str, Column]:
         """Return the number of each event's message, and of the call in its group: few have any."""
         rows = [row for row, arg in enumerate(args) if arg.collective]
-        said = arguments([events[row] for row in rows], MessageArgs)
+        given = arguments([events[row] for row in rows], MessageArgs)
         codes = np.zeros(len(events), dtype=np.int32)
         numbers = np.full(len(events), -1, dtype=np.int64)
-        codes[rows] = self.messages.codes(said)
-        numbers[rows] = integers([arg.call_number for arg in said]).clip(min=-1)
+        codes[rows] = self.messages.codes(given)
+        numbers[rows] = integers([arg.call_number for arg in given]).clip(min=-1)
         return {"message": codes, "call_number": numbers}
 
     def _device_annotations(self, events: list[Event]) -> dict[str, Column]:
@@ -296,7 +296,7 @@ class Events(Gathered):
         }
 
     def _counters(self, events: list[Event]) -> dict[str, Column]:
-        """Return one row for each counter of each range; `range` tells them apart."""
+        """Return one row for each counter of each range; `range` is the number of its range."""
         found = counters(events)
         rows = np.repeat(np.arange(len(events)), [len(metrics) for metrics in found])
         spans = self._spans(events)

@@ -2,7 +2,7 @@
 
 Parts are many more than processes: one that has other work, or a slow core, reads fewer. Whatever
 is not plain about a part, damage above all, is left to one process that reads the file from its
-beginning, because only that one can tell where and how much.
+beginning, because only that one knows where and how much.
 """
 
 import multiprocessing
@@ -144,7 +144,7 @@ def read_parts(
         with suppress(BrokenProcessPool):
             read |= answer.result()
     if None not in read.values():
-        lost = [number for number in range(len(cut)) if number not in read]  # somebody was killed
+        lost = [number for number in range(len(cut)) if number not in read]  # a process was killed
         read |= _share(cut, claims, lost, scratch)
     found = [each for number in range(len(cut)) if (each := read.get(number)) is not None]
     return _joined(found) if len(found) == len(cut) else None
@@ -163,7 +163,7 @@ def _joined(found: Sequence[tuple[Header, Events]]) -> tuple[Header, Events]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Claims:
-    """Who reads which part: whoever is the first to make a file of its number."""
+    """Which process reads which part: the first that makes a file of its number."""
 
     folder: Path
     count: int
@@ -178,14 +178,14 @@ class _Claims:
     def backward(self) -> Iterator[int]:
         """Yield the same from the last on, but not the first, in runs that are in order.
 
-        Runs become shorter: one numbers its texts anew, and whoever is done waits for the last.
+        Runs become shorter: each run numbers its texts anew, and all wait for the last.
         """
         free = filter(self._take, range(self.count - 1, 0, -1))
         while run := [*islice(free, max(self._left // (2 * self.processes), 1))]:
             yield from reversed(run)
 
     def close(self) -> None:
-        """Leave nothing to those who still read."""
+        """Claim what is left, so that other processes stop."""
         for number in range(self.count):
             self._take(number)
 
@@ -209,7 +209,7 @@ def _backward(cut: Sequence[Part], claims: _Claims, scratch: Scratch) -> _ByPart
 def _share(
     cut: Sequence[Part], claims: _Claims, numbers: Iterable[int], scratch: Scratch
 ) -> _ByPart:
-    """Return what those parts hold; after one that is not plain nobody need go on."""
+    """Return what those parts hold; after one that is not plain all processes stop."""
     read: _ByPart = {}
     spill = Spill(scratch.path)
     try:

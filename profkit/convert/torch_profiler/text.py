@@ -18,7 +18,7 @@ _EVENT = re.compile(rb'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|s|bp)"\s*:')
 _BEFORE_EVENT = re.compile(rb"\}\s*,\s*\Z")
 _BEFORE_BYTES = 64
 # Python writes NaN and Infinity, C++ nan and inf: none is JSON. Only a value of a key is looked
-# at, because text such as "[nan, 1]" in a string must stay; the key's quote tells them apart.
+# at, because text such as "[nan, 1]" in a string must stay; only a value follows the key's quote.
 _NOT_JSON = re.compile(rb'(?<!\\)("\s*:\s*)[-+]?(?:nan|inf(?:inity)?)(?=\s*[,}\]])', re.IGNORECASE)
 # Slower, for NaN in arrays: strings are matched first and kept.
 _NOT_JSON_ANYWHERE = re.compile(

@@ -50,7 +50,7 @@ class Trace:
         return {name: pa.concat_tables(made()) for name, made in self.chunks.items()}
 
 
-def read(  # noqa: PLR0913 - what the job is told
+def read(  # noqa: PLR0913 - the arguments of a job
     path: Path,
     *,
     rank: int = -1,
@@ -155,7 +155,7 @@ def _repairs(gathered: Events, linker: Linker) -> list[str]:
 
 
 def _refuse(path: Path, header: Header, gathered: Events, *, ended: bool) -> None:
-    """Raise if a trace is somebody else's."""
+    """Raise if another program wrote a trace."""
     hint = "give the *.pt.trace.json[.gz] file that torch.profiler wrote"
     if other := _other(header, gathered):
         raise InputError(f"{path}: {other}, not of torch.profiler", hint=hint)
@@ -177,7 +177,7 @@ def _refuse(path: Path, header: Header, gathered: Events, *, ended: bool) -> Non
 
 def _other(header: Header, gathered: Events) -> str:
     """Return what a trace is that another program wrote, "" for one of torch.profiler."""
-    # Its operators look like ours, but nothing on the device would be found.
+    # Its operators look like ours, but no device work would be found.
     if "Ascend Hardware" in gathered.processes:
         return "a trace of torch_npu for Ascend"
     if gathered.found:

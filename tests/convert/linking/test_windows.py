@@ -12,7 +12,7 @@ from profkit.convert.linking.callers import Linking
 from profkit.convert.linking.nesting import nesting
 from profkit.convert.linking.windows import carried
 from profkit.convert.torch_profiler import trace
-from profkit.tables.tree_paths import Growing, depths, paths
+from profkit.tables.tree_paths import PathBuilder, depths, paths
 from tests.convert.torch_profiler.test_parts import TRACES, tables
 
 _BLOCK = 4
@@ -97,7 +97,7 @@ def test_calls_have_the_callers_and_paths_that_they_have_at_once(
             others=[others],
             frames=np.arange(3),
             is_module=np.array([False, True, False]),
-            paths=Growing(3),
+            paths=PathBuilder(3),
         ).callers()
         path = found.calls["path"]
         nodes = [paths.node[path].tolist() for paths in (found.stacks, found.modules)]
@@ -113,7 +113,7 @@ def test_paths_that_grow_are_the_paths_of_all(rows, counts):
     caller = np.array([min(above, at - 1) for at, (above, _) in enumerate(rows)], dtype=np.int64)
     name = np.array([name for _, name in rows], dtype=np.int64)
     counted = (counts >> name) % 2 == 1
-    growing = Growing(3)
+    growing = PathBuilder(3)
     rows = growing.add(caller, depths(caller), name, counted, np.empty(0, dtype=np.int64))
     every = np.ones(len(name), dtype=np.bool_)
     for found, expected in zip(
