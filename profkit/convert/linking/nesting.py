@@ -144,7 +144,7 @@ class _NestingBuilder:
 def nesting(
     ops: Columns, calls: Columns, memory: Columns, *, asynchronous: NDArray[np.bool_]
 ) -> Nesting:
-    """Nest all rows; `asynchronous` are the names whose operators are, see `Tree`."""
+    """Nest all rows; `asynchronous` says by name whether operators are; see `Tree`."""
     tables, spill = (ops, calls, memory), ops.spill
     counts = [table.count for table in tables]
     found = Nesting(
