@@ -130,8 +130,8 @@ def test_python_samples_are_counted_and_said_not_to_be_exported(report, tmp_path
     nvtx += [(at, None, None, PID, 34, 1) for at in (105, 106, 107)]
     nvtx.append((108, None, "mine", PID, 34, 0))
     found, notes = frames(report(nvtx=nvtx, kernels=[KERNEL]), tmp_path)
-    told = "3 Python stacks were sampled, which nsys shows in its window and does not export"
-    assert [note.partition(":")[0] for note in notes] == [told]
+    noted = "3 Python stacks were sampled, which nsys shows in its window and does not export"
+    assert [note.partition(":")[0] for note in notes] == [noted]
     assert found["sampled_stacks"].empty
 
 

@@ -135,7 +135,7 @@ def test_a_full_disk_here_leaves_nothing_to_read_to_other_processes(plain, monke
     monkeypatch.setattr(cutting, "_read", full)
     with pytest.raises(OSError, match="no space left"):
         read_parts(parts_of(plain), pool, scratch, others=2)
-    assert [share(*told) for share, *told in pool.asked] == [{}, {}]
+    assert [share(*arguments) for share, *arguments in pool.asked] == [{}, {}]
 
 
 def test_gzip_and_small_files_are_not_shared(plain, monkeypatch):
