@@ -10,7 +10,8 @@ from profkit.capture import tools
 from profkit.capture.launchers import launchers
 from profkit.core import resources
 from profkit.core.hardware import Hardware
-from profkit.planning.build import Top, _kind
+from profkit.planning.build import _kind
+from profkit.planning.configuration import Configuration
 from profkit.workloads.runtime.request import Request, without_choices
 from tests.described import described
 
@@ -62,13 +63,13 @@ def test_hardware_spells_out_every_field(path):
 def test_the_top_spells_out_every_field_and_default():
     values = written(resources.CONF / "config.yaml")
     values.pop("defaults")
-    expected = {key: value for key, value in defaults(Top).items() if key in values}
+    expected = {key: value for key, value in defaults(Configuration).items() if key in values}
     assert values | {"world_size": 1} == expected
-    assert set(defaults(Top)) - set(values) == {*GROUPS, "hardware", "report"}
+    assert set(defaults(Configuration)) - set(values) == {*GROUPS, "hardware", "report"}
 
 
 @pytest.mark.parametrize(
-    "kind", [Request, Top, Hardware, *tools().values(), *launchers().values()], ids=str
+    "kind", [Request, Configuration, Hardware, *tools().values(), *launchers().values()], ids=str
 )
 def test_every_setting_has_a_default_and_a_description(kind):
     schema = described(kind)

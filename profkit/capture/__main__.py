@@ -13,7 +13,7 @@ from profkit.capture.harness.record import capture_json
 from profkit.capture.harness.record.outcome import Outcome
 from profkit.capture.harness.run import Job, lost, prepared, run
 from profkit.capture.harness.spec import Spec
-from profkit.core import progress_events
+from profkit.core import progress_events, run_settings
 from profkit.core.capture_record import read_capture
 from profkit.core.errors import ProfkitError
 from profkit.core.settings import from_json
@@ -28,7 +28,6 @@ def main(argv: Sequence[str]) -> None:
         out=str(options.out.resolve()),
         repeat=options.repeat,
         attempt=options.attempt,
-        memory_limit_mb=options.memory_limit_mb,
         settings=from_json("--settings", options.settings),
         reads=[str(path.resolve()) for path in options.reads],
         workload=from_json("--workload", options.workload),
@@ -37,9 +36,9 @@ def main(argv: Sequence[str]) -> None:
     about = {"stage": "capture", "run": spec.run, "name": spec.tool, "repeat": spec.repeat}
     progress_events.emit("started", **about, log=log)
     if across := start_hosts.asked(spec):
-        start_hosts.start(spec, across, argv, options.timeout)
+        start_hosts.start(spec, across, argv, options.run_settings.timeout_s)
         return
-    outcome = _captured(prepared(spec, options.timeout))
+    outcome = _captured(prepared(spec, options.run_settings))
     event = "finished" if outcome.status == "ok" else "failed"
     progress_events.emit(event, **about, log=log, status=outcome.status, reason=outcome.reason)
     if outcome.reason:
@@ -79,10 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--reads", type=Path, nargs="*", default=[], help="results that the tool chooses by"
     )
-    parser.add_argument("--timeout", type=float, default=1800.0, help="seconds until it is killed")
-    parser.add_argument(
-        "--memory-limit-mb", type=int, default=0, help="memory until it is killed; 0 is all of it"
-    )
+    run_settings.add_argument(parser)
     return parser
 
 

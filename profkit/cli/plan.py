@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> None:
     # Wide enough for names to stay in one piece, so that they can be searched and pasted.
     console = Console(file=sys.stdout, highlight=False, markup=False, width=_WIDTH)
     console.print(table)
-    console.print(f"runs: {len(plan.runs)}, repeats of each capture: {plan.repeats}")
+    console.print(f"runs: {len(plan.runs)}, repeats of each capture: {plan.run_settings.repeats}")
     for name, runs in plan.comparisons().items():
         state = "stale" if freshness.comparison(name) else "fresh"
         console.print(f"{name}, across {len(runs)} runs: {state}")

@@ -19,17 +19,17 @@ from profkit.convert import STEPS, converter, has_converter
 from profkit.convert._join_parts import Part, file_label, join, referenced_rows, with_unique_ids
 from profkit.convert._parquet import write
 from profkit.convert.base import Raw
-from profkit.core import progress_events, registry
+from profkit.core import progress_events, registry, run_settings
 from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import imported_files, untouched_files
 from profkit.core.errors import InputError, ProfkitError
 from profkit.core.fingerprint import provenance
 from profkit.core.result import Provenance
+from profkit.core.run_settings import RunSettings
 from profkit.process import malloc
 from profkit.tables import schema
 
 _RANK = re.compile(r"rank(\d+)")
-_BLOCK_MB = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> None:
             options.tables,
             options.files,
             cores=options.cores,
-            block_bytes=options.block_mb << 20,
+            block_bytes=options.run_settings.trace_block_mb << 20,
         )
     except ProfkitError as error:
         progress_events.emit("failed", **about, reason=str(error))
@@ -68,7 +68,7 @@ def convert(  # noqa: PLR0913 - the arguments of the job
     files: Path,
     *,
     cores: int = 1,
-    block_bytes: int = _BLOCK_MB << 20,
+    block_bytes: int = RunSettings.trace_block_mb << 20,
 ) -> None:
     """Leave the tables of `tool` and ``convert.json`` in `tables`, and files to open in `files`.
 
@@ -150,16 +150,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tables", type=Path, required=True, help="folder for the tables")
     parser.add_argument("--files", type=Path, required=True, help="folder for files to open")
     parser.add_argument("--cores", type=int, default=1, help="processes to use")
-    parser.add_argument(
-        "--block-mb", type=_positive, default=_BLOCK_MB, help="MB of a trace to read at a time"
-    )
+    run_settings.add_argument(parser)
     return parser
-
-
-def _positive(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise ValueError
-    return number
 
 
 def _run(tables: Path) -> str:

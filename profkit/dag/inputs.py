@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from profkit.core import run_settings
 from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import imported_files, read_capture
 from profkit.core.errors import ConfigError
@@ -110,7 +111,15 @@ class Dag:
     @property
     def captured_tools(self) -> list[str]:
         """Return the tools that capture; none when the runs were imported."""
-        return [] if self.plan.imported else list(self.plan.tools)
+        return [] if self.plan.is_imported else list(self.plan.tools)
+
+    @property
+    def run_settings(self) -> str:
+        """Return the settings of the whole run, as each job takes them.
+
+        Rules have them as a resource: another value of a param would make all results stale.
+        """
+        return run_settings.as_argument(self.plan.run_settings)
 
     def run(self, wildcards: Any) -> Run:
         """Return the run that a job belongs to."""
@@ -118,7 +127,7 @@ class Dag:
 
     def capture_threads(self, tool: str, cores: int | None) -> int:
         """Return all cores, so that nothing runs beside a capture, unless that is configured."""
-        alone = self.plan.exclusive or self.plan.tools[tool].is_alone
+        alone = self.plan.run_settings.exclusive or self.plan.tools[tool].is_alone
         return cores or 1 if alone else 1
 
     def tool_settings(self, tool: str) -> PlanFunction:
@@ -151,7 +160,7 @@ class Dag:
 
     def imported_files(self, tool: str) -> PlanFunction:
         """Return the input function for what was imported: links to files that may be edited."""
-        captures = self.captures(tool) if self.plan.imported else []
+        captures = self.captures(tool) if self.plan.is_imported else []
         return lambda wildcards: [
             str(file)
             for capture in captures

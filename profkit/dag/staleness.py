@@ -73,7 +73,7 @@ class Freshness:
     def manifest(self, run: Run) -> list[str]:
         """Say why the manifest would be made again."""
         path = Path(f"results/runs/{run.name}/manifest.json")
-        if self.dag.plan.imported:
+        if self.dag.plan.is_imported:
             return []
         if not path.is_file():
             return [f"{path}: was never made"]

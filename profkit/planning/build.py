@@ -4,11 +4,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeGuard
-
-from pydantic import NonNegativeInt, PositiveInt
 
 from profkit.analyze import analyses
 from profkit.analyze.base import Analysis
@@ -17,14 +15,16 @@ from profkit.capture.base import Tool
 from profkit.capture.launchers import launcher as launcher_named
 from profkit.capture.launchers.base import RankLauncher
 from profkit.convert import produced
-from profkit.core import registry, resources
+from profkit.core import registry, resources, run_settings
 from profkit.core.errors import ConfigError
 from profkit.core.fingerprint import TIMELINE_CODE, fingerprint
 from profkit.core.hardware import Hardware
 from profkit.core.parallel_layout import Parallel, Ranks
+from profkit.core.run_settings import RunSettings
 from profkit.core.settings import adapter, checked, known
 from profkit.planning import conflicts
 from profkit.planning.compose import Composed, compose_all
+from profkit.planning.configuration import Configuration
 from profkit.planning.imported_runs import imported
 from profkit.planning.model import AnalysisPlan, Plan, Run, ToolPlan
 from profkit.planning.requirements import lacks
@@ -39,67 +39,8 @@ from profkit.workloads.zero import Zero
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Top(Request):
-    """The keys of ``conf/config.yaml``: what a workload is told, and what is done with it."""
-
-    warmup_steps: NonNegativeInt = 3
-    """First steps that are not counted in times."""
-
-    repeats: PositiveInt = 3
-    """How often each tool captures the same run."""
-
-    ranks: Ranks = "all"
-    """Ranks that tools look at: all, their numbers, or the first of each pipeline stage."""
-
-    exclusive: bool = True
-    """Whether a capture has the machine to itself."""
-
-    timeout_s: PositiveInt = 1800
-    """Seconds after which a capture is ended and counted as failed."""
-
-    memory_limit_mb: NonNegativeInt = 0
-    """MB of memory (10^6 bytes) beyond which a capture is ended; 0 is all that the machine has."""
-
-    trace_block_mb: PositiveInt = 4
-    """MB (2^20 bytes) of a trace that are read at a time, which bounds the memory of converting."""
-
-    imports: tuple[str, ...] = ()
-    """Runs that ``profkit import`` made, to work on instead of capturing anything."""
-
-    hardware: dict[str, Any] = field(default_factory=dict)
-    """Peaks of the device."""
-
-    tools: dict[str, Any] = field(default_factory=dict)
-    """Settings of each tool."""
-
-    analyses: dict[str, Any] = field(default_factory=dict)
-    """Settings of each analysis."""
-
-    report: dict[str, Any] = field(default_factory=dict)
-    """Settings of the report."""
-
-    def check(self, steps: int) -> None:
-        """Raise `ConfigError` if `steps`, unless it is -1, leave none to measure."""
-        if 0 <= steps <= self.warmup_steps:
-            raise ConfigError(
-                f"warmup_steps: {self.warmup_steps} of {steps} steps leave none to measure",
-                hint="raise steps or lower warmup_steps",
-            )
-        if reason := self.parallel.check(self.world_size):
-            raise ConfigError(f"parallel: {reason}")
-        if absent := [each for each in self.chosen() if not 0 <= each < self.world_size]:
-            raise ConfigError(f"ranks: there is no rank {absent[0]} of {self.world_size}")
-
-    def chosen(self) -> tuple[int, ...]:
-        """Return the ranks that are named by number."""
-        return () if isinstance(self.ranks, str) else self.ranks
-
-
 # What changes the behaviour of the workload, and so is another run.
 _GROUPS = ("workload", "model", "zero", "launcher")
-# What is the same for all runs, and changes none.
-_OF_ALL = ("repeats", "exclusive", "timeout_s", "memory_limit_mb", "trace_block_mb", "imports")
 _IDENTITY = tuple(each.name for each in fields(Request) if each.name not in _GROUPS)
 
 
@@ -113,40 +54,46 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
         )
     checker = _Checker(explicit=_chosen(overrides, "analysis"))
     runs: dict[str, Run] = {}
-    tops = [checker.top(each.values) for each in composed]
-    for each, top in zip(composed, tops, strict=True):
-        for run in checker.imported(top) if top.imports else [checker.run(each, top)]:
+    configurations = [checker.configuration(each.values) for each in composed]
+    for each, config in zip(composed, configurations, strict=True):
+        for run in checker.imported(config) if config.imports else [checker.run(each, config)]:
             runs[run.name] = _merged(runs[run.name], run) if run.name in runs else run
-    if len({tuple(getattr(top, name) for name in _OF_ALL) for top in tops}) > 1:
-        raise ConfigError(f"{', '.join(_OF_ALL)} cannot be swept: they make no other run")
+    whole = _run_settings(configurations)
     _check_comparisons(runs.values())
     # Their settings are the same in all runs, of which they make none.
     settings = {name: each for run in runs.values() for name, each in run.tools.items()}
     chosen = {name: checked(f"tools.{name}", tools()[name], settings[name]) for name in settings}
     wanted = {name for run in runs.values() for name in (*run.analyses, *run.comparisons)}
-    repeats = 1 if tops[0].imports else tops[0].repeats
     return Plan(
         overrides=tuple(overrides),
         runs=tuple(runs.values()),
-        repeats=repeats,
-        exclusive=tops[0].exclusive,
-        timeout_s=tops[0].timeout_s,
-        memory_limit_mb=tops[0].memory_limit_mb,
-        trace_block_mb=tops[0].trace_block_mb,
-        tools={name: _tool_plan(name, each, repeats) for name, each in sorted(chosen.items())},
+        run_settings=whole,
+        tools={
+            name: _tool_plan(name, each, whole.repeats) for name, each in sorted(chosen.items())
+        },
         analyses={
             name: _analysis_plan(name, each) for name, each in analyses().items() if name in wanted
         },
-        report=checker.section("report", ReportSettings, tops[0].report),
+        report=checker.section("report", ReportSettings, configurations[0].report),
         report_code=fingerprint("profkit.report", "profkit.report.__main__"),
         notes=(
             *checker.notes,
-            *conflicts.notes({} if tops[0].imports else chosen, exclusive=tops[0].exclusive),
+            *conflicts.notes({} if whole.imports else chosen, exclusive=whole.exclusive),
             *(_without(lack, *each) for lack, each in checker.left_out.items()),
         ),
-        imported=bool(tops[0].imports),
         parts=_hash_of(resources.folders("hardware", conf)),
     )
+
+
+def _run_settings(configurations: Sequence[Configuration]) -> RunSettings:
+    """Return the settings of the whole run; raises `ConfigError` if they are swept."""
+    whole, *others = [run_settings.of(config) for config in configurations]
+    if any(other != whole for other in others):
+        raise ConfigError(
+            f"{', '.join(run_settings.NAMES)} cannot be swept: they make no other run"
+        )
+    # What was imported was captured once.
+    return replace(whole, repeats=1) if whole.imports else whole
 
 
 def _hash_of(folders: Iterable[Path]) -> str:
@@ -240,25 +187,27 @@ class _Checker:
             self.seen[key] = adapter(kind).dump_python(settings, mode="json")
         return self.seen[key]
 
-    def top(self, values: Mapping[str, Any]) -> Top:
+    def configuration(self, values: Mapping[str, Any]) -> Configuration:
         """Check the keys of ``conf/config.yaml``, and that there is no other."""
-        return checked("", Top, dict(values))
+        return checked("", Configuration, dict(values))
 
-    def run(self, composed: Composed, top: Top) -> Run:
+    def run(self, composed: Composed, config: Configuration) -> Run:
         """Return the run that one configuration describes."""
-        behaviour = {name: self.group(name, getattr(top, name)) for name in _GROUPS}
-        behaviour |= {name: getattr(top, name) for name in _IDENTITY}
-        behaviour["parallel"] = adapter(Parallel).dump_python(top.parallel, mode="json")
-        self.buildable(top)
-        workload = self.workload(behaviour, top, self.launcher(behaviour))
-        steps = workload.total_steps(top.steps)
-        top.check(steps)
-        chosen = {name: self.tool(name, each, steps, top.ranks) for name, each in top.tools.items()}
-        settings = self.analyses(top.analyses, tuple(chosen))
+        behaviour = {name: self.group(name, getattr(config, name)) for name in _GROUPS}
+        behaviour |= {name: getattr(config, name) for name in _IDENTITY}
+        behaviour["parallel"] = adapter(Parallel).dump_python(config.parallel, mode="json")
+        self.buildable(config)
+        workload = self.workload(behaviour, config, self.launcher(behaviour))
+        steps = workload.total_steps(config.steps)
+        config.check(steps)
+        chosen = {
+            name: self.tool(name, each, steps, config.ranks) for name, each in config.tools.items()
+        }
+        settings = self.analyses(config.analyses, tuple(chosen))
         return Run(
             name=run_name(behaviour, workload.subject(behaviour["model"]["name"])),
             behaviour=behaviour,
-            hardware=self.section("hardware", Hardware, top.hardware),
+            hardware=self.section("hardware", Hardware, config.hardware),
             tools=chosen,
             analyses=_across(settings, ""),
             overrides=tuple(each for each in composed.overrides if not _later(each)),
@@ -266,21 +215,21 @@ class _Checker:
             reads=self.reads(chosen, settings),
         )
 
-    def imported(self, top: Top) -> list[Run]:
+    def imported(self, config: Configuration) -> list[Run]:
         """Return the runs that ``profkit import`` made."""
         return [
             Run(
                 name=name,
                 behaviour=behaviour,
-                hardware=self.section("hardware", Hardware, top.hardware),
+                hardware=self.section("hardware", Hardware, config.hardware),
                 tools={tool: {}},
                 analyses=_across(settings, ""),
                 overrides=(f"imports=[{name}]",),
                 comparisons=_across(settings, "runs"),
             )
-            for name in top.imports
+            for name in config.imports
             for tool, behaviour in [imported(name)]
-            for settings in [self.analyses(top.analyses, (tool,))]
+            for settings in [self.analyses(config.analyses, (tool,))]
         ]
 
     def group(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -300,20 +249,22 @@ class _Checker:
         self.notes += [each for each in launcher.warnings() if each not in self.notes]
         return launcher
 
-    def workload(self, behaviour: Mapping[str, Any], top: Top, launcher: RankLauncher) -> Program:
+    def workload(
+        self, behaviour: Mapping[str, Any], config: Configuration, launcher: RankLauncher
+    ) -> Program:
         """Return the program; raises `ConfigError` if it cannot run here, or sharded like this."""
         workload = program(behaviour)
         # What an image holds shows when it runs.
         is_seen = launcher.container.engine == "none"
         if reason := workload.check(launcher.folder) if is_seen else "":
             raise ConfigError(f"workload.{reason}")
-        if reason := workload.unfit(top.sharding(), top.world_size):
+        if reason := workload.unfit(config.sharding(), config.world_size):
             raise ConfigError(f"zero: {reason}")
         return workload
 
-    def buildable(self, top: Top) -> None:
+    def buildable(self, config: Configuration) -> None:
         """Raise `ConfigError` if the model cannot be built here."""
-        if reason := top.family().check():
+        if reason := config.family().check():
             raise ConfigError(f"model.{reason}")
 
     def tool(self, name: str, values: object, steps: int, ranks: Ranks) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from profkit.core.run_settings import RunSettings
+
 _AUTO = "auto"
 """Name of the hardware that leaves it to the traces to say what the device is."""
 
@@ -82,21 +84,21 @@ class Plan:
 
     overrides: tuple[str, ...]
     runs: tuple[Run, ...]
-    repeats: int
-    exclusive: bool
-    timeout_s: float
-    memory_limit_mb: int = 0
-    trace_block_mb: int = 4
+    run_settings: RunSettings
+    """What is the same for all runs, and is handed to each job whole."""
+
     tools: dict[str, ToolPlan]
     analyses: dict[str, AnalysisPlan]
     report: dict[str, Any]
     report_code: str
     notes: tuple[str, ...] = ()
-    imported: bool = False
-    """Whether the runs were imported, so that nothing captures them."""
-
     parts: str = ""
     """Hash of the files that ``hardware=auto`` chooses from."""
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether the runs were imported, so that nothing captures them."""
+        return bool(self.run_settings.imports)
 
     def run(self, name: str) -> Run:
         """Return the run `name`."""

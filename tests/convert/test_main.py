@@ -8,7 +8,7 @@ import pytest
 from profkit.convert import produced
 from profkit.convert.__main__ import main
 from profkit.convert.torch_profiler import trace
-from profkit.core.errors import InputError
+from profkit.core.errors import ConfigError, InputError
 from profkit.tables import schema
 
 LABELS = ["rank0_dp0_tp0_pp0", "rank1_dp1_tp0_pp0"]
@@ -46,11 +46,12 @@ def tree(tmp_path):
         for name, text in files.items():
             (folder / name).write_text(text)
 
-    def convert(tool, cores=1, block_mb=4):
+    def convert(tool, cores=1, **run_settings):
         captures = sorted((run / f"capture/{tool}").glob("rep*"))
         tables, files = run / f"tables/{tool}", run / f"convert/{tool}"
         arguments = [tool, "--captures", *captures, "--tables", tables, "--files", files]
-        main([str(word) for word in [*arguments, "--cores", cores, "--block-mb", block_mb]])
+        arguments += ["--cores", cores, "--run-settings", json.dumps(run_settings)]
+        main([str(word) for word in arguments])
         notes = json.loads((tables / "convert.json").read_text())["notes"]
         return {path.stem: pq.read_table(path) for path in tables.glob("*.parquet")}, notes
 
@@ -75,16 +76,16 @@ def test_a_trace_is_read_as_many_mb_at_a_time_as_are_asked_for(tree, monkeypatch
         return read(path, block_bytes=block_bytes, **rest)
 
     monkeypatch.setattr(trace, "read", watched)
-    convert("torch_profiler", block_mb=3)
+    convert("torch_profiler", trace_block_mb=3)
     assert asked == [3 << 20]
 
 
-@pytest.mark.parametrize("size", ["0", "-1", "x"])
+@pytest.mark.parametrize("size", [0, -1, "x"])
 def test_a_size_of_blocks_that_is_none_is_refused(tree, size):
-    _, convert, _ = tree
-    with pytest.raises(SystemExit) as refused:
-        convert("torch_profiler", block_mb=size)
-    assert refused.value.code == 2
+    capture, convert, _ = tree
+    capture("torch_profiler", 0, traces(r0_1=TRACE))
+    with pytest.raises(ConfigError, match="trace_block_mb"):
+        convert("torch_profiler", trace_block_mb=size)
 
 
 @pytest.mark.parametrize("cores", [1, 2])

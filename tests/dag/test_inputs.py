@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from profkit.core.errors import ConfigError
+from profkit.core.run_settings import RunSettings
 from profkit.dag import inputs as dags
 from profkit.dag.inputs import Dag, attempt, command
 from profkit.planning.model import AnalysisPlan, Plan, Run, ToolPlan
@@ -33,9 +34,7 @@ def dag_of(*runs):
     plan = Plan(
         overrides=("batch=2",),
         runs=runs,
-        repeats=2,
-        exclusive=True,
-        timeout_s=9,
+        run_settings=RunSettings(repeats=2, timeout_s=9),
         tools={
             "baseline": ToolPlan(tables=("steps",), code="a", repeats=2),
             "torch_profiler": ToolPlan(tables=("steps", "cpu_ops", "devices"), code="b", repeats=2),
@@ -125,7 +124,7 @@ def test_beside_a_capture_that_holds_the_counters_of_gpus_nothing_runs(dag):
     kinds = {
         name: replace(each, is_alone=name == "baseline") for name, each in dag.plan.tools.items()
     }
-    shared = Dag(replace(dag.plan, exclusive=False, tools=kinds))
+    shared = Dag(replace(dag.plan, run_settings=RunSettings(exclusive=False), tools=kinds))
     assert [shared.capture_threads(name, 4) for name in ("baseline", "torch_profiler")] == [4, 1]
 
 

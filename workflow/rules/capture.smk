@@ -18,8 +18,7 @@ for tool in dag.captured_tools:
                 "../../envs/capture.yaml"
             threads: dag.capture_threads(tool, workflow.cores)
             resources:
-                timeout_s=int(dag.plan.timeout_s),
-                memory_limit_mb=dag.plan.memory_limit_mb,
+                run_settings=dag.run_settings,
             params:
                 tool=tool,
                 repeat=repeat,
@@ -30,8 +29,7 @@ for tool in dag.captured_tools:
                 out=subpath(output[0], parent=True),
             shell:
                 "profkit capture {params.tool} --out {params.out} --repeat {params.repeat}"
-                " --attempt {params.attempt} --timeout {resources.timeout_s}"
-                " --memory-limit-mb {resources.memory_limit_mb}"
+                " --attempt {params.attempt} --run-settings {resources.run_settings:q}"
                 " {params.reads:q} --settings {params.settings:q} --workload {params.workload:q} > {log} 2>&1"
 
 

@@ -22,7 +22,7 @@ for tool, made in dag.plan.tools.items():
             "../../envs/analyze.yaml"
         threads: 2
         resources:
-            block_mb=dag.plan.trace_block_mb,
+            run_settings=dag.run_settings,
         params:
             tool=tool,
             code=made.code,
@@ -32,4 +32,4 @@ for tool, made in dag.plan.tools.items():
         shell:
             "profkit convert {params.tool} --captures {params.captures}"
             " --tables {params.tables} --files {output.files} --cores {threads}"
-            " --block-mb {resources.block_mb} > {log} 2>&1"
+            " --run-settings {resources.run_settings:q} > {log} 2>&1"

@@ -26,6 +26,7 @@ from profkit.capture.harness.record.outcome import Outcome
 from profkit.capture.harness.spec import Spec, exported
 from profkit.capture.launchers.base import Node, RankLauncher
 from profkit.core.errors import ConfigError
+from profkit.core.run_settings import RunSettings
 from profkit.process import process_tree
 
 # How long a host may take longer to end than the first one: its tool may still write its files.
@@ -42,7 +43,7 @@ class Job:
     tool: Tool
     launcher: RankLauncher
     node: Node
-    timeout_s: float
+    run_settings: RunSettings
 
     @property
     def command(self) -> list[str]:
@@ -87,14 +88,14 @@ class Left:
     """What the tool had left unfinished, and what became of it."""
 
 
-def prepared(spec: Spec, timeout_s: float) -> Job:
+def prepared(spec: Spec, run_settings: RunSettings) -> Job:
     """Return the capture that `spec` says; raises `ConfigError` for settings that do not fit."""
     tool, launcher = spec.load_tool(), spec.load_launcher()
     unfit = tool.check(spec.steps) if spec.steps > 0 else ""
     if reason := launcher.check(len(spec.ranks())) or unfit:
         raise ConfigError(f"{spec.tool}: {reason}")
     node = host_reports.here(os.environ, launcher.hosts)
-    return Job(spec=spec, tool=tool, launcher=launcher, node=node, timeout_s=timeout_s)
+    return Job(spec=spec, tool=tool, launcher=launcher, node=node, run_settings=run_settings)
 
 
 def run(job: Job) -> Outcome:
@@ -197,7 +198,9 @@ def _left(job: Job) -> Left:
     error, text = outcome.first_error(out), "\n".join(capture_json.tail(out / capture_json.LOG))
     worst = max([ended, *(_as_ended(each) for each in reports)], key=_severity)
     refusal = outcome.refused_option(out / capture_json.LOG) if worst.exit_code else ""
-    result = outcome.judged(worst, job.timeout_s, error or absent or refusal, text, missing)
+    result = outcome.judged(
+        worst, job.run_settings.timeout_s, error or absent or refusal, text, missing
+    )
     if is_full:
         result = Outcome(status="error", reason=f"no space is left on the disk of {out}")
     return Left(
@@ -215,12 +218,14 @@ def _left(job: Job) -> Left:
 def _started(job: Job) -> tuple[Ended, dict[str, Any], bool]:
     """Start this host's ranks and wait; return the end, the conditions, and if the disk is full."""
     # Without buffers, what a killed process printed is in the log.
-    spec = replace(job.spec, deadline_s=time.time() + job.timeout_s)
+    spec = replace(job.spec, deadline_s=time.time() + job.run_settings.timeout_s)
     given = {**job.tool.variables, **job.launcher.variables}
     environment = {**given, **exported(spec), "PYTHONUNBUFFERED": "1"}
     out, cwd = spec.folder, job.launcher.cwd
     log = host_reports.log(out, out / capture_json.LOG, job.node.rank)
-    limit = memory_guard.Limit(limit_mb=spec.memory_limit_mb, at_first=memory_guard.available())
+    limit = memory_guard.Limit(
+        limit_mb=job.run_settings.memory_limit_mb, at_first=memory_guard.available()
+    )
     with (
         disk_space.kept(out),
         conditions.watched() as machine,
@@ -232,7 +237,9 @@ def _started(job: Job) -> tuple[Ended, dict[str, Any], bool]:
             return limit.exceeded(memory_guard.available())
 
         command = container.wrapped(job.command, job.launcher, spec, job.node)
-        ended = launch(command, environment, log, job.timeout_s, spec.token, cwd, watch)
+        ended = launch(
+            command, environment, log, job.run_settings.timeout_s, spec.token, cwd, watch
+        )
         is_full, readings = disk_space.is_full(out), machine.summary()
     earlier = [each["conditions"] for each in capture_json.siblings(out)]
     readings["warnings"] = conditions.warnings(readings, earlier)
@@ -253,8 +260,8 @@ def _warnings(job: Job, left: Left) -> list[str]:
 def _assist(job: Job) -> Outcome:
     """Start this host's ranks, and leave a report for the first host."""
     reason = job.unavailable()
-    if not reason and not host_reports.has_begun(job.spec.folder, job.timeout_s):
-        reason = f"the first host has not begun within {job.timeout_s:g} s"
+    if not reason and not host_reports.has_begun(job.spec.folder, job.run_settings.timeout_s):
+        reason = f"the first host has not begun within {job.run_settings.timeout_s:g} s"
     ended = Ended(exit_code=127) if reason else _started(job)[0]
     report = host_reports.Report(
         node=job.node.rank,

@@ -41,9 +41,6 @@ class Spec:
     deadline_s: float = 0.0
     """Unix time at which what still runs is killed."""
 
-    memory_limit_mb: int = 0
-    """Memory that all ranks together may take, in MB; 0 is all that there is."""
-
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings of the tool."""
 

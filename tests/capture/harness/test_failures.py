@@ -76,7 +76,9 @@ def test_a_model_that_does_not_fit_is_out_of_memory_on_every_rank(capture, tmp_p
 
 
 def test_a_hang_is_ended_with_all_it_started_and_says_where_it_was(capture, misbehaving, tmp_path):
-    failed = capture("baseline", tmp_path, {}, "--timeout", "6", **misbehaving("hang"))
+    failed = capture(
+        "baseline", tmp_path, {}, "--run-settings", '{"timeout_s": 6}', **misbehaving("hang")
+    )
     record = failed.record
     assert record["status"] == "timeout"
     assert record["reason"].startswith("not finished after 6 s")

@@ -58,7 +58,7 @@ def started_on_each(arguments_of, programs):
 
     def started(out, **behaviour):
         command = arguments_of("baseline", out, {}, **programs("grouped"), **behaviour)
-        command += ["--timeout", "100"]
+        command += ["--run-settings", '{"timeout_s": 100}']
         port = str(host_reports.free_port())
         # The second first: it has to wait until the first one has tidied up.
         hosts = [

@@ -1,0 +1,75 @@
+"""Settings of the whole run: the same for all that is captured, and handed to each job whole."""
+
+import argparse
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Annotated, Any
+
+import msgspec
+from annotated_types import Ge, Gt
+
+from profkit.core.errors import ConfigError
+from profkit.core.settings import from_json, known
+
+FLAG = "--run-settings"
+"""Option of each job that takes them."""
+
+# Each bound is stated for pydantic, which checks plans, and for msgspec, which a conversion has
+# loaded anyway: pydantic would take it a tenth of a second.
+_Positive = Annotated[int, Gt(0), msgspec.Meta(gt=0)]
+_NonNegative = Annotated[int, Ge(0), msgspec.Meta(ge=0)]
+
+
+# Without slots, since `profkit.planning.configuration` inherits these and others.
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """Keys of ``conf/config.yaml`` that make no other run, and so cannot be swept."""
+
+    repeats: _Positive = 3
+    """How often each tool captures the same run."""
+
+    exclusive: bool = True
+    """Whether a capture has the machine to itself."""
+
+    timeout_s: _Positive = 1800
+    """Seconds after which a capture is ended and counted as failed."""
+
+    memory_limit_mb: _NonNegative = 0
+    """MB of memory (10^6 bytes) beyond which a capture is ended; 0 is all that the machine has."""
+
+    trace_block_mb: _Positive = 4
+    """MB (2^20 bytes) of a trace that are read at a time, which bounds the memory of converting."""
+
+    imports: tuple[str, ...] = ()
+    """Runs that ``profkit import`` made, to work on instead of capturing anything."""
+
+
+NAMES = tuple(field.name for field in fields(RunSettings))
+"""Names of all settings of the whole run."""
+
+
+def of(configuration: RunSettings) -> RunSettings:
+    """Return the settings of the whole run alone, of a configuration that inherits them."""
+    return RunSettings(**{name: getattr(configuration, name) for name in NAMES})
+
+
+def as_argument(settings: RunSettings) -> str:
+    """Return `settings` as the value of `FLAG`."""
+    return json.dumps(asdict(settings), sort_keys=True)
+
+
+def from_argument(text: str) -> RunSettings:
+    """Return the settings in `text`, a JSON object; those left out have their defaults."""
+    values: dict[str, Any] = from_json(FLAG, text)
+    for name in values:
+        known("setting of the whole run", name, dict.fromkeys(NAMES))
+    try:
+        return msgspec.convert(values, RunSettings)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{FLAG}: {error}") from None
+
+
+def add_argument(parser: argparse.ArgumentParser) -> None:
+    """Let the command of `parser` take `FLAG`."""
+    about = 'settings of the whole run as JSON, such as {"timeout_s": 60}; see conf/config.yaml'
+    parser.add_argument(FLAG, type=from_argument, default=RunSettings(), help=about)

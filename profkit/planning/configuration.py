@@ -1,0 +1,50 @@
+"""The keys of ``conf/config.yaml``, typed: a configuration of one run."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import NonNegativeInt
+
+from profkit.core.errors import ConfigError
+from profkit.core.parallel_layout import Ranks
+from profkit.core.run_settings import RunSettings
+from profkit.workloads.runtime.request import Request
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Configuration(Request, RunSettings):
+    """How a workload behaves, what is done with it, and the settings of the whole run."""
+
+    warmup_steps: NonNegativeInt = 3
+    """First steps that are not counted in times."""
+
+    ranks: Ranks = "all"
+    """Ranks that tools look at: all, their numbers, or the first of each pipeline stage."""
+
+    hardware: dict[str, Any] = field(default_factory=dict)
+    """Peaks of the device."""
+
+    tools: dict[str, Any] = field(default_factory=dict)
+    """Settings of each tool."""
+
+    analyses: dict[str, Any] = field(default_factory=dict)
+    """Settings of each analysis."""
+
+    report: dict[str, Any] = field(default_factory=dict)
+    """Settings of the report."""
+
+    def check(self, steps: int) -> None:
+        """Raise `ConfigError` if `steps`, unless it is -1, leave none to measure."""
+        if 0 <= steps <= self.warmup_steps:
+            raise ConfigError(
+                f"warmup_steps: {self.warmup_steps} of {steps} steps leave none to measure",
+                hint="raise steps or lower warmup_steps",
+            )
+        if reason := self.parallel.check(self.world_size):
+            raise ConfigError(f"parallel: {reason}")
+        if absent := [rank for rank in self.numbered_ranks() if not 0 <= rank < self.world_size]:
+            raise ConfigError(f"ranks: there is no rank {absent[0]} of {self.world_size}")
+
+    def numbered_ranks(self) -> tuple[int, ...]:
+        """Return the ranks that are named by number."""
+        return () if isinstance(self.ranks, str) else self.ranks
