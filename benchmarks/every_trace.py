@@ -22,11 +22,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from profkit.core.errors import InputError
-from profkit.planning.imported_runs import find, importables, place
+from profkit.planning.imported_runs import add_run, find, import_kinds
 from tests.convert.torch_profiler import damage
 from tests.stages import report_of
 
-_TOOL, _KIND = importables()["trace"]
+_TOOL, _KIND = import_kinds()["trace"]
 _REFUSED = ("could be read; the first:", "an empty file")
 """In the messages of a conversion that found nothing to read, and of an import of nothing."""
 
@@ -84,7 +84,7 @@ def _outcome(name: str, content: bytes) -> tuple[str, bool]:
     path = Path(f"{name}.json")
     path.write_bytes(content)
     try:
-        run = place(find([path], _KIND), _TOOL, _KIND, name=name, command="profkit import")
+        run = add_run(find([path], _KIND), _TOOL, _KIND, name=name, command="profkit import")
         page: str = report_of(f"imports=[{run}]")  # type: ignore[no-untyped-call]
     except InputError as error:
         expected = any(words in str(error) for words in _REFUSED)

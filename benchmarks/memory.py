@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profkit.core.errors import ProfkitError
-from profkit.planning.imported_runs import find, importables, place
+from profkit.planning.imported_runs import add_run, find, import_kinds
 
 _REAL = "memory/niu_forward_backward_100.pickle"
-_TOOL, _KIND = importables()["snapshot"]
+_TOOL, _KIND = import_kinds()["snapshot"]
 
 _LOAD = """
 import pickle, sys
@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> None:
         writer = Path(__file__).with_name("snapshot_replicas.py")
         command = [sys.executable, str(writer), str(source), str(path), str(options.megabytes)]
         subprocess.run(command, check=True)
-        run = place(find([path], _KIND), _TOOL, _KIND, name="benchmark", command="benchmark")
+        run = add_run(find([path], _KIND), _TOOL, _KIND, name="benchmark", command="benchmark")
         _compare(path, run)
         _open_all(Path("results/runs") / run / "convert" / _TOOL)
 

@@ -39,7 +39,7 @@ import profkit
 from profkit.core.errors import ProfkitError
 from profkit.dag import inputs as dags
 from profkit.dag.staleness import Wildcards
-from profkit.planning.imported_runs import find, importables, place
+from profkit.planning.imported_runs import add_run, find, import_kinds
 from profkit.process import process_tree
 
 _REAL = "kineto/tracelens/h100/google_owlv2-large-patch14-ensemble__1016001.json.gz"
@@ -48,7 +48,7 @@ _SAMPLED_S = 0.05
 _REPEATED = 5
 """How often programs that take seconds are run."""
 _CORES = os.cpu_count() or 1
-_TOOL, _KIND = importables()["trace"]
+_TOOL, _KIND = import_kinds()["trace"]
 
 _JSON = "import json, sys; json.loads(open(sys.argv[1], 'rb').read())"
 _READ = """
@@ -198,7 +198,7 @@ def _said(found: Measured) -> str:
 
 
 def _imported(path: Path) -> str:
-    run = place(find([path], _KIND), _TOOL, _KIND, name="benchmark", command="benchmark")
+    run = add_run(find([path], _KIND), _TOOL, _KIND, name="benchmark", command="benchmark")
     # As before any job: planning keeps what the sources are made of, or each job would parse them.
     dags.load([f"imports=[{run}]"])
     return run
@@ -256,7 +256,7 @@ def _analysis(dag: dags.Dag, run: str, name: str) -> list[str]:
     results = dag.results(name)(wildcards)
     return [
         *("analyze", name, "--settings", dag.analysis_settings(name)(wildcards)),
-        *dag.of_the_run(name)(wildcards),
+        *dag.run_flags(name)(wildcards),
         *("--tables", *dag.tables(name)(wildcards)),
         *(("--results", *results) if results else ()),
         *("--out", f"results/runs/{run}/analyze/{name}.json"),

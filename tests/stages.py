@@ -49,7 +49,7 @@ def _analyze(dag, name, wildcards):
     analyze(
         [
             *(name, "--settings", dag.analysis_settings(name)(wildcards)),
-            *dag.of_the_run(name)(wildcards),
+            *dag.run_flags(name)(wildcards),
             *("--tables", *dag.tables(name)(wildcards)),
             *(("--results", *results) if results else ()),
             *("--out", str(out)),

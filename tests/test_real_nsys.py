@@ -24,10 +24,10 @@ from profkit.convert.torch_profiler import trace as kineto
 from profkit.core import fingerprint
 from profkit.core.hardware import Hardware
 from profkit.core.result import Result
-from profkit.planning.imported_runs import find, importables, place
+from profkit.planning.imported_runs import add_run, find, import_kinds
 from tests.stages import report_of
 
-TOOL, KIND = importables()["nsys"]
+TOOL, KIND = import_kinds()["nsys"]
 # Made of kernels, calls and ranges, which both recorders have.
 COMPARED = ("kernels", "idle", "launches", "transfers", "breakdown")
 TRACE = "kineto/tracelens/h100/gaunernst_bert-small-uncased__1016001.json.gz"
@@ -46,7 +46,7 @@ def tree(tmp_path, monkeypatch):
 
 
 def imported(name, *paths):
-    return place(find(paths, KIND), TOOL, KIND, name=name, command="profkit import")
+    return add_run(find(paths, KIND), TOOL, KIND, name=name, command="profkit import")
 
 
 def test_reports_good_and_damaged_go_through_all_analyses_to_the_report(real_data, tree):

@@ -9,10 +9,10 @@ import pickle
 import pytest
 
 from profkit.core import fingerprint, result
-from profkit.planning.imported_runs import find, importables, place
+from profkit.planning.imported_runs import add_run, find, import_kinds
 from tests.stages import report_of
 
-TOOL, KIND = importables()["snapshot"]
+TOOL, KIND = import_kinds()["snapshot"]
 PEAK_BYTES = {
     "drisspg_mini_snapshot": 402752512,
     "magma27_memory_snapshot": 13923997700,
@@ -53,7 +53,7 @@ def test_real_snapshots_reach_the_report_beside_those_that_are_refused(real_data
     for name, content in bad.items():
         (tree / f"{name}.pickle").write_bytes(content)
     files = find([*good, *(tree / f"{name}.pickle" for name in bad)], KIND)
-    run = place(files, TOOL, KIND, name="all", command="profkit import")
+    run = add_run(files, TOOL, KIND, name="all", command="profkit import")
     page = html.unescape(report_of(f"imports=[{run}]"))
     assert not (tree / "ran").exists()
 

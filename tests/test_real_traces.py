@@ -9,11 +9,11 @@ import warnings
 import pytest
 
 from profkit.core import fingerprint
-from profkit.planning.imported_runs import find, importables, place
+from profkit.planning.imported_runs import add_run, find, import_kinds
 from tests.convert.torch_profiler import damage
 from tests.stages import report_of
 
-TOOL, KIND = importables()["trace"]
+TOOL, KIND = import_kinds()["trace"]
 # One of each vintage and each kind of device, all of them small.
 SMALL_BYTES = 60_000
 HARMED = (
@@ -35,7 +35,7 @@ def tree(tmp_path, monkeypatch):
 
 def imported(path, name):
     """Return the run that the file at `path`, or all files in it, become."""
-    return place(find([path], KIND), TOOL, KIND, name=name, command="profkit import")
+    return add_run(find([path], KIND), TOOL, KIND, name=name, command="profkit import")
 
 
 def notes(tree, run):

@@ -12,13 +12,13 @@ from profkit.process import parent_watch
 from profkit.process.malloc import uncollected
 
 # Module of each command; its ``main(argv)`` returns an exit status, or None for success. Imported
-# late: a capture must not load pandas, and nothing should load Hydra without need.
+# late: a capture must not load pandas, and no job should load Hydra without need.
 COMMANDS = {
     "run": ("profkit.cli.run", "capture, convert, analyze and report what overrides select"),
-    "import": ("profkit.cli.importing", "make a run of files that a profiler left elsewhere"),
+    "import": ("profkit.cli.import_files", "make a run of files that a profiler left elsewhere"),
     "init": ("profkit.cli.init", "write a starting point: a conf/ of one's own with an example"),
     "plan": ("profkit.cli.plan", "print the runs that overrides select, and what is stale"),
-    "list": ("profkit.cli.listing", "print what there is: tools, analyses, models, ..."),
+    "list": ("profkit.cli.list_options", "print what there is: tools, analyses, models, ..."),
     "why": ("profkit.cli.why", "say why a result is stale, or that it is fresh"),
     "reproduce": ("profkit.cli.reproduce", "print what makes a run again, or make it and compare"),
     "query": ("profkit.cli.query", "ask the tables of all runs with SQL"),
@@ -32,17 +32,18 @@ COMMANDS = {
     "report": ("profkit.report.__main__", "job: results to one HTML file"),
 }
 
-# Jobs that compute in this process, and what they tell libraries. A workload's are its own.
+# Jobs that compute in this process, and environment variables for their libraries. A workload has
+# its own.
 _COMPUTING = ("convert", "analyze", "report")
-_OF_COMPUTING = {
+_COMPUTING_ENVIRONMENT = {
     # Each has one core to itself; threads of NumPy's BLAS for the others spin for 0.1 s.
     "OPENBLAS_NUM_THREADS": "1",
-    # A pool of Arrow's own keeps as much again as is in use, and nothing else can use it.
+    # Arrow's own pool keeps as much again as is in use, which no other library can use.
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
 
-# Jobs that stop at nothing else when their Snakemake is killed; a capture watches by itself.
-_ENDED_BY_OWNER = ("manifest", "convert", "analyze", "report")
+# Jobs that have to end when their Snakemake is killed; a capture watches for that itself.
+_ENDED_WITH_SNAKEMAKE = ("manifest", "convert", "analyze", "report")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,11 +63,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(command: str, argv: Sequence[str]) -> int:
     if command in _COMPUTING:
-        for name, value in _OF_COMPUTING.items():
+        for name, value in _COMPUTING_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
     if command == "convert":
-        importlib.import_module("profkit.cli.ahead").start(argv)
-    if command in _ENDED_BY_OWNER:
+        importlib.import_module("profkit.cli.fork_server").start(argv)
+    if command in _ENDED_WITH_SNAKEMAKE:
         parent_watch.end_with_it()
     try:
         # pandas alone makes so many objects that collecting takes a fifth of the time to import it.

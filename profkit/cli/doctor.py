@@ -22,7 +22,7 @@ _GIB = 1 << 30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Diagnosis:
-    """What one tool says of this machine."""
+    """The problems of one tool on this machine."""
 
     name: str
     is_selected: bool
@@ -36,14 +36,14 @@ class Diagnosis:
     @property
     def is_usable(self) -> bool:
         """Whether nothing keeps the tool from running."""
-        return not any(each.stops for each in self.problems)
+        return not any(problem.stops for problem in self.problems)
 
     def answer(self, kind: str) -> str:
-        """Return yes, partly or no for whether there is no trouble of `kind`; "" if unknown."""
-        mine = [each.stops for each in self.problems if each.kind == kind]
-        if mine:
-            return "no" if any(mine) else "partly"
-        is_missing = any(each.kind == "missing" and each.stops for each in self.problems)
+        """Return yes, partly or no for whether there is no problem of `kind`; "" if unknown."""
+        stopping = [problem.stops for problem in self.problems if problem.kind == kind]
+        if stopping:
+            return "no" if any(stopping) else "partly"
+        is_missing = any(problem.kind == "missing" and problem.stops for problem in self.problems)
         return "" if is_missing else "yes"
 
 
@@ -59,24 +59,24 @@ def main(argv: Sequence[str]) -> int:
         for tool in composed.values["tools"]
     }
     found = [diagnosed(name, kind, selected) for name, kind in tools().items()]
-    machine = software_and_hardware.machine() | _permitted()
-    around = [*compatibility.of_machine(machine)]
-    is_usable = all(each.is_usable for each in found if each.is_selected)
+    machine = software_and_hardware.machine() | _permissions()
+    machine_problems = [*compatibility.of_machine(machine)]
+    is_usable = all(tool.is_usable for tool in found if tool.is_selected)
     if args.json:
-        report = _as_json(machine, around, found) | {"usable": is_usable}
+        report = _as_json(machine, machine_problems, found) | {"usable": is_usable}
         sys.stdout.write(json.dumps(report, indent=1) + "\n")
     else:
-        _print(machine, around, found)
+        _print(machine, machine_problems, found)
         names = ", ".join(sorted(selected))
         sys.stdout.write(f"\nThe tools {names} can {'' if is_usable else 'not all '}be used.\n")
     return 0 if is_usable else 1
 
 
 def diagnosed(name: str, kind: type[Tool], selected: set[str]) -> Diagnosis:
-    """Ask one tool about this machine."""
+    """Return the problems that one tool finds on this machine."""
     problems = tuple(kind.problems())
     reason = kind.unavailable()
-    if reason and not any(each.stops for each in problems):
+    if reason and not any(problem.stops for problem in problems):
         # A plugin may answer in its own words only.
         problems += (Problem(kind="missing", what=reason, advice=""),)
     return Diagnosis(
@@ -89,8 +89,8 @@ def diagnosed(name: str, kind: type[Tool], selected: set[str]) -> Diagnosis:
     )
 
 
-def _permitted() -> dict[str, Any]:
-    """Return what the kernel and the driver let profilers do."""
+def _permissions() -> dict[str, Any]:
+    """Return the permissions that the kernel and the driver give to profilers."""
     return {
         "ptrace_scope": permissions.ptrace_scope(),
         "perf_event_paranoid": permissions.perf_event_paranoid(),
@@ -99,26 +99,26 @@ def _permitted() -> dict[str, Any]:
 
 
 def _as_json(
-    machine: Mapping[str, Any], around: Sequence[Problem], found: Sequence[Diagnosis]
+    machine: Mapping[str, Any], machine_problems: Sequence[Problem], found: Sequence[Diagnosis]
 ) -> dict[str, Any]:
     return {
         "machine": machine,
-        "problems": [asdict(each) for each in around],
+        "problems": [asdict(problem) for problem in machine_problems],
         "tools": [
             {
-                **asdict(each),
-                "found": each.answer("missing"),
-                "permitted": each.answer("forbidden"),
-                "compatible": each.answer("incompatible"),
-                "usable": each.is_usable,
+                **asdict(tool),
+                "found": tool.answer("missing"),
+                "permitted": tool.answer("forbidden"),
+                "compatible": tool.answer("incompatible"),
+                "usable": tool.is_usable,
             }
-            for each in found
+            for tool in found
         ],
     }
 
 
 def _print(
-    machine: Mapping[str, Any], around: Sequence[Problem], found: Sequence[Diagnosis]
+    machine: Mapping[str, Any], machine_problems: Sequence[Problem], found: Sequence[Diagnosis]
 ) -> None:
     # Wide enough for advice to stay in one line, so that it can be pasted.
     console = Console(file=sys.stdout, highlight=False, markup=False, width=_WIDTH)
@@ -130,19 +130,19 @@ def _print(
     for heading in ("", "tool", "program", "version", "found", "permitted", "compatible", "about"):
         table.add_column(heading)
     modules = registry.module_names("profkit.capture")
-    for each in found:
-        answers = map(each.answer, ("missing", "forbidden", "incompatible"))
-        marked = "*" if each.is_selected else ""
-        row = (marked, each.name, each.program, each.version, *answers)
-        table.add_row(*row, registry.first_line(modules[each.name]))
+    for tool in found:
+        answers = map(tool.answer, ("missing", "forbidden", "incompatible"))
+        marked = "*" if tool.is_selected else ""
+        row = (marked, tool.name, tool.program, tool.version, *answers)
+        table.add_row(*row, registry.first_line(modules[tool.name]))
     console.print()
     console.print(table)
-    told = [("machine", each) for each in around]
-    told += [(each.name, trouble) for each in found for trouble in each.problems]
-    for name, trouble in told:
-        console.print(f"\n{name}: {trouble.what}", soft_wrap=True)
-        if trouble.advice:
-            console.print(f"  {trouble.advice}", soft_wrap=True)
+    problems = [("machine", problem) for problem in machine_problems]
+    problems += [(tool.name, problem) for tool in found for problem in tool.problems]
+    for name, problem in problems:
+        console.print(f"\n{name}: {problem.what}", soft_wrap=True)
+        if problem.advice:
+            console.print(f"  {problem.advice}", soft_wrap=True)
 
 
 def _machine_rows(machine: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The live view of a run: what is going on now, in place on a terminal, line by line elsewhere."""
+"""Show the jobs of a run live: in place on a terminal, line by line elsewhere."""
 
 import json
 import time
@@ -28,7 +28,7 @@ class _Job:
 
 
 class View:
-    """Shows the jobs that the events tell of; use as a context."""
+    """Shows the jobs that the events report; use as a context."""
 
     def __init__(self, *, verbose: bool) -> None:
         self._console = Console(stderr=True, highlight=False)
@@ -58,7 +58,7 @@ class View:
             self._live.stop()
 
     def show(self, events: Path, total: int) -> None:
-        """Take in what was added to the file `events`, and draw it."""
+        """Read the lines added to the file `events`, and draw them."""
         with events.open("rb") as file:
             file.seek(self._read)
             content = file.read()
@@ -85,7 +85,7 @@ class View:
         job = self._jobs.pop(key, _Job(started_s=event["time_s"]))
         elapsed = event["time_s"] - job.started_s
         self._done += 1
-        line = f"[{self._done}/{total}] {_words(key)}  {elapsed:.1f} s"
+        line = f"[{self._done}/{total}] {_label(key)}  {elapsed:.1f} s"
         words = line if kind == "finished" else f"{line}  FAILED"
         self._console.print(words, markup=False, soft_wrap=True)
 
@@ -100,7 +100,7 @@ class View:
         body = Table.grid(padding=(0, 2))
         for key, job in self._jobs.items():
             step = _progress(job)
-            body.add_row(f"  {_words(key)}", step, f"{time.time() - job.started_s:.0f} s")
+            body.add_row(f"  {_label(key)}", step, f"{time.time() - job.started_s:.0f} s")
         return Group(head, body)
 
 
@@ -111,7 +111,7 @@ def _progress(job: _Job) -> str:
     return f"step {job.step}" if job.step else ""
 
 
-def _words(key: _Key) -> str:
+def _label(key: _Key) -> str:
     stage, run, name, repeat = key
     what = name if repeat < 0 else f"{name} rep{repeat}"
     return f"{f'{stage} {what}'.rstrip()}  {run}".rstrip()

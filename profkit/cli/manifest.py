@@ -14,7 +14,7 @@ from profkit.core.atomic_write import write_atomically
 
 # Facts that captures made at other times, or on other machines, may not share.
 _MERGED = ("machine", "versions", "environment", "script", "git")
-_OF_EACH = (
+_CAPTURE_FACTS = (
     *("tool", "repeat", "attempt", "status", "reason"),
     *("started", "ended", "elapsed_s", "exit_code", "command"),
 )
@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _manifest(about: dict[str, Any], records: list[dict[str, Any]]) -> dict[str, Any]:
-    merged = {name: _of_all([record.get(name, {}) for record in records]) for name in _MERGED}
+    merged = {name: _shared([record.get(name, {}) for record in records]) for name in _MERGED}
     return {
         "schema_version": 1,
         **about,
@@ -49,11 +49,11 @@ def _manifest(about: dict[str, Any], records: list[dict[str, Any]]) -> dict[str,
         "cwd": str(Path.cwd()),
         **merged,
         "packages": software_and_hardware.packages(),
-        "captures": [{key: record.get(key) for key in _OF_EACH} for record in records],
+        "captures": [{key: record.get(key) for key in _CAPTURE_FACTS} for record in records],
     }
 
 
-def _of_all(parts: list[dict[str, Any]]) -> dict[str, Any]:
+def _shared(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the facts that all captures share; where they differ, the list of values."""
     merged: dict[str, Any] = {}
     for name in dict.fromkeys(name for part in parts for name in part):

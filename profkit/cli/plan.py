@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from profkit.dag.inputs import Dag
-from profkit.dag.staleness import Freshness
+from profkit.dag.staleness import Staleness
 from profkit.planning.cache import load
 
 _WIDTH = 250
@@ -20,21 +20,21 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("overrides", nargs="*", help="Hydra overrides and sweeps")
     args = parser.parse_args(argv)
     plan = load(args.overrides)
-    freshness = Freshness(Dag(plan))
+    staleness = Staleness(Dag(plan))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("run", "tools", "analyses", "stale"):
         table.add_column(heading, overflow="fold")
     for run in plan.runs:
-        stale = freshness.run(run)
+        stale = staleness.stale_jobs(run)
         table.add_row(run.name, " ".join(run.tools), str(len(run.analyses)), _summary(stale))
     # Wide enough for names to stay in one piece, so that they can be searched and pasted.
     console = Console(file=sys.stdout, highlight=False, markup=False, width=_WIDTH)
     console.print(table)
     console.print(f"runs: {len(plan.runs)}, repeats of each capture: {plan.run_settings.repeats}")
     for name, runs in plan.comparisons().items():
-        state = "stale" if freshness.comparison(name) else "fresh"
+        state = "stale" if staleness.comparison(name) else "fresh"
         console.print(f"{name}, across {len(runs)} runs: {state}")
-    console.print(f"report: {'stale' if freshness.report() else 'fresh'}")
+    console.print(f"report: {'stale' if staleness.report() else 'fresh'}")
     for note in plan.notes:
         console.print(f"note: {note}")
 

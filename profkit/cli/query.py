@@ -54,7 +54,7 @@ def answer(sql: str, runs: Path) -> tuple[list[str], list[tuple[Any, ...]]]:
         except duckdb.Error as error:
             hint = f"tables: {', '.join(name for name, paths in found.items() if paths)}"
             raise InputError(str(error), hint=hint) from None
-        return [str(each[0]) for each in done.description or ()], done.fetchall()
+        return [str(column[0]) for column in done.description or ()], done.fetchall()
 
 
 def _view(name: str, paths: Iterable[Path]) -> str:

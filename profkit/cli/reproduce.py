@@ -19,14 +19,14 @@ from profkit.core.secret_masking import MASK
 from profkit.core.settings import nearest
 from profkit.planning.imported_runs import RUNS
 
-PLACE = Path("results/.profkit/reproduced")
-"""Where runs are made anew, each in a folder with a result tree of its own."""
+FOLDER = Path("results/.profkit/reproduced")
+"""Where runs are made again, each in a folder with a result tree of its own."""
 
 DIFFERENT = 3
-"""Exit status where a run was made anew and something about it is not as it was."""
+"""Exit status if a run that was made again differs from the first."""
 
 # Names, numbers and states that differ between equal machines, or from one hour to the next.
-_VOLATILE = ("hostname", "uuid", "pcie_generation")
+_VARYING = ("hostname", "uuid", "pcie_generation")
 _OF_GIT = ("commit", "diff_sha256")
 _NEEDED = (
     *("run", "started", "cwd", "overrides", "behaviour", "tools", "hardware", "captures"),
@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
     if not args.anew:
         sys.stdout.writelines(f"{line}\n" for line in commands(args.run, then))
         return 0
-    return _made_anew(path, then)
+    return _run_again(path, then)
 
 
 def _manifest_path(run: str) -> Path:
@@ -61,7 +61,7 @@ def _manifest_path(run: str) -> Path:
         path = folder if folder.name == "manifest.json" else folder / "manifest.json"
         if path.is_file():
             return path
-    runs = sorted(each.parent.name for each in RUNS.glob("*/manifest.json"))
+    runs = sorted(path.parent.name for path in RUNS.glob("*/manifest.json"))
     raise InputError(f"{run}: no run with a manifest", hint=nearest(run, runs) if runs else "")
 
 
@@ -85,12 +85,14 @@ def commands(run: str, then: Manifest) -> Iterator[str]:
     """Yield the lines of a shell script that makes the run again; what it cannot do as comments."""
     host = then["machine"].get("hostname")
     yield _comment(f"{then['run']}, captured {then['started'][:19]} on {host}")
-    yield _comment(f"with {', '.join(f'{name} {each}' for name, each in then['versions'].items())}")
+    yield _comment(
+        f"with {', '.join(f'{name} {version}' for name, version in then['versions'].items())}"
+    )
     for name, state in then["git"].items():
         yield from _checkout(run, name, state)
     yield shlex.join(["cd", then["cwd"]])
     if then["environment"]:
-        yield shlex.join(["export", *(f"{name}={each}" for name, each in _environment(then))])
+        yield shlex.join(["export", *(f"{name}={value}" for name, value in _environment(then))])
     if MASK in json.dumps(then["overrides"]):
         yield _comment("put in again what was masked here as a secret")
     yield shlex.join(["profkit", "run", *overrides(then)])
@@ -99,7 +101,7 @@ def commands(run: str, then: Manifest) -> Iterator[str]:
 def _checkout(run: str, name: str, state: Any) -> Iterator[str]:
     """Yield what brings one repository to the state it was in; several are left to the reader."""
     if not isinstance(state, dict):
-        found = ", ".join(each["commit"][:12] for each in state if each)
+        found = ", ".join(commit["commit"][:12] for commit in state if commit)
         yield _comment(f"the captures were made with {name} at several states: {found}")
         return
     git = ["git", "-C", state["folder"]]
@@ -122,26 +124,28 @@ def _comment(text: str) -> str:
 
 def overrides(then: Manifest) -> list[str]:
     """Return the overrides that select the run, with as many repeats as there were."""
-    repeats = 1 + max(each["repeat"] for each in then["captures"])
+    repeats = 1 + max(capture["repeat"] for capture in then["captures"])
     return [*then["overrides"], f"repeats={repeats}"]
 
 
 def _environment(then: Manifest) -> Iterator[tuple[str, str]]:
     """Yield variables that all captures shared."""
-    yield from ((name, each) for name, each in then["environment"].items() if isinstance(each, str))
+    yield from (
+        (name, value) for name, value in then["environment"].items() if isinstance(value, str)
+    )
 
 
 def _diff(then: Manifest, name: str) -> str:
     state = then["git"].get(name)
     if not isinstance(state, dict):
-        known = [each for each, found in then["git"].items() if isinstance(found, dict)]
+        known = [repository for repository, found in then["git"].items() if isinstance(found, dict)]
         raise InputError(f"--diff {name}: no such repository", hint=f"known: {', '.join(known)}")
     return str(state.get("diff", ""))
 
 
-def _made_anew(path: Path, then: Manifest) -> int:
-    """Make the run again in a folder of its own, and say what about it is not as it was."""
-    folder = _mirror(PLACE / then["run"] / datetime.now(UTC).strftime("%Y%m%dT%H%M%S"))
+def _run_again(path: Path, then: Manifest) -> int:
+    """Make the run again in a folder of its own, and print the differences."""
+    folder = _mirror(FOLDER / then["run"] / datetime.now(UTC).strftime("%Y%m%dT%H%M%S"))
     command = [sys.executable, "-m", "profkit", "run", *overrides(then)]
     environment = os.environ | dict(_environment(then))
     status = subprocess.run(command, cwd=folder, env=environment, check=False).returncode
@@ -150,23 +154,23 @@ def _made_anew(path: Path, then: Manifest) -> int:
         sys.stderr.write(f"the run failed; {folder} has what there is of it\n")
         return 1
     rows = list(differences(then, json.loads(made[0].read_bytes())))
-    _tell(rows, path.parent, made[0].parent)
+    _print_differences(rows, path.parent, made[0].parent)
     return DIFFERENT if rows else 0
 
 
 def _mirror(folder: Path) -> Path:
     """Make a folder that looks like this one, by links, but for results: those stay as they are."""
     folder.mkdir(parents=True)
-    for each in Path.cwd().iterdir():
-        if each.name not in ("results", ".snakemake"):
-            (folder / each.name).symlink_to(each)
+    for path in Path.cwd().iterdir():
+        if path.name not in ("results", ".snakemake"):
+            (folder / path.name).symlink_to(path)
     return folder
 
 
 def differences(then: Manifest, now: Manifest) -> Iterator[tuple[str, str, str, str]]:
     """Yield what differs between two manifests: part, what of it, then, now."""
     for part in ("configuration", "versions", "packages", "machine", "environment", "sources"):
-        before, after = (dict(_flat(_part(each, part))) for each in (then, now))
+        before, after = (dict(_flat(_part(manifest, part))) for manifest in (then, now))
         for key in dict.fromkeys([*before, *after]):
             if before.get(key) != after.get(key):
                 yield part, key, str(before.get(key, "")), str(after.get(key, ""))
@@ -177,8 +181,8 @@ def _part(manifest: Manifest, part: str) -> Any:
         return {key: manifest[key] for key in ("behaviour", "tools", "hardware")}
     if part == "sources":
         states = {
-            name: {key: each.get(key) for key in _OF_GIT} if isinstance(each, dict) else each
-            for name, each in manifest["git"].items()
+            name: {key: state.get(key) for key in _OF_GIT} if isinstance(state, dict) else state
+            for name, state in manifest["git"].items()
         }
         return {**states, "script": manifest["script"].get("sha256")}
     return manifest[part]
@@ -188,14 +192,14 @@ def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the values inside of `value`, each with the path to it."""
     if isinstance(value, dict | list):
         items = value.items() if isinstance(value, dict) else enumerate(value)
-        for name, each in items:
-            if name not in _VOLATILE:
-                yield from _flat(each, f"{key}.{name}".removeprefix("."))
+        for name, inner in items:
+            if name not in _VARYING:
+                yield from _flat(inner, f"{key}.{name}".removeprefix("."))
     else:
         yield key, value
 
 
-def _tell(rows: Sequence[tuple[str, str, str, str]], then: Path, now: Path) -> None:
+def _print_differences(rows: Sequence[tuple[str, str, str, str]], then: Path, now: Path) -> None:
     """Print the differences as a table, and where both runs are."""
     console = Console(file=sys.stdout, highlight=False, markup=False, width=_WIDTH)
     if rows:

@@ -27,8 +27,8 @@ _TAIL = 30
 _STOP_S = 20
 _TOTAL = re.compile(r"^total\s+(\d+)$")
 _FAILED_LOG = re.compile(r"^\s+log: (.+?) \(check log file")
-# With these Snakemake makes no report, and what it prints is what was asked for.
-_TALKING = {
+# With these options Snakemake makes no report: its own output is the result.
+_PRINTING = {
     *("-n", "--dry-run", "--dryrun", "--unlock", "--lint", "--dag", "--rulegraph", "--filegraph"),
     *("--summary", "-S", "--detailed-summary", "-D", "--list-rules", "--list", "-l", "--touch"),
     *("-h", "--help", "-v", "--version", "--delete-all-output", "--cleanup-metadata"),
@@ -36,24 +36,24 @@ _TALKING = {
 
 
 @dataclass
-class Heard:
-    """What Snakemake has said so far, as far as it matters to the view."""
+class SnakemakeOutput:
+    """The parts of Snakemake's output so far that the view and the error messages need."""
 
     total: int = 0
     failed_logs: list[Path] = field(default_factory=list)
     last_lines: list[str] = field(default_factory=list)
 
-    def hear(self, line: str) -> None:
+    def read_line(self, line: str) -> None:
         """Take in one line."""
         if match := _TOTAL.match(line):
             self.total = int(match[1])
         elif match := _FAILED_LOG.match(line):
-            self.failed_logs += [Path(each) for each in match[1].split(", ")]
+            self.failed_logs += [Path(path) for path in match[1].split(", ")]
         self.last_lines = [*self.last_lines[-_TAIL:], line]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Plan, let Snakemake run, show what is going on, and say what failed."""
+    """Plan, run Snakemake, show the jobs, and report failures."""
     own, extra = _split(argv)
     parser = argparse.ArgumentParser(prog="profkit run", description=__doc__)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides and sweeps")
@@ -66,12 +66,12 @@ def main(argv: Sequence[str]) -> int:
     for note in plan.notes:
         sys.stderr.write(f"note: {note}\n")
     command = [*_command(args), *extra]
-    if _TALKING & {word.partition("=")[0] for word in extra}:
+    if _PRINTING & {word.partition("=")[0] for word in extra}:
         return subprocess.run(command, check=False).returncode
-    heard = Heard()
-    status = _watched(command, heard, verbose=args.verbose)
+    output = SnakemakeOutput()
+    status = _run_snakemake(command, output, verbose=args.verbose)
     failures = list(_failures(plan))
-    _tell(status, heard, failures)
+    _print_outcome(status, output, failures)
     return 1 if status or failures else 0
 
 
@@ -88,7 +88,7 @@ def _command(args: argparse.Namespace) -> list[str]:
     return [*command, "results/report.html", "--config", f"overrides={json.dumps(args.overrides)}"]
 
 
-def _watched(command: Sequence[str], heard: Heard, *, verbose: bool) -> int:
+def _run_snakemake(command: Sequence[str], output: SnakemakeOutput, *, verbose: bool) -> int:
     """Run Snakemake to its end and return its exit status."""
     # A file of its own: another run in this folder, which Snakemake refuses, must not disturb.
     log = Path(f"results/.profkit/events-{os.getpid()}.jsonl").resolve()
@@ -96,14 +96,14 @@ def _watched(command: Sequence[str], heard: Heard, *, verbose: bool) -> int:
     log.write_bytes(b"")
     try:
         with _started(command, log) as process:
-            reader = threading.Thread(target=_read, args=(process, heard, verbose), daemon=True)
+            reader = threading.Thread(target=_read, args=(process, output, verbose), daemon=True)
             reader.start()
             with View(verbose=verbose) as view:
                 while process.poll() is None:
-                    view.show(log, heard.total)
+                    view.show(log, output.total)
                 # A job that outlives Snakemake holds its output open: do not wait for that.
                 reader.join(timeout=1)
-                view.show(log, heard.total)
+                view.show(log, output.total)
             return process.returncode
     finally:
         log.unlink(missing_ok=True)
@@ -111,7 +111,7 @@ def _watched(command: Sequence[str], heard: Heard, *, verbose: bool) -> int:
 
 @contextmanager
 def _started(command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Start Snakemake; whatever ends this, Snakemake and its jobs end with it."""
+    """Start Snakemake; however this ends, Snakemake and its jobs end with it."""
 
     def stop(signum: int, frame: FrameType | None) -> None:
         del frame
@@ -140,7 +140,7 @@ def _started(command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[st
 
 
 def _stop(process: "subprocess.Popen[str]") -> None:
-    """Interrupt Snakemake and its jobs; kill them if they do not listen."""
+    """Interrupt Snakemake and its jobs; kill them if they do not end."""
     os.killpg(process.pid, signal.SIGINT)
     try:
         process.wait(_STOP_S)
@@ -149,9 +149,9 @@ def _stop(process: "subprocess.Popen[str]") -> None:
         process.wait()
 
 
-def _read(process: "subprocess.Popen[str]", heard: Heard, verbose: bool) -> None:
+def _read(process: "subprocess.Popen[str]", output: SnakemakeOutput, verbose: bool) -> None:
     for line in process.stdout or ():
-        heard.hear(line.rstrip("\n"))
+        output.read_line(line.rstrip("\n"))
         if verbose:
             sys.stderr.write(line)
 
@@ -165,16 +165,16 @@ def _failures(plan: Plan) -> Iterator[str]:
                 yield f"{path.parent}: {record['status']}: {record['reason']}"
 
 
-def _tell(status: int, heard: Heard, failures: Sequence[str]) -> None:
-    """Say what failed, with the end of its log, and where the report is."""
-    for path in dict.fromkeys(heard.failed_logs):
+def _print_outcome(status: int, output: SnakemakeOutput, failures: Sequence[str]) -> None:
+    """Print what failed, with the end of its log, and the path of the report."""
+    for path in dict.fromkeys(output.failed_logs):
         sys.stderr.write(f"failed: {path}\n")
         if path.is_file():
             lines = path.read_text(errors="replace").splitlines()[-_TAIL:]
             sys.stderr.writelines(f"  | {line}\n" for line in lines)
-    if status and not heard.failed_logs:
-        sys.stderr.writelines(f"  | {line}\n" for line in heard.last_lines)
-        if any("--unlock" in line for line in heard.last_lines):
+    if status and not output.failed_logs:
+        sys.stderr.writelines(f"  | {line}\n" for line in output.last_lines)
+        if any("--unlock" in line for line in output.last_lines):
             sys.stderr.write("another run works in this folder; if not: profkit run -- --unlock\n")
     for line in failures:
         sys.stderr.write(f"capture failed: {line}\n")

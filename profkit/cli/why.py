@@ -7,7 +7,7 @@ from pathlib import Path
 
 from profkit.core.errors import InputError
 from profkit.dag.inputs import Dag, last_overrides
-from profkit.dag.staleness import Freshness
+from profkit.dag.staleness import Staleness
 from profkit.planning.cache import load
 
 
@@ -22,7 +22,7 @@ def main(argv: Sequence[str]) -> None:
         if not path.is_relative_to(Path.cwd()):
             raise InputError(f"{path}: not below this folder", hint="run it where results/ lies")
         path = path.relative_to(Path.cwd())
-    reasons = Freshness(Dag(load(args.overrides or last_overrides()))).why(path)
+    reasons = Staleness(Dag(load(args.overrides or last_overrides()))).why(path)
     if not reasons:
         sys.stdout.write(f"{path} is fresh\n")
         return

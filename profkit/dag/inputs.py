@@ -1,4 +1,4 @@
-"""What depends on what: the functions that the rules call, kept here so that tests can too."""
+"""Inputs and params of the rules: the functions that they call, here so that tests can too."""
 
 import hashlib
 import json
@@ -19,16 +19,16 @@ from profkit.core.errors import ConfigError
 from profkit.core.secret_masking import Masker
 from profkit.core.settings import nearest
 from profkit.dag import snakemake_locks
-from profkit.dag.missing_files import counted
+from profkit.dag.missing_files import count_missing
 from profkit.planning import cache
 from profkit.planning.model import Plan, Run, differing
 from profkit.process import parent_watch
 
 SELECTIONS = Path("results/.profkit/selections")
-"""What the report is about, by content."""
+"""Folder of selections, which reports are about; files are named by their content."""
 
 ACROSS = "results/selection"
-"""Folder of what is about all runs of the selection."""
+"""Folder of results about all runs of the selection."""
 
 _LAST = Path("results/.profkit/last.json")
 
@@ -39,15 +39,15 @@ PlanFunction = Callable[[Any], Any]
 def load(overrides: object, *, is_main: bool = True) -> "Dag":
     """Return the DAG of what `overrides` select: one string as on a command line, or a list.
 
-    Only the main process of Snakemake notes that it works here, what is selected, and what is
-    gone: on a cluster, jobs parse the workflow again while files are being made.
+    Only the main process of Snakemake records that it works here, the selection and the missing
+    files: on a cluster, jobs parse the workflow again while files are being made.
     """
-    words = _words(overrides)
+    words = _override_list(overrides)
     dag = Dag(plan=cache.load(words))
     if is_main:
-        snakemake_locks.enter()
-        _remember(words)
-        return replace(dag, gone=counted(dag.groups()))
+        snakemake_locks.register()
+        _save_overrides(words)
+        return replace(dag, missing_counts=count_missing(dag.groups()))
     return dag
 
 
@@ -61,8 +61,8 @@ def check_config(config: Mapping[str, object]) -> None:
             )
 
 
-def _words(overrides: object) -> tuple[str, ...]:
-    if isinstance(overrides, list) and all(isinstance(each, str) for each in overrides):
+def _override_list(overrides: object) -> tuple[str, ...]:
+    if isinstance(overrides, list) and all(isinstance(word, str) for word in overrides):
         return tuple(overrides)
     if not isinstance(overrides, str):
         raise ConfigError(
@@ -75,7 +75,7 @@ def _words(overrides: object) -> tuple[str, ...]:
         raise ConfigError(f"overrides: {error}: {overrides}", hint="close the quotes") from None
 
 
-def _remember(words: tuple[str, ...]) -> None:
+def _save_overrides(words: tuple[str, ...]) -> None:
     content = json.dumps(words).encode()
     if not _LAST.is_file() or _LAST.read_bytes() != content:
         write_atomically(_LAST, content)
@@ -87,9 +87,9 @@ def last_overrides() -> tuple[str, ...]:
 
 
 def shell_prefix() -> str:
-    """Return what makes ``profkit`` in a job the one that belongs to this interpreter.
+    """Return shell text that makes ``profkit`` in a job the one of this interpreter.
 
-    A job also learns whom not to outlive: the Snakemake that parses this.
+    A job also gets the process that it must not outlive: the Snakemake that parses this.
     """
     folder = shlex.quote(os.path.dirname(sys.executable))  # noqa: PTH120 - no resolving of links
     return f"set -euo pipefail; export PATH={folder}:$PATH {parent_watch.VARIABLE}={os.getpid()}; "
@@ -105,8 +105,8 @@ class Dag:
     """The questions that rules ask of a plan."""
 
     plan: Plan
-    gone: dict[str, int] = field(default_factory=dict)
-    """How often files of each group were found gone; see `profkit.dag.missing_files`."""
+    missing_counts: dict[str, int] = field(default_factory=dict)
+    """How often files of each group were missing; see `profkit.dag.missing_files`."""
 
     @property
     def captured_tools(self) -> list[str]:
@@ -135,7 +135,7 @@ class Dag:
         return lambda wildcards: as_json(self.run(wildcards).tools[tool])
 
     def workload(self, wildcards: Any) -> str:
-        """Return the run's behaviour, all that a capture knows of the configuration."""
+        """Return the run's behaviour, the part of the configuration that a capture gets."""
         return as_json(self.run(wildcards).behaviour)
 
     def reads(self, tool: str) -> PlanFunction:
@@ -169,7 +169,7 @@ class Dag:
 
     def timeline_tables(self, tool: str) -> list[str]:
         """Return the patterns of the tables that the timeline of `tool` is drawn from."""
-        names = self.plan.tools[tool].drawn
+        names = self.plan.tools[tool].timeline_tables
         return [f"results/runs/{{run}}/tables/{tool}/{name}.parquet" for name in names]
 
     def all_captures(self, wildcards: Any) -> list[str]:
@@ -178,11 +178,11 @@ class Dag:
 
     def captures_of(self, run: Run) -> list[Path]:
         """Return the capture.json of every tool and repeat of `run`."""
-        patterns = [each for tool in run.tools for each in self.captures(tool)]
-        return [Path(each.format(run=run.name)) for each in patterns]
+        patterns = [pattern for tool in run.tools for pattern in self.captures(tool)]
+        return [Path(pattern.format(run=run.name)) for pattern in patterns]
 
     def groups(self) -> dict[str, tuple[str, list[str]]]:
-        """Return what has to be there together: tables of a conversion, all behind the report."""
+        """Return the files that must exist together: of each conversion, and behind the report."""
         converted = {
             f"{run.name}/{tool}": (
                 f"results/runs/{run.name}/tables/{tool}/convert.json",
@@ -194,15 +194,15 @@ class Dag:
             for run in self.plan.runs
             for tool in run.tools
         }
-        tables = [each for _, files in converted.values() for each in files]
+        tables = [table for _, files in converted.values() for table in files]
         return {**converted, "report": ("results/report.html", [*self.report_inputs(), *tables])}
 
-    def gone_tables(self, tool: str) -> PlanFunction:
-        """Return the params function that makes a conversion stale whose tables are gone."""
-        return lambda wildcards: self.gone.get(f"{wildcards.run}/{tool}", 0)
+    def missing_tables(self, tool: str) -> PlanFunction:
+        """Return the params function that makes a conversion with missing tables stale."""
+        return lambda wildcards: self.missing_counts.get(f"{wildcards.run}/{tool}", 0)
 
     def about(self, wildcards: Any) -> str:
-        """Return what the manifest says of the run beyond what its captures say."""
+        """Return the facts of the manifest that its captures do not have."""
         run = self.run(wildcards)
         about = {
             "run": run.name,
@@ -249,25 +249,25 @@ class Dag:
         run = self.analysed(analysis, wildcards)[0]
         return (run.analyses | run.comparisons)[analysis]
 
-    def of_the_run(self, analysis: str) -> PlanFunction:
-        """Return the params function for the flags that tell `analysis` of the run."""
+    def run_flags(self, analysis: str) -> PlanFunction:
+        """Return the params function for the flags with the values of the run."""
         return lambda wildcards: [
             word
-            for name, value in self.told(analysis, wildcards).items()
+            for name, value in self.run_values(analysis, wildcards).items()
             for word in (f"--{name}", as_json(value))
         ]
 
-    def told(self, analysis: str, wildcards: Any) -> dict[str, Any]:
-        """Return what a job of `analysis` is told of its run; across runs, by run."""
+    def run_values(self, analysis: str, wildcards: Any) -> dict[str, Any]:
+        """Return the values of the run that a job of `analysis` reads; across runs, by run."""
         runs = self.analysed(analysis, wildcards)
-        by_run = {run.name: self.plan.of_the_run(run, analysis) for run in runs}
+        by_run = {run.name: self.plan.run_values(run, analysis) for run in runs}
         if analysis not in self.plan.comparisons():
             return by_run[runs[0].name]
-        names = self.plan.analyses[analysis].of_the_run
-        return {name: {run: each[name] for run, each in by_run.items()} for name in names}
+        names = self.plan.analyses[analysis].run_parameters
+        return {name: {run: values[name] for run, values in by_run.items()} for name in names}
 
     def selection(self) -> str:
-        """Write what the report is about to a file named by its content, and return its path."""
+        """Write the selection to a file named by its content, and return its path."""
         content = msgspec.json.format(
             msgspec.json.encode(Masker().document(self._selection())), indent=1
         )
@@ -318,7 +318,7 @@ class Dag:
             *(
                 f"{folder}/timeline/{tool}{suffix}"
                 for tool in run.tools
-                if self.plan.tools[tool].timeline
+                if self.plan.tools[tool].timeline_code
                 for suffix in (".json", ".trace.json.gz")
             ),
         ]

@@ -1,8 +1,8 @@
-"""Files that are gone although what was made of them is there.
+"""Count intermediate files that are missing although the files made of them exist.
 
-Snakemake makes an intermediate file again only if something asks for it. So what is gone is
-counted, the count is among the params of the job that asks for it or makes it, and a changed
-count makes that job stale. Counts only grow: what was made again stays fresh.
+Snakemake makes an intermediate file again only if a job asks for it. So missing files are counted,
+the count is among the params of the job that reads or makes them, and a changed count makes that
+job stale. Counts only grow: a file that was made again stays fresh.
 """
 
 import json
@@ -14,18 +14,18 @@ from profkit.core.atomic_write import write_atomically
 COUNTS = Path("results/.profkit/missing.json")
 
 
-def counted(groups: Mapping[str, tuple[str, Iterable[str]]]) -> dict[str, int]:
-    """Return how often each group was found with files gone, this time included.
+def count_missing(groups: Mapping[str, tuple[str, Iterable[str]]]) -> dict[str, int]:
+    """Return how often each group was found with missing files, this time included.
 
-    A group is a file that was made last and the files that have to be there with it.
+    A group is the file that was made last and the files that must exist with it.
     """
     counts: dict[str, int] = json.loads(COUNTS.read_bytes()) if COUNTS.is_file() else {}
-    gone = [
+    missing = [
         name
         for name, (last, files) in groups.items()
-        if Path(last).exists() and not all(Path(each).exists() for each in files)
+        if Path(last).exists() and not all(Path(file).exists() for file in files)
     ]
-    if gone:
-        counts |= {name: counts.get(name, 0) + 1 for name in gone}
+    if missing:
+        counts |= {name: counts.get(name, 0) + 1 for name in missing}
         write_atomically(COUNTS, json.dumps(counts, sort_keys=True).encode())
     return {name: counts.get(name, 0) for name in groups}

@@ -1,7 +1,7 @@
-"""Which Snakemakes of profkit work in this folder, so that a lock of one that was killed is none.
+"""Remove Snakemake's locks that a killed Snakemake left behind in this folder.
 
-Each holds a lock of the operating system on a file of its own, which ends with the process however
-that ends. Snakemake's own locks are files that stay.
+Each Snakemake of profkit holds a lock of the operating system on a file of its own, which ends with
+the process however that ends. Snakemake's own locks are files that stay.
 """
 
 import atexit
@@ -11,40 +11,40 @@ from pathlib import Path
 from typing import IO
 
 FOLDER = Path("results/.profkit/running")
-_SNAKEMAKES = Path(".snakemake/locks")
+_SNAKEMAKE_LOCKS = Path(".snakemake/locks")
 
-_held: dict[Path, IO[bytes]] = {}
+_locked_files: dict[Path, IO[bytes]] = {}
 
 
-def enter() -> None:
-    """Note that this process works here, and take away Snakemake's locks if a dead one left them.
+def register() -> None:
+    """Register this process, and remove Snakemake's locks if a process that died left them.
 
     Two that start at the same moment see each other, and neither takes anything away.
     """
     FOLDER.mkdir(parents=True, exist_ok=True)
     mine = FOLDER / f"{os.getpid()}.lock"
-    _hold(mine)
+    _lock(mine)
     others = [path for path in FOLDER.glob("*.lock") if path != mine]
-    dead = [path for path in others if not _is_held(path)]
+    dead = [path for path in others if not _is_locked(path)]
     if len(dead) < len(others):
         return
-    for path in [*(_SNAKEMAKES.glob("*.lock") if dead else ()), *dead]:
+    for path in [*(_SNAKEMAKE_LOCKS.glob("*.lock") if dead else ()), *dead]:
         path.unlink(missing_ok=True)
 
 
-def _hold(path: Path) -> None:
-    """Hold the lock on `path` until this process ends; it may hold it already."""
-    place = path.absolute()
-    if place in _held:
+def _lock(path: Path) -> None:
+    """Lock `path` until this process ends, unless it holds the lock already."""
+    path = path.absolute()
+    if path in _locked_files:
         return
-    file = place.open("wb")
+    file = path.open("wb")
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    _held[place] = file
-    atexit.register(place.unlink, missing_ok=True)
+    _locked_files[path] = file
+    atexit.register(path.unlink, missing_ok=True)
 
 
-def _is_held(path: Path) -> bool:
-    """Say whether a process that lives holds the lock on `path`."""
+def _is_locked(path: Path) -> bool:
+    """Say whether a living process holds the lock on `path`."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

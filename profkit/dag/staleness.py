@@ -1,5 +1,6 @@
-"""Which results are stale and why: what made them, against what would make them now."""
+"""Compare how results were made with how they would be made now: the reasons why one is stale."""
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,8 +21,8 @@ from profkit.planning.model import Run
 
 
 @dataclass(frozen=True)
-class Freshness:
-    """Asks of each file of a plan why it would be made again; no reason means that it is fresh."""
+class Staleness:
+    """Gives the reasons why a file of a plan would be made again; without any it is fresh."""
 
     dag: Dag
 
@@ -63,7 +64,7 @@ class Freshness:
             if not rest[1:] or rest[1] in names:
                 wanted = rest[1:2] or names
                 reasons = [self.capture(run, tool, names.index(name)) for name in wanted]
-                found = [reason for each in reasons for reason in each]
+                found = [*itertools.chain.from_iterable(reasons)]
                 if found or path.exists():
                     return found
         if stage in ("manifest.json", "config.yaml"):
@@ -80,7 +81,7 @@ class Freshness:
         made = json.loads(path.read_bytes())
         about = json.loads(self.dag.about(Wildcards(run.name)))
         reasons = _differences("run", {key: made.get(key) for key in about}, about)
-        recorded = {(each["tool"], each["repeat"]): each["started"] for each in made["captures"]}
+        recorded = {(row["tool"], row["repeat"]): row["started"] for row in made["captures"]}
         for capture in self.dag.captures_of(run):
             key = (capture.parts[-3], int(capture.parts[-2].removeprefix("rep")))
             is_new = capture.is_file() and read_capture(capture).get("started") != recorded.get(key)
@@ -105,7 +106,7 @@ class Freshness:
     def tables(self, run: Run, tool: str) -> list[str]:
         """Say why the conversion of `tool` would be made again."""
         repeats = range(self.dag.plan.tools[tool].repeats)
-        upstream = [each for repeat in repeats for each in self.capture(run, tool, repeat)]
+        upstream = [reason for repeat in repeats for reason in self.capture(run, tool, repeat)]
         record = Path(f"results/runs/{run.name}/tables/{tool}/convert.json")
         if not record.is_file():
             return [*upstream, f"{record}: was never made"]
@@ -113,22 +114,22 @@ class Freshness:
         files = [record.parent / f"{table}.parquet" for table in self.dag.plan.tools[tool].tables]
         upstream += [f"{file}: is gone" for file in files if not file.is_file()]
         code = ("profkit.convert", registry.converter_module(tool))
-        inputs = [each.format(run=run.name) for each in self.dag.captures(tool)]
+        inputs = [pattern.format(run=run.name) for pattern in self.dag.captures(tool)]
         inputs += self.dag.imported_files(tool)(Wildcards(run.name))
         return [*upstream, *_changes(record, made, code, inputs)]
 
     def timeline(self, run: Run, tool: str) -> list[str]:
         """Say why the timeline of `tool` would be drawn again; it may have none."""
-        if not self.dag.plan.tools[tool].timeline:
+        if not self.dag.plan.tools[tool].timeline_code:
             return []
         record = Path(f"results/runs/{run.name}/timeline/{tool}.json")
         trace = record.with_suffix(".trace.json.gz")
         upstream = self.tables(run, tool)
-        if missing := [each for each in (record, trace) if not each.is_file()]:
-            return [*upstream, *(f"{each}: was never made" for each in missing)]
+        if missing := [file for file in (record, trace) if not file.is_file()]:
+            return [*upstream, *(f"{file}: was never made" for file in missing)]
         made = msgspec.convert(json.loads(record.read_bytes())["provenance"], result.Provenance)
         inputs = [self.dag.captures(tool)[0], *self.dag.timeline_tables(tool)]
-        wanted = [each.format(run=run.name) for each in inputs]
+        wanted = [pattern.format(run=run.name) for pattern in inputs]
         return [*upstream, *_changes(record, made, TIMELINE_CODE, wanted)]
 
     def analysis(self, run: Run, name: str) -> list[str]:
@@ -165,7 +166,7 @@ class Freshness:
         inputs = [*tables, *self.dag.results(name)(wildcards)]
         settings = self.dag.settings(name, wildcards)
         reasons = _differences(f"analyses.{name}", made.settings, settings)
-        for key, value in self.dag.told(name, wildcards).items():
+        for key, value in self.dag.run_values(name, wildcards).items():
             reasons += _differences(key, made.of_the_run.get(key), value)
         return [*upstream, *reasons, *_changes(path, made, code, inputs)]
 
@@ -174,10 +175,11 @@ class Freshness:
         reasons = [
             reason
             for run in self.dag.plan.runs
-            for stale in self.run(run).values()
+            for stale in self.stale_jobs(run).values()
             for reason in stale
         ]
-        reasons += [each for name in self.dag.plan.comparisons() for each in self.comparison(name)]
+        for name in self.dag.plan.comparisons():
+            reasons += self.comparison(name)
         path = Path("results/report.json")
         if not path.is_file():
             return [*dict.fromkeys(reasons), "results/report.html: was never made"]
@@ -187,7 +189,7 @@ class Freshness:
         reasons += _changes(path, made, ("profkit.report", "profkit.report.__main__"), inputs)
         return list(dict.fromkeys(reasons))
 
-    def run(self, run: Run) -> dict[str, list[str]]:
+    def stale_jobs(self, run: Run) -> dict[str, list[str]]:
         """Return the reasons for each job of `run` that is stale, but for the report."""
         found = {
             f"capture {tool} rep{repeat}": self.capture(run, tool, repeat)
@@ -203,7 +205,7 @@ class Freshness:
 
 @dataclass(frozen=True)
 class Wildcards:
-    """What the DAG's functions expect of Snakemake's object of this name."""
+    """Stands in for Snakemake's object of this name."""
 
     run: str
     """Name of the run."""
@@ -228,28 +230,28 @@ def _changes(
     # Assets stand among the modules by their path.
     reasons = [f"{'asset' if '/' in name else 'module'} {name}" for name in changed]
     reasons += [
-        f"package {each} {made.packages.get(each, 'absent')} -> {packages.get(each, 'absent')}"
-        for each in _changed(made.packages, packages)
+        f"package {name} {made.packages.get(name, 'absent')} -> {packages.get(name, 'absent')}"
+        for name in _changed(made.packages, packages)
     ]
     wanted = list(inputs)
-    reasons += [f"input {each} was added" for each in wanted if each not in made.inputs]
-    reasons += [f"input {each} was removed" for each in made.inputs if each not in wanted]
+    reasons += [f"input {name} was added" for name in wanted if name not in made.inputs]
+    reasons += [f"input {name} was removed" for name in made.inputs if name not in wanted]
     age = path.stat().st_mtime_ns
-    for each in wanted:
-        file = Path(each)
+    for name in wanted:
+        file = Path(name)
         # Hashing gigabytes is for files that may have changed.
         is_newer = file.is_file() and file.stat().st_mtime_ns > age
-        if each in made.inputs and is_newer and sha256(file) != made.inputs[each]:
-            reasons.append(f"input {each} changed")
-    return [f"{path}: {each}" for each in reasons]
+        if name in made.inputs and is_newer and sha256(file) != made.inputs[name]:
+            reasons.append(f"input {name} changed")
+    return [f"{path}: {reason}" for reason in reasons]
 
 
 def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    return [each for each in sorted({*before, *now}) if before.get(each) != now.get(each)]
+    return [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
 
 
 def _differences(where: str, before: Any, now: Any) -> list[str]:
-    """Return each value that is not the same, by its path."""
+    """Return each setting that differs, by its path."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         keys = dict.fromkeys([*before, *now])
         return [

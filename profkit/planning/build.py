@@ -1,6 +1,7 @@
 """Make a plan: check every section of the configurations against the plugins that read them."""
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +28,7 @@ from profkit.planning.compose import Composed, compose_all
 from profkit.planning.configuration import Configuration
 from profkit.planning.imported_runs import imported
 from profkit.planning.model import AnalysisPlan, Plan, Run, ToolPlan
-from profkit.planning.requirements import lacks
+from profkit.planning.requirements import missing_requirement
 from profkit.planning.run_names import run_name
 from profkit.report.settings import Settings as ReportSettings
 from profkit.tables.schema import TIMELINE
@@ -41,7 +42,7 @@ _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 # What changes the behaviour of the workload, and so is another run.
 _GROUPS = ("workload", "model", "zero", "launcher")
-_IDENTITY = tuple(each.name for each in fields(Request) if each.name not in _GROUPS)
+_BEHAVIOUR_KEYS = tuple(field.name for field in fields(Request) if field.name not in _GROUPS)
 
 
 def make(conf: Path, overrides: Sequence[str]) -> Plan:
@@ -52,36 +53,40 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
             f"no run is selected by {' '.join(overrides)}",
             hint="a glob() or range() among them matches nothing",
         )
-    checker = _Checker(explicit=_chosen(overrides, "analysis"))
+    checker = _Checker(explicit=_is_chosen(overrides, "analysis"))
     runs: dict[str, Run] = {}
-    configurations = [checker.configuration(each.values) for each in composed]
-    for each, config in zip(composed, configurations, strict=True):
-        for run in checker.imported(config) if config.imports else [checker.run(each, config)]:
+    configurations = [checker.configuration(choice.values) for choice in composed]
+    for choice, config in zip(composed, configurations, strict=True):
+        for run in checker.imported(config) if config.imports else [checker.run(choice, config)]:
             runs[run.name] = _merged(runs[run.name], run) if run.name in runs else run
     whole = _run_settings(configurations)
     _check_comparisons(runs.values())
     # Their settings are the same in all runs, of which they make none.
-    settings = {name: each for run in runs.values() for name, each in run.tools.items()}
-    chosen = {name: checked(f"tools.{name}", tools()[name], settings[name]) for name in settings}
+    settings = {name: values for run in runs.values() for name, values in run.tools.items()}
+    chosen = {
+        name: checked(f"tools.{name}", tools()[name], values) for name, values in settings.items()
+    }
     wanted = {name for run in runs.values() for name in (*run.analyses, *run.comparisons)}
     return Plan(
         overrides=tuple(overrides),
         runs=tuple(runs.values()),
         run_settings=whole,
         tools={
-            name: _tool_plan(name, each, whole.repeats) for name, each in sorted(chosen.items())
+            name: _tool_plan(name, tool, whole.repeats) for name, tool in sorted(chosen.items())
         },
         analyses={
-            name: _analysis_plan(name, each) for name, each in analyses().items() if name in wanted
+            name: _analysis_plan(name, analysis)
+            for name, analysis in analyses().items()
+            if name in wanted
         },
         report=checker.section("report", ReportSettings, configurations[0].report),
         report_code=fingerprint("profkit.report", "profkit.report.__main__"),
         notes=(
             *checker.notes,
             *conflicts.notes({} if whole.imports else chosen, exclusive=whole.exclusive),
-            *(_without(lack, *each) for lack, each in checker.left_out.items()),
+            *(_left_out_note(reason, *names) for reason, names in checker.left_out.items()),
         ),
-        parts=_hash_of(resources.folders("hardware", conf)),
+        hardware_hash=_hash_of(resources.folders("hardware", conf)),
     )
 
 
@@ -103,8 +108,8 @@ def _hash_of(folders: Iterable[Path]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _chosen(overrides: Sequence[str], group: str) -> bool:
-    return any(each.lstrip("+").startswith(f"{group}=") for each in overrides)
+def _is_chosen(overrides: Sequence[str], group: str) -> bool:
+    return any(override.lstrip("+").startswith(f"{group}=") for override in overrides)
 
 
 def _tool_plan(name: str, tool: Tool, repeats: int) -> ToolPlan:
@@ -115,8 +120,8 @@ def _tool_plan(name: str, tool: Tool, repeats: int) -> ToolPlan:
         code=fingerprint("profkit.convert", registry.converter_module(name)),
         repeats=repeats if tool.repeated else 1,
         is_alone=tool.is_alone,
-        timeline=fingerprint(*TIMELINE_CODE) if drawn else "",
-        drawn=drawn,
+        timeline_code=fingerprint(*TIMELINE_CODE) if drawn else "",
+        timeline_tables=drawn,
     )
 
 
@@ -125,7 +130,7 @@ def _analysis_plan(name: str, analysis: Analysis) -> AnalysisPlan:
         tables=analysis.tables,
         tables_by_tool=analysis.tables_by_tool,
         results=(*analysis.results, *analysis.results_if_there),
-        of_the_run=analysis.of_the_run,
+        run_parameters=analysis.of_the_run,
         code=fingerprint("profkit.analyze", registry.module_names("profkit.analyze")[name]),
     )
 
@@ -134,8 +139,8 @@ def _check_comparisons(runs: Iterable[Run]) -> None:
     """Raise `ConfigError` if two runs want an analysis of both with different settings."""
     settings: dict[str, dict[str, Any]] = {}
     for run in runs:
-        for name, each in run.comparisons.items():
-            if settings.setdefault(name, each) != each:
+        for name, values in run.comparisons.items():
+            if settings.setdefault(name, values) != values:
                 raise ConfigError(
                     f"analyses.{name}: works across runs, so its settings must be the same in all"
                 )
@@ -175,7 +180,7 @@ class _Checker:
 
     notes: list[str] = field(default_factory=list)
     left_out: dict[str, dict[str, None]] = field(default_factory=dict)
-    """Names of analyses that cannot run, by what they lack."""
+    """Names of analyses that cannot run, by the reason."""
 
     seen: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
 
@@ -194,14 +199,15 @@ class _Checker:
     def run(self, composed: Composed, config: Configuration) -> Run:
         """Return the run that one configuration describes."""
         behaviour = {name: self.group(name, getattr(config, name)) for name in _GROUPS}
-        behaviour |= {name: getattr(config, name) for name in _IDENTITY}
+        behaviour |= {name: getattr(config, name) for name in _BEHAVIOUR_KEYS}
         behaviour["parallel"] = adapter(Parallel).dump_python(config.parallel, mode="json")
-        self.buildable(config)
+        self.check_model(config)
         workload = self.workload(behaviour, config, self.launcher(behaviour))
         steps = workload.total_steps(config.steps)
         config.check(steps)
         chosen = {
-            name: self.tool(name, each, steps, config.ranks) for name, each in config.tools.items()
+            name: self.tool(name, values, steps, config.ranks)
+            for name, values in config.tools.items()
         }
         settings = self.analyses(config.analyses, tuple(chosen))
         return Run(
@@ -209,9 +215,9 @@ class _Checker:
             behaviour=behaviour,
             hardware=self.section("hardware", Hardware, config.hardware),
             tools=chosen,
-            analyses=_across(settings, ""),
-            overrides=tuple(each for each in composed.overrides if not _later(each)),
-            comparisons=_across(settings, "runs"),
+            analyses=_with_scope(settings, ""),
+            overrides=tuple(itertools.filterfalse(_follows_capture, composed.overrides)),
+            comparisons=_with_scope(settings, "runs"),
             reads=self.reads(chosen, settings),
         )
 
@@ -223,9 +229,9 @@ class _Checker:
                 behaviour=behaviour,
                 hardware=self.section("hardware", Hardware, config.hardware),
                 tools={tool: {}},
-                analyses=_across(settings, ""),
+                analyses=_with_scope(settings, ""),
                 overrides=(f"imports=[{name}]",),
-                comparisons=_across(settings, "runs"),
+                comparisons=_with_scope(settings, "runs"),
             )
             for name in config.imports
             for tool, behaviour in [imported(name)]
@@ -237,7 +243,7 @@ class _Checker:
         labels = {key: values[key] for key in values if key not in without_choices(values)}
         if not _SAFE.fullmatch(str(labels.get("name", ""))):
             raise ConfigError(f"{name}.name: must be a word that can name a folder")
-        kind = _kind(name, str(labels.get("family", labels["name"])))
+        kind = _settings_class(name, str(labels.get("family", labels["name"])))
         return {**labels, **self.section(name, kind, without_choices(values))}
 
     def launcher(self, behaviour: Mapping[str, Any]) -> RankLauncher:
@@ -246,7 +252,7 @@ class _Checker:
         launcher = checked("launcher", launcher_named(section.pop("name")), section)
         if reason := launcher.check(behaviour["world_size"]):
             raise ConfigError(f"launcher: {reason}")
-        self.notes += [each for each in launcher.warnings() if each not in self.notes]
+        self.notes += [warning for warning in launcher.warnings() if warning not in self.notes]
         return launcher
 
     def workload(
@@ -262,7 +268,7 @@ class _Checker:
             raise ConfigError(f"zero: {reason}")
         return workload
 
-    def buildable(self, config: Configuration) -> None:
+    def check_model(self, config: Configuration) -> None:
         """Raise `ConfigError` if the model cannot be built here."""
         if reason := config.family().check():
             raise ConfigError(f"model.{reason}")
@@ -283,46 +289,48 @@ class _Checker:
     ) -> dict[str, tuple[str, ...]]:
         """Return which of the analyses chosen each tool waits for; note those that it cannot."""
         found = {}
-        for name, each in chosen.items():
-            wanted = checked(f"tools.{name}", tools()[name], each).reads()
-            known_ones = tuple(other for other in wanted if other in settings)
+        for name, values in chosen.items():
+            wanted = checked(f"tools.{name}", tools()[name], values).reads()
+            selected = tuple(other for other in wanted if other in settings)
             note = f"tool {name} cannot choose by {' and '.join(wanted)}: no part of the selection"
-            if known_ones != wanted and note not in self.notes:
+            if selected != wanted and note not in self.notes:
                 self.notes.append(note)
-            if known_ones:
-                found[name] = known_ones
+            if selected:
+                found[name] = selected
         return found
 
     def analyses(
         self, sections: Mapping[str, Any], enabled: tuple[str, ...]
     ) -> dict[str, dict[str, Any]]:
-        """Check the analyses' settings, and leave out those that no enabled tool feeds."""
-        known_ones = analyses()
+        """Check the analyses' settings; leave out those whose tables no enabled tool makes."""
+        available = analyses()
+        kinds = {name: known("analysis", name, available).config for name in sections}
         settings = {
-            name: self.section(f"analyses.{name}", known("analysis", name, known_ones).config, each)
-            for name, each in sections.items()
+            name: self.section(f"analyses.{name}", kinds[name], values)
+            for name, values in sections.items()
         }
-        missing = {name: lack for name in settings if (lack := lacks(name, enabled, settings))}
-        for name, lack in missing.items():
+        reasons = {name: missing_requirement(name, enabled, settings) for name in settings}
+        missing = {name: reason for name, reason in reasons.items() if reason}
+        for name, reason in missing.items():
             if self.explicit:
-                raise ConfigError(f"analysis {name}: {lack}")
-            self.left_out.setdefault(lack, {})[name] = None
-        return {name: each for name, each in settings.items() if name not in missing}
+                raise ConfigError(f"analysis {name}: {reason}")
+            self.left_out.setdefault(reason, {})[name] = None
+        return {name: values for name, values in settings.items() if name not in missing}
 
 
-def _without(lack: str, name: str, *others: str) -> str:
+def _left_out_note(reason: str, name: str, *others: str) -> str:
     if not others:
-        return f"analysis {name} is left out: {lack}"
-    return f"analyses {', '.join([name, *others])} are left out: {lack}"
+        return f"analysis {name} is left out: {reason}"
+    return f"analyses {', '.join([name, *others])} are left out: {reason}"
 
 
-def _across(settings: Mapping[str, dict[str, Any]], across: str) -> dict[str, dict[str, Any]]:
-    """Return the settings of the analyses that work across `across`."""
-    known_ones = analyses()
-    return {name: each for name, each in settings.items() if known_ones[name].across == across}
+def _with_scope(settings: Mapping[str, dict[str, Any]], across: str) -> dict[str, dict[str, Any]]:
+    """Return the settings of the analyses of one run (""), or of all (``runs``)."""
+    available = analyses()
+    return {name: values for name, values in settings.items() if available[name].across == across}
 
 
-def _kind(group: str, name: str) -> type[Any]:
+def _settings_class(group: str, name: str) -> type[Any]:
     """Return the settings class behind one choice of a group."""
     if group == "zero":
         return Zero
@@ -338,7 +346,7 @@ def _is_class(plugin: object) -> TypeGuard[type[Any]]:
     return isinstance(plugin, type)
 
 
-def _later(override: str) -> bool:
+def _follows_capture(override: str) -> bool:
     """Say whether an override concerns only what comes after the capture."""
     key = override.lstrip("+~").partition("=")[0]
     return key in ("analysis", "repeats", "exclusive") or key.startswith(("analyses.", "report"))

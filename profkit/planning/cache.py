@@ -37,7 +37,7 @@ def load(overrides: Sequence[str], conf: Path = resources.CONF) -> Plan:
     plan = make(conf, overrides)
     write_atomically(path, msgspec.json.encode(plan))
     source_hash.keep()  # for the jobs
-    for old in sorted(CACHE.glob("*.json"), key=lambda each: each.stat().st_mtime_ns)[:-_KEPT]:
+    for old in sorted(CACHE.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)[:-_KEPT]:
         old.unlink(missing_ok=True)
     return plan
 

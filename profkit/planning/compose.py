@@ -62,9 +62,9 @@ def compose_all(conf: Path, overrides: Sequence[str]) -> list[Composed]:
 
     Raises `ConfigError` for what is misspelt, missing or not resolvable.
     """
-    with _hydra(conf, [_normalised(each) for each in overrides]) as loader:
+    with _hydra(conf, [_normalised(override) for override in overrides]) as loader:
         parser = OverridesParser.create(config_loader=loader)
-        given = [_normalised(each) for each in overrides]
+        given = [_normalised(override) for override in overrides]
         parsed = _parse(parser, given)
         _check_own(parsed)
         parsed += _parse(parser, _sweeps_of_experiment(parsed))
@@ -89,12 +89,12 @@ def _hydra(conf: Path, chosen: Sequence[str]) -> Iterator[ConfigLoader]:
 
 
 def _store_defaults(conf: Path) -> None:
-    """Make known to Hydra what no YAML says: all analyses, and plugins of other packages."""
+    """Register with Hydra the group of all analyses, and the plugins of other packages."""
     store = ConfigStore.instance()
     store.store(name=_MAIN, node=OmegaConf.load(conf / "config.yaml"))
     found: dict[str, dict[str, type[Settings]]] = {
         "tool": dict(tools()),
-        "analysis": {name: each.config for name, each in analyses().items()},
+        "analysis": {name: analysis.config for name, analysis in analyses().items()},
     }
     everything = {"defaults": list(found["analysis"])}
     store.store(name="all", group="analysis", node=everything, package="_global_")
@@ -126,7 +126,7 @@ def _parse(parser: OverridesParser, overrides: Sequence[str]) -> list[Override]:
 
 
 def _check_own(parsed: Sequence[Override]) -> None:
-    """Refuse what would configure Hydra's own runs, of which there are none here."""
+    """Refuse overrides of Hydra's own settings, which have no effect here."""
     for override in parsed:
         if re.split(r"[./@:]", override.key_or_group)[0] == "hydra":
             raise ConfigError(
@@ -137,13 +137,13 @@ def _check_own(parsed: Sequence[Override]) -> None:
 
 def _sweeps_of_experiment(parsed: Sequence[Override]) -> list[str]:
     """Return the sweeps that the chosen experiments declare and the command line leaves alone."""
-    chosen = [each for each in parsed if each.key_or_group in _OPTIONAL_GROUPS]
+    chosen = [override for override in parsed if override.key_or_group in _OPTIONAL_GROUPS]
     if not chosen:
         return []
-    plain = [str(each.input_line) for each in chosen if not each.is_sweep_override()]
+    plain = [str(override.input_line) for override in chosen if not override.is_sweep_override()]
     composed = compose(_MAIN, overrides=plain, return_hydra_config=True)
     params = OmegaConf.select(composed, "hydra.sweeper.params") or {}
-    taken = {each.key_or_group for each in parsed}
+    taken = {override.key_or_group for override in parsed}
     return [f"{key}={value}" for key, value in params.items() if key.lstrip("+") not in taken]
 
 
@@ -155,11 +155,11 @@ def _expanded(
     A compose takes 41 ms and setting a value in the result 1 ms, which is what makes a sweep of
     a thousand batch sizes bearable.
     """
-    fixed = [str(each.input_line) for each in parsed if not each.is_sweep_override()]
-    sweeps = [each for each in parsed if each.is_sweep_override()]
-    axes = [_axis(each) for each in sweeps]
+    fixed = [str(override.input_line) for override in parsed if not override.is_sweep_override()]
+    sweeps = [override for override in parsed if override.is_sweep_override()]
+    axes = [_axis(sweep) for sweep in sweeps]
     values = {text: _parse(parser, [text])[0] for axis in axes for text in axis}
-    is_group = [bool(loader.get_group_options(each.key_or_group)) for each in sweeps]
+    is_group = [bool(loader.get_group_options(sweep.key_or_group)) for sweep in sweeps]
     groups = {
         text for axis, of_group in zip(axes, is_group, strict=True) if of_group for text in axis
     }
@@ -247,12 +247,12 @@ def _unknown_key(key: str, config: DictConfig) -> ConfigError:
     if close := difflib.get_close_matches(key, keys, n=1, cutoff=0.75):
         return ConfigError(f"no such key: {key}", hint=f"did you mean {close[0]!r}?")
     folder, _, word = key.rpartition(".")
-    siblings = [each.rpartition(".")[2] for each in keys if each.rpartition(".")[0] == folder]
+    siblings = [key.rpartition(".")[2] for key in keys if key.rpartition(".")[0] == folder]
     return ConfigError(f"no such key: {key}", hint=nearest(word, siblings or _tops(keys)))
 
 
 def _tops(keys: Sequence[str]) -> list[str]:
-    return [each for each in keys if "." not in each]
+    return [key for key in keys if "." not in key]
 
 
 def _flat(values: Any, prefix: str = "") -> Iterator[str]:
@@ -282,7 +282,8 @@ def _readable(error: Exception, chosen: Sequence[str]) -> ConfigError:
     if match := re.search(r"Could not (?:override|delete) '([^']+)'", text):
         return _unknown_key(match[1], _groups_only(chosen))
     if match := re.search(r"Multiple values for (\w+)\.", text):
-        added = [each.partition("=")[2] for each in chosen if each.startswith(f"+{match[1]}=")]
+        prefix = f"+{match[1]}="
+        added = [word.removeprefix(prefix) for word in chosen if word.startswith(prefix)]
         hint = f"name them in one list: +{match[1]}=[{','.join(added)}]"
         return ConfigError(f"{match[1]}: added more than once", hint=hint)
     if match := re.search(r"An item is already at '([^']+)'", text):

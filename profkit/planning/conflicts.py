@@ -1,4 +1,4 @@
-"""Which tools cannot be there at once, and how their captures are scheduled for that."""
+"""Tools that cannot share a process, and how their captures are scheduled for that."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -6,24 +6,25 @@ from profkit.capture.base import Tool
 
 
 def notes(chosen: Mapping[str, Tool], *, exclusive: bool) -> Iterator[str]:
-    """Yield what to know of the tools that are chosen together, by name, and their captures."""
-    for what in dict.fromkeys(
-        each for tool in chosen.values() for each in tool.exclusive_resources
+    """Yield a note on chosen tools, by name, that exclude one another or run alone."""
+    for resource in dict.fromkeys(
+        resource for tool in chosen.values() for resource in tool.exclusive_resources
     ):
-        names = [name for name, tool in chosen.items() if what in tool.exclusive_resources]
+        names = [name for name, tool in chosen.items() if resource in tool.exclusive_resources]
         if len(names) > 1:
+            in_turn = ", one after the other" if exclusive else ""
             yield (
-                f"tools {_listed(names)} cannot share a process, of which only one may hold {what}:"
-                f" each has captures of its own{', one after the other' if exclusive else ''}"
+                f"tools {_joined(names)} cannot share a process, of which only one may hold"
+                f" {resource}: each has captures of its own{in_turn}"
             )
     alone = [name for name, tool in chosen.items() if tool.is_alone]
     if alone and not exclusive:
         yield (
-            f"exclusive=false: nothing runs beside captures of {_listed(alone)} even so, which hold"
+            f"exclusive=false: nothing runs beside captures of {_joined(alone)} even so, which hold"
             " the counters of GPUs"
         )
 
 
-def _listed(names: Iterable[str]) -> str:
+def _joined(names: Iterable[str]) -> str:
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last

@@ -27,7 +27,7 @@ _DIGITS = re.compile(r"([^\d]*)(\d*)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class ImportedFile:
     """One file to import."""
 
     path: Path
@@ -43,28 +43,28 @@ class Found:
     """The same report in other forms, such as what nsys exported it to."""
 
 
-def importables() -> dict[str, tuple[str, Importable]]:
-    """Return the tool and the rules for each word that ``profkit import`` knows."""
+def import_kinds() -> dict[str, tuple[str, Importable]]:
+    """Return the tool and the import rules of each kind of file that can be imported."""
     return {
-        each.importable.word: (tool, each.importable)
-        for tool, each in converters().items()
-        if each.importable
+        converter.importable.word: (tool, converter.importable)
+        for tool, converter in converters().items()
+        if converter.importable
     }
 
 
-def find(paths: Sequence[Path], kind: Importable) -> list[Found]:
+def find(paths: Sequence[Path], kind: Importable) -> list[ImportedFile]:
     """Return the files of `kind` at `paths` (files, or folders of them) with their ranks.
 
     Raises `InputError` for what is missing, and for a file of another kind that comes alone: among
     others, the converter says so of it and goes on. In a folder, files with other names are left.
     Of files that differ in their ending only, it is the newest.
     """
-    files = _newest([file for path in paths for file in _expanded(path, kind)], kind)
-    stated = {file: _stated(file, kind, alone=len(files) == 1) for file in files}
+    files = _newest([file for path in paths for file in _files_at(path, kind)], kind)
+    stated = {file: _stated_rank(file, kind, alone=len(files) == 1) for file in files}
     taken = {rank for rank in stated.values() if rank >= 0}
     free = (rank for rank in range(len(files)) if rank not in taken)
     return [
-        Found(
+        ImportedFile(
             path=file,
             rank=rank if rank >= 0 else next(free),
             guessed=rank < 0,
@@ -75,11 +75,11 @@ def find(paths: Sequence[Path], kind: Importable) -> list[Found]:
 
 
 def _newest(files: Sequence[Path], kind: Importable) -> dict[Path, list[Path]]:
-    """Return one file of each name, with what it is in other forms: exported, or compressed."""
+    """Return the newest file of each name, with its other forms: exported, or compressed."""
     forms: dict[tuple[Path, str], list[Path]] = defaultdict(list)
     for file in dict.fromkeys(files):
         forms[file.parent, _without(file.name, _endings(kind))].append(file)
-    # What is of another kind altogether, as a setting beside a trace, stands for nothing.
+    # A file of another kind, such as settings beside a trace, must not replace one of this kind.
     newest = [
         max(same, key=lambda file: (not _is_refused(file, kind), file.stat().st_mtime_ns))
         if len(same) > 1
@@ -100,24 +100,26 @@ def _is_refused(file: Path, kind: Importable) -> bool:
     return False
 
 
-def _expanded(path: Path, kind: Importable) -> list[Path]:
+def _files_at(path: Path, kind: Importable) -> list[Path]:
     if path.is_file():
         return [path]
     if not path.is_dir():
         raise InputError(f"{path}: no such file or folder")
     # Ranks may be guessed from this order: 10 comes after 9.
-    found = sorted({file for pattern in kind.patterns for file in path.rglob(pattern)}, key=_order)
+    found = sorted(
+        {file for pattern in kind.patterns for file in path.rglob(pattern)}, key=_numeric_order
+    )
     if not found:
         wanted = " or ".join(kind.patterns)
         raise InputError(f"{path}: holds no {kind.word}", hint=f"looked for {wanted}")
     return found
 
 
-def _order(file: Path) -> list[tuple[str, int]]:
+def _numeric_order(file: Path) -> list[tuple[str, int]]:
     return [(text, int(number or 0)) for text, number in _DIGITS.findall(str(file))]
 
 
-def _stated(file: Path, kind: Importable, *, alone: bool) -> int:
+def _stated_rank(file: Path, kind: Importable, *, alone: bool) -> int:
     try:
         rank = kind.stated_rank(file)
     except InputError:
@@ -130,22 +132,24 @@ def _stated(file: Path, kind: Importable, *, alone: bool) -> int:
     return int(match[1]) if match else -1
 
 
-def place(files: Sequence[Found], tool: str, kind: Importable, *, name: str, command: str) -> str:
+def add_run(
+    files: Sequence[ImportedFile], tool: str, kind: Importable, *, name: str, command: str
+) -> str:
     """Put `files` into a run of their own, under a name that begins with `name`; return it.
 
     The name ends in a hash of the content: the same files are the same run.
     """
-    states = {each.path: state_of(each.path) for each in files}
-    hashes = {each.path: sha256(each.path) for each in files}
-    digests = sorted(f"{each.rank} {hashes[each.path]}" for each in files)
+    states = {file.path: state_of(file.path) for file in files}
+    hashes = {file.path: sha256(file.path) for file in files}
+    digests = sorted(f"{file.rank} {hashes[file.path]}" for file in files)
     identity = hashlib.sha256("\n".join(digests).encode()).hexdigest()[:8]
     slug = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.") or "import"
     run = f"{slug}-{identity}"
     folder = RUNS / run / "capture" / tool / "rep0"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    size = max(each.rank for each in files) + 1
-    placed = {each.path: folder / _name(each, kind, size) for each in files}
+    size = max(file.rank for file in files) + 1
+    placed = {file.path: folder / _name(file, kind, size) for file in files}
     for source, target in placed.items():
         _link(source, target)
     behaviour = {"model": {"name": slug}, "imported": kind.word, "world_size": size}
@@ -173,7 +177,7 @@ def place(files: Sequence[Found], tool: str, kind: Importable, *, name: str, com
     return run
 
 
-def _name(found: Found, kind: Importable, size: int) -> str:
+def _name(found: ImportedFile, kind: Importable, size: int) -> str:
     label = Rank(rank=found.rank, world_size=size, dp=found.rank).label
     name = found.path.name
     compressed = ".gz" if name.endswith(".gz") else ""
@@ -189,7 +193,7 @@ def _endings(kind: Importable) -> tuple[str, ...]:
 def _without(name: str, endings: Sequence[str]) -> str:
     """Return a name without ``.gz`` and the longest of the `endings` that it has."""
     plain = name.removesuffix(".gz")
-    return min((plain.removesuffix(each) for each in endings), key=len)
+    return min((plain.removesuffix(ending) for ending in endings), key=len)
 
 
 def _link(source: Path, target: Path) -> None:
@@ -201,15 +205,15 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _record(
-    files: Sequence[Found], tool: str, behaviour: dict[str, Any], folder: Path, command: str
+    files: Sequence[ImportedFile], tool: str, behaviour: dict[str, Any], folder: Path, command: str
 ) -> dict[str, Any]:
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    guessed = [each.path.name for each in files if each.guessed]
+    guessed = [file.path.name for file in files if file.guessed]
     warnings = [f"{name}: states no rank; it was given the next free one" for name in guessed]
     warnings += [
-        f"{same.name}: left out, as {each.path.name} is newer and differs in its ending only"
-        for each in files
-        for same in each.left_out
+        f"{same.name}: left out, as {file.path.name} is newer and differs in its ending only"
+        for file in files
+        for same in file.left_out
     ]
     return {
         "schema_version": 1,
@@ -241,7 +245,7 @@ def imported(name: str) -> tuple[str, dict[str, Any]]:
     """Return the tool and the behaviour of the imported run `name`."""
     path = RUNS / name / "manifest.json"
     if not path.is_file():
-        runs = sorted(each.parent.name for each in RUNS.glob("*/manifest.json"))
+        runs = sorted(path.parent.name for path in RUNS.glob("*/manifest.json"))
         hint = nearest(name, runs) if runs else "make one with: profkit import"
         raise ConfigError(f"imports: no run named {name!r}", hint=hint)
     manifest = json.loads(path.read_bytes())

@@ -8,10 +8,10 @@ from typing import Any
 from profkit.core.run_settings import RunSettings
 
 _AUTO = "auto"
-"""Name of the hardware that leaves it to the traces to say what the device is."""
+"""Name of the hardware that is looked up by the name of the GPU in the traces."""
 
 _DEVICES = "devices"
-"""Table in which traces say it."""
+"""Table of the GPUs that a trace names."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +45,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolPlan:
-    """What the workflow must know of a tool's conversion."""
+    """The parts of a tool that the workflow depends on."""
 
     tables: tuple[str, ...]
     """Tables that converting leaves."""
@@ -59,22 +59,22 @@ class ToolPlan:
     is_alone: bool = False
     """Whether nothing may run beside its captures, whatever ``exclusive`` says."""
 
-    timeline: str = ""
-    """Fingerprint of what draws a timeline of its tables; empty if they give none."""
+    timeline_code: str = ""
+    """Fingerprint of the code that draws a timeline of its tables; empty if they give none."""
 
-    drawn: tuple[str, ...] = ()
+    timeline_tables: tuple[str, ...] = ()
     """Tables that its timeline is drawn from."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnalysisPlan:
-    """What the workflow must know of an analysis."""
+    """The parts of an analysis that the workflow depends on."""
 
     tables: tuple[str, ...]
     tables_by_tool: tuple[str, ...]
     results: tuple[str, ...]
     code: str
-    of_the_run: tuple[str, ...] = ()
+    run_parameters: tuple[str, ...] = ()
     """What it reads of the run's configuration: hardware, behaviour, both or nothing."""
 
 
@@ -92,7 +92,7 @@ class Plan:
     report: dict[str, Any]
     report_code: str
     notes: tuple[str, ...] = ()
-    parts: str = ""
+    hardware_hash: str = ""
     """Hash of the files that ``hardware=auto`` chooses from."""
 
     @property
@@ -109,57 +109,59 @@ class Plan:
         names = dict.fromkeys(name for run in self.runs for name in run.comparisons)
         return {name: [run for run in self.runs if name in run.comparisons] for name in names}
 
-    def makers(self, run: Run, table: str) -> list[str]:
+    def tools_making(self, run: Run, table: str) -> list[str]:
         """Return the tools of `run` that make `table`."""
         return [name for name in run.tools if table in self.tools[name].tables]
 
     @staticmethod
     def leaves_hardware_to_traces(run: Run) -> bool:
-        """Say whether the device is the one that the traces of `run` name."""
+        """Say whether the hardware of `run` is looked up by the GPU that its traces name."""
         return run.hardware.get("name") == _AUTO
 
-    def of_the_run(self, run: Run, analysis: str) -> dict[str, dict[str, Any]]:
+    def run_values(self, run: Run, analysis: str) -> dict[str, dict[str, Any]]:
         """Return what `analysis` reads of the configuration of `run`, by parameter."""
         hardware = run.hardware
         if self.leaves_hardware_to_traces(run):
             # The files are read by the job: their hash makes it stale when one changes.
-            hardware = {**hardware, "parts": self.parts}
+            hardware = {**hardware, "parts": self.hardware_hash}
         values = {"hardware": hardware, "behaviour": run.behaviour}
-        return {name: values[name] for name in self.analyses[analysis].of_the_run}
+        return {name: values[name] for name in self.analyses[analysis].run_parameters}
 
     def tables(self, run: Run, analysis: str) -> list[str]:
         """Return the Parquet files that `analysis` reads of `run`."""
         needs = self.analyses[analysis]
-        made = {name: self.tools[name].tables for name in run.tools}
-        pairs = [(source(made, needs.tables), table) for table in needs.tables]
+        by_tool = {name: self.tools[name].tables for name in run.tools}
+        pairs = [(tool_with_tables(by_tool, needs.tables), table) for table in needs.tables]
         pairs += [
-            (tool, table) for table in needs.tables_by_tool for tool in self.makers(run, table)
+            (tool, table)
+            for table in needs.tables_by_tool
+            for tool in self.tools_making(run, table)
         ]
-        if "hardware" in needs.of_the_run and self.leaves_hardware_to_traces(run):
-            pairs += [(tool, _DEVICES) for tool in self.makers(run, _DEVICES)]
+        if "hardware" in needs.run_parameters and self.leaves_hardware_to_traces(run):
+            pairs += [(tool, _DEVICES) for tool in self.tools_making(run, _DEVICES)]
         return [
             f"results/runs/{run.name}/tables/{tool}/{table}.parquet"
             for tool, table in dict.fromkeys(pairs)
         ]
 
 
-def source(made: Mapping[str, Sequence[str]], tables: Sequence[str]) -> str:
+def tool_with_tables(by_tool: Mapping[str, Sequence[str]], tables: Sequence[str]) -> str:
     """Return the first tool that makes all of `tables`, or "".
 
     They come from one tool, because each has a clock of its own.
     """
-    return next((name for name, has in made.items() if set(tables) <= set(has)), "")
+    return next((name for name, own in by_tool.items() if set(tables) <= set(own)), "")
 
 
 def differing(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     """Return for each run the keys of its behaviour that are not the same in all of them."""
     flat = {run.name: _scalars(run.behaviour) for run in runs}
     keys = dict.fromkeys(itertools.chain.from_iterable(flat.values()))
-    varying = [key for key in keys if len({str(each.get(key)) for each in flat.values()}) > 1]
+    varying = [key for key in keys if len({str(one.get(key)) for one in flat.values()}) > 1]
     shown = [key for key in varying if not _follows(key, list(flat.values()))]
     return {
-        name: {key.removesuffix(".name"): each.get(key) for key in shown}
-        for name, each in flat.items()
+        name: {key.removesuffix(".name"): behaviour.get(key) for key in shown}
+        for name, behaviour in flat.items()
     }
 
 
@@ -168,7 +170,7 @@ def _follows(key: str, behaviours: Sequence[Mapping[str, Any]]) -> bool:
     name = f"{key.partition('.')[0]}.name"
     if key == name or name not in behaviours[0]:
         return False
-    pairs = {(str(each.get(name)), str(each.get(key))) for each in behaviours}
+    pairs = {(str(behaviour.get(name)), str(behaviour.get(key))) for behaviour in behaviours}
     return len(pairs) == len({choice for choice, _ in pairs})
 
 

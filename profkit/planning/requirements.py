@@ -1,4 +1,4 @@
-"""What an analysis needs of the tools and the other analyses that are chosen."""
+"""Requirements of an analysis: tables of the chosen tools, results of other analyses."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,47 +6,49 @@ from typing import Any
 from profkit.analyze import analyses
 from profkit.capture import tools
 from profkit.convert import produced
-from profkit.planning.model import source
+from profkit.planning.model import tool_with_tables
 
 
-def lacks(name: str, enabled: tuple[str, ...], chosen: Mapping[str, Any]) -> str:
-    """Return what is missing for analysis `name` to run, or ""."""
+def missing_requirement(name: str, enabled: tuple[str, ...], chosen: Mapping[str, Any]) -> str:
+    """Return why analysis `name` cannot run with the tools and analyses chosen, or ""."""
     analysis = analyses()[name]
     needed = [table for table in analysis.tables_by_tool if table not in analysis.optional]
     for tables in [analysis.tables, *((table,) for table in needed)]:
-        if tables and not _made(tables, enabled):
-            return _unmade(" and ".join(tables), _makers(tables))
+        if tables and not _is_made(tables, enabled):
+            return _not_made(" and ".join(tables), _tools_making(tables))
     choices = [(table,) for table in analysis.alternatives]
-    if choices and not any(_made(each, enabled) for each in choices):
-        makers = [maker for each in choices for maker in _makers(each)]
-        return _unmade(" or ".join(analysis.alternatives), list(dict.fromkeys(makers)))
+    if choices and not any(_is_made(choice, enabled) for choice in choices):
+        makers = [tool for choice in choices for tool in _tools_making(choice)]
+        return _not_made(" or ".join(analysis.alternatives), list(dict.fromkeys(makers)))
     for other in analysis.results:
         if other not in chosen:
             return f"it reads the result of analysis {other!r}, which is not chosen"
         if analyses()[other].across:
             return f"it reads the result of analysis {other!r}, which is about all runs"
-        if lack := lacks(other, enabled, chosen):
-            return lack
-    return _lacks_all(analysis.results_if_there, enabled, chosen)
+        if reason := missing_requirement(other, enabled, chosen):
+            return reason
+    return _missing_for_all(analysis.results_if_there, enabled, chosen)
 
 
-def _made(tables: tuple[str, ...], enabled: tuple[str, ...]) -> bool:
-    return bool(source({tool: produced(tool) for tool in enabled}, tables))
+def _is_made(tables: tuple[str, ...], enabled: tuple[str, ...]) -> bool:
+    return bool(tool_with_tables({tool: produced(tool) for tool in enabled}, tables))
 
 
-def _makers(tables: tuple[str, ...]) -> list[str]:
+def _tools_making(tables: tuple[str, ...]) -> list[str]:
     return [tool for tool in tools() if set(tables) <= set(produced(tool))]
 
 
-def _unmade(wanted: str, makers: list[str]) -> str:
+def _not_made(wanted: str, makers: list[str]) -> str:
     if not makers:
         return f"no tool makes {wanted}"
     return f"no enabled tool makes {wanted}; add +tool={' or +tool='.join(makers)}"
 
 
-def _lacks_all(others: tuple[str, ...], enabled: tuple[str, ...], chosen: Mapping[str, Any]) -> str:
-    """Return what is missing for any of the analyses `others` to run, or "" if one of them can."""
-    reasons = [lacks(other, enabled, chosen) for other in others if other in chosen]
+def _missing_for_all(
+    others: tuple[str, ...], enabled: tuple[str, ...], chosen: Mapping[str, Any]
+) -> str:
+    """Return why none of the analyses `others` can run, or "" if one can or there is none."""
+    reasons = [missing_requirement(other, enabled, chosen) for other in others if other in chosen]
     if not others or not all(reasons):
         return ""
     none = f"it reads the result of {' or '.join(others)}, none is chosen"

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from profkit.cli import COMMANDS, ahead, main
-from profkit.cli.run import Heard, _split
+from profkit.cli import COMMANDS, fork_server, main
+from profkit.cli.run import SnakemakeOutput, _split
 
 
 def test_help_names_every_command(capsys):
@@ -65,12 +65,12 @@ def test_what_follows_two_dashes_goes_to_snakemake():
 
 
 def test_the_number_of_jobs_and_failed_logs_are_heard_in_what_snakemake_says():
-    heard = Heard()
+    heard = SnakemakeOutput()
     for line in (
         "total          12",
         "    log: results/runs/r/logs/analyze/steps.log (check log file(s) for error details)",
     ):
-        heard.hear(line)
+        heard.read_line(line)
     assert heard.total == 12
     assert [path.name for path in heard.failed_logs] == ["steps.log"]
 
@@ -112,12 +112,12 @@ def test_only_a_large_conversion_has_helpers_before_it_needs_them(
     sizes, cores, begun, tmp_path, monkeypatch
 ):
     asked = []
-    monkeypatch.setattr(ahead.forkserver, "set_forkserver_preload", asked.append)
-    monkeypatch.setattr(ahead.forkserver, "ensure_running", lambda: None)
+    monkeypatch.setattr(fork_server.forkserver, "set_forkserver_preload", asked.append)
+    monkeypatch.setattr(fork_server.forkserver, "ensure_running", lambda: None)
     for number, size in enumerate(sizes):
         with (tmp_path / f"rank{number}.sqlite").open("wb") as file:
             file.truncate(size)
-    ahead.start(["nsys", "--captures", str(tmp_path), "--tables", "t", "--cores", cores])
+    fork_server.start(["nsys", "--captures", str(tmp_path), "--tables", "t", "--cores", cores])
     assert asked == begun
 
 

@@ -1,4 +1,4 @@
-"""What ``profkit doctor`` says of this machine, and of machines that are told to it."""
+"""What ``profkit doctor`` says of this machine, and of others."""
 
 import json
 from dataclasses import dataclass

@@ -48,7 +48,7 @@ def dag_of(*runs):
                 tables_by_tool=(),
                 results=(),
                 code="f",
-                of_the_run=("hardware", "behaviour"),
+                run_parameters=("hardware", "behaviour"),
             ),
             "steps": AnalysisPlan(tables=(), tables_by_tool=("steps",), results=(), code="d"),
             "trend": AnalysisPlan(
@@ -57,7 +57,7 @@ def dag_of(*runs):
         },
         report={"title": "t"},
         report_code="e",
-        parts="9f",
+        hardware_hash="9f",
     )
     return Dag(plan)
 
@@ -85,11 +85,11 @@ def test_results_of_other_analyses_are_inputs(dag, wildcards):
     assert dag.results("breakdown")(wildcards) == ["results/runs/r/analyze/steps.json"]
 
 
-def test_an_analysis_is_told_what_it_names_of_the_run(dag, wildcards):
+def test_an_analysis_gets_the_values_of_the_run_that_it_names(dag, wildcards):
     behaviour = '{"batch": 2, "model": {"name": "gpt_tiny"}}'
-    told = ["--hardware", '{"name": "T4"}', "--behaviour", behaviour]
-    assert with_hardware(dag, "T4").of_the_run("peaks")(wildcards) == told
-    assert dag.of_the_run("breakdown")(wildcards) == []
+    flags = ["--hardware", '{"name": "T4"}', "--behaviour", behaviour]
+    assert with_hardware(dag, "T4").run_flags("peaks")(wildcards) == flags
+    assert dag.run_flags("breakdown")(wildcards) == []
 
 
 def test_only_hardware_left_to_the_traces_needs_their_devices_and_the_files(dag, wildcards):
@@ -100,7 +100,7 @@ def test_only_hardware_left_to_the_traces_needs_their_devices_and_the_files(dag,
         f"{folder}/devices.parquet",
     ]
     assert f"{folder}/devices.parquet" not in by_name.tables("peaks")(wildcards)
-    assert by_trace.of_the_run("peaks")(wildcards)[1] == '{"name": "auto", "parts": "9f"}'
+    assert by_trace.run_flags("peaks")(wildcards)[1] == '{"name": "auto", "parts": "9f"}'
 
 
 def with_hardware(dag, name):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ENTER = "import sys; from profkit.dag.snakemake_locks import enter; enter(); "
+ENTER = "import sys; from profkit.dag.snakemake_locks import register; register(); "
 WORK = f"{ENTER}print('entered', flush=True); "
 
 
@@ -64,7 +64,7 @@ def test_one_that_enters_twice_is_still_there_once(lock):
     killed = entered("sys.stdin.read()")
     killed.kill()
     killed.communicate()
-    twice = entered("enter(); print('again', flush=True); sys.stdin.read()")
+    twice = entered("register(); print('again', flush=True); sys.stdin.read()")
     assert twice.stdout.readline() == "again\n"
     assert not lock.exists()
     assert len(held()) == 1

@@ -15,9 +15,9 @@ from profkit.core.capture_record import imported_files, untouched_files
 from profkit.core.errors import ConfigError, InputError
 from profkit.core.fingerprint import sha256
 from profkit.planning import imported_runs
-from profkit.planning.imported_runs import find, importables, imported, place
+from profkit.planning.imported_runs import add_run, find, import_kinds, imported
 
-TOOL, KIND = importables()["trace"]
+TOOL, KIND = import_kinds()["trace"]
 
 
 def trace(rank=None):
@@ -60,13 +60,13 @@ def test_a_report_beside_what_it_was_exported_to_comes_in_once(tmp_path, monkeyp
     for at, file in enumerate(files):
         file.write_text(file.name)
         os.utime(file, (at, at))
-    tool, kind = importables()["nsys"]
+    tool, kind = import_kinds()["nsys"]
     found = find([tmp_path / "reports"] if given == "a folder" else files, kind)
     assert [(each.path.name, each.rank) for each in found] == [
         ("report1.sqlite", 0),
         ("report2.nsys-rep", 1),
     ]
-    run = place(found, tool, kind, name="x", command="c")
+    run = add_run(found, tool, kind, name="x", command="c")
     record = json.loads(next((tmp_path / "results/runs" / run).rglob("capture.json")).read_text())
     said = "report1.nsys-rep: left out, as report1.sqlite is newer and differs in its ending only"
     assert said in record["warnings"]
@@ -89,8 +89,8 @@ def test_the_same_files_are_the_same_run_under_labelled_names(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.json").write_text(trace(rank=1))
     found = find([tmp_path / "mine.json"], KIND)
-    first = place(found, TOOL, KIND, name="my run!", command="c")
-    assert place(found, TOOL, KIND, name="my run!", command="c") == first
+    first = add_run(found, TOOL, KIND, name="my run!", command="c")
+    assert add_run(found, TOOL, KIND, name="my run!", command="c") == first
     assert first.startswith("my-run-")
     (file,) = (tmp_path / "results/runs" / first).glob("capture/torch_profiler/rep0/rank1_*")
     assert file.name.startswith("rank1_dp1_tp0_pp0.mine.")
@@ -164,7 +164,7 @@ def test_a_file_is_known_by_its_hash_until_somebody_writes_to_it(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     source, copy = tmp_path / "rank0.json", tmp_path / "copy.json"
     source.write_text(trace())
-    made = place(find([source], KIND), TOOL, KIND, name="mine", command="c")
+    made = add_run(find([source], KIND), TOOL, KIND, name="mine", command="c")
     record = imported_runs.RUNS / made / "capture" / TOOL / "rep0/capture.json"
     [placed] = record.parent.glob("rank*")
     assert untouched_files(record) == {placed: sha256(source)} == imported_files(record)
@@ -179,7 +179,7 @@ def test_a_file_edited_in_place_is_read_again_and_named(tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     source = tmp_path / "rank0.json"
     source.write_text(trace())
-    made = place(find([source], KIND), TOOL, KIND, name="mine", command="c")
+    made = add_run(find([source], KIND), TOOL, KIND, name="mine", command="c")
     selected = [f"imports=[{made}]", "analysis=[operators]"]
     assert main(["run", *selected]) == 0
     table = f"results/runs/{made}/tables/torch_profiler/cpu_ops.parquet"

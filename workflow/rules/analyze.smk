@@ -19,9 +19,9 @@ for analysis, needs in dag.plan.analyses.items():
             analysis=analysis,
             code=needs.code,
             settings=dag.analysis_settings(analysis),
-            of_the_run=dag.of_the_run(analysis),
+            run_flags=dag.run_flags(analysis),
             results=workflow_dag.result_flags,
         shell:
             "profkit analyze {params.analysis} --settings {params.settings:q}"
-            " {params.of_the_run:q}"
+            " {params.run_flags:q}"
             " --tables {input.tables} {params.results} --out {output} > {log} 2>&1"

@@ -1,4 +1,4 @@
-for tool, made in dag.plan.tools.items():
+for tool, tool_plan in dag.plan.tools.items():
 
     rule:
         name:
@@ -10,7 +10,7 @@ for tool, made in dag.plan.tools.items():
             tables=expand(
                 "results/runs/{{run}}/tables/{tool}/{table}.parquet",
                 tool=tool,
-                table=made.tables,
+                table=tool_plan.tables,
             ),
             record=f"results/runs/{{run}}/tables/{tool}/convert.json",
             files=directory(f"results/runs/{{run}}/convert/{tool}"),
@@ -25,8 +25,8 @@ for tool, made in dag.plan.tools.items():
             run_settings=dag.run_settings,
         params:
             tool=tool,
-            code=made.code,
-            gone=dag.gone_tables(tool),
+            code=tool_plan.code,
+            missing=dag.missing_tables(tool),
             captures=workflow_dag.folders,
             tables=subpath(output.record, parent=True),
         shell:

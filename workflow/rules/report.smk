@@ -10,7 +10,7 @@ rule report:
         "../../envs/analyze.yaml"
     params:
         code=dag.plan.report_code,
-        gone=dag.gone.get("report", 0),
+        missing=dag.missing_counts.get("report", 0),
         settings=workflow_dag.as_json(dag.plan.report),
     shell:
         "profkit report --selection {input.selection} --settings {params.settings:q}"

@@ -1,5 +1,5 @@
-for tool, made in dag.plan.tools.items():
-    if made.timeline:
+for tool, tool_plan in dag.plan.tools.items():
+    if tool_plan.timeline_code:
 
         rule:
             name:
@@ -18,7 +18,7 @@ for tool, made in dag.plan.tools.items():
                 "../../envs/analyze.yaml"
             params:
                 tool=tool,
-                code=made.timeline,
+                code=tool_plan.timeline_code,
             shell:
                 "profkit timeline {wildcards.run} --tool {params.tool}"
                 " --out {output.trace} --record {output.record} > {log} 2>&1"

@@ -1,4 +1,4 @@
-"""What a built-in program is asked to do, read from its ``--config`` argument."""
+"""The request to a built-in program, read from its ``--config`` argument."""
 
 import argparse
 import json
@@ -32,7 +32,7 @@ class Request(Settings):
     """Sizes of the model, with its ``name`` and ``family``."""
 
     zero: dict[str, Any] = field(default_factory=dict)
-    """What is sharded, with its ``name``."""
+    """Way of sharding, with its ``name``."""
 
     launcher: dict[str, Any] = field(default_factory=dict)
     """How the ranks were started, with its ``name``; of no use to the program."""
@@ -79,7 +79,7 @@ class Request(Settings):
         return checked("model", kind, without_choices(self.model))
 
     def sharding(self) -> Zero:
-        """Return what is sharded."""
+        """Return the way of sharding."""
         return checked("zero", Zero, without_choices(self.zero))
 
 

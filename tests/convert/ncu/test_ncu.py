@@ -15,7 +15,7 @@ from profkit.convert.ncu import convert, report, report_or_page
 from profkit.convert.ncu.launches import plain
 from profkit.convert.ncu.units import base_unit
 from profkit.core.errors import InputError
-from profkit.planning.imported_runs import importables
+from profkit.planning.imported_runs import import_kinds
 from profkit.tables import schema
 
 LABEL = "rank1_dp1_tp0_pp0"
@@ -364,7 +364,7 @@ def test_a_page_without_launches_says_so(real_data, tmp_path):
 
 
 def test_it_is_what_import_knows_as_ncu():
-    assert importables()["ncu"][0] == "ncu"
+    assert import_kinds()["ncu"][0] == "ncu"
 
 
 def test_a_damaged_report_is_noted_and_the_rest_is_converted(real_data, tmp_path):

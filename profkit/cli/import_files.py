@@ -10,14 +10,14 @@ from pathlib import Path
 from profkit.cli import run
 from profkit.core.errors import InputError
 from profkit.core.settings import known
-from profkit.planning.imported_runs import find, importables, place
+from profkit.planning.imported_runs import add_run, find, import_kinds
 
 _OVERRIDE = re.compile(r"[+~]|[\w.@/]+=")
 
 
 def main(argv: Sequence[str]) -> int:
     """Place the files in the result tree and bring the report of them up to date."""
-    kinds = importables()
+    kinds = import_kinds()
     parser = argparse.ArgumentParser(prog="profkit import", description=__doc__)
     parser.add_argument("kind", help=f"what the files are: {', '.join(kinds)}")
     about = "files, folders of them, and overrides as of `profkit run`"
@@ -32,8 +32,8 @@ def main(argv: Sequence[str]) -> int:
     files = find(paths, kind)
     name = args.name or paths[0].resolve().name.partition(".")[0]
     command = shlex.join(["profkit", "import", *argv])
-    made = place(files, tool, kind, name=name, command=command)
-    ranks = len({each.rank for each in files})
+    made = add_run(files, tool, kind, name=name, command=command)
+    ranks = len({file.rank for file in files})
     sys.stderr.write(f"{len(files)} files of {ranks} ranks are the run {made}\n")
     return run.main([f"imports=[{made}]", *overrides])
 
