@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: report test environment lint lock
+.PHONY: report test environment lint yaml lock
 
 report: environment  ## the default experiment, to results/report.html
 	$(BIN)/profkit run
@@ -17,6 +17,9 @@ lint: environment
 	$(BIN)/lint-imports
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
+
+yaml: environment  ## comments in conf/ from the docstrings of settings
+	$(BIN)/python -m profkit.planning.yaml_comments
 
 environment: $(VENV)/.ready
 

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from profkit.core.errors import InputError
-from profkit.planning.imported_runs import find, importables, place
+from profkit.planning.imported_runs import add_run, find, import_kinds
 from tests.stages import report_of
 
 _KINDS = {
@@ -60,9 +60,9 @@ def _captures(folder: Path) -> Iterator[tuple[str, str, list[Path]]]:
 
 
 def _hashes(kind: str, name: str, paths: list[Path]) -> Iterator[str]:
-    tool, rules = importables()[kind]
+    tool, rules = import_kinds()[kind]
     try:
-        run = place(find(paths, rules), tool, rules, name=name, command="profkit import")
+        run = add_run(find(paths, rules), tool, rules, name=name, command="profkit import")
         report_of(f"imports=[{run}]")  # type: ignore[no-untyped-call]
     except InputError as error:
         yield f"refused: {str(error).splitlines()[0].replace(str(paths[0].parent), '')}"

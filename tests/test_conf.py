@@ -10,7 +10,7 @@ from profkit.capture import tools
 from profkit.capture.launchers import launchers
 from profkit.core import resources
 from profkit.core.hardware import Hardware
-from profkit.planning.build import _settings_class
+from profkit.planning.build import settings_class
 from profkit.planning.configuration import Configuration
 from profkit.workloads.runtime.request import Request, without_choices
 from tests.described import described
@@ -51,7 +51,7 @@ def test_a_choice_names_itself_and_every_setting_of_its_kind(name):
     # One that also chooses in other groups is written from the top.
     values = values.get(group, values)
     assert values["name"] == choice
-    kind = _settings_class(group, values.get("family", choice))
+    kind = settings_class(group, values.get("family", choice))
     assert set(without_choices(values)) == set(defaults(kind))
 
 

@@ -125,7 +125,8 @@ class Capture(Session):
     """What is recorded; empty takes the CPU, and the accelerator where there is one."""
 
     schedule: Literal["early", "stable", "periodic"] = "stable"
-    """Which steps: the first ones with all start-up costs, some after it, or one now and then."""
+    """Which steps: early (the first 3, with all start-up costs), stable (3 after 5), periodic (one
+    of 3, three times, after 3)."""
 
     skip_first: NonNegativeInt | None = None
     """Steps before the first cycle; null takes the schedule's, like the four that follow."""

@@ -26,19 +26,21 @@ class RunSettings:
     """Keys of ``conf/config.yaml`` that make no other run, and so cannot be swept."""
 
     repeats: _Positive = 3
-    """How often each tool captures the same run."""
+    """How often each tool captures the same run; those that only count do so once."""
 
     exclusive: bool = True
-    """Whether a capture has the machine to itself."""
+    """Whether a capture has the machine to itself, or other jobs may run beside it."""
 
     timeout_s: _Positive = 1800
     """Seconds after which a capture is ended and counted as failed."""
 
     memory_limit_mb: _NonNegative = 0
-    """MB of memory (10^6 bytes) beyond which a capture is ended; 0 is all that the machine has."""
+    """MB of memory (10^6 bytes) of all ranks together beyond which a capture is ended and counted
+    as failed, before the machine stalls; 0 is all that is available when it begins."""
 
     trace_block_mb: _Positive = 4
-    """MB (2^20 bytes) of a trace that are read at a time, which bounds the memory of converting."""
+    """MB (2^20 bytes) of a trace that are read at a time: the memory of a conversion follows that,
+    not the size of the trace."""
 
     imports: tuple[str, ...] = ()
     """Runs that ``profkit import`` made, to work on instead of capturing anything."""

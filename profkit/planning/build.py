@@ -243,7 +243,7 @@ class _Checker:
         labels = {key: values[key] for key in values if key not in without_choices(values)}
         if not _SAFE.fullmatch(str(labels.get("name", ""))):
             raise ConfigError(f"{name}.name: must be a word that can name a folder")
-        kind = _settings_class(name, str(labels.get("family", labels["name"])))
+        kind = settings_class(name, str(labels.get("family", labels["name"])))
         return {**labels, **self.section(name, kind, without_choices(values))}
 
     def launcher(self, behaviour: Mapping[str, Any]) -> RankLauncher:
@@ -330,7 +330,7 @@ def _with_scope(settings: Mapping[str, dict[str, Any]], across: str) -> dict[str
     return {name: values for name, values in settings.items() if available[name].across == across}
 
 
-def _settings_class(group: str, name: str) -> type[Any]:
+def settings_class(group: str, name: str) -> type[Any]:
     """Return the settings class behind one choice of a group."""
     if group == "zero":
         return Zero

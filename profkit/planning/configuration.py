@@ -19,16 +19,17 @@ class Configuration(Request, RunSettings):
     """First steps that are not counted in times."""
 
     ranks: Ranks = "all"
-    """Ranks that tools look at: all, their numbers, or the first of each pipeline stage."""
+    """Ranks that tools record: all, numbers such as [0,3], or first-of-each-stage, by the layout of
+    `parallel`; the others run with the step clock alone."""
 
     hardware: dict[str, Any] = field(default_factory=dict)
-    """Peaks of the device."""
+    """Peaks of the hardware."""
 
     tools: dict[str, Any] = field(default_factory=dict)
-    """Settings of each tool."""
+    """Settings of each tool, by name; options of the group `tool` fill them in."""
 
     analyses: dict[str, Any] = field(default_factory=dict)
-    """Settings of each analysis."""
+    """Settings of each analysis, by name; options of the group `analysis` fill them in."""
 
     report: dict[str, Any] = field(default_factory=dict)
     """Settings of the report."""

@@ -38,16 +38,16 @@ class Request(Settings):
     """How the ranks were started, with its ``name``; of no use to the program."""
 
     batch: PositiveInt = 2
-    """Samples that a rank processes at once."""
+    """Samples that a rank processes between two optimizer steps, divided by `grad_accumulation`."""
 
     world_size: PositiveInt = 1
-    """Number of ranks; must be what the launcher started."""
+    """Number of ranks, one process each; must be what the launcher started."""
 
     parallel: Parallel = field(default_factory=Parallel)
-    """How the program lays out its ranks, which they are named by."""
+    """How the program lays out its ranks, for their names where the program cannot be asked."""
 
     precision: Literal["fp32", "bf16"] = "fp32"
-    """Number format of computing; with bf16 the optimizer still updates parameters in fp32."""
+    """Number format of computing: fp32, or bf16, with parameters still updated in fp32."""
 
     compile: Literal["none", "default", "reduce-overhead", "max-autotune"] = "none"
     """Mode of torch.compile, or none; compiling happens in the first step."""
@@ -56,13 +56,13 @@ class Request(Settings):
     """Batches whose gradients are summed before an optimizer step."""
 
     steps: PositiveInt = 12
-    """Number of steps."""
+    """Steps that the workload runs."""
 
     seed: int = 0
-    """Seed of the weights; a rank's data come from this plus its rank."""
+    """Seed of the model, and plus its rank of the synthetic data of a rank."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where it runs; auto takes CUDA where it is there."""
+    """Where the workload runs: cpu or cuda; auto takes CUDA where it is there."""
 
     @property
     def samples(self) -> int:
