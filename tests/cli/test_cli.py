@@ -95,7 +95,7 @@ def test_a_manifest_gathers_what_the_captures_say(tmp_path, monkeypatch):
     assert manifest["environment"] == {"LANG": "C"}
     assert (manifest["started"], manifest["ended"]) == ("s", "e")
     assert manifest["packages"]["torch"]
-    assert [each["repeat"] for each in manifest["captures"]] == [0, 1]
+    assert [capture["repeat"] for capture in manifest["captures"]] == [0, 1]
     assert (tmp_path / "c.yaml").read_text().startswith("# profkit run\nbehaviour:\n  batch: 2\n")
 
 

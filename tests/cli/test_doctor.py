@@ -55,9 +55,9 @@ def test_the_same_as_json(capsys):
     assert main(["doctor", "--json", "+tool=py_spy"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["usable"], report["machine"]["cpu_count"] > 0) == (True, True)
-    selected = {each["name"] for each in report["tools"] if each["is_selected"]}
+    selected = {tool["name"] for tool in report["tools"] if tool["is_selected"]}
     assert selected == {"baseline", "torch_profiler", "memory_snapshot", "memory_layers", "py_spy"}
-    assert all(each["version"] for each in report["tools"] if each["is_selected"])
+    assert all(tool["version"] for tool in report["tools"] if tool["is_selected"])
 
 
 def test_a_selected_tool_that_cannot_run_is_said_with_what_to_do_and_is_a_failure(
@@ -106,8 +106,8 @@ def test_a_missing_tool_says_how_to_get_it():
     ],
 )
 def test_what_does_not_go_together_on_a_machine_is_said(machine, said):
-    problems = [each.what for each in compatibility.of_machine(MACHINE | machine)]
-    assert [each[: len(said)] for each in problems] == [said] * bool(said)
+    problems = [problem.what for problem in compatibility.of_machine(MACHINE | machine)]
+    assert [what[: len(said)] for what in problems] == [said] * bool(said)
 
 
 @pytest.mark.parametrize(

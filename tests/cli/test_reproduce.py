@@ -173,5 +173,5 @@ def test_a_run_is_made_again_beside_the_first_and_is_the_same(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "configuration, versions, machine and sources are as they were" in done.stdout
     made = list(tree.folder.glob(f"results/.profkit/reproduced/{folder.name}/*/results/runs/*"))
-    assert [each.name for each in made] == [folder.name]
+    assert [path.name for path in made] == [folder.name]
     assert {path: path.stat().st_mtime_ns for path in before} == before

@@ -104,7 +104,7 @@ def test_only_hardware_left_to_the_traces_needs_their_devices_and_the_files(dag,
 
 
 def with_hardware(dag, name):
-    runs = tuple(replace(each, hardware={"name": name}) for each in dag.plan.runs)
+    runs = tuple(replace(run, hardware={"name": name}) for run in dag.plan.runs)
     return Dag(replace(dag.plan, runs=runs))
 
 
@@ -122,7 +122,7 @@ def test_a_capture_has_all_cores_unless_configured_otherwise(dag):
 
 def test_beside_a_capture_that_holds_the_counters_of_gpus_nothing_runs(dag):
     kinds = {
-        name: replace(each, is_alone=name == "baseline") for name, each in dag.plan.tools.items()
+        name: replace(tool, is_alone=name == "baseline") for name, tool in dag.plan.tools.items()
     }
     shared = Dag(replace(dag.plan, run_settings=RunSettings(exclusive=False), tools=kinds))
     assert [shared.capture_threads(name, 4) for name in ("baseline", "torch_profiler")] == [4, 1]

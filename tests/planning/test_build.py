@@ -169,7 +169,7 @@ def test_a_capture_that_holds_the_counters_of_gpus_has_the_machine_even_where_ca
         " GPUs"
     )
     assert beside.format("ncu") in plan.notes
-    assert [name for name, each in plan.tools.items() if each.is_alone] == ["ncu"]
+    assert [name for name, tool in plan.tools.items() if tool.is_alone] == ["ncu"]
     sampling = planned("tool=[ncu,nsys]", "exclusive=false", "tools.nsys.gpu_metrics_devices=[all]")
     assert beside.format("ncu and nsys") in sampling.notes
 

@@ -47,9 +47,7 @@ def test_a_field_of_a_tool_is_set():
 
 def test_a_sweep_is_the_product_of_its_axes_in_order():
     runs = composed("batch=1,2", "model=gpt_tiny,cnn_small", "seed=range(0,2)")
-    found = [
-        (each.values["batch"], each.values["model"]["name"], each.values["seed"]) for each in runs
-    ]
+    found = [(run.values["batch"], run.values["model"]["name"], run.values["seed"]) for run in runs]
     assert found == [
         (batch, model, seed)
         for batch in (1, 2)
@@ -60,18 +58,18 @@ def test_a_sweep_is_the_product_of_its_axes_in_order():
 
 
 def test_glob_selects_every_option_of_a_group():
-    names = {each.values["model"]["name"] for each in composed("model=glob(gpt*)")}
+    names = {run.values["model"]["name"] for run in composed("model=glob(gpt*)")}
     assert names == {"gpt_tiny", "gpt_125m"}
 
 
 def test_an_experiment_sweeps_unless_the_command_line_says_otherwise():
-    assert [each.values["batch"] for each in composed("+experiment=batch_sweep")] == [1, 2, 4, 8]
-    assert [each.values["batch"] for each in composed("experiment=batch_sweep", "batch=3")] == [3]
+    assert [run.values["batch"] for run in composed("+experiment=batch_sweep")] == [1, 2, 4, 8]
+    assert [run.values["batch"] for run in composed("experiment=batch_sweep", "batch=3")] == [3]
 
 
 def test_a_swept_value_reaches_interpolations():
     runs = composed("warmup_steps=1,2")
-    assert [each.values["analyses"]["steps"]["skip_first"] for each in runs] == [1, 2]
+    assert [run.values["analyses"]["steps"]["skip_first"] for run in runs] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +109,7 @@ def test_options_of_ones_own_go_before_those_of_profkit_whatever_else_lies_there
     (tmp_path / "conf/config.yaml").write_text("optimizer: adam\n")
     monkeypatch.chdir(tmp_path)
     composed = compose_all(resources.CONF, ["model=gpt_tiny,mine,cnn_small"])
-    models = [each.values["model"] for each in composed]
-    assert [each["name"] for each in models] == ["gpt_tiny", "mine", "cnn_small"]
-    assert [each.get("layers") for each in models[:2]] == [7, 7]
+    models = [run.values["model"] for run in composed]
+    assert [model["name"] for model in models] == ["gpt_tiny", "mine", "cnn_small"]
+    assert [model.get("layers") for model in models[:2]] == [7, 7]
     assert "optimizer" not in composed[0].values

@@ -27,7 +27,7 @@ def trace(rank=None):
 
 
 def ranks(paths):
-    return {each.path.name: (each.rank, each.guessed) for each in find(paths, KIND)}
+    return {file.path.name: (file.rank, file.guessed) for file in find(paths, KIND)}
 
 
 def test_the_rank_comes_from_the_content_then_the_name_then_what_is_free(tmp_path):
@@ -62,7 +62,7 @@ def test_a_report_beside_what_it_was_exported_to_comes_in_once(tmp_path, monkeyp
         os.utime(file, (at, at))
     tool, kind = import_kinds()["nsys"]
     found = find([tmp_path / "reports"] if given == "a folder" else files, kind)
-    assert [(each.path.name, each.rank) for each in found] == [
+    assert [(file.path.name, file.rank) for file in found] == [
         ("report1.sqlite", 0),
         ("report2.nsys-rep", 1),
     ]
