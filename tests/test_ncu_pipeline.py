@@ -10,14 +10,14 @@ from tests.conftest import SMALL, Tree
 OVERRIDES = "tool=[torch_profiler,ncu] analysis=[ncu_targets,kernel_view,ncu_summary]"
 
 
-@pytest.mark.skipif(not Capture.unavailable(), reason="ncu can be used on this machine")
+@pytest.mark.skipif(not Capture.unavailable_reason(), reason="ncu can be used on this machine")
 def test_without_a_gpu_the_report_is_complete_and_says_why_ncu_is_not_in_it(tmp_path):
     tree = Tree(tmp_path, f"{SMALL} {OVERRIDES}")
     tree.snakemake("")
     (record,) = tree.folder.glob("results/runs/*/capture/ncu/rep0/capture.json")
     made = json.loads(record.read_bytes())
     assert made["status"] == "unavailable"
-    assert made["reason"] == Capture.unavailable()
+    assert made["reason"] == Capture.unavailable_reason()
     folder = record.parents[3]
     assert json.loads((folder / "analyze/ncu_summary.json").read_bytes())["result"]["abstentions"]
     assert made["reason"].partition(",")[0] in (tree.folder / "results/report.html").read_text()

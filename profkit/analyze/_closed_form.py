@@ -46,7 +46,7 @@ def expected(behaviour: Mapping[str, Any], elements: int) -> Expected:
         family = request.family()
     except ProfkitError as error:
         return _unknown(f"the configuration cannot be read: {error}")
-    count = family.parameters() or elements
+    count = family.parameter_count() or elements
     return _inferring(count) if name == "infer" else _training(request, family, count)
 
 
@@ -64,7 +64,7 @@ def _inferring(count: int) -> Expected:
 
 def _training(request: Request, family: ModelFamily, count: int) -> Expected:
     zero, moments = request.sharding(), request.settings(Train).moments
-    shares = zero.load().shares(zero, request.world_size, request.precision, moments)
+    shares = zero.load().bytes_per_parameter(zero, request.world_size, request.precision, moments)
     per_parameter = {
         "parameters": shares.parameters,
         "gradients": shares.gradients,
@@ -97,10 +97,10 @@ def _activations(request: Request, family: ModelFamily) -> tuple[int | None, str
     if request.compile != "none":
         return None, "compiled code decides itself what it saves and what it computes again"
     zero = request.sharding()
-    computing = zero.load().computing(zero, request.precision)
+    computing = zero.load().compute_precision(zero, request.precision)
     how = {"fp32": "in fp32", "autocast": "under autocast", "bf16": "in bf16 throughout"}
     reason = f"no closed form is known of family {request.model.get('family')} {how[computing]}"
-    return family.activations(request.batch, computing), reason
+    return family.activation_bytes(request.batch, computing), reason
 
 
 def _no_activations(reason: str) -> Abstention:

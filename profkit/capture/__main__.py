@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> None:
     log = str(options.out / capture_json.LOG)
     about = {"stage": "capture", "run": spec.run, "name": spec.tool, "repeat": spec.repeat}
     progress_events.emit("started", **about, log=log)
-    if across := start_hosts.asked(spec):
+    if across := start_hosts.starting_command(spec):
         start_hosts.start(spec, across, argv, options.run_settings.timeout_s)
         return
     outcome = _captured(prepared(spec, options.run_settings))

@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from profkit.capture.base import executable, stated_version
+from profkit.capture.base import executable, executable_version
 
 _NAME = "QdstrmImporter"
 _TIMEOUT_S = 600
@@ -26,7 +26,7 @@ def import_left(out: Path, binary: str, root: Path = Path("/")) -> list[str]:
     left = [each for each in sorted(out.glob("*.qdstrm")) if not _report(each).exists()]
     if not left:
         return []
-    version = stated_version(binary)
+    version = executable_version(binary)
     importer = next(_importers(binary, version, root), None)
     if importer is None:
         return [
@@ -51,7 +51,7 @@ def _importers(binary: str, version: str, root: Path) -> Iterator[Path]:
     places += [folder for pattern in _INSTALLED for folder in sorted(root.glob(pattern))]
     for folder in places:
         importer = folder / _NAME
-        if importer.is_file() and stated_version(str(importer)) == version:
+        if importer.is_file() and executable_version(str(importer)) == version:
             yield importer
 
 

@@ -1,4 +1,4 @@
-"""The contract of a capture tool: a settings dataclass with one hook."""
+"""Base classes of capture tools: a settings dataclass with one method to write."""
 
 import importlib.metadata
 import os
@@ -21,7 +21,7 @@ _VERSION_TIMEOUT_S = 30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rank:
-    """Where a process stands in the run, and the name that its files begin with."""
+    """Coordinates of a process in the run, and the label that its files begin with."""
 
     rank: int = 0
     """Global rank."""
@@ -48,7 +48,7 @@ class Rank:
 
 
 class Recorder(Protocol):
-    """What a session does at the borders of steps; the harness calls it."""
+    """Callbacks of a tool at step boundaries, called by the harness inside the workload."""
 
     def begin(self) -> None:
         """Begin the first step: everything before it was set-up."""
@@ -57,8 +57,8 @@ class Recorder(Protocol):
         """End the current step and begin the next."""
 
 
-class Bystander:
-    """The recorder of tools that do nothing at the borders of steps."""
+class NullRecorder:
+    """The recorder of tools that do nothing at step boundaries."""
 
     def begin(self) -> None:
         """See `Recorder.begin`."""
@@ -69,71 +69,74 @@ class Bystander:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """Something about this machine that a tool minds; ``profkit doctor`` shows it."""
+    """A reason why a tool cannot run on this machine, or records less; for ``profkit doctor``."""
 
     kind: Literal["missing", "forbidden", "incompatible"]
-    """Whether something is not there, not permitted, or does not go with something else."""
+    """Whether something is not installed, not permitted, or does not fit other software."""
 
     what: str
-    """What is the matter."""
+    """Description, without a full stop."""
 
     advice: str
-    """What to do about it."""
+    """Command or change that solves it."""
 
     stops: bool = True
-    """Whether the tool cannot run at all, and does not only lose a part of what it records."""
+    """Whether the tool cannot run at all; False if it records less."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tool(Settings):
-    """What all tools share. Inherit from `Wrapper` or `Session`, never from this."""
+    """Members of all tools. Inherit from `Wrapper` or `Session`, never from this."""
 
     outputs: ClassVar[tuple[str, ...]] = ()
-    """Glob patterns of the files that a good capture leaves, each matching at least one."""
+    """Glob patterns of the files of a good capture, each matching at least one."""
 
-    markers: ClassVar[bool] = True
-    """Whether steps and phases are marked with record_function and NVTX ranges."""
+    opens_step_ranges: ClassVar[bool] = True
+    """Whether the harness opens record_function and NVTX ranges around steps and phases."""
 
-    repeated: ClassVar[bool] = True
-    """Whether its captures are repeated as often as asked; what only counts is taken once."""
+    is_repeated: ClassVar[bool] = True
+    """Whether its captures follow ``repeats``; False for tools that count instead of timing."""
 
-    holding_environment: ClassVar[tuple[str, ...]] = ()
-    """Glob patterns of its files that hold the environment of the run, secrets included."""
+    files_with_environment: ClassVar[tuple[str, ...]] = ()
+    """Glob patterns of its files that contain the environment variables, secrets included."""
 
-    variables: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Environment that it needs, of all processes of the run."""
+    environment_variables: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Environment variables to set for all processes of the run."""
 
     exclusive_resources: ClassVar[tuple[str, ...]] = ()
-    """What it holds that only one tool in a process can; the plan says which others want it."""
+    """Names of what only one tool of a process can use, such as CUPTI; the plan warns of two."""
 
     ranks: Ranks = "all"
     """Ranks that are looked at, set by the top-level key ``ranks``; the others only keep time."""
 
     @classmethod
-    def program(cls) -> str:
-        """Return the name of what records: a distribution of Python, or an executable."""
+    def profiler_name(cls) -> str:
+        """Return the distribution of Python, or the executable, that records."""
         raise NotImplementedError
 
     @classmethod
     def version(cls) -> str:
-        """Return the version of what records; "" if it is not there or does not say."""
+        """Return the version of the profiler; "" if it is not installed or not known."""
         raise NotImplementedError
 
     @classmethod
     def problems(cls) -> Iterator[Problem]:
-        """Yield what keeps the tool from running on this machine, or from recording everything."""
+        """Yield reasons why the tool cannot run on this machine, or records less."""
         yield from ()
 
     @classmethod
-    def unavailable(cls) -> str:
-        """Return why the tool cannot run on this machine and what to do, or "" if it can."""
-        return next((f"{each.what}; {each.advice}" for each in cls.problems() if each.stops), "")
+    def unavailable_reason(cls) -> str:
+        """Return why the tool cannot run on this machine and how to solve it, or "" if it can."""
+        reasons = (
+            f"{problem.what}; {problem.advice}" for problem in cls.problems() if problem.stops
+        )
+        return next(reasons, "")
 
     def records_rank(self, rank: int, world_size: int, parallel: Parallel) -> bool:
-        """Say whether `rank` is one of those that are looked at."""
+        """Say whether the tool records `rank`."""
         if self.ranks == "first-of-each-stage":
-            place = parallel.coordinates(rank, world_size)
-            return (place["dp"], place["tp"]) == (0, 0)
+            coordinates = parallel.coordinates(rank, world_size)
+            return (coordinates["dp"], coordinates["tp"]) == (0, 0)
         return self.ranks == "all" or rank in self.ranks
 
     def check(self, steps: int) -> str:
@@ -142,19 +145,19 @@ class Tool(Settings):
         return ""
 
     @property
-    def is_alone(self) -> bool:
-        """Whether nothing may run beside its captures, whatever ``exclusive`` says."""
+    def needs_exclusive_machine(self) -> bool:
+        """Whether nothing may run beside its captures, even with ``exclusive=false``."""
         return False
 
-    def reads(self) -> tuple[str, ...]:
-        """Return the analyses of other tools' captures whose results it chooses by, if any.
+    def input_analyses(self) -> tuple[str, ...]:
+        """Return the names of analyses whose results it needs, for `with_results`.
 
-        The capture then waits for those that are part of the run.
+        The capture waits for those of them that are part of the run.
         """
         return ()
 
     def with_results(self, results: Mapping[str, Path]) -> Self:
-        """Return these settings with what `results`, by analysis, leave to be chosen by them.
+        """Return these settings, completed from the files of `results`, by name of the analysis.
 
         Raises `InputError` for a result that cannot be read.
         """
@@ -162,11 +165,11 @@ class Tool(Settings):
         return self
 
     def warnings(self) -> list[str]:
-        """Return what a reader of the capture should know about these settings on this machine."""
+        """Return warnings about these settings on this machine, for readers of the capture."""
         return []
 
     def finish(self, out: Path) -> list[str]:
-        """Finish what the tool left unfinished in `out`, and return what a reader should know."""
+        """Complete the files in `out` after the run, and return notes for readers."""
         del out
         return []
 
@@ -176,30 +179,30 @@ class Wrapper(Tool):
     """A tool that starts each rank's process as its child: nsys, ncu, py-spy."""
 
     binary: ClassVar[str]
-    """The executable, looked for on ``PATH`` and beside the Python that runs."""
+    """The executable, searched beside the running Python and on ``PATH``."""
 
-    installing: ClassVar[str] = "install it, or add its folder to PATH"
-    """How to get the executable."""
+    install_hint: ClassVar[str] = "install it, or add its folder to PATH"
+    """How to install the executable."""
 
     may_fail_to_start: ClassVar[bool] = False
-    """Whether it ends now and then before its program begins, and is then to be started again."""
+    """Whether it sometimes ends before its program begins, and must be started again."""
 
     @classmethod
-    def program(cls) -> str:
-        """See `Tool.program`."""
+    def profiler_name(cls) -> str:
+        """See `Tool.profiler_name`."""
         return cls.binary
 
     @classmethod
     def version(cls) -> str:
         """See `Tool.version`."""
-        return stated_version(cls.binary)
+        return executable_version(cls.binary)
 
     @classmethod
     def problems(cls) -> Iterator[Problem]:
         """See `Tool.problems`."""
         if not executable(cls.binary):
             what = f"{cls.binary} is not installed"
-            yield Problem(kind="missing", what=what, advice=cls.installing)
+            yield Problem(kind="missing", what=what, advice=cls.install_hint)
 
     def command(self, workload: Sequence[str], out: Path, rank: Rank) -> list[str]:
         """Return the command line that runs `workload` and leaves its files in `out`.
@@ -209,23 +212,23 @@ class Wrapper(Tool):
         raise NotImplementedError
 
     @property
-    def is_around_host(self) -> bool:
-        """Whether one process of the tool holds all ranks of a host, and leaves one file there.
+    def wraps_launcher(self) -> bool:
+        """Whether one process of the tool runs the launcher of a host, with all its ranks.
 
-        `command` is then given the launcher's command line, and the host's first rank.
+        `command` then gets the launcher's command line and the first rank of the host.
         """
         return False
 
     @property
-    def is_outlived(self) -> bool:
-        """Whether the tool may end before the program, which is then waited for."""
+    def may_exit_before_program(self) -> bool:
+        """Whether the tool may end before the program; the harness then waits for the program."""
         return False
 
     @contextmanager
-    def within(self, out: Path, rank: Rank) -> Iterator[Recorder]:
-        """Do inside the workload what the tool outside wants done; nothing by default."""
+    def inside_workload(self, out: Path, rank: Rank) -> Iterator[Recorder]:
+        """Act inside the workload for the tool around it; does nothing by default."""
         del out, rank
-        yield Bystander()
+        yield NullRecorder()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -233,22 +236,22 @@ class Session(Tool):
     """A tool that records from inside the workload: torch.profiler, memory history."""
 
     distribution: ClassVar[str] = "torch"
-    """The distribution of Python that records."""
+    """The Python distribution that records."""
 
     @classmethod
-    def program(cls) -> str:
-        """See `Tool.program`."""
+    def profiler_name(cls) -> str:
+        """See `Tool.profiler_name`."""
         return cls.distribution
 
     @classmethod
     def version(cls) -> str:
         """See `Tool.version`."""
-        return installed_version(cls.distribution)
+        return distribution_version(cls.distribution)
 
     @classmethod
     def problems(cls) -> Iterator[Problem]:
         """See `Tool.problems`."""
-        if not installed_version(cls.distribution):
+        if not distribution_version(cls.distribution):
             what = f"{cls.distribution} is not installed"
             yield Problem(kind="missing", what=what, advice=f"pip install {cls.distribution}")
 
@@ -261,13 +264,13 @@ class Session(Tool):
 
 
 def executable(binary: str) -> str:
-    """Return the path of `binary` beside the Python that runs or on ``PATH``, or ""."""
-    places = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-    return shutil.which(binary, path=os.pathsep.join(places)) or ""
+    """Return the path of `binary` beside the running Python or on ``PATH``, or ""."""
+    folders = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    return shutil.which(binary, path=os.pathsep.join(folders)) or ""
 
 
-def stated_version(binary: str) -> str:
-    """Return the version that ``binary --version`` states; "" if it is not there or does not."""
+def executable_version(binary: str) -> str:
+    """Return the version that ``binary --version`` prints; "" if there is none."""
     path = executable(binary)
     if not path:
         return ""
@@ -286,8 +289,8 @@ def stated_version(binary: str) -> str:
     return found[0] if found else ""
 
 
-def installed_version(distribution: str) -> str:
-    """Return the version of a distribution of Python, or "" if it is not installed."""
+def distribution_version(distribution: str) -> str:
+    """Return the version of a Python distribution, or "" if it is not installed."""
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:

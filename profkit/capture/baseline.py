@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from profkit.capture.base import Bystander, Rank, Recorder, Session
+from profkit.capture.base import NullRecorder, Rank, Recorder, Session
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Capture(Session):
     """Run the workload as it is; the harness's step clock is all that looks on."""
 
-    markers: ClassVar = False
+    opens_step_ranges: ClassVar = False
     distribution: ClassVar = "profkit"
 
     @contextmanager
     def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:
         """See `Session.record`."""
         del out, rank
-        yield Bystander()
+        yield NullRecorder()

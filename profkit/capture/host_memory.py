@@ -19,9 +19,9 @@ class Capture(Wrapper):
     """
 
     binary: ClassVar = "memray"
-    installing: ClassVar = "pip install memray"
+    install_hint: ClassVar = "pip install memray"
     outputs: ClassVar = (f"*{_SUFFIX}",)
-    repeated: ClassVar = False
+    is_repeated: ClassVar = False
 
     keep: Literal["peak", "all"] = "peak"
     """What is written: what was live at the peak, at the end; or every allocation at once, which

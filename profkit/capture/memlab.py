@@ -36,7 +36,7 @@ class Capture(Session):
 
     distribution: ClassVar = "pytorch_memlab"
     outputs: ClassVar = (f"*{_SUFFIX}",)
-    repeated: ClassVar = False
+    is_repeated: ClassVar = False
 
     functions: tuple[str, ...] = ()
     """Functions to look at, as ``module:function`` or ``module:Class.method``; those of the script

@@ -34,7 +34,7 @@ class Capture(Session):
     """
 
     outputs: ClassVar = (f"*{_SUFFIX}",)
-    repeated: ClassVar = False
+    is_repeated: ClassVar = False
 
     steps: tuple[NonNegativeInt, ...] = (0, 2)
     """Steps that are looked at; optimizers make their states in the first. Each costs time."""

@@ -30,7 +30,7 @@ class Capture(Session):
     """
 
     outputs: ClassVar = (f"*{_SUFFIX}",)
-    repeated: ClassVar = False
+    is_repeated: ClassVar = False
 
     start_up: bool = False
     """Record from the beginning, with the model, instead of from `first_step`; slow on CPU."""

@@ -14,7 +14,7 @@ import msgspec
 from pydantic import NonNegativeInt, PositiveFloat
 
 from profkit.capture._profiled_steps import ProfiledSteps
-from profkit.capture.base import Bystander, Problem, Rank, Recorder, Wrapper
+from profkit.capture.base import NullRecorder, Problem, Rank, Recorder, Wrapper
 from profkit.capture.harness.machine import nvml, permissions
 from profkit.capture.harness.ranks import module_ranges
 from profkit.core.errors import InputError
@@ -57,12 +57,12 @@ class Capture(Wrapper):
     """Measure kernels of one step with ``ncu``."""
 
     binary: ClassVar = "ncu"
-    installing: ClassVar = "install Nsight Compute (with the CUDA toolkit), or add it to PATH"
+    install_hint: ClassVar = "install Nsight Compute (with the CUDA toolkit), or add it to PATH"
     outputs: ClassVar = ("*.ncu-rep",)
-    repeated: ClassVar = False
+    is_repeated: ClassVar = False
     exclusive_resources: ClassVar = ("CUPTI",)
     # Else it copies its section files into the user's ~/Documents, and reads them from there.
-    variables: ClassVar = MappingProxyType(
+    environment_variables: ClassVar = MappingProxyType(
         {"NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT": "1"}
     )
 
@@ -171,12 +171,12 @@ class Capture(Wrapper):
         return f"steps: there is no step {late[0]} of {steps}, counted from 0" if late else ""
 
     @property
-    def is_alone(self) -> bool:
-        """See `Tool.is_alone`. It fixes the clocks of GPUs, too, and runs kernels many times."""
+    def needs_exclusive_machine(self) -> bool:
+        """See `Tool.needs_exclusive_machine`. It fixes the clocks of GPUs, too, and runs kernels many times."""
         return True
 
-    def reads(self) -> tuple[str, ...]:
-        """See `Tool.reads`."""
+    def input_analyses(self) -> tuple[str, ...]:
+        """See `Tool.input_analyses`."""
         return (TARGETS,) if self.is_automatic else ()
 
     @property
@@ -260,11 +260,11 @@ class Capture(Wrapper):
         return [*named, f"--filter-mode={self.filter_mode}"]
 
     @contextmanager
-    def within(self, out: Path, rank: Rank) -> Iterator[Recorder]:
-        """See `Wrapper.within`: profile the chosen steps, with ranges around modules if wanted."""
+    def inside_workload(self, out: Path, rank: Rank) -> Iterator[Recorder]:
+        """See `Wrapper.inside_workload`: profile the chosen steps, with ranges around modules if wanted."""
         del out, rank
         with module_ranges.recorded() if self.module_ranges else nullcontext():
-            yield ProfiledSteps(self.steps) if self.steps else Bystander()
+            yield ProfiledSteps(self.steps) if self.steps else NullRecorder()
 
 
 def _read(path: Path) -> Targets:

@@ -19,7 +19,7 @@ from profkit.capture.base import (
     Rank,
     Recorder,
     Wrapper,
-    installed_version,
+    distribution_version,
 )
 from profkit.capture.harness.machine import compatibility, permissions
 from profkit.capture.harness.ranks import function_ranges, module_ranges, nvtx_ranges
@@ -35,13 +35,13 @@ class Capture(Wrapper):
     """
 
     binary: ClassVar = "nsys"
-    installing: ClassVar = "install the package nsight-systems, or add its folder to PATH"
+    install_hint: ClassVar = "install the package nsight-systems, or add its folder to PATH"
     # Of 600 starts of version 2022.4, 4 at a time on 2 cores, 10 ended early: "End of file",
     # "Local Endpoint is not available", "Connection reset by peer", "Connection to the Agent lost".
     may_fail_to_start: ClassVar = True
     outputs: ClassVar = ("*.nsys-rep",)
     exclusive_resources: ClassVar = ("CUPTI",)
-    holding_environment: ClassVar = ("*.nsys-rep", "*.qdstrm", "*.qdrep", "*.sqlite")
+    files_with_environment: ClassVar = ("*.nsys-rep", "*.qdstrm", "*.qdrep", "*.sqlite")
 
     mode: Literal["profile", "launch"] = "profile"
     """``profile`` starts the program and records it; ``launch`` only starts it, and profkit starts
@@ -137,22 +137,22 @@ class Capture(Wrapper):
     def problems(cls) -> Iterator[Problem]:
         """See `Tool.problems`."""
         yield from super(Capture, cls).problems()
-        yield from compatibility.nvtx_ranges(installed_version("nvtx"), cls.version())
+        yield from compatibility.nvtx_ranges(distribution_version("nvtx"), cls.version())
         yield from permissions.gpu_counters(needed_by="gpu_metrics_devices")
 
     @property
-    def is_around_host(self) -> bool:
-        """See `Wrapper.is_around_host`."""
+    def wraps_launcher(self) -> bool:
+        """See `Wrapper.wraps_launcher`."""
         return self.per == "host"
 
     @property
-    def is_outlived(self) -> bool:
-        """See `Wrapper.is_outlived`."""
+    def may_exit_before_program(self) -> bool:
+        """See `Wrapper.may_exit_before_program`."""
         return bool(self.duration_s)
 
     @property
-    def is_alone(self) -> bool:
-        """See `Tool.is_alone`."""
+    def needs_exclusive_machine(self) -> bool:
+        """See `Tool.needs_exclusive_machine`."""
         return bool(self.gpu_metrics_devices)
 
     def check(self, steps: int) -> str:
@@ -303,8 +303,8 @@ class Capture(Wrapper):
         return ["start", *flags, "--force-overwrite=true", *arguments(mine, "start", known)]
 
     @contextmanager
-    def within(self, out: Path, rank: Rank) -> Iterator[Recorder]:
-        """See `Wrapper.within`."""
+    def inside_workload(self, out: Path, rank: Rank) -> Iterator[Recorder]:
+        """See `Wrapper.inside_workload`."""
         with ExitStack() as stack:
             if self.pytorch == "module-ranges" or self.lacks_automatic_ranges(
                 installed(self.binary)

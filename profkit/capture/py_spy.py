@@ -18,7 +18,7 @@ class Capture(Wrapper):
     """Look at each rank with ``py-spy record``, or now and then with ``py-spy dump``."""
 
     binary: ClassVar = "py-spy"
-    installing: ClassVar = "pip install py-spy"
+    install_hint: ClassVar = "pip install py-spy"
     outputs: ClassVar = ("*.speedscope.json",)
 
     mode: Literal["record", "dump"] = "record"

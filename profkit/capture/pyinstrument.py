@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import PositiveFloat
 
-from profkit.capture.base import Bystander, Rank, Recorder, Session
+from profkit.capture.base import NullRecorder, Rank, Recorder, Session
 
 if TYPE_CHECKING:
     from pyinstrument import Profiler
@@ -57,7 +57,7 @@ class Capture(Session):
                 profiler.stop().save(out / f"{rank.label}{_SUFFIX}")
 
 
-class _Recorder(Bystander):
+class _Recorder(NullRecorder):
     """Begins with the first step, if recording has not begun before."""
 
     def __init__(self, profiler: "Profiler") -> None:

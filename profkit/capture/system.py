@@ -30,7 +30,7 @@ class Capture(Session):
     """
 
     outputs: ClassVar = (f"*{_SUFFIX}",)
-    markers: ClassVar = False
+    opens_step_ranges: ClassVar = False
     distribution: ClassVar = "psutil"
 
     period_s: PositiveFloat = 0.1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import PositiveInt
 
 from profkit import marks
-from profkit.capture.base import Bystander, Rank, Recorder, Session
+from profkit.capture.base import NullRecorder, Rank, Recorder, Session
 from profkit.core.errors import ProfkitError
 from profkit.core.parallel_layout import Parallel
 
@@ -32,7 +32,7 @@ class Capture(Session):
     """
 
     outputs: ClassVar = (f"*{_SUFFIX}",)
-    markers: ClassVar = False
+    opens_step_ranges: ClassVar = False
 
     measurements: PositiveInt = 10
     """Measurements of each part, which show how much it varies."""
@@ -57,7 +57,7 @@ class Capture(Session):
             path.write_text(json.dumps(self.benchmarked(parts)) + "\n")
 
         marks.take_parts(taker)
-        yield Bystander()
+        yield NullRecorder()
         if not path.is_file():
             raise ProfkitError(
                 "the workload offers no parts of a step to be timed",

@@ -75,15 +75,15 @@ def main(argv: Sequence[str]) -> int:
 def diagnosed(name: str, kind: type[Tool], selected: set[str]) -> Diagnosis:
     """Return the problems that one tool finds on this machine."""
     problems = tuple(kind.problems())
-    reason = kind.unavailable()
+    reason = kind.unavailable_reason()
     if reason and not any(problem.stops for problem in problems):
         # A plugin may answer in its own words only.
         problems += (Problem(kind="missing", what=reason, advice=""),)
     return Diagnosis(
         name=name,
         is_selected=name in selected,
-        program=kind.program(),
-        path=executable(kind.program()),
+        program=kind.profiler_name(),
+        path=executable(kind.profiler_name()),
         version=kind.version(),
         problems=problems,
     )

@@ -371,4 +371,4 @@ def _unavailable(tool: str) -> str:
     # Late: only here does reading a plan need a plugin.
     from profkit.capture import tool as load_tool  # noqa: PLC0415
 
-    return load_tool(tool).unavailable()
+    return load_tool(tool).unavailable_reason()

@@ -32,8 +32,8 @@ from profkit.planning.requirements import missing_requirement
 from profkit.planning.run_names import run_name
 from profkit.report.settings import Settings as ReportSettings
 from profkit.tables.schema import TIMELINE
-from profkit.workloads import program
-from profkit.workloads.base import Program
+from profkit.workloads import workload_settings
+from profkit.workloads.base import BaseWorkload
 from profkit.workloads.runtime.request import Request, without_choices
 from profkit.workloads.zero import Zero
 
@@ -118,8 +118,8 @@ def _tool_plan(name: str, tool: Tool, repeats: int) -> ToolPlan:
     return ToolPlan(
         tables=tables,
         code=fingerprint("profkit.convert", registry.converter_module(name)),
-        repeats=repeats if tool.repeated else 1,
-        is_alone=tool.is_alone,
+        repeats=repeats if tool.is_repeated else 1,
+        is_alone=tool.needs_exclusive_machine,
         timeline_code=fingerprint(*TIMELINE_CODE) if drawn else "",
         timeline_tables=drawn,
     )
@@ -211,7 +211,7 @@ class _Checker:
         }
         settings = self.analyses(config.analyses, tuple(chosen))
         return Run(
-            name=run_name(behaviour, workload.subject(behaviour["model"]["name"])),
+            name=run_name(behaviour, workload.name_for_run(behaviour["model"]["name"])),
             behaviour=behaviour,
             hardware=self.section("hardware", Hardware, config.hardware),
             tools=chosen,
@@ -257,14 +257,14 @@ class _Checker:
 
     def workload(
         self, behaviour: Mapping[str, Any], config: Configuration, launcher: RankLauncher
-    ) -> Program:
+    ) -> BaseWorkload:
         """Return the program; raises `ConfigError` if it cannot run here, or sharded like this."""
-        workload = program(behaviour)
+        workload = workload_settings(behaviour)
         # What an image holds shows when it runs.
         is_seen = launcher.container.engine == "none"
-        if reason := workload.check(launcher.folder) if is_seen else "":
+        if reason := workload.check(launcher.working_folder) if is_seen else "":
             raise ConfigError(f"workload.{reason}")
-        if reason := workload.unfit(config.sharding(), config.world_size):
+        if reason := workload.check_sharding(config.sharding(), config.world_size):
             raise ConfigError(f"zero: {reason}")
         return workload
 
@@ -290,7 +290,7 @@ class _Checker:
         """Return which of the analyses chosen each tool waits for; note those that it cannot."""
         found = {}
         for name, values in chosen.items():
-            wanted = checked(f"tools.{name}", tools()[name], values).reads()
+            wanted = checked(f"tools.{name}", tools()[name], values).input_analyses()
             selected = tuple(other for other in wanted if other in settings)
             note = f"tool {name} cannot choose by {' and '.join(wanted)}: no part of the selection"
             if selected != wanted and note not in self.notes:

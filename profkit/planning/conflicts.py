@@ -17,7 +17,7 @@ def notes(chosen: Mapping[str, Tool], *, exclusive: bool) -> Iterator[str]:
                 f"tools {_joined(names)} cannot share a process, of which only one may hold"
                 f" {resource}: each has captures of its own{in_turn}"
             )
-    alone = [name for name, tool in chosen.items() if tool.is_alone]
+    alone = [name for name, tool in chosen.items() if tool.needs_exclusive_machine]
     if alone and not exclusive:
         yield (
             f"exclusive=false: nothing runs beside captures of {_joined(alone)} even so, which hold"

@@ -1,4 +1,4 @@
-"""The contract of a workload: settings, and a module that runs one rank of it as ``python -m``."""
+"""Base class of workloads: settings, and a module that runs one rank as ``python -m``."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,28 +6,28 @@ from pathlib import Path
 from profkit.core.settings import Settings
 from profkit.workloads.zero import Zero
 
-HANDED_IN = "PROFKIT_ARGUMENTS"
-"""Environment variable with what the launcher adds to a program's arguments, as a JSON list."""
+EXTRA_ARGUMENTS = "PROFKIT_ARGUMENTS"
+"""Environment variable with the arguments that the launcher adds, as a JSON list."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Program(Settings):
+class BaseWorkload(Settings):
     """Inherit, call it ``Workload``, and add settings."""
 
     def check(self, folder: Path) -> str:
-        """Return why this program cannot run in `folder`, or "" if it can."""
+        """Return why this workload cannot run in `folder`, or "" if it can."""
         del folder
         return ""
 
-    def unfit(self, zero: Zero, world_size: int) -> str:
-        """Return why it cannot run sharded like `zero` on so many ranks, or "" if it can."""
+    def check_sharding(self, zero: Zero, world_size: int) -> str:
+        """Return why it cannot run on `world_size` ranks sharded by `zero`, or "" if it can."""
         del zero, world_size
         return ""
 
     def total_steps(self, steps: int) -> int:
-        """Return how many steps it runs when `steps` are asked for, -1 if only it knows."""
+        """Return how many steps it runs when `steps` are configured; -1 if that is not known."""
         return steps
 
-    def subject(self, model: str) -> str:
-        """Return what is profiled, in a word for the run's name; `model` is the one chosen."""
+    def name_for_run(self, model: str) -> str:
+        """Return the word for the run's name; `model` is the configured model."""
         return model

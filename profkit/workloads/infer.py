@@ -10,7 +10,7 @@ from pydantic import NonNegativeInt
 import profkit
 from profkit import marks
 from profkit.core.errors import ProfkitError
-from profkit.workloads.base import Program
+from profkit.workloads.base import BaseWorkload
 from profkit.workloads.zero import Zero
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workload(Program):
+class Workload(BaseWorkload):
     """Composed from ``conf/workload/infer.yaml``."""
 
     workers: NonNegativeInt = 0
     """Processes that a rank's DataLoader makes batches in; 0 makes them between the steps."""
 
-    def unfit(self, zero: Zero, world_size: int) -> str:
-        """See `Program.unfit`."""
+    def check_sharding(self, zero: Zero, world_size: int) -> str:
+        """See `BaseWorkload.check_sharding`."""
         del world_size
         return "each rank infers with the whole model; set zero=none" if zero.stage > 0 else ""
 

@@ -18,14 +18,14 @@ from pydantic import PositiveInt
 from profkit import marks
 from profkit.core.errors import ProfkitError
 from profkit.workloads.automatic.turns import Kind
-from profkit.workloads.base import HANDED_IN, Program
+from profkit.workloads.base import EXTRA_ARGUMENTS, BaseWorkload
 
 _PYTHON = re.compile(r"python[\d.]*(\.exe)?")
 _STARTERS = ("torchrun", "accelerate", "deepspeed")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workload(Program):
+class Workload(BaseWorkload):
     """Composed from ``conf/workload/script.yaml``."""
 
     command: str = ""
@@ -47,7 +47,7 @@ class Workload(Program):
         return shlex.split(self.command)
 
     def check(self, folder: Path) -> str:
-        """See `Program.check`."""
+        """See `BaseWorkload.check`."""
         try:
             words = self.words
         except ValueError as error:
@@ -59,12 +59,12 @@ class Workload(Program):
         return _unfit_script(words[0], folder)
 
     def total_steps(self, steps: int) -> int:
-        """See `Program.total_steps`."""
+        """See `BaseWorkload.total_steps`."""
         del steps
         return self.stop_after or -1
 
-    def subject(self, model: str) -> str:
-        """See `Program.subject`."""
+    def name_for_run(self, model: str) -> str:
+        """See `BaseWorkload.name_for_run`."""
         script = self.words[1] if self.words[0] == "-m" else Path(self.words[0]).stem
         word = re.sub(r"[^A-Za-z0-9_.]+", "_", script).strip("_.") or "script"
         return word if model == "none" else f"{word}-{model}"
@@ -125,7 +125,7 @@ class Limit:
 
 def run(settings: Workload) -> None:
     """Run the script as Python itself would, and return when it ends without an error."""
-    words = [*settings.words, *json.loads(os.environ.get(HANDED_IN, "[]"))]
+    words = [*settings.words, *json.loads(os.environ.get(EXTRA_ARGUMENTS, "[]"))]
     try:
         if words[0] == "-m":
             sys.argv = words[1:]

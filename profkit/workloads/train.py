@@ -12,16 +12,16 @@ import profkit
 from profkit import marks
 from profkit.core.errors import ProfkitError
 from profkit.workloads._parts import Training
-from profkit.workloads.base import Program
+from profkit.workloads.base import BaseWorkload
 from profkit.workloads.zero import Zero
-from profkit.workloads.zero.base import Rule
+from profkit.workloads.zero.base import OptimizerFactory
 
 if TYPE_CHECKING:
     from profkit.workloads.runtime.process import Process
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workload(Program):
+class Workload(BaseWorkload):
     """Composed from ``conf/workload/train.yaml``."""
 
     optimizer: Literal["adamw", "sgd"] = "adamw"
@@ -36,16 +36,16 @@ class Workload(Program):
     workers: NonNegativeInt = 0
     """Processes that a rank's DataLoader makes batches in; 0 makes them between the steps."""
 
-    def unfit(self, zero: Zero, world_size: int) -> str:
-        """See `Program.unfit`."""
-        return zero.lacks(world_size)
+    def check_sharding(self, zero: Zero, world_size: int) -> str:
+        """See `BaseWorkload.check_sharding`."""
+        return zero.check(world_size)
 
     @property
     def moments(self) -> int:
         """Values that the optimizer keeps for each parameter."""
         return 2 if self.optimizer == "adamw" else 0
 
-    def rule(self) -> Rule:
+    def optimizer_factory(self) -> OptimizerFactory:
         """Return the optimizer, which updates all parameters in as few operators as it can."""
         from torch import optim
 
@@ -63,7 +63,7 @@ def train(process: "Process") -> list[float]:
     request = process.request
     settings, family = request.settings(Workload), request.family()
     backend = request.sharding().load()
-    engine = backend.engine(process, family.build(), settings.rule())
+    engine = backend.engine(process, family.build(), settings.optimizer_factory())
     batches = process.batches(family, settings.workers)
     losses = []
     for _ in profkit.steps(request.steps, samples=request.samples):

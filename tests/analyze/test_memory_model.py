@@ -7,7 +7,7 @@ from profkit.tables import schema
 from profkit.workloads.models.gpt import Model
 
 GPT = {"name": "t", "family": "gpt", "vocabulary": 64, "context": 8, "layers": 2, "width": 16}
-COUNT = Model(vocabulary=64, context=8, layers=2, width=16).parameters()
+COUNT = Model(vocabulary=64, context=8, layers=2, width=16).parameter_count()
 
 
 def asked(stage=0, backend="torch", **other):

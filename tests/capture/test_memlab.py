@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from profkit.capture.base import installed_version
+from profkit.capture.base import distribution_version
 from profkit.capture.memlab import Capture
 from profkit.convert.base import Raw
 from profkit.convert.memlab import convert
@@ -76,7 +76,7 @@ with settings.record(Path(sys.argv[1]), Rank()) as recorder:
 
 @pytest.fixture
 def recorded(tmp_path):
-    if not installed_version("pytorch_memlab"):
+    if not distribution_version("pytorch_memlab"):
         pytest.skip("pytorch_memlab is not installed: pip install pytorch_memlab")
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
@@ -115,7 +115,7 @@ def test_without_the_package_or_a_device_the_reason_is_told():
     else:
         assert trouble.what == "pytorch_memlab is not installed"
         assert trouble.advice == "pip install pytorch_memlab"
-    assert Capture.unavailable()
+    assert Capture.unavailable_reason()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import torch
 from profkit.capture import _profiled_steps, base
 from profkit.capture import ncu as module
 from profkit.capture._profiled_steps import ProfiledSteps
-from profkit.capture.base import Bystander, Rank
+from profkit.capture.base import NullRecorder, Rank
 from profkit.capture.harness.machine import nvml, permissions
 from profkit.capture.harness.ranks import nvtx_ranges
 from profkit.capture.ncu import Capture
@@ -181,7 +181,7 @@ def targets(tmp_path):
 
 
 def chosen(monkeypatch, targets, version, **settings):
-    monkeypatch.setattr(base, "stated_version", lambda _: version)
+    monkeypatch.setattr(base, "executable_version", lambda _: version)
     made = Capture(**settings).with_results(targets)
     return made.kernel, made.filter_mode, made.launch_count, made.steps
 
@@ -217,10 +217,10 @@ def test_without_targets_the_second_step_is_measured_until_the_budget_ends():
 
 def test_a_filter_of_the_users_own_leaves_nothing_to_be_chosen():
     mine = Capture(kernel="gemm")
-    assert mine.reads() == ()
+    assert mine.input_analyses() == ()
     assert mine.with_results({}) == mine
     assert Capture(targets="all").with_results({}) == Capture(targets="all")
-    assert Capture().reads() == ("ncu_targets",)
+    assert Capture().input_analyses() == ("ncu_targets",)
 
 
 def test_steps_that_do_not_run_are_refused():
@@ -237,14 +237,14 @@ def test_kernels_cannot_be_named_where_ranges_are_measured():
 def test_cuda_is_profiled_around_the_chosen_steps_and_nothing_else(monkeypatch):
     calls = []
     monkeypatch.setattr(_profiled_steps, "_switch", lambda *, on: calls.append((steps.index, on)))
-    with Capture(steps=(2, 3)).within(OUT, Rank()) as steps:
+    with Capture(steps=(2, 3)).inside_workload(OUT, Rank()) as steps:
         assert isinstance(steps, ProfiledSteps)
         steps.begin()
         for _ in range(6):
             steps.step()
     assert calls == [(2, True), (4, False)]
-    with Capture().within(OUT, Rank()) as nothing:
-        assert isinstance(nothing, Bystander)
+    with Capture().inside_workload(OUT, Rank()) as nothing:
+        assert isinstance(nothing, NullRecorder)
 
 
 def test_modules_have_ranges_if_wanted(monkeypatch):
@@ -253,7 +253,7 @@ def test_modules_have_ranges_if_wanted(monkeypatch):
     monkeypatch.setattr(nvtx_ranges, "spans", lambda: lambda name: nullcontext(opened.append(name)))
     model = torch.nn.Sequential(torch.nn.ReLU())
     for wanted in (False, True):
-        with Capture(module_ranges=wanted).within(OUT, Rank()):
+        with Capture(module_ranges=wanted).inside_workload(OUT, Rank()):
             model(torch.zeros(1))
     assert opened == ["nn.Module: Sequential", "nn.Module: 0"]
 
@@ -278,36 +278,36 @@ def machine(monkeypatch, tmp_path):
 
 def test_it_says_when_there_is_no_gpu(machine):
     machine(gpus=0)
-    assert Capture.unavailable().startswith("no NVIDIA GPU is there")
+    assert Capture.unavailable_reason().startswith("no NVIDIA GPU is there")
 
 
 def test_it_says_when_counters_are_not_permitted(machine, monkeypatch):
     machine(gpus=1)
-    assert Capture.unavailable() == ""
+    assert Capture.unavailable_reason() == ""
     monkeypatch.setattr(permissions, "are_counters_restricted", lambda _: True)
     monkeypatch.setattr(permissions, "_may", lambda *_: False)
-    assert "for administrators only" in Capture.unavailable()
+    assert "for administrators only" in Capture.unavailable_reason()
 
 
 def test_it_says_when_the_lock_is_somebody_elses(machine, monkeypatch):
     folder = machine(gpus=1)
     (folder / "nsight-compute-lock").touch()
-    assert Capture.unavailable() == ""
+    assert Capture.unavailable_reason() == ""
     monkeypatch.setattr(module.os, "access", lambda *_: False)
-    assert re.search("nsight-compute-lock belongs to somebody else", Capture.unavailable())
+    assert re.search("nsight-compute-lock belongs to somebody else", Capture.unavailable_reason())
 
 
 def test_it_says_when_the_binary_is_missing(monkeypatch, tmp_path):
     monkeypatch.setattr(base.sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert Capture.unavailable().startswith("ncu is not installed; install Nsight Compute")
+    assert Capture.unavailable_reason().startswith("ncu is not installed; install Nsight Compute")
 
 
 def test_ncu_leaves_nothing_in_the_home_of_the_user(tmp_path, monkeypatch):
     if shutil.which("ncu") is None:
         pytest.skip("ncu is not installed")
     monkeypatch.setenv("HOME", str(tmp_path))
-    environment = {**os.environ, **Capture.variables}
+    environment = {**os.environ, **Capture.environment_variables}
     listed = subprocess.run(
         ["ncu", "--list-sections"], env=environment, capture_output=True, text=True, check=True
     )

@@ -81,13 +81,13 @@ def test_dumps_of_a_real_process_show_its_threads_and_keep_its_status(tmp_path, 
 def test_it_says_when_the_binary_is_missing(monkeypatch, tmp_path):
     monkeypatch.setattr(base.sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert Capture.unavailable() == "py-spy is not installed; pip install py-spy"
+    assert Capture.unavailable_reason() == "py-spy is not installed; pip install py-spy"
 
 
 @pytest.mark.parametrize(("scope", "reason"), [(1, ""), (3, "kernel.yama.ptrace_scope is 3")])
 def test_it_says_when_the_kernel_forbids_tracing(monkeypatch, scope, reason):
     monkeypatch.setattr(permissions, "ptrace_scope", lambda _: scope)
-    assert Capture.unavailable().partition(",")[0] == reason
+    assert Capture.unavailable_reason().partition(",")[0] == reason
 
 
 def test_it_says_which_version_is_installed():

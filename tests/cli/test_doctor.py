@@ -28,7 +28,7 @@ class Wordy(Session):
     """A tool that only answers the one question it must."""
 
     @classmethod
-    def unavailable(cls):
+    def unavailable_reason(cls):
         return "the moon is full"
 
 
@@ -87,7 +87,7 @@ def test_a_tool_answers_for_itself(kind, answers, is_usable):
 
 
 def test_a_missing_tool_says_how_to_get_it():
-    assert Absent.unavailable() == (
+    assert Absent.unavailable_reason() == (
         "no-such-distribution is not installed; pip install no-such-distribution"
     )
     assert diagnosed("it", Wordy, set()).problems[0].what == "the moon is full"

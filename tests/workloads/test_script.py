@@ -4,7 +4,7 @@ import pytest
 
 from profkit import marks
 from profkit.core.errors import ProfkitError
-from profkit.workloads import program
+from profkit.workloads import workload_settings
 from profkit.workloads.script import Workload, main, observed, run
 
 TELLING = "import sys, os; open('told', 'w').write(repr([__name__, *sys.argv, sys.path[0]]))\n"
@@ -155,10 +155,10 @@ def test_a_command_that_can_run_is_left_alone(here, command):
     ],
 )
 def test_a_run_is_named_after_its_script(command, model, subject):
-    assert Workload(command=command).subject(model) == subject
+    assert Workload(command=command).name_for_run(model) == subject
 
 
 def test_only_the_script_knows_how_many_steps_it_makes():
     assert Workload(command="train.py").total_steps(12) == -1
     assert Workload(command="train.py", stop_after=7).total_steps(12) == 7
-    assert program({"workload": {"name": "train"}}).total_steps(12) == 12
+    assert workload_settings({"workload": {"name": "train"}}).total_steps(12) == 12

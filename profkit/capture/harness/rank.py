@@ -11,7 +11,7 @@ import traceback
 from contextlib import AbstractContextManager, nullcontext
 
 from profkit import marks
-from profkit.capture.base import Bystander, Rank, Recorder, Session, Tool, Wrapper, executable
+from profkit.capture.base import NullRecorder, Rank, Recorder, Session, Tool, Wrapper, executable
 from profkit.capture.harness import tool_supervisor
 from profkit.capture.harness.ranks import rank_files
 from profkit.capture.harness.ranks.clock import StepClock
@@ -23,7 +23,7 @@ from profkit.capture.harness.spec import Spec, rank_of, received
 from profkit.core import registry
 from profkit.core.errors import ProfkitError
 from profkit.process import process_tree
-from profkit.workloads.base import HANDED_IN
+from profkit.workloads.base import EXTRA_ARGUMENTS
 
 PROGRAM = ("-m", "profkit.capture.harness.rank")
 """Arguments of Python that the launcher starts on each rank."""
@@ -42,10 +42,10 @@ def main() -> None:
     if told := tool_supervisor.begun():
         rank_warnings.leave(spec.folder, rank, told)
     # Kept for the workload, also through a wrapper: deepspeed hands in --local_rank.
-    os.environ.setdefault(HANDED_IN, json.dumps(sys.argv[1:]))
+    os.environ.setdefault(EXTRA_ARGUMENTS, json.dumps(sys.argv[1:]))
     try:
         tool = spec.load_tool().with_results(spec.results())
-        is_wrapped = isinstance(tool, Wrapper) and not tool.is_around_host
+        is_wrapped = isinstance(tool, Wrapper) and not tool.wraps_launcher
         is_wrapped = is_wrapped and spec.records_rank(rank, tool)
         if isinstance(tool, Wrapper) and is_wrapped and _WRAPPED not in os.environ:
             os.environ[_WRAPPED] = "1"
@@ -80,7 +80,9 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
         _recording(spec, rank, tool) as recorder,
         StepClock(spec.folder, rank, recorder, progress) as clock,
     ):
-        marks.listen(witness, clock, markers=_markers() if tool.markers and is_profiled else ())
+        marks.listen(
+            witness, clock, markers=_markers() if tool.opens_step_ranges and is_profiled else ()
+        )
         # A process that the workload forks, such as a DataLoader's worker, is no rank.
         os.register_at_fork(after_in_child=marks.listen)
         run_workload(spec)
@@ -99,8 +101,8 @@ def _recording(spec: Spec, rank: Rank, tool: Tool) -> AbstractContextManager[Rec
     if isinstance(tool, Session) and spec.records_rank(rank, tool):
         return tool.record(spec.folder, rank)
     if isinstance(tool, Wrapper) and spec.records_rank(rank, tool):
-        return tool.within(spec.folder, rank)
-    return nullcontext(Bystander())
+        return tool.inside_workload(spec.folder, rank)
+    return nullcontext(NullRecorder())
 
 
 def _wait_for_profiled(spec: Spec, tool: Tool) -> None:

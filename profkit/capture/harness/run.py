@@ -50,9 +50,9 @@ class Job:
         """The command line that starts the ranks, as it is without a container."""
         ranks = self.spec.ranks()
         started = self.launcher.command(PROGRAM, len(ranks), self.node)
-        if not isinstance(self.tool, Wrapper) or not self.tool.is_around_host:
+        if not isinstance(self.tool, Wrapper) or not self.tool.wraps_launcher:
             return started
-        first = ranks[self.node.rank * len(ranks) // self.launcher.hosts]
+        first = ranks[self.node.rank * len(ranks) // self.launcher.host_count]
         binary, *arguments = self.tool.command(started, self.spec.folder, first)
         if self.launcher.container.engine != "none":
             return [binary, *arguments]
@@ -62,14 +62,14 @@ class Job:
     def profiled(self, ranks: Sequence[Rank]) -> list[str]:
         """Return the labels of those `ranks` that the tool leaves files of."""
         looked_at = [rank for rank in ranks if self.spec.records_rank(rank, self.tool)]
-        if isinstance(self.tool, Wrapper) and self.tool.is_around_host:
-            looked_at = list(ranks[:: max(len(ranks) // self.launcher.hosts, 1)])
+        if isinstance(self.tool, Wrapper) and self.tool.wraps_launcher:
+            looked_at = list(ranks[:: max(len(ranks) // self.launcher.host_count, 1)])
         return [rank.label for rank in looked_at]
 
-    def unavailable(self) -> str:
+    def unavailable_reason(self) -> str:
         """Return why the tool cannot run; what an image holds shows when it runs."""
         inside = self.launcher.container.engine != "none"
-        return "" if inside else self.tool.unavailable()
+        return "" if inside else self.tool.unavailable_reason()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,7 +94,7 @@ def prepared(spec: Spec, run_settings: RunSettings) -> Job:
     unfit = tool.check(spec.steps) if spec.steps > 0 else ""
     if reason := launcher.check(len(spec.ranks())) or unfit:
         raise ConfigError(f"{spec.tool}: {reason}")
-    node = host_reports.here(os.environ, launcher.hosts)
+    node = host_reports.here(os.environ, launcher.host_count)
     return Job(spec=spec, tool=tool, launcher=launcher, node=node, run_settings=run_settings)
 
 
@@ -113,7 +113,7 @@ def _captured(job: Job) -> Outcome:
     started, before_s = datetime.now(UTC), time.monotonic()
     out = job.spec.folder
     warnings = [*capture_json.earlier_warning(out), *job.launcher.warnings(), *job.tool.warnings()]
-    left, result = None, Outcome(status="unavailable", reason=job.unavailable())
+    left, result = None, Outcome(status="unavailable", reason=job.unavailable_reason())
     if not result.reason:
         capture_json.clear(out)
         with host_reports.beginning(out):
@@ -169,7 +169,7 @@ def _leave(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> None:
     if about["status"] != "ok":
         about["log_tail"] = capture_json.tail(out / capture_json.LOG)
     same = {
-        "command": container.wrapped(job.command, job.launcher, job.spec, job.node),
+        "command": container.command_inside(job.command, job.launcher, job.spec, job.node),
         "ended": datetime.now(UTC).isoformat(),
         "ranks": [rank.label for rank in ranks],
         "profiled": job.profiled(ranks),
@@ -187,7 +187,7 @@ def _left(job: Job) -> Left:
     spec, out = job.spec, job.spec.folder
     ended, readings, is_full = _started(job)
     within_s = _OTHERS_AFTER_FAILURE_S if ended.exit_code else _OTHERS_S
-    reports, absent = host_reports.gathered(out, job.launcher.hosts, spec.attempt, within_s)
+    reports, absent = host_reports.gathered(out, job.launcher.host_count, spec.attempt, within_s)
     ranks, named_by = rank_files.settle(out, spec.ranks())
     dropped = disk_space.drop_unfinished(out, [rank.label for rank in ranks]) if is_full else []
     clock.collect(out)
@@ -219,7 +219,7 @@ def _started(job: Job) -> tuple[Ended, dict[str, Any], bool]:
     """Start this host's ranks and wait; return the end, the conditions, and if the disk is full."""
     # Without buffers, what a killed process printed is in the log.
     spec = replace(job.spec, deadline_s=time.time() + job.run_settings.timeout_s)
-    given = {**job.tool.variables, **job.launcher.variables}
+    given = {**job.tool.environment_variables, **job.launcher.environment_variables}
     environment = {**given, **exported(spec), "PYTHONUNBUFFERED": "1"}
     out, cwd = spec.folder, job.launcher.cwd
     log = host_reports.log(out, out / capture_json.LOG, job.node.rank)
@@ -229,14 +229,14 @@ def _started(job: Job) -> tuple[Ended, dict[str, Any], bool]:
     with (
         disk_space.kept(out),
         conditions.watched() as machine,
-        container.ended(job.launcher, spec, job.node),
+        container.ended_at_exit(job.launcher, spec, job.node),
     ):
 
         def watch() -> str:
             machine.look()
             return limit.exceeded(memory_guard.available())
 
-        command = container.wrapped(job.command, job.launcher, spec, job.node)
+        command = container.command_inside(job.command, job.launcher, spec, job.node)
         ended = launch(
             command, environment, log, job.run_settings.timeout_s, spec.token, cwd, watch
         )
@@ -259,7 +259,7 @@ def _warnings(job: Job, left: Left) -> list[str]:
 
 def _assist(job: Job) -> Outcome:
     """Start this host's ranks, and leave a report for the first host."""
-    reason = job.unavailable()
+    reason = job.unavailable_reason()
     if not reason and not host_reports.has_begun(job.spec.folder, job.run_settings.timeout_s):
         reason = f"the first host has not begun within {job.run_settings.timeout_s:g} s"
     ended = Ended(exit_code=127) if reason else _started(job)[0]

@@ -13,7 +13,7 @@ from profkit.capture.launchers import launcher as launcher_named
 from profkit.capture.launchers.base import RankLauncher
 from profkit.core.parallel_layout import Parallel
 from profkit.core.settings import checked
-from profkit.workloads import program
+from profkit.workloads import workload_settings
 
 VARIABLE = "PROFKIT_CAPTURE"
 """Environment variable with the `Spec` as JSON; every process of a capture has it."""
@@ -68,7 +68,7 @@ class Spec:
     @property
     def steps(self) -> int:
         """Number of steps that the workload will run, -1 if it does not say."""
-        return program(self.workload).total_steps(int(self.workload.get("steps", -1)))
+        return workload_settings(self.workload).total_steps(int(self.workload.get("steps", -1)))
 
     @property
     def parallel(self) -> Parallel:

@@ -26,9 +26,9 @@ _STUMBLED = "PROFKIT_STUMBLED"
 
 def attended(tool: Wrapper, command: Sequence[str], program: Sequence[str]) -> list[str]:
     """Return what runs `command` of `tool`, which ends in `program`, attended if it needs to be."""
-    if not tool.may_fail_to_start and not tool.is_outlived:
+    if not tool.may_fail_to_start and not tool.may_exit_before_program:
         return list(command)
-    awaited = len(program) if tool.is_outlived else 0
+    awaited = len(program) if tool.may_exit_before_program else 0
     return [sys.executable, "-m", __name__, str(awaited), *command]
 
 

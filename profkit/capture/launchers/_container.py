@@ -6,16 +6,16 @@ from typing import Literal
 
 from profkit.core.settings import Settings
 
-# Where the profkit from outside is found inside: alone, so that no package of the host's comes in.
+# Folder inside the image for the profkit of the host: alone, so that no other package comes in.
 _MOUNTED = "/opt/profkit"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
-    """What the command must find inside as it is outside."""
+class ContainerSetup:
+    """What a container shares with its host for one command."""
 
     name: str
-    """Name of the container, by which it is ended."""
+    """Name of the container, to stop it by."""
 
     cwd: str
     """Folder to start in."""
@@ -27,7 +27,7 @@ class Place:
     """Folder of the profkit that runs outside."""
 
     variables: tuple[str, ...]
-    """Names of environment variables to hand in; values stay out of command lines."""
+    """Names of environment variables to pass on; values stay out of command lines."""
 
     user: str
     """User and group ids that files are written with."""
@@ -75,50 +75,50 @@ class Container(Settings):
             return f"container.engine={self.engine} needs container.image"
         return ""
 
-    def wrapped(self, command: Sequence[str], place: Place) -> list[str]:
+    def command_inside(self, command: Sequence[str], setup: ContainerSetup) -> list[str]:
         """Return the command line that runs `command` in the image."""
         if self.engine == "docker":
-            return self._docker(command, place)
+            return self._docker(command, setup)
         if self.engine == "apptainer":
-            return self._apptainer(command, place)
+            return self._apptainer(command, setup)
         return list(command)
 
-    def stop(self, place: Place) -> list[str]:
-        """Return the command that ends what still runs inside, or nothing if none is needed.
+    def stop_command(self, setup: ContainerSetup) -> list[str]:
+        """Return the command that stops the container, or [] if none is needed.
 
         Killing docker's client leaves the container alone; apptainer's processes are children.
         """
-        return ["docker", "kill", place.name] if self.engine == "docker" else []
+        return ["docker", "kill", setup.name] if self.engine == "docker" else []
 
-    def _docker(self, command: Sequence[str], place: Place) -> list[str]:
+    def _docker(self, command: Sequence[str], setup: ContainerSetup) -> list[str]:
         # --init: a first process that reaps children and passes signals on.
-        flags = ["--rm", "--init", f"--name={place.name}", f"--workdir={place.cwd}"]
-        flags += [f"--user={place.user}", f"--shm-size={self.shm_size}"]
+        flags = ["--rm", "--init", f"--name={setup.name}", f"--workdir={setup.cwd}"]
+        flags += [f"--user={setup.user}", f"--shm-size={self.shm_size}"]
         if self.gpus:
             # The inner quotes are docker's own way to tell a list of GPUs from a list of options.
             flags += ["--gpus", self.gpus if self.gpus == "all" else f'"device={self.gpus}"']
         flags += ["--network=host"] if self.host_network else []
         flags += [f"--cap-add={name}" for name in self.capabilities]
-        flags += [f"--volume={each}" for each in self._volumes(place)]
-        flags += [f"--env={name}" for name in place.variables]
-        # The user's number has no name inside, which PyTorch's caches ask for.
+        flags += [f"--volume={volume}" for volume in self._volumes(setup)]
+        flags += [f"--env={name}" for name in setup.variables]
+        # The user's id has no name inside, and PyTorch's caches need one.
         flags += ["--env=USER=profkit", "--env=HOME=/tmp"]
         flags += [f"--env=PYTHONPATH={_MOUNTED}"] if self.profkit == "mount" else []
         return ["docker", "run", *flags, *self.extra, self.image, *command]
 
-    def _apptainer(self, command: Sequence[str], place: Place) -> list[str]:
-        flags = [f"--pwd={place.cwd}"]
+    def _apptainer(self, command: Sequence[str], setup: ContainerSetup) -> list[str]:
+        flags = [f"--pwd={setup.cwd}"]
         if self.gpus:
             flags += ["--nv"]
         if self.gpus not in ("", "all"):
             flags += ["--env", f"CUDA_VISIBLE_DEVICES={self.gpus}"]
         flags += [] if self.host_network else ["--net"]
-        flags += [f"--bind={each}" for each in self._volumes(place)]
+        flags += [f"--bind={volume}" for volume in self._volumes(setup)]
         flags += ["--env", f"PYTHONPATH={_MOUNTED}"] if self.profkit == "mount" else []
         return ["apptainer", "exec", *flags, *self.extra, self.image, *command]
 
-    def _volumes(self, place: Place) -> list[str]:
-        own = [f"{folder}:{folder}" for folder in place.folders]
+    def _volumes(self, setup: ContainerSetup) -> list[str]:
+        own = [f"{folder}:{folder}" for folder in setup.folders]
         if self.profkit == "mount":
-            own += [f"{place.package}:{_MOUNTED}/profkit:ro"]
+            own += [f"{setup.package}:{_MOUNTED}/profkit:ro"]
         return [*own, *self.mounts]

@@ -7,14 +7,14 @@ from typing import Literal
 
 from pydantic import NonNegativeInt
 
-from profkit.capture.launchers.base import Distributed, Node
+from profkit.capture.launchers.base import DistributedLauncher, Node
 
 # What the drivers of NVIDIA's, AMD's and Intel's GPUs leave, and of those shown to WSL.
 _GPUS = tuple(map(Path, ("/dev/nvidiactl", "/dev/kfd", "/dev/dri/renderD128", "/dev/dxg")))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Launcher(Distributed):
+class Launcher(DistributedLauncher):
     """Start the ranks with ``accelerate launch``, which sets what ``Accelerator()`` reads."""
 
     config_file: str = ""
@@ -37,8 +37,8 @@ class Launcher(Distributed):
     """Port where ranks meet; 0 takes MASTER_PORT, and on a single host a free one."""
 
     @property
-    def variables(self) -> dict[str, str]:
-        """See `RankLauncher.variables`."""
+    def environment_variables(self) -> dict[str, str]:
+        """See `RankLauncher.environment_variables`."""
         cpu = self.cpu if self.cpu is not None else not any(path.exists() for path in _GPUS)
         return {"ACCELERATE_USE_CPU": "true", **self.env} if cpu else self.env
 
@@ -46,7 +46,7 @@ class Launcher(Distributed):
         """See `RankLauncher.command`."""
         _, module, *arguments = program
         flags = [f"--num_processes={world_size}", f"--num_machines={self.nnodes}"]
-        flags += self._meeting(node)
+        flags += self._rendezvous_flags(node)
         if self.config_file:
             flags += [f"--config_file={self.config_file}"]
         elif world_size > 1:
@@ -61,7 +61,7 @@ class Launcher(Distributed):
         launch = [self.interpreter, "-m", "accelerate.commands.launch"]
         return [*launch, *flags, *self.extra, "--module", module, *arguments]
 
-    def _meeting(self, node: Node) -> list[str]:
-        address, port = self.met(self.main_process_ip, self.main_process_port, node)
+    def _rendezvous_flags(self, node: Node) -> list[str]:
+        address, port = self.rendezvous(self.main_process_ip, self.main_process_port, node)
         flags = [f"--machine_rank={node.rank}", f"--main_process_port={port}"]
         return [*flags, f"--main_process_ip={address}"] if self.nnodes > 1 else flags

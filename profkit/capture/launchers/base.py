@@ -19,15 +19,15 @@ _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(API|ACCESS|PRIVATE|_)KEY",
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
-    """Which of the hosts of a run this is, and where their ranks meet."""
+    """This host among the hosts of a run, and the rendezvous of their ranks."""
 
     rank: int = 0
     """Number of the host, from 0; the first one writes the record of the capture."""
 
-    address: str = ""
-    """Name of the first host; "" if nobody said it."""
+    master_address: str = ""
+    """Name of the first host; "" if it is not known."""
 
-    port: int = 0
+    master_port: int = 0
     """Port on the first host where the ranks meet."""
 
 
@@ -52,30 +52,30 @@ class RankLauncher(Settings):
 
     @property
     def interpreter(self) -> str:
-        """The Python that the command line begins with."""
+        """The Python executable that the command line begins with."""
         if self.container.engine != "none":
             return self.container.python
         return self.python or sys.executable
 
     @property
-    def folder(self) -> Path:
-        """Folder that the ranks start in."""
+    def working_folder(self) -> Path:
+        """Folder that the ranks start in, as an absolute path."""
         return Path(self.cwd or Path.cwd()).resolve()
 
     @property
-    def variables(self) -> dict[str, str]:
-        """What the environment of the ranks has more than that of profkit."""
+    def environment_variables(self) -> dict[str, str]:
+        """Variables that are added to profkit's own environment for the ranks."""
         return self.env
 
     @property
-    def hosts(self) -> int:
+    def host_count(self) -> int:
         """Number of hosts that the ranks run on."""
         return 1
 
     def check(self, world_size: int) -> str:
         """Return why this launcher cannot start `world_size` ranks, or "" if it can."""
         del world_size
-        if not self.folder.is_dir():
+        if not self.working_folder.is_dir():
             return f"cwd: no such folder: {self.cwd}"
         if self.container.engine == "none" and not shutil.which(self.interpreter):
             return f"python: no such program: {self.python}"
@@ -89,7 +89,7 @@ class RankLauncher(Settings):
         raise NotImplementedError
 
     def warnings(self) -> list[str]:
-        """Return what the user should know about these settings."""
+        """Return warnings about these settings."""
         return [
             f"launcher.env.{name} looks like a secret, and configurations are written into "
             "results/: export it in the shell instead, ranks inherit it"
@@ -99,7 +99,7 @@ class RankLauncher(Settings):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Distributed(RankLauncher):
+class DistributedLauncher(RankLauncher):
     """A launcher of several ranks, on one host or on several with as many ranks each."""
 
     nnodes: PositiveInt = 1
@@ -110,8 +110,8 @@ class Distributed(RankLauncher):
     empty if you start the same ``profkit capture`` on each host yourself."""
 
     @property
-    def hosts(self) -> int:
-        """See `RankLauncher.hosts`."""
+    def host_count(self) -> int:
+        """See `RankLauncher.host_count`."""
         return self.nnodes
 
     def check(self, world_size: int) -> str:
@@ -120,12 +120,12 @@ class Distributed(RankLauncher):
             return f"{world_size} ranks cannot be spread evenly over nnodes={self.nnodes} hosts"
         return RankLauncher.check(self, world_size)
 
-    def met(self, address: str, port: int, node: Node) -> tuple[str, int]:
-        """Return where the hosts meet: as set here, or as the environment says.
+    def rendezvous(self, address: str, port: int, node: Node) -> tuple[str, int]:
+        """Return the address and port where the hosts meet: the settings', or those of `node`.
 
-        Raises `ConfigError` if neither says it.
+        Raises `ConfigError` if neither has them.
         """
-        address, port = address or node.address, port or node.port
+        address, port = address or node.master_address, port or node.master_port
         if self.nnodes > 1 and not (address and port):
             raise ConfigError(
                 f"launcher: {self.nnodes} hosts need a place to meet",

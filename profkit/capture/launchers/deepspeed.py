@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from pydantic import NonNegativeInt
 
-from profkit.capture.launchers.base import Distributed, Node
+from profkit.capture.launchers.base import DistributedLauncher, Node
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Launcher(Distributed):
+class Launcher(DistributedLauncher):
     """Start the ranks with ``deepspeed``; each gets ``--local_rank=N`` as its last argument."""
 
     hostfile: str = ""
@@ -31,12 +31,12 @@ class Launcher(Distributed):
         """See `RankLauncher.check`."""
         if self.nnodes > 1 and not self.hostfile:
             return f"nnodes={self.nnodes} needs launcher.hostfile: a line 'host slots=N' for each"
-        return Distributed.check(self, world_size)
+        return DistributedLauncher.check(self, world_size)
 
     def command(self, program: Sequence[str], world_size: int, node: Node) -> list[str]:
         """See `RankLauncher.command`."""
         _, module, *arguments = program
-        address, port = self.met(self.master_addr, self.master_port, node)
+        address, port = self.rendezvous(self.master_addr, self.master_port, node)
         flags = [f"--master_addr={address}", f"--master_port={port}"]
         if self.hostfile:
             flags += [f"--hostfile={self.hostfile}"]

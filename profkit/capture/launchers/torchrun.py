@@ -6,11 +6,11 @@ from typing import Literal
 
 from pydantic import PositiveInt
 
-from profkit.capture.launchers.base import Distributed, Node
+from profkit.capture.launchers.base import DistributedLauncher, Node
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Launcher(Distributed):
+class Launcher(DistributedLauncher):
     """Start the ranks with ``torch.distributed.run`` of the torch that is profiled."""
 
     rdzv_backend: Literal["c10d", "static", "etcd-v2", "etcd"] = "c10d"
@@ -30,14 +30,14 @@ class Launcher(Distributed):
         """See `RankLauncher.command`."""
         torchrun = [self.interpreter, "-m", "torch.distributed.run"]
         ranks = f"--nproc-per-node={world_size // self.nnodes}"
-        return [*torchrun, *self._meeting(node), ranks, *self.extra, *program]
+        return [*torchrun, *self._rendezvous_flags(node), ranks, *self.extra, *program]
 
-    def _meeting(self, node: Node) -> list[str]:
+    def _rendezvous_flags(self, node: Node) -> list[str]:
         if self.nnodes == 1 and not self.rdzv_endpoint:
             # A fixed port would let two captures on one host disturb each other.
             return ["--standalone"]
         host, _, number = self.rdzv_endpoint.rpartition(":")
-        address, port = self.met(host, int(number or 0), node)
+        address, port = self.rendezvous(host, int(number or 0), node)
         flags = [f"--nnodes={self.nnodes}", f"--node-rank={node.rank}"]
         if self.rdzv_backend == "static":
             flags += [f"--master-addr={address}", f"--master-port={port}"]

@@ -1,4 +1,4 @@
-"""The contract of a model family: sizes as settings, and how to build, feed and score the model.
+"""Base class of model families: sizes as settings; builds, feeds and scores the model.
 
 Families are imported when a plan is checked, so none of them imports torch at its top.
 """
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from profkit.core.settings import Settings
-from profkit.workloads.models._saved import Computing
+from profkit.workloads.models._saved_bytes import ComputePrecision
 
 if TYPE_CHECKING:
     import torch
@@ -17,16 +17,16 @@ Inputs: TypeAlias = "dict[str, torch.Tensor]"
 """Arguments of the model's ``forward``, by name."""
 
 Sample: TypeAlias = "tuple[Inputs, torch.Tensor]"
-"""What goes in and what should come out, of one sample or of a batch of them."""
+"""Inputs and target of one sample, or of a batch."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelFamily(Settings):
-    """What a workload needs to know about a model.
+    """Inherit, call it ``Model``, and add sizes.
 
-    Blocks that repeat belong into an ``nn.ModuleList``: its elements are what FSDP2 gathers one
-    by one. A module is called, and computes with no other's parameters: sharded ones are whole
-    only inside the ``forward`` of their owner.
+    Blocks that repeat belong into an ``nn.ModuleList``: FSDP2 gathers its elements one by one. A
+    module must not use the parameters of another one: sharded parameters are whole only inside
+    the ``forward`` of the module that they belong to.
     """
 
     def build(self) -> "nn.Module":
@@ -38,25 +38,25 @@ class ModelFamily(Settings):
         raise NotImplementedError
 
     def loss(self, output: Any, target: "torch.Tensor") -> "torch.Tensor":
-        """Return the mean loss of a batch; `output` is what the model returned, in fp32."""
+        """Return the mean loss of a batch; `output` is the model's, in fp32."""
         raise NotImplementedError
 
-    def parameters(self) -> int | None:
-        """Return the number of parameters that `build` makes, or None where only that can tell.
+    def parameter_count(self) -> int | None:
+        """Return the number of parameters of the model, or None if that takes building it.
 
-        Shared parameters count once. Needs no torch: plans and analyses ask.
+        Shared parameters count once. Must not import torch: plans and analyses call this.
         """
         return None
 
-    def activations(self, batch: int, computing: Computing) -> int | None:
+    def activation_bytes(self, batch: int, precision: ComputePrecision) -> int | None:
         """Return the bytes that autograd saves in one forward pass and its loss, or None.
 
-        Of `batch` samples, run eagerly by the operators that PyTorch has for the host; fused ones
-        of a GPU may save less, or pad. Parameters do not count, but the copies that autocast makes
-        of them do; what two operators save of one tensor counts once. None where no closed form is
-        known. Needs no torch, as above.
+        For `batch` samples, run eagerly by PyTorch's operators for the CPU; fused operators of a
+        GPU may save less, or pad. Parameters do not count, but the copies that autocast makes of
+        them do; a tensor that two operators save counts once. None if no formula is known. Must
+        not import torch, as above.
         """
-        del batch, computing
+        del batch, precision
         return None
 
     def check(self) -> str:

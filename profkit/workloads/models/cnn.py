@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import PositiveInt
 
-from profkit.workloads.models._saved import FP32_BYTES, INDEX_BYTES, Computing, Saved
+from profkit.workloads.models._saved_bytes import (
+    FP32_BYTES,
+    INDEX_BYTES,
+    ComputePrecision,
+    SavedBytes,
+)
 from profkit.workloads.models.base import ModelFamily, Sample
 
 if TYPE_CHECKING:
@@ -55,20 +60,20 @@ class Model(ModelFamily):
         """Return the channels of the image and of each stage."""
         return [self.channels, *(self.width << stage for stage in range(self.stages))]
 
-    def parameters(self) -> int:
-        """See `ModelFamily.parameters`."""
+    def parameter_count(self) -> int:
+        """See `ModelFamily.parameter_count`."""
         pairs = list(itertools.pairwise(self.widths()))
         stages = sum(9 * (before + after) * after + 2 * 2 * after for before, after in pairs)
         return stages + (self.widths()[-1] + 1) * self.classes
 
-    def activations(self, batch: int, computing: Computing) -> int:
-        """See `ModelFamily.activations`.
+    def activation_bytes(self, batch: int, precision: ComputePrecision) -> int:
+        """See `ModelFamily.activation_bytes`.
 
         A stage saves what goes into its two norms and what comes out of its two rectifiers, with
         mean and deviation of each channel, and the places of the largest values; what it gives
         to a next stage is saved there.
         """
-        saved, side = Saved(computing), self.image
+        saved, side = SavedBytes(precision), self.image
         total = saved.value_bytes * batch * self.channels * side**2
         for stage, (before, after) in enumerate(itertools.pairwise(self.widths()), start=1):
             values = batch * after * side**2

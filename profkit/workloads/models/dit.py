@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import PositiveInt
 
-from profkit.workloads.models._saved import FP32_BYTES, Computing
+from profkit.workloads.models._saved_bytes import FP32_BYTES, ComputePrecision
 from profkit.workloads.models.base import ModelFamily, Sample
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class Model(ModelFamily):
 
         return DiffusionTransformer(self)
 
-    def parameters(self) -> int:
-        """See `ModelFamily.parameters`."""
+    def parameter_count(self) -> int:
+        """See `ModelFamily.parameter_count`."""
         width, norms = self.width, 2 * (self.width // self.heads)
         square, four = (width + 1) * width, (width + 1) * 4 * width
         back = (4 * width + 1) * width
@@ -79,14 +79,14 @@ class Model(ModelFamily):
         ends += 2 * square + (width + 1) * self.channels
         return 2 * self.double_blocks * stream + self.single_blocks * single + conditions + ends
 
-    def activations(self, batch: int, computing: Computing) -> int | None:
-        """See `ModelFamily.activations`; known in fp32: what norms save in bf16 is the device's.
+    def activation_bytes(self, batch: int, precision: ComputePrecision) -> int | None:
+        """See `ModelFamily.activation_bytes`; known in fp32: what norms save in bf16 is the device's.
 
         Of a block, per token and unit of width: what a norm takes and gives, that scaled and
         shifted, queries, keys and values as they come, normalised and turned, what attention
         returns and the projection makes of it, both sides of the nonlinearity.
         """
-        if computing != "fp32":
+        if precision != "fp32":
             return None
         tokens = self.grid**2 + self.text
         positions, conditions = batch * tokens, batch * self.width

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import PositiveFloat, PositiveInt
 
-from profkit.workloads.models._saved import FP32_BYTES, INDEX_BYTES, Computing, Saved
+from profkit.workloads.models._saved_bytes import (
+    FP32_BYTES,
+    INDEX_BYTES,
+    ComputePrecision,
+    SavedBytes,
+)
 from profkit.workloads.models.base import ModelFamily, Sample
 
 if TYPE_CHECKING:
@@ -56,19 +61,19 @@ class Model(ModelFamily):
 
         return Dlrm(self)
 
-    def parameters(self) -> int:
-        """See `ModelFamily.parameters`."""
+    def parameter_count(self) -> int:
+        """See `ModelFamily.parameter_count`."""
         layers = [pair for sizes in self.perceptrons for pair in itertools.pairwise(sizes)]
         dense = sum((inputs + 1) * outputs for inputs, outputs in layers)
         return sum(self.rows) * self.width + dense
 
-    def activations(self, batch: int, computing: Computing) -> int:
-        """See `ModelFamily.activations`.
+    def activation_bytes(self, batch: int, precision: ComputePrecision) -> int:
+        """See `ModelFamily.activation_bytes`.
 
         Layers save what goes into them, and tables the rows that they were asked for, with three
         numbers for each sum of them.
         """
-        saved, (bottom, top) = Saved(computing), self.perceptrons
+        saved, (bottom, top) = SavedBytes(precision), self.perceptrons
         inputs = saved.value_bytes * batch * (sum(bottom[:-1]) + sum(top[:-1]))
         # The first layer gives no gradient to the features, so that it needs no weight.
         pairs = [*itertools.pairwise(bottom[1:]), *itertools.pairwise(top)]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import NonNegativeFloat, PositiveInt
 
-from profkit.workloads.models._saved import INDEX_BYTES, Computing, Saved
+from profkit.workloads.models._saved_bytes import INDEX_BYTES, ComputePrecision, SavedBytes
 from profkit.workloads.models.base import ModelFamily, Sample
 
 if TYPE_CHECKING:
@@ -45,19 +45,19 @@ class Model(ModelFamily):
 
         return Gpt(self)
 
-    def parameters(self) -> int:
-        """See `ModelFamily.parameters`; the head's are those of the tokens' embedding."""
+    def parameter_count(self) -> int:
+        """See `ModelFamily.parameter_count`; the head's are those of the tokens' embedding."""
         width = self.width
         attention = (width + 1) * 3 * width + (width + 1) * width
         perceptron = (width + 1) * 4 * width + (4 * width + 1) * width
         block = attention + perceptron + 2 * 2 * width
         return (self.vocabulary + self.context + 2) * width + self.layers * block
 
-    def activations(self, batch: int, computing: Computing) -> int | None:
-        """See `ModelFamily.activations`; known without dropout, which saves masks."""
+    def activation_bytes(self, batch: int, precision: ComputePrecision) -> int | None:
+        """See `ModelFamily.activation_bytes`; known without dropout, which saves masks."""
         if self.dropout:
             return None
-        saved, positions = Saved(computing), batch * self.context
+        saved, positions = SavedBytes(precision), batch * self.context
         values = positions * self.width
         head = saved.value_bytes * values + saved.weights(self.width * self.vocabulary)
         # Tokens, and positions once for all samples.

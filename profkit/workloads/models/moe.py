@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import NonNegativeFloat, PositiveInt
 
-from profkit.workloads.models._saved import FP32_BYTES, INDEX_BYTES, Computing, Saved
+from profkit.workloads.models._saved_bytes import (
+    FP32_BYTES,
+    INDEX_BYTES,
+    ComputePrecision,
+    SavedBytes,
+)
 from profkit.workloads.models.base import ModelFamily, Sample
 
 if TYPE_CHECKING:
@@ -61,31 +66,31 @@ class Model(ModelFamily):
 
         return MixtureOfExperts(self)
 
-    def parameters(self) -> int:
-        """See `ModelFamily.parameters`."""
+    def parameter_count(self) -> int:
+        """See `ModelFamily.parameter_count`."""
         width = self.width
         shared = 2 * width * (width // self.heads) * self.kv_heads
         attention = 2 * width * width + shared
         experts = self.experts * (3 * width * self.hidden + width)
         return 2 * self.vocabulary * width + self.layers * (attention + experts + 2 * width) + width
 
-    def activations(self, batch: int, computing: Computing) -> int | None:
-        """See `ModelFamily.activations`; in bf16 throughout, norms differ from device to device.
+    def activation_bytes(self, batch: int, precision: ComputePrecision) -> int | None:
+        """See `ModelFamily.activation_bytes`; in bf16 throughout, norms differ from device to device.
 
         A block saves, per position and unit of width, what goes into each norm, that normalised,
         and what comes out of it; queries, what attention returns, and that with its heads in
         another order. Routing saves what each of the `active` choices takes and gives.
         """
-        if computing == "bf16":
+        if precision == "bf16":
             return None
-        saved, positions = Saved(computing), batch * self.context
+        saved, positions = SavedBytes(precision), batch * self.context
         values = positions * self.width
         shared = positions * self.kv_heads * (self.width // self.heads)
         norm = 2 * FP32_BYTES * values + FP32_BYTES * positions + saved.value_bytes * values
         turned = 2 * FP32_BYTES * self.context * (self.width // self.heads)
         attention = saved.value_bytes * (3 * values + 2 * shared) + turned
         attention += FP32_BYTES * self.heads * positions
-        if computing == "autocast":
+        if precision == "autocast":
             # Queries, keys and values each make a copy of what the norm gives.
             attention += 2 * saved.value_bytes * values
         block = 2 * norm + attention + self._routed(saved, positions)
@@ -96,7 +101,7 @@ class Model(ModelFamily):
         loss = saved.tokens_loss(positions, self.vocabulary) + scores
         return tokens + self.layers * block + head + loss
 
-    def _routed(self, saved: Saved, positions: int) -> int:
+    def _routed(self, saved: SavedBytes, positions: int) -> int:
         """Return the bytes that the router and the experts of a block save."""
         chosen = positions * self.active
         router = FP32_BYTES * positions * (self.experts + 1)

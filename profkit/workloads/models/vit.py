@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import PositiveInt
 
-from profkit.workloads.models._saved import Computing, Saved
+from profkit.workloads.models._saved_bytes import ComputePrecision, SavedBytes
 from profkit.workloads.models.base import ModelFamily, Sample
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class Model(ModelFamily):
 
         return VisionTransformer(self)
 
-    def parameters(self) -> int:
-        """See `ModelFamily.parameters`."""
+    def parameter_count(self) -> int:
+        """See `ModelFamily.parameter_count`."""
         width = self.width
         attention = (width + 1) * 3 * width + (width + 1) * width
         perceptron = (width + 1) * 4 * width + (4 * width + 1) * width
@@ -65,12 +65,12 @@ class Model(ModelFamily):
         head = (width + 1) * self.classes
         return patches + (1 + self.tokens + 2) * width + self.layers * block + head
 
-    def activations(self, batch: int, computing: Computing) -> int:
-        """See `ModelFamily.activations`.
+    def activation_bytes(self, batch: int, precision: ComputePrecision) -> int:
+        """See `ModelFamily.activation_bytes`.
 
         The last norm sees the class tokens alone, but as a view that keeps the stream alive.
         """
-        saved, positions = Saved(computing), batch * self.tokens
+        saved, positions = SavedBytes(precision), batch * self.tokens
         pixels = batch * self.channels * self.image**2
         patches = saved.value_bytes * pixels
         patches += saved.weights(self.patch**2 * self.channels * self.width)

@@ -1,4 +1,4 @@
-"""What is sharded over the data-parallel ranks, and by whom (ZeRO's stages)."""
+"""ZeRO: the stage, that is what is sharded over data-parallel ranks, and the backend."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeGuard
@@ -16,18 +16,18 @@ class Zero(Settings):
     """What is sharded: 1 the optimizer's state, 2 gradients too, 3 parameters too; 0 nothing."""
 
     backend: str = "torch"
-    """Library that shards. In stage 0 nobody does, torch replicates, and this says so."""
+    """Library that shards; always torch in stage 0, which shards nothing."""
 
     offload: Literal["none", "optimizer", "parameters"] = "none"
-    """What the host keeps and updates: the optimizer's state, or parameters and state."""
+    """Data that the CPU keeps and updates: the optimizer's state, or parameters and state."""
 
     def __post_init__(self) -> None:
-        # A sweep over stages and backends then has one run that shards nothing, not one for each.
+        # A sweep over stages and backends then has a single run without sharding.
         if self.stage == 0:
             object.__setattr__(self, "backend", "torch")
 
-    def lacks(self, world_size: int) -> str:
-        """Return why `world_size` ranks cannot train like this, or "" if they can."""
+    def check(self, world_size: int) -> str:
+        """Return why `world_size` ranks cannot train with these settings, or "" if they can."""
         backend = self.load()
         if self.stage > 0 and world_size == 1:
             return "one rank has nobody to share with; set world_size=2 or more, or zero=none"
@@ -35,7 +35,7 @@ class Zero(Settings):
             return f"offload={self.offload} needs state that is sharded: zero1, zero2 or zero3"
         if self.stage < 3 and self.offload == "parameters":  # noqa: PLR2004 - ZeRO's last stage
             return "offload=parameters needs parameters that are sharded: zero=zero3"
-        return backend.lacks(self.stage, self.offload)
+        return backend.check(self.stage, self.offload)
 
     def load(self) -> Backend:
         """Return the backend; raises `ConfigError` if there is none of this name."""

@@ -1,4 +1,4 @@
-"""The contract of a backend: it takes a model, and trains its part of it on each rank.
+"""Base class of ZeRO backends: they distribute a model and train it on each rank.
 
 Backends are imported when a plan is checked, so none of them imports torch at its top.
 """
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from profkit.workloads.models._saved import Computing
+    from profkit.workloads.models._saved_bytes import ComputePrecision
     from profkit.workloads.models.base import Inputs
     from profkit.workloads.runtime.process import Process
     from profkit.workloads.zero import Zero
 
-Rule: TypeAlias = "partial[torch.optim.Optimizer]"
-"""How parameters are updated: an optimizer that has all its arguments but the parameters."""
+OptimizerFactory: TypeAlias = "partial[torch.optim.Optimizer]"
+"""An optimizer class with all of its arguments but the parameters."""
 
 
 class Engine:
-    """A model in training as one backend keeps it on this rank, with its optimizer.
+    """A distributed model in training on this rank, with its optimizer.
 
-    The workload marks the phases; what an engine communicates happens where its library does it.
+    The workload marks the phases; communication happens where the backend's library has it.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Engine:
         self.optimizer = optimizer
 
     def micro_batch(self, *, last: bool) -> AbstractContextManager[object]:
-        """Prepare for one forward and backward pass, the `last` before an optimizer step or not."""
+        """Return the context of one forward and backward pass; `last` before an optimizer step."""
         del last
         return nullcontext()
 
@@ -51,69 +51,73 @@ class Engine:
         torch.autograd.backward(loss / self.process.request.grad_accumulation)
 
     def step(self) -> None:
-        """Update the parameters and forget the gradients."""
+        """Update the parameters and reset the gradients."""
         self.optimizer.step()
         self.optimizer.zero_grad()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shares:
-    """Bytes per parameter of the model that each rank holds at the end of a backward pass.
+class BytesPerParameter:
+    """Bytes of each kind on a rank at the end of a backward pass, per parameter of the model.
 
-    Padding and the difference between ranks come on top; the tool ``memory_layers`` measures the
+    Padding and differences between ranks come on top; the tool ``memory_layers`` measures the
     same.
     """
 
     parameters: float
-    """What the forward pass computes with, or is gathered from."""
+    """Parameters of the forward pass, or the shards that they are gathered from."""
 
     gradients: float
     """Gradients until the optimizer uses them."""
 
     masters: float
-    """Copies in fp32 that the optimizer updates in place of the parameters."""
+    """Master copies in fp32 that the optimizer updates in place of the parameters."""
 
     states: float
-    """What the optimizer remembers."""
+    """States of the optimizer, such as moments."""
 
 
 class Backend:
-    """Inherit and override all; the module's docstring says when a rank holds more."""
+    """Inherit, call it ``Backend``, and override all methods."""
 
-    def lacks(self, stage: int, offload: str) -> str:
-        """Return what this library has not got of that, or ""; asked when a plan is made."""
+    def check(self, stage: int, offload: str) -> str:
+        """Return what this library does not support, or ""; called when a plan is made."""
         raise NotImplementedError
 
-    def shares(self, zero: "Zero", ranks: int, precision: str, moments: int) -> Shares:
-        """Return what each of `ranks` holds if the optimizer keeps `moments` per parameter."""
+    def bytes_per_parameter(
+        self, zero: "Zero", ranks: int, precision: str, moments: int
+    ) -> BytesPerParameter:
+        """Return the memory of each of `ranks`; the optimizer keeps `moments` per parameter."""
         raise NotImplementedError
 
-    def computing(self, zero: "Zero", precision: str) -> "Computing":
-        """Return what the forward pass computes in: how it saves what it saves depends on it."""
+    def compute_precision(self, zero: "Zero", precision: str) -> "ComputePrecision":
+        """Return the precision of the forward pass, for `ModelFamily.activation_bytes`."""
         raise NotImplementedError
 
-    def engine(self, process: "Process", model: "nn.Module", rule: Rule) -> Engine:
-        """Return `model`, built alike on every rank, distributed as ``request.zero`` says."""
+    def engine(
+        self, process: "Process", model: "nn.Module", optimizer_factory: OptimizerFactory
+    ) -> Engine:
+        """Return `model`, which is the same on every rank, distributed by ``request.zero``."""
         raise NotImplementedError
 
 
-def in_fp32(output: Any) -> Any:
+def to_fp32(output: Any) -> Any:
     """Return `output`, of any nesting, with its floating point tensors in fp32."""
     import torch
     from torch.utils import _pytree as pytree
 
-    def widened(leaf: Any) -> Any:
+    def leaf_to_fp32(leaf: Any) -> Any:
         is_float = isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
         return leaf.float() if is_float else leaf
 
-    return pytree.tree_map(widened, output)
+    return pytree.tree_map(leaf_to_fp32, output)
 
 
-def cast_statistics(model: "nn.Module", dtype: "torch.dtype") -> None:
-    """Keep the running statistics of batch norms in `dtype`, as their parameters will be.
+def cast_batch_norm_statistics(model: "nn.Module", dtype: "torch.dtype") -> None:
+    """Cast the running statistics of batch norms to `dtype`, the type of their parameters.
 
-    Backends cast parameters and leave buffers, and ``batch_norm`` refuses the two of different
-    types. Training normalises with the statistics of the batch, so that this changes no loss.
+    Backends cast parameters but not buffers, and ``batch_norm`` rejects a mix of types. Training
+    normalises with the statistics of the batch, so that this changes no loss.
     """
     from torch.nn.modules.batchnorm import _BatchNorm
 

@@ -24,13 +24,19 @@ from typing import TYPE_CHECKING, Any
 
 from profkit.core.errors import ConfigError
 from profkit.workloads.zero.base import Backend as BaseBackend
-from profkit.workloads.zero.base import Engine, Rule, Shares, cast_statistics, in_fp32
+from profkit.workloads.zero.base import (
+    BytesPerParameter,
+    Engine,
+    OptimizerFactory,
+    cast_batch_norm_statistics,
+    to_fp32,
+)
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from profkit.workloads.models._saved import Computing
+    from profkit.workloads.models._saved_bytes import ComputePrecision
     from profkit.workloads.models.base import Inputs
     from profkit.workloads.runtime.process import Process
     from profkit.workloads.zero import Zero
@@ -59,7 +65,7 @@ class DeepSpeed(Engine):
             name: each.to(dtype) if each.is_floating_point() else each
             for name, each in inputs.items()
         }
-        return in_fp32(self.model(**cast))
+        return to_fp32(self.model(**cast))
 
     def backward(self, loss: "torch.Tensor") -> None:
         """See `Engine.backward`; DeepSpeed itself divides by the number of micro-batches."""
@@ -73,36 +79,43 @@ class DeepSpeed(Engine):
 class Backend(BaseBackend):
     """What DeepSpeed has, which is all of it."""
 
-    def lacks(self, stage: int, offload: str) -> str:
-        """See `Backend.lacks`."""
+    def check(self, stage: int, offload: str) -> str:
+        """See `Backend.check`."""
         del stage, offload
         return ""
 
-    def shares(self, zero: "Zero", ranks: int, precision: str, moments: int) -> Shares:
-        """See `Backend.shares` and the table above."""
+    def bytes_per_parameter(
+        self, zero: "Zero", ranks: int, precision: str, moments: int
+    ) -> BytesPerParameter:
+        """See `Backend.bytes_per_parameter` and the table above."""
         computed = _FP32_BYTES if precision == "fp32" else _BF16_BYTES
         whole = zero.stage < _LAST
         on_device = 0 if whole and zero.offload != "none" else computed
         on_host = 0 if zero.offload == "none" else _FP32_BYTES
-        return Shares(
+        return BytesPerParameter(
             parameters=computed / (1 if whole else ranks),
             gradients=(on_device + on_host) / ranks,
             masters=_FP32_BYTES / ranks,
             states=_FP32_BYTES * moments / ranks,
         )
 
-    def computing(self, zero: "Zero", precision: str) -> "Computing":
-        """See `Backend.computing`."""
+    def compute_precision(self, zero: "Zero", precision: str) -> "ComputePrecision":
+        """See `Backend.compute_precision`."""
         del zero
         return "fp32" if precision == "fp32" else "bf16"
 
-    def engine(self, process: "Process", model: "nn.Module", rule: Rule) -> Engine:
+    def engine(
+        self, process: "Process", model: "nn.Module", optimizer_factory: OptimizerFactory
+    ) -> Engine:
         """See `Backend.engine`."""
         deepspeed = _imported(process)
-        cast_statistics(model, process.compute_dtype)
+        cast_batch_norm_statistics(model, process.compute_dtype)
         size = sum(each.numel() for each in model.parameters())
         engine, optimizer, *_ = deepspeed.initialize(
-            model=model, optimizer=rule, config=settings(process, size), dist_init_required=False
+            model=model,
+            optimizer=optimizer_factory,
+            config=settings(process, size),
+            dist_init_required=False,
         )
         if process.request.compile != "none":
             engine.compile(compile_kwargs={"mode": process.request.compile})

@@ -27,13 +27,19 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from profkit.workloads.zero.base import Backend as BaseBackend
-from profkit.workloads.zero.base import Engine, Rule, Shares, cast_statistics, in_fp32
+from profkit.workloads.zero.base import (
+    BytesPerParameter,
+    Engine,
+    OptimizerFactory,
+    cast_batch_norm_statistics,
+    to_fp32,
+)
 
 if TYPE_CHECKING:
     from torch import nn
     from torch.distributed.fsdp import MixedPrecisionPolicy, OffloadPolicy
 
-    from profkit.workloads.models._saved import Computing
+    from profkit.workloads.models._saved_bytes import ComputePrecision
     from profkit.workloads.models.base import Inputs
     from profkit.workloads.runtime.process import Process
     from profkit.workloads.zero import Zero
@@ -57,7 +63,7 @@ class Replicated(Engine):
         """See `Engine.forward`."""
         with self.process.autocast():
             output = self.model(**inputs)
-        return in_fp32(output)
+        return to_fp32(output)
 
 
 class Sharded(Engine):
@@ -65,14 +71,14 @@ class Sharded(Engine):
 
     def forward(self, inputs: "Inputs") -> Any:
         """See `Engine.forward`."""
-        return in_fp32(self.model(**inputs))
+        return to_fp32(self.model(**inputs))
 
 
 class Backend(BaseBackend):
     """What torch has."""
 
-    def lacks(self, stage: int, offload: str) -> str:
-        """See `Backend.lacks`."""
+    def check(self, stage: int, offload: str) -> str:
+        """See `Backend.check`."""
         if offload == "optimizer":
             hint = "take zero3 with offload=parameters, or zero.backend=deepspeed"
             kept = "ZeroRedundancyOptimizer keeps state where the parameters are"
@@ -81,31 +87,37 @@ class Backend(BaseBackend):
             return f"torch cannot offload the optimizer alone: {kept}; {hint}"
         return ""
 
-    def shares(self, zero: "Zero", ranks: int, precision: str, moments: int) -> Shares:
-        """See `Backend.shares` and the table above."""
+    def bytes_per_parameter(
+        self, zero: "Zero", ranks: int, precision: str, moments: int
+    ) -> BytesPerParameter:
+        """See `Backend.bytes_per_parameter` and the table above."""
         del precision
         parts = ranks if zero.stage >= _FIRST_OF_FSDP else 1
-        return Shares(
+        return BytesPerParameter(
             parameters=_FP32_BYTES / parts,
             gradients=_FP32_BYTES / parts,
             masters=0,
             states=_FP32_BYTES * moments / (ranks if zero.stage > 0 else 1),
         )
 
-    def computing(self, zero: "Zero", precision: str) -> "Computing":
-        """See `Backend.computing`."""
+    def compute_precision(self, zero: "Zero", precision: str) -> "ComputePrecision":
+        """See `Backend.compute_precision`."""
         if precision == "fp32":
             return "fp32"
         return "bf16" if zero.stage >= _FIRST_OF_FSDP else "autocast"
 
-    def engine(self, process: "Process", model: "nn.Module", rule: Rule) -> Engine:
+    def engine(
+        self, process: "Process", model: "nn.Module", optimizer_factory: OptimizerFactory
+    ) -> Engine:
         """See `Backend.engine`."""
         if process.request.sharding().stage >= _FIRST_OF_FSDP:
-            return _sharded(process, model, rule)
-        return _replicated(process, model, rule)
+            return _sharded(process, model, optimizer_factory)
+        return _replicated(process, model, optimizer_factory)
 
 
-def _replicated(process: "Process", model: "nn.Module", rule: Rule) -> Replicated:
+def _replicated(
+    process: "Process", model: "nn.Module", optimizer_factory: OptimizerFactory
+) -> Replicated:
     from torch.distributed.optim import ZeroRedundancyOptimizer
     from torch.nn.parallel import DistributedDataParallel
 
@@ -116,18 +128,22 @@ def _replicated(process: "Process", model: "nn.Module", rule: Rule) -> Replicate
         model = DistributedDataParallel(model, device_ids=devices, gradient_as_bucket_view=True)
     process.compile(model)
     if process.request.sharding().stage == 0:
-        return Replicated(process, model, rule(model.parameters()))
-    kind: Any = rule.func
-    optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=kind, **rule.keywords)
+        return Replicated(process, model, optimizer_factory(model.parameters()))
+    kind: Any = optimizer_factory.func
+    optimizer = ZeroRedundancyOptimizer(
+        model.parameters(), optimizer_class=kind, **optimizer_factory.keywords
+    )
     return Replicated(process, model, optimizer)
 
 
-def _sharded(process: "Process", model: "nn.Module", rule: Rule) -> Sharded:
+def _sharded(
+    process: "Process", model: "nn.Module", optimizer_factory: OptimizerFactory
+) -> Sharded:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     request = process.request
-    cast_statistics(model, process.compute_dtype)
+    cast_batch_norm_statistics(model, process.compute_dtype)
     mesh = init_device_mesh(process.device.type, (request.world_size,), mesh_dim_names=("dp",))
     for part in (*units(model), model):
         fully_shard(
@@ -138,7 +154,7 @@ def _sharded(process: "Process", model: "nn.Module", rule: Rule) -> Sharded:
             offload_policy=_offload(process),
         )
     process.compile(model)
-    return Sharded(process, model, rule(model.parameters()))
+    return Sharded(process, model, optimizer_factory(model.parameters()))
 
 
 def _precision(process: "Process") -> "MixedPrecisionPolicy":

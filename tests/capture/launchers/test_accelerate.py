@@ -22,12 +22,12 @@ def test_ranks_are_started_at_a_free_port_without_asking_for_gpus():
         "program",
         "argument",
     ]
-    assert Launcher().command(PROGRAM, 2, Node(port=5)) == expected
+    assert Launcher().command(PROGRAM, 2, Node(master_port=5)) == expected
 
 
 def test_the_file_of_accelerate_decides_how_ranks_compute():
     launcher = Launcher(config_file="fsdp.yaml", mixed_precision="bf16", nnodes=2)
-    node = Node(rank=1, address="first", port=7)
+    node = Node(rank=1, master_address="first", master_port=7)
     expected = [
         *ACCELERATE,
         "--num_processes=4",
@@ -57,7 +57,7 @@ def test_accelerate_is_told_of_cpus_where_there_is_no_gpu(
     monkeypatch, tmp_path, cpu, has_gpu, expected
 ):
     monkeypatch.setattr(accelerate, "_GPUS", (tmp_path if has_gpu else tmp_path / "none",))
-    assert Launcher(cpu=cpu, env={"A": "1"}).variables == expected
+    assert Launcher(cpu=cpu, env={"A": "1"}).environment_variables == expected
 
 
 def test_two_ranks_on_cpu_are_captured_and_know_of_each_other(capture, programs, tmp_path):

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from profkit.capture.launchers._container import Container, Place
+from profkit.capture.launchers._container import Container, ContainerSetup
 
-PLACE = Place(
+SETUP = ContainerSetup(
     name="profkit-t-0",
     cwd="/work",
     folders=("/results/rep0", "/work"),
@@ -29,8 +29,8 @@ if sys.argv[1] in ("run", "exec"):
 
 
 def test_without_an_engine_the_command_stays_as_it_is():
-    assert Container().wrapped(COMMAND, PLACE) == COMMAND
-    assert Container().stop(PLACE) == []
+    assert Container().command_inside(COMMAND, SETUP) == COMMAND
+    assert Container().stop_command(SETUP) == []
 
 
 def test_docker_gets_gpus_shared_memory_network_and_mounts():
@@ -42,7 +42,7 @@ def test_docker_gets_gpus_shared_memory_network_and_mounts():
         capabilities=("SYS_PTRACE", "SYS_ADMIN"),
         extra=("--ulimit=memlock=-1",),
     )
-    assert container.wrapped(COMMAND, PLACE) == [
+    assert container.command_inside(COMMAND, SETUP) == [
         "docker",
         "run",
         "--rm",
@@ -69,14 +69,14 @@ def test_docker_gets_gpus_shared_memory_network_and_mounts():
         "pytorch:2.13",
         *COMMAND,
     ]
-    assert container.stop(PLACE) == ["docker", "kill", "profkit-t-0"]
+    assert container.stop_command(SETUP) == ["docker", "kill", "profkit-t-0"]
 
 
 def test_docker_can_have_some_gpus_or_none_and_a_network_of_its_own():
-    some = Container(engine="docker", image="i", gpus="0,2").wrapped(COMMAND, PLACE)
+    some = Container(engine="docker", image="i", gpus="0,2").command_inside(COMMAND, SETUP)
     assert some[some.index("--gpus") + 1] == '"device=0,2"'
     none = Container(engine="docker", image="i", gpus="", host_network=False, profkit="image")
-    command = none.wrapped(COMMAND, PLACE)
+    command = none.command_inside(COMMAND, SETUP)
     assert [each for each in command if "gpus" in each or "network" in each] == []
     assert [each for each in command if "/opt/profkit" in each] == []
 
@@ -85,7 +85,7 @@ def test_apptainer_has_the_environment_and_the_processes_of_the_host():
     container = Container(
         engine="apptainer", image="profkit.sif", gpus="1", mounts=("/data:/data:ro",)
     )
-    assert container.wrapped(COMMAND, PLACE) == [
+    assert container.command_inside(COMMAND, SETUP) == [
         "apptainer",
         "exec",
         "--pwd=/work",
@@ -101,7 +101,7 @@ def test_apptainer_has_the_environment_and_the_processes_of_the_host():
         "profkit.sif",
         *COMMAND,
     ]
-    assert container.stop(PLACE) == []
+    assert container.stop_command(SETUP) == []
 
 
 def test_an_engine_needs_an_image():

@@ -13,14 +13,14 @@ END = ["--module", "program"]
 def test_ranks_are_started_on_the_first_devices_at_a_free_port():
     meet = ["--master_addr=127.0.0.1", "--master_port=5"]
     expected = [*DEEPSPEED, *meet, "--num_gpus=2", *END]
-    assert Launcher().command(PROGRAM, 2, Node(port=5)) == expected
+    assert Launcher().command(PROGRAM, 2, Node(master_port=5)) == expected
 
 
 def test_devices_can_be_chosen():
     meet = ["--master_addr=127.0.0.1", "--master_port=5"]
     launcher = Launcher(include="localhost:1,3", extra=("--enable_each_rank_log=logs",))
     chosen = ["--include=localhost:1,3", "--enable_each_rank_log=logs"]
-    assert launcher.command(PROGRAM, 2, Node(port=5)) == [*DEEPSPEED, *meet, *chosen, *END]
+    assert launcher.command(PROGRAM, 2, Node(master_port=5)) == [*DEEPSPEED, *meet, *chosen, *END]
 
 
 def test_each_of_several_hosts_starts_its_own_share():
@@ -35,7 +35,10 @@ def test_each_of_several_hosts_starts_its_own_share():
         "--num_gpus=2",
         *END,
     ]
-    assert launcher.command(PROGRAM, 4, Node(rank=1, address="first", port=7)) == expected
+    assert (
+        launcher.command(PROGRAM, 4, Node(rank=1, master_address="first", master_port=7))
+        == expected
+    )
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def test_several_ranks_are_refused_with_what_to_do():
 
 def test_numbers_in_the_environment_become_text():
     launcher = checked("launcher", Launcher, {"env": {"OMP_NUM_THREADS": 4, "MODE": "fast"}})
-    assert launcher.variables == {"OMP_NUM_THREADS": "4", "MODE": "fast"}
+    assert launcher.environment_variables == {"OMP_NUM_THREADS": "4", "MODE": "fast"}
 
 
 def test_a_variable_that_looks_like_a_secret_is_warned_of_by_name_alone():

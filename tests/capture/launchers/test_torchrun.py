@@ -8,13 +8,13 @@ from profkit.core.errors import ConfigError
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 PROGRAM = ("-m", "program")
-SECOND = Node(rank=1, address="first", port=29400)
+SECOND = Node(rank=1, master_address="first", master_port=29400)
 
 
 def test_torchrun_starts_a_process_per_rank_on_a_port_of_its_own_choice():
     assert Launcher().check(4) == ""
     expected = [*TORCHRUN, "--standalone", "--nproc-per-node=4", "-m", "program"]
-    assert Launcher().command(PROGRAM, 4, Node(port=5)) == expected
+    assert Launcher().command(PROGRAM, 4, Node(master_port=5)) == expected
 
 
 def test_the_meeting_point_and_further_flags_can_be_given():

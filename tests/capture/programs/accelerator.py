@@ -4,11 +4,11 @@ import json
 import sys
 from dataclasses import dataclass
 
-from profkit.workloads.base import Program
+from profkit.workloads.base import BaseWorkload
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workload(Program):
+class Workload(BaseWorkload):
     pass
 
 

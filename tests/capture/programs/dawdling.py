@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from profkit.capture.base import Bystander, Rank, Session
+from profkit.capture.base import NullRecorder, Rank, Session
 
 
-class Dawdler(Bystander):
+class Dawdler(NullRecorder):
     def step(self) -> None:
         self.steps = getattr(self, "steps", 0) + 1
         if self.steps == 2:
@@ -22,6 +22,6 @@ class Capture(Session):
     outputs: ClassVar = ("*.dawdled.txt",)
 
     @contextmanager
-    def record(self, out: Path, rank: Rank) -> Iterator[Bystander]:
+    def record(self, out: Path, rank: Rank) -> Iterator[NullRecorder]:
         yield Dawdler()
         (out / f"{rank.label}.dawdled.txt").touch()

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from types import ModuleType
 
-from profkit.workloads.base import Program
+from profkit.workloads.base import BaseWorkload
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workload(Program):
+class Workload(BaseWorkload):
     how: str = ""
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import profkit
-from profkit.workloads.base import Program
+from profkit.workloads.base import BaseWorkload
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workload(Program):
+class Workload(BaseWorkload):
     how: str = ""
 
 

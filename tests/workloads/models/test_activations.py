@@ -15,7 +15,7 @@ from profkit.workloads.models.gpt import Model as Gpt
 from profkit.workloads.models.hf import Model as Hf
 from profkit.workloads.models.moe import Model as Moe
 from profkit.workloads.models.vit import Model as Vit
-from profkit.workloads.zero.base import cast_statistics, in_fp32
+from profkit.workloads.zero.base import cast_batch_norm_statistics, to_fp32
 
 # Of each family two, with every size different from the others and from 1.
 MODELS = {
@@ -44,7 +44,7 @@ def saved_bytes(folder, model, computing, batch):
     generator = torch.Generator().manual_seed(0)
     inputs, target = default_collate([model.sample(generator) for _ in range(batch)])
     if computing == "bf16":
-        cast_statistics(network, torch.bfloat16)
+        cast_batch_norm_statistics(network, torch.bfloat16)
         network = network.to(torch.bfloat16)
         floats = [name for name, each in inputs.items() if each.is_floating_point()]
         inputs |= {name: inputs[name].to(torch.bfloat16) for name in floats}
@@ -52,7 +52,7 @@ def saved_bytes(folder, model, computing, batch):
         recorder.begin()
         with torch.autocast("cpu", torch.bfloat16, enabled=computing == "autocast"):
             output = network(**inputs)
-        torch.autograd.backward(model.loss(in_fp32(output), target))
+        torch.autograd.backward(model.loss(to_fp32(output), target))
         recorder.step()
     (state,) = json.loads((folder / "rank0_dp0_tp0_pp0.layers.json").read_text())["states"]
     return sum(row[5] for row in state["rows"] if row[2] == "activations")
@@ -62,7 +62,7 @@ def saved_bytes(folder, model, computing, batch):
 @pytest.mark.parametrize("computing", ["fp32", "autocast", "bf16"])
 @pytest.mark.parametrize("name", MODELS)
 def test_autograd_saves_what_the_closed_form_says(tmp_path, name, computing, batch):
-    told = MODELS[name].activations(batch, computing)
+    told = MODELS[name].activation_bytes(batch, computing)
     if told is None:
         assert name not in KNOWN.get(computing, set())
         return
@@ -72,10 +72,12 @@ def test_autograd_saves_what_the_closed_form_says(tmp_path, name, computing, bat
 
 @pytest.mark.parametrize("computing", ["fp32", "autocast"])
 def test_most_families_have_a_closed_form(computing):
-    told = {name for name, each in MODELS.items() if each.activations(2, computing) is not None}
+    told = {
+        name for name, each in MODELS.items() if each.activation_bytes(2, computing) is not None
+    }
     assert told == KNOWN[computing]
 
 
 def test_what_is_built_by_others_or_saves_masks_has_none():
-    assert Hf().activations(2, "fp32") is None
-    assert Gpt(dropout=0.1).activations(2, "fp32") is None
+    assert Hf().activation_bytes(2, "fp32") is None
+    assert Gpt(dropout=0.1).activation_bytes(2, "fp32") is None

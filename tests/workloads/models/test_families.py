@@ -40,13 +40,13 @@ def batch(model, size=3):
 def test_the_number_of_parameters_is_known_without_building(name):
     with torch.device("meta"):
         count = sum(each.numel() for each in chosen(name).build().parameters())
-    assert chosen(name).parameters() in (count, None)
+    assert chosen(name).parameter_count() in (count, None)
     assert PUBLISHED.get(name, count) == count
 
 
 def test_only_what_transformers_builds_cannot_say_it():
     built = [name for name in families() if name != "none"]
-    silent = [name for name in built if families()[name]().parameters() is None]
+    silent = [name for name in built if families()[name]().parameter_count() is None]
     assert silent == ["hf"]
 
 

@@ -70,8 +70,8 @@ def holdings(process):
     """Return the bytes per parameter that this rank holds before the second optimizer step."""
     request = process.request
     family = request.family()
-    rule = program.Workload().rule()
-    engine = request.sharding().load().engine(process, family.build(), rule)
+    factory = program.Workload().optimizer_factory()
+    engine = request.sharding().load().engine(process, family.build(), factory)
     batches = process.batches(family, 0)
     for step in range(2):
         with engine.micro_batch(last=True):
@@ -80,7 +80,7 @@ def holdings(process):
         if step == 0:
             engine.step()
     sizes = held(engine.model, [engine.optimizer]).sizes_bytes()
-    return {kind: size / family.parameters() for kind, size in sizes.items()}
+    return {kind: size / family.parameter_count() for kind, size in sizes.items()}
 
 
 def main(out):

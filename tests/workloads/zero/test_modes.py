@@ -17,7 +17,7 @@ SHARDED = [
     for stage in (1, 2, 3)
     for backend in ("torch", "deepspeed")
     for offload in ("none", "optimizer", "parameters")
-    if not Zero(stage=stage, backend=backend, offload=offload).lacks(2)
+    if not Zero(stage=stage, backend=backend, offload=offload).check(2)
 ]
 # Rounding of bf16 differs with what is rounded: autocast rounds weights as it goes.
 CLOSE = {"plain": 1e-5, "accumulated": 1e-5, "bf16": 5e-3}
@@ -84,7 +84,7 @@ def test_sharding_changes_nothing_about_the_losses_of_other_models(ranks, model)
 def test_ranks_hold_the_shares_of_the_closed_form(ranks, mode, precision):
     stage, backend, offload = mode.split()
     zero = Zero(stage=int(stage), backend=backend, offload=offload)
-    expected = asdict(zero.load().shares(zero, 2, precision, Workload().moments))
+    expected = asdict(zero.load().bytes_per_parameter(zero, 2, precision, Workload().moments))
     measured = [rank[f"held {precision}: {mode}"] for rank in ranks]
     # ZeroRedundancyOptimizer deals out whole tensors: ranks differ.
     mean = {kind: (measured[0][kind] + measured[1][kind]) / 2 for kind in expected}

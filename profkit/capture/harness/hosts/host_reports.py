@@ -42,11 +42,11 @@ def here(environment: Mapping[str, str], hosts: int) -> Node:
     if hosts == 1:
         # What the environment says is meant for several: a fixed port would let two captures on
         # one host disturb each other.
-        return Node(port=free_port())
+        return Node(master_port=free_port())
     name = next((name for name in _RANKS if environment.get(name)), "")
     rank = _number(name, environment.get(name, "0"), hosts)
     port = _number("MASTER_PORT", environment.get("MASTER_PORT", "0"), _PORTS)
-    return Node(rank=rank, address=environment.get("MASTER_ADDR", ""), port=port)
+    return Node(rank=rank, master_address=environment.get("MASTER_ADDR", ""), master_port=port)
 
 
 def _number(name: str, text: str, end: int) -> int:

@@ -1,4 +1,4 @@
-"""Starting a capture on all of its hosts, by a command such as srun that reaches them."""
+"""Start a capture on all of its hosts, by a command such as srun."""
 
 import os
 import socket
@@ -9,22 +9,22 @@ from profkit.capture.harness.hosts import host_reports
 from profkit.capture.harness.launch import launch
 from profkit.capture.harness.record import capture_json
 from profkit.capture.harness.spec import Spec
-from profkit.capture.launchers.base import Distributed
+from profkit.capture.launchers.base import DistributedLauncher
 from profkit.core.errors import ProfkitError
 
 _STARTED = "PROFKIT_SPREAD"
-# The captures have a timeout themselves, and then clean up and write their records.
-_LONGER_S = 180.0
+# The captures on the hosts have a timeout of their own, after which they write their records.
+_TIMEOUT_MARGIN_S = 180.0
 LOG = "nodes.log"
-"""What the command that reaches the hosts prints; no name that a capture clears away."""
+"""Log of the command that reaches the hosts; a capture does not remove a file of this name."""
 
 
-def asked(spec: Spec) -> tuple[str, ...]:
-    """Return the command that starts others on each host, unless it has started this one."""
+def starting_command(spec: Spec) -> tuple[str, ...]:
+    """Return the command that starts a process on each host; () in a process that it started."""
     launcher = spec.load_launcher()
-    if isinstance(launcher, Distributed) and launcher.hosts > 1 and _STARTED not in os.environ:
-        return launcher.across
-    return ()
+    if _STARTED in os.environ or not isinstance(launcher, DistributedLauncher):
+        return ()
+    return launcher.across if launcher.host_count > 1 else ()
 
 
 def start(spec: Spec, across: Sequence[str], argv: Sequence[str], timeout_s: float) -> None:
@@ -36,7 +36,8 @@ def start(spec: Spec, across: Sequence[str], argv: Sequence[str], timeout_s: flo
     log = spec.folder / LOG
     before = _written_ns(spec)
     command = [*across, sys.executable, "-m", "profkit.capture", *argv]
-    launch(command, {_STARTED: "1", **_meeting()}, log, timeout_s + _LONGER_S, spec.token)
+    variables = {_STARTED: "1", **_rendezvous_variables()}
+    launch(command, variables, log, timeout_s + _TIMEOUT_MARGIN_S, spec.token)
     if _written_ns(spec) == before:
         raise ProfkitError(
             f"no host has left {capture_json.NAME}; {across[0]} said:\n"
@@ -51,8 +52,8 @@ def _written_ns(spec: Spec) -> int:
     return path.stat().st_mtime_ns if path.is_file() else 0
 
 
-def _meeting() -> dict[str, str]:
-    """Return environment variables that make this host the one where all meet."""
+def _rendezvous_variables() -> dict[str, str]:
+    """Return environment variables that make this host the rendezvous of all."""
     address = os.environ.get("MASTER_ADDR") or socket.gethostname()
     port = os.environ.get("MASTER_PORT") or str(host_reports.free_port())
     return {"MASTER_ADDR": address, "MASTER_PORT": port}

@@ -41,7 +41,7 @@ _ALLOWED = (
 
 def versions(tool: Tool) -> dict[str, str]:
     """Return the version of what records, and of each distribution that matters and is there."""
-    installed = {tool.program(): tool.version()} if tool.version() else {}
+    installed = {tool.profiler_name(): tool.version()} if tool.version() else {}
     for name in _DISTRIBUTIONS:
         try:
             installed[name] = importlib.metadata.version(name)

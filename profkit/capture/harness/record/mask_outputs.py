@@ -34,7 +34,7 @@ def masked(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _kept(out: Path, tool: Tool, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
     """Yield a warning if there are files in which the tool keeps the environment."""
-    paths = {path for pattern in tool.holding_environment for path in out.rglob(pattern)}
+    paths = {path for pattern in tool.files_with_environment for path in out.rglob(pattern)}
     if paths:
         names = ", ".join(sorted(str(path.relative_to(out)) for path in paths))
         secret = ", ".join(sorted(name for name in environment if is_secret_name(name)))

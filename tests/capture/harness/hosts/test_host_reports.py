@@ -24,14 +24,16 @@ RANKS = ["rank0_dp0_tp0_pp0", "rank1_dp1_tp0_pp0"]
 
 def test_alone_a_host_meets_itself_at_a_free_port_whatever_the_environment_says():
     node = host_reports.here({"MASTER_PORT": "1", "PROFKIT_NODE_RANK": "3"}, 1)
-    assert (node.rank, node.address) == (0, "")
-    assert node.port > 1
+    assert (node.rank, node.master_address) == (0, "")
+    assert node.master_port > 1
 
 
 @pytest.mark.parametrize("name", ["PROFKIT_NODE_RANK", "SLURM_NODEID", "NODE_RANK"])
 def test_the_environment_numbers_the_hosts_and_says_where_they_meet(name):
     environment = {name: "1", "MASTER_ADDR": "first", "MASTER_PORT": "29400"}
-    assert host_reports.here(environment, 2) == Node(rank=1, address="first", port=29400)
+    assert host_reports.here(environment, 2) == Node(
+        rank=1, master_address="first", master_port=29400
+    )
 
 
 def test_a_number_that_is_none_is_refused():

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from profkit.capture.base import Bystander, Rank
+from profkit.capture.base import NullRecorder, Rank
 from profkit.capture.harness.ranks import clock
 from profkit.capture.harness.ranks.clock import CudaTimer, HostTimer, StepClock, collect
 from profkit.core import progress_events
@@ -46,7 +46,7 @@ def ticking(monkeypatch):
 
 @pytest.mark.usefixtures("ticking")
 def test_every_step_is_written_with_its_borders_samples_and_memory(tmp_path):
-    with StepClock(tmp_path, RANK, Bystander(), {}) as steps:
+    with StepClock(tmp_path, RANK, NullRecorder(), {}) as steps:
         steps.begin()
         for samples in (2, 3):
             steps.step(samples)
@@ -63,7 +63,7 @@ def test_every_step_is_written_with_its_borders_samples_and_memory(tmp_path):
 
 
 def two_steps_and_a_failure(folder):
-    with StepClock(folder, RANK, Bystander(), {}) as steps:
+    with StepClock(folder, RANK, NullRecorder(), {}) as steps:
         steps.begin()
         steps.step(2)
         steps.step(2)
@@ -100,7 +100,7 @@ def test_progress_is_told_five_times_a_second_and_at_the_last_step(monkeypatch, 
     seconds = iter([10.0, 10.1, 10.21, 10.3, 10.35])
     monkeypatch.setattr(clock.time, "monotonic", lambda: next(seconds))
     about = {"run": "r", "tool": "baseline", "repeat": 0, "total": 5}
-    with StepClock(tmp_path, Rank(), Bystander(), about) as steps:
+    with StepClock(tmp_path, Rank(), NullRecorder(), about) as steps:
         steps.begin()
         for _ in range(5):
             steps.step(2)

@@ -11,7 +11,7 @@ from profkit.capture.harness.record import mask_outputs
 class Recording(Session):
     """A tool that keeps the environment."""
 
-    holding_environment: ClassVar = ("*.rep",)
+    files_with_environment: ClassVar = ("*.rep",)
 
 
 @pytest.fixture(autouse=True)
