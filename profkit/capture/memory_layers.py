@@ -16,7 +16,7 @@ from profkit.capture.base import Rank, Recorder, Session
 if TYPE_CHECKING:
     from torch import nn
 
-    from profkit.capture.model_memory.pieces import Named
+    from profkit.capture.model_memory.owned_tensors import ModuleIndex
 
 Point = Literal["set_up", "forward", "backward", "optimizer"]
 
@@ -52,7 +52,7 @@ class Capture(Session):
 
     def check(self, steps: int) -> str:
         """See `Tool.check`."""
-        if "set_up" in self.points or any(each < steps for each in self.steps):
+        if "set_up" in self.points or any(step < steps for step in self.steps):
             return ""
         return f"steps={list(self.steps)} are all beyond the end: the workload runs {steps} steps"
 
@@ -71,14 +71,14 @@ class Capture(Session):
 
 
 class _Recording:
-    """Takes an account at each point that was asked for."""
+    """Takes an account of memory at each point of the settings."""
 
     def __init__(self, settings: Capture) -> None:
-        from profkit.capture.model_memory.live_objects import Living
+        from profkit.capture.model_memory.live_objects import LiveObjects
         from profkit.capture.model_memory.saved_tensors import SavedTensors
 
         self.settings = settings
-        self.living = Living()
+        self.live_objects = LiveObjects()
         self.saved = SavedTensors()
         self.step_index = 0
         self.open = ExitStack()
@@ -101,7 +101,7 @@ class _Recording:
         self._enter()
 
     def end(self) -> None:
-        """Look at this step no longer."""
+        """Stop recording this step."""
         self.is_looking = False
         self.open.close()
 
@@ -111,45 +111,46 @@ class _Recording:
         self.is_looking, self.most_saved = True, -1
         if self.settings.activations:
             self.open.enter_context(self.saved.hooks())
-        self.living.look()
-        self.living.forget()
-        for model in list(self.living.models):
+        self.live_objects.refresh()
+        self.live_objects.release_tensors()
+        for model in list(self.live_objects.models):
             if hasattr(model, _ENGINE_STEP):
                 self._listen_to_engine(model)
 
     def take(self, point: Point, step: int | None = None) -> None:
-        """Take an account of now, if `point` is one of those that were asked for."""
-        from profkit.capture.model_memory import ledger
+        """Take an account of memory now, if `point` is one of the settings'."""
+        from profkit.capture.model_memory import memory_account
 
         if point not in self.settings.points:
             return
         begun = time.time_ns()
-        account, places = ledger.taken(self.living, self.saved, others=self.settings.others)
+        account, index = memory_account.take_account(
+            self.live_objects, self.saved, others=self.settings.others
+        )
         at = self.step_index if step is None else step
         self.states[at, point] = {
             "step": at,
             "point": point,
             "time_ns": begun,
             "took_ns": time.time_ns() - begun,
-            "rows": account.written(),
+            "rows": account.as_lists(),
         }
-        self._name_classes(places)
+        self._name_classes(index)
 
-    def _name_classes(self, places: "Named") -> None:
-        from profkit.capture.model_memory.pieces import unwrapped
+    def _name_classes(self, index: "ModuleIndex") -> None:
+        from profkit.capture.model_memory.owned_tensors import unwrap
 
-        for name, model in self.living.named_models().items():
+        for name, model in self.live_objects.named_models().items():
             known = self.classes.setdefault(name, {})
-            for module in unwrapped(model).modules():
-                if place := places.modules.get(id(module)):
-                    known[place.path] = type(module).__name__
+            for module in unwrap(model).modules():
+                if found := index.path_by_module.get(id(module)):
+                    known[found.path] = type(module).__name__
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Hear of forward and backward passes and of optimizers while this is open.
+        """Install hooks for forward and backward passes and for optimizers.
 
-        The hooks stay for the whole run: code that was compiled without them would be compiled
-        again.
+        They stay for the whole run: code that was compiled without them would be compiled again.
         """
         import torch
         from torch.nn.modules import module as modules
@@ -171,11 +172,11 @@ class _Recording:
         import torch
 
         del args
-        # Constant while torch.compile looks: what it compiles counts as a part of its caller.
+        # Constant while torch.compile traces: a compiled module counts as a part of its caller.
         if torch.compiler.is_compiling() or not self.is_looking:
             return
         if self.saved.is_outside():
-            self.living.meet(module)
+            self.live_objects.add_models(module)
         self.saved.enter(module)
 
     def _after_forward(self, module: "nn.Module", args: object, output: object) -> None:
@@ -197,7 +198,7 @@ class _Recording:
         return backward
 
     def _forward_ended(self) -> None:
-        """Take the account of the forward pass, unless more was saved in an earlier one."""
+        """Take the account of the forward pass, unless an earlier one of the step saved more."""
         if not self.is_looking:
             return
         size = self.saved.size_bytes()
@@ -211,7 +212,7 @@ class _Recording:
 
         if torch.compiler.is_compiling() or not self.is_looking:
             return
-        self.living.optimizers.add(optimizer)
+        self.live_objects.optimizers.add(optimizer)
         self._backward_ended()
 
     def _backward_ended(self) -> None:
@@ -219,18 +220,18 @@ class _Recording:
             self.take("backward")
 
     def _listen_to_engine(self, engine: Any) -> None:
-        """Hear of DeepSpeed's step as it begins, when it has not touched the gradients yet."""
+        """Wrap DeepSpeed's step, to see the gradients before it uses them."""
         original = getattr(engine, _ENGINE_STEP)
 
         def stepped(*args: Any, **kwargs: Any) -> Any:
             self._backward_ended()
             return original(*args, **kwargs)
 
-        # On this engine alone, so that whoever else wraps the method of the class can undo it.
+        # On this engine alone, so that others can wrap and restore the method of the class.
         vars(engine)[_ENGINE_STEP] = stepped
         self.open.callback(vars(engine).pop, _ENGINE_STEP)
 
     def written(self) -> dict[str, Any]:
-        """Return what there is, for a JSON file."""
-        states = sorted(self.states.values(), key=lambda each: each["time_ns"])
+        """Return the content of the JSON file."""
+        states = sorted(self.states.values(), key=lambda state: state["time_ns"])
         return {"models": self.classes, "states": states}

@@ -21,12 +21,12 @@ from profkit.core.errors import InputError
 from profkit.core.parallel_layout import Ranks
 
 TARGETS = "ncu_targets"
-"""The analysis that says which kernels are worth measuring."""
+"""The analysis that ranks the kernels worth measuring."""
 
 _LOCK = "nsight-compute-lock"
-# Ranks wait for one another in them: run again on one rank alone, they wait forever.
+# Collectives wait for other ranks: replayed on one rank alone, they wait forever.
 _NO_COMMUNICATION = "regex:^(?!nccl|rccl|nvshmem)"
-# What ncu collects without being told; the set's name is not the same in all versions.
+# Sections of ncu's default set, whose name is not the same in all versions.
 _BASIC = ("LaunchStats", "Occupancy", "SpeedOfLight")
 # Releases whose documentation has the filter mode per-launch-config.
 _PER_SHAPE_SINCE = (2023, 2)
@@ -42,7 +42,7 @@ class _Metric(msgspec.Struct):
 
 
 class Targets(msgspec.Struct):
-    """The part of a result of `TARGETS` that is read; `profkit.core.result` would bring pandas."""
+    """The needed parts of a result of `TARGETS`; `profkit.core.result` would import pandas."""
 
     metrics: dict[str, _Metric] = msgspec.field(default_factory=dict)
     tables: dict[str, _Table] = msgspec.field(default_factory=dict)
@@ -165,42 +165,42 @@ class Capture(Wrapper):
 
     def check(self, steps: int) -> str:
         """See `Tool.check`."""
-        late = [each for each in self.steps if each >= steps]
-        if self.is_of_ranges and (self.kernel or self.kernel_id):
+        late = [step for step in self.steps if step >= steps]
+        if self.measures_ranges and (self.kernel or self.kernel_id):
             return f"kernel: replay_mode={self.replay_mode} measures ranges, not kernels of a name"
         return f"steps: there is no step {late[0]} of {steps}, counted from 0" if late else ""
 
     @property
     def needs_exclusive_machine(self) -> bool:
-        """See `Tool.needs_exclusive_machine`. It fixes the clocks of GPUs, too, and runs kernels many times."""
+        """See `Tool.needs_exclusive_machine`: it locks clocks of GPUs, and repeats kernels."""
         return True
 
     def input_analyses(self) -> tuple[str, ...]:
         """See `Tool.input_analyses`."""
-        return (TARGETS,) if self.is_automatic else ()
+        return (TARGETS,) if self.chooses_kernels else ()
 
     @property
-    def is_automatic(self) -> bool:
-        """Whether the kernels are left to be chosen."""
-        is_open = not (self.kernel or self.kernel_id or self.is_of_ranges)
+    def chooses_kernels(self) -> bool:
+        """Whether profkit chooses the kernels, by the results of `TARGETS`."""
+        is_open = not (self.kernel or self.kernel_id or self.measures_ranges)
         return self.targets == "auto" and is_open
 
     @property
-    def is_of_ranges(self) -> bool:
-        """Whether what is measured is ranges with all kernels in them."""
+    def measures_ranges(self) -> bool:
+        """Whether ranges with all their kernels are measured, instead of single kernels."""
         return self.replay_mode in ("range", "app-range")
 
     def with_results(self, results: Mapping[str, Path]) -> Self:
         """See `Tool.with_results`: choose kernels, and the step in which they are measured."""
-        if not self.is_automatic:
+        if not self.chooses_kernels:
             return self
         path = results.get(TARGETS)
-        return self.aimed(_read(path) if path else Targets(), self.version())
+        return self.restricted_to(_read(path) if path else Targets(), self.version())
 
-    def aimed(self, targets: Targets, version: str) -> Self:
-        """Return these settings for what `targets` say is worth it and fits into the budget.
+    def restricted_to(self, targets: Targets, version: str) -> Self:
+        """Return these settings for the kernels of `targets` that fit into the budget.
 
-        Without targets, what can be measured of the second step within the budget.
+        Without targets, for as many launches of the second step as fit into it.
         """
         most = max(int(self.budget_s / self.launch_s), 1)
         step = int(targets.metrics["step"].value) if "step" in targets.metrics else 1
@@ -223,7 +223,7 @@ class Capture(Wrapper):
 
     def command(self, workload: Sequence[str], out: Path, rank: Rank) -> list[str]:
         """See `Wrapper.command`."""
-        # ncu appends ".ncu-rep" itself, and takes % in paths for places to fill in.
+        # ncu appends ".ncu-rep" itself, and takes % in paths for placeholders.
         report = str(out / rank.label).replace("%", "%%")
         flags = [f"--export={report}", "--force-overwrite", "--nvtx"]
         flags += [f"--target-processes={self.target_processes}", *self._collected()]
@@ -241,16 +241,16 @@ class Capture(Wrapper):
             sections = (*_BASIC, *self.sections)
         named = [] if self.set in ("none", "basic") else [f"--set={self.set}"]
         metrics = [f"--metrics={','.join(self.metrics)}"] if self.metrics else []
-        return [*named, *(f"--section={each}" for each in sections), *metrics]
+        return [*named, *(f"--section={section}" for section in sections), *metrics]
 
     def _filters(self) -> list[str]:
         flags = ["--profile-from-start=no"] if self.steps else []
         # ncu refuses filters of kernels where it measures ranges.
-        flags += [] if self.is_of_ranges else self._kernels()
+        flags += [] if self.measures_ranges else self._kernels()
         flags += [f"--launch-skip={self.launch_skip}"] if self.launch_skip else []
         flags += [f"--launch-count={self.launch_count}"] if self.launch_count else []
-        flags += [f"--nvtx-include={each}" for each in self.nvtx_include]
-        return [*flags, *(f"--nvtx-exclude={each}" for each in self.nvtx_exclude)]
+        flags += [f"--nvtx-include={name}" for name in self.nvtx_include]
+        return [*flags, *(f"--nvtx-exclude={name}" for name in self.nvtx_exclude)]
 
     def _kernels(self) -> list[str]:
         kernel = self.kernel or ("" if self.kernel_id else _NO_COMMUNICATION)
@@ -261,7 +261,7 @@ class Capture(Wrapper):
 
     @contextmanager
     def inside_workload(self, out: Path, rank: Rank) -> Iterator[Recorder]:
-        """See `Wrapper.inside_workload`: profile the chosen steps, with ranges around modules if wanted."""
+        """See `Wrapper.inside_workload`: profile the chosen steps, with module ranges if wanted."""
         del out, rank
         with module_ranges.recorded() if self.module_ranges else nullcontext():
             yield ProfiledSteps(self.steps) if self.steps else NullRecorder()
@@ -276,4 +276,4 @@ def _read(path: Path) -> Targets:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(each) for each in version.split(".")[:2] if each.isdigit())
+    return tuple(int(number) for number in version.split(".")[:2] if number.isdigit())

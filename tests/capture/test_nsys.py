@@ -9,11 +9,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from profkit.capture import _nsys_flags, _nsys_window, nsys
-from profkit.capture._nsys_flags import Known, apis_in, flags_in
-from profkit.capture._nsys_importer import import_left
+from profkit.capture import nsys
 from profkit.capture.base import Rank, executable
-from profkit.capture.nsys import Capture
+from profkit.capture.nsys import Capture, step_window
+from profkit.capture.nsys import flags as nsys_flags
+from profkit.capture.nsys.flags import KnownFlags, apis_in, flags_in
+from profkit.capture.nsys.importer import import_left
 from profkit.convert.__main__ import convert
 from profkit.core.errors import ProfkitError
 
@@ -28,7 +29,7 @@ TRACE = "--trace=cuda,nvtx,osrt,cudnn,cublas"
 @pytest.fixture
 def everything_known(monkeypatch):
     """Pretend that the installed version knows every flag."""
-    monkeypatch.setattr(nsys, "installed", lambda _: Known())
+    monkeypatch.setattr(nsys, "known_flags", lambda _: KnownFlags())
 
 
 @pytest.fixture
@@ -36,8 +37,8 @@ def some_known(monkeypatch):
     """Return a function that says what the installed version knows."""
     return lambda **flags: monkeypatch.setattr(
         nsys,
-        "installed",
-        lambda _: Known({name: frozenset(each) for name, each in flags.items()}),
+        "known_flags",
+        lambda _: KnownFlags({name: frozenset(each) for name, each in flags.items()}),
     )
 
 
@@ -129,8 +130,10 @@ def test_launching_and_starting_share_the_flags_between_them(some_known):
 
 
 def test_what_a_version_lacks_is_left_out_and_said(monkeypatch):
-    known = Known({"profile": frozenset({"sample", "gpu-metrics-device"})}, frozenset({"nvtx"}))
-    monkeypatch.setattr(nsys, "installed", lambda _: known)
+    known = KnownFlags(
+        {"profile": frozenset({"sample", "gpu-metrics-device"})}, frozenset({"nvtx"})
+    )
+    monkeypatch.setattr(nsys, "known_flags", lambda _: known)
     tool = Capture(
         trace=("nvtx", "cuda"),
         python_sampling=True,
@@ -195,7 +198,7 @@ def test_the_help_of_both_generations_is_understood():
 
 
 def test_the_installed_version_says_what_it_knows():
-    known = _nsys_flags.installed("nsys")
+    known = nsys_flags.known_flags("nsys")
     assert set(known.flags) == {"profile", "launch", "start"}
     assert {"cuda", "nvtx", "osrt"} <= known.apis
     assert known.name("launch", ("wait",)) == "wait"
@@ -227,7 +230,7 @@ class Opened:
 )
 def test_a_window_opens_and_closes_between_steps(first, count, expected):
     events = []
-    window = _nsys_window.Window(first, count, lambda: Opened(events), 0)
+    window = step_window.StepWindow(first, count, lambda: Opened(events), 0)
     window.begin()
     for step in range(4):
         events.append(step)
@@ -238,22 +241,22 @@ def test_a_window_opens_and_closes_between_steps(first, count, expected):
 
 def test_a_window_that_was_open_long_is_noted(monkeypatch):
     noted = []
-    monkeypatch.setattr(_nsys_window.marks, "note", noted.append)
-    monkeypatch.setattr(_nsys_window.time, "monotonic", iter([10.0, 75.0]).__next__)
-    window = _nsys_window.Window(0, 0, lambda: Opened([]), 0)
+    monkeypatch.setattr(step_window.marks, "note", noted.append)
+    monkeypatch.setattr(step_window.time, "monotonic", iter([10.0, 75.0]).__next__)
+    window = step_window.StepWindow(0, 0, lambda: Opened([]), 0)
     window.begin()
     window.close()
     assert noted[0].startswith("nsys recorded 65 s")
 
 
 def test_the_profiler_calls_of_cuda_need_cuda():
-    with pytest.raises(ProfkitError, match="needs CUDA"), _nsys_window.by_cuda():
+    with pytest.raises(ProfkitError, match="needs CUDA"), step_window.open_cuda_profiler():
         pass
 
 
 def test_a_session_that_does_not_exist_fails_with_what_nsys_says():
     with pytest.raises(ProfkitError, match=r"nsys stop failed: \w+"):
-        _nsys_window._run("nsys", ["stop", "--session=profkit-nobody"])
+        step_window._run("nsys", ["stop", "--session=profkit-nobody"])
 
 
 @pytest.fixture

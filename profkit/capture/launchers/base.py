@@ -19,7 +19,7 @@ _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(API|ACCESS|PRIVATE|_)KEY",
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
-    """This host among the hosts of a run, and the rendezvous of their ranks."""
+    """One host of a run, and the rendezvous of the ranks of all hosts."""
 
     rank: int = 0
     """Number of the host, from 0; the first one writes the record of the capture."""

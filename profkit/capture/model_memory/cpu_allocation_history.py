@@ -133,8 +133,8 @@ class _Frames:
         """Return a path as Python knows it; the profiler leaves out what ``sys.path`` has."""
         found = self.files.get(file)
         if found is None:
-            places = (Path(place or ".") / file for place in sys.path)
-            first = next((place for place in places if file and place.is_file()), None)
+            paths = (Path(folder or ".") / file for folder in sys.path)
+            first = next((path for path in paths if file and path.is_file()), None)
             found = self.files[file] = str(first.resolve()) if first else file
         return found
 

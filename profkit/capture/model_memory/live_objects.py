@@ -1,4 +1,4 @@
-"""Models, optimizers and tensors of this process, whoever made them."""
+"""Models, optimizers and tensors of this process, of any origin."""
 
 import gc
 import weakref
@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from profkit.capture.model_memory.pieces import unwrapped
+from profkit.capture.model_memory.owned_tensors import unwrap
 
 
-class Living:
-    """Finds what is alive: by the garbage collector's list, and by what hooks have met.
+class LiveObjects:
+    """Live objects: those of the garbage collector's list, and those that hooks have seen.
 
-    A program may have hidden its objects from the collector (``gc.freeze``); a model that has run
-    and an optimizer that has stepped are known all the same.
+    A program may have hidden its objects from the collector (``gc.freeze``); hooks still see a
+    model that runs and an optimizer that steps.
     """
 
     def __init__(self) -> None:
@@ -24,28 +24,28 @@ class Living:
         self.names: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
         self.tensors: list[torch.Tensor] = []
 
-    def look(self) -> None:
-        """Look again; `tensors` hold what they find until `forget`."""
-        every = gc.get_objects()
+    def refresh(self) -> None:
+        """Search again; `tensors` keep the result until `release_tensors`."""
+        objects = gc.get_objects()
         # By type: isinstance would ask the object, and some answer with a warning or an error.
         found: dict[type, list[Any]] = {torch.Tensor: [], nn.Module: [], torch.optim.Optimizer: []}
         kinds = {
-            kind: base for kind in set(map(type, every)) for base in found if base in kind.__mro__
+            kind: base for kind in set(map(type, objects)) for base in found if base in kind.__mro__
         }
-        for each in every:
-            if type(each) in kinds:
-                found[kinds[type(each)]].append(each)
+        for candidate in objects:
+            if type(candidate) in kinds:
+                found[kinds[type(candidate)]].append(candidate)
         self.tensors = found[torch.Tensor]
-        self.meet(*_outermost(found[nn.Module]))
+        self.add_models(*_outermost(found[nn.Module]))
         self.optimizers.update(found[torch.optim.Optimizer])
 
-    def meet(self, *models: nn.Module) -> None:
-        """Take models that are known to be there, of which those in others do not count."""
-        for each in models:
-            self.models[each] = None
+    def add_models(self, *models: nn.Module) -> None:
+        """Add models, without those that are modules of others."""
+        for model in models:
+            self.models[model] = None
 
-    def forget(self) -> None:
-        """Hold no tensor any more."""
+    def release_tensors(self) -> None:
+        """Drop all references to tensors."""
         self.tensors = []
 
     def named_models(self) -> dict[str, nn.Module]:
@@ -53,7 +53,7 @@ class Living:
         outermost = list(_outermost(self.models))
         for model in outermost:
             if model not in self.names and _has_tensors(model):
-                self.names[model] = self._free(type(unwrapped(model)).__name__)
+                self.names[model] = self._free(type(unwrap(model)).__name__)
         return {self.names[model]: model for model in outermost if model in self.names}
 
     def _free(self, name: str) -> str:
@@ -66,15 +66,15 @@ class Living:
 
 def _outermost(modules: Iterable[nn.Module]) -> Iterator[nn.Module]:
     """Yield the modules that are in no other."""
-    every = list(modules)
-    inside = {id(child) for module in every for child in _children(module)}
-    yield from (each for each in every if id(each) not in inside)
+    candidates = list(modules)
+    inside = {id(child) for module in candidates for child in _children(module)}
+    yield from (module for module in candidates if id(module) not in inside)
 
 
 def _children(module: nn.Module) -> Iterator[nn.Module]:
-    # A module whose making has failed has no children, not even an empty list.
-    held = vars(module).get("_modules") or {}
-    yield from (each for each in held.values() if each is not None)
+    # A module whose constructor failed has no children, not even an empty list.
+    children = vars(module).get("_modules") or {}
+    yield from (child for child in children.values() if child is not None)
 
 
 def _has_tensors(module: nn.Module) -> bool:

@@ -1,4 +1,4 @@
-"""What autograd keeps for the backward pass, and the module whose forward pass had it kept."""
+"""Tensors that autograd saves for the backward pass, with the module whose forward saved them."""
 
 import threading
 import weakref
@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 
-class Saved:
-    """One saved tensor; it lives as long as the node of the graph that will use it."""
+class SavedTensor:
+    """One saved tensor; it lives as long as its node in autograd's graph."""
 
     __slots__ = ("__weakref__", "module", "number", "tensor")
 
@@ -21,19 +21,19 @@ class Saved:
 
 
 class SavedTensors:
-    """Keeps the list, by PyTorch's hooks for saved tensors, of those that are alive.
+    """Lists the saved tensors that are alive, by PyTorch's hooks for saved tensors.
 
-    Hooks that come later win, which is what checkpointing and offloading are made of: what they
-    save elsewhere, or not at all, is not in the list.
+    Later hooks win, such as those of checkpointing and offloading: tensors that these save
+    elsewhere, or not at all, are not in the list.
     """
 
     def __init__(self) -> None:
-        self.alive: weakref.WeakSet[Saved] = weakref.WeakSet()
+        self.alive: weakref.WeakSet[SavedTensor] = weakref.WeakSet()
         self.stacks = threading.local()
         self.number = 0
 
     def hooks(self) -> torch.autograd.graph.saved_tensors_hooks:
-        """Return the context in which saved tensors are listed."""
+        """Return the context that lists the tensors saved inside it."""
         return torch.autograd.graph.saved_tensors_hooks(self._pack, _unpack)
 
     def enter(self, module: nn.Module) -> None:
@@ -51,21 +51,21 @@ class SavedTensors:
         return not self._stack()
 
     def size_bytes(self) -> int:
-        """Return the bytes of what is alive, roughly: what is shared counts again."""
-        return sum(each.tensor.nbytes for each in list(self.alive))
+        """Return the bytes of all live tensors, roughly: shared memory counts again."""
+        return sum(saved.tensor.nbytes for saved in list(self.alive))
 
-    def __iter__(self) -> Iterator[Saved]:
-        """Yield what is alive, in the order in which it was saved."""
-        return iter(sorted(self.alive, key=lambda each: each.number))
+    def __iter__(self) -> Iterator[SavedTensor]:
+        """Yield the live tensors, in the order in which they were saved."""
+        return iter(sorted(self.alive, key=lambda saved: saved.number))
 
     def _pack(self, tensor: torch.Tensor) -> Any:
-        # The parameter itself, as autograd does: DeepSpeed's stage 3 frees what its data is, and
-        # gathers it again for the backward pass.
+        # The parameter itself, as autograd does: DeepSpeed's stage 3 frees its data, and gathers
+        # it again for the backward pass.
         if tensor.is_leaf and tensor.requires_grad:
             return tensor
         stack = self._stack()
         self.number += 1
-        saved = Saved(tensor.detach(), stack[-1] if stack else 0, self.number)
+        saved = SavedTensor(tensor.detach(), stack[-1] if stack else 0, self.number)
         self.alive.add(saved)
         return saved
 
@@ -77,5 +77,5 @@ class SavedTensors:
 
 
 def _unpack(packed: Any) -> torch.Tensor:
-    tensor: torch.Tensor = packed.tensor if isinstance(packed, Saved) else packed
+    tensor: torch.Tensor = packed.tensor if isinstance(packed, SavedTensor) else packed
     return tensor

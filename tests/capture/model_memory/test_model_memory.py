@@ -7,9 +7,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.tensor import DTensor
 from torch.masked import masked_tensor
 
-from profkit.capture.model_memory import held
-from profkit.capture.model_memory.extents import Extents, dense
-from profkit.capture.model_memory.ledger import _readable
+from profkit.capture.model_memory import find_model_tensors
+from profkit.capture.model_memory.claimed_memory import ClaimedMemory, tensors_with_memory
+from profkit.capture.model_memory.memory_account import _readable_parts
 
 
 def trained(model, optimizer):
@@ -20,7 +20,7 @@ def trained(model, optimizer):
 def test_a_plain_model_holds_parameters_gradients_and_moments():
     model = nn.Linear(3, 4)
     optimizer = optim.AdamW(model.parameters())
-    assert held(model, [optimizer]).sizes_bytes() == {
+    assert find_model_tensors(model, [optimizer]).sizes_bytes() == {
         "parameters": 16 * 4,
         "gradients": 0,
         "masters": 0,
@@ -28,7 +28,7 @@ def test_a_plain_model_holds_parameters_gradients_and_moments():
     }
     trained(model, optimizer)
     # Two moments for each parameter, and for each tensor the number of its steps.
-    assert held(model, [optimizer]).sizes_bytes() == {
+    assert find_model_tensors(model, [optimizer]).sizes_bytes() == {
         "parameters": 16 * 4,
         "gradients": 16 * 4,
         "masters": 0,
@@ -42,7 +42,7 @@ def test_tied_parameters_and_views_of_one_buffer_count_once():
     first.weight.data = buffer[:9].view(3, 3)
     second.weight.data = buffer[3:].view(3, 3)
     model = nn.Sequential(first, second)
-    assert held(model, []).sizes_bytes()["parameters"] == 12 * 4
+    assert find_model_tensors(model, []).sizes_bytes()["parameters"] == 12 * 4
 
 
 def test_each_of_several_optimizers_counts():
@@ -51,52 +51,53 @@ def test_each_of_several_optimizers_counts():
     model(torch.randn(2, 3)).sum().backward()
     for each in optimizers:
         each.step()
-    assert held(model, optimizers).sizes_bytes()["states"] == (9 + 6) * 4
+    assert find_model_tensors(model, optimizers).sizes_bytes()["states"] == (9 + 6) * 4
 
 
 def test_every_byte_belongs_to_the_first_that_claims_it():
-    extents = Extents()
+    claimed = ClaimedMemory()
     buffer = torch.zeros(12)
-    assert extents.claim(buffer[2:4]) == 2 * 4
-    assert extents.claim(buffer[6:8]) == 2 * 4
-    assert extents.claim(buffer[3:7]) == 2 * 4
-    assert extents.claim(buffer[2:8]) == 0
+    assert claimed.claim(buffer[2:4]) == 2 * 4
+    assert claimed.claim(buffer[6:8]) == 2 * 4
+    assert claimed.claim(buffer[3:7]) == 2 * 4
+    assert claimed.claim(buffer[2:8]) == 0
     # Columns of a matrix reach from its first element to its last but two.
-    assert extents.claim(buffer.view(4, 3)[:, 0]) == (12 - 2 - 6) * 4
-    assert [rest for _, rest in extents.unclaimed()] == [2 * 4]
+    assert claimed.claim(buffer.view(4, 3)[:, 0]) == (12 - 2 - 6) * 4
+    assert [rest for _, rest in claimed.unclaimed()] == [2 * 4]
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_claims_of_any_order_add_up_to_what_they_cover(seed):
     draws = random.Random(seed)  # noqa: S311 - not for secrets
-    buffer, covered, extents = torch.zeros(200), set(), Extents()
+    buffer, covered, claimed = torch.zeros(200), set(), ClaimedMemory()
     for _ in range(60):
         start = draws.randrange(200)
-        places = set(range(start, min(start + draws.randrange(1, 30), 200)))
-        new = len(places - covered)
-        covered |= places
-        assert extents.claim(buffer[start : max(places) + 1]) == 4 * new
-    (storage,) = extents.storages.values()
+        positions = set(range(start, min(start + draws.randrange(1, 30), 200)))
+        new = len(positions - covered)
+        covered |= positions
+        assert claimed.claim(buffer[start : max(positions) + 1]) == 4 * new
+    (storage,) = claimed.storages.values()
     assert storage.covered_bytes == 4 * len(covered)
 
 
 def test_a_view_keeps_its_storage_unless_that_is_somebodys():
-    extents = Extents()
+    claimed = ClaimedMemory()
     # Both are kept: the second could get the place of the first.
     view, buffer = torch.zeros(100)[:1], torch.zeros(100)
-    assert extents.claim(view, whole=True) == 400
-    assert extents.claim(buffer[:50]) == 200
-    assert extents.claim(buffer[40:60], whole=True) == 40
+    assert claimed.claim(view, whole=True) == 400
+    assert claimed.claim(buffer[:50]) == 200
+    assert claimed.claim(buffer[40:60], whole=True) == 40
 
 
 def test_sparse_tensors_are_their_parts_and_meta_tensors_none():
     matrix = torch.eye(4)
     parts = {
-        kind: sum(each.nbytes for each in dense(make(matrix))) for kind, make in SPARSE.items()
+        kind: sum(each.nbytes for each in tensors_with_memory(make(matrix)))
+        for kind, make in SPARSE.items()
     }
     # Values of 4 bytes and indices of 8: two each; or five rows' ends and one column each.
     assert parts == {"coo": 4 * 4 + 4 * 2 * 8, "csr": 4 * 4 + (5 + 4) * 8, "csc": 4 * 4 + 9 * 8}
-    assert list(dense(torch.empty(4, device="meta"))) == []
+    assert list(tensors_with_memory(torch.empty(4, device="meta"))) == []
 
 
 SPARSE = {
@@ -127,23 +128,23 @@ def kept_by(transform):
 )
 @pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
 def test_a_tensor_without_memory_of_its_own_is_none(made):
-    assert list(dense(made())) == []
+    assert list(tensors_with_memory(made())) == []
 
 
 def test_a_tensor_of_several_shapes_has_all_of_its_buffer():
-    (found,) = dense(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
-    assert Extents().claim(found) == 5 * 4
+    (found,) = tensors_with_memory(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
+    assert ClaimedMemory().claim(found) == 5 * 4
 
 
 def test_a_lazy_model_has_no_memory_before_its_first_call():
     model = nn.Sequential(nn.LazyLinear(2), nn.Linear(2, 2, bias=False))
-    assert held(model, []).sizes_bytes()["parameters"] == 4 * 4
+    assert find_model_tensors(model, []).sizes_bytes()["parameters"] == 4 * 4
     model(torch.ones(1, 3))
-    assert held(model, []).sizes_bytes()["parameters"] == (3 * 2 + 2 + 4) * 4
+    assert find_model_tensors(model, []).sizes_bytes()["parameters"] == (3 * 2 + 2 + 4) * 4
 
 
 def test_a_tensor_whose_making_failed_is_passed_over():
     half = torch.Tensor._make_wrapper_subclass(DTensor, (3,))
-    assert list(_readable(half)) == []
+    assert list(_readable_parts(half)) == []
     whole = torch.ones(3)
-    assert [each is whole for each in _readable(whole)] == [True]
+    assert [each is whole for each in _readable_parts(whole)] == [True]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from profkit.capture.model_memory import held
+from profkit.capture.model_memory import find_model_tensors
 from profkit.workloads import train as program
 from profkit.workloads.runtime.process import joined
 from profkit.workloads.runtime.request import Request
@@ -79,7 +79,7 @@ def holdings(process):
             engine.backward(family.loss(engine.forward(inputs), targets))
         if step == 0:
             engine.step()
-    sizes = held(engine.model, [engine.optimizer]).sizes_bytes()
+    sizes = find_model_tensors(engine.model, [engine.optimizer]).sizes_bytes()
     return {kind: size / family.parameter_count() for kind, size in sizes.items()}
 
 

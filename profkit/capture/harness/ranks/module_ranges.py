@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 
-class _Open(local):
+class _OpenCalls(local):
     """The modules whose forward runs on this thread, from the outside in."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ def recorded() -> Iterator[None]:
         return
     from torch.nn.modules import module
 
-    spans, open_, names = nvtx_ranges.spans(), _Open(), _Names()
+    spans, open_, names = nvtx_ranges.spans(), _OpenCalls(), _Names()
 
     def enter(called: "Module", _: Any) -> None:
         around = open_.calls[-1][0] if open_.calls else None

@@ -14,22 +14,22 @@ _COMPRESSED = ("crow_indices", "ccol_indices", "col_indices", "row_indices", "va
 
 @dataclass(slots=True)
 class Storage:
-    """One piece of memory that tensors are views of."""
+    """One block of memory that tensors are views of."""
 
     device: str
     """Type and index, such as cuda:0."""
 
     size_bytes: int
-    """Bytes of all of it."""
+    """Bytes of the whole block."""
 
     owner: Any
-    """Whoever claimed a part of it first."""
+    """Owner of the first claim to a part of it."""
 
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
 
     def cover(self, start: int, end: int) -> int:
-        """Cover the bytes from `start` to `end`, and return how many of them were not."""
+        """Cover the bytes from `start` to `end`, and return how many were not covered before."""
         first = bisect_left(self.ends, start)
         last = bisect_right(self.starts, end)
         before = sum(map(int.__sub__, self.ends[first:last], self.starts[first:last]))
@@ -45,16 +45,16 @@ class Storage:
         return sum(self.ends) - sum(self.starts)
 
 
-class Extents:
+class ClaimedMemory:
     """The memory that was claimed so far, by storage."""
 
     def __init__(self) -> None:
         self.storages: dict[int, Storage] = {}
 
     def claim(self, tensor: torch.Tensor, owner: Any = None, *, whole: bool = False) -> int:
-        """Claim what `tensor`, which is dense, covers and return the bytes nobody had claimed.
+        """Claim the bytes of `tensor`, which is dense; return how many were unclaimed before.
 
-        With `whole`, all of a storage in which nobody has claimed anything: a view keeps it alive.
+        With `whole`, claim all of a storage without claims: a view keeps all of it alive.
         """
         memory = tensor.untyped_storage()
         start, size = memory.data_ptr(), int(memory.nbytes())
@@ -68,17 +68,17 @@ class Extents:
         if whole and not storage.starts:
             return storage.cover(0, size)
         offset = int(tensor.storage_offset()) * tensor.element_size()
-        end = min(offset + extent_bytes(tensor), size)
+        end = min(offset + span_bytes(tensor), size)
         return storage.cover(offset, end) if end > offset else 0
 
     def unclaimed(self) -> Iterator[tuple[Storage, int]]:
-        """Yield storages of which tensors cover a part only, and the bytes of the rest."""
+        """Yield storages that tensors cover only in part, and the bytes of the rest."""
         for storage in self.storages.values():
             if rest := storage.size_bytes - storage.covered_bytes:
                 yield storage, rest
 
 
-def extent_bytes(tensor: torch.Tensor) -> int:
+def span_bytes(tensor: torch.Tensor) -> int:
     """Return the bytes from the first to the last element, however far they lie apart."""
     if tensor.is_nested:
         return int(tensor.untyped_storage().nbytes())  # of several shapes, and so of none
@@ -90,20 +90,20 @@ def extent_bytes(tensor: torch.Tensor) -> int:
     return (reach + 1) * tensor.element_size()
 
 
-def dense(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+def tensors_with_memory(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """Yield the tensors with memory of their own, on this rank, that `tensor` is made of.
 
     One for a plain tensor, the local one for a distributed one, indices and values for a sparse
-    one; none where there is no memory: meta, fake and lazy ones, wrappers, a library's own layout.
+    one; none for tensors without memory: meta, fake and lazy ones, wrappers, unknown layouts.
     """
     if hasattr(tensor, "to_local"):
-        yield from dense(tensor.to_local().detach())
+        yield from tensors_with_memory(tensor.to_local().detach())
     elif is_traceable_wrapper_subclass(tensor):
         parts = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
         for part in parts:
             # Some name a mesh or another description among them.
             if isinstance(part, torch.Tensor):
-                yield from dense(part)
+                yield from tensors_with_memory(part)
     elif tensor.layout == torch.sparse_coo:
         yield from (tensor._indices(), tensor._values())  # noqa: SLF001 - coalesced or not
     elif tensor.layout != torch.strided:
@@ -121,8 +121,8 @@ def _has_memory(tensor: torch.Tensor) -> bool:
             return False
         storage.data_ptr()
     except RuntimeError:
-        # PyTorch's answer of wrappers: functional and masked tensors, and those of a functorch
-        # transform that is over. What they wrap has the memory.
+        # PyTorch raises this for wrappers: functional and masked tensors, and those of a functorch
+        # transform that is over. The wrapped tensor has the memory.
         return False
     return True
 

@@ -11,9 +11,6 @@ from typing import ClassVar, Literal
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from profkit.capture import _nsys_importer, _nsys_window
-from profkit.capture._nsys_flags import Flag, Known, arguments, installed, unknown
-from profkit.capture._nsys_window import CAPTURE_RANGE, LONG_S, Window
 from profkit.capture.base import (
     Problem,
     Rank,
@@ -23,6 +20,9 @@ from profkit.capture.base import (
 )
 from profkit.capture.harness.machine import compatibility, permissions
 from profkit.capture.harness.ranks import function_ranges, module_ranges, nvtx_ranges
+from profkit.capture.nsys import importer, step_window
+from profkit.capture.nsys.flags import Flag, KnownFlags, arguments, known_flags, unknown
+from profkit.capture.nsys.step_window import CAPTURE_RANGE, LONG_S, StepWindow
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,31 +189,31 @@ class Capture(Wrapper):
 
     def warnings(self) -> list[str]:
         """See `Tool.warnings`."""
-        known = installed(self.binary)
+        known = known_flags(self.binary)
         commands = ("profile",) if self.mode == "profile" else ("launch", "start")
         lacking = [f"{name} is left out" for name in unknown(self.flags(), commands, known)]
         lacking += [f"trace={api} is left out" for api in self.trace if api not in self.apis(known)]
-        if self.lacks_automatic_ranges(known):
+        if self.needs_own_module_ranges(known):
             lacking.append("pytorch gets profkit's ranges around modules instead")
-        told = [f"this version of nsys lacks a flag or an API: {each}" for each in lacking]
+        texts = [f"this version of nsys lacks a flag or an API: {lack}" for lack in lacking]
         if self.duration_s > LONG_S:
-            told.append(
+            texts.append(
                 f"tools.nsys.duration_s={self.duration_s:g}: recordings of more than {LONG_S:g} s"
                 " make reports that are slow to open"
             )
         if self.function_ranges != "none":
-            told.append(
+            texts.append(
                 f"tools.nsys.function_ranges={self.function_ranges} slows every call: read from"
                 " this capture who calls what and how often, not how long a step takes"
             )
-        return told
+        return texts
 
-    def apis(self, known: Known) -> list[str]:
-        """Return what of `trace` a version knows."""
-        return [each for each in self.trace if not known.apis or each in known.apis]
+    def apis(self, known: KnownFlags) -> list[str]:
+        """Return the values of `trace` that a version knows."""
+        return [api for api in self.trace if not known.apis or api in known.apis]
 
-    def lacks_automatic_ranges(self, known: Known) -> bool:
-        """Say whether profkit's own ranges have to stand in for those of nsys."""
+    def needs_own_module_ranges(self, known: KnownFlags) -> bool:
+        """Say whether profkit's module ranges replace the ranges of nsys, which it lacks."""
         command = "profile" if self.mode == "profile" else "launch"
         automatic = self.pytorch not in ("none", "module-ranges")
         return automatic and not known.name(command, ("pytorch",))
@@ -285,7 +285,7 @@ class Capture(Wrapper):
 
     def command(self, workload: Sequence[str], out: Path, rank: Rank) -> list[str]:
         """See `Wrapper.command`."""
-        known = installed(self.binary)
+        known = known_flags(self.binary)
         trace = f"--trace={','.join(self.apis(known)) or 'none'}"
         if self.mode == "launch":
             flags = [f"--session-new={_session(out, rank, self.per)}", trace]
@@ -298,66 +298,66 @@ class Capture(Wrapper):
     def start(self, out: Path, rank: Rank) -> list[str]:
         """Return the arguments of nsys that begin the recording in mode launch."""
         flags = [f"--session={_session(out, rank, self.per)}", f"--output={_output(out, rank)}"]
-        known = installed(self.binary)
-        mine = [each for each in self.flags() if not known.name("launch", each.names)]
-        return ["start", *flags, "--force-overwrite=true", *arguments(mine, "start", known)]
+        known = known_flags(self.binary)
+        others = [flag for flag in self.flags() if not known.name("launch", flag.names)]
+        return ["start", *flags, "--force-overwrite=true", *arguments(others, "start", known)]
 
     @contextmanager
     def inside_workload(self, out: Path, rank: Rank) -> Iterator[Recorder]:
         """See `Wrapper.inside_workload`."""
         with ExitStack() as stack:
-            if self.pytorch == "module-ranges" or self.lacks_automatic_ranges(
-                installed(self.binary)
+            if self.pytorch == "module-ranges" or self.needs_own_module_ranges(
+                known_flags(self.binary)
             ):
                 stack.enter_context(module_ranges.recorded())
             window = self._window(out, rank)
             stack.callback(window.close)
             yield window
 
-    def _window(self, out: Path, rank: Rank) -> Window:
+    def _window(self, out: Path, rank: Rank) -> StepWindow:
         stop = ["stop", f"--session={_session(out, rank, self.per)}"]
         first = rank if self.per == "rank" else Rank(rank=rank.rank - rank.local_rank)
-        session = partial(_nsys_window.by_session, self.binary, self.start(out, first), stop)
-        # One collection ends with the first range that ends, so one rank of a host speaks for it.
-        silent = self.per == "host" and rank.local_rank > 0
-        ways = {
+        session = partial(step_window.open_session, self.binary, self.start(out, first), stop)
+        # A collection ends with the first range that ends, so one rank of a host opens the range.
+        is_idle = self.per == "host" and rank.local_rank > 0
+        windows = {
             "none": nullcontext,
-            "nvtx": _nsys_window.by_nvtx,
-            "cudaProfilerApi": _nsys_window.by_cuda,
+            "nvtx": step_window.open_nvtx_range,
+            "cudaProfilerApi": step_window.open_cuda_profiler,
         }
-        steered = session if self.mode == "launch" else ways[self.capture_range]
-        opened = self._with_functions(nullcontext if silent else steered)
-        return Window(self.first_step, self.steps, opened, rank.rank)
+        chosen = session if self.mode == "launch" else windows[self.capture_range]
+        open_window = self._with_function_ranges(nullcontext if is_idle else chosen)
+        return StepWindow(self.first_step, self.steps, open_window, rank.rank)
 
-    def _with_functions(
-        self, opened: Callable[[], AbstractContextManager[object]]
+    def _with_function_ranges(
+        self, open_window: Callable[[], AbstractContextManager[object]]
     ) -> Callable[[], AbstractContextManager[object]]:
-        """Return what opens ranges of functions inside what `opened` opens, if they are wanted."""
+        """Return `open_window`, with ranges of functions inside its window if they are wanted."""
         if self.function_ranges == "none":
-            return opened
+            return open_window
 
         @contextmanager
         def both() -> Iterator[None]:
-            with opened(), function_ranges.recorded(of_c=self.function_ranges == "all"):
+            with open_window(), function_ranges.recorded(of_c=self.function_ranges == "all"):
                 yield
 
         return both
 
     def finish(self, out: Path) -> list[str]:
         """See `Tool.finish`."""
-        return _nsys_importer.import_left(out, self.binary)
+        return importer.import_left(out, self.binary)
 
 
 def _output(out: Path, rank: Rank) -> str:
-    """Return the name of the report without its ending; nsys puts the host's name for %h."""
+    """Return the path of the report without its suffix; nsys replaces %h by the host's name."""
     return f"{str(out).replace('%', '%%')}/{rank.label}.%h"
 
 
 def _session(out: Path, rank: Rank, per: str) -> str:
-    """Return the name of the session that a rank, or the host, records in."""
-    place = hashlib.sha256(str(out).encode()).hexdigest()[:10]
-    whose = f"rank{rank.rank}" if per == "rank" else socket.gethostname()
-    return f"profkit-{place}-{whose}"
+    """Return the name of the session of a rank, or of the host."""
+    folder = hashlib.sha256(str(out).encode()).hexdigest()[:10]
+    owner = f"rank{rank.rank}" if per == "rank" else socket.gethostname()
+    return f"profkit-{folder}-{owner}"
 
 
 def _text(value: object) -> str:

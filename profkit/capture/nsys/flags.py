@@ -1,4 +1,4 @@
-"""Flags of ``nsys``: which of them the installed version knows, and what is left out."""
+"""Flags of ``nsys`` that the installed version knows; others are left out."""
 
 import functools
 import re
@@ -15,27 +15,27 @@ _API = re.compile(r"'([\w-]+)'")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flag:
-    """One flag that settings ask for."""
+    """One flag of the settings."""
 
     names: tuple[str, ...]
-    """What versions have called it, the newest first, without dashes."""
+    """Its names in all versions, the newest first, without dashes."""
 
     value: str
     """Text after the equals sign."""
 
     setting: str
-    """Setting that asks for it; "" where it comes from none, and is left out silently."""
+    """Setting behind it; a flag with "" is left out without a warning."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What the commands of one version accept."""
+class KnownFlags:
+    """Flags and APIs that the commands of one version accept."""
 
     flags: dict[str, frozenset[str]] = field(default_factory=dict)
     """Flags by command (profile, launch, start); a command that is absent accepts everything."""
 
     apis: frozenset[str] = frozenset()
-    """Values of ``--trace``; empty if unknown, and then all are taken for known."""
+    """Values of ``--trace``; empty if unknown, which accepts all."""
 
     def name(self, command: str, names: tuple[str, ...]) -> str:
         """Return the first of `names` that `command` knows, or ""."""
@@ -60,12 +60,12 @@ def apis_in(text: str) -> frozenset[str]:
 
 
 @functools.cache
-def installed(binary: str) -> Known:
-    """Return what the installed `binary` knows; a `Known` of everything if it does not say."""
+def known_flags(binary: str) -> KnownFlags:
+    """Return the flags that the installed `binary` knows; all flags if its help lists none."""
     pages = {name: _help(binary, name) for name in ("profile", "launch", "start")}
-    known = {name: flags_in(text) for name, text in pages.items()}
-    flags = {name: each for name, each in known.items() if each}
-    return Known(flags, apis_in(pages["profile"]))
+    listed = {name: flags_in(text) for name, text in pages.items()}
+    flags = {name: names for name, names in listed.items() if names}
+    return KnownFlags(flags, apis_in(pages["profile"]))
 
 
 def _help(binary: str, command: str) -> str:
@@ -86,17 +86,17 @@ def _help(binary: str, command: str) -> str:
     return done.stdout
 
 
-def arguments(flags: Iterable[Flag], command: str, known: Known) -> list[str]:
+def arguments(flags: Iterable[Flag], command: str, known: KnownFlags) -> list[str]:
     """Return those `flags` that `command` knows, as arguments."""
-    named = [(known.name(command, each.names), each.value) for each in flags]
+    named = [(known.name(command, flag.names), flag.value) for flag in flags]
     return [f"--{name}={value}" for name, value in named if name]
 
 
-def unknown(flags: Iterable[Flag], commands: Iterable[str], known: Known) -> list[str]:
+def unknown(flags: Iterable[Flag], commands: Iterable[str], known: KnownFlags) -> list[str]:
     """Return the settings behind those `flags` that none of `commands` knows."""
     names = list(commands)
     return [
-        each.setting
-        for each in flags
-        if each.setting and not any(known.name(name, each.names) for name in names)
+        flag.setting
+        for flag in flags
+        if flag.setting and not any(known.name(name, flag.names) for name in names)
     ]

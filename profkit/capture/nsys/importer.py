@@ -1,4 +1,4 @@
-"""Recordings that ``nsys`` could not turn into reports: imported with its own importer."""
+"""Import recordings that ``nsys`` could not turn into reports, with its own importer."""
 
 import subprocess
 from collections.abc import Iterator
@@ -18,24 +18,24 @@ _INSTALLED = (
 
 
 def import_left(out: Path, binary: str, root: Path = Path("/")) -> list[str]:
-    """Import each ``.qdstrm`` in `out` that has no report beside it, and say what became of it.
+    """Import each ``.qdstrm`` in `out` that has no report beside it; return a note for each.
 
-    nsys leaves them where it does not find its importer. Only an importer of the same version can
-    read a recording; it is looked for beside nsys and where packages install it, below `root`.
+    nsys leaves them if it does not find its importer. Only an importer of the same version can
+    read a recording; it is searched beside nsys and in the folders of packages, below `root`.
     """
-    left = [each for each in sorted(out.glob("*.qdstrm")) if not _report(each).exists()]
-    if not left:
+    recordings = [path for path in sorted(out.glob("*.qdstrm")) if not _report(path).exists()]
+    if not recordings:
         return []
     version = executable_version(binary)
     importer = next(_importers(binary, version, root), None)
     if importer is None:
         return [
-            f"{each.name}: nsys {version} did not find its importer, and none of this version was"
+            f"{path.name}: nsys {version} did not find its importer, and none of this version was"
             f" found: open it in the window of Nsight Systems {version}, or run"
-            f" {_NAME} -i {each.name} of that version"
-            for each in left
+            f" {_NAME} -i {path.name} of that version"
+            for path in recordings
         ]
-    return [_imported(importer, each) for each in left]
+    return [_imported(importer, path) for path in recordings]
 
 
 def _report(recording: Path) -> Path:
@@ -44,19 +44,19 @@ def _report(recording: Path) -> Path:
 
 def _importers(binary: str, version: str, root: Path) -> Iterator[Path]:
     """Yield the importers of `version`."""
-    places = []
+    folders = []
     if path := executable(binary):
         beside = Path(path).resolve().parent
-        places += [*beside.parent.glob("host-linux-*"), *beside.glob("host-linux-*")]
-    places += [folder for pattern in _INSTALLED for folder in sorted(root.glob(pattern))]
-    for folder in places:
+        folders += [*beside.parent.glob("host-linux-*"), *beside.glob("host-linux-*")]
+    folders += [folder for pattern in _INSTALLED for folder in sorted(root.glob(pattern))]
+    for folder in folders:
         importer = folder / _NAME
         if importer.is_file() and executable_version(str(importer)) == version:
             yield importer
 
 
 def _imported(importer: Path, recording: Path) -> str:
-    """Run the importer and say what became of `recording`."""
+    """Run the importer on `recording`, and return a note on the result."""
     report = _report(recording)
     command = [str(importer), "-i", str(recording), "-o", str(report)]
     try:
@@ -71,7 +71,7 @@ def _imported(importer: Path, recording: Path) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{recording.name}: {_NAME} failed: {error}"
     if done.returncode or not report.is_file():
-        said = " ".join((done.stderr or done.stdout).split())[-300:]
-        return f"{recording.name}: {_NAME} failed: {said}"
+        output = " ".join((done.stderr or done.stdout).split())[-300:]
+        return f"{recording.name}: {_NAME} failed: {output}"
     recording.unlink()
     return f"{report.name}: nsys did not find its importer; profkit imported it with {importer}"

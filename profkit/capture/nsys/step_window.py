@@ -1,4 +1,4 @@
-"""Which steps ``nsys`` records: what opens and closes its window from inside the process."""
+"""The steps that ``nsys`` records: open and close its window from inside the process."""
 
 import os
 import subprocess
@@ -19,26 +19,26 @@ RANK_MARK = "rank#"
 """NVTX mark with the global rank: one report may hold several processes."""
 
 LONG_S = 60.0
-"""Recordings beyond it make reports that are slow to open and full of the same."""
+"""Longer recordings make reports that are slow to open and repeat themselves."""
 
 _COMMAND_TIMEOUT_S = 300.0
-# What nsys puts into the workload's environment would make it trace itself.
+# With these variables of the workload's environment, the command would trace itself.
 _INJECTED = ("LD_PRELOAD", "NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH")
 
 
-class Window:
+class StepWindow:
     """Opens before step `first` and closes after `count` steps; 0 goes on to the last."""
 
     def __init__(
         self,
         first: int,
         count: int,
-        opened: Callable[[], AbstractContextManager[object]],
+        open_window: Callable[[], AbstractContextManager[object]],
         rank: int,
     ) -> None:
         self.first = first
         self.until = first + count if count else -1
-        self.opened = opened
+        self.open_window = open_window
         self.rank = rank
         self.index = 0
         self.since_s = 0.0
@@ -60,15 +60,15 @@ class Window:
         self._mark()
 
     def _mark(self) -> None:
-        # At each border: what another rank of the host opens and closes holds at least one.
+        # At each boundary: a window that another rank of the host opens contains at least one.
         nvtx_ranges.mark(f"{RANK_MARK}{self.rank}")
 
     def _open(self) -> None:
-        self.open.enter_context(self.opened())
+        self.open.enter_context(self.open_window())
         self.since_s = time.monotonic()
 
     def close(self) -> None:
-        """Close what is open; once is enough."""
+        """Close the window if it is open."""
         seconds = time.monotonic() - self.since_s if self.since_s else 0.0
         self.since_s = 0.0
         self.open.close()
@@ -79,14 +79,14 @@ class Window:
             )
 
 
-def by_nvtx() -> AbstractContextManager[object]:
+def open_nvtx_range() -> AbstractContextManager[object]:
     """Open the NVTX range that ``--capture-range=nvtx`` waits for."""
     return nvtx_ranges.across_threads()(CAPTURE_RANGE)
 
 
 @contextmanager
-def by_cuda() -> Iterator[None]:
-    """Call what ``--capture-range=cudaProfilerApi`` waits for."""
+def open_cuda_profiler() -> Iterator[None]:
+    """Call CUDA's profiler functions, which ``--capture-range=cudaProfilerApi`` waits for."""
     import torch
 
     if not torch.cuda.is_available():
@@ -104,7 +104,7 @@ def by_cuda() -> Iterator[None]:
 
 
 @contextmanager
-def by_session(binary: str, start: list[str], stop: list[str]) -> Iterator[None]:
+def open_session(binary: str, start: list[str], stop: list[str]) -> Iterator[None]:
     """Start and stop the collection of the session that ``nsys launch`` opened."""
     _run(binary, start)
     try:
@@ -114,8 +114,8 @@ def by_session(binary: str, start: list[str], stop: list[str]) -> Iterator[None]
 
 
 def _run(binary: str, arguments: list[str]) -> None:
-    """Run `binary`; raises `ProfkitError` with what it says if it fails."""
-    environment = {name: each for name, each in os.environ.items() if name not in _INJECTED}
+    """Run `binary`; raises `ProfkitError` with its output if it fails."""
+    environment = {name: value for name, value in os.environ.items() if name not in _INJECTED}
     command = [executable(binary) or binary, *arguments]
     try:
         done = subprocess.run(
@@ -131,5 +131,5 @@ def _run(binary: str, arguments: list[str]) -> None:
         text = f"{Path(binary).name} {arguments[0]} did not end within {_COMMAND_TIMEOUT_S:g} s"
         raise ProfkitError(text) from None
     if done.returncode:
-        said = " ".join((done.stderr or done.stdout).split())[-300:]
-        raise ProfkitError(f"{Path(binary).name} {arguments[0]} failed: {said}")
+        output = " ".join((done.stderr or done.stdout).split())[-300:]
+        raise ProfkitError(f"{Path(binary).name} {arguments[0]} failed: {output}")
