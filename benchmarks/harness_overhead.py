@@ -2,7 +2,7 @@
 
     python benchmarks/harness_overhead.py
 
-Four kinds take turns: bare, in a capture without a profiler, with a ``torch.profiler`` snippet
+Four kinds take step_ends: bare, in a capture without a profiler, with a ``torch.profiler`` snippet
 written by hand, in a capture with ``torch_profiler``. They do so in two ways.
 
 Inside of one process: what a step of a single layer computes longer. profkit does the same work
@@ -13,7 +13,7 @@ As whole programs: ratios of the median step times that ``examples/ddp_gpt.py``,
 the sizes of ``gpt_tiny``, measures itself. This is what a user sees, and wants a quiet machine.
 The time that passes and the time that the process computes are both printed.
 
-Results are medians over the turns, with intervals from a bootstrap over them. One rank with one
+Results are medians over the step_ends, with intervals from a bootstrap over them. One rank with one
 thread.
 """
 
@@ -44,7 +44,7 @@ from profkit.capture.harness.ranks.clock import StepClock
 from profkit.capture.harness.ranks.step_ranges import markers
 from profkit.capture.torch_profiler import Capture as TorchProfiler
 from profkit.core.errors import ProfkitError
-from profkit.workloads.automatic.watch import Watch
+from profkit.workloads.automatic.step_hooks import StepHooks
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "ddp_gpt.py"
 SKIPPED = 20
@@ -84,8 +84,8 @@ PROFILER = """
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--blocks", type=int, default=20, help="turns inside of one process")
-    parser.add_argument("--turns", type=int, default=10, help="turns of whole programs")
+    parser.add_argument("--blocks", type=int, default=20, help="step_ends inside of one process")
+    parser.add_argument("--step_ends", type=int, default=10, help="step_ends of whole programs")
     parser.add_argument("--steps", type=int, default=60, help="measured steps of whole programs")
     args = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -96,13 +96,13 @@ def main() -> None:
             name: partial(_step_times, command, Path(folder), args.steps)
             for name, command in _programs(Path(folder), args.steps).items()
         }
-        _print_ratios(_taken(programs, args.turns))
+        _print_ratios(_taken(programs, args.step_ends))
 
 
-def _taken(kinds: Mapping[str, Callable[[], Times]], turns: int) -> dict[str, list[Times]]:
-    """Return the times of each kind, which take turns."""
+def _taken(kinds: Mapping[str, Callable[[], Times]], step_ends: int) -> dict[str, list[Times]]:
+    """Return the times of each kind, which take step_ends."""
     taken: dict[str, list[Times]] = {name: [] for name in kinds}
-    for turn in range(turns):
+    for turn in range(step_ends):
         # Every other turn goes backwards: a machine that gets slower favours nobody.
         for name in list(kinds)[:: -1 if turn % 2 else 1]:
             taken[name].append(kinds[name]())
@@ -165,7 +165,7 @@ def _harness(
     with (
         tool.record(folder, rank) as recorder,
         StepClock(folder, rank, recorder, {}) as clock,
-        Watch("auto"),
+        StepHooks("auto"),
     ):
         marks.listen(clock, markers=marking)
         yield lambda: None

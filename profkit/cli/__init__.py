@@ -68,7 +68,7 @@ def _run(command: str, argv: Sequence[str]) -> int:
     if command == "convert":
         importlib.import_module("profkit.cli.fork_server").start(argv)
     if command in _ENDED_WITH_SNAKEMAKE:
-        parent_watch.end_with_it()
+        parent_watch.end_with_workflow()
     try:
         # pandas alone makes so many objects that collecting takes a fifth of the time to import it.
         with uncollected():

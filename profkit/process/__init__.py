@@ -1,1 +1,1 @@
-"""Processes: what a job starts ends with it, and how it gives memory back."""
+"""Processes: end them with the job that started them; how they return memory."""

@@ -1,4 +1,4 @@
-"""What the C library does with memory that is freed, and Python's collector with what is not."""
+"""Settings of the C library's allocator and of Python's garbage collector."""
 
 import ctypes
 import gc
@@ -10,13 +10,13 @@ from contextlib import contextmanager
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _KEPT_BYTES = 32 << 20
-"""Half of it is too little for what reading a block needs; more is kept for nothing."""
+"""Memory to keep: half of it is too little for reading a block, more has no effect."""
 _LARGEST_BYTES = 8 << 20
-"""Beyond it an array has pages of its own, which go back when it is freed."""
+"""Size above which an array has pages of its own, which go back when it is freed."""
 
 
 def keep_freed() -> None:
-    """Have this process keep freed memory for what it needs next, up to 32 MiB (Linux only).
+    """Keep up to 32 MiB of freed memory in this process for its next use (Linux only).
 
     By default every few MiB go back to the system and are faulted in again, a page at a time: a
     program that works block by block spends a tenth of its time on that.
@@ -28,7 +28,7 @@ def keep_freed() -> None:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Collect no garbage: among millions of new objects that all stay it takes half of the time."""
+    """Pause garbage collection, which takes half of the time with millions of live objects."""
     collecting = gc.isenabled()
     gc.disable()
     try:

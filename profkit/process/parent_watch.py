@@ -1,40 +1,40 @@
-"""The process that asked for a job, Snakemake for one: a job does not outlive it."""
+"""End a job when the workflow that started it has ended, although a shell lies between them."""
 
 import os
 import threading
 import time
 from collections.abc import Mapping
 
-VARIABLE = "PROFKIT_OWNER"
-"""Environment variable with the number of that process."""
+VARIABLE = "PROFKIT_WORKFLOW_PID"
+"""Environment variable with the process id of the workflow, which is Snakemake's."""
 
-_LOOK_S = 0.5
+_PERIOD_S = 0.5
 
 
-def is_gone(environment: Mapping[str, str] = os.environ) -> bool:
-    """Say whether the process that asked for this job, if one said so, has ended."""
-    # Half of all jobs are over before anybody looks, and do not wait for this.
+def has_workflow_ended(environment: Mapping[str, str] = os.environ) -> bool:
+    """Say whether the workflow that started this job, if there is one, has ended."""
+    # Half of all jobs end before the first look, and are spared this import.
     import psutil  # noqa: PLC0415
 
-    owner = environment.get(VARIABLE)
+    pid = environment.get(VARIABLE)
     try:
-        # One that is dead and not yet buried, as in containers without an init, is gone as well.
-        return owner is not None and psutil.Process(int(owner)).status() == psutil.STATUS_ZOMBIE
+        # In containers without an init, a process that has ended may stay a zombie.
+        return pid is not None and psutil.Process(int(pid)).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
 
 
-def end_with_it() -> None:
-    """Have this process and all that it starts end soon after the one that asked for it."""
+def end_with_workflow() -> None:
+    """End this process and all that it starts soon after the workflow."""
     if VARIABLE in os.environ:
-        threading.Thread(target=_wait_for_its_end, daemon=True).start()
+        threading.Thread(target=_wait_for_workflow, daemon=True).start()
 
 
-def _wait_for_its_end() -> None:
-    time.sleep(_LOOK_S)
-    while not is_gone():
-        time.sleep(_LOOK_S)
+def _wait_for_workflow() -> None:
+    time.sleep(_PERIOD_S)
+    while not has_workflow_ended():
+        time.sleep(_PERIOD_S)
     from profkit.process import process_tree  # noqa: PLC0415 - as above
 
-    process_tree.end_all()
+    process_tree.kill_all()
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Who ends with whom: no process that a capture starts outlives it."""
+"""End all processes that a capture started, with the capture."""
 
 import ctypes
 import os
@@ -17,13 +17,13 @@ _LIBC: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def die_with_parent(signum: int = signal.SIGKILL) -> None:
-    """Have the kernel send this process `signum` when its parent ends, however (Linux only)."""
+    """Have the kernel send this process `signum` when its parent ends (Linux only)."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signum)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants that lose theirs, so that they can be found (Linux only)."""
+    """Become the parent of descendants that lose theirs, to find them later (Linux only)."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
@@ -33,15 +33,15 @@ def children() -> set[int]:
     return {child.pid for child in psutil.Process().children()}
 
 
-def end_all(mark: str = "", spared: Iterable[int] = ()) -> list[int]:
-    """Kill what a capture started, and return the processes that could not be killed.
+def kill_all(token: str = "", spared: Iterable[int] = ()) -> list[int]:
+    """Kill all processes of a capture, and return those that could not be killed.
 
-    These are the descendants of this process but for the `spared` children, and, unless it is "",
-    every process that has `mark` in its environment: a daemon that broke away on a system without
+    These are the descendants of this process without the `spared` children and, if it is given,
+    every process with `token` in its environment: a daemon that broke away on a system without
     subreapers.
     """
     for _ in range(_ROUNDS):
-        processes = _descendants(set(spared)) | (_marked(mark) if mark else set())
+        processes = _descendants(set(spared)) | (_with_token(token) if token else set())
         if not processes:
             return []
         for process in processes:
@@ -65,16 +65,16 @@ def _below(process: psutil.Process) -> list[psutil.Process]:
         return []
 
 
-def _marked(mark: str) -> set[psutil.Process]:
+def _with_token(token: str) -> set[psutil.Process]:
     return {
         process
         for process in psutil.process_iter()
-        if process.pid != os.getpid() and mark in _environment(process)
+        if process.pid != os.getpid() and token in _environment(process)
     }
 
 
 def _environment(process: psutil.Process) -> str:
-    """Return the environment of a process as text; "" where it is another user's or gone."""
+    """Return the environment of a process as text; "" if it is another user's or has ended."""
     try:
         return str(process.environ())
     except (psutil.Error, OSError):

@@ -17,7 +17,7 @@ from pydantic import PositiveInt
 
 from profkit import marks
 from profkit.core.errors import ProfkitError
-from profkit.workloads.automatic.turns import Kind
+from profkit.workloads.automatic.step_ends import StepKind
 from profkit.workloads.base import EXTRA_ARGUMENTS, BaseWorkload
 
 _PYTHON = re.compile(r"python[\d.]*(\.exe)?")
@@ -31,7 +31,7 @@ class Workload(BaseWorkload):
     command: str = ""
     """The script and its arguments as on a command line, without ``python``; or ``-m module``."""
 
-    step: Kind = "auto"
+    step: StepKind = "auto"
     """What a step is: of an optimizer, a forward pass, what ``profkit.step()`` marks; auto takes
     an optimizer's where there is one, else a forward pass."""
 
@@ -170,11 +170,11 @@ def _hard_exits() -> Iterator[None]:
 def observed(settings: Workload) -> None:
     """Run the script and mark its steps; raises `ProfkitError` if it makes none."""
     # Late: plans import this module, and torch takes seconds.
-    from profkit.workloads.automatic.watch import Watch
+    from profkit.workloads.automatic.step_hooks import StepHooks
 
     if settings.stop_after:
         marks.listen_too(Limit(settings.stop_after))
-    with _hard_exits(), Watch(settings.step, settings.samples or -1):
+    with _hard_exits(), StepHooks(settings.step, settings.samples or -1):
         run(settings)
     if not marks.steps_seen():
         raise ProfkitError(

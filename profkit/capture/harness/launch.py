@@ -70,7 +70,7 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
         finally:
             # A second signal must not stop the killing half-way.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-            survivors = process_tree.end_all(mark, spared)
+            survivors = process_tree.kill_all(mark, spared)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return replace(ended, survivors=tuple(survivors))
 
@@ -85,7 +85,7 @@ def _waited(
             return Ended(exit_code=process.wait(min(left, _LOOK_S)))
         except subprocess.TimeoutExpired:
             # Between us and Snakemake is a shell, which hears nothing of its being killed.
-            if parent_watch.is_gone():
+            if parent_watch.has_workflow_ended():
                 sys.exit("the process that asked for this capture has ended")
     process.kill()
     return Ended(exit_code=process.wait(), timed_out=not stopped, stopped=stopped)

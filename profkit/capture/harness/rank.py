@@ -39,7 +39,7 @@ def main() -> None:
     process_tree.die_with_parent()
     spec = received(os.environ)
     rank = rank_of(os.environ, spec.parallel)
-    if told := tool_supervisor.begun():
+    if told := tool_supervisor.report_program_started():
         rank_warnings.leave(spec.folder, rank, told)
     # Kept for the workload, also through a wrapper: deepspeed hands in --local_rank.
     os.environ.setdefault(EXTRA_ARGUMENTS, json.dumps(sys.argv[1:]))
@@ -52,7 +52,7 @@ def main() -> None:
             program = [sys.executable, *PROGRAM]
             binary, *arguments = tool.command(program, spec.folder, rank)
             command = [executable(binary) or binary, *arguments]
-            command = tool_supervisor.attended(tool, command, program)
+            command = tool_supervisor.supervised_command(tool, command, program)
             # Replaced, not started: signals and exit status pass between launcher and tool.
             os.execv(command[0], command)  # noqa: S606 - no shell
         observe(spec, rank, tool)

@@ -57,7 +57,7 @@ class Job:
         if self.launcher.container.engine != "none":
             return [binary, *arguments]
         command = [executable(binary) or binary, *arguments]
-        return tool_supervisor.attended(self.tool, command, started)
+        return tool_supervisor.supervised_command(self.tool, command, started)
 
     def profiled(self, ranks: Sequence[Rank]) -> list[str]:
         """Return the labels of those `ranks` that the tool leaves files of."""
@@ -137,7 +137,7 @@ def _captured(job: Job) -> Outcome:
 def lost(job: Job, signum: int, started: datetime) -> Outcome:
     """Clean up after a capture whose process was killed by `signum`, and write its record."""
     spec = job.spec
-    survivors = process_tree.end_all(spec.token, ())
+    survivors = process_tree.kill_all(spec.token, ())
     spec.folder.mkdir(parents=True, exist_ok=True)
     disk_space.release(spec.folder)
     host_reports.forget(spec.folder)

@@ -1,7 +1,7 @@
-"""Attend a tool: start it again where it stumbled, and wait for a program that outlives it.
+"""Run a tool, start it again if it fails to start its program, and wait for that program's end.
 
-nsys is the one that needs it: where several start at once it ends now and then before it has
-started its program, and after a set duration it ends while the program goes on.
+nsys needs it: if several start at once, one sometimes ends before it has started its program, and
+after a set duration it ends while the program goes on.
 """
 
 import os
@@ -20,26 +20,26 @@ from profkit.capture.harness.launch import STOPS
 from profkit.process import process_tree
 
 _ATTEMPTS = 3
-_BEGUN = "PROFKIT_BEGUN"
-_STUMBLED = "PROFKIT_STUMBLED"
+_STARTED_FILE = "PROFKIT_STARTED_FILE"
+_FAILED_STARTS = "PROFKIT_FAILED_STARTS"
 
 
-def attended(tool: Wrapper, command: Sequence[str], program: Sequence[str]) -> list[str]:
-    """Return what runs `command` of `tool`, which ends in `program`, attended if it needs to be."""
+def supervised_command(tool: Wrapper, command: Sequence[str], program: Sequence[str]) -> list[str]:
+    """Return `command` of `tool`, which ends in `program`, under a supervisor if it needs one."""
     if not tool.may_fail_to_start and not tool.may_exit_before_program:
         return list(command)
-    awaited = len(program) if tool.may_exit_before_program else 0
-    return [sys.executable, "-m", __name__, str(awaited), *command]
+    awaited_words = len(program) if tool.may_exit_before_program else 0
+    return [sys.executable, "-m", __name__, str(awaited_words), *command]
 
 
-def begun() -> str:
-    """Tell the attendant, if there is one, that the program has begun.
+def report_program_started() -> str:
+    """Report to the supervisor, if there is one, that the program has started.
 
-    Return what a reader should know of how it came to that; "" if nothing.
+    Return a note for readers on failed starts before; "" if there were none.
     """
-    if sign := os.environ.get(_BEGUN):
-        Path(sign).touch()
-    if not (statuses := os.environ.get(_STUMBLED)):
+    if started_file := os.environ.get(_STARTED_FILE):
+        Path(started_file).touch()
+    if not (statuses := os.environ.get(_FAILED_STARTS)):
         return ""
     return (
         f"the tool ended before the program began (exit status {statuses}; the log says more) and"
@@ -48,59 +48,59 @@ def begun() -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the tool; return its exit status, when its program has ended where that is awaited."""
-    awaited, *command = argv
+    """Run the tool; return its exit status, after the end of its program if that is awaited."""
+    length, *command = argv
     process_tree.die_with_parent()
     process_tree.adopt_orphans()
-    attendant = Attendant(command, command[-int(awaited) :] if int(awaited) else ())
+    supervisor = Supervisor(command, command[-int(length) :] if int(length) else ())
     for signum in STOPS:
-        signal.signal(signum, attendant.forward)
+        signal.signal(signum, supervisor.forward)
     with tempfile.TemporaryDirectory(prefix="profkit-") as folder:
-        status = attendant.attend(Path(folder) / "begun")
+        status = supervisor.run(Path(folder) / "started")
     return 128 - status if status < 0 else status
 
 
-class Attendant:
-    """Runs `command` and waits for `program`, if that is not (); hands signals on to both."""
+class Supervisor:
+    """Runs `command` and waits for `program` unless it is (); forwards signals to both."""
 
     def __init__(self, command: Sequence[str], program: Sequence[str]) -> None:
         self.command = command
         self.program = program
         self.running: list[subprocess.Popen[bytes] | psutil.Process] = []
-        self.is_told_to_end = False
+        self.is_stopping = False
 
-    def attend(self, sign: Path) -> int:
-        """Run the tool until its program makes the file `sign`, at most `_ATTEMPTS` times.
+    def run(self, started_file: Path) -> int:
+        """Run the tool until its program makes the file `started_file`, at most `_ATTEMPTS` times.
 
-        Return the exit status of the last; negative is the signal that killed it. It tells nothing
-        of the program: an nsys that loses its agent leaves with 0.
+        Return the exit status of the last run; negative is the signal that killed it. It says
+        nothing about the program: an nsys that loses its agent exits with 0.
         """
         status, statuses = 0, list[str]()
-        while not self.is_told_to_end and len(statuses) < _ATTEMPTS:
-            stumbled = {_STUMBLED: ", ".join(statuses)} if statuses else {}
-            environment = {**os.environ, _BEGUN: str(sign), **stumbled}
+        while not self.is_stopping and len(statuses) < _ATTEMPTS:
+            failed_starts = {_FAILED_STARTS: ", ".join(statuses)} if statuses else {}
+            environment = {**os.environ, _STARTED_FILE: str(started_file), **failed_starts}
             process = subprocess.Popen(self.command, env=environment)
             self.running = [process]
             status = process.wait()
             if self.program:
                 self._wait_for_program()
-            if sign.exists():
+            if started_file.exists():
                 break
             statuses.append(str(status))
-            # What it left would be in the way of the next: nsys knows sessions by their names.
-            process_tree.end_all()
+            # Its remains would block the next start: nsys identifies sessions by their names.
+            process_tree.kill_all()
         return status
 
     def _wait_for_program(self) -> None:
-        """Wait for the program, but not for what else the tool has left."""
+        """Wait for the program, but not for other processes that the tool has left."""
         self.running = list(_running(self.program))
         for process in self.running:
             process.wait()
 
     def forward(self, signum: int, frame: FrameType | None) -> None:
-        """Hand a signal on to what runs."""
+        """Forward a signal to all running processes."""
         del frame
-        self.is_told_to_end = True
+        self.is_stopping = True
         for process in self.running:
             process.send_signal(signum)
 

@@ -7,7 +7,7 @@ import sys
 import psutil
 import pytest
 
-from profkit.capture.harness.tool_supervisor import attended
+from profkit.capture.harness.tool_supervisor import supervised_command
 from profkit.capture.nsys import Capture as Nsys
 from profkit.capture.py_spy import Capture as PySpy
 
@@ -31,8 +31,8 @@ sys.exit(subprocess.run(sys.argv[4:]).returncode)
 """
 PROGRAM = """
 import sys, time
-from profkit.capture.harness.tool_supervisor import begun
-print(begun())
+from profkit.capture.harness.tool_supervisor import report_program_started
+print(report_program_started())
 time.sleep(float(sys.argv[1]))
 open(sys.argv[2], "x").close()
 sys.exit(int(sys.argv[3]))
@@ -58,14 +58,14 @@ def is_running(pid: str) -> bool:
 @pytest.mark.parametrize("status", [0, 3])
 def test_the_program_is_waited_for_and_the_status_is_that_of_the_tool(tmp_path, status):
     program = python(PROGRAM, 1, tmp_path / "done", 0)
-    done = run(attended(LASTING, python(LEAVING, status, *program), program))
+    done = run(supervised_command(LASTING, python(LEAVING, status, *program), program))
     assert done.returncode == status
     assert (tmp_path / "done").exists()
 
 
 def test_what_else_the_tool_left_is_not_waited_for(tmp_path):
     program = python(PROGRAM, 0, tmp_path / "done", 0)
-    command = attended(LASTING, python(DAEMON, *program), program)
+    command = supervised_command(LASTING, python(DAEMON, *program), program)
     with subprocess.Popen(command, stdin=subprocess.PIPE) as ended:
         assert ended.wait(60) == 0
 
@@ -74,7 +74,7 @@ def test_what_else_the_tool_left_is_not_waited_for(tmp_path):
 def test_a_tool_that_ends_before_the_program_begins_is_started_again(tmp_path, status):
     program = python(PROGRAM, 0, tmp_path / "done", 0)
     tool = python(STUMBLING, tmp_path / "left", 2, status, *program)
-    done = run(attended(Nsys(), tool, program))
+    done = run(supervised_command(Nsys(), tool, program))
     assert done.returncode == 0
     told = f"the tool ended before the program began (exit status {status}, {status};"
     assert done.stdout.startswith(told)
@@ -84,20 +84,26 @@ def test_a_tool_that_ends_before_the_program_begins_is_started_again(tmp_path, s
 
 def test_a_tool_that_always_fails_is_given_up(tmp_path):
     program = python(PROGRAM, 0, tmp_path / "done", 0)
-    done = run(attended(Nsys(), python(STUMBLING, tmp_path / "left", 9, 7, *program), program))
+    done = run(
+        supervised_command(Nsys(), python(STUMBLING, tmp_path / "left", 9, 7, *program), program)
+    )
     assert done.returncode == 7
     assert len((tmp_path / "left").read_text().split()) == 3
 
 
 def test_a_program_that_fails_is_not_started_again(tmp_path):
     program = python(PROGRAM, 0, tmp_path / "done", 4)
-    done = run(attended(Nsys(), python(STUMBLING, tmp_path / "left", 0, 7, *program), program))
+    done = run(
+        supervised_command(Nsys(), python(STUMBLING, tmp_path / "left", 0, 7, *program), program)
+    )
     assert (done.returncode, done.stdout) == (4, "\n")
 
 
 def test_a_tool_that_was_told_to_end_is_not_started_again():
     waiting = python("print('here', flush=True); import time; time.sleep(600)")
-    with subprocess.Popen(attended(Nsys(), waiting, []), stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        supervised_command(Nsys(), waiting, []), stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"here\n"
         process.send_signal(signal.SIGTERM)
@@ -106,4 +112,4 @@ def test_a_tool_that_was_told_to_end_is_not_started_again():
 
 
 def test_other_tools_stand_between_nobody():
-    assert attended(PySpy(), ["py-spy", "true"], ["true"]) == ["py-spy", "true"]
+    assert supervised_command(PySpy(), ["py-spy", "true"], ["true"]) == ["py-spy", "true"]

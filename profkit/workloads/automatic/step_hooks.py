@@ -1,4 +1,4 @@
-"""Where a script's steps begin and end, and its phases, as PyTorch's global hooks show them."""
+"""Find the steps and phases of a script by PyTorch's global hooks."""
 
 import functools
 import sys
@@ -18,32 +18,32 @@ from torch.optim.optimizer import (
 )
 
 from profkit import marks
-from profkit.workloads.automatic.turns import Kind, Turns
+from profkit.workloads.automatic.step_ends import StepEnds, StepKind
 
 _ENGINES = "deepspeed.runtime.engine"
 _COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
 
 
-class Watch(ExitStack):
-    """Marks what it sees while it is open.
+class StepHooks(ExitStack):
+    """Marks steps and phases while it is open.
 
-    Training: a step ends when an optimizer has stepped, or would have, had its gradients been
-    finite. Steps within a step (of the optimizer in an optimizer, of those in DeepSpeed's engine)
-    are a part of it. Inference: each call of the outermost module with parameters is a step.
+    Training: a step ends when an optimizer has stepped, or when a GradScaler has skipped that for
+    infinite gradients. Optimizers inside an optimizer or inside DeepSpeed's engine are parts of
+    its step. Inference: each call of the outermost module with parameters is a step.
     """
 
-    def __init__(self, kind: Kind, samples: int = -1) -> None:
+    def __init__(self, kind: StepKind, samples: int = -1) -> None:
         super().__init__()
         self.kind = kind
         self.samples = samples
-        self.trains = kind == "optimizer"
-        self.turns = Turns()
+        self.is_training = kind == "optimizer"
+        self.step_ends = StepEnds()
         self.open: list[object] = []
-        self.is_in_turn = False
+        self.is_in_update = False
         self.thread = threading.get_ident()
-        self.elsewhere: list[object] = []
+        self.ended_on_other_threads: list[object] = []
         self.phase = ExitStack()
-        self.knows_engine = False
+        self.has_found_engine = False
         self.before_forward = self._before_forward
         self.hook = register_module_forward_pre_hook(self.before_forward)
         self.hook.remove()
@@ -51,129 +51,129 @@ class Watch(ExitStack):
     def __enter__(self) -> Self:
         """Install the hooks; they are gone when this closes."""
         warnings.filterwarnings("ignore", message=_COMPILED)
-        self._look_at_forward()
-        self.callback(self._look_away)
+        self._watch_next_forward()
+        self.callback(self._ignore_forward)
         self.callback(register_optimizer_step_pre_hook(self._before_step).remove)
         self.callback(register_optimizer_step_post_hook(self._after_step).remove)
-        self._replace(torch.amp.GradScaler, "_maybe_opt_step", self._whose_turn(1))
-        self._replace(sys.modules["torch.multiprocessing.spawn"], "start_processes", _told_of)
+        self._replace(torch.amp.GradScaler, "_maybe_opt_step", self._as_update_of(1))
+        self._replace(sys.modules["torch.multiprocessing.spawn"], "start_processes", _with_note)
         if marks.shows_phases():
             self._replace(torch.autograd, "backward", _in_backward)
         return self
 
     @contextmanager
-    def turn(self, who: object) -> Iterator[None]:
-        """Take what happens inside as one turn of `who`, whatever steps it is made of."""
-        if self.is_in_turn:
+    def one_update(self, called: object) -> Iterator[None]:
+        """Count all optimizer steps inside as one update of `called`."""
+        if self.is_in_update:
             yield
             return
-        self._begin_turn(who)
-        self.is_in_turn = True
+        self._begin_update(called)
+        self.is_in_update = True
         try:
             yield
         finally:
-            self.is_in_turn = False
-        self._end_turn(who)
+            self.is_in_update = False
+        self._end_update(called)
 
     # As a part of a compiled step, a hook would run while PyTorch compiles and never again.
     @_disable_dynamo
     def _before_step(self, optimizer: optim.Optimizer, args: object, kwargs: object) -> None:
         del args, kwargs
-        self._meet_engine()
-        if not self.is_in_turn:
-            self._begin_turn(optimizer)
+        self._find_engine()
+        if not self.is_in_update:
+            self._begin_update(optimizer)
 
     @_disable_dynamo
     def _after_step(self, optimizer: optim.Optimizer, args: object, kwargs: object) -> None:
         del args, kwargs
-        if not self.is_in_turn:
-            self._end_turn(optimizer)
+        if not self.is_in_update:
+            self._end_update(optimizer)
 
-    def _begin_turn(self, who: object) -> None:
+    def _begin_update(self, called: object) -> None:
         if threading.get_ident() != self.thread:
             return
         self._catch_up()
-        for index, each in enumerate(self.open):
-            if each is who:
-                # Its last turn ended with an exception, and those that it had opened with it.
+        for index, opened in enumerate(self.open):
+            if opened is called:
+                # Its last update ended with an exception, and so did the updates inside it.
                 del self.open[index:]
                 break
         if not self.open:
             self.phase.close()
             self.phase.enter_context(marks.observed_phase("optimizer"))
-        self.open.append(who)
+        self.open.append(called)
 
-    def _end_turn(self, who: object) -> None:
+    def _end_update(self, called: object) -> None:
         if threading.get_ident() != self.thread:
-            # An optimizer within the backward pass steps on a thread of the device, and profilers
-            # know borders of steps on this one only: the next forward pass is soon enough.
-            self.elsewhere.append(who)
-            self._look_at_forward()
+            # An optimizer within the backward pass steps on autograd's thread, and profilers see
+            # step boundaries of this thread only: the next forward pass is soon enough.
+            self.ended_on_other_threads.append(called)
+            self._watch_next_forward()
             return
-        while self.open and self.open.pop() is not who:
+        while self.open and self.open.pop() is not called:
             pass
         if self.open:
             return
         self.phase.close()
-        self._end_training(who)
+        self._end_optimizer_call(called)
 
     def _catch_up(self) -> None:
-        """Take the turns that ended on other threads."""
-        turns, self.elsewhere = self.elsewhere, []
-        for who in turns:
-            self._end_training(who)
+        """Count the updates that ended on other threads."""
+        updated, self.ended_on_other_threads = self.ended_on_other_threads, []
+        for called in updated:
+            self._end_optimizer_call(called)
 
-    def _end_training(self, who: object) -> None:
+    def _end_optimizer_call(self, called: object) -> None:
         if self.kind in ("auto", "optimizer"):
-            self._train()
-            self._ended(who)
+            self._begin_training()
+            self._end_call(called)
 
-    def _train(self) -> None:
-        """From the first step of an optimizer on, forward passes are no steps."""
-        if self.trains:
+    def _begin_training(self) -> None:
+        """Stop counting forward passes, at the first step of an optimizer."""
+        if self.is_training:
             return
-        self.trains = True
-        if self.turns.steps:
+        self.is_training = True
+        if self.step_ends.steps:
             marks.note(
-                f"The first {self.turns.steps} steps are forward passes, made before there was an "
+                f"The first {self.step_ends.steps} steps are forward passes, made before there was an "
                 "optimizer: workload.step=optimizer leaves them out."
             )
-        self.turns = Turns()
+        self.step_ends = StepEnds()
 
-    def _ended(self, who: object) -> None:
-        before = self.turns.steps
-        if self.turns.joins(who) and before > 1:
+    def _end_call(self, called: object) -> None:
+        before = self.step_ends.steps
+        if self.step_ends.is_joining(called) and before > 1:
             marks.note(
-                f"From step {before} on, a step ends with {type(who).__name__}, which joined "
+                f"From step {before} on, a step ends with {type(called).__name__}, which joined "
                 f"then; leave the steps before it out: warmup_steps={before + 1}."
             )
-        if self.turns.ended(who):
+        if self.step_ends.ends_step(called):
             marks.observed_step(self.samples)
 
-    def _look_at_forward(self) -> None:
-        """Hear of the next call of an outermost module; those inside it cost nothing."""
-        # Compiled code depends on the number of the hook: a new one would mean to compile again.
+    def _watch_next_forward(self) -> None:
+        """Hook the next call of an outermost module; modules inside it cost nothing."""
+        # Compiled code depends on the hook's id: a new one would compile everything again.
         hooks: Any = self.hook.hooks_dict_ref()
         hooks[self.hook.id] = self.before_forward
 
-    def _look_away(self) -> None:
+    def _ignore_forward(self) -> None:
         self.hook.remove()
 
     def _before_forward(self, module: nn.Module, args: object) -> None:
-        # Constant while torch.compile looks: nothing of this is compiled.
+        # Constant while torch.compile traces: nothing of this is compiled.
         if torch.compiler.is_compiling():
             return
         del args
         if threading.get_ident() != self.thread or next(module.parameters(), None) is None:
             return
-        self._look_away()
-        self._meet_engine()
+        self._ignore_forward()
+        self._find_engine()
         self._catch_up()
         is_step = self._is_forward_a_step()
         # A validation before the training has no gradients.
         if is_step or (self.kind != "mark" and torch.is_grad_enabled()):
             marks.observed_begin()
-        # Otherwise there is nothing more to be learnt from forward passes.
+        # Otherwise forward passes are of no more interest.
         if is_step or marks.shows_phases() or not marks.has_begun():
             phase = ExitStack()
             phase.enter_context(marks.observed_phase("forward"))
@@ -181,36 +181,36 @@ class Watch(ExitStack):
 
     def _after_forward(self, module: nn.Module, phase: ExitStack, *, is_step: bool) -> None:
         phase.close()
-        self._look_at_forward()
+        self._watch_next_forward()
         if is_step:
-            self._ended(module)
+            self._end_call(module)
 
     def _is_forward_a_step(self) -> bool:
         if self.kind == "auto":
-            return not self.trains and not _is_optimizer_made()
+            return not self.is_training and not _is_optimizer_made()
         return self.kind == "forward"
 
-    def _meet_engine(self) -> None:
-        """Take each step of DeepSpeed's engine as one turn, once the script has imported it."""
+    def _find_engine(self) -> None:
+        """Count each step of DeepSpeed's engine as one update, once the script has imported it."""
         engine = getattr(sys.modules.get(_ENGINES), "DeepSpeedEngine", None)
-        if engine is None or self.knows_engine:
+        if engine is None or self.has_found_engine:
             return
-        self.knows_engine = True
+        self.has_found_engine = True
         if hasattr(engine, "_take_model_step"):
-            self._replace(engine, "_take_model_step", self._whose_turn(0))
+            self._replace(engine, "_take_model_step", self._as_update_of(0))
         else:
             marks.note("This DeepSpeed is not known: each step of its optimizers counts as one.")
 
-    def _whose_turn(self, position: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Return what makes a function a turn of its argument number `position`."""
+    def _as_update_of(self, position: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Return a wrapper that counts a call as one update of its argument number `position`."""
 
         def wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
-            def taken(*args: Any, **kwargs: Any) -> Any:
-                with self.turn(args[position]):
+            def update(*args: Any, **kwargs: Any) -> Any:
+                with self.one_update(args[position]):
                     return original(*args, **kwargs)
 
-            return taken
+            return update
 
         return wrapper
 
@@ -234,8 +234,8 @@ def _once_after(module: nn.Module, act: Callable[[], None]) -> None:
     handle = module.register_forward_hook(hook, always_call=True)
 
 
-def _told_of(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `start_processes`, which also leaves a note: nobody looks at those processes."""
+def _with_note(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `start_processes` with a note: profkit does not see the processes that it starts."""
 
     @functools.wraps(original)
     def start_processes(*args: Any, **kwargs: Any) -> Any:
@@ -258,7 +258,7 @@ def _in_backward(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_optimizer_made() -> bool:
-    """Say whether this process has made an optimizer: the first of a class hooks its step."""
+    """Say whether this process has made an optimizer: the first of a class patches its step."""
     kinds: list[type[optim.Optimizer]] = [optim.Optimizer]
     while kinds:
         kind = kinds.pop()

@@ -6,7 +6,7 @@ from torch import nn, optim
 
 import profkit
 from profkit import marks
-from profkit.workloads.automatic.watch import Watch
+from profkit.workloads.automatic.step_hooks import StepHooks
 
 FORWARD = ["forward", "/forward"]
 BACKWARD = ["backward", "/backward"]
@@ -29,7 +29,7 @@ def lost(model):
 def test_a_step_goes_from_one_optimizer_step_to_the_next(watcher):
     model = network()
     optimizer = optim.SGD(model.parameters(), lr=0.1)
-    with Watch("auto", samples=2):
+    with StepHooks("auto", samples=2):
         for _ in range(2):
             lost(model).backward()
             optimizer.step()
@@ -46,7 +46,7 @@ def test_a_step_goes_from_one_optimizer_step_to_the_next(watcher):
 def test_gradients_may_be_accumulated(watcher):
     model = network()
     optimizer = optim.SGD(model.parameters(), lr=0.1)
-    with Watch("auto"):
+    with StepHooks("auto"):
         for index in range(4):
             lost(model).backward()
             if index % 2:
@@ -58,7 +58,7 @@ def test_gradients_may_be_accumulated(watcher):
 def test_the_two_optimizers_of_a_gan_make_one_step(watcher):
     pair = [network(), network()]
     optimizers = [optim.SGD(each.parameters(), lr=0.1) for each in pair]
-    with Watch("auto"):
+    with StepHooks("auto"):
         for _ in range(3):
             for model, optimizer in zip(pair, optimizers, strict=True):
                 lost(model).backward()
@@ -78,7 +78,7 @@ def test_the_two_optimizers_of_a_gan_make_one_step(watcher):
 def test_an_optimizer_that_joins_late_is_said(watcher):
     one, two = network(), network()
     early, late = (optim.SGD(each.parameters(), lr=0.1) for each in (one, two))
-    with Watch("auto"):
+    with StepHooks("auto"):
         for index in range(5):
             lost(one).backward()
             early.step()
@@ -96,7 +96,7 @@ def test_a_step_that_the_scaler_skips_is_a_step(watcher):
     optimizer = optim.SGD(model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
     before = [each.detach().clone() for each in model.parameters()]
-    with Watch("auto"):
+    with StepHooks("auto"):
         for factor in (float("inf"), 1.0):
             scaler.scale(lost(model) * factor).backward()
             scaler.step(optimizer)
@@ -125,7 +125,7 @@ class Outer(optim.Optimizer):
 def test_an_optimizer_in_an_optimizer_is_a_part_of_it(watcher):
     model = network()
     optimizer = Outer(optim.SGD(model.parameters(), lr=0.1))
-    with Watch("auto"):
+    with StepHooks("auto"):
         for _ in range(2):
             lost(model).backward()
             optimizer.step()
@@ -140,7 +140,7 @@ def test_a_step_that_fails_and_is_tried_again_is_one(watcher):
     def fail():
         raise FloatingPointError
 
-    with Watch("auto"):
+    with StepHooks("auto"):
         lost(model).backward()
         with pytest.raises(FloatingPointError):
             optimizer.step(fail)
@@ -151,7 +151,7 @@ def test_a_step_that_fails_and_is_tried_again_is_one(watcher):
 
 def test_a_forward_pass_that_fails_is_closed_and_the_next_one_seen(watcher):
     model = network()
-    with Watch("forward"):
+    with StepHooks("forward"):
         with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
             model(torch.ones(2, 7))
         model(torch.ones(2, 3))
@@ -164,7 +164,7 @@ def test_optimizers_that_step_within_the_backward_pass_make_one_step():
     optimizers = {each: optim.SGD([each], lr=0.1) for each in model.parameters()}
     for parameter, optimizer in optimizers.items():
         parameter.register_post_accumulate_grad_hook(lambda _, o=optimizer: o.step())
-    with Watch("auto"):
+    with StepHooks("auto"):
         for _ in range(4):
             lost(model).backward()
     assert marks.steps_seen() == 4
@@ -173,7 +173,7 @@ def test_optimizers_that_step_within_the_backward_pass_make_one_step():
 def test_steps_on_another_thread_end_with_the_next_forward_pass(watcher):
     model = network()
     optimizer = optim.SGD(model.parameters(), lr=0.1)
-    with Watch("auto"):
+    with StepHooks("auto"):
         for _ in range(3):
             lost(model).backward()
             run_in_thread(optimizer.step)
@@ -189,7 +189,7 @@ def run_in_thread(act):
 
 def test_inference_steps_with_each_call_of_the_outermost_module(watcher):
     model = network()
-    with Watch("forward"), torch.inference_mode():
+    with StepHooks("forward"), torch.inference_mode():
         for _ in range(2):
             nn.functional.relu(model(torch.ones(2, 3)))
             nn.Softmax(dim=-1)(torch.ones(2))
@@ -199,7 +199,7 @@ def test_inference_steps_with_each_call_of_the_outermost_module(watcher):
 def test_a_validation_before_the_training_is_set_up(watcher):
     model = network()
     optimizer = optim.SGD(model.parameters(), lr=0.1)
-    with Watch("optimizer"):
+    with StepHooks("optimizer"):
         with torch.no_grad():
             lost(model)
         lost(model).backward()
@@ -211,7 +211,7 @@ def test_a_validation_before_the_training_is_set_up(watcher):
 def test_a_script_that_marks_its_steps_is_believed(watcher):
     model = network()
     optimizer = optim.SGD(model.parameters(), lr=0.1)
-    with Watch("mark"):
+    with StepHooks("mark"):
         for _ in range(3):
             for _ in range(2):
                 lost(model).backward()
@@ -231,7 +231,7 @@ def test_a_script_that_marks_its_steps_is_believed(watcher):
 def test_marks_win_over_what_is_seen_from_the_first_of_them_on(watcher):
     model = network()
     optimizer = optim.SGD(model.parameters(), lr=0.1)
-    with Watch("auto"):
+    with StepHooks("auto"):
         for _ in range(3):
             with profkit.phase("forward"):
                 loss = lost(model)
@@ -277,7 +277,7 @@ def test_compiled_modules_are_not_compiled_again():
     inner.compile(backend=backend)
     parameters = [*inner.parameters(), *wrapped.parameters(), *loss.parameters()]
     optimizer = optim.SGD(parameters, lr=0.1)
-    with Watch("auto"):
+    with StepHooks("auto"):
         for _ in range(4):
             loss(inner(torch.ones(2, 3)) + wrapped(torch.ones(2, 3))).backward()
             optimizer.step()
@@ -288,7 +288,7 @@ def test_compiled_modules_are_not_compiled_again():
 def test_nothing_is_left_behind(watcher):
     backward, skipping = torch.autograd.backward, torch.amp.GradScaler._maybe_opt_step
     model = network()
-    with Watch("auto"):
+    with StepHooks("auto"):
         lost(model).backward()
     seen = list(watcher.seen)
     lost(model).backward()
