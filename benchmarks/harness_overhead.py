@@ -40,8 +40,8 @@ from profkit import marks
 from profkit.analyze.shared.uncertainty import Times, interval, resampled
 from profkit.capture.base import Rank, Session
 from profkit.capture.baseline import Capture as Baseline
+from profkit.capture.harness.rank import step_markers
 from profkit.capture.harness.ranks.clock import StepClock
-from profkit.capture.harness.ranks.step_ranges import markers
 from profkit.capture.torch_profiler import Capture as TorchProfiler
 from profkit.core.errors import ProfkitError
 from profkit.workloads.automatic.step_hooks import StepHooks
@@ -150,7 +150,7 @@ def _inside(folder: Path) -> dict[str, Callable[[], Times]]:
         "bare": lambda: nullcontext(lambda: None),
         "baseline": lambda: _harness(Baseline(), (), folder),
         "by hand": lambda: _by_hand(folder),
-        "torch_profiler": lambda: _harness(TorchProfiler(**RECORDED), markers(), folder),
+        "torch_profiler": lambda: _harness(TorchProfiler(**RECORDED), step_markers(), folder),
     }
     return {name: partial(block, looking) for name, looking in looks.items()}
 

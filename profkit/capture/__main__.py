@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from profkit.capture.harness.crash_guard import guarded
+from profkit.capture.harness.crash_guard import run_guarded
 from profkit.capture.harness.hosts import start_hosts
 from profkit.capture.harness.record import capture_json
 from profkit.capture.harness.record.outcome import Outcome
-from profkit.capture.harness.run import Job, lost, prepared, run
+from profkit.capture.harness.run import Job, prepare, record_killed, run
 from profkit.capture.harness.spec import Spec
 from profkit.core import progress_events, run_settings
 from profkit.core.capture_record import read_capture
@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> None:
     if across := start_hosts.starting_command(spec):
         start_hosts.start(spec, across, argv, options.run_settings.timeout_s)
         return
-    outcome = _captured(prepared(spec, options.run_settings))
+    outcome = _captured(prepare(spec, options.run_settings))
     event = "finished" if outcome.status == "ok" else "failed"
     progress_events.emit(event, **about, log=log, status=outcome.status, reason=outcome.reason)
     if outcome.reason:
@@ -51,9 +51,9 @@ def _captured(job: Job) -> Outcome:
         # The record is the first host's.
         return run(job)
     started = datetime.now(UTC)
-    status = guarded(lambda: _made(job))
+    status = run_guarded(lambda: _made(job))
     if status < 0:
-        return lost(job, -status, started)
+        return record_killed(job, -status, started)
     if status > 0:
         sys.exit(status)
     made = read_capture(job.spec.folder / capture_json.NAME)

@@ -249,7 +249,7 @@ def test_cuda_is_profiled_around_the_chosen_steps_and_nothing_else(monkeypatch):
 
 def test_modules_have_ranges_if_wanted(monkeypatch):
     opened = []
-    monkeypatch.setattr(nvtx_ranges, "is_heard", lambda: True)
+    monkeypatch.setattr(nvtx_ranges, "is_recorded", lambda: True)
     monkeypatch.setattr(nvtx_ranges, "spans", lambda: lambda name: nullcontext(opened.append(name)))
     model = torch.nn.Sequential(torch.nn.ReLU())
     for wanted in (False, True):

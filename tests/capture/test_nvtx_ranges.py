@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from profkit.capture.base import executable
+from profkit.capture.harness.rank import step_markers
 from profkit.capture.harness.ranks import function_ranges, module_ranges, nvtx_ranges
-from profkit.capture.harness.ranks.step_ranges import markers
 
 PROGRAM = """
 import torch
 from profkit import marks
-from profkit.capture.harness import function_ranges, module_ranges, nvtx_ranges
-from profkit.capture.harness.ranks.step_ranges import markers
+from profkit.capture.harness.ranks import function_ranges, module_ranges, nvtx_ranges
+from profkit.capture.harness.rank import step_markers
 
 def outer():
     return inner()
@@ -25,7 +25,7 @@ def outer():
 def inner():
     return len([1])
 
-marks.listen(markers=markers())
+marks.listen(markers=step_markers())
 model = torch.nn.Sequential(torch.nn.Linear(2, 2))
 for step in marks.steps(2):
     with marks.phase("forward"), module_ranges.recorded():
@@ -37,7 +37,7 @@ for step in marks.steps(2):
     with marks.phase("mine"):
         pass
 nvtx_ranges.mark("rank#0")
-with nvtx_ranges.across_threads()("capture"):
+with nvtx_ranges.cross_thread_spans()("capture"):
     pass
 """
 PUSH_POP, START_END, MARK, DOMAIN = 59, 60, 34, 75
@@ -105,9 +105,9 @@ def silence(monkeypatch):
 
 @pytest.mark.usefixtures("silence")
 def test_nothing_is_called_where_nobody_listens():
-    assert markers() == (torch.profiler.record_function,)
+    assert step_markers() == (torch.profiler.record_function,)
     assert isinstance(nvtx_ranges.spans()("step#0"), nullcontext)
-    assert isinstance(nvtx_ranges.across_threads()("capture"), nullcontext)
+    assert isinstance(nvtx_ranges.cross_thread_spans()("capture"), nullcontext)
     nvtx_ranges.mark("rank#0")
     hooks = torch.nn.modules.module._global_forward_pre_hooks
     with module_ranges.recorded(), function_ranges.recorded(of_c=True):

@@ -54,7 +54,7 @@ def command_inside(
 
 
 @contextmanager
-def ended_at_exit(launcher: RankLauncher, spec: Spec, node: Node) -> Iterator[None]:
+def stopped_on_exit(launcher: RankLauncher, spec: Spec, node: Node) -> Iterator[None]:
     """Stop the container on exit; raises `ConfigError` if its engine is not installed."""
     engine = launcher.container.engine
     if engine == "none":

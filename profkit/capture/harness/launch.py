@@ -1,4 +1,4 @@
-"""Start the ranks, wait for them, and leave nothing of them running."""
+"""Start the ranks, wait for them, and end all of their processes."""
 
 import os
 import signal
@@ -14,14 +14,14 @@ from types import FrameType
 from profkit.process import parent_watch, process_tree
 
 # Memory can fill by gigabytes a second.
-_LOOK_S = 0.2
-STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PERIOD_S = 0.2
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that ask a process to end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ended:
-    """How a command came to its end."""
+class ProcessEnd:
+    """How a command ended."""
 
     exit_code: int
     """Its exit status; negative is the signal that killed it."""
@@ -30,7 +30,7 @@ class Ended:
     """Whether it was killed because it took too long."""
 
     stopped: str = ""
-    """Why it was killed, if the watch said so."""
+    """Why it was killed, if `stop_reason` returned one."""
 
     survivors: tuple[int, ...] = ()
     """Processes that could not be killed."""
@@ -41,15 +41,15 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
     environment: Mapping[str, str],
     log: Path,
     timeout_s: float,
-    mark: str,
+    token: str,
     cwd: str = "",
-    watch: Callable[[], str] = str,
-) -> Ended:
+    stop_reason: Callable[[], str] = str,
+) -> ProcessEnd:
     """Run `command` in folder `cwd` (here, if "") with its output in `log`, at most `timeout_s`.
 
-    `watch` is called all the while; once it returns a reason, the command is killed for it. When
-    this returns or raises, every process that was started is gone; `mark` is a text in the
-    environment of all of them. Raises SystemExit when this process is told to stop.
+    `stop_reason` is called every `_PERIOD_S`; once it returns a reason, the command is killed. When
+    this returns or raises, every process that was started has ended; `token` is a text in the
+    environment of all of them. Raises SystemExit on a signal to stop.
     """
     process_tree.adopt_orphans()
     spared = process_tree.children()
@@ -66,29 +66,29 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
                 start_new_session=True,
                 preexec_fn=process_tree.die_with_parent,  # noqa: PLW1509 - one thread only
             )
-            ended = _waited(process, timeout_s, watch)
+            ended = _wait(process, timeout_s, stop_reason)
         finally:
             # A second signal must not stop the killing half-way.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-            survivors = process_tree.kill_all(mark, spared)
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+            survivors = process_tree.kill_all(token, spared)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return replace(ended, survivors=tuple(survivors))
 
 
-def _waited(
-    process: "subprocess.Popen[bytes]", timeout_s: float, watch: Callable[[], str]
-) -> Ended:
-    """Return the exit status, and why it had to be forced if it had to."""
+def _wait(
+    process: "subprocess.Popen[bytes]", timeout_s: float, stop_reason: Callable[[], str]
+) -> ProcessEnd:
+    """Wait for the end of `process`; kill it after `timeout_s` or for a reason to stop."""
     deadline, stopped = time.monotonic() + timeout_s, ""
-    while (left := deadline - time.monotonic()) > 0 and not (stopped := watch()):
+    while (left_s := deadline - time.monotonic()) > 0 and not (stopped := stop_reason()):
         try:
-            return Ended(exit_code=process.wait(min(left, _LOOK_S)))
+            return ProcessEnd(exit_code=process.wait(min(left_s, _PERIOD_S)))
         except subprocess.TimeoutExpired:
-            # Between us and Snakemake is a shell, which hears nothing of its being killed.
+            # Between this process and Snakemake is a shell, which survives when that is killed.
             if parent_watch.has_workflow_ended():
                 sys.exit("the process that asked for this capture has ended")
     process.kill()
-    return Ended(exit_code=process.wait(), timed_out=not stopped, stopped=stopped)
+    return ProcessEnd(exit_code=process.wait(), timed_out=not stopped, stopped=stopped)
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def _stoppable() -> Iterator[None]:
         del frame
         sys.exit(128 + signum)
 
-    before = {signum: signal.signal(signum, stop) for signum in STOPS}
+    before = {signum: signal.signal(signum, stop) for signum in STOP_SIGNALS}
     try:
         yield
     finally:

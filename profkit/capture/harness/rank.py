@@ -1,4 +1,4 @@
-"""What runs on each rank: the workload, with the tool around it or inside it."""
+"""The program of each rank: the workload, with the tool around it or inside it."""
 
 import faulthandler
 import gc
@@ -13,13 +13,13 @@ from contextlib import AbstractContextManager, nullcontext
 from profkit import marks
 from profkit.capture.base import NullRecorder, Rank, Recorder, Session, Tool, Wrapper, executable
 from profkit.capture.harness import tool_supervisor
-from profkit.capture.harness.ranks import rank_files
+from profkit.capture.harness.ranks import nvtx_ranges, rank_files
 from profkit.capture.harness.ranks.clock import StepClock
-from profkit.capture.harness.ranks.collective_timeouts import be_patient
-from profkit.capture.harness.ranks.coordinates import Witness
+from profkit.capture.harness.ranks.collective_timeouts import extend_timeouts
+from profkit.capture.harness.ranks.coordinates import CoordinatesListener
 from profkit.capture.harness.record import rank_warnings
-from profkit.capture.harness.record.outcome import has_failed, leave_error
-from profkit.capture.harness.spec import Spec, rank_of, received
+from profkit.capture.harness.record.outcome import has_failed, write_error
+from profkit.capture.harness.spec import Spec, from_environment, rank_of
 from profkit.core import registry
 from profkit.core.errors import ProfkitError
 from profkit.process import process_tree
@@ -29,19 +29,19 @@ PROGRAM = ("-m", "profkit.capture.harness.rank")
 """Arguments of Python that the launcher starts on each rank."""
 
 _WRAPPED = "PROFKIT_WRAPPED"
-# A rank that hangs says where, just before it is killed.
-_LAST_WORDS_S = 1.0
-_LOOK_S = 0.1
+# A rank that hangs prints its stacks this long before it is killed.
+_STACKS_BEFORE_KILL_S = 1.0
+_PERIOD_S = 0.1
 
 
 def main() -> None:
-    """Run this rank of the capture that the environment describes."""
+    """Run this rank of the capture in the environment."""
     process_tree.die_with_parent()
-    spec = received(os.environ)
+    spec = from_environment(os.environ)
     rank = rank_of(os.environ, spec.parallel)
-    if told := tool_supervisor.report_program_started():
-        rank_warnings.leave(spec.folder, rank, told)
-    # Kept for the workload, also through a wrapper: deepspeed hands in --local_rank.
+    if note := tool_supervisor.report_program_started():
+        rank_warnings.add(spec.folder, rank, note)
+    # Kept for the workload, also through a wrapper: deepspeed adds --local_rank.
     os.environ.setdefault(EXTRA_ARGUMENTS, json.dumps(sys.argv[1:]))
     try:
         tool = spec.load_tool().with_results(spec.results())
@@ -59,41 +59,41 @@ def main() -> None:
     except SystemExit as stop:
         if stop.code not in (None, 0):
             text = stop.code if isinstance(stop.code, str) else f"exit status {stop.code}"
-            leave_error(spec.folder, rank, " ".join(text.split()), "")
+            write_error(spec.folder, rank, " ".join(text.split()), "")
         raise
     except ProfkitError as error:
-        leave_error(spec.folder, rank, " ".join(str(error).split()), "")
+        write_error(spec.folder, rank, " ".join(str(error).split()), "")
         sys.exit(str(error))
     except BaseException as error:
         summary = "".join(traceback.format_exception_only(error))
-        leave_error(spec.folder, rank, summary, traceback.format_exc())
+        write_error(spec.folder, rank, summary, traceback.format_exc())
         raise
 
 
 def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
     """Run the workload with the step clock, and with `tool` if it records from inside."""
-    faulthandler.dump_traceback_later(max(spec.deadline_s - time.time() - _LAST_WORDS_S, 0.1))
+    left_s = spec.deadline_s - time.time() - _STACKS_BEFORE_KILL_S
+    faulthandler.dump_traceback_later(max(left_s, 0.1))
     progress = {"run": spec.run, "tool": spec.tool, "repeat": spec.repeat, "total": spec.steps}
     is_profiled = spec.records_rank(rank, tool)
-    witness = Witness(rank, spec.parallel, lambda: be_patient(spec, tool))
+    has_markers = tool.opens_step_ranges and is_profiled
+    coordinates = CoordinatesListener(rank, spec.parallel, lambda: extend_timeouts(spec, tool))
     with (
         _recording(spec, rank, tool) as recorder,
         StepClock(spec.folder, rank, recorder, progress) as clock,
     ):
-        marks.listen(
-            witness, clock, markers=_markers() if tool.opens_step_ranges and is_profiled else ()
-        )
-        # A process that the workload forks, such as a DataLoader's worker, is no rank.
+        marks.listen(coordinates, clock, markers=step_markers() if has_markers else ())
+        # A process that the workload forks, such as a DataLoader's worker, is not a rank.
         os.register_at_fork(after_in_child=marks.listen)
         run_workload(spec)
-        told = witness.told()
-    if told.doubt:
-        rank_warnings.leave(spec.folder, rank, told.doubt)
-    rank_files.leave(spec.folder, rank, told)
+        located = coordinates.located()
+    if located.doubt:
+        rank_warnings.add(spec.folder, rank, located.doubt)
+    rank_files.write_coordinates(spec.folder, rank, located)
     if not is_profiled:
         _wait_for_profiled(spec, tool)
     faulthandler.cancel_dump_traceback_later()
-    # Spares the interpreter a last walk over torch's objects: half a second of each capture.
+    # Saves a last walk of the interpreter over torch's objects: half a second of each capture.
     gc.freeze()
 
 
@@ -106,23 +106,26 @@ def _recording(spec: Spec, rank: Rank, tool: Tool) -> AbstractContextManager[Rec
 
 
 def _wait_for_profiled(spec: Spec, tool: Tool) -> None:
-    """Wait for the ranks that are looked at, which write their files after the last step.
+    """Wait for the ranks that are recorded, which write their files after the last step.
 
-    The ranks hold connections to one another, and one of them the store of all addresses: who
-    leaves earlier takes those down under the feet of the others.
+    The ranks hold connections to one another, and one of them has the store of all addresses: a
+    rank that ends earlier breaks these for the others.
     """
-    awaited = [each for each in spec.ranks() if spec.records_rank(each, tool)]
-    while not all(rank_files.has_left(spec.folder, each) for each in awaited):
+    awaited = [rank for rank in spec.ranks() if spec.records_rank(rank, tool)]
+    while not all(rank_files.has_finished(spec.folder, rank) for rank in awaited):
         if has_failed(spec.folder):
             return
-        time.sleep(_LOOK_S)
+        time.sleep(_PERIOD_S)
 
 
-def _markers() -> tuple[marks.Marker, ...]:
-    # Late: it imports torch, which the outer process of a wrapper has no use for.
-    from profkit.capture.harness.ranks.step_ranges import markers
+def step_markers() -> tuple[marks.Marker, ...]:
+    """Return the ranges around steps and phases: record_function's, and NVTX's if recorded."""
+    # Late: the outer process of a wrapper does not need torch.
+    from torch.profiler import record_function
 
-    return markers()
+    if nvtx_ranges.is_recorded():
+        return record_function, nvtx_ranges.spans()
+    return (record_function,)
 
 
 def run_workload(spec: Spec) -> None:

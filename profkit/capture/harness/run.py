@@ -11,7 +11,7 @@ from typing import Any
 from profkit.capture.base import Rank, Tool, Wrapper, executable
 from profkit.capture.harness import container, tool_supervisor
 from profkit.capture.harness.hosts import host_reports
-from profkit.capture.harness.launch import Ended, launch
+from profkit.capture.harness.launch import ProcessEnd, launch
 from profkit.capture.harness.machine import (
     conditions,
     disk_space,
@@ -23,15 +23,15 @@ from profkit.capture.harness.rank import PROGRAM
 from profkit.capture.harness.ranks import clock, rank_files
 from profkit.capture.harness.record import capture_json, mask_outputs, outcome, rank_warnings
 from profkit.capture.harness.record.outcome import Outcome
-from profkit.capture.harness.spec import Spec, exported
+from profkit.capture.harness.spec import Spec, to_environment
 from profkit.capture.launchers.base import Node, RankLauncher
 from profkit.core.errors import ConfigError
 from profkit.core.run_settings import RunSettings
 from profkit.process import process_tree
 
-# How long a host may take longer to end than the first one: its tool may still write its files.
+# Other hosts may end later than the first one: their tools may still write files.
 _OTHERS_S = 120.0
-# After a failure they fail as well, or have never come.
+# After a failure they fail as well, or have never started.
 _OTHERS_AFTER_FAILURE_S = 10.0
 
 
@@ -60,23 +60,23 @@ class Job:
         return tool_supervisor.supervised_command(self.tool, command, started)
 
     def profiled(self, ranks: Sequence[Rank]) -> list[str]:
-        """Return the labels of those `ranks` that the tool leaves files of."""
-        looked_at = [rank for rank in ranks if self.spec.records_rank(rank, self.tool)]
+        """Return the labels of those `ranks` that the tool writes files for."""
+        recorded = [rank for rank in ranks if self.spec.records_rank(rank, self.tool)]
         if isinstance(self.tool, Wrapper) and self.tool.wraps_launcher:
-            looked_at = list(ranks[:: max(len(ranks) // self.launcher.host_count, 1)])
-        return [rank.label for rank in looked_at]
+            recorded = list(ranks[:: max(len(ranks) // self.launcher.host_count, 1)])
+        return [rank.label for rank in recorded]
 
     def unavailable_reason(self) -> str:
-        """Return why the tool cannot run; what an image holds shows when it runs."""
+        """Return why the tool cannot run; "" for an image, whose tools are not known here."""
         inside = self.launcher.container.engine != "none"
         return "" if inside else self.tool.unavailable_reason()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Left:
-    """What the ranks of all hosts left."""
+class CollectedResult:
+    """The end of the command, and the results of the ranks of all hosts."""
 
-    ended: Ended
+    ended: ProcessEnd
     outcome: Outcome
     ranks: list[Rank]
     named_by: list[str]
@@ -85,27 +85,27 @@ class Left:
     dropped: list[str]
     """Files that were removed because the disk was full."""
     finishing_notes: list[str]
-    """What the tool had left unfinished, and what became of it."""
+    """Notes of `Tool.finish`."""
 
 
-def prepared(spec: Spec, run_settings: RunSettings) -> Job:
-    """Return the capture that `spec` says; raises `ConfigError` for settings that do not fit."""
+def prepare(spec: Spec, run_settings: RunSettings) -> Job:
+    """Return the capture of `spec`; raises `ConfigError` for settings that do not fit."""
     tool, launcher = spec.load_tool(), spec.load_launcher()
     unfit = tool.check(spec.steps) if spec.steps > 0 else ""
     if reason := launcher.check(len(spec.ranks())) or unfit:
         raise ConfigError(f"{spec.tool}: {reason}")
-    node = host_reports.here(os.environ, launcher.host_count)
+    node = host_reports.this_node(os.environ, launcher.host_count)
     return Job(spec=spec, tool=tool, launcher=launcher, node=node, run_settings=run_settings)
 
 
 def run(job: Job) -> Outcome:
     """Capture, and write ``capture.json``; a failure is an outcome like others.
 
-    On hosts but the first, start this host's ranks and leave a report for the first. Raises
-    SystemExit when told to stop; then there is no record.
+    On hosts but the first, start this host's ranks and write a report for the first. Raises
+    SystemExit on a signal to stop; then there is no record.
     """
     job.spec.folder.mkdir(parents=True, exist_ok=True)
-    return _assist(job) if job.node.rank else _captured(job)
+    return _run_on_other_host(job) if job.node.rank else _captured(job)
 
 
 def _captured(job: Job) -> Outcome:
@@ -113,35 +113,35 @@ def _captured(job: Job) -> Outcome:
     started, before_s = datetime.now(UTC), time.monotonic()
     out = job.spec.folder
     warnings = [*capture_json.earlier_warning(out), *job.launcher.warnings(), *job.tool.warnings()]
-    left, result = None, Outcome(status="unavailable", reason=job.unavailable_reason())
+    collected, result = None, Outcome(status="unavailable", reason=job.unavailable_reason())
     if not result.reason:
         capture_json.clear(out)
-        with host_reports.beginning(out):
-            left = _left(job)
-        result = left.outcome
-        warnings += _warnings(job, left)
+        with host_reports.announced_start(out):
+            collected = _collect(job)
+        result = collected.outcome
+        warnings += _warnings(job, collected)
     about = {
         **asdict(result),
         "started": started.isoformat(),
         "elapsed_s": round(time.monotonic() - before_s, 3),
-        "exit_code": None if left is None else left.ended.exit_code,
-        "ranks_named_by": [] if left is None else left.named_by,
-        "nodes": [] if left is None else [asdict(each) for each in left.reports],
+        "exit_code": None if collected is None else collected.ended.exit_code,
+        "ranks_named_by": [] if collected is None else collected.named_by,
+        "nodes": [] if collected is None else [asdict(report) for report in collected.reports],
         "warnings": warnings,
-        "conditions": {} if left is None else left.conditions,
+        "conditions": {} if collected is None else collected.conditions,
     }
-    _leave(job, about, job.spec.ranks() if left is None else left.ranks)
+    _write_record(job, about, job.spec.ranks() if collected is None else collected.ranks)
     return result
 
 
-def lost(job: Job, signum: int, started: datetime) -> Outcome:
+def record_killed(job: Job, signum: int, started: datetime) -> Outcome:
     """Clean up after a capture whose process was killed by `signum`, and write its record."""
     spec = job.spec
     survivors = process_tree.kill_all(spec.token, ())
     spec.folder.mkdir(parents=True, exist_ok=True)
     disk_space.release(spec.folder)
-    host_reports.forget(spec.folder)
-    ranks, named_by = rank_files.settle(spec.folder, spec.ranks())
+    host_reports.withdraw_start(spec.folder)
+    ranks, named_by = rank_files.rename_files(spec.folder, spec.ranks())
     clock.collect(spec.folder)
     reason = f"the process that captures was killed by signal {signum}; the ranks were ended"
     result = Outcome(status="error", reason=reason)
@@ -154,17 +154,17 @@ def lost(job: Job, signum: int, started: datetime) -> Outcome:
         "nodes": [],
         "warnings": [
             *rank_warnings.collect(spec.folder),
-            *mask_outputs.guard(spec.folder, job.tool),
+            *mask_outputs.mask_files(spec.folder, job.tool),
             *(f"process {pid} could not be killed" for pid in survivors),
         ],
         "conditions": {},
     }
-    _leave(job, about, ranks)
+    _write_record(job, about, ranks)
     return result
 
 
-def _leave(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> None:
-    """Write the record, with what is the same for every capture added to what `about` says."""
+def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> None:
+    """Write the record: `about`, and the fields that are the same for every outcome."""
     out = job.spec.folder
     if about["status"] != "ok":
         about["log_tail"] = capture_json.tail(out / capture_json.LOG)
@@ -179,16 +179,17 @@ def _leave(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> None:
         "environment": software_and_hardware.environment(),
         **git_state.described(job.spec.workload),
     }
-    capture_json.write(out, mask_outputs.masked({**_asked(job), **about, **same}))
+    capture_json.write(out, mask_outputs.mask_record({**_requested(job), **about, **same}))
 
 
-def _left(job: Job) -> Left:
-    """Run the command, gather what the hosts left, and judge it."""
+def _collect(job: Job) -> CollectedResult:
+    """Run the command, gather the results of all hosts, and judge them."""
     spec, out = job.spec, job.spec.folder
     ended, readings, is_full = _started(job)
     within_s = _OTHERS_AFTER_FAILURE_S if ended.exit_code else _OTHERS_S
-    reports, absent = host_reports.gathered(out, job.launcher.host_count, spec.attempt, within_s)
-    ranks, named_by = rank_files.settle(out, spec.ranks())
+    hosts = job.launcher.host_count
+    reports, absent = host_reports.gather_reports(out, hosts, spec.attempt, within_s)
+    ranks, named_by = rank_files.rename_files(out, spec.ranks())
     dropped = disk_space.drop_unfinished(out, [rank.label for rank in ranks]) if is_full else []
     clock.collect(out)
     finishing_notes = job.tool.finish(out)
@@ -196,14 +197,14 @@ def _left(job: Job) -> Left:
     labels = {rank.label: rank.label in profiled for rank in ranks}
     missing = outcome.missing_files(job.tool, out, labels)
     error, text = outcome.first_error(out), "\n".join(capture_json.tail(out / capture_json.LOG))
-    worst = max([ended, *(_as_ended(each) for each in reports)], key=_severity)
+    worst = max([ended, *map(_process_end, reports)], key=_severity)
     refusal = outcome.refused_option(out / capture_json.LOG) if worst.exit_code else ""
-    result = outcome.judged(
+    result = outcome.judge_capture(
         worst, job.run_settings.timeout_s, error or absent or refusal, text, missing
     )
     if is_full:
         result = Outcome(status="error", reason=f"no space is left on the disk of {out}")
-    return Left(
+    return CollectedResult(
         ended=ended,
         outcome=result,
         ranks=ranks,
@@ -215,25 +216,25 @@ def _left(job: Job) -> Left:
     )
 
 
-def _started(job: Job) -> tuple[Ended, dict[str, Any], bool]:
+def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], bool]:
     """Start this host's ranks and wait; return the end, the conditions, and if the disk is full."""
-    # Without buffers, what a killed process printed is in the log.
+    # Unbuffered, so that the log has the last words of a process that was killed.
     spec = replace(job.spec, deadline_s=time.time() + job.run_settings.timeout_s)
     given = {**job.tool.environment_variables, **job.launcher.environment_variables}
-    environment = {**given, **exported(spec), "PYTHONUNBUFFERED": "1"}
+    environment = {**given, **to_environment(spec), "PYTHONUNBUFFERED": "1"}
     out, cwd = spec.folder, job.launcher.cwd
     log = host_reports.log(out, out / capture_json.LOG, job.node.rank)
     limit = memory_guard.Limit(
-        limit_mb=job.run_settings.memory_limit_mb, at_first=memory_guard.available()
+        limit_mb=job.run_settings.memory_limit_mb, at_start=memory_guard.available()
     )
     with (
-        disk_space.kept(out),
-        conditions.watched() as machine,
-        container.ended_at_exit(job.launcher, spec, job.node),
+        disk_space.reserved(out),
+        conditions.monitored() as machine,
+        container.stopped_on_exit(job.launcher, spec, job.node),
     ):
 
         def watch() -> str:
-            machine.look()
+            machine.sample()
             return limit.exceeded(memory_guard.available())
 
         command = container.command_inside(job.command, job.launcher, spec, job.node)
@@ -241,41 +242,46 @@ def _started(job: Job) -> tuple[Ended, dict[str, Any], bool]:
             command, environment, log, job.run_settings.timeout_s, spec.token, cwd, watch
         )
         is_full, readings = disk_space.is_full(out), machine.summary()
-    earlier = [each["conditions"] for each in capture_json.siblings(out)]
+    earlier = [record["conditions"] for record in capture_json.good_siblings(out)]
     readings["warnings"] = conditions.warnings(readings, earlier)
     return ended, readings, is_full
 
 
-def _warnings(job: Job, left: Left) -> list[str]:
-    """Return what a reader of the capture has to know."""
+def _warnings(job: Job, collected: CollectedResult) -> list[str]:
+    """Return warnings for readers of the capture."""
     out = job.spec.folder
-    killing = [f"process {pid} could not be killed" for pid in _survivors(left)]
+    killing = [f"process {pid} could not be killed" for pid in _survivors(collected)]
     removed = [
-        f"removed, as the disk was full when it was written: {name}" for name in left.dropped
+        f"removed, as the disk was full when it was written: {name}" for name in collected.dropped
     ]
-    told = [*rank_warnings.collect(out), *left.finishing_notes, *mask_outputs.guard(out, job.tool)]
-    return [*told, *killing, *removed]
+    return [
+        *rank_warnings.collect(out),
+        *collected.finishing_notes,
+        *mask_outputs.mask_files(out, job.tool),
+        *killing,
+        *removed,
+    ]
 
 
-def _assist(job: Job) -> Outcome:
-    """Start this host's ranks, and leave a report for the first host."""
+def _run_on_other_host(job: Job) -> Outcome:
+    """Start this host's ranks, and write a report for the first host."""
     reason = job.unavailable_reason()
-    if not reason and not host_reports.has_begun(job.spec.folder, job.run_settings.timeout_s):
+    if not reason and not host_reports.wait_for_start(job.spec.folder, job.run_settings.timeout_s):
         reason = f"the first host has not begun within {job.run_settings.timeout_s:g} s"
-    ended = Ended(exit_code=127) if reason else _started(job)[0]
+    ended = ProcessEnd(exit_code=127) if reason else _started(job)[0]
     report = host_reports.Report(
         node=job.node.rank,
         attempt=job.spec.attempt,
         hostname=socket.gethostname(),
         **asdict(ended),
     )
-    host_reports.leave(job.spec.folder, report)
+    host_reports.write_report(job.spec.folder, report)
     failed = reason or (f"exit status {ended.exit_code}" if ended.exit_code else "")
     return Outcome(status="error" if failed else "ok", reason=failed)
 
 
-def _as_ended(report: host_reports.Report) -> Ended:
-    return Ended(
+def _process_end(report: host_reports.Report) -> ProcessEnd:
+    return ProcessEnd(
         exit_code=report.exit_code,
         timed_out=report.timed_out,
         stopped=report.stopped,
@@ -283,16 +289,16 @@ def _as_ended(report: host_reports.Report) -> Ended:
     )
 
 
-def _severity(ended: Ended) -> tuple[bool, bool]:
+def _severity(ended: ProcessEnd) -> tuple[bool, bool]:
     return ended.timed_out, ended.exit_code != 0
 
 
-def _survivors(left: Left) -> list[int]:
-    theirs = [pid for each in left.reports for pid in each.survivors]
-    return [*left.ended.survivors, *theirs]
+def _survivors(collected: CollectedResult) -> list[int]:
+    on_others = [pid for report in collected.reports for pid in report.survivors]
+    return [*collected.ended.survivors, *on_others]
 
 
-def _asked(job: Job) -> dict[str, Any]:
+def _requested(job: Job) -> dict[str, Any]:
     return {
         "tool": job.spec.tool,
         "repeat": job.spec.repeat,

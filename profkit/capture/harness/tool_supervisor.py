@@ -16,7 +16,7 @@ from types import FrameType
 import psutil
 
 from profkit.capture.base import Wrapper
-from profkit.capture.harness.launch import STOPS
+from profkit.capture.harness.launch import STOP_SIGNALS
 from profkit.process import process_tree
 
 _ATTEMPTS = 3
@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     process_tree.die_with_parent()
     process_tree.adopt_orphans()
     supervisor = Supervisor(command, command[-int(length) :] if int(length) else ())
-    for signum in STOPS:
+    for signum in STOP_SIGNALS:
         signal.signal(signum, supervisor.forward)
     with tempfile.TemporaryDirectory(prefix="profkit-") as folder:
         status = supervisor.run(Path(folder) / "started")

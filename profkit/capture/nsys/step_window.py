@@ -81,7 +81,7 @@ class StepWindow:
 
 def open_nvtx_range() -> AbstractContextManager[object]:
     """Open the NVTX range that ``--capture-range=nvtx`` waits for."""
-    return nvtx_ranges.across_threads()(CAPTURE_RANGE)
+    return nvtx_ranges.cross_thread_spans()(CAPTURE_RANGE)
 
 
 @contextmanager

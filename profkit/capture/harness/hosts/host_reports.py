@@ -1,6 +1,6 @@
-"""Captures on several hosts: profkit runs on each, and the first one writes the record of all.
+"""Reports of hosts: profkit runs on each host, and the first one writes the record of all.
 
-They share the folder of results. Hosts but the first leave their log and a report there.
+They share the folder of results. Hosts but the first write their log and a report there.
 """
 
 import json
@@ -16,7 +16,7 @@ from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import ConfigError
 
 RANK = "PROFKIT_NODE_RANK"
-"""Environment variable with the number of this host; Slurm's and torchrun's are known as well."""
+"""Environment variable with the number of this host; Slurm's and torchrun's are read as well."""
 
 _BEGUN = "capture.begun.json"
 _RANKS = (RANK, "SLURM_NODEID", "NODE_RANK", "OMPI_COMM_WORLD_NODE_RANK")
@@ -37,11 +37,10 @@ class Report:
     survivors: tuple[int, ...] = ()
 
 
-def here(environment: Mapping[str, str], hosts: int) -> Node:
-    """Return which of `hosts` hosts this is; alone, it gets a free port to meet at."""
+def this_node(environment: Mapping[str, str], hosts: int) -> Node:
+    """Return this host among `hosts`; a single host gets a free port."""
     if hosts == 1:
-        # What the environment says is meant for several: a fixed port would let two captures on
-        # one host disturb each other.
+        # Not the port of the environment: with a fixed one, two captures on one host collide.
         return Node(master_port=free_port())
     name = next((name for name in _RANKS if environment.get(name)), "")
     rank = _number(name, environment.get(name, "0"), hosts)
@@ -57,7 +56,7 @@ def _number(name: str, text: str, end: int) -> int:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens at now."""
+    """Return a port that is free now."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         port: int = probe.getsockname()[1]
@@ -70,22 +69,22 @@ def log(out: Path, first: Path, node: int) -> Path:
 
 
 @contextmanager
-def beginning(out: Path) -> Iterator[None]:
-    """Let the other hosts begin; before, the first one removes what an earlier attempt left."""
+def announced_start(out: Path) -> Iterator[None]:
+    """Let the other hosts start, now that the files of earlier attempts are removed."""
     (out / _BEGUN).touch()
     try:
         yield
     finally:
-        forget(out)
+        withdraw_start(out)
 
 
-def forget(out: Path) -> None:
-    """Take back that the first host has begun."""
+def withdraw_start(out: Path) -> None:
+    """Withdraw the announcement that the first host has started."""
     (out / _BEGUN).unlink(missing_ok=True)
 
 
-def has_begun(out: Path, within_s: float) -> bool:
-    """Wait for the first host to begin; say whether it did."""
+def wait_for_start(out: Path, within_s: float) -> bool:
+    """Wait for the first host to start; say whether it did."""
     deadline = time.monotonic() + within_s
     while not (out / _BEGUN).exists():
         if time.monotonic() > deadline:
@@ -94,20 +93,22 @@ def has_begun(out: Path, within_s: float) -> bool:
     return True
 
 
-def leave(out: Path, report: Report) -> None:
-    """Leave the report of a host for the first one."""
+def write_report(out: Path, report: Report) -> None:
+    """Write the report of a host for the first one."""
     write_atomically(_path(out, report.node), json.dumps(asdict(report)).encode() + b"\n")
 
 
-def gathered(out: Path, hosts: int, attempt: int, within_s: float) -> tuple[list[Report], str]:
+def gather_reports(
+    out: Path, hosts: int, attempt: int, within_s: float
+) -> tuple[list[Report], str]:
     """Wait for the reports of all hosts but this; return them, and which did not come, in words."""
     deadline = time.monotonic() + within_s
     while missing := [node for node in range(1, hosts) if not _has_come(out, node, attempt)]:
         if time.monotonic() > deadline:
             break
         time.sleep(_LOOK_S)
-    come = [_read(out, node) for node in range(1, hosts) if node not in missing]
-    return come, _absent(missing, hosts) if missing else ""
+    reports = [_read(out, node) for node in range(1, hosts) if node not in missing]
+    return reports, _absent(missing, hosts) if missing else ""
 
 
 def _absent(missing: Sequence[int], hosts: int) -> str:

@@ -1,4 +1,4 @@
-"""What of a machine and its software does not go together, whatever the tool."""
+"""Versions and settings of a machine that do not go together, for any tool."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -6,16 +6,16 @@ from typing import Any
 
 from profkit.capture.base import Problem
 
-# Docker gives 64 MiB if it is not told otherwise.
+# Docker's default is 64 MiB.
 _LEAST_SHARED_BYTES = 1 << 30
-# Measured: 0.2.11 comes through and 0.2.12 does not, with Nsight Systems 2022.4 to 2023.4. Why,
-# and how profkit's own ranges do, is in `profkit.capture.harness.ranks.nvtx_ranges`.
+# Measured with Nsight Systems 2022.4 to 2023.4, which record ranges of nvtx 0.2.11 and not of
+# 0.2.12. `profkit.capture.harness.ranks.nvtx_ranges` has the reason, and a way around it.
 _NVTX_SINCE = (0, 2, 12)
 _NSYS_UNTIL = (2023, 4)
 
 
 def of_machine(machine: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield what will fail, or run without the GPU, on a machine that `facts.machine` describes."""
+    """Yield causes of failures, or of runs without the GPU, in `software_and_hardware.machine`."""
     shared = machine["shared_memory_bytes"]
     if 0 <= shared < _LEAST_SHARED_BYTES:
         yield Problem(
@@ -43,7 +43,7 @@ def of_machine(machine: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def nvtx_ranges(nvtx: str, nsys: str) -> Iterator[Problem]:
-    """Yield what keeps these versions of the package nvtx and of Nsight Systems apart."""
+    """Yield a problem if this Nsight Systems cannot record ranges of this version of nvtx."""
     if nvtx and nsys and _numbers(nvtx) >= _NVTX_SINCE and _numbers(nsys)[:2] <= _NSYS_UNTIL:
         yield Problem(
             kind="incompatible",

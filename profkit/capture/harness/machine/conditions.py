@@ -37,7 +37,7 @@ class Range:
     total: float = 0.0
     count: int = 0
 
-    def take(self, value: float) -> None:
+    def add(self, value: float) -> None:
         """Take in one reading."""
         self.low, self.high = min(self.low, value), max(self.high, value)
         self.total += value
@@ -56,7 +56,7 @@ class Readings:
     reasons: Counter[str] = field(default_factory=Counter)
     samples: int = 0
 
-    def take(self, state: Mapping[str, Any]) -> None:
+    def add(self, state: Mapping[str, Any]) -> None:
         """Take in one state; a GPU that does nothing has the clocks of one that does nothing."""
         reasons = state.get("throttle_reasons", [])
         if _IDLE in reasons:
@@ -65,7 +65,7 @@ class Readings:
         self.reasons.update(reasons)
         for name, value in state.items():
             if isinstance(value, int | float):
-                self.ranges.setdefault(name, Range(low=value, high=value)).take(value)
+                self.ranges.setdefault(name, Range(low=value, high=value)).add(value)
 
     def summary(self) -> dict[str, Any]:
         """Return the ranges, and in how many of the samples each throttle reason was given."""
@@ -74,7 +74,7 @@ class Readings:
 
 
 class Conditions:
-    """Reads the sensors before, during and after a capture; see `watched`."""
+    """Reads the sensors before, during and after a capture; see `monitored`."""
 
     def __init__(self, library: Any) -> None:
         self.nvml = library
@@ -90,16 +90,16 @@ class Conditions:
         """Return how each GPU is now."""
         return nvml.states(self.nvml) if self.nvml is not None else []
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Read the sensors, unless that was a moment ago."""
         now_s = time.monotonic()
         if now_s - self.last_s < _PERIOD_S:
             return
         self.last_s = now_s
         for readings, state in zip(self.at_work, self.states(), strict=False):
-            readings.take(state)
+            readings.add(state)
         if frequency := _cpu_frequency():
-            self.cpu.take({"clock_mhz": frequency})
+            self.cpu.add({"clock_mhz": frequency})
 
     def summary(self) -> dict[str, Any]:
         """Return what was read; shares are of the time of all CPUs."""
@@ -118,7 +118,7 @@ class Conditions:
 
 
 @contextmanager
-def watched(library: Any = None) -> Iterator[Conditions]:
+def monitored(library: Any = None) -> Iterator[Conditions]:
     """Yield what reads the sensors of this machine; `library` stands for pynvml in tests."""
     with nvml.opened(library) as opened:
         yield Conditions(opened)

@@ -1,4 +1,4 @@
-"""Room on the disk: what the record of a capture needs is kept free, and a full disk is told."""
+"""Disk space: reserved for the record of a capture; what to do when the disk is full."""
 
 import errno
 import os
@@ -9,24 +9,24 @@ from pathlib import Path
 
 from profkit.core.errors import ProfkitError
 
-# More than a record with its log's tail takes, or the steps of some thousand steps.
-_KEPT_BYTES = 1 << 20
-_KEPT = ".room"
-# What a writer leaves free when its last buffer did not fit.
-_NOTHING_BYTES = 64 << 10
-# Small, and whole up to the moment when the disk was full.
+# More than a record with its log's tail takes, or the file of some thousand steps.
+_RESERVED_BYTES = 1 << 20
+_RESERVED = ".room"
+# Space that is still free when the last buffer of a writer did not fit.
+_FULL_BELOW_BYTES = 64 << 10
+# Small, and complete up to the moment when the disk was full.
 _KEPT_FILES = (".steps.json", ".steps.part", ".error.txt")
 
 
 @contextmanager
-def kept(out: Path) -> Iterator[None]:
-    """Keep room in `out` for what is written after the capture.
+def reserved(out: Path) -> Iterator[None]:
+    """Reserve space in `out` for files that are written after the capture.
 
     Raises `ProfkitError` if there is none.
     """
     try:
-        with (out / _KEPT).open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, _KEPT_BYTES)
+        with (out / _RESERVED).open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, _RESERVED_BYTES)
         yield
     except OSError as error:
         if error.errno != errno.ENOSPC:
@@ -38,19 +38,19 @@ def kept(out: Path) -> Iterator[None]:
 
 
 def release(out: Path) -> None:
-    """Give back the room kept in `out`, also by a capture that was killed."""
-    (out / _KEPT).unlink(missing_ok=True)
+    """Free the reserved space in `out`, also after a capture that was killed."""
+    (out / _RESERVED).unlink(missing_ok=True)
 
 
 def is_full(folder: Path) -> bool:
-    """Say whether next to nothing can be written in `folder`, so that the last files may be cut."""
-    return shutil.disk_usage(folder).free < _NOTHING_BYTES
+    """Say whether the disk of `folder` is full, so that the last files may be truncated."""
+    return shutil.disk_usage(folder).free < _FULL_BELOW_BYTES
 
 
 def drop_unfinished(out: Path, labels: list[str]) -> list[str]:
-    """Remove what ranks were writing when the disk was full, and return the names.
+    """Remove the files that ranks were writing when the disk was full, and return their names.
 
-    None of it can be told from a whole file, and the record and the report need the room.
+    They may be truncated, which does not show, and the record and the report need the space.
     """
     unfinished = [
         path

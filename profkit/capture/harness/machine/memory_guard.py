@@ -1,10 +1,10 @@
-"""Memory of the machine: a capture that takes all of it is ended before the machine stalls."""
+"""Memory limit: end a capture that takes all memory before the machine stalls."""
 
 from dataclasses import dataclass
 
 import psutil
 
-# What is left to the system and to the harness; taking it would make every process wait for pages.
+# Left to the system and to the harness: without it every process would wait for pages.
 _LEFT_BYTES = 256 << 20
 _LEFT_PART = 100
 _MB = 1_000_000
@@ -12,7 +12,7 @@ _MB = 1_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limit:
-    """How much memory a capture may take, judged by what becomes of the machine's.
+    """How much memory a capture may take, judge_capture by what becomes of the machine's.
 
     Processes share pages, and some memory is no process's own (shared, pinned, the kernel's), so
     what the ranks themselves are said to use adds up to something else.
@@ -31,7 +31,7 @@ class Limit:
             return f"the capture took {taken_mb} MB of memory, and memory_limit_mb={self.limit_mb}"
         if now < left_over():
             return (
-                f"the machine's memory ran out: {self.at_first // _MB} MB were available at first "
+                f"the machine's memory ran out: {self.at_start // _MB} MB were available at first "
                 f"and {now // _MB} MB are left"
             )
         return ""

@@ -1,4 +1,4 @@
-"""What this machine lets a profiler do: trace processes, count events, read GPU counters."""
+"""Permissions of profilers on this machine: trace processes, count events, read GPU counters."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ _CAP_SYS_ADMIN = 21
 
 
 def tracing(proc: Path = _PROC) -> Iterator[Problem]:
-    """Yield what forbids a process to trace its children with ptrace."""
+    """Yield settings that forbid a process to trace its children with ptrace."""
     scope = ptrace_scope(proc)
     if scope == 3:  # noqa: PLR2004 - a level of the kernel's
         what = "kernel.yama.ptrace_scope is 3, which forbids ptrace"
@@ -27,9 +27,9 @@ def tracing(proc: Path = _PROC) -> Iterator[Problem]:
 
 
 def gpu_counters(needed_by: str = "", proc: Path = _PROC) -> Iterator[Problem]:
-    """Yield what forbids reading the performance counters of NVIDIA GPUs.
+    """Yield settings that forbid reading the performance counters of NVIDIA GPUs.
 
-    `needed_by` names the settings that need them, for a tool that is of use without.
+    `needed_by` names the settings that need them, for a tool that also works without.
     """
     if are_counters_restricted(proc) and not _may(_CAP_SYS_ADMIN, proc):
         named = f", which {needed_by} needs," if needed_by else ""
@@ -48,9 +48,9 @@ def ptrace_scope(proc: Path = _PROC) -> int:
 
 
 def perf_event_paranoid(proc: Path = _PROC) -> int | None:
-    """Return from -1 (no limit) up who may count events of the CPU; None where nobody can.
+    """Return the kernel's limit on counting CPU events, from -1 (no limit) up; None without it.
 
-    Sampling the CPU's instruction pointer and context switches wants at most 2.
+    Sampling the CPU's instruction pointer and context switches needs at most 2.
     """
     path = proc / "sys/kernel/perf_event_paranoid"
     return _number(path, unknown=0) if path.is_file() else None
@@ -63,11 +63,11 @@ def are_counters_restricted(proc: Path = _PROC) -> bool:
 
 
 def _may(capability: int, proc: Path) -> bool:
-    """Say whether this process has one of Linux' capabilities; root in a container has few."""
+    """Say whether this process has a capability of Linux; root in a container has few."""
     status = proc / "self/status"
     lines = status.read_text().splitlines() if status.is_file() else []
-    held = next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0")
-    return bool(int(held, 16) >> capability & 1)
+    effective = next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0")
+    return bool(int(effective, 16) >> capability & 1)
 
 
 def _number(path: Path, unknown: int) -> int:

@@ -1,1 +1,1 @@
-"""One rank: its place among the others, its clock, its steps and ranges."""
+"""One rank: its coordinates and file names, its step clock, its NVTX ranges."""

@@ -1,7 +1,7 @@
-"""The step clock: when each step began and ended, whatever tool looks on besides.
+"""The step clock: start and end of each step, under every tool.
 
 Each step becomes a line of ``<label>.steps.part`` at once, so that it survives a process that is
-killed; `collect` makes ``<label>.steps.json`` of what is there when the capture has ended.
+killed; `collect` makes ``<label>.steps.json`` of these lines when the capture has ended.
 """
 
 import json
@@ -23,7 +23,7 @@ _EVENT_INTERVAL_S = 0.2
 
 
 class Timer(Protocol):
-    """Tells when steps begin and end on some device."""
+    """Measures when steps begin and end on one kind of device."""
 
     device: str
 
@@ -37,11 +37,11 @@ class Timer(Protocol):
         """Return start and end, in unix ns, of steps not returned yet; of all if `wait`."""
 
     def peak_memory_bytes(self) -> int:
-        """Return the most memory that this process has had."""
+        """Return the peak memory of this process."""
 
 
-class HostTimer:
-    """Times steps on the host, which is where they run."""
+class CpuTimer:
+    """Times steps that run on the CPU."""
 
     device = "cpu"
 
@@ -71,7 +71,7 @@ class HostTimer:
 
 
 class CudaTimer:
-    """Times steps on the device with events: the host runs ahead of it and waiting costs time."""
+    """Times steps on the GPU with events: the CPU runs ahead of it, and waiting costs time."""
 
     device = "cuda"
 
@@ -80,12 +80,12 @@ class CudaTimer:
 
         self.cuda = torch.cuda
         self.pending: deque[tuple[Any, Any]] = deque()
-        self.start = self.border()
+        self.start = self.record_event()
         self.last = self.start
         self.start.synchronize()
         self.last_ns = time.time_ns()
 
-    def border(self) -> Any:
+    def record_event(self) -> Any:
         """Record an event on the current stream: it happens when the work before it is done."""
         event = self.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         event.record()
@@ -93,11 +93,11 @@ class CudaTimer:
 
     def begin(self) -> None:
         """See `Timer.begin`."""
-        self.start = self.border()
+        self.start = self.record_event()
 
     def end(self) -> None:
         """See `Timer.end`."""
-        self.pending.append((self.start, self.border()))
+        self.pending.append((self.start, self.record_event()))
 
     def finished(self, *, wait: bool) -> list[tuple[int, int]]:
         """See `Timer.finished`."""
@@ -110,27 +110,27 @@ class CudaTimer:
         return spans
 
     def unix_ns(self, event: Any) -> int:
-        """Return when `event` happened, counted from the one before, as floats of ms are short."""
+        """Return when `event` happened, from the event before: floats of ms lack precision."""
         self.last_ns += round(self.last.elapsed_time(event) * 1e6)
         self.last = event
         return self.last_ns
 
     def peak_memory_bytes(self) -> int:
-        """Return the peak of what PyTorch has allocated on this process's device."""
+        """Return the peak of PyTorch's allocated memory on this process's GPU."""
         peak: int = self.cuda.max_memory_allocated()
         return peak
 
 
 def timer() -> Timer:
-    """Return the timer of the device that this process uses; called when set-up is over."""
+    """Return the timer for the device that this process uses; called when set-up is over."""
     torch = sys.modules.get("torch")
-    return CudaTimer() if torch is not None and torch.cuda.is_initialized() else HostTimer()
+    return CudaTimer() if torch is not None and torch.cuda.is_initialized() else CpuTimer()
 
 
 class StepClock:
-    """Listens to the workload's steps, times them, and hands their borders to the tool.
+    """Listens to the workload's steps, times them, and calls the tool at their boundaries.
 
-    A tool's own work between two steps, such as writing a trace, belongs to neither.
+    The tool's work between two steps, such as writing a trace, belongs to neither.
     """
 
     def __init__(self, out: Path, rank: Rank, recorder: Recorder, progress: dict[str, Any]) -> None:
@@ -139,7 +139,7 @@ class StepClock:
         self.recorder = recorder
         self.progress = progress
         self.file = (out / f"{rank.label}{_PART}").open("w", buffering=1)
-        self.timer: Timer = HostTimer()
+        self.timer: Timer = CpuTimer()
         self.samples: deque[tuple[int, int]] = deque()
         self.steps = 0
         self.last_event_s = 0.0
@@ -163,10 +163,10 @@ class StepClock:
 
     def note(self, text: str) -> None:
         """See `profkit.marks.Listener`."""
-        rank_warnings.leave(self.out, self.rank, text)
+        rank_warnings.add(self.out, self.rank, text)
 
     def drain(self, *, wait: bool) -> None:
-        """Write the steps that have come to their end."""
+        """Write the steps that have ended."""
         for start_ns, end_ns in self.timer.finished(wait=wait):
             self.write([start_ns, end_ns, *self.samples.popleft()])
 
@@ -175,7 +175,7 @@ class StepClock:
         self.file.write(json.dumps(value) + "\n")
 
     def report(self) -> None:
-        """Tell whoever watches how far the first rank is."""
+        """Emit the progress of the first rank."""
         now_s = time.monotonic()
         due = now_s - self.last_event_s >= _EVENT_INTERVAL_S
         if self.rank.rank == 0 and (due or self.steps == self.progress.get("total")):
@@ -196,7 +196,7 @@ class StepClock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Write what is left; a device that has failed is not asked any more."""
+        """Write the last steps; after an error the device may no longer answer."""
         if kind is None:
             self.drain(wait=True)
         self.file.close()

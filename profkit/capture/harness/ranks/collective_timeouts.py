@@ -1,4 +1,4 @@
-"""Letting ranks wait for one that a tool holds up, instead of taking it for lost."""
+"""Extend the timeouts of collectives: tools delay single ranks."""
 
 import sys
 import time
@@ -9,20 +9,20 @@ from profkit.capture.base import Tool
 from profkit.capture.harness.spec import Spec
 
 
-def be_patient(spec: Spec, tool: Tool) -> None:
-    """Have collectives wait as long as the capture may take, if `tool` can hold a rank up.
+def extend_timeouts(spec: Spec, tool: Tool) -> None:
+    """Have collectives wait until the end of the capture, if `tool` can delay a rank.
 
-    A rank that writes a large trace between two steps keeps the others waiting in their next
-    collective, longer than their groups allow (10 minutes with NCCL, less where a program says
-    so). What really hangs is ended by the capture's own timeout.
+    While one rank writes a large trace between two steps, the others wait in their next
+    collective, longer than their groups allow (10 minutes with NCCL, or less). The capture's own
+    timeout ends ranks that really hang.
     """
     distributed = sys.modules.get("torch.distributed.distributed_c10d")
     if not tool.outputs or distributed is None or not distributed.is_initialized():
         return
-    left = timedelta(seconds=max(spec.deadline_s - time.time(), 1.0))
-    # Groups that this process is no member of are not in the map; those of other backends than
-    # NCCL and gloo keep their timeout, which PyTorch warns of.
+    timeout = timedelta(seconds=max(spec.deadline_s - time.time(), 1.0))
+    # The map has only groups of this process; backends other than NCCL and gloo keep their
+    # timeout, with a warning of PyTorch.
     for group in list(distributed._world.pg_map):  # noqa: SLF001 - there is no public list
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            distributed._set_pg_timeout(left, group)  # noqa: SLF001 - nor a public setter
+            distributed._set_pg_timeout(timeout, group)  # noqa: SLF001 - nor a public setter

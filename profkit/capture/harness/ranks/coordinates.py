@@ -38,13 +38,13 @@ _NAMES: Mapping[Axis, tuple[str, ...]] = MappingProxyType(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class KnownCoordinates:
     """Coordinates that one source knows."""
 
     source: str
     """Who says so, in words."""
 
-    place: Mapping[Axis, int]
+    coordinates: Mapping[Axis, int]
     """Coordinates, of some axes or all."""
 
     sizes: Mapping[Axis, int]
@@ -52,7 +52,7 @@ class Found:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Told:
+class LocatedRank:
     """Where a rank stands, and how far that is to be believed."""
 
     rank: Rank
@@ -64,7 +64,7 @@ class Told:
     """Why it may be wrong, and what to do; "" if nothing speaks against it."""
 
 
-def discovered() -> list[Found]:
+def library_coordinates() -> list[KnownCoordinates]:
     """Return what the libraries in this process know, the most reliable first."""
     if "torch.distributed" not in sys.modules:
         return []
@@ -73,26 +73,29 @@ def discovered() -> list[Found]:
     return [each for each in sources if each is not None]
 
 
-def located(
-    rank: Rank, found: Iterable[Found], environment: Mapping[str, str], parallel: Parallel
-) -> Told:
+def locate_rank(
+    rank: Rank,
+    found: Iterable[KnownCoordinates],
+    environment: Mapping[str, str],
+    parallel: Parallel,
+) -> LocatedRank:
     """Return `rank` with its coordinates and who said so, by the precedence of this module."""
     sources = [*found, _of_environment(environment)]
     place: dict[Axis, int] = {}
     sizes: dict[Axis, int] = {"tp": parallel.tp, "pp": parallel.pp}
     told = ""
     for source in sources:
-        new = {axis: value for axis, value in source.place.items() if axis not in place}
+        new = {axis: value for axis, value in source.coordinates.items() if axis not in place}
         told = told or (source.source if new else "")
         place |= new
         sizes |= {axis: source.sizes[axis] for axis in new if axis in source.sizes}
     laid = Parallel(tp=sizes["tp"], pp=sizes["pp"], order=parallel.order)
     place = laid.coordinates(rank.rank, rank.world_size) | place
     same = {"rank": rank.rank, "world_size": rank.world_size, "local_rank": rank.local_rank}
-    return Told(rank=Rank(**same, **place), source=told or "configuration")
+    return LocatedRank(rank=Rank(**same, **place), source=told or "configuration")
 
 
-def doubt(told: Told, sizes: Iterable[int], parallel: Parallel) -> str:
+def doubt(told: LocatedRank, sizes: Iterable[int], parallel: Parallel) -> str:
     """Return why `told` may be wrong in a program that has groups of `sizes` ranks, or ""."""
     parts = sorted({size for size in sizes if 1 < size < told.rank.world_size})
     if told.source != "configuration" or not parts or parallel.tp * parallel.pp > 1:
@@ -113,34 +116,34 @@ def _group_sizes() -> list[int]:
     return [len(ranks) for ranks in distributed._world.pg_group_ranks.values()]  # noqa: SLF001
 
 
-def placed(rank: int, world_size: int, local_rank: int, parallel: Parallel) -> Rank:
+def configured_rank(rank: int, world_size: int, local_rank: int, parallel: Parallel) -> Rank:
     """Return the rank with the coordinates that the configuration gives it."""
     place = parallel.coordinates(rank, world_size)
     return Rank(rank=rank, world_size=world_size, local_rank=local_rank, **place)
 
 
-def _of_environment(environment: Mapping[str, str]) -> Found:
+def _of_environment(environment: Mapping[str, str]) -> KnownCoordinates:
     said = {axis: environment.get(name, "") for axis, name in VARIABLES.items()}
     place = {axis: int(value) for axis, value in said.items() if value.isdigit()}
-    return Found(source="environment", place=place, sizes={})
+    return KnownCoordinates(source="environment", coordinates=place, sizes={})
 
 
-def _megatron(modules: Mapping[str, Any]) -> Found | None:
+def _megatron(modules: Mapping[str, Any]) -> KnownCoordinates | None:
     """Ask Megatron's parallel state, if this program uses it and has set it up."""
     for name in _MEGATRON:
         state = modules.get(name)
         if state is not None and state.model_parallel_is_initialized():
-            return _asked("Megatron", state)
+            return _ask_grid("Megatron", state)
     return None
 
 
-def _deepspeed(modules: Mapping[str, Any]) -> Found | None:
+def _deepspeed(modules: Mapping[str, Any]) -> KnownCoordinates | None:
     """Ask the model-parallel unit that the program has handed to DeepSpeed, if there is one."""
     units = getattr(modules.get("deepspeed.utils.groups"), "mpu", None)
-    return _asked("DeepSpeed", units) if units is not None else None
+    return _ask_grid("DeepSpeed", units) if units is not None else None
 
 
-def _asked(source: str, units: Any) -> Found:
+def _ask_grid(source: str, units: Any) -> KnownCoordinates:
     """Ask an object with the methods that Megatron and DeepSpeed's grid have in common."""
     words: dict[Axis, tuple[str, ...]] = {
         "dp": ("data_parallel",),
@@ -153,16 +156,18 @@ def _asked(source: str, units: Any) -> Found:
         for axis, some in words.items()
         if any(hasattr(units, f"get_{word}_rank") for word in some)
     }
-    return Found(
+    return KnownCoordinates(
         source=source,
-        place={axis: int(getattr(units, f"get_{word}_rank")()) for axis, word in known.items()},
+        coordinates={
+            axis: int(getattr(units, f"get_{word}_rank")()) for axis, word in known.items()
+        },
         sizes={
             axis: int(getattr(units, f"get_{word}_world_size")()) for axis, word in known.items()
         },
     )
 
 
-def _of_objects(objects: Iterable[Any]) -> Iterator[Found]:
+def _of_objects(objects: Iterable[Any]) -> Iterator[KnownCoordinates]:
     """Yield what DeepSpeed's grids and PyTorch's meshes say; the one over most ranks first.
 
     Neither library keeps a list of what a program has made, so all objects are looked through:
@@ -174,13 +179,13 @@ def _of_objects(objects: Iterable[Any]) -> Iterator[Found]:
     for each in objects:
         # The class itself: asking a lazy module or a proxy with isinstance runs its code.
         if grid is not None and type(each) is grid:
-            yield _asked("DeepSpeed", each)
+            yield _ask_grid("DeepSpeed", each)
         elif mesh is not None and type(each) is mesh:
             meshes.append(each)
     yield from map(_of_mesh, sorted(meshes, key=lambda each: (-each.size(), -each.ndim)))
 
 
-def _of_mesh(mesh: Any) -> Found:
+def _of_mesh(mesh: Any) -> KnownCoordinates:
     """Read the named dimensions of one mesh; a rank that is not in it has no coordinates."""
     names, coordinate = mesh.mesh_dim_names or (), mesh.get_coordinate()
     place: dict[Axis, int] = {}
@@ -194,22 +199,22 @@ def _of_mesh(mesh: Any) -> Found:
             size = mesh.size(position)
             place[axis] = place.get(axis, 0) * size + int(coordinate[position])
             sizes[axis] = sizes.get(axis, 1) * size
-    return Found(source="device mesh", place=place, sizes=sizes)
+    return KnownCoordinates(source="device mesh", coordinates=place, sizes=sizes)
 
 
-class Witness:
+class CoordinatesListener:
     """Listens for the first step, when the program has set up its groups."""
 
     def __init__(self, rank: Rank, parallel: Parallel, at_first_step: Callable[[], None]) -> None:
         self.rank = rank
         self.parallel = parallel
         self.at_first_step = at_first_step
-        self.found: list[Found] = []
+        self.found: list[KnownCoordinates] = []
         self.group_sizes: list[int] = []
 
     def begin(self) -> None:
         """See `profkit.marks.Listener`."""
-        self.found, self.group_sizes = discovered(), _group_sizes()
+        self.found, self.group_sizes = library_coordinates(), _group_sizes()
         self.at_first_step()
 
     def step(self, samples: int) -> None:
@@ -218,7 +223,9 @@ class Witness:
     def note(self, text: str) -> None:
         """See `profkit.marks.Listener`."""
 
-    def told(self) -> Told:
+    def told(self) -> LocatedRank:
         """Return this rank with its coordinates, and who said so."""
-        told = located(self.rank, self.found or discovered(), os.environ, self.parallel)
+        told = locate_rank(
+            self.rank, self.found or library_coordinates(), os.environ, self.parallel
+        )
         return replace(told, doubt=doubt(told, self.group_sizes, self.parallel))

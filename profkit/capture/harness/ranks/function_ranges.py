@@ -1,4 +1,4 @@
-"""NVTX ranges around every function that is called, by ``nvtx.Profile``."""
+"""NVTX ranges around every function call, by ``nvtx.Profile``."""
 
 import inspect
 import sys
@@ -10,7 +10,7 @@ from types import FrameType
 from profkit import marks
 from profkit.capture.harness.ranks import nvtx_ranges
 
-# The package has written this name into it.
+# The name of the domain in the package nvtx.
 _DOMAIN = "nvtx.py"
 
 
@@ -19,10 +19,10 @@ def recorded(*, of_c: bool) -> Iterator[None]:
     """Open a range around each call while the context is open, on this thread and on new ones.
 
     Ranges are called ``file.py:12(function)`` after the line where the function begins. With `of_c`
-    functions written in C have theirs as well, by their bare names. Does nothing if nobody listens,
-    or if the workload has a profile function of its own, which is said.
+    functions written in C have theirs as well, by their bare names. Does nothing if no profiler
+    records NVTX, or if the workload has a profile function of its own, which leaves a note.
     """
-    if not nvtx_ranges.is_heard():
+    if not nvtx_ranges.is_recorded():
         yield
         return
     if sys.getprofile() is not None:
@@ -34,10 +34,10 @@ def recorded(*, of_c: bool) -> Iterator[None]:
     profile = nvtx.Profile(linenos=True, annotate_cfuncs=of_c)
     profile.enable()
     if sys.getprofile() is None:
-        # It was refused, as said in `nvtx_ranges`: this is what it does when it is not.
-        seen = profile._profile  # noqa: SLF001 - nothing public works with those versions
-        threading.setprofile(seen)
-        sys.setprofile(seen)
+        # It got a dummy domain, see `nvtx_ranges`: do what it does with a real one.
+        profile_function = profile._profile  # noqa: SLF001 - nothing public works here
+        threading.setprofile(profile_function)
+        sys.setprofile(profile_function)
     try:
         yield
     finally:
@@ -47,7 +47,7 @@ def recorded(*, of_c: bool) -> Iterator[None]:
 
 
 def _depth(frame: FrameType | None) -> int:
-    """Return how many calls are under way, each of which may have left its range open."""
+    """Return the depth of the stack, of which each call may have left its range open."""
     depth = 0
     while frame is not None:
         depth, frame = depth + 1, frame.f_back

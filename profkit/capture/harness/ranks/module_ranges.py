@@ -1,4 +1,4 @@
-"""NVTX ranges around the forward pass of every nn.Module, named by their place in the model."""
+"""NVTX ranges around the forward pass of every nn.Module, named by its path in the model."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _OpenCalls(local):
-    """The modules whose forward runs on this thread, from the outside in."""
+    """Modules whose forward runs on this thread, from the outermost to the innermost."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Module, AbstractContextManager[object]]] = []
@@ -23,10 +23,10 @@ class _OpenCalls(local):
 def recorded() -> Iterator[None]:
     """Open a range around each module's forward while the context is open.
 
-    A module is named after the attributes that lead to it from the module around it, and the
-    outermost one after its class. Does nothing if nobody listens.
+    A module is named by its path in the module around it, and the outermost one by its class.
+    Does nothing if no profiler records NVTX.
     """
-    if not nvtx_ranges.is_heard():
+    if not nvtx_ranges.is_recorded():
         yield
         return
     from torch.nn.modules import module
@@ -41,7 +41,7 @@ def recorded() -> Iterator[None]:
 
     def leave(called: "Module", *_: Any) -> None:
         # A forward that raised left its own ranges open: they end with the one around them.
-        while any(each is called for each, _ in open_.calls):
+        while any(module is called for module, _ in open_.calls):
             left, span = open_.calls.pop()
             span.__exit__(None, None, None)
             if left is called:
@@ -57,7 +57,7 @@ def recorded() -> Iterator[None]:
 
 
 class _Names:
-    """What modules are called inside one another."""
+    """Paths of modules inside one another."""
 
     def __init__(self) -> None:
         self.inside: WeakKeyDictionary[Module, dict[int, str]] = WeakKeyDictionary()
@@ -68,5 +68,5 @@ class _Names:
             return type(called).__name__
         if around not in self.inside:
             named = around.named_modules(remove_duplicate=True)
-            self.inside[around] = {id(each): name for name, each in named}
+            self.inside[around] = {id(module): name for name, module in named}
         return self.inside[around].get(id(called)) or type(called).__name__

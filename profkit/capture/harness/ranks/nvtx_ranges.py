@@ -1,9 +1,9 @@
-"""NVTX ranges and marks that every version of the profilers sees, in a domain and in colours.
+"""NVTX ranges and marks that all versions of the profilers record, in a domain and in colours.
 
-The package nvtx asks whoever listens for an extension of NVTX before it sends anything, and Nsight
-Systems up to 2023.4 has not got that extension: ranges of nvtx 0.2.12 and newer are dropped. The
-functions below are those that the package itself calls once it has asked. It is imported late, and
-only if somebody listens: ranges cost nothing otherwise.
+The package nvtx asks the profiler for an extension of NVTX before it sends anything, and Nsight
+Systems up to 2023.4 lacks that extension: it gets no ranges of nvtx 0.2.12 and newer. The functions
+below are those that the package itself calls after asking. It is imported late, and only if a
+profiler records NVTX: ranges cost nothing otherwise.
 """
 
 import os
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 Span = Callable[[str], AbstractContextManager[object]]
 
 DOMAIN = "profkit"
-"""Domain of every range and mark of profkit's, so that a filter such as ``profkit@forward/`` or
-``--nvtx-domain-include=profkit`` can tell them from those of libraries."""
+"""Domain of all ranges and marks of profkit, for filters such as ``profkit@forward/`` or
+``--nvtx-domain-include=profkit``."""
 
 MODULE = "nn.Module: "
-"""What names of ranges around modules begin with, as in PyTorch's own traces."""
+"""Prefix of the names of ranges around modules, as in PyTorch's own traces."""
 
 COLOURS: Mapping[str, int] = MappingProxyType(
     {
@@ -36,15 +36,15 @@ COLOURS: Mapping[str, int] = MappingProxyType(
         "other": 0xFF999999,
     }
 )
-"""Colour of each kind of range, as 0xAARRGGBB: the palette of Okabe and Ito, which people who are
-blind to some colours can tell apart as well."""
+"""Colour of each kind of range, as 0xAARRGGBB: the palette of Okabe and Ito, which is safe for
+colour-blind readers."""
 
 _LISTENER = "NVTX_INJECTION64_PATH"
 _OFF = "NVTX_DISABLE"
 
 
-def is_heard() -> bool:
-    """Say whether a profiler listens to the NVTX of this process."""
+def is_recorded() -> bool:
+    """Say whether a profiler records the NVTX ranges of this process."""
     return bool(os.environ.get(_LISTENER)) and not os.environ.get(_OFF)
 
 
@@ -55,13 +55,13 @@ def colour_of(name: str) -> int:
 
 
 def spans() -> Span:
-    """Return what opens a named range on this thread; nothing if nobody listens."""
-    if not is_heard():
+    """Return a function that opens a named range on this thread, if a profiler records it."""
+    if not is_recorded():
         return lambda _: nullcontext()
     import nvtx
     from nvtx._lib import lib
 
-    if not _is_refused():
+    if not _has_dummy_domain():
         return lambda name: nvtx.annotate(message=name, color=colour_of(name), domain=DOMAIN)
     handle = _domain(DOMAIN)
 
@@ -76,9 +76,9 @@ def spans() -> Span:
     return span
 
 
-def across_threads() -> Span:
-    """Return what opens a range that may end on another thread; nothing if nobody listens."""
-    if not is_heard():
+def cross_thread_spans() -> Span:
+    """Return a function that opens a range that may end on another thread, if it is recorded."""
+    if not is_recorded():
         return lambda _: nullcontext()
     from nvtx._lib import lib
 
@@ -96,15 +96,15 @@ def across_threads() -> Span:
 
 
 def mark(name: str) -> None:
-    """Set a mark; does nothing if nobody listens."""
-    if is_heard():
+    """Set a mark, if a profiler records it."""
+    if is_recorded():
         from nvtx._lib import lib
 
         lib.mark(_attributes(name), _domain(DOMAIN))
 
 
 def close_ranges(domain: str, most: int) -> None:
-    """Close what is open in `domain` on this thread, which is `most` ranges or fewer."""
+    """Close all open ranges in `domain` on this thread, of which there are at most `most`."""
     from nvtx._lib import lib
 
     for _ in range(most):
@@ -121,14 +121,14 @@ def _attributes(name: str) -> "lib.EventAttributes":
 
 @cache
 def _domain(name: str) -> "lib.DomainHandle":
-    """Return the one handle of a domain: giving one up destroys the domain for all."""
+    """Return the only handle of a domain: releasing one destroys the domain for all."""
     from nvtx._lib import lib
 
     return lib.DomainHandle(name)
 
 
-def _is_refused() -> bool:
-    """Say whether the package takes the domain for one that nobody listens to."""
+def _has_dummy_domain() -> bool:
+    """Say whether the package takes the domain for one that no profiler records."""
     import nvtx
     from nvtx._lib import lib
 

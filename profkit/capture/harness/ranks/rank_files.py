@@ -1,7 +1,7 @@
-"""The names of ranks in a capture: given at the start, and corrected at its end.
+"""File names of ranks: given at the start of a capture, and corrected at its end.
 
-Tools name their files before the program has set up its process groups. So each rank leaves its
-coordinates when it ends, and the files get their names then, before there is a record of them.
+Tools name their files before the program has set up its process groups. So each rank writes its
+coordinates when it ends, and its files are then renamed, before they are in the record.
 """
 
 import json
@@ -10,46 +10,46 @@ from dataclasses import asdict
 from pathlib import Path
 
 from profkit.capture.base import Rank
-from profkit.capture.harness.ranks.coordinates import Told
+from profkit.capture.harness.ranks.coordinates import LocatedRank
 
-_PLACE = ".place.json"
+_COORDINATES = ".coordinates.json"
 
 
-def leave(out: Path, start: Rank, told: Told) -> None:
-    """Leave the coordinates of a rank, which was named as `start`."""
-    path = out / f"{start.label}{_PLACE}"
+def write_coordinates(out: Path, start: Rank, told: LocatedRank) -> None:
+    """Write the coordinates of a rank, whose files are named after `start`."""
+    path = out / f"{start.label}{_COORDINATES}"
     temporary = path.with_suffix(".part")
     temporary.write_text(json.dumps(asdict(told)))
-    # Whoever waits for it must not read half of it.
+    # Ranks that wait for this file must not read half of it.
     temporary.replace(path)
 
 
-def has_left(out: Path, start: Rank) -> bool:
-    """Say whether the rank that was named as `start` has come to its end."""
-    return (out / f"{start.label}{_PLACE}").exists()
+def has_finished(out: Path, start: Rank) -> bool:
+    """Say whether the rank with files named after `start` has ended."""
+    return (out / f"{start.label}{_COORDINATES}").exists()
 
 
-def settle(out: Path, ranks: Sequence[Rank]) -> tuple[list[Rank], list[str]]:
-    """Rename the files of `ranks` in `out` by the coordinates that each has left.
+def rename_files(out: Path, ranks: Sequence[Rank]) -> tuple[list[Rank], list[str]]:
+    """Rename the files of `ranks` in `out` by the coordinates that each has written.
 
-    Return the ranks with these, and who said so. A rank that was killed keeps its first name.
+    Return the ranks with these, and their sources. A rank that was killed keeps its first name.
     """
-    left = [_left(out, start) for start in ranks]
-    for start, told in zip(ranks, left, strict=True):
-        if told.rank.label != start.label:
-            _rename(out, start.label, told.rank.label)
-    sources = {told.source for told in left if told.source}
-    return [told.rank for told in left], sorted(sources)
+    located_ranks = [_pop_coordinates(out, start) for start in ranks]
+    for start, located in zip(ranks, located_ranks, strict=True):
+        if located.rank.label != start.label:
+            _rename(out, start.label, located.rank.label)
+    sources = {located.source for located in located_ranks if located.source}
+    return [located.rank for located in located_ranks], sorted(sources)
 
 
-def _left(out: Path, start: Rank) -> Told:
-    """Return what the rank that was named as `start` has left, and remove it."""
-    path = out / f"{start.label}{_PLACE}"
+def _pop_coordinates(out: Path, start: Rank) -> LocatedRank:
+    """Return the coordinates of the rank with files named after `start`, and remove their file."""
+    path = out / f"{start.label}{_COORDINATES}"
     if not path.is_file():
-        return Told(rank=start, source="")
+        return LocatedRank(rank=start, source="")
     values = json.loads(path.read_text())
     path.unlink()
-    return Told(**{**values, "rank": Rank(**values["rank"])})
+    return LocatedRank(**{**values, "rank": Rank(**values["rank"])})
 
 
 def _rename(out: Path, old: str, new: str) -> None:

@@ -1,4 +1,4 @@
-"""``capture.json``: what was captured, how, when, on what, and what became of it."""
+"""``capture.json``: the record of one capture, with its request, times, machine and outcome."""
 
 import json
 import re
@@ -15,7 +15,7 @@ LOG = "capture.log"
 SCHEMA_VERSION = 1
 _TAIL_LINES = 40
 _TAIL_BYTES = 64 << 10
-# A capture that was killed leaves the room that it kept, or half a record under another name.
+# A capture that was killed leaves its reserved disk space, or half a record.
 _OURS = re.compile(
     r"rank\d+_dp\d+_tp\d+_pp\d+\..+|capture(\.node\d+|\.begun)?\.(json|log)"
     r"|\.room|\.capture\.json\.\d+"
@@ -23,7 +23,7 @@ _OURS = re.compile(
 
 
 def earlier_warning(out: Path) -> list[str]:
-    """Say what became of the earlier attempt whose record is still in `out`, if there is one."""
+    """Return a warning on the outcome of the earlier attempt whose record is still in `out`."""
     path = out / NAME
     if not path.is_file():
         return []
@@ -33,18 +33,18 @@ def earlier_warning(out: Path) -> list[str]:
     return [f"attempt {record['attempt']} ended as {record['status']}: {record['reason']}"]
 
 
-def siblings(out: Path) -> list[dict[str, Any]]:
-    """Return the good records of the same run's other captures with any conditions in them."""
+def good_siblings(out: Path) -> list[dict[str, Any]]:
+    """Return the records of the run's other good captures that have conditions in them."""
     paths = [path for path in out.parents[1].glob(f"*/rep*/{NAME}") if path.parent != out]
     return [
-        each
-        for each in map(read_capture, sorted(paths))
-        if each["status"] == "ok" and each.get("conditions")
+        record
+        for record in map(read_capture, sorted(paths))
+        if record["status"] == "ok" and record.get("conditions")
     ]
 
 
 def clear(out: Path) -> None:
-    """Remove what an earlier attempt left in `out`, and nothing that a capture does not write."""
+    """Remove the files of an earlier attempt from `out`, and no others."""
     for path in out.iterdir():
         if not _OURS.fullmatch(path.name):
             continue
@@ -73,6 +73,6 @@ def tail(log: Path) -> list[str]:
 
 
 def write(out: Path, record: Mapping[str, Any]) -> None:
-    """Write the record so that nobody ever sees half of it."""
+    """Write the record atomically."""
     text = json.dumps({"schema_version": SCHEMA_VERSION, **record}, indent=1) + "\n"
     write_atomically(out / NAME, text.encode())

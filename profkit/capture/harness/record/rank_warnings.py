@@ -1,4 +1,4 @@
-"""What a rank has to say about its capture, on its way to the warnings in ``capture.json``."""
+"""Notes of ranks about their capture, which become warnings in ``capture.json``."""
 
 from pathlib import Path
 
@@ -7,14 +7,14 @@ from profkit.capture.base import Rank
 _NOTES = ".notes.txt"
 
 
-def leave(out: Path, rank: Rank, text: str) -> None:
-    """Leave one note, in a line of its own."""
+def add(out: Path, rank: Rank, text: str) -> None:
+    """Add one note, in a line of its own."""
     with (out / f"{rank.label}{_NOTES}").open("a") as file:
         file.write(" ".join(text.split()) + "\n")
 
 
 def collect(out: Path) -> list[str]:
-    """Return the notes in `out`, what several ranks say once, and remove their files."""
+    """Return the notes in `out`, equal ones of several ranks once, and remove their files."""
     texts = []
     for path in sorted(out.glob(f"*{_NOTES}")):
         texts += path.read_text().splitlines()

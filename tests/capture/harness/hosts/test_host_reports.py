@@ -23,7 +23,7 @@ RANKS = ["rank0_dp0_tp0_pp0", "rank1_dp1_tp0_pp0"]
 
 
 def test_alone_a_host_meets_itself_at_a_free_port_whatever_the_environment_says():
-    node = host_reports.here({"MASTER_PORT": "1", "PROFKIT_NODE_RANK": "3"}, 1)
+    node = host_reports.this_node({"MASTER_PORT": "1", "PROFKIT_NODE_RANK": "3"}, 1)
     assert (node.rank, node.master_address) == (0, "")
     assert node.master_port > 1
 
@@ -31,7 +31,7 @@ def test_alone_a_host_meets_itself_at_a_free_port_whatever_the_environment_says(
 @pytest.mark.parametrize("name", ["PROFKIT_NODE_RANK", "SLURM_NODEID", "NODE_RANK"])
 def test_the_environment_numbers_the_hosts_and_says_where_they_meet(name):
     environment = {name: "1", "MASTER_ADDR": "first", "MASTER_PORT": "29400"}
-    assert host_reports.here(environment, 2) == Node(
+    assert host_reports.this_node(environment, 2) == Node(
         rank=1, master_address="first", master_port=29400
     )
 
@@ -40,16 +40,16 @@ def test_a_number_that_is_none_is_refused():
     with pytest.raises(
         host_reports.ConfigError, match="SLURM_NODEID is 'one', not a number below 2"
     ):
-        host_reports.here({"SLURM_NODEID": "one"}, 2)
+        host_reports.this_node({"SLURM_NODEID": "one"}, 2)
     with pytest.raises(host_reports.ConfigError, match="NODE_RANK is '2', not a number below 2"):
-        host_reports.here({"NODE_RANK": "2"}, 2)
+        host_reports.this_node({"NODE_RANK": "2"}, 2)
 
 
 def test_reports_of_an_earlier_attempt_do_not_count(tmp_path):
     report = host_reports.Report(node=1, attempt=1, hostname="second", exit_code=0)
-    host_reports.leave(tmp_path, report)
-    assert host_reports.gathered(tmp_path, 2, 1, 0) == ([report], "")
-    come, absent = host_reports.gathered(tmp_path, 3, 2, 0)
+    host_reports.write_report(tmp_path, report)
+    assert host_reports.gather_reports(tmp_path, 2, 1, 0) == ([report], "")
+    come, absent = host_reports.gather_reports(tmp_path, 3, 2, 0)
     assert come == []
     assert absent.startswith("host 1, 2 of 3 (counted from 0) did not report")
 

@@ -27,12 +27,12 @@ def seen(monkeypatch, *states, period_s=0.0):
     """Return the summary of a capture in which the GPU was in these states."""
     monkeypatch.setattr(conditions, "_PERIOD_S", period_s)
     fake = FakeNvml()
-    with conditions.watched(fake) as machine:
+    with conditions.monitored(fake) as machine:
         for clock, temperature, reasons in states:
             fake.answers["nvmlDeviceGetClockInfo"] = {1: clock, 2: 2619}
             fake.answers["nvmlDeviceGetTemperature"] = {0: temperature}
             fake.answers["nvmlDeviceGetCurrentClocksEventReasons"] = reasons
-            machine.look()
+            machine.sample()
         return machine.summary()
 
 
@@ -85,8 +85,8 @@ def test_sensors_are_not_read_more_often_than_said(monkeypatch):
 
 def test_without_a_gpu_the_cpus_are_told_of():
     absent = FakeNvml(nvmlInit=pynvml.NVMLError_LibraryNotFound())
-    with conditions.watched(absent) as machine:
-        machine.look()
+    with conditions.monitored(absent) as machine:
+        machine.sample()
         summary = machine.summary()
     assert summary["gpus"] == []
     assert summary["cpu"]["load_before"] >= 0

@@ -4,7 +4,7 @@ from profkit.capture.harness.machine import disk_space
 
 
 def test_room_is_kept_while_a_capture_runs(tmp_path):
-    with disk_space.kept(tmp_path):
+    with disk_space.reserved(tmp_path):
         (path,) = tmp_path.iterdir()
         assert path.stat().st_size >= 1 << 20
         assert path.stat().st_blocks * 512 >= 1 << 20
@@ -12,7 +12,7 @@ def test_room_is_kept_while_a_capture_runs(tmp_path):
 
 
 def test_room_is_given_back_by_a_capture_that_is_told_to_stop(tmp_path):
-    with pytest.raises(SystemExit), disk_space.kept(tmp_path):
+    with pytest.raises(SystemExit), disk_space.reserved(tmp_path):
         raise SystemExit(143)
     assert list(tmp_path.iterdir()) == []
 

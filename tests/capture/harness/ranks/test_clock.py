@@ -6,7 +6,7 @@ import pytest
 
 from profkit.capture.base import NullRecorder, Rank
 from profkit.capture.harness.ranks import clock
-from profkit.capture.harness.ranks.clock import CudaTimer, HostTimer, StepClock, collect
+from profkit.capture.harness.ranks.clock import CpuTimer, CudaTimer, StepClock, collect
 from profkit.core import progress_events
 
 RANK = Rank(rank=1, dp=1, world_size=2)
@@ -111,9 +111,9 @@ def test_progress_is_told_five_times_a_second_and_at_the_last_step(monkeypatch, 
 
 
 def test_the_host_is_timed_unless_cuda_is_in_use(monkeypatch):
-    assert isinstance(clock.timer(), HostTimer)
+    assert isinstance(clock.timer(), CpuTimer)
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    assert isinstance(clock.timer(), HostTimer)
+    assert isinstance(clock.timer(), CpuTimer)
 
 
 class Event:

@@ -6,12 +6,12 @@ import pytest
 
 from profkit.capture.base import Rank
 from profkit.capture.harness.ranks.coordinates import (
-    Found,
-    Told,
+    KnownCoordinates,
+    LocatedRank,
     _megatron,
     _of_mesh,
     doubt,
-    located,
+    locate_rank,
 )
 from profkit.core.parallel_layout import Parallel
 
@@ -26,23 +26,25 @@ def mesh(names, sizes, coordinate):
 
 
 def test_without_anybody_to_ask_the_configuration_decides_and_is_named():
-    told = located(HERE, [], {}, Parallel(tp=2, pp=2))
+    told = locate_rank(HERE, [], {}, Parallel(tp=2, pp=2))
     assert (told.rank.label, told.source) == ("rank5_dp0_tp1_pp1", "configuration")
 
 
 def test_the_environment_goes_before_the_configuration_and_the_program_before_both():
     environment = {"PROFKIT_DP_RANK": "3", "PROFKIT_TP_RANK": "0", "PROFKIT_PP_RANK": "x"}
-    told = located(HERE, [], environment, Parallel())
+    told = locate_rank(HERE, [], environment, Parallel())
     assert (told.rank.label, told.source) == ("rank5_dp3_tp0_pp0", "environment")
-    grid = Found(source="DeepSpeed", place={"dp": 1, "pp": 1}, sizes={"dp": 2, "pp": 2})
-    told = located(HERE, [grid], environment, Parallel())
+    grid = KnownCoordinates(
+        source="DeepSpeed", coordinates={"dp": 1, "pp": 1}, sizes={"dp": 2, "pp": 2}
+    )
+    told = locate_rank(HERE, [grid], environment, Parallel())
     assert (told.rank.label, told.source) == ("rank5_dp1_tp0_pp1", "DeepSpeed")
 
 
 def test_what_one_source_leaves_open_follows_from_the_sizes_that_are_known():
     """A mesh of tensor shards alone leaves the data-parallel coordinate to arithmetic."""
-    shards = Found(source="device mesh", place={"tp": 1}, sizes={"tp": 2})
-    assert located(HERE, [shards], {}, Parallel()).rank.label == "rank5_dp2_tp1_pp0"
+    shards = KnownCoordinates(source="device mesh", coordinates={"tp": 1}, sizes={"tp": 2})
+    assert locate_rank(HERE, [shards], {}, Parallel()).rank.label == "rank5_dp2_tp1_pp0"
 
 
 def test_replicas_of_shards_are_one_data_parallel_axis():
@@ -72,11 +74,13 @@ def test_an_old_megatron_has_other_words():
         get_model_parallel_world_size=lambda: 4,
     )
     found = _megatron({"megatron.mpu": state})
-    assert found == Found(source="Megatron", place={"dp": 1, "tp": 3}, sizes={"dp": 2, "tp": 4})
+    assert found == KnownCoordinates(
+        source="Megatron", coordinates={"dp": 1, "tp": 3}, sizes={"dp": 2, "tp": 4}
+    )
 
 
 def test_groups_that_nobody_names_make_names_by_configuration_doubtful():
-    said = doubt(Told(rank=HERE, source="configuration"), [8, 4, 2, 4, 1], Parallel())
+    said = doubt(LocatedRank(rank=HERE, source="configuration"), [8, 4, 2, 4, 1], Parallel())
     assert said == (
         "ranks are named as data-parallel replicas, but the program has groups of 2, 4 of 8 "
         "ranks that nothing names; if they are tensor or pipeline groups, set parallel.tp and "
@@ -93,4 +97,4 @@ def test_groups_that_nobody_names_make_names_by_configuration_doubtful():
     ],
 )
 def test_what_was_said_or_cannot_be_otherwise_is_not_doubted(source, sizes, parallel):
-    assert doubt(Told(rank=HERE, source=source), sizes, parallel) == ""
+    assert doubt(LocatedRank(rank=HERE, source=source), sizes, parallel) == ""

@@ -4,7 +4,7 @@ import pytest
 
 from profkit.capture.base import Rank
 from profkit.capture.harness.ranks import rank_files
-from profkit.capture.harness.ranks.coordinates import Told
+from profkit.capture.harness.ranks.coordinates import LocatedRank
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,12 @@ def test_a_rank_that_was_killed_keeps_the_name_it_began_with(tmp_path):
     killed, alive = Rank(rank=0, world_size=2), Rank(rank=1, world_size=2, dp=1)
     for rank in (killed, alive):
         (tmp_path / f"{rank.label}.steps.part").touch()
-    said = Told(rank=Rank(rank=1, world_size=2, pp=1), source="environment")
-    rank_files.leave(tmp_path, alive, said)
-    assert rank_files.settle(tmp_path, [killed, alive]) == ([killed, said.rank], ["environment"])
+    said = LocatedRank(rank=Rank(rank=1, world_size=2, pp=1), source="environment")
+    rank_files.write_coordinates(tmp_path, alive, said)
+    assert rank_files.rename_files(tmp_path, [killed, alive]) == (
+        [killed, said.rank],
+        ["environment"],
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "rank0_dp0_tp0_pp0.steps.part",
         "rank1_dp0_tp0_pp1.steps.part",

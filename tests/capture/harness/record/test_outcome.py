@@ -1,14 +1,14 @@
 import pytest
 
 from profkit.capture.base import Rank, Tool
-from profkit.capture.harness.launch import Ended
+from profkit.capture.harness.launch import ProcessEnd
 from profkit.capture.harness.record.outcome import (
     Outcome,
     first_error,
-    judged,
-    leave_error,
+    judge_capture,
     missing_files,
     refused_option,
+    write_error,
 )
 
 CUDA = "rank1_dp1_tp0_pp0: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
@@ -31,17 +31,17 @@ TORCHRUN_KILLED = "  rank      : 1 (local_rank: 1)\n  exitcode  : -9 (pid: 42)"
     ],
 )
 def test_the_status_follows_from_the_first_error_and_the_exit(code, error, log, status):
-    assert judged(Ended(exit_code=code), 60, error, log, []).status == status
+    assert judge_capture(ProcessEnd(exit_code=code), 60, error, log, []).status == status
 
 
 def test_a_capture_without_its_files_has_failed():
-    outcome = judged(Ended(exit_code=0), 60, "", "", ["rank0_dp0_tp0_pp0*.json"])
+    outcome = judge_capture(ProcessEnd(exit_code=0), 60, "", "", ["rank0_dp0_tp0_pp0*.json"])
     assert outcome == Outcome(status="error", reason="no file matches rank0_dp0_tp0_pp0*.json")
 
 
 def test_a_program_that_never_steps_is_told_from_a_tool_that_leaves_no_file():
     missing = ["rank0_x*.steps.json", "rank1_x*.steps.json", "rank0_x*.svg"]
-    reason = judged(Ended(exit_code=0), 60, "", "", missing).reason
+    reason = judge_capture(ProcessEnd(exit_code=0), 60, "", "", missing).reason
     assert reason == "no step was seen on rank0_x, rank1_x: the program ended before it made one"
 
 
@@ -67,12 +67,12 @@ def test_a_log_without_refusals_tells_of_none(tmp_path):
 
 
 def test_out_of_memory_says_what_to_do():
-    reason = judged(Ended(exit_code=1), 60, CUDA, "", []).reason
+    reason = judge_capture(ProcessEnd(exit_code=1), 60, CUDA, "", []).reason
     assert reason == f"{CUDA}; lower batch or the model's sizes"
 
 
 def test_a_timeout_is_one_whatever_the_exit_status():
-    outcome = judged(Ended(exit_code=-9, timed_out=True), 60, "", "", [])
+    outcome = judge_capture(ProcessEnd(exit_code=-9, timed_out=True), 60, "", "", [])
     assert outcome.status == "timeout"
     assert outcome.reason.startswith("not finished after 60 s")
 
@@ -94,6 +94,6 @@ def test_a_rank_that_could_not_write_what_it_failed_of_had_no_room(tmp_path):
 
 def test_the_rank_that_failed_first_is_the_reason(tmp_path):
     assert first_error(tmp_path) == ""
-    leave_error(tmp_path, Rank(rank=1, dp=1), "ValueError: boom\nmore", "Traceback ...")
-    leave_error(tmp_path, Rank(), "RuntimeError: connection closed by peer", "")
+    write_error(tmp_path, Rank(rank=1, dp=1), "ValueError: boom\nmore", "Traceback ...")
+    write_error(tmp_path, Rank(), "RuntimeError: connection closed by peer", "")
     assert first_error(tmp_path) == "rank1_dp1_tp0_pp0: ValueError: boom\n\nTraceback ..."
