@@ -23,7 +23,7 @@ def alone(mine: "profile") -> Iterator[None]:
     open_ones: list[object] = []
 
     def prepare(recording: Any) -> None:
-        others = [each for each in open_ones if each is not recording]
+        others = [other for other in open_ones if other is not recording]
         if others and mine.profiler in (recording, *others):
             raise ProfkitError(
                 "the script uses torch.profiler while profkit's records, and PyTorch keeps one"
@@ -35,7 +35,7 @@ def alone(mine: "profile") -> Iterator[None]:
             open_ones.append(recording)
 
     def end(recording: Any) -> None:
-        open_ones[:] = [each for each in open_ones if each is not recording]
+        open_ones[:] = [other for other in open_ones if other is not recording]
 
     originals = {name: getattr(recordings, name) for name in ("_prepare_trace", "__exit__")}
     recordings._prepare_trace = _before(prepare, originals["_prepare_trace"])  # noqa: SLF001

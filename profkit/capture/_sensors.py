@@ -1,7 +1,7 @@
-"""What the sampler reads: this process, its GPU, and the host that it runs on.
+"""Sensors and counters of this process, its GPU and its host.
 
-Each reading is a dictionary by names that end in their unit. What a system does not tell is left
-out: a missing key is not known.
+Each reading is a dictionary by names that end in their unit. Values that a system does not have
+are left out: a missing key is not known.
 """
 
 import sys
@@ -39,7 +39,7 @@ class Sensors:
         return ""
 
     def read(self) -> dict[str, Readings]:
-        """Return what all of them say now."""
+        """Return the readings of all of them now."""
         found = {"process": of_process(self.process)}
         if self.with_host:
             found["host"] = of_host()
@@ -50,7 +50,7 @@ class Sensors:
 
 
 def of_process(process: psutil.Process) -> Readings:
-    """Return CPU time, memory, threads, and what was read from and written to disks."""
+    """Return CPU time, memory, threads, and disk traffic of a process."""
     with process.oneshot():
         times = process.cpu_times()
         found: Readings = {

@@ -68,7 +68,7 @@ class Capture(Session):
         """See `Tool.check`."""
         if not self.functions:
             return f"no function is named: {_NAMING}"
-        if wrong := [each for each in self.functions if not all(each.partition(":"))]:
+        if wrong := [name for name in self.functions if not all(name.partition(":"))]:
             return f"{wrong[0]!r} is not module:function: {_NAMING}"
         wanted = self.first_step + self.steps
         if wanted <= steps:

@@ -90,7 +90,7 @@ class _Sampler(threading.Thread):
             self.failure = error
 
     def sample_until_stopped(self) -> None:
-        """Take a sample every period, and say at the end what they cost."""
+        """Take a sample every period, and write their cost at the end."""
         start_s = time.monotonic()
         while True:
             self.sample()
@@ -116,7 +116,7 @@ class _Sampler(threading.Thread):
 
 
 class _Phases:
-    """Times phases where they run, on the host or on the device, as the step clock does steps."""
+    """Times phases where they run, on CPU or GPU, like the step clock."""
 
     def __init__(self, lines: _Lines) -> None:
         self.lines = lines
@@ -136,10 +136,10 @@ class _Phases:
             own.end()
 
     def drain(self, *, wait: bool) -> None:
-        """Write the phases that have come to their end."""
-        for name, each in self.timers.items():
-            for start_ns, end_ns in each.finished(wait=wait):
-                kind = "device" if each.device == "cuda" else "host"
+        """Write the phases that have ended."""
+        for name, phase_timer in self.timers.items():
+            for start_ns, end_ns in phase_timer.finished(wait=wait):
+                kind = "device" if phase_timer.device == "cuda" else "host"
                 self.lines.write(phase=name, kind=kind, start_ns=start_ns, end_ns=end_ns)
 
 
@@ -152,8 +152,8 @@ class _Recorder:
 
     def begin(self) -> None:
         """See `Recorder.begin`."""
-        if trouble := self.sampler.sensors.find_gpu():
-            marks.note(trouble)
+        if reason := self.sampler.sensors.find_gpu():
+            marks.note(reason)
         if self.phases is not None:
             marks.mark_too(self.phases.phase)
 
@@ -163,6 +163,6 @@ class _Recorder:
             self.phases.drain(wait=False)
 
     def close(self) -> None:
-        """Write the phases that are left."""
+        """Write the last phases."""
         if self.phases is not None:
             self.phases.drain(wait=True)

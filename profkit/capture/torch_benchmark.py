@@ -44,7 +44,7 @@ class Capture(Session):
     """
 
     def records_rank(self, rank: int, world_size: int, parallel: Parallel) -> bool:
-        """Say yes of every rank: they communicate, and one that stays away stops the others."""
+        """Return True: the ranks communicate, so that the others wait for one that does not run."""
         del rank, world_size, parallel
         return True
 
@@ -82,7 +82,7 @@ class Capture(Session):
         }
 
     def measured(self, name: str, part: marks.Part, clock: "_Clock") -> "Measurement":
-        """Return one measurement of `part`, whose preparing the clock does not count."""
+        """Return one measurement of `part`, without its preparation."""
         import torch
         from torch.utils.benchmark import Timer
 
@@ -90,7 +90,7 @@ class Capture(Session):
             with clock.stopped():
                 part.prepare()
 
-        # Timer sets the number of threads to one unless it is told.
+        # Timer's default is one thread.
         timer = Timer(
             stmt="prepare()\nrun()",
             globals={"prepare": prepare, "run": part.run},
@@ -102,20 +102,20 @@ class Capture(Session):
 
 
 class _Clock:
-    """A clock that can be stopped, and waits for the device whenever it is looked at."""
+    """A clock that can be stopped, and synchronises with the device at each reading."""
 
     def __init__(self, synchronise: Any) -> None:
         self.synchronise = synchronise
         self.stopped_s = 0.0
 
     def seconds(self) -> float:
-        """Return the seconds that have gone by while it ran."""
+        """Return the seconds while the clock ran."""
         self.synchronise()
         return time.perf_counter() - self.stopped_s
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Do not count what is done inside."""
+        """Stop the clock inside this context."""
         self.synchronise()
         before_s = time.perf_counter()
         yield

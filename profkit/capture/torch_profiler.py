@@ -106,11 +106,12 @@ class Experimental(Settings):
 
     def chosen(self) -> dict[str, Any]:
         """Return the options that differ from PyTorch's default, which older versions may lack."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {option.name: getattr(self, option.name) for option in fields(self)}
         default = Experimental()
-        changed = {key: each for key, each in values.items() if each != getattr(default, key)}
+        changed = {key: value for key, value in values.items() if value != getattr(default, key)}
         return {
-            key: list(each) if isinstance(each, tuple) else each for key, each in changed.items()
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in changed.items()
         }
 
 
@@ -183,7 +184,7 @@ class Capture(Session):
     def cycles(self) -> Schedule:
         """The schedule's steps, with what is set beside it."""
         preset = PRESETS[self.schedule]
-        names = [each.name for each in fields(Schedule)]
+        names = [field.name for field in fields(Schedule)]
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return Schedule(**{name: getattr(preset, name) for name in names} | given)
 
@@ -269,7 +270,7 @@ class Capture(Session):
         self, known: "Mapping[str, ProfilerActivity]"
     ) -> "list[ProfilerActivity] | None":
         """Return PyTorch's activities, or None for all that this machine supports."""
-        by_name = {name.lower(): each for name, each in known.items()}
+        by_name = {name.lower(): activity for name, activity in known.items()}
         return [by_name[name] for name in self.activities] or None
 
 
@@ -359,7 +360,7 @@ class _Writer:
 
     def _sorted(self, what: str, averages: "EventList") -> Iterator[str]:
         orders = ["self_cpu_time_total"]
-        if any(each.self_device_time_total for each in averages):
+        if any(row.self_device_time_total for row in averages):
             orders.append("self_device_time_total")
         for order in orders:
             rows = self.settings.key_averages_rows

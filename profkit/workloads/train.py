@@ -11,13 +11,16 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 import profkit
 from profkit import marks
 from profkit.core.errors import ProfkitError
-from profkit.workloads._parts import Training
 from profkit.workloads.base import BaseWorkload
 from profkit.workloads.zero import Zero
 from profkit.workloads.zero.base import OptimizerFactory
 
 if TYPE_CHECKING:
+    import torch
+
+    from profkit.workloads.models.base import ModelFamily, Sample
     from profkit.workloads.runtime.process import Process
+    from profkit.workloads.zero.base import Engine
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +62,7 @@ class Workload(BaseWorkload):
 
 
 def train(process: "Process") -> list[float]:
-    """Train as `process` was asked to, and return the loss of each step's last batch."""
+    """Train by the request of `process`, and return the loss of each step's last batch."""
     request = process.request
     settings, family = request.settings(Workload), request.family()
     backend = request.sharding().load()
@@ -82,10 +85,75 @@ def train(process: "Process") -> list[float]:
 
     def parts() -> dict[str, marks.Part]:
         batch = process.moved(next(process.batches(family, workers=0)))
-        return Training(engine, family, batch, request.grad_accumulation).parts()
+        return StepParts(engine, family, batch, request.grad_accumulation).parts()
 
     marks.offer_parts(parts)
-    return [float(each) for each in losses]
+    return [float(loss) for loss in losses]
+
+
+class StepParts:
+    """Parts of a training step on one batch, each to be run alone and any number of times.
+
+    Runs what a part needs before it: a loss goes through the backward pass once, and an optimizer
+    step needs the gradients of all its micro-batches, without which DeepSpeed fails.
+    """
+
+    def __init__(
+        self, engine: "Engine", family: "ModelFamily", batch: "Sample", accumulation: int
+    ) -> None:
+        self.engine = engine
+        self.family = family
+        self.batch = batch
+        self.accumulation = accumulation
+        self.losses: list[torch.Tensor] = []
+        self.micro_batches = 0
+
+    def parts(self) -> dict[str, marks.Part]:
+        """Return forward and backward of one micro-batch, the optimizer, and the whole step."""
+        return {
+            "forward": marks.Part(prepare=self.losses.clear, run=self.forward),
+            "backward": marks.Part(prepare=self.prepare_backward, run=self.backward),
+            "optimizer": marks.Part(prepare=self.fill, run=self.update),
+            "step": marks.Part(prepare=self.finish, run=self.step),
+        }
+
+    def forward(self) -> None:
+        """Compute a loss, which replaces one that was not used."""
+        inputs, targets = self.batch
+        self.losses[:] = [self.family.loss(self.engine.forward(inputs), targets)]
+
+    def backward(self) -> None:
+        """Add the gradients of the loss."""
+        self.micro_batches += 1
+        with self.engine.micro_batch(last=self.micro_batches == self.accumulation):
+            self.engine.backward(self.losses.pop())
+
+    def update(self) -> None:
+        """Update the parameters."""
+        self.engine.step()
+        self.micro_batches = 0
+
+    def step(self) -> None:
+        """Run a whole step."""
+        self.fill()
+        self.update()
+
+    def fill(self) -> None:
+        """Run the micro-batches that are missing before an update."""
+        while self.micro_batches < self.accumulation:
+            self.forward()
+            self.backward()
+
+    def finish(self) -> None:
+        """Complete the step that has begun."""
+        if self.micro_batches:
+            self.step()
+
+    def prepare_backward(self) -> None:
+        """Compute a loss; update first if the gradients of a step are complete."""
+        if self.micro_batches == self.accumulation:
+            self.update()
+        self.forward()
 
 
 def main(argv: Sequence[str]) -> None:

@@ -44,7 +44,7 @@ def test_dumps_are_taken_by_a_parent_of_the_rank():
     tool = Capture(mode="dump", dump_period_s=2, native=True, gil=True, full_filenames=True)
     flags = ["--out=/out/rank1_dp1_tp0_pp0", "--period-s=2", "--flag=--native", "--only=active"]
     flags += ["--only=owns_gil", "--filename=filename", "--", "python", "x.py"]
-    program = [sys.executable, "-m", "profkit.capture._py_spy_dumps"]
+    program = [sys.executable, "-m", "profkit.capture.py_spy"]
     assert tool.command(["python", "x.py"], OUT, RANK) == [*program, *flags]
 
 
@@ -65,7 +65,7 @@ sys.exit(7)
 @pytest.mark.parametrize(("only", "seen"), [((), {"nap", "spin"}), (("active",), {"spin"})])
 def test_dumps_of_a_real_process_show_its_threads_and_keep_its_status(tmp_path, only, seen):
     flags = [f"--out={tmp_path / 'rank0'}", "--period-s=0.3", *(f"--only={each}" for each in only)]
-    program = [sys.executable, "-m", "profkit.capture._py_spy_dumps", *flags, "--"]
+    program = [sys.executable, "-m", "profkit.capture.py_spy", *flags, "--"]
     done = subprocess.run([*program, sys.executable, "-c", WAITING], check=False)
     assert done.returncode == 7
     document = json.loads((tmp_path / "rank0.speedscope.json").read_text())

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from profkit.workloads._parts import Training
+from profkit.workloads.train import StepParts
 
 
 class Engine:
@@ -41,7 +41,7 @@ class Family:
 @pytest.mark.parametrize("accumulation", [1, 3])
 def test_each_part_can_be_run_again_and_again(accumulation):
     engine = Engine(accumulation)
-    for part in Training(engine, Family(), ({}, None), accumulation).parts().values():
+    for part in StepParts(engine, Family(), ({}, None), accumulation).parts().values():
         for _ in range(5):
             part.prepare()
             part.run()
@@ -53,7 +53,7 @@ def test_each_part_can_be_run_again_and_again(accumulation):
 
 def test_a_step_is_all_its_micro_batches_and_one_update():
     engine = Engine(2)
-    parts = Training(engine, Family(), ({}, None), 2).parts()
+    parts = StepParts(engine, Family(), ({}, None), 2).parts()
     parts["step"].prepare()
     parts["step"].run()
     assert (engine.lasts, engine.steps) == ([False, True], 1)

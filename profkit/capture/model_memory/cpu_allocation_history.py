@@ -1,4 +1,4 @@
-"""The history of a process's CPU memory, in the layout of snapshots of device memory.
+"""The history of a process's CPU memory, in the layout of PyTorch's CUDA memory snapshots.
 
 PyTorch keeps such a history of CUDA's caching allocator only. Its profiler sees every allocation
 of CPU tensors as well, with the Python and C++ frames around it, so the same picture can be made.
@@ -31,19 +31,19 @@ def profiler() -> "profile":
 
 
 def snapshot(stopped: "profile | None", failed: str) -> dict[str, Any]:
-    """Return what a stopped profiler saw, and what is live now, which is all without a profiler.
+    """Return the history of a stopped profiler and the live storages; only these without one.
 
-    `failed` is what ended the process, if anything did.
+    `failed` is the error that ended the process, or "".
     """
     results: Any = stopped and stopped.profiler and stopped.profiler.kineto_results
     ranges: list[dict[str, Any]] = []
     seen = _entries(results.experimental_event_tree(), ranges) if results else ()
-    trace = sorted(seen, key=lambda each: each["time_us"])
+    trace = sorted(seen, key=lambda entry: entry["time_us"])
     if failed:
         time_us = trace[-1]["time_us"] if trace else 0
         trace.append({"action": "oom", "addr": 0, "size": 0, "time_us": time_us, "frames": []})
     return {
-        "segments": [_segment(*each) for each in _live(trace)],
+        "segments": [_segment(*block) for block in _live(trace)],
         "device_traces": [trace],
         "external_annotations": ranges,
         "profkit_device": "cpu",
@@ -51,30 +51,30 @@ def snapshot(stopped: "profile | None", failed: str) -> dict[str, Any]:
 
 
 def ran_out(window: dict[str, Any]) -> dict[str, Any]:
-    """Return the snapshot `window`, written earlier, with what has come to live since.
+    """Return the snapshot `window`, written earlier, with the storages that are new since then.
 
-    Nobody recorded when that was allocated, or where: it has neither time nor frames. Of blocks
-    that the window left, those are taken for live that nothing else lies in the place of.
+    Their allocations were not recorded and have neither time nor frames. Blocks of the window
+    count as live unless another one has their address.
     """
     trace = list(window["device_traces"][0])
-    left = {each["address"]: each["total_size"] for each in window["segments"]}
-    since = (each for each in _older() if left.get(each[0]) != each[1])
+    left = {segment["address"]: segment["total_size"] for segment in window["segments"]}
+    since = (block for block in _older() if left.get(block[0]) != block[1])
     trace += [{"action": "alloc", "addr": at, "size": size, "frames": []} for at, size in since]
     trace.append({"action": "oom", "addr": 0, "size": 0, "frames": []})
-    segments = [_segment(*each) for each in _live(trace)]
+    segments = [_segment(*block) for block in _live(trace)]
     return {**window, "segments": segments, "device_traces": [trace]}
 
 
 def _live(trace: list[dict[str, Any]]) -> Iterator[tuple[int, int, list[Frame]]]:
-    """Yield address, size and frames of what is live at the end, known from the trace or not."""
+    """Yield address, size and frames of live blocks at the end, in the trace or not."""
     live = {}
-    for each in trace:
-        if each["action"] == "alloc":
-            live[each["addr"]] = each
+    for entry in trace:
+        if entry["action"] == "alloc":
+            live[entry["addr"]] = entry
         else:
-            live.pop(each["addr"], None)
-    for address, each in live.items():
-        yield address, each["size"], each["frames"]
+            live.pop(entry["addr"], None)
+    for address, entry in live.items():
+        yield address, entry["size"], entry["frames"]
     for address, size in _older():
         if address not in live:
             yield address, size, []
@@ -85,12 +85,12 @@ def _older() -> Iterator[tuple[int, int]]:
     import torch
 
     seen = {0}
-    for each in gc.get_objects():
-        # Asking the type and not the object: proxies would do anything when asked for their class.
-        if not issubclass(type(each), torch.Tensor) or each.device.type != "cpu":
+    for candidate in gc.get_objects():
+        # By type: isinstance would run code of proxies.
+        if not issubclass(type(candidate), torch.Tensor) or candidate.device.type != "cpu":
             continue
         try:
-            storage = each.untyped_storage()
+            storage = candidate.untyped_storage()
             address, size = storage.data_ptr(), storage.nbytes()
         except (RuntimeError, NotImplementedError):
             # Fake and sparse tensors have no storage.
@@ -142,8 +142,8 @@ class _Frames:
 def _entries(roots: list[Any], ranges: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the entries of a tree of the profiler's events, with frames from the innermost.
 
-    Adds to `ranges` where those of ``record_function`` begin and end: they are no frames, as the
-    tree takes what opens them, and nothing that runs inside, for their surroundings.
+    Adds to `ranges` where those of ``record_function`` begin and end. They are no frames: in the
+    tree they are children of the call that opens them, and parents of nothing.
     """
     from torch._C._profiler import RecordScope
 

@@ -1,1 +1,1 @@
-"""Steps and phases of a script that marks none: seen from hooks, without a change to it."""
+"""Steps and phases of scripts without marks, by hooks and without a change to the script."""

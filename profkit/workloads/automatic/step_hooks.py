@@ -135,8 +135,8 @@ class StepHooks(ExitStack):
         self.is_training = True
         if self.step_ends.steps:
             marks.note(
-                f"The first {self.step_ends.steps} steps are forward passes, made before there was an "
-                "optimizer: workload.step=optimizer leaves them out."
+                f"The first {self.step_ends.steps} steps are forward passes, made before there was"
+                " an optimizer: workload.step=optimizer leaves them out."
             )
         self.step_ends = StepEnds()
 
@@ -151,7 +151,7 @@ class StepHooks(ExitStack):
             marks.observed_step(self.samples)
 
     def _watch_next_forward(self) -> None:
-        """Hook the next call of an outermost module; modules inside it cost nothing."""
+        """Install the hook for the next outermost module; modules inside it cost nothing."""
         # Compiled code depends on the hook's id: a new one would compile everything again.
         hooks: Any = self.hook.hooks_dict_ref()
         hooks[self.hook.id] = self.before_forward

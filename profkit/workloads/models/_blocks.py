@@ -19,8 +19,8 @@ class Attention(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Attend over (batch, positions, width)."""
         q, k, v = (
-            each.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for each in self.qkv(x).chunk(3, dim=-1)
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in self.qkv(x).chunk(3, dim=-1)
         )
         dropout = self.dropout if self.training else 0.0
         attended = functional.scaled_dot_product_attention(

@@ -116,7 +116,7 @@ class DoubleBlock(nn.Module):
         of_image, of_text = self.image.modulation(conditions), self.text.modulation(conditions)
         texts = self.text.before(text, *of_text[:2])
         images = self.image.before(image, *of_image[:2])
-        q, k, v = (torch.cat(each, dim=2) for each in zip(texts, images, strict=True))
+        q, k, v = (torch.cat(pair, dim=2) for pair in zip(texts, images, strict=True))
         mixed = attended(q, k, v, by)
         border = text.shape[1]
         return (

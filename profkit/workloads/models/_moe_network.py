@@ -26,8 +26,8 @@ class Attention(nn.Module):
     def forward(self, x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
         """Attend over (batch, context, width); `by` are the angles of the positions."""
         q, k, v = (
-            each(x).unflatten(-1, (-1, self.size)).transpose(1, 2)
-            for each in (self.q, self.k, self.v)
+            linear(x).unflatten(-1, (-1, self.size)).transpose(1, 2)
+            for linear in (self.q, self.k, self.v)
         )
         attended = functional.scaled_dot_product_attention(
             rotated(q, by), rotated(k, by), v, is_causal=True, enable_gqa=True
@@ -60,8 +60,9 @@ class Experts(nn.Module):
         # The host waits for these counts here, as any routing without a capacity limit does.
         counts = torch.bincount(chosen.flatten(), minlength=len(self.gate)).tolist()
         made = [
-            (functional.silu(part @ self.gate[each]) * (part @ self.up[each])) @ self.down[each]
-            for each, part in enumerate(torch.split(tokens[sources], counts))
+            (functional.silu(part @ self.gate[expert]) * (part @ self.up[expert]))
+            @ self.down[expert]
+            for expert, part in enumerate(torch.split(tokens[sources], counts))
         ]
         weighted = torch.cat(made) * weights.flatten()[order, None]
         return torch.zeros_like(tokens).index_add(0, sources, weighted.to(tokens.dtype))

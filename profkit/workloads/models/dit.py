@@ -80,11 +80,11 @@ class Model(ModelFamily):
         return 2 * self.double_blocks * stream + self.single_blocks * single + conditions + ends
 
     def activation_bytes(self, batch: int, precision: ComputePrecision) -> int | None:
-        """See `ModelFamily.activation_bytes`; known in fp32: what norms save in bf16 is the device's.
+        """See `ModelFamily.activation_bytes`; None in bf16, where norms differ between devices.
 
-        Of a block, per token and unit of width: what a norm takes and gives, that scaled and
-        shifted, queries, keys and values as they come, normalised and turned, what attention
-        returns and the projection makes of it, both sides of the nonlinearity.
+        Terms of a block, per token and unit of width: input and output of a norm, the output
+        scaled and shifted; queries, keys and values, plain, normalised and rotated; outputs of
+        attention and of the projection; input and output of the nonlinearity.
         """
         if precision != "fp32":
             return None

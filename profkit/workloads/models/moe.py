@@ -75,11 +75,11 @@ class Model(ModelFamily):
         return 2 * self.vocabulary * width + self.layers * (attention + experts + 2 * width) + width
 
     def activation_bytes(self, batch: int, precision: ComputePrecision) -> int | None:
-        """See `ModelFamily.activation_bytes`; in bf16 throughout, norms differ from device to device.
+        """See `ModelFamily.activation_bytes`; None in bf16, where norms differ between devices.
 
-        A block saves, per position and unit of width, what goes into each norm, that normalised,
-        and what comes out of it; queries, what attention returns, and that with its heads in
-        another order. Routing saves what each of the `active` choices takes and gives.
+        A block saves, per position and unit of width: of each norm the input, the normalised
+        input and the output; queries; the output of attention, twice as its heads are reordered.
+        Routing saves the inputs and outputs of each of the `active` choices.
         """
         if precision == "bf16":
             return None

@@ -52,7 +52,7 @@ class Process:
     def moved(self, batch: Sample) -> Sample:
         """Return `batch` on the device; the copy of pinned memory does not wait."""
         inputs, targets = batch
-        there = {name: each.to(self.device, non_blocking=True) for name, each in inputs.items()}
+        there = {name: tensor.to(self.device, non_blocking=True) for name, tensor in inputs.items()}
         return there, targets.to(self.device, non_blocking=True)
 
 

@@ -62,8 +62,8 @@ class DeepSpeed(Engine):
         """See `Engine.forward`; DeepSpeed itself leaves inputs as they are."""
         dtype = self.process.compute_dtype
         cast = {
-            name: each.to(dtype) if each.is_floating_point() else each
-            for name, each in inputs.items()
+            name: tensor.to(dtype) if tensor.is_floating_point() else tensor
+            for name, tensor in inputs.items()
         }
         return to_fp32(self.model(**cast))
 
@@ -110,7 +110,7 @@ class Backend(BaseBackend):
         """See `Backend.engine`."""
         deepspeed = _imported(process)
         cast_batch_norm_statistics(model, process.compute_dtype)
-        size = sum(each.numel() for each in model.parameters())
+        size = sum(parameter.numel() for parameter in model.parameters())
         engine, optimizer, *_ = deepspeed.initialize(
             model=model,
             optimizer=optimizer_factory,
@@ -173,4 +173,4 @@ def settings(process: "Process", size: int) -> dict[str, Any]:
 def _offload(offload: str, *, pinned: bool) -> dict[str, Any]:
     host = {"device": "cpu", "pin_memory": pinned}
     kept = {"none": (), "optimizer": ("optimizer",), "parameters": ("optimizer", "param")}[offload]
-    return {f"offload_{each}": host for each in kept}
+    return {f"offload_{part}": host for part in kept}

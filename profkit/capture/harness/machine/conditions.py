@@ -1,4 +1,4 @@
-"""What the machine went through during a capture: clocks, temperatures, other work beside it."""
+"""Conditions of the machine during a capture: clocks, temperatures, work of other processes."""
 
 import os
 import resource
@@ -17,11 +17,11 @@ from profkit.capture.harness.machine import nvml
 # work, and none of the ranks'.
 _PERIOD_S = 0.5
 _IDLE = "gpu_idle"
-# What NVML calls throttling although it is what somebody has set.
+# Throttle reasons of NVML that are settings of the user.
 _CHOSEN = {_IDLE, "applications_clocks_setting", "display_clock_setting"}
 _OTHERS_SHARE = 0.1
 _STOLEN_SHARE = 0.05
-# What a reading may move by before it counts, as a share of it or in its unit.
+# Change of a reading that is still steady, as a share of it and in its unit.
 _STEADY = {
     "sm_clock_mhz": ("clock", 0.05, 0.0),
     "temperature_c": ("temperature", 0.0, 10.0),
@@ -30,7 +30,7 @@ _STEADY = {
 
 @dataclass
 class Range:
-    """What a reading went through."""
+    """Minimum, mean and maximum of a reading."""
 
     low: float
     high: float
@@ -38,7 +38,7 @@ class Range:
     count: int = 0
 
     def add(self, value: float) -> None:
-        """Take in one reading."""
+        """Add one reading."""
         self.low, self.high = min(self.low, value), max(self.high, value)
         self.total += value
         self.count += 1
@@ -57,7 +57,7 @@ class Readings:
     samples: int = 0
 
     def add(self, state: Mapping[str, Any]) -> None:
-        """Take in one state; a GPU that does nothing has the clocks of one that does nothing."""
+        """Add one state, unless the GPU is idle and its clocks low for that."""
         reasons = state.get("throttle_reasons", [])
         if _IDLE in reasons:
             return
@@ -69,7 +69,7 @@ class Readings:
 
     def summary(self) -> dict[str, Any]:
         """Return the ranges, and in how many of the samples each throttle reason was given."""
-        ranges = {name: each.summary() for name, each in self.ranges.items()}
+        ranges = {name: values.summary() for name, values in self.ranges.items()}
         return {"samples": self.samples, **ranges, "throttle_reasons": dict(self.reasons)}
 
 
@@ -102,7 +102,7 @@ class Conditions:
             self.cpu.add({"clock_mhz": frequency})
 
     def summary(self) -> dict[str, Any]:
-        """Return what was read; shares are of the time of all CPUs."""
+        """Return all readings; shares are of the time of all CPUs."""
         after = self.states()
         return {
             "gpus": [
@@ -111,7 +111,7 @@ class Conditions:
             ],
             "cpu": {
                 "load_before": self.load,
-                **{name: each.summary() for name, each in self.cpu.ranges.items()},
+                **{name: values.summary() for name, values in self.cpu.ranges.items()},
                 **cpu_shares(self.cpu_times, psutil.cpu_times(), _own_seconds() - self.own_s),
             },
         }
@@ -119,7 +119,7 @@ class Conditions:
 
 @contextmanager
 def monitored(library: Any = None) -> Iterator[Conditions]:
-    """Yield what reads the sensors of this machine; `library` stands for pynvml in tests."""
+    """Yield the `Conditions` of this machine; tests pass a `library` in place of pynvml."""
     with nvml.opened(library) as opened:
         yield Conditions(opened)
 
@@ -127,8 +127,8 @@ def monitored(library: Any = None) -> Iterator[Conditions]:
 def cpu_shares(before: Any, after: Any, own_s: float) -> dict[str, float]:
     """Return the shares of all CPUs' time that other processes took, and other virtual machines.
 
-    `own_s` is what this process and its children took. Where the kernel does not say what was
-    stolen, nothing is known of it.
+    `own_s` is the CPU time of this process and its children. The share of other virtual machines
+    is left out where the kernel does not count it.
     """
     spent = {name: getattr(after, name) - getattr(before, name) for name in after._fields}
     # A guest's time is counted in user and nice as well.
@@ -143,26 +143,26 @@ def cpu_shares(before: Any, after: Any, own_s: float) -> dict[str, float]:
 
 
 def warnings(summary: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what makes the numbers of a capture doubtful, alone or beside `earlier` ones."""
+    """Return causes of doubt about the numbers of a capture, alone or beside `earlier` ones."""
     found = []
     for index, gpu in enumerate(summary["gpus"]):
         work = gpu["at_work"]
-        if held := sorted(set(work["throttle_reasons"]) - _CHOSEN):
-            found.append(f"the clocks of GPU {index} were held down: {', '.join(held)}")
-        others = [each["gpus"][index]["at_work"] for each in earlier if index < len(each["gpus"])]
-        found += _moves(index, work, others)
+        if reasons := sorted(set(work["throttle_reasons"]) - _CHOSEN):
+            found.append(f"the clocks of GPU {index} were held down: {', '.join(reasons)}")
+        with_gpu = [record for record in earlier if index < len(record["gpus"])]
+        found += _moves(index, work, [record["gpus"][index]["at_work"] for record in with_gpu])
     cpu = summary["cpu"]
     if cpu.get("other_work_share", 0.0) > _OTHERS_SHARE:
         found.append(f"other processes took more than {_OTHERS_SHARE:.0%} of the CPUs' time")
     if cpu.get("stolen_share", 0.0) > _STOLEN_SHARE:
         found.append(f"other virtual machines took more than {_STOLEN_SHARE:.0%} of the CPUs' time")
-    return [f"{each}; see conditions in capture.json" for each in found]
+    return [f"{text}; see conditions in capture.json" for text in found]
 
 
 def _moves(
     index: int, work: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Yield which readings of a GPU moved in this capture, or are not those of the others."""
+    """Yield the readings of a GPU that moved in this capture, or differ from the others."""
     for name, (word, share, margin) in _STEADY.items():
         if name not in work:
             continue
@@ -172,15 +172,16 @@ def _moves(
 
         if apart(work[name]["min"], work[name]["max"]):
             yield f"the {word} of GPU {index} moved while it worked"
-        means = [each[name]["mean"] for each in others if name in each]
+        means = [other[name]["mean"] for other in others if name in other]
         if any(apart(work[name]["mean"], mean) for mean in means):
             yield f"the {word} of GPU {index} was not as in earlier captures of this run"
 
 
 def _own_seconds() -> float:
     """Return the CPU time of this process and of its children that have ended, in seconds."""
-    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in spent)
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    usages = [resource.getrusage(kind) for kind in kinds]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def _cpu_frequency() -> float | None:

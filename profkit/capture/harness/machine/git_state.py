@@ -1,4 +1,4 @@
-"""The state of the sources that a capture ran: profkit's own, and those of the user's project."""
+"""Git state of the sources of a capture: profkit's own, and those of the user's project."""
 
 import hashlib
 import os
@@ -24,7 +24,7 @@ def script(workload: Mapping[str, Any]) -> Path | None:
 
 
 def described(workload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return where a capture runs, what script it runs, and the git state of both and of profkit.
+    """Return folder and script of a capture, with the git state of the project and of profkit.
 
     The project is the repository of the script, or else of the folder that profkit is run in.
     """
@@ -71,12 +71,12 @@ def git_state(folder: Path) -> dict[str, Any]:
 
 
 def _results(top: Path) -> list[str]:
-    """Return pathspecs that leave out what profkit itself writes where it is run."""
+    """Return pathspecs that exclude the files that profkit itself writes."""
     here = Path.cwd().resolve()
     if not here.is_relative_to(top):
         return []
-    place = here.relative_to(top)
-    return [f":(top,exclude,literal){place / name}" for name in ("results", ".snakemake")]
+    folder = here.relative_to(top)
+    return [f":(top,exclude,literal){folder / name}" for name in ("results", ".snakemake")]
 
 
 def _is_tracked(path: Path) -> bool:

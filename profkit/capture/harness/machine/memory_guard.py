@@ -12,21 +12,21 @@ _MB = 1_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limit:
-    """How much memory a capture may take, judge_capture by what becomes of the machine's.
+    """Memory that a capture may take, measured by the available memory of the machine.
 
-    Processes share pages, and some memory is no process's own (shared, pinned, the kernel's), so
-    what the ranks themselves are said to use adds up to something else.
+    The sum over processes would be wrong: they share pages, and some memory belongs to none of
+    them (shared, pinned, the kernel's).
     """
 
     limit_mb: int = 0
-    """Memory that all ranks together may take, in MB (10^6 bytes); 0 is all that there is."""
+    """Memory that all ranks together may take, in MB (10^6 bytes); 0 is no limit."""
 
-    at_first: int
+    at_start: int
     """Bytes that were available when the capture began."""
 
     def exceeded(self, now: int) -> str:
         """Return why the capture must end, with `now` bytes available, or "" if it need not."""
-        taken_mb = (self.at_first - now) // _MB
+        taken_mb = (self.at_start - now) // _MB
         if self.limit_mb and taken_mb > self.limit_mb:
             return f"the capture took {taken_mb} MB of memory, and memory_limit_mb={self.limit_mb}"
         if now < left_over():

@@ -1,6 +1,6 @@
-"""What NVIDIA's management library (NVML) says of the GPUs; nothing where there is no driver.
+"""Readings of NVIDIA's management library (NVML); nothing without a driver.
 
-What a device or a driver does not tell is left out of the answers: a missing key is not known.
+Values that a GPU or a driver does not have are left out: a missing key is not known.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,7 @@ _ALL_LINKS = 0xFFFFFFFF
 def opened(library: Any = None) -> Iterator[Any]:
     """Yield the initialised bindings, or None where there is no driver or it does not answer.
 
-    Tests hand in a `library` that stands for the module ``pynvml``.
+    Tests pass a `library` in place of the module ``pynvml``.
     """
     import pynvml
 
@@ -57,7 +57,7 @@ def system(nvml: Any) -> dict[str, Any]:
 
 
 def devices(nvml: Any) -> list[dict[str, Any]]:
-    """Return what each GPU of this machine is and is limited to, which seldom changes.
+    """Return the properties and limits of each GPU of this machine.
 
     Memory in bytes, clocks in MHz, power limits in W, one GPU after the other in NVML's order.
     """
@@ -65,10 +65,10 @@ def devices(nvml: Any) -> list[dict[str, Any]]:
 
 
 def states(nvml: Any) -> list[dict[str, Any]]:
-    """Return how each GPU of this machine is at this moment, in the order of `devices`.
+    """Return the current state of each GPU of this machine, in the order of `devices`.
 
-    Clocks in MHz, power in W, temperature in °C; ``throttle_reasons`` are NVML's words for what
-    holds the clocks down, and are empty when nothing does.
+    Clocks in MHz, power in W, temperature in °C; ``throttle_reasons`` are NVML's reasons for
+    lower clocks, empty without any.
     """
     return [_state(nvml, handle) for handle in _handles(nvml)]
 
@@ -120,7 +120,7 @@ def handle_of(nvml: Any, uuid: str) -> Any:
 
 
 def readings(nvml: Any, handle: Any) -> dict[str, float]:
-    """Return all that a GPU's sensors and counters say now, by names that end in their unit.
+    """Return all sensors and counters of a GPU now, by names that end in their unit.
 
     ``energy_j``, ``pcie_*_bytes`` and ``nvlink_*_bytes`` count up from some moment in the past;
     the others are levels, ``throttled_<reason>`` being there only while the reason holds. The
@@ -143,7 +143,7 @@ def readings(nvml: Any, handle: Any) -> dict[str, float]:
 
 
 def _traffic(nvml: Any, handle: Any) -> dict[str, Any]:
-    """Return what went over PCIe and NVLink: counted where the GPU does, else PCIe's rate."""
+    """Return the traffic of PCIe and NVLink if the GPU counts it, else PCIe's rate."""
     counted = _fields(
         nvml,
         handle,
@@ -171,9 +171,9 @@ def _fields(nvml: Any, handle: Any, wanted: dict[str, tuple[int, int]]) -> dict[
     """Return the values of fields, given as number and scope, that the GPU has."""
     answers = _asked(nvml, nvml.nvmlDeviceGetFieldValues, handle, list(wanted.values()))
     return {
-        name: getattr(each.value, _FIELD_VALUES[each.valueType])
-        for name, each in zip(wanted, answers or (), strict=False)
-        if each.nvmlReturn == nvml.NVML_SUCCESS and each.valueType in _FIELD_VALUES
+        name: getattr(answer.value, _FIELD_VALUES[answer.valueType])
+        for name, answer in zip(wanted, answers or (), strict=False)
+        if answer.nvmlReturn == nvml.NVML_SUCCESS and answer.valueType in _FIELD_VALUES
     }
 
 
@@ -218,9 +218,9 @@ def _watts(milliwatts: int | None) -> float | None:
 
 
 def _asked(nvml: Any, get: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what NVML answers, or None where it does not know, may not say, or has no such call.
+    """Return NVML's answer, or None if it is unknown, not permitted, or the call is missing.
 
-    The one place where NVML's errors end.
+    The only place that handles NVML's errors.
     """
     try:
         answer = get(*arguments)

@@ -1,4 +1,4 @@
-"""Facts about the machine and the software, which measured numbers depend on."""
+"""Software and hardware of this machine, which measured numbers depend on."""
 
 import fnmatch
 import importlib.metadata
@@ -40,7 +40,7 @@ _ALLOWED = (
 
 
 def versions(tool: Tool) -> dict[str, str]:
-    """Return the version of what records, and of each distribution that matters and is there."""
+    """Return the versions of the profiler and of each important distribution."""
     installed = {tool.profiler_name(): tool.version()} if tool.version() else {}
     for name in _DISTRIBUTIONS:
         try:
@@ -52,7 +52,8 @@ def versions(tool: Tool) -> dict[str, str]:
 
 def packages() -> dict[str, str]:
     """Return the version of every distribution that is installed; takes about 1 ms for each."""
-    found = {each.name: each.version for each in importlib.metadata.distributions()}
+    distributions = importlib.metadata.distributions()
+    found = {distribution.name: distribution.version for distribution in distributions}
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))
 
 
@@ -67,9 +68,9 @@ def environment(values: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """Return what this machine is; sizes in bytes, empty text for what it does not have.
+    """Return the hardware and drivers of this machine; sizes in bytes, "" for missing ones.
 
-    Of its NVIDIA GPUs, what `nvml.devices` says.
+    The NVIDIA GPUs are those of `nvml.devices`.
     """
     with nvml.opened() as library:
         driver = nvml.system(library) if library else {}
@@ -113,13 +114,13 @@ def _cpu() -> str:
 
 
 def _torch_builds() -> dict[str, str]:
-    """Return what torch was built for, without the second that importing it takes."""
+    """Return the CUDA or HIP version of torch's build, without importing it, which takes 1 s."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return {"cuda": ""}
-    said = runpy.run_path(str(Path(spec.origin).with_name("version.py")))
-    builds = {"cuda": said.get("cuda") or ""}
-    return builds | ({"hip": said["hip"]} if said.get("hip") else {})
+    version = runpy.run_path(str(Path(spec.origin).with_name("version.py")))
+    builds = {"cuda": version.get("cuda") or ""}
+    return builds | ({"hip": version["hip"]} if version.get("hip") else {})
 
 
 def _nccl() -> str:

@@ -1,8 +1,8 @@
 """The parallel coordinates of this process, as the program itself has set them up.
 
-Nobody hands them out: they are read from what the libraries keep, in this order, a later one
-filling in what those before it leave open: Megatron's parallel state, DeepSpeed's grid of
-pipelines, PyTorch's device meshes, the environment (`VARIABLES`), the key ``parallel``.
+They come from these sources, each for the axes that those before it do not know: Megatron's
+parallel state, DeepSpeed's grid of pipelines, PyTorch's device meshes, the environment
+(`VARIABLES`), the key ``parallel``.
 """
 
 import gc
@@ -19,11 +19,11 @@ from profkit.core.parallel_layout import Axis, Parallel
 VARIABLES: Mapping[Axis, str] = MappingProxyType(
     {"dp": "PROFKIT_DP_RANK", "tp": "PROFKIT_TP_RANK", "pp": "PROFKIT_PP_RANK"}
 )
-"""Environment variables by which a launcher of one's own names the coordinates of a rank."""
+"""Environment variables with the coordinates of a rank, for launchers of users."""
 
 _MEGATRON = ("megatron.core.parallel_state", "megatron.core.mpu", "megatron.mpu")
-# Names that programs give to the dimensions of a device mesh. Of data parallelism there may be
-# two, replicas of shards: the first named varies slower.
+# Names that programs give to the dimensions of a device mesh. Data parallelism may have two,
+# replicas of shards: the first of these varies slower.
 _DP = (
     *("dp", "data", "data_parallel", "batch"),
     *("dp_replicate", "replicate", "ddp", "dp_shard", "shard", "fsdp", "dp_shard_cp"),
@@ -42,7 +42,7 @@ class KnownCoordinates:
     """Coordinates that one source knows."""
 
     source: str
-    """Who says so, in words."""
+    """Name of the source, for people."""
 
     coordinates: Mapping[Axis, int]
     """Coordinates, of some axes or all."""
@@ -53,24 +53,24 @@ class KnownCoordinates:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LocatedRank:
-    """Where a rank stands, and how far that is to be believed."""
+    """A rank with its coordinates, their source, and whether they may be wrong."""
 
     rank: Rank
 
     source: str
-    """Who said so, in words."""
+    """Name of the first source with a coordinate, for people."""
 
     doubt: str = ""
-    """Why it may be wrong, and what to do; "" if nothing speaks against it."""
+    """Why it may be wrong, and how to correct it; "" if there is no sign of that."""
 
 
 def library_coordinates() -> list[KnownCoordinates]:
-    """Return what the libraries in this process know, the most reliable first."""
+    """Return the coordinates that the libraries in this process know, the most reliable first."""
     if "torch.distributed" not in sys.modules:
         return []
     modules = sys.modules
     sources = (_megatron(modules), _deepspeed(modules), *_of_objects(gc.get_objects()))
-    return [each for each in sources if each is not None]
+    return [source for source in sources if source is not None]
 
 
 def locate_rank(
@@ -79,30 +79,30 @@ def locate_rank(
     environment: Mapping[str, str],
     parallel: Parallel,
 ) -> LocatedRank:
-    """Return `rank` with its coordinates and who said so, by the precedence of this module."""
+    """Return `rank` with its coordinates and their source, by the order of this module."""
     sources = [*found, _of_environment(environment)]
-    place: dict[Axis, int] = {}
+    coordinates: dict[Axis, int] = {}
     sizes: dict[Axis, int] = {"tp": parallel.tp, "pp": parallel.pp}
-    told = ""
+    first_source = ""
     for source in sources:
-        new = {axis: value for axis, value in source.coordinates.items() if axis not in place}
-        told = told or (source.source if new else "")
-        place |= new
+        new = {axis: value for axis, value in source.coordinates.items() if axis not in coordinates}
+        first_source = first_source or (source.source if new else "")
+        coordinates |= new
         sizes |= {axis: source.sizes[axis] for axis in new if axis in source.sizes}
-    laid = Parallel(tp=sizes["tp"], pp=sizes["pp"], order=parallel.order)
-    place = laid.coordinates(rank.rank, rank.world_size) | place
+    layout = Parallel(tp=sizes["tp"], pp=sizes["pp"], order=parallel.order)
+    coordinates = layout.coordinates(rank.rank, rank.world_size) | coordinates
     same = {"rank": rank.rank, "world_size": rank.world_size, "local_rank": rank.local_rank}
-    return LocatedRank(rank=Rank(**same, **place), source=told or "configuration")
+    return LocatedRank(rank=Rank(**same, **coordinates), source=first_source or "configuration")
 
 
-def doubt(told: LocatedRank, sizes: Iterable[int], parallel: Parallel) -> str:
-    """Return why `told` may be wrong in a program that has groups of `sizes` ranks, or ""."""
-    parts = sorted({size for size in sizes if 1 < size < told.rank.world_size})
-    if told.source != "configuration" or not parts or parallel.tp * parallel.pp > 1:
+def doubt(located: LocatedRank, sizes: Iterable[int], parallel: Parallel) -> str:
+    """Return why `located` may be wrong in a program with groups of `sizes` ranks, or ""."""
+    parts = sorted({size for size in sizes if 1 < size < located.rank.world_size})
+    if located.source != "configuration" or not parts or parallel.tp * parallel.pp > 1:
         return ""
     return (
         f"ranks are named as data-parallel replicas, but the program has groups of "
-        f"{', '.join(map(str, parts))} of {told.rank.world_size} ranks that nothing names; "
+        f"{', '.join(map(str, parts))} of {located.rank.world_size} ranks that nothing names; "
         f"if they are tensor or pipeline groups, set parallel.tp and parallel.pp"
     )
 
@@ -176,13 +176,13 @@ def _of_objects(objects: Iterable[Any]) -> Iterator[KnownCoordinates]:
     deepspeed, meshes = sys.modules.get("deepspeed.runtime.pipe.topology"), []
     grid = getattr(deepspeed, "PipelineParallelGrid", None)
     mesh = getattr(sys.modules.get("torch.distributed.device_mesh"), "DeviceMesh", None)
-    for each in objects:
+    for candidate in objects:
         # The class itself: asking a lazy module or a proxy with isinstance runs its code.
-        if grid is not None and type(each) is grid:
-            yield _ask_grid("DeepSpeed", each)
-        elif mesh is not None and type(each) is mesh:
-            meshes.append(each)
-    yield from map(_of_mesh, sorted(meshes, key=lambda each: (-each.size(), -each.ndim)))
+        if grid is not None and type(candidate) is grid:
+            yield _ask_grid("DeepSpeed", candidate)
+        elif mesh is not None and type(candidate) is mesh:
+            meshes.append(candidate)
+    yield from map(_of_mesh, sorted(meshes, key=lambda mesh: (-mesh.size(), -mesh.ndim)))
 
 
 def _of_mesh(mesh: Any) -> KnownCoordinates:
@@ -223,9 +223,8 @@ class CoordinatesListener:
     def note(self, text: str) -> None:
         """See `profkit.marks.Listener`."""
 
-    def told(self) -> LocatedRank:
-        """Return this rank with its coordinates, and who said so."""
-        told = locate_rank(
-            self.rank, self.found or library_coordinates(), os.environ, self.parallel
-        )
-        return replace(told, doubt=doubt(told, self.group_sizes, self.parallel))
+    def located(self) -> LocatedRank:
+        """Return this rank with its coordinates and their source."""
+        found = self.found or library_coordinates()
+        located = locate_rank(self.rank, found, os.environ, self.parallel)
+        return replace(located, doubt=doubt(located, self.group_sizes, self.parallel))

@@ -15,11 +15,11 @@ from profkit.capture.harness.ranks.coordinates import LocatedRank
 _COORDINATES = ".coordinates.json"
 
 
-def write_coordinates(out: Path, start: Rank, told: LocatedRank) -> None:
+def write_coordinates(out: Path, start: Rank, located: LocatedRank) -> None:
     """Write the coordinates of a rank, whose files are named after `start`."""
     path = out / f"{start.label}{_COORDINATES}"
     temporary = path.with_suffix(".part")
-    temporary.write_text(json.dumps(asdict(told)))
+    temporary.write_text(json.dumps(asdict(located)))
     # Ranks that wait for this file must not read half of it.
     temporary.replace(path)
 
