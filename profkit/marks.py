@@ -1,8 +1,8 @@
 """Marks that a workload sets at its steps and phases, for every tool at once.
 
-They cost an attribute look-up or two when nothing records. The only listener is the capture
-harness. For a script that marks nothing, `profkit.workloads.automatic` calls the ``observed_*``
-functions; what the script says itself wins over them.
+Without a listener, which only the capture harness adds, a mark costs an attribute look-up or two.
+For a script without marks, `profkit.workloads.automatic` calls the ``observed_*`` functions; marks
+of the script itself override these.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,24 +14,24 @@ Marker = Callable[[str], AbstractContextManager[object]]
 """Opens a named range that some tool sees, such as ``torch.profiler.record_function``."""
 
 Parts = Callable[[], Mapping[str, "Part"]]
-"""Makes the parts of a step, by name, ready to be called again and again."""
+"""Returns the parts of a step, by name, each ready for any number of calls."""
 
 _SILENT: AbstractContextManager[object] = nullcontext()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """A part of a step that can be run by itself, as often as somebody likes."""
+    """A part of a step that can be run by itself, any number of times."""
 
     prepare: Callable[[], object]
-    """What has to be done before each call, and is none of it."""
+    """Called before each run, and not measured with it."""
 
     run: Callable[[], object]
-    """The part."""
+    """Runs the part."""
 
 
 class Listener(Protocol):
-    """Who wants to know about steps."""
+    """Callbacks at steps."""
 
     def begin(self) -> None:
         """Begin the first step: everything before it was set-up."""
@@ -40,11 +40,11 @@ class Listener(Protocol):
         """End the current step, which processed `samples` samples (-1: unknown)."""
 
     def note(self, text: str) -> None:
-        """Keep what a reader of the capture should know."""
+        """Keep a note for readers of the capture."""
 
 
 class _Marks:
-    """The one set of marks of this process."""
+    """State of the marks of this process."""
 
     def __init__(self) -> None:
         self.listeners: tuple[Listener, ...] = ()
@@ -53,13 +53,13 @@ class _Marks:
         self.open_step: ExitStack | None = None
         self.index = 0
         self.begun = False
-        # Whether the workload marks its steps itself, and which phases.
-        self.says_steps = False
-        self.said_phases: set[str] = set()
+        # Marks of the workload itself, which override observed ones.
+        self.has_own_steps = False
+        self.own_phases: set[str] = set()
 
     @property
-    def heard(self) -> bool:
-        """Whether anybody listens."""
+    def are_used(self) -> bool:
+        """Whether there is a listener or a marker."""
         return bool(self.listeners or self.markers)
 
     def ranges(self, name: str) -> ExitStack:
@@ -115,21 +115,21 @@ def mark_too(marker: Marker) -> None:
 
 
 def take_parts(taker: Callable[[Parts], None]) -> None:
-    """Have `taker` called with the parts of a step, should the workload offer them."""
+    """Have `taker` called with the parts of a step, if the workload offers them."""
     _marks.takers = (*_marks.takers, taker)
 
 
 def offer_parts(parts: Parts) -> None:
-    """Let who wants to benchmark the parts of a step do so now; returns when that is done.
+    """Pass the parts of a step to every taker, which runs them before this returns.
 
-    Every rank offers the same parts in the same order, as they may communicate.
+    Every rank must offer the same parts in the same order, as they may communicate.
     """
     for taker in _marks.takers:
         taker(parts)
 
 
 def note(text: str) -> None:
-    """Tell who reads the capture something about it, such as a cause of odd numbers."""
+    """Leave a note for readers of the capture, such as a cause of odd numbers."""
     for listener in _marks.listeners:
         listener.note(text)
 
@@ -138,16 +138,16 @@ def phase(name: str) -> AbstractContextManager[object]:
     """Mark what happens inside as phase `name` of the step: data, forward, backward, optimizer."""
     if not _marks.markers:
         return _SILENT
-    _marks.said_phases.add(name)
+    _marks.own_phases.add(name)
     return _marks.ranges(name)
 
 
 def steps(total: int, *, samples: int = -1) -> Iterator[int]:
     """Iterate over `total` steps of `samples` samples each, marking where each begins and ends."""
-    if not _marks.heard:
+    if not _marks.are_used:
         yield from range(total)
         return
-    _marks.says_steps = True
+    _marks.has_own_steps = True
     for index in range(total):
         if index == 0:
             _marks.begin()
@@ -156,44 +156,44 @@ def steps(total: int, *, samples: int = -1) -> Iterator[int]:
 
 
 def step(samples: int = -1) -> None:
-    """Mark the end of a step of `samples` samples, in a loop of one's own.
+    """Mark the end of a step of `samples` samples, in a loop of your own.
 
-    What comes before the first call counts as set-up: where a first step begins is not known.
+    The time before the first call counts as set-up: where a first step begins is not known.
     """
-    if not _marks.heard:
+    if not _marks.are_used:
         return
-    # A step that was seen to begin goes on to the next call, which says where it really ends.
-    takes_over = not _marks.says_steps and _marks.open_step is not None
-    _marks.says_steps = True
+    # A step whose begin was observed goes on to the next call, which marks its real end.
+    takes_over = not _marks.has_own_steps and _marks.open_step is not None
+    _marks.has_own_steps = True
     if not takes_over:
         _marks.step(samples)
 
 
 def observed_begin() -> None:
-    """Begin the first step, as somebody has seen who looks on; later calls do nothing."""
-    if _marks.heard and not _marks.begun and not _marks.says_steps:
+    """Begin the first step, found by hooks; later calls do nothing."""
+    if _marks.are_used and not _marks.begun and not _marks.has_own_steps:
         _marks.begin()
 
 
 def observed_step(samples: int = -1) -> None:
-    """End a step of which somebody has seen the end who looks on."""
-    if _marks.heard and not _marks.says_steps:
+    """End a step, found by hooks."""
+    if _marks.are_used and not _marks.has_own_steps:
         _marks.step(samples)
 
 
 def observed_phase(name: str) -> AbstractContextManager[object]:
-    """Mark a phase that somebody sees who looks on."""
-    is_said = name in _marks.said_phases
-    return _SILENT if is_said or not _marks.markers else _marks.ranges(name)
+    """Mark a phase, found by hooks."""
+    is_marked = name in _marks.own_phases
+    return _SILENT if is_marked or not _marks.markers else _marks.ranges(name)
 
 
-def is_heard() -> bool:
-    """Say whether anybody listens."""
-    return _marks.heard
+def are_used() -> bool:
+    """Say whether anything uses the marks of this process."""
+    return _marks.are_used
 
 
 def shows_phases() -> bool:
-    """Say whether any tool sees phases, so that looking for them is worth anything."""
+    """Say whether any tool records phases, so that they are worth finding."""
     return bool(_marks.markers)
 
 
@@ -203,5 +203,5 @@ def has_begun() -> bool:
 
 
 def steps_seen() -> int:
-    """Return how many steps have come to their end."""
+    """Return how many steps have ended."""
     return _marks.index

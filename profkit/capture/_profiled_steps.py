@@ -1,4 +1,4 @@
-"""CUDA's profiler switched on for chosen steps, for tools that watch from outside the process."""
+"""Switch CUDA's profiler on for chosen steps, for tools outside the process."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -32,10 +32,10 @@ class ProfiledSteps:
 
 
 def _switch(*, on: bool) -> None:
-    # Late: the process that the tool is started from has no use for torch.
+    # Late: the process that starts the tool does not need torch.
     import torch
 
-    # What was launched before the switch must not run, and be counted, after it.
+    # Kernels that were launched before the switch must not run, and be counted, after it.
     torch.cuda.synchronize()
     runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
     torch.cuda.check_error(runtime.cudaProfilerStart() if on else runtime.cudaProfilerStop())

@@ -92,7 +92,7 @@ class Capture(Session):
 
 
 class _Window:
-    """Switches the line profiler on and off at the borders of steps."""
+    """Switches the line profiler on and off at step boundaries."""
 
     def __init__(self, settings: Capture) -> None:
         self.settings = settings
@@ -138,7 +138,7 @@ class _Window:
         self.profiler.enable()
 
     def stop(self) -> None:
-        """Record no longer."""
+        """Stop recording."""
         if self.profiler is not None and self.profiler.enabled:
             self.profiler.disable()
 
@@ -147,7 +147,7 @@ class _Window:
         if self.profiler is None:
             return
         shown = self.profiler.display(columns=tuple(_COLUMNS.values()))
-        # What it shows as text, and only there with its numbers.
+        # The numbers behind its text, which are not public.
         rows = shown._line_records  # noqa: SLF001
         for (function, line), numbers in zip(rows.index, rows.to_numpy().tolist(), strict=True):
             file = inspect.getsourcefile(self.functions[function]) or ""

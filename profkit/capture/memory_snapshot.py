@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from profkit.capture._one_recording import alone
+from profkit.capture._single_recording import single_recording
 from profkit.capture.base import Rank, Recorder, Session
 from profkit.capture.model_memory import cpu_allocation_history
 
@@ -76,7 +76,7 @@ class Capture(Session):
 
 
 class _History(Protocol):
-    """What records on one kind of device."""
+    """The recorder of one kind of device."""
 
     def start(self) -> None:
         """Begin to record."""
@@ -119,15 +119,15 @@ class _Window:
             self.history.start()
 
     def close(self) -> None:
-        """Write what there is if the workload ended within the window."""
+        """Write the history if the workload ended within the window."""
         self.history.save()
 
 
 class _Cuda:
     """The history that CUDA's caching allocator keeps itself.
 
-    It goes on beyond the window, bounded by its ring, so that the pickle of a memory that runs out
-    later says what filled it.
+    It continues after the window, bounded by its ring buffer, so that a later out-of-memory error
+    still has its causes in the pickle.
     """
 
     def __init__(self, settings: Capture, path: Path) -> None:
@@ -142,7 +142,7 @@ class _Cuda:
         from torch.cuda import memory
 
         settings = self.settings
-        # The devices' allocators, which record, are made here; a context is not.
+        # This creates the allocators, which record, but no CUDA context.
         torch.cuda.init()  # type: ignore[no-untyped-call]
         memory._record_memory_history(  # noqa: SLF001 - the documented way, underscore and all
             enabled="all",
@@ -170,7 +170,7 @@ class _Cuda:
         import torch
         from torch.cuda import memory
 
-        # At this moment everything that filled the memory is still there.
+        # At the moment of the error, all blocks that fill the memory are still there.
         attach = torch._C._cuda_attach_out_of_memory_observer  # type: ignore[attr-defined]  # noqa: SLF001
         attach(self._out_of_memory)
         try:
@@ -187,14 +187,14 @@ class _Cuda:
 
 
 class _Cpu:
-    """The history that PyTorch's profiler makes."""
+    """The history of CPU memory, from PyTorch's profiler."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.profiler = cpu_allocation_history.profiler()
         self.recording = False
         self.window: dict[str, Any] = {}
-        # Given back when memory runs out, so that there is some to say so with.
+        # Freed when memory runs out, for what has to be written then.
         self.ballast = mmap.mmap(-1, _BALLAST_BYTES)
 
     def start(self) -> None:
@@ -215,7 +215,7 @@ class _Cpu:
     def watched(self) -> Iterator[None]:
         """See `_History.watched`."""
         try:
-            with alone(self.profiler):
+            with single_recording(self.profiler):
                 yield
         except (RuntimeError, MemoryError) as error:
             text = "out of memory" if isinstance(error, MemoryError) else str(error)
@@ -234,7 +234,7 @@ class _Cpu:
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
-    """Write the pickle; under its name there is only ever a whole one."""
+    """Write the pickle atomically."""
     part = path.with_name(f".{path.name}.part")
     with part.open("wb") as file:
         pickle.dump(content, file, protocol=4)

@@ -53,12 +53,12 @@ class Capture(Session):
             yield _Recorder(profiler)
         finally:
             if profiler.is_running:
-                # What a profiler kept in memory is worth more than half a file.
+                # Also after an error: the samples so far are worth keeping.
                 profiler.stop().save(out / f"{rank.label}{_SUFFIX}")
 
 
 class _Recorder(NullRecorder):
-    """Begins with the first step, if recording has not begun before."""
+    """Starts the profiler at the first step, if it is not running yet."""
 
     def __init__(self, profiler: "Profiler") -> None:
         self.profiler = profiler

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import NonNegativeInt, PositiveInt
 
 from profkit import marks
-from profkit.capture._one_recording import alone
+from profkit.capture._single_recording import single_recording
 from profkit.capture.base import Problem, Rank, Recorder, Session
 from profkit.capture.harness.machine import permissions
 from profkit.core.errors import ProfkitError
@@ -29,7 +29,7 @@ Activity = Literal["cpu", "cuda", "xpu", "mtia", "hpu", "privateuse1"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Schedule:
-    """Which steps are recorded, in the words of ``torch.profiler.schedule``."""
+    """Steps that are recorded, by the arguments of ``torch.profiler.schedule``."""
 
     skip_first: int
     wait: int
@@ -182,9 +182,9 @@ class Capture(Session):
 
     @property
     def cycles(self) -> Schedule:
-        """The schedule's steps, with what is set beside it."""
+        """The preset of `schedule`, overridden by the settings that are not null."""
         preset = PRESETS[self.schedule]
-        names = [field.name for field in fields(Schedule)]
+        names = [setting.name for setting in fields(Schedule)]
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return Schedule(**{name: getattr(preset, name) for name in names} | given)
 
@@ -210,12 +210,12 @@ class Capture(Session):
         """See `Session.record`."""
         profiler = self.profiler(out, rank)
         recording = _Recording(profiler)
-        with alone(profiler):
+        with single_recording(profiler):
             try:
                 yield recording
             finally:
                 recording.end()
-        # Only a workload that does not say its number of steps beforehand gets as far.
+        # Only workloads whose number of steps is not known before get this far.
         if recording.steps <= self.cycles.first:
             raise ProfkitError(
                 f"the workload made {recording.steps} steps, and the first that is recorded is"
@@ -254,7 +254,7 @@ class Capture(Session):
         )
 
     def _recent(self) -> dict[str, Any]:
-        """Return the arguments that older versions of PyTorch lack, if they are asked for."""
+        """Return the configured arguments that older versions of PyTorch lack."""
         timeout = self.post_processing_timeout_s
         return {} if timeout is None else {"post_processing_timeout_s": timeout}
 
@@ -275,7 +275,7 @@ class Capture(Session):
 
 
 class _Recording:
-    """Hands the borders of steps to PyTorch's profiler."""
+    """Calls PyTorch's profiler at step boundaries."""
 
     def __init__(self, profiler: "profile") -> None:
         self.profiler = profiler
@@ -293,7 +293,7 @@ class _Recording:
         self.profiler.step()
 
     def end(self) -> None:
-        """Stop; a cycle that the workload cut short still gives its trace."""
+        """Stop; a cycle that is cut short still gives its trace."""
         if self.started:
             self.profiler.stop()
         if self.profiler.execution_trace_observer is not None:

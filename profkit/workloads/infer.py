@@ -34,7 +34,7 @@ class Workload(BaseWorkload):
 
 
 def infer(process: "Process") -> None:
-    """Run the model over all batches that `process` was asked for."""
+    """Run the model over all batches of the request of `process`."""
     import torch
 
     request = process.request
@@ -46,15 +46,15 @@ def infer(process: "Process") -> None:
         for _ in profkit.steps(request.steps, samples=request.samples):
             for _ in range(request.grad_accumulation):
                 with profkit.phase("data"):
-                    inputs, _target = process.moved(next(batches))
+                    inputs, _target = process.to_device(next(batches))
                 with profkit.phase("forward"), process.autocast():
                     model(**inputs)
         marks.offer_parts(lambda: {"forward": forward_part(model, family, process)})
 
 
 def forward_part(model: "nn.Module", family: "ModelFamily", process: "Process") -> marks.Part:
-    """Return the forward pass on one batch, which is all of a step."""
-    inputs, _target = process.moved(next(process.batches(family, workers=0)))
+    """Return the forward pass on one batch, which is a whole step."""
+    inputs, _target = process.to_device(next(process.batches(family, workers=0)))
 
     def forward() -> None:
         with process.autocast():

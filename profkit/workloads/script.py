@@ -116,7 +116,7 @@ class Limit:
         del samples
         self.left -= 1
         if self.left == 0:
-            # Scripts catch their own errors, and nobody catches this.
+            # Scripts catch errors of their own, and hardly ever this.
             raise SystemExit(0)
 
     def note(self, text: str) -> None:
@@ -143,32 +143,32 @@ def run(settings: Workload) -> None:
 
 
 def _begin_path(folder: Path) -> None:
-    """Look for modules first where the script is; the first entry so far is profkit's."""
+    """Import modules from the folder of the script first, in place of profkit's first entry."""
     if not sys.flags.safe_path:
         sys.path[0] = str(folder)
 
 
 @contextmanager
 def _hard_exits() -> Iterator[None]:
-    """Name ``os._exit``, and keep children that the script forks from ending as this rank does."""
-    rank, leave = os.getpid(), os._exit
+    """Leave a note on ``os._exit``, and end children that the script forks without clean-up."""
+    rank, exit_now = os.getpid(), os._exit
 
-    def named(code: int) -> None:
+    def exit_with_note(code: int) -> None:
         if os.getpid() == rank:
             marks.note(f"The script ended with os._exit({code}): what is saved at an end is lost.")
-        leave(code)
+        exit_now(code)
 
-    os._exit = named  # type: ignore[assignment]
+    os._exit = exit_with_note  # type: ignore[assignment]
     try:
         yield
     finally:
-        os._exit = leave
+        os._exit = exit_now
         if os.getpid() != rank:
-            leave(int(sys.exc_info()[0] not in (None, SystemExit)))
+            exit_now(int(sys.exc_info()[0] not in (None, SystemExit)))
 
 
 def observed(settings: Workload) -> None:
-    """Run the script and mark its steps; raises `ProfkitError` if it makes none."""
+    """Run the script and mark its steps; raises `ProfkitError` if it has none."""
     # Late: plans import this module, and torch takes seconds.
     from profkit.workloads.automatic.step_hooks import StepHooks
 
@@ -191,7 +191,7 @@ def main(argv: Sequence[str]) -> None:
     settings = parsed(argv).settings(Workload)
     if reason := settings.check(Path.cwd()):
         raise ProfkitError(f"workload.{reason}")
-    if marks.is_heard():
+    if marks.are_used():
         observed(settings)
     else:
         run(settings)

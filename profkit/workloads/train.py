@@ -72,7 +72,7 @@ def train(process: "Process") -> list[float]:
     for _ in profkit.steps(request.steps, samples=request.samples):
         for left in reversed(range(request.grad_accumulation)):
             with profkit.phase("data"):
-                inputs, targets = process.moved(next(batches))
+                inputs, targets = process.to_device(next(batches))
             with engine.micro_batch(last=left == 0):
                 with profkit.phase("forward"):
                     loss = family.loss(engine.forward(inputs), targets)
@@ -84,7 +84,7 @@ def train(process: "Process") -> list[float]:
         losses.append(loss.detach())
 
     def parts() -> dict[str, marks.Part]:
-        batch = process.moved(next(process.batches(family, workers=0)))
+        batch = process.to_device(next(process.batches(family, workers=0)))
         return StepParts(engine, family, batch, request.grad_accumulation).parts()
 
     marks.offer_parts(parts)

@@ -8,7 +8,7 @@ from profkit.core.errors import ConfigError
 from profkit.workloads import train as program
 from profkit.workloads import workloads
 from profkit.workloads.models.gpt import Model
-from profkit.workloads.runtime.process import joined, place
+from profkit.workloads.runtime.process import joined, launched_rank
 from profkit.workloads.runtime.request import Request, parsed
 
 TINY = {"name": "t", "family": "gpt", "vocabulary": 64, "context": 8, "layers": 1, "width": 16}
@@ -110,12 +110,14 @@ def test_convolutions_train_too():
 
 
 def test_a_launcher_that_starts_another_number_of_ranks_is_an_error():
-    assert place(request(world_size=2), {"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1"}) == (
+    assert launched_rank(
+        request(world_size=2), {"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1"}
+    ) == (
         1,
         1,
     )
     with pytest.raises(ConfigError, match="world_size is 2, but 1 ranks were started"):
-        place(request(world_size=2), {})
+        launched_rank(request(world_size=2), {})
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ class Embedder(nn.Sequential):
 
 
 class Modulation(nn.Module):
-    """What the conditions (batch, width) do to a block: `parts` factors of (batch, 1, width)."""
+    """Conditions (batch, width) to the `parts` factors (batch, 1, width) of a block."""
 
     def __init__(self, width: int, parts: int) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, by: torch.Tensor
 
 
 class Stream(nn.Module):
-    """What image or text have of their own in a double block; both meet between its two halves."""
+    """The layers of image or text in a double block; both attend together between its halves."""
 
     def __init__(self, sizes: "Model") -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class Stream(nn.Module):
     def after(
         self, x: torch.Tensor, mixed: torch.Tensor, factors: tuple[torch.Tensor, ...]
     ) -> torch.Tensor:
-        """Add what attention has `mixed`, and what the perceptron makes of that."""
+        """Add the projected output of attention, `mixed`, and then that of the perceptron."""
         gate, shift, scale, last = factors
         x = x + gate * self.projection(mixed)
         out: torch.Tensor = x + last * self.mlp(self.norm(x) * (1 + scale) + shift)
@@ -186,7 +186,7 @@ class DiffusionTransformer(nn.Module):
         if self.guidance_in is not None and guidance is not None:
             conditions = conditions + self.guidance_in(sinusoids(guidance, self.sizes.frequencies))
         x, prompt = self.image_in(image), self.text_in(text)
-        by = _turns(self.sizes, image.device)
+        by = _rotation_angles(self.sizes, image.device)
         for block in self.double_blocks:
             x, prompt = block(x, prompt, conditions, by)
         x = torch.cat((prompt, x), dim=1)
@@ -197,11 +197,11 @@ class DiffusionTransformer(nn.Module):
         return velocity
 
 
-def _turns(sizes: "Model", device: torch.device) -> torch.Tensor:
+def _rotation_angles(sizes: "Model", device: torch.device) -> torch.Tensor:
     """Return the angles (text + grid * grid, size / 2): of rows and of columns, none for text."""
     half = sizes.width // sizes.heads // 2
-    places = torch.arange(sizes.grid, device=device)
-    rows = angles(places.repeat_interleave(sizes.grid), half)
-    columns = angles(places.repeat(sizes.grid), half)
+    positions = torch.arange(sizes.grid, device=device)
+    rows = angles(positions.repeat_interleave(sizes.grid), half)
+    columns = angles(positions.repeat(sizes.grid), half)
     still = torch.zeros(sizes.text, half, device=device)
     return torch.cat((still, torch.cat((rows, columns), dim=-1)))

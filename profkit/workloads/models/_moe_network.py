@@ -37,10 +37,10 @@ class Attention(nn.Module):
 
 
 class Experts(nn.Module):
-    """Perceptrons with a gate (SwiGLU), of which each token sees a few.
+    """Perceptrons with a gate (SwiGLU), of which each token uses a few.
 
-    Their weights are stacked in one module: what is sharded is gathered when a module is called,
-    so ranks whose tokens choose different experts would otherwise wait for one another for ever.
+    Their weights are stacked in one module: shards are gathered when a module is called, so that
+    ranks whose tokens choose different experts would otherwise deadlock.
     """
 
     def __init__(self, sizes: "Model") -> None:
@@ -57,7 +57,7 @@ class Experts(nn.Module):
         active = chosen.shape[1]
         order = chosen.flatten().argsort()
         sources = order // active
-        # The host waits for these counts here, as any routing without a capacity limit does.
+        # The CPU waits for these counts here, as in any routing without a capacity limit.
         counts = torch.bincount(chosen.flatten(), minlength=len(self.gate)).tolist()
         made = [
             (functional.silu(part @ self.gate[expert]) * (part @ self.up[expert]))

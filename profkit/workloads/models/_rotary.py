@@ -1,4 +1,4 @@
-"""Rotary position embedding: queries and keys are turned by angles that grow with the position."""
+"""Rotary position embedding: queries and keys rotate by angles that grow with the position."""
 
 import torch
 
@@ -12,9 +12,9 @@ def angles(positions: torch.Tensor, size: int) -> torch.Tensor:
 
 
 def rotated(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
-    """Return `x` (batch, heads, positions, size), its halves turned into one another by `by`."""
+    """Return `x` (batch, heads, positions, size) with its halves rotated by the angles `by`."""
     # In fp32, as models do it: in bf16 the angle of a late position would be off by a radian.
     first, second = x.float().chunk(2, dim=-1)
     cosine, sine = by.cos(), by.sin()
-    turned = (first * cosine - second * sine, second * cosine + first * sine)
-    return torch.cat(turned, dim=-1).to(x.dtype)
+    halves = (first * cosine - second * sine, second * cosine + first * sine)
+    return torch.cat(halves, dim=-1).to(x.dtype)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-# What an architecture calls our sizes; it has the first of some, and all of others.
+# Names of our sizes in architectures; some have the first name, others have all of them.
 _NAMES = {
     "vocabulary": ("vocab_size",),
     "layers": ("num_hidden_layers", "num_decoder_layers", "decoder_layers"),
@@ -95,7 +95,7 @@ class Model(ModelFamily):
 
     @property
     def goal(self) -> str:
-        """Task that it is trained for."""
+        """Task that the model is trained for."""
         return _tasks(self.architecture)[0] if self.task == "auto" else self.task
 
     def configured(self) -> Any:
@@ -115,7 +115,7 @@ class Model(ModelFamily):
         return built
 
     def sample(self, generator: "torch.Generator") -> Sample:
-        """Return random tokens or an image of noise, and what the task makes of them."""
+        """Return random tokens or an image of noise, and the target of the task."""
         import torch
 
         config = self.configured()
@@ -149,7 +149,7 @@ class Model(ModelFamily):
 
 
 def _tasks(architecture: str) -> list[str]:
-    """Return what `architecture` has been given a head for, the best known first."""
+    """Return the tasks that transformers has a head for, the best known first."""
     from transformers.models.auto import modeling_auto
 
     return [
@@ -169,12 +169,12 @@ def _default(architecture: str) -> Any:
 
 @cache
 def _configured(architecture: str, text: str) -> Any:
-    """Return the configuration with the sizes and further fields that are in `text`."""
+    """Return the configuration with the sizes and further fields in `text`, which is JSON."""
     from transformers import AutoConfig
 
     sizes, further = json.loads(text)
     fields = {**_named(_default(architecture), sizes), **further}
-    # Keys and values of earlier tokens are of use for generating only.
+    # Keys and values of earlier tokens are useful for generation only.
     config = AutoConfig.for_model(architecture, **fields)
     config.use_cache = False
     return config
@@ -186,7 +186,7 @@ def _named(default: Any, sizes: Mapping[str, int]) -> dict[str, int]:
         name: size
         for key, size in sizes.items()
         for name in _NAMES[key]
-        # Where it has a size for each stage, one number does not fit.
+        # An architecture with a size for each stage cannot take one number.
         if size > 0 and isinstance(getattr(default, name, ""), int | None)
     }
 

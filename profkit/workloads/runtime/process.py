@@ -1,4 +1,4 @@
-"""One rank of a built-in program: its device, its place in the process group, its data."""
+"""One rank of a built-in workload: its device, its process group, its data."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from profkit.workloads.runtime.request import Request
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Process:
-    """Where this process computes, and how it talks to the other ranks."""
+    """One rank with its device and its request."""
 
     request: Request
     rank: int
@@ -24,17 +24,17 @@ class Process:
 
     @property
     def compute_dtype(self) -> torch.dtype:
-        """Number format that was asked for."""
+        """Dtype of the configured precision."""
         return torch.float32 if self.request.precision == "fp32" else torch.bfloat16
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Compute inside in the precision that was asked for."""
+        """Return the context that computes in the configured precision."""
         if self.request.precision == "fp32":
             return nullcontext()
         return torch.autocast(self.device.type, dtype=self.compute_dtype)
 
     def compile(self, model: nn.Module) -> None:
-        """Have `model` compiled, when it is first called, if that was asked for."""
+        """Have `model` compiled at its first call, if that is configured."""
         if self.request.compile != "none":
             model.compile(mode=self.request.compile)
 
@@ -49,15 +49,15 @@ class Process:
         )
         return iter(loader)
 
-    def moved(self, batch: Sample) -> Sample:
-        """Return `batch` on the device; the copy of pinned memory does not wait."""
+    def to_device(self, batch: Sample) -> Sample:
+        """Return `batch` on the device; copies of pinned memory are asynchronous."""
         inputs, targets = batch
-        there = {name: tensor.to(self.device, non_blocking=True) for name, tensor in inputs.items()}
-        return there, targets.to(self.device, non_blocking=True)
+        moved = {name: tensor.to(self.device, non_blocking=True) for name, tensor in inputs.items()}
+        return moved, targets.to(self.device, non_blocking=True)
 
 
 class Synthetic(Dataset[Sample]):
-    """Samples made up from a seed and their index, so that every repeat sees the same data."""
+    """Random samples, seeded by their index, so that every repeat has the same data."""
 
     def __init__(self, family: ModelFamily, request: Request, rank: int) -> None:
         self.family = family
@@ -76,8 +76,8 @@ class Synthetic(Dataset[Sample]):
 
 @contextmanager
 def joined(request: Request) -> Iterator[Process]:
-    """Take this process's place among the ranks, as the launcher's environment says."""
-    rank, local_rank = place(request, os.environ)
+    """Join the process group as the rank of the launcher's environment."""
+    rank, local_rank = launched_rank(request, os.environ)
     process = Process(request=request, rank=rank, device=device(request, local_rank))
     torch.manual_seed(request.seed)
     if process.device.type == "cuda":
@@ -93,7 +93,7 @@ def joined(request: Request) -> Iterator[Process]:
         distributed.destroy_process_group()
 
 
-def place(request: Request, environment: Mapping[str, str]) -> tuple[int, int]:
+def launched_rank(request: Request, environment: Mapping[str, str]) -> tuple[int, int]:
     """Return rank and local rank; raises `ConfigError` if the launcher started another number."""
     started = int(environment.get("WORLD_SIZE", "1"))
     if started != request.world_size:

@@ -1,7 +1,7 @@
-"""PyTorch keeps one recording at a time: a second one ends the first, which loses its events.
+"""Refuse a second recording of torch.profiler: it ends the first, which loses its events.
 
-It says nothing when that happens (2.13), so this looks whether a script's own profiler and
-profkit's meet. One after the other, both work.
+PyTorch does so silently (2.13), so this checks that a script's own profiler and profkit's do not
+record at the same time. One after the other, both work.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def alone(mine: "profile") -> Iterator[None]:
-    """Raise `ProfkitError` where a recording starts while another goes on, and `mine` is one."""
+def single_recording(own: "profile") -> Iterator[None]:
+    """Raise `ProfkitError` if a recording starts during another, and one of them is `own`."""
     from torch.autograd import profiler
 
     recordings: Any = profiler.profile
@@ -24,7 +24,7 @@ def alone(mine: "profile") -> Iterator[None]:
 
     def prepare(recording: Any) -> None:
         others = [other for other in open_ones if other is not recording]
-        if others and mine.profiler in (recording, *others):
+        if others and own.profiler in (recording, *others):
             raise ProfkitError(
                 "the script uses torch.profiler while profkit's records, and PyTorch keeps one"
                 " recording at a time",
@@ -47,9 +47,9 @@ def alone(mine: "profile") -> Iterator[None]:
             setattr(recordings, name, original)
 
 
-def _before(act: Callable[[Any], None], original: Callable[..., Any]) -> Callable[..., Any]:
+def _before(check: Callable[[Any], None], original: Callable[..., Any]) -> Callable[..., Any]:
     def method(recording: Any, *args: Any, **kwargs: Any) -> Any:
-        act(recording)
+        check(recording)
         return original(recording, *args, **kwargs)
 
     return method
