@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _captured(job: Job) -> Outcome:
-    """Return what became of the capture; raises SystemExit if it left no record."""
+    """Return the outcome of the capture; raises SystemExit if it left no record."""
     if job.node.rank:
         # The record is the first host's.
         return run(job)

@@ -11,7 +11,7 @@ from profkit.capture.base import NullRecorder, Rank, Recorder, Session
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Capture(Session):
-    """Run the workload as it is; the harness's step clock is all that looks on."""
+    """Run the workload unchanged, with the harness's step clock only."""
 
     opens_step_ranges: ClassVar = False
     distribution: ClassVar = "profkit"

@@ -42,5 +42,5 @@ class Capture(Wrapper):
         flags += ["--aggregate"] if self.keep == "peak" else []
         flags += ["--native"] if self.native else []
         flags += ["--trace-python-allocators"] if self.python_allocators else []
-        # memray is Python, and starts what follows Python's own name.
+        # memray itself starts Python, so the first word is left out.
         return [self.binary, "run", *flags, *self.extra, *workload[1:]]

@@ -29,8 +29,8 @@ _ENGINE_STEP = "_take_model_step"
 class Capture(Session):
     """Count parameters, gradients, optimizer states, masters, activations and the rest.
 
-    Bytes are those that this rank has: shards, not what they are shards of, and what several
-    tensors share counts once. Activations are what autograd saves, whichever module saves it.
+    Bytes are those of this rank: of its shards, not of whole tensors, and shared memory counts
+    once. Activations are the tensors that autograd saves, for any module.
     """
 
     outputs: ClassVar = (f"*{_SUFFIX}",)
@@ -44,7 +44,7 @@ class Capture(Session):
     optimizer first steps; at the end of the step."""
 
     activations: bool = True
-    """List what autograd saves; off for programs that use torch.func, which forbids to look on.
+    """List tensors that autograd saves; off for programs with torch.func, which forbids that.
     Compiled code is compiled once more for it."""
 
     others: bool = True

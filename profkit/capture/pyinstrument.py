@@ -30,7 +30,7 @@ class Capture(Session):
     """Record imports and the making of the model as well, and not only the steps."""
 
     async_mode: Literal["enabled", "disabled", "strict"] = "disabled"
-    """Whether time spent awaiting is told apart, for programs with an event loop."""
+    """Whether time spent awaiting is separated, for programs with an event loop."""
 
     timing_thread: bool | None = None
     """Have a thread keep the time, where asking the clock is slow; null lets pyinstrument find out.

@@ -40,7 +40,7 @@ class Capture(Session):
     """Read CPU, memory, disks and network of each host as well."""
 
     phases: bool = True
-    """Time phases, so that energy and use can be told apart by phase."""
+    """Time phases, for energy and utilisation by phase."""
 
     @contextmanager
     def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:
@@ -108,7 +108,7 @@ class _Sampler(threading.Thread):
         self.lines.write(time_ns=(before_ns + time.time_ns()) // 2, readings=readings)
 
     def end(self) -> None:
-        """Take a last sample and stop; raises what ended the sampling before, if anything."""
+        """Take a last sample and stop; raises the error that ended sampling before, if any."""
         self.stopped.set()
         self.join()
         if self.failure is not None:
@@ -124,7 +124,7 @@ class _Phases:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time what happens inside; steps have a clock of their own."""
+        """Time this context, unless it is a step, which the step clock times."""
         if name.startswith(_STEP):
             yield
             return

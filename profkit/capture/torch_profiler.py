@@ -148,7 +148,7 @@ class Capture(Session):
     """Leave out the wait of the first cycle."""
 
     record_shapes: bool = True
-    """Record the shapes of inputs, which operators can then be told apart by."""
+    """Record the shapes of inputs, to distinguish operators by them."""
 
     profile_memory: bool = True
     """Record each allocation and free; a few percent slower."""

@@ -38,7 +38,7 @@ class Container(Settings):
     """How to run a command in an image; part of every launcher."""
 
     engine: Literal["none", "docker", "apptainer"] = "none"
-    """Who runs the image; none starts the ranks right on the host."""
+    """Program that runs the image; none starts the ranks directly on the host."""
 
     image: str = ""
     """Image to run: a name for docker, a file or ``docker://name`` for apptainer."""

@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt
 
 from profkit.capture.launchers.base import DistributedLauncher, Node
 
-# What the drivers of NVIDIA's, AMD's and Intel's GPUs leave, and of those shown to WSL.
+# Device files of the drivers of NVIDIA's, AMD's and Intel's GPUs, and of GPUs in WSL.
 _GPUS = tuple(map(Path, ("/dev/nvidiactl", "/dev/kfd", "/dev/dri/renderD128", "/dev/dxg")))
 
 

@@ -14,14 +14,14 @@ class Launcher(DistributedLauncher):
     """Start the ranks with ``torch.distributed.run`` of the torch that is profiled."""
 
     rdzv_backend: Literal["c10d", "static", "etcd-v2", "etcd"] = "c10d"
-    """Who brings the hosts together; c10d needs no further service, static no election."""
+    """Rendezvous of the hosts; c10d needs no further service, static no election."""
 
     rdzv_endpoint: str = ""
     """``host:port`` where the hosts meet; empty takes MASTER_ADDR and MASTER_PORT of the
     environment, and on a single host a free port."""
 
     rdzv_id: str = "profkit"
-    """Name of the meeting; hosts with another name stay apart."""
+    """Name of the rendezvous; hosts with another name stay apart."""
 
     join_timeout_s: PositiveInt = 300
     """Seconds that a host waits for the others before it gives up."""

@@ -24,7 +24,7 @@ Path_ = tuple[Frame, Any] | None
 
 
 def profiler() -> "profile":
-    """Return a profiler that sees allocations and who made them, not started."""
+    """Return a profiler of allocations with their stacks, not started."""
     from torch.profiler import ProfilerActivity, profile
 
     return profile(activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=True)
@@ -130,7 +130,7 @@ class _Frames:
         return found
 
     def whole(self, file: str) -> str:
-        """Return a path as Python knows it; the profiler leaves out what ``sys.path`` has."""
+        """Return the whole path of a file; the profiler leaves out the folder of ``sys.path``."""
         found = self.files.get(file)
         if found is None:
             paths = (Path(folder or ".") / file for folder in sys.path)
@@ -187,12 +187,12 @@ def _text(holder: Any, name: str) -> str:
     try:
         return str(getattr(holder, name))
     except UnicodeDecodeError:
-        # PyTorch keeps some names after what they belong to is gone.
+        # PyTorch keeps some names longer than their memory.
         return "(name that cannot be read)"
 
 
 def _called(path: Path_, about: Any, frames: _Frames) -> Path_:
-    """Return `path` with the line from which its innermost frame calls what `about` describes."""
+    """Return `path` with the line of its innermost frame that makes the call `about`."""
     if path is None or not path[0]["filename"]:
         return path
     top, rest = path

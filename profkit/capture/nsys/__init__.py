@@ -51,7 +51,7 @@ class Capture(Wrapper):
     """One nsys around each rank, or one around the launcher with all ranks of a host in a file."""
 
     trace: tuple[str, ...] = ("cuda", "nvtx", "osrt", "cudnn", "cublas")
-    """APIs to trace; what the installed version does not know is left out, and said."""
+    """APIs to trace; those that the installed version lacks are left out, with a warning."""
 
     capture_range: Literal["none", "nvtx", "cudaProfilerApi"] = "none"
     """What tells nsys which steps to record in mode profile: nothing (the whole run), or an NVTX

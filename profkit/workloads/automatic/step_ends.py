@@ -25,7 +25,7 @@ class StepEnds:
         return called not in self.known and self._ender() is not None
 
     def ends_step(self, called: object) -> bool:
-        """Count a call of `called`, which has returned; say whether it ends a step."""
+        """Count a finished call of `called`, and say whether it ends a step."""
         ends = self._ender() in (None, called)
         if ends or called not in self.known:
             self.known.add(called)

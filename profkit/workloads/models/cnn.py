@@ -69,9 +69,9 @@ class Model(ModelFamily):
     def activation_bytes(self, batch: int, precision: ComputePrecision) -> int:
         """See `ModelFamily.activation_bytes`.
 
-        A stage saves what goes into its two norms and what comes out of its two rectifiers, with
-        mean and deviation of each channel, and the places of the largest values; what it gives
-        to a next stage is saved there.
+        A stage saves the inputs of its two norms and the outputs of its two rectifiers, with mean
+        and deviation of each channel, and the indices of its pooling; its output is saved by the
+        next stage.
         """
         saved, side = SavedBytes(precision), self.image
         total = saved.value_bytes * batch * self.channels * side**2

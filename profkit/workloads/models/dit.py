@@ -57,7 +57,7 @@ class Model(ModelFamily):
 
     @property
     def frequencies(self) -> int:
-        """Size of what a timestep is spread over before it is embedded."""
+        """Number of sines and cosines of a timestep before it is embedded."""
         return _FREQUENCIES
 
     def build(self) -> "nn.Module":
@@ -95,7 +95,7 @@ class Model(ModelFamily):
         double = 26 * positions * self.width + 4 * positions + heads + 18 * conditions
         single = 21 * positions * self.width + 2 * positions + heads + 5 * conditions
         last = (positions + 2 * image) * self.width + 2 * image + 2 * conditions
-        # The sum of what is embedded goes into every modulation, and is one tensor.
+        # The sum of all embeddings is one tensor, the input of every modulation.
         embedded = batch * ((1 + self.guided) * _FREQUENCIES + self.vector_width)
         embedded += (2 + self.guided) * 2 * conditions + conditions
         ends = image * self.channels + batch * self.text * self.text_width

@@ -70,8 +70,8 @@ class Model(ModelFamily):
     def activation_bytes(self, batch: int, precision: ComputePrecision) -> int:
         """See `ModelFamily.activation_bytes`.
 
-        Layers save what goes into them, and tables the rows that they were asked for, with three
-        numbers for each sum of them.
+        Layers save their inputs, and tables the indices of the rows, with three numbers for each
+        sum of them.
         """
         saved, (bottom, top) = SavedBytes(precision), self.perceptrons
         inputs = saved.value_bytes * batch * (sum(bottom[:-1]) + sum(top[:-1]))

@@ -91,7 +91,7 @@ class Model(ModelFamily):
         attention = saved.value_bytes * (3 * values + 2 * shared) + turned
         attention += FP32_BYTES * self.heads * positions
         if precision == "autocast":
-            # Queries, keys and values each make a copy of what the norm gives.
+            # Queries, keys and values each copy the output of the norm.
             attention += 2 * saved.value_bytes * values
         block = 2 * norm + attention + self._routed(saved, positions)
         block += saved.weights(self._weights())

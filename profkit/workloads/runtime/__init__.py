@@ -1,1 +1,1 @@
-"""What the built-in programs share: their configuration, their process group, their data."""
+"""Shared by the built-in workloads: their configuration, their process group, their data."""

@@ -2,7 +2,7 @@
 
 With bf16 the model itself is in bf16 and the optimizer updates an fp32 copy of the parameters,
 its master. The optimizer is torch's in its fused form, as in the other modes: nothing is compiled
-when training starts, and what a comparison shows is the sharding.
+when training starts, and a comparison shows only the sharding.
 
 Bytes per parameter that each of N ranks holds at the end of the backward pass, with AdamW, whose
 two moments make the 8 (SGD: 0); c is 4, and 2 with bf16:
@@ -49,12 +49,12 @@ _BF16_BYTES = 2
 
 
 class DeepSpeed(Engine):
-    """What ``deepspeed.initialize`` returns, in our terms."""
+    """The engine of ``deepspeed.initialize``."""
 
     model: Any
 
     def micro_batch(self, *, last: bool) -> AbstractContextManager[object]:
-        """Say whether gradients are complete after this backward pass."""
+        """Tell DeepSpeed whether gradients are complete after this backward pass."""
         self.model.set_gradient_accumulation_boundary(last)
         return nullcontext()
 
@@ -77,7 +77,7 @@ class DeepSpeed(Engine):
 
 
 class Backend(BaseBackend):
-    """What DeepSpeed has, which is all of it."""
+    """DeepSpeed, which supports all stages and offloads."""
 
     def check(self, stage: int, offload: str) -> str:
         """See `Backend.check`."""
@@ -156,7 +156,7 @@ def settings(process: "Process", size: int) -> dict[str, Any]:
         "bf16": {"enabled": request.precision == "bf16"},
         # The default clips to a norm of 1, which the other modes do not.
         "gradient_clipping": 0.0,
-        # SGD is no worse for not being on DeepSpeed's list, nor is torch's Adam on the host.
+        # SGD is not on DeepSpeed's list of tested optimizers, nor is torch's Adam on the CPU.
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,
         "zero_optimization": {

@@ -18,8 +18,8 @@ two moments make the 8 (SGD: 0):
 Stage 1 deals out whole tensors, so that the fullest rank may hold more than 8/N. Gradients of
 stages 0 and 1 live in DDP's buckets and stay allocated between steps. Stages 2 and 3 reduce the
 gradients of each micro-batch: adding them up unreduced, as ``set_requires_gradient_sync(False)``
-does, would hold all of them on every rank. With ``offload=parameters`` the shards and the update
-are the host's, and the device holds only what is gathered.
+does, would hold all of them on every rank. With ``offload=parameters`` shards and optimizer are on
+the CPU, and the GPU holds only gathered parameters.
 """
 
 from collections.abc import Iterator
@@ -67,7 +67,7 @@ class Replicated(Engine):
 
 
 class Sharded(Engine):
-    """FSDP2: every rank has a slice of each parameter, and gathers what it computes with."""
+    """FSDP2: every rank has a slice of each parameter, and gathers them for computing."""
 
     def forward(self, inputs: "Inputs") -> Any:
         """See `Engine.forward`."""
@@ -75,7 +75,7 @@ class Sharded(Engine):
 
 
 class Backend(BaseBackend):
-    """What torch has."""
+    """PyTorch's own sharding: DDP, ZeroRedundancyOptimizer, FSDP2."""
 
     def check(self, stage: int, offload: str) -> str:
         """See `Backend.check`."""
@@ -175,9 +175,10 @@ def _offload(process: "Process") -> "OffloadPolicy":
 
 
 def units(model: "nn.Module") -> Iterator["nn.Module"]:
-    """Yield what is gathered together: the elements of each outermost ModuleList.
+    """Yield the modules to gather one by one: the elements of each outermost ModuleList.
 
-    That is where models keep their blocks. What lies outside is gathered with the root, and stays.
+    That is where models keep their blocks. All other parameters are gathered with the root, and
+    stay gathered.
     """
     from torch import nn
 

@@ -1,1 +1,1 @@
-"""The machine that a capture runs on: what it has, and what disturbs it."""
+"""The machine of a capture: hardware, software, permissions, limits, and disturbances."""

@@ -85,7 +85,7 @@ def _is_tracked(path: Path) -> bool:
 
 
 def _git(folder: Path, *command: str) -> str:
-    """Return what git prints; "" where there is no git, no repository, or no commit."""
+    """Return the output of git; "" without git, a repository, or a commit."""
     # Programs that a repository's configuration names are not run, and its index is not written.
     safe = ["-c", "core.fsmonitor=false", "-c", "color.ui=never"]
     try:

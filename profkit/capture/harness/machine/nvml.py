@@ -159,7 +159,7 @@ def _traffic(nvml: Any, handle: Any) -> dict[str, Any]:
         for name, value in counted.items()
     }
     if "pcie_sent_bytes" not in found:
-        # Each of the two takes 20 ms, which is what it measures over.
+        # Each of the two calls takes 20 ms, its measuring period.
         for name, kind in (("sent", "TX"), ("received", "RX")):
             which = getattr(nvml, f"NVML_PCIE_UTIL_{kind}_BYTES")
             rate_kb = _asked(nvml, nvml.nvmlDeviceGetPcieThroughput, handle, which)

@@ -168,10 +168,10 @@ def _ask_grid(source: str, units: Any) -> KnownCoordinates:
 
 
 def _of_objects(objects: Iterable[Any]) -> Iterator[KnownCoordinates]:
-    """Yield what DeepSpeed's grids and PyTorch's meshes say; the one over most ranks first.
+    """Yield the coordinates of DeepSpeed's grids and PyTorch's meshes, the largest mesh first.
 
-    Neither library keeps a list of what a program has made, so all objects are looked through:
-    0.1 s, before the first step.
+    Neither library keeps a list of these, so all objects of the process are searched: 0.1 s,
+    before the first step.
     """
     deepspeed, meshes = sys.modules.get("deepspeed.runtime.pipe.topology"), []
     grid = getattr(deepspeed, "PipelineParallelGrid", None)

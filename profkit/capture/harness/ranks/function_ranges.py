@@ -34,7 +34,7 @@ def recorded(*, of_c: bool) -> Iterator[None]:
     profile = nvtx.Profile(linenos=True, annotate_cfuncs=of_c)
     profile.enable()
     if sys.getprofile() is None:
-        # It got a dummy domain, see `nvtx_ranges`: do what it does with a real one.
+        # It got a dummy domain, see `nvtx_ranges`: enable it as for a real one.
         profile_function = profile._profile  # noqa: SLF001 - nothing public works here
         threading.setprofile(profile_function)
         sys.setprofile(profile_function)

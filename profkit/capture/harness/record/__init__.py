@@ -1,1 +1,1 @@
-"""What a capture leaves about itself."""
+"""The record of a capture: outcome, warnings, and ``capture.json``."""
