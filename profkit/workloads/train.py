@@ -70,10 +70,10 @@ def train(process: "Process") -> list[float]:
     batches = process.batches(family, settings.workers)
     losses = []
     for _ in profkit.steps(request.steps, samples=request.samples):
-        for left in reversed(range(request.grad_accumulation)):
+        for remaining in reversed(range(request.grad_accumulation)):
             with profkit.phase("data"):
                 inputs, targets = process.to_device(next(batches))
-            with engine.micro_batch(last=left == 0):
+            with engine.micro_batch(last=remaining == 0):
                 with profkit.phase("forward"):
                     loss = family.loss(engine.forward(inputs), targets)
                 with profkit.phase("backward"):

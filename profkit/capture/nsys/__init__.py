@@ -220,7 +220,7 @@ class Capture(Wrapper):
 
     def flags(self) -> list[Flag]:
         """Return the flags behind the settings, of all commands and in no version's order."""
-        asked = [
+        values = [
             ("sampling-frequency", self.sampling_frequency_hz, "sampling_frequency_hz"),
             ("python-sampling", self.python_sampling or None, "python_sampling"),
             ("cuda-memory-usage", self.cuda_memory_usage or None, "cuda_memory_usage"),
@@ -232,20 +232,20 @@ class Capture(Wrapper):
         ]
         if self.python_sampling:
             frequency = self.python_sampling_frequency_hz
-            asked.append(("python-sampling-frequency", frequency, "python_sampling_frequency_hz"))
+            values.append(("python-sampling-frequency", frequency, "python_sampling_frequency_hz"))
         if self.python_backtrace != "none":
-            asked.append(("python-backtrace", self.python_backtrace, "python_backtrace"))
+            values.append(("python-backtrace", self.python_backtrace, "python_backtrace"))
         if self.cuda_backtrace != "none":
-            asked.append(("cudabacktrace", self.cuda_backtrace, "cuda_backtrace"))
+            values.append(("cudabacktrace", self.cuda_backtrace, "cuda_backtrace"))
         if self.sample != "none":
-            asked.append(("backtrace", self.backtrace, "backtrace"))
+            values.append(("backtrace", self.backtrace, "backtrace"))
         if "cuda" in self.trace:
-            asked.append(("cuda-graph-trace", self.cuda_graph_trace, "cuda_graph_trace"))
+            values.append(("cuda-graph-trace", self.cuda_graph_trace, "cuda_graph_trace"))
         if "osrt" in self.trace:
-            asked.append(("osrt-threshold", self.osrt_threshold_ns, "osrt_threshold_ns"))
+            values.append(("osrt-threshold", self.osrt_threshold_ns, "osrt_threshold_ns"))
         flags = [
             Flag(names=(name,), value=_text(value), setting=setting)
-            for name, value, setting in asked
+            for name, value, setting in values
             if value is not None
         ]
         return [*flags, *self._metrics(), *self._always()]

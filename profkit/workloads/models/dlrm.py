@@ -81,9 +81,9 @@ class Model(ModelFamily):
         tables = INDEX_BYTES * batch * (self.lookups + 3) * len(self.rows)
         # Twice in half the size under autocast, once for each side of the product.
         features = saved.stream_bytes * batch * (len(self.rows) + 1) * self.width
-        places = 2 * INDEX_BYTES * self.interactions
+        pair_indices = 2 * INDEX_BYTES * self.interactions
         loss = 2 * FP32_BYTES * batch
-        return inputs + copies + tables + features + places + loss
+        return inputs + copies + tables + features + pair_indices + loss
 
     def sample(self, generator: "torch.Generator") -> Sample:
         """Return random features, popular rows more often, and whether it was clicked."""

@@ -17,9 +17,9 @@ _MAX_UNTRACKED = 50
 
 def script(workload: Mapping[str, Any]) -> Path | None:
     """Return the script that is profiled; None for a module or one of the built-in programs."""
-    asked = workload.get("workload", {})
-    words = shlex.split(asked.get("command", ""))
-    path = Path(asked.get("cwd", "")).expanduser() / words[0] if words else None
+    settings = workload.get("workload", {})
+    words = shlex.split(settings.get("command", ""))
+    path = Path(settings.get("cwd", "")).expanduser() / words[0] if words else None
     return path if path is not None and path.is_file() else None
 
 

@@ -118,14 +118,14 @@ def _group_sizes() -> list[int]:
 
 def configured_rank(rank: int, world_size: int, local_rank: int, parallel: Parallel) -> Rank:
     """Return the rank with the coordinates that the configuration gives it."""
-    place = parallel.coordinates(rank, world_size)
-    return Rank(rank=rank, world_size=world_size, local_rank=local_rank, **place)
+    coordinates = parallel.coordinates(rank, world_size)
+    return Rank(rank=rank, world_size=world_size, local_rank=local_rank, **coordinates)
 
 
 def _of_environment(environment: Mapping[str, str]) -> KnownCoordinates:
-    said = {axis: environment.get(name, "") for axis, name in VARIABLES.items()}
-    place = {axis: int(value) for axis, value in said.items() if value.isdigit()}
-    return KnownCoordinates(source="environment", coordinates=place, sizes={})
+    texts = {axis: environment.get(name, "") for axis, name in VARIABLES.items()}
+    coordinates = {axis: int(text) for axis, text in texts.items() if text.isdigit()}
+    return KnownCoordinates(source="environment", coordinates=coordinates, sizes={})
 
 
 def _megatron(modules: Mapping[str, Any]) -> KnownCoordinates | None:
@@ -188,7 +188,7 @@ def _of_objects(objects: Iterable[Any]) -> Iterator[KnownCoordinates]:
 def _of_mesh(mesh: Any) -> KnownCoordinates:
     """Read the named dimensions of one mesh; a rank that is not in it has no coordinates."""
     names, coordinate = mesh.mesh_dim_names or (), mesh.get_coordinate()
-    place: dict[Axis, int] = {}
+    coordinates: dict[Axis, int] = {}
     sizes: dict[Axis, int] = {}
     for axis in get_args(Axis) if coordinate is not None else ():
         dimensions = sorted(
@@ -197,9 +197,9 @@ def _of_mesh(mesh: Any) -> KnownCoordinates:
         )
         for position in dimensions:
             size = mesh.size(position)
-            place[axis] = place.get(axis, 0) * size + int(coordinate[position])
+            coordinates[axis] = coordinates.get(axis, 0) * size + int(coordinate[position])
             sizes[axis] = sizes.get(axis, 1) * size
-    return KnownCoordinates(source="device mesh", coordinates=place, sizes=sizes)
+    return KnownCoordinates(source="device mesh", coordinates=coordinates, sizes=sizes)
 
 
 class CoordinatesListener:
