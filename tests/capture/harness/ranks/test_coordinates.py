@@ -49,7 +49,7 @@ def test_what_one_source_leaves_open_follows_from_the_sizes_that_are_known():
 
 def test_replicas_of_shards_are_one_data_parallel_axis():
     found = _of_mesh(mesh(("dp_shard", "dp_replicate", "tp"), (4, 2, 2), [3, 1, 0]))
-    assert found.place == {"dp": 7, "tp": 0}
+    assert found.coordinates == {"dp": 7, "tp": 0}
     assert found.sizes == {"dp": 8, "tp": 2}
 
 
@@ -57,7 +57,7 @@ def test_replicas_of_shards_are_one_data_parallel_axis():
     ("names", "coordinate"), [(("dp", "tp"), None), (None, [0, 1]), (("x", "y"), [0, 1])]
 )
 def test_a_mesh_without_names_or_without_this_rank_says_nothing(names, coordinate):
-    assert _of_mesh(mesh(names, (2, 2), coordinate)).place == {}
+    assert _of_mesh(mesh(names, (2, 2), coordinate)).coordinates == {}
 
 
 def test_megatron_before_its_set_up_says_nothing():

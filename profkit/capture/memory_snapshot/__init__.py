@@ -14,7 +14,7 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from profkit.capture._single_recording import single_recording
 from profkit.capture.base import Rank, Recorder, Session
-from profkit.capture.model_memory import cpu_allocation_history
+from profkit.capture.memory_snapshot import cpu_allocation_history
 
 _SUFFIX = ".memory.pickle"
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|Cannot allocate memory")
