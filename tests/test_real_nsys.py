@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from profkit.analyze import analyses
-from profkit.analyze._launching import launches
 from profkit.analyze.shared.calltree import rows_of
+from profkit.analyze.shared.launch_calls import launches
 from profkit.convert.__main__ import main
 from profkit.convert.base import Raw
 from profkit.convert.nsys import convert

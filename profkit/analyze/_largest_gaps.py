@@ -1,15 +1,19 @@
 """The largest gaps of devices: between which work they lie, and what the host did then."""
 
+import re
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze import _host_work
+from profkit.analyze import _cpu_work
 from profkit.analyze._gaps import Gaps, late
-from profkit.analyze._python_lines import line_of, lines_during
-from profkit.analyze._windows import WHERE, of
-from profkit.analyze.shared import intervals
+from profkit.analyze.shared import calltree, glob_match, intervals
 from profkit.analyze.shared.intervals import Intervals
+from profkit.analyze.shared.step_windows import WHERE, of
+from profkit.tables.tree_paths import SEPARATOR
+
+_FOREIGN = re.compile(r"<|torch/|.*/(?:torch|site-packages|dist-packages)/")
 
 
 def gap_rows(
@@ -44,7 +48,7 @@ def largest(
 ) -> pd.DataFrame:
     """Return the `count` largest of the gaps in `rows`, with cause, launch and neighbours.
 
-    `launched` is what `_launching.launches` returns. The columns before and after, rows of
+    `launched` is what `launch_calls.launches` returns. The columns before and after, rows of
     `kernels` at first, become their names.
     """
     kept = rows.nlargest(count, "gap_ns").reset_index(drop=True)
@@ -83,16 +87,16 @@ def beside(
         launching = of(threads, where)["tid"]
         ops, calls = (of(rows, where) for rows in (cpu_ops, python_calls))
         spans = intervals.intervals(each["start_ns"], each["end_ns"])
-        ran = _host_work.longest_in(ops, _host_work.above(ops), _on(ops, launching), spans)
+        ran = _cpu_work.longest_in(ops, _cpu_work.above(ops), _on(ops, launching), spans)
         places = [place for place, _ in ran]
         ranges = of(annotations, where)
         ranges = ranges[(ranges["kind"] == "host").to_numpy()]
         parts.append(
             each.assign(
-                host=_host_work.named(ops, places),
+                host=_cpu_work.named(ops, places),
                 host_share=np.array([time for _, time in ran]) / (spans[:, 1] - spans[:, 0]),
                 line=_lines(ops, places, calls, _on(calls, launching), spans),
-                annotation=_host_work.innermost(ranges, spans),
+                annotation=_cpu_work.innermost(ranges, spans),
             )
         )
     found = pd.concat(parts) if parts else rows
@@ -109,9 +113,38 @@ def _lines(
 ) -> list[str]:
     """Return the line of the program during each gap: from its calls, else from the operator."""
     if counted.any():
-        return lines_during(calls, counted, spans)
+        return _lines_during(calls, counted, spans)
     stacks = ops["stack"].astype(object).to_numpy()
-    return [line_of(str(stacks[place])) if place >= 0 else "" for place in places]
+    return [_line_of(str(stacks[place])) if place >= 0 else "" for place in places]
+
+
+def _lines_during(
+    python_calls: pd.DataFrame, counted: NDArray[np.bool_], spans: Intervals
+) -> list[str]:
+    """Return for each of `spans` the frame of the program in which most of it was spent.
+
+    `python_calls` are those of one rank and repeat, of which those `counted` matter. Where all
+    frames are PyTorch's, it is the innermost of these; "" where less of the span was in any than
+    in none.
+    """
+    call, caller = (python_calls[name].to_numpy(np.int64) for name in ("call", "caller"))
+    around = calltree.places(call, caller)
+    longest = _cpu_work.longest_in(python_calls, around, counted, spans)
+    found = np.array([row for row, _ in longest], dtype=np.int64)
+    names = python_calls["name"]
+    foreign = glob_match.named(names, lambda name: _FOREIGN.match(name) is not None)
+    foreign |= (python_calls["kind"] == "module").to_numpy()
+    own = calltree.nearest(found, around, foreign)
+    return [
+        "" if row < 0 else str(names.iloc[line if line >= 0 else row])
+        for row, line in zip(found.tolist(), own.tolist(), strict=True)
+    ]
+
+
+def _line_of(stack: str) -> str:
+    """Return the innermost frame of a recorded stack that is the program's own; "" if none is."""
+    frames = stack.split(SEPARATOR)
+    return next((frame for frame in frames[::-1] if not _FOREIGN.match(frame)), "")
 
 
 def _on(rows: pd.DataFrame, threads: "pd.Series[int]") -> NDArray[np.bool_]:

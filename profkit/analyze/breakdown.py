@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._windows import WHERE, extents, of, until_the_device_is_done
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.intervals import Intervals
+from profkit.analyze.shared.step_windows import WHERE, extents, of, until_the_device_is_done
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings

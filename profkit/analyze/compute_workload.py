@@ -7,8 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._measured import NOTHING, by_kernel, evidence, kernel_of, rules, shown, unknown
 from profkit.analyze.base import analysis
+from profkit.analyze.shared.measured_kernels import (
+    NOTHING,
+    by_kernel,
+    evidence,
+    kernel_of,
+    rules,
+    shown,
+    unknown,
+)
 from profkit.core.result import Chart, Finding, Result, Severity, table
 from profkit.core.settings import Settings
 

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._hta_trace import OPS, TABLES, trace
-from profkit.analyze._windows import WHERE, step_windows, with_clock
 from profkit.analyze.base import analysis
+from profkit.analyze.shared.hta_trace import OPS, TABLES, trace
+from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings

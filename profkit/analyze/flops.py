@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze._costed import OPS, OPTIMIZER, RECOMPUTATION, Costed, work
-from profkit.analyze._roofline import (
+from profkit.analyze.base import analysis
+from profkit.analyze.costs import PRODUCTS
+from profkit.analyze.costs.attribution import OPS, OPTIMIZER, RECOMPUTATION, Costed, work
+from profkit.analyze.costs.roofline import (
     by_kernel,
     by_shape,
     peak_name,
@@ -19,10 +21,8 @@ from profkit.analyze._roofline import (
     summed,
     with_roofline,
 )
-from profkit.analyze._windows import step_windows, with_clock
-from profkit.analyze.base import analysis
-from profkit.analyze.costs import PRODUCTS
 from profkit.analyze.shared.glob_match import named
+from profkit.analyze.shared.step_windows import step_windows, with_clock
 from profkit.core.formatting import duration, shortened
 from profkit.core.hardware import Hardware
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table

@@ -9,8 +9,8 @@ import pandas as pd
 from pydantic import NonNegativeInt, PositiveInt
 
 from profkit.analyze._allocator import Policy, peak_reserved_bytes
-from profkit.analyze._origins import WHERE
 from profkit.analyze.base import analysis
+from profkit.analyze.shared.allocation_origins import WHERE
 from profkit.core.formatting import size
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings

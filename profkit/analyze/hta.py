@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pandas as pd
 
-from profkit.analyze._hta_trace import OPS, trace
 from profkit.analyze.base import analysis
+from profkit.analyze.shared.hta_trace import OPS, trace
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
 

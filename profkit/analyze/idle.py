@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from profkit.analyze._cpu_work import by_name
 from profkit.analyze._gaps import CAUSES, Gaps, by_cause, gaps, with_edges
-from profkit.analyze._host_work import by_name
 from profkit.analyze._largest_gaps import beside, gap_rows, largest
-from profkit.analyze._launching import CALLS, launches
-from profkit.analyze._windows import WHERE, chosen, of, step_windows
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.intervals import Intervals
+from profkit.analyze.shared.launch_calls import CALLS, launches
+from profkit.analyze.shared.step_windows import WHERE, chosen, of, step_windows
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from profkit.analyze import _hierarchy
 from profkit.analyze._launch_order import placed
-from profkit.analyze._measured import WHERE, by_kernel, kernel_of, launches
-from profkit.analyze._windows import step_windows
-from profkit.analyze._worth import KERNEL, computing
 from profkit.analyze.base import ByToolIfAny, ByToolOrOther, analysis
+from profkit.analyze.costs.roofline import KERNEL, compute_kernels
+from profkit.analyze.shared import hierarchical_roofline
+from profkit.analyze.shared.measured_kernels import WHERE, by_kernel, kernel_of, launches
+from profkit.analyze.shared.step_windows import step_windows
 from profkit.core.formatting import duration, shortened
 from profkit.core.hardware import Hardware
 from profkit.core.result import Abstention, Finding, Metric, Result, Severity, Table, table
@@ -132,7 +132,7 @@ def _traced(
         steps if len(steps) else pd.DataFrame(columns=[*WHERE[:2], "step", "start_ns", "end_ns"])
     )
     windows, missing = step_windows(steps, kernels, skip_first)
-    rows = computing(kernels, cpu_ops, windows, hardware)
+    rows = compute_kernels(kernels, cpu_ops, windows, hardware)
     if rows.empty:
         return pd.DataFrame(), missing
     rows = rows.assign(operator=_operators(rows, cpu_ops), module=rows["module"].astype(object))
@@ -219,8 +219,8 @@ def _counted(
     metrics = (kernel_metrics or {}).get("ncu")
     if measured.empty or metrics is None:
         return pd.DataFrame()
-    rows = by_kernel(measured, metrics, {**_COUNTERS, **_hierarchy.columns()})
-    position = _hierarchy.positions(rows)
+    rows = by_kernel(measured, metrics, {**_COUNTERS, **hierarchical_roofline.columns()})
+    position = hierarchical_roofline.positions(rows)
     made = rows[["name", "function", "grid", "block", "launches", *_COUNTERS]].assign(
         measured_bound=position["bound"], measured_roofline_share=position["roof_share"]
     )

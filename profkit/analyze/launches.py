@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._launching import CALLS, launches
-from profkit.analyze._queue import Queue, queue
-from profkit.analyze._windows import WHERE, step_windows, with_clock
+from profkit.analyze._launch_queue import Queue, queue
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
+from profkit.analyze.shared.launch_calls import CALLS, launches
+from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze._windows import WHERE, step_windows
 from profkit.analyze.base import analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
+from profkit.analyze.shared.step_windows import WHERE, step_windows
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings
 from profkit.tables.kernel_names import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._lines import LEAST_POINTS, Line, largest_below, through
+from profkit.analyze._linear_fit import LEAST_POINTS, Line, largest_below, through
 from profkit.analyze.base import Behaviour, ByRun, analysis
 from profkit.core.formatting import size
 from profkit.core.hardware import Hardware

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profkit.analyze._closed_form import QUANTITIES, Expected, expected
+from profkit.analyze._expected_memory import QUANTITIES, Expected, expected
 from profkit.analyze.base import Behaviour, analysis
 from profkit.core.formatting import size
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table

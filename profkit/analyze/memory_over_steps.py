@@ -8,8 +8,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from profkit.analyze._origins import WHERE
 from profkit.analyze.base import analysis
+from profkit.analyze.shared.allocation_origins import WHERE
 from profkit.core.formatting import size
 from profkit.core.result import Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings

@@ -9,8 +9,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from profkit.analyze._origins import AFTER, BEFORE, UNKNOWN, WHERE, described, live_at, peak_event
 from profkit.analyze.base import analysis
+from profkit.analyze.shared.allocation_origins import (
+    AFTER,
+    BEFORE,
+    UNKNOWN,
+    WHERE,
+    described,
+    live_at,
+    peak_event,
+)
 from profkit.core.formatting import size
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings

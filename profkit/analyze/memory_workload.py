@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profkit.analyze._measured import (
+from profkit.analyze.base import analysis
+from profkit.analyze.shared.measured_kernels import (
     NOTHING,
     about,
     bars,
@@ -14,7 +15,6 @@ from profkit.analyze._measured import (
     shown,
     unknown,
 )
-from profkit.analyze.base import analysis
 from profkit.core.result import Finding, Result
 from profkit.core.settings import Settings
 

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze._windows import WHERE
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.costs.torch_flops import flops
 from profkit.analyze.shared import calltree
+from profkit.analyze.shared.step_windows import WHERE
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings

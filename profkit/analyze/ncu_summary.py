@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._measured import (
+from profkit.analyze.base import analysis
+from profkit.analyze.shared.measured_kernels import (
     NOTHING,
     SHAPE,
     WHERE,
@@ -19,7 +20,6 @@ from profkit.analyze._measured import (
     rules,
     shown,
 )
-from profkit.analyze.base import analysis
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Finding, Metric, Result, Severity
 from profkit.core.settings import Settings

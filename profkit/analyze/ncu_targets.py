@@ -6,10 +6,10 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._costed import OPS
-from profkit.analyze._windows import step_windows
-from profkit.analyze._worth import KERNEL, computing
 from profkit.analyze.base import analysis
+from profkit.analyze.costs.attribution import OPS
+from profkit.analyze.costs.roofline import KERNEL, compute_kernels
+from profkit.analyze.shared.step_windows import step_windows
 from profkit.core.formatting import duration, shortened
 from profkit.core.hardware import Hardware
 from profkit.core.result import Abstention, Finding, Metric, Result, Severity, table
@@ -46,7 +46,7 @@ def analyze(
     as many of these as its budget allows.
     """
     windows, missing = step_windows(steps, kernels, skip_first=0)
-    rows = computing(kernels, cpu_ops, windows, hardware)
+    rows = compute_kernels(kernels, cpu_ops, windows, hardware)
     rows = rows[rows["rank"] == rows["rank"].min()]
     if rows.empty:
         return Result.abstain("kernels worth measuring", "no compute kernel was recorded")

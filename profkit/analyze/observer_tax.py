@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from profkit.analyze._step_times import BASELINE, timed
 from profkit.analyze.base import ByTool, analysis
+from profkit.analyze.shared.step_times import BASELINE, timed
 from profkit.analyze.shared.uncertainty import Ratio, over_repeats
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._measured import (
+from profkit.analyze.base import analysis
+from profkit.analyze.shared.measured_kernels import (
     NOTHING,
     about,
     bars,
@@ -16,7 +17,6 @@ from profkit.analyze._measured import (
     shown,
     unknown,
 )
-from profkit.analyze.base import analysis
 from profkit.core.result import Chart, Finding, Result, Severity
 from profkit.core.settings import Settings
 

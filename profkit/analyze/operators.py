@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._calls import (
+from profkit.analyze._operator_calls import (
     DEVICE_MEMORY,
     DEVICE_TIME,
     HOST_MEMORY,

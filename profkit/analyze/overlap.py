@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._windows import WHERE, step_windows, with_clock
 from profkit.analyze.base import analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
+from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings
 

@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 from pydantic import PositiveInt
 
-from profkit.analyze._frames import counted, summed
 from profkit.analyze.base import ByTool, analysis
+from profkit.analyze.shared.stack_frames import counted, summed
 from profkit.core.formatting import shortened
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings

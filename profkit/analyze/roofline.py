@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profkit.analyze._hierarchy import LEVELS, columns, points, positions, roofs
-from profkit.analyze._measured import (
+from profkit.analyze.base import analysis
+from profkit.analyze.shared.hierarchical_roofline import LEVELS, columns, points, positions, roofs
+from profkit.analyze.shared.measured_kernels import (
     NOTHING,
     SHAPE,
     about,
@@ -15,7 +16,6 @@ from profkit.analyze._measured import (
     rules,
     shown,
 )
-from profkit.analyze.base import analysis
 from profkit.core.result import Abstention, Chart, Finding, Result, Severity, table
 from profkit.core.settings import Settings
 

@@ -10,11 +10,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
-from profkit.analyze._repeats import Repeat, apart, maximal_repeats
-from profkit.analyze._windows import WHERE
+from profkit.analyze._repeated_sequences import Repeat, apart, maximal_repeats
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import calltree
 from profkit.analyze.shared.glob_match import matching
+from profkit.analyze.shared.step_windows import WHERE
 from profkit.core.formatting import counted, duration
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings

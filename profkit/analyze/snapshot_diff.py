@@ -6,8 +6,8 @@ from typing import Literal
 import pandas as pd
 from pydantic import PositiveInt
 
-from profkit.analyze._origins import WHERE, described, live_at, peak_event
 from profkit.analyze.base import analysis
+from profkit.analyze.shared.allocation_origins import WHERE, described, live_at, peak_event
 from profkit.core.formatting import size
 from profkit.core.result import Abstention, Finding, Result, Severity, Table, table
 from profkit.core.settings import Settings

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._measured import (
+from profkit.analyze.base import analysis
+from profkit.analyze.shared.measured_kernels import (
     NOTHING,
     bars,
     by_kernel,
@@ -15,7 +16,6 @@ from profkit.analyze._measured import (
     shown,
     unknown,
 )
-from profkit.analyze.base import analysis
 from profkit.core.formatting import duration
 from profkit.core.result import Finding, Result, Severity
 from profkit.core.settings import Settings

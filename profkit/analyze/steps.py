@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze._steadiness import by_repeat, unknown, unsettled, unsteady
-from profkit.analyze._step_times import BASELINE, chosen, timed
 from profkit.analyze.base import ByTool, analysis
+from profkit.analyze.shared.step_times import BASELINE, chosen, timed
 from profkit.analyze.shared.uncertainty import Statistic, Times, interval
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze._merged import KINDS, Merged, merged
+from profkit.analyze._merged_trees import KINDS, Merged, merged
 from profkit.analyze.base import analysis
 from profkit.analyze.shared import calltree
 from profkit.core.formatting import duration

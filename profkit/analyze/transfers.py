@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze._windows import WHERE, step_windows, with_clock
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
+from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings

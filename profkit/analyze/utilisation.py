@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze._windows import WHERE, step_windows
 from profkit.analyze.base import ByTool, ByToolIfAny, analysis
 from profkit.analyze.shared import intervals
+from profkit.analyze.shared.step_windows import WHERE, step_windows
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings
 from profkit.tables.kernel_names import LATER_TENSOR_CORES, TENSORBOARD_TENSOR_CORES, contains_any

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profkit.analyze._measured import (
+from profkit.analyze.base import analysis
+from profkit.analyze.shared.measured_kernels import (
     NOTHING,
     about,
     by_kernel,
@@ -16,7 +17,6 @@ from profkit.analyze._measured import (
     shown,
     unknown,
 )
-from profkit.analyze.base import analysis
 from profkit.core.result import Abstention, Chart, Finding, Result, Severity, table
 from profkit.core.settings import Settings
 

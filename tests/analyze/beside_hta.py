@@ -15,7 +15,7 @@ import pandas as pd
 from hta.trace_analysis import TraceAnalysis
 
 from profkit.analyze import hta
-from profkit.analyze._hta_trace import TABLES, trace
+from profkit.analyze.shared.hta_trace import TABLES, trace
 from tests.convert.torch_profiler import damage
 
 

@@ -5,7 +5,7 @@ import pytest
 from hta.analyzers.critical_path_analysis import CPGraph
 
 from profkit.analyze import critical_path
-from profkit.analyze._hta_trace import TABLES
+from profkit.analyze.shared.hta_trace import TABLES
 from profkit.tables import schema
 from tests.analyze.beside_hta import pair
 

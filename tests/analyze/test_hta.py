@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from profkit.analyze import hta
-from profkit.analyze._hta_trace import TABLES, trace
+from profkit.analyze.shared.hta_trace import TABLES, trace
 from profkit.tables import schema
 from tests.analyze.beside_hta import (
     FUNCTIONS,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from profkit.analyze import launches
-from profkit.analyze._queue import queue
+from profkit.analyze._launch_queue import queue
 from profkit.tables import schema
 
 ORIGIN = 1_790_000_000_000_000_001

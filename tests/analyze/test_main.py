@@ -132,7 +132,7 @@ def test_a_job_imports_one_plugin_and_nothing_heavy(run):
     assert {each for each in loaded if each.startswith("profkit.analyze.")} == {
         "profkit.analyze.__main__",
         "profkit.analyze._steadiness",
-        "profkit.analyze._step_times",
+        "profkit.analyze.shared.step_times",
         "profkit.analyze.base",
         "profkit.analyze.shared",
         "profkit.analyze.shared.uncertainty",

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from profkit.analyze import memory_fit
-from profkit.analyze._lines import largest_below, through
+from profkit.analyze._linear_fit import largest_below, through
 from profkit.core.hardware import Hardware
 from profkit.core.result import Metric, Result
 

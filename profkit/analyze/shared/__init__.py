@@ -1,1 +1,1 @@
-"""Arithmetic that several analyses use."""
+"""What several analyses use: arithmetic, steps, launches, stacks and counters."""

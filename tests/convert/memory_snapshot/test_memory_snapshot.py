@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch.cuda._memory_viz as torch_viz
 
-from profkit.analyze._origins import described
+from profkit.analyze.shared.allocation_origins import described
 from profkit.convert import __main__ as edge
 from profkit.convert.base import Raw
 from profkit.convert.memory_snapshot import convert, snapshot, timeline

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from profkit.analyze._origins import described, live_at, peak_event
+from profkit.analyze.shared.allocation_origins import described, live_at, peak_event
 from profkit.convert.base import Raw
 from profkit.convert.memory_snapshot import snapshot
 from profkit.convert.memory_snapshot.tables import tables

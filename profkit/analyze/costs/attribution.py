@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze._roofline import TF32, uses_tf32
 from profkit.analyze.base import Columns
 from profkit.analyze.costs import PRODUCTS, WRAPPERS, costs
 from profkit.analyze.shared import calltree
@@ -20,6 +19,8 @@ FORWARD, BACKWARD, RECOMPUTATION, OPTIMIZER = "forward", "backward", "recomputat
 
 _ENGINE = ("autograd::engine::evaluate_function: *",)
 _OPTIMIZER = ("Optimizer.step#*",)
+_TF32 = "tf32"
+_TF32_NAMES = ("tf32", "s1688gemm_", "tensorop_s1688", "xf32", "_S_MX_")
 
 OPS = Columns(
     "rank repeat op parent name start_ns end_ns step sequence "
@@ -83,11 +84,16 @@ def _with_tf32(
     calls: pd.DataFrame, kernels: pd.DataFrame, place: NDArray[np.int64]
 ) -> pd.DataFrame:
     """Return the calls with the type ``tf32`` where the kernels of an fp32 product say so."""
-    says = named(kernels["name"], uses_tf32)
+    says = named(kernels["name"], _uses_tf32)
     tensor = np.zeros(len(calls), dtype=np.bool_)
     tensor[place[says & (place >= 0)]] = True
     tensor &= ((calls["type"] == "float") & calls["kind"].isin(PRODUCTS)).to_numpy()
-    return calls.assign(type=calls["type"].astype(object).mask(tensor, TF32))
+    return calls.assign(type=calls["type"].astype(object).mask(tensor, _TF32))
+
+
+def _uses_tf32(kernel: str) -> bool:
+    """Tell whether the name of a kernel says that it multiplies fp32 as TF32."""
+    return any(part in kernel for part in _TF32_NAMES)
 
 
 def _yields(cpu_ops: pd.DataFrame, each: pd.DataFrame, parent: calltree.Rows) -> NDArray[np.bool_]:

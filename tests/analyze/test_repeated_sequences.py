@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profkit.analyze._repeats import apart, maximal_repeats
+from profkit.analyze._repeated_sequences import apart, maximal_repeats
 
 
 def repeats(text, track=None, min_count=2, max_length=20):

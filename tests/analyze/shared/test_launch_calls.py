@@ -1,4 +1,4 @@
-from profkit.analyze._launching import launching_calls
+from profkit.analyze.shared.launch_calls import launching_calls
 from profkit.tables import schema
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze._windows import WHERE
 from profkit.analyze.base import Columns
+from profkit.analyze.shared.step_windows import WHERE
 
 Rows = NDArray[np.int64]
 """Positions in `runtime_calls`, -1 for none."""

@@ -1,4 +1,4 @@
-from profkit.analyze._windows import step_windows, with_clock
+from profkit.analyze.shared.step_windows import step_windows, with_clock
 from profkit.tables import schema
 
 # Beyond 2**53, where a float would lose nanoseconds.

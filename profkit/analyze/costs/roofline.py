@@ -5,7 +5,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.costs import PRODUCTS
+from profkit.analyze.costs.attribution import work
 from profkit.core.hardware import Hardware
+from profkit.tables.kernel_names import function
 
 # Which peak is meant, the first that the device has; matrix units do products, others do not.
 _OF_PRODUCTS = {
@@ -26,13 +28,8 @@ _OF_OTHERS = {"double": ("fp64",)}
 _KEY = ["name", "kind", "type"]
 _NUMBERS = ["flops", "bytes", "time_ns"]
 
-TF32 = "tf32"
-_TF32_NAMES = ("tf32", "s1688gemm_", "tensorop_s1688", "xf32", "_S_MX_")
-
-
-def uses_tf32(kernel: str) -> bool:
-    """Return whether the name of a kernel says that it multiplies fp32 as TF32."""
-    return any(part in kernel for part in _TF32_NAMES)
+KERNEL = ["name", "grid", "block"]
+"""What makes two launches the same kernel: its name and shape."""
 
 
 def peak_name(kind: str, dtype: str, hardware: Hardware) -> str:
@@ -131,3 +128,37 @@ def summed(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     total.insert(0, "calls", groups.size())
     flat = total.reset_index()
     return flat.sort_values("time_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def compute_kernels(
+    kernels: pd.DataFrame, cpu_ops: pd.DataFrame, windows: pd.DataFrame, hardware: Hardware
+) -> pd.DataFrame:
+    """Return the compute kernels in `windows`, and how near their operators are to the roofline.
+
+    Columns besides those of `kernels`: function, duration_ns, and of the operator that launched
+    each ``bound`` and ``roofline_share``, "" and NaN where that is not known.
+    """
+    shape = dict.fromkeys(KERNEL, object)
+    if cpu_ops.empty:
+        rows = kernels[kernels["kind"] == "compute"].astype(shape)
+        share, bound = np.full(len(rows), np.nan), np.full(len(rows), "", dtype=object)
+    else:
+        costed = work(cpu_ops, kernels, windows)
+        rows = costed.kernels[costed.kernels["kind"] == "compute"].astype(shape)
+        share, bound = _of_calls(with_roofline(costed.calls, hardware), rows["call"].to_numpy())
+    known = {name: function(name) for name in rows["name"].unique()}
+    return rows.assign(
+        function=rows["name"].map(known),
+        duration_ns=rows["end_ns"] - rows["start_ns"],
+        roofline_share=share,
+        bound=bound,
+    )
+
+
+def _of_calls(
+    calls: pd.DataFrame, at: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.object_]]:
+    """Return the share and the bound of the call at each position, -1 being none."""
+    share = np.append(calls["roofline_share"].to_numpy(np.float64), np.nan)
+    bound = np.append(calls["bound"].to_numpy(object), "")
+    return share[at], bound[at]
