@@ -8,7 +8,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from profkit.analyze import flops
-from profkit.analyze.costs import cost
+from profkit.analyze.costs import costs
 from profkit.core import resources
 from profkit.core.hardware import Hardware, read_hardware
 from profkit.tables import schema
@@ -253,9 +253,12 @@ def test_the_backward_of_a_convolution_costs_what_tracelens_says():
     types = ["c10::BFloat16"] * 3 + ["Scalar"] * 8
     inputs = ["", "", "", "[0]", "[1, 1]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1",
               "[True, True, False]"]  # fmt: skip
-    found = cost("aten::convolution_backward", *map(json.dumps, (shapes, types, inputs)))
-    assert found[2] == 4.62422016e9
-    assert found[4] == 15.453125 * 2**20
+    recorded = {"input_shapes": shapes, "input_types": types, "inputs": inputs}
+    row = {name: json.dumps(value) for name, value in recorded.items()}
+    call = schema.frame("cpu_ops", [{"name": "aten::convolution_backward", **row}])
+    found = costs(call).iloc[0]
+    assert found["flops"] == 4.62422016e9
+    assert found["bytes"] == 15.453125 * 2**20
 
 
 def test_the_roofs_of_the_chart_rise_to_the_ridge_and_are_level_from_there():

@@ -1,9 +1,10 @@
-"""What a trace holds of one call of an operator: shapes, types and values of its inputs."""
+"""One call of an operator as a trace records it, and the costs that formulas work out from it."""
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 ITEM_BYTES = {
     "double": 8,
@@ -31,12 +32,12 @@ _LISTS = ("TensorList", "OptionalTensorList", "GenericList", "")
 
 
 class UncountedError(Exception):
-    """These inputs are not what the formula is for."""
+    """The formula does not cover these inputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The inputs of one call by position; raises `UncountedError` for what is not there."""
+    """The inputs of one call by position; reading a missing one raises `UncountedError`."""
 
     shapes: list[Any]
     """Dimensions of tensors, [] for scalars, lists of dimensions for lists of tensors."""
@@ -51,17 +52,17 @@ class Call:
     def read(cls, shapes: str, types: str, values: str) -> "Call":
         """Return the call that three JSON lists describe, each of which may be empty."""
         try:
-            parts = [json.loads(each) if each else [] for each in (shapes, types, values)]
+            parts = [json.loads(text) if text else [] for text in (shapes, types, values)]
         except ValueError as error:
             raise UncountedError from error
-        if not all(isinstance(each, list) for each in parts):
+        if not all(isinstance(part, list) for part in parts):
             raise UncountedError
         return cls(*parts)
 
     def shape(self, position: int, dims: int = -1) -> list[int]:
-        """Return the dimensions of a tensor, which must be `dims` many unless that is negative."""
+        """Return the dimensions of a tensor, `dims` of them unless that is negative."""
         found = self._at(self.shapes, position)
-        if not isinstance(found, list) or not all(type(each) is int for each in found):
+        if not isinstance(found, list) or not all(type(size) is int for size in found):
             raise UncountedError
         if dims >= 0 and len(found) != dims:
             raise UncountedError
@@ -98,9 +99,9 @@ class Call:
         is_list = position >= len(self.types) or self.types[position] in _LISTS
         if not is_list or not isinstance(found, list):
             raise UncountedError
-        if not all(isinstance(each, list) for each in found):
+        if not all(isinstance(shape, list) for shape in found):
             raise UncountedError
-        return [math.prod(each) for each in found]
+        return [math.prod(shape) for shape in found]
 
     def value(self, position: int) -> Any:
         """Return the value of a scalar or of a list of scalars."""
@@ -113,10 +114,10 @@ class Call:
     def numbers(self, position: int, count: int = -1) -> list[int]:
         """Return a list of integers, `count` of them unless that is negative.
 
-        Where one is recorded it stands for all.
+        A single recorded number stands for all.
         """
         found = self.value(position)
-        if not isinstance(found, list) or not all(isinstance(each, int) for each in found):
+        if not isinstance(found, list) or not all(isinstance(number, int) for number in found):
             raise UncountedError
         if count >= 0 and len(found) == 1:
             return found * count
@@ -128,3 +129,20 @@ class Call:
         if position >= len(values):
             raise UncountedError
         return values[position]
+
+
+class Work(NamedTuple):
+    """What one call costs."""
+
+    flops: float
+    """Floating point operations."""
+
+    size_bytes: float
+    """Bytes read and written."""
+
+    recomputed_flops: float = 0.0
+    """Those of `flops` that repeat what the forward pass computed."""
+
+
+Formula = Callable[[Call], Work]
+"""Returns the costs of a call; raises `UncountedError` where its inputs do not fit."""

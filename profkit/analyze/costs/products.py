@@ -1,4 +1,4 @@
-"""Costs of operators that multiply matrices: what the FLOPs of a model are counted by.
+"""Costs of operators that multiply matrices, which the FLOPs of a model are counted by.
 
 Two operations per multiply-add, as in ``torch.utils.flop_counter``; adding a bias is free.
 Attention is counted in full, masked or not, as that counter and most published MFU do. Bytes are
@@ -6,24 +6,19 @@ those of every input read once and every output written once, by each product.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
-from profkit.analyze.costs.call import Call, UncountedError
-
-Work = tuple[float, float, float]
-"""FLOPs, of which recomputed, and bytes."""
-
-Formula = Callable[[Call], Work]
+from profkit.analyze.costs.call import Call, Formula, UncountedError, Work
 
 # c10::ScalarType, as _scaled_mm gets the type of its result.
 _SCALAR_TYPE_BYTES = {5: 2, 6: 4, 15: 2}
 
 
 def matmul(first: int, dims: int) -> Formula:
-    """Return the costs of a product of the inputs `first` and the next, of `dims` dimensions.
+    """Return the costs of multiplying input `first` by the next, both of `dims` dimensions.
 
-    With `first` 1, what is added is input 0.
+    With `first` 1, input 0 is added to the product.
     """
 
     def formula(call: Call) -> Work:
@@ -31,20 +26,20 @@ def matmul(first: int, dims: int) -> Formula:
         written = math.prod(left[:-1]) * right[-1] * call.item_bytes(first)
         added = call.size_bytes(0) if first else 0.0
         read = call.size_bytes(first) + call.size_bytes(first + 1) + added
-        return 2.0 * math.prod(left) * right[-1], 0.0, read + written
+        return Work(2.0 * math.prod(left) * right[-1], read + written)
 
     return formula
 
 
 def scaled_matmul(call: Call) -> Work:
-    """Return the costs of ``_scaled_mm``: products of 8 bit, the result of the type it is told."""
+    """Return the costs of ``_scaled_mm``: products of 8 bit, whose type is an argument."""
     left, right = call.shape(0, 2), call.shape(1, 2)
     try:
         item = float(_SCALAR_TYPE_BYTES.get(call.value(6), call.item_bytes(0)))
     except UncountedError:
         item = math.nan
     read = call.size_bytes(0) + call.size_bytes(1)
-    return 2.0 * math.prod(left) * right[1], 0.0, read + left[0] * right[1] * item
+    return Work(2.0 * math.prod(left) * right[1], read + left[0] * right[1] * item)
 
 
 def linear(call: Call) -> Work:
@@ -55,7 +50,7 @@ def linear(call: Call) -> Work:
     written = math.prod(inputs[:-1]) * weight[0] * call.item_bytes(0)
     bias = call.size_bytes(2) if call.is_tensor(2) else 0.0
     read = call.size_bytes(0) + call.size_bytes(1) + bias
-    return 2.0 * math.prod(inputs) * weight[0], 0.0, read + written
+    return Work(2.0 * math.prod(inputs) * weight[0], read + written)
 
 
 def vector(first: int) -> Formula:
@@ -67,7 +62,7 @@ def vector(first: int) -> Formula:
             raise UncountedError
         written = math.prod(left[:-1]) * call.item_bytes(first)
         read = call.size_bytes(first) + call.size_bytes(first + 1)
-        return 2.0 * math.prod(left), 0.0, read + written
+        return Work(2.0 * math.prod(left), read + written)
 
     return formula
 
@@ -106,7 +101,7 @@ def convolution(*, stride: int, transposed: int, groups: int) -> Formula:
         written = batch * out_channels * math.prod(out) * call.item_bytes(0)
         bias = call.size_bytes(2) if call.is_tensor(2) else 0.0
         read = call.size_bytes(0) + call.size_bytes(1) + bias
-        return 2.0 * batch * spatial * math.prod(weight), 0.0, read + written
+        return Work(2.0 * batch * spatial * math.prod(weight), read + written)
 
     return formula
 
@@ -116,11 +111,11 @@ def convolution_backward(call: Call) -> Work:
     gradient, inputs, weight = (call.shape(position) for position in range(3))
     # Gradients of input and weight; that of the bias is no product.
     wanted = sum(map(bool, call.numbers(10, 3)[:2]))
-    # Each tap of the kernel meets each position of the smaller side once.
+    # Each weight of the kernel is multiplied with each position of the smaller side once.
     spatial = math.prod((inputs if call.value(7) else gradient)[2:])
     product = 2.0 * gradient[0] * spatial * math.prod(weight)
-    every = sum(call.size_bytes(position) for position in range(3))
-    return product * wanted, 0.0, every * wanted
+    all_bytes = sum(call.size_bytes(position) for position in range(3))
+    return Work(product * wanted, all_bytes * wanted)
 
 
 def attention(first: int, *, heads: int, backward: bool = False) -> Formula:
@@ -128,7 +123,7 @@ def attention(first: int, *, heads: int, backward: bool = False) -> Formula:
 
     `heads` is the dimension of the heads, 1 or 2; the other of the two counts the positions.
     Forward multiplies twice: queries by keys, and the scores by the values. Backward multiplies
-    four times, and once more to have the scores again: that is recomputation. Between products
+    four times, and once more to compute the scores again: that is recomputation. Between products
     nothing is written, as in every fused kernel.
     """
 
@@ -136,14 +131,14 @@ def attention(first: int, *, heads: int, backward: bool = False) -> Formula:
         query, key, value = (call.shape(first + i, 4) for i in range(3))
         queries, keys = query[3 - heads], key[3 - heads]
         scores = 2.0 * query[0] * query[heads] * queries * keys
-        once = scores * (query[3] + value[3])
+        forward = scores * (query[3] + value[3])
         out = math.prod(query[:3]) * value[3] * call.item_bytes(first)
         sizes = [call.size_bytes(first + i) for i in range(3)]
         if not backward:
-            return once, 0.0, sum(sizes) + out
+            return Work(forward, sum(sizes) + out)
         again = scores * query[3]
         # The gradient and the output are read, three gradients written.
-        return 2 * once + again, again, 2 * sum(sizes) + 2 * out
+        return Work(2 * forward + again, 2 * sum(sizes) + 2 * out, recomputed_flops=again)
 
     return formula
 

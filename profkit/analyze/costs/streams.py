@@ -1,21 +1,16 @@
 """Costs of operators that memory bounds: they do little with each element that they read.
 
 FLOPs are conventions, for rooflines only, and never part of those of a model: one for each output
-of an elementwise operator, whatever it computes, and for each input of a reduction; the others as
-said below. Bytes are those of every input read once and every output written once.
+of an elementwise operator, whatever it computes, and for each input of a reduction; the others are
+given below. Bytes are those of every input read once and every output written once.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from profkit.analyze.costs.call import Call, UncountedError
-
-Work = tuple[float, float, float]
-"""FLOPs, of which recomputed (none), and bytes."""
-
-Formula = Callable[[Call], Work]
+from profkit.analyze.costs.call import Call, Formula, UncountedError, Work
 
 _LISTED_ITEM_BYTES = 4
 """Bytes of an element in a list of tensors, whose type no trace holds: fp32, as optimizers have."""
@@ -34,13 +29,13 @@ def elementwise(operations: int = 1, item: float = 0.0) -> Formula:
         tensors = call.tensors()
         if not tensors:
             raise UncountedError
-        shape = _broadcast([call.shape(each) for each in tensors])
+        shape = _broadcast([call.shape(position) for position in tensors])
         elements = math.prod(shape)
-        # A tensor of no dimension has no say in the type of the result.
-        wide = [each for each in tensors if call.shape(each)] or tensors
-        own = item or max(call.item_bytes(each) for each in wide)
-        read = sum(call.size_bytes(each) for each in tensors)
-        return float(operations * elements), 0.0, read + elements * own
+        # A tensor of no dimension does not decide the type of the result.
+        typed = [position for position in tensors if call.shape(position)] or tensors
+        written = item or max(call.item_bytes(position) for position in typed)
+        read = sum(call.size_bytes(position) for position in tensors)
+        return Work(float(operations * elements), read + elements * written)
 
     return formula
 
@@ -58,15 +53,15 @@ def _broadcast(shapes: Sequence[list[int]]) -> list[int]:
 
 
 def _copy(call: Call) -> Work:
-    """``copy_(to, from)``: no operation, one read, one write."""
+    """Return the costs of ``copy_(to, from)``: no operation, one read, one write."""
     if not call.is_tensor(1):
         raise UncountedError
     written = call.elements(0)
-    return 0.0, 0.0, call.size_bytes(1) + written * call.item_bytes(0)
+    return Work(0.0, call.size_bytes(1) + written * call.item_bytes(0))
 
 
 def _fill(call: Call) -> Work:
-    return 0.0, 0.0, call.size_bytes(0)
+    return Work(0.0, call.size_bytes(0))
 
 
 def reduction(item: float = 0.0) -> Formula:
@@ -75,15 +70,15 @@ def reduction(item: float = 0.0) -> Formula:
     def formula(call: Call) -> Work:
         elements = call.elements(0)
         written = math.prod(_kept(call.shape(0), call)) * (item or call.item_bytes(0))
-        return float(elements), 0.0, call.size_bytes(0) + written
+        return Work(float(elements), call.size_bytes(0) + written)
 
     return formula
 
 
 def _kept(shape: list[int], call: Call) -> list[int]:
-    """Return the dimensions that are left after a reduction."""
-    over = _dimensions(call)
-    dims = {each % len(shape) for each in over} if shape else set()
+    """Return the dimensions that a reduction leaves."""
+    reduced = _dimensions(call)
+    dims = {dim % len(shape) for dim in reduced} if shape else set()
     return [size for position, size in enumerate(shape) if dims and position not in dims]
 
 
@@ -95,22 +90,22 @@ def _dimensions(call: Call) -> list[int]:
             values.append(call.value(position))
         except UncountedError:
             continue
-    lists = [each for each in values if isinstance(each, list)]
+    lists = [value for value in values if isinstance(value, list)]
     if lists:
-        return [int(each) for each in lists[0]]
-    return [int(each) for each in values[:1] if type(each) is int]
+        return [int(dim) for dim in lists[0]]
+    return [int(dim) for dim in values[:1] if type(dim) is int]
 
 
 def softmax(call: Call) -> Work:
-    """Five operations for each element: largest, difference, exponential, sum and quotient."""
+    """Return the costs of five operations: largest, difference, exponential, sum and quotient."""
     elements = call.elements(0)
-    return 5.0 * elements, 0.0, 2 * call.size_bytes(0)
+    return Work(5.0 * elements, 2 * call.size_bytes(0))
 
 
 def _softmax_backward(call: Call) -> Work:
-    """Four: the product with the output, its sum, a difference and a product."""
+    """Return the costs of four operations: product with the output, sum, difference, product."""
     elements = call.elements(0)
-    return 4.0 * elements, 0.0, call.size_bytes(0) * 2 + call.size_bytes(1)
+    return Work(4.0 * elements, call.size_bytes(0) * 2 + call.size_bytes(1))
 
 
 def normalisation(affine: int) -> Formula:
@@ -121,18 +116,18 @@ def normalisation(affine: int) -> Formula:
     """
 
     def formula(call: Call) -> Work:
-        given = [each for each in (affine, affine + 1) if call.is_tensor(each)]
-        read = call.size_bytes(0) + sum(call.size_bytes(each) for each in given)
-        return call.elements(0) * (5.0 + len(given)), 0.0, read + call.size_bytes(0)
+        given = [position for position in (affine, affine + 1) if call.is_tensor(position)]
+        read = call.size_bytes(0) + sum(call.size_bytes(position) for position in given)
+        return Work(call.elements(0) * (5.0 + len(given)), read + call.size_bytes(0))
 
     return formula
 
 
 def _normalisation_backward(call: Call) -> Work:
-    """Twice the operations of the forward with weight and bias; two inputs, one gradient."""
+    """Return the costs of a backward pass: twice the operations of the forward, two inputs."""
     if call.shape(0) != call.shape(1):
         raise UncountedError
-    return 14.0 * call.elements(0), 0.0, 2 * call.size_bytes(0) + call.size_bytes(1)
+    return Work(14.0 * call.elements(0), 2 * call.size_bytes(0) + call.size_bytes(1))
 
 
 def embedding(indices: int, pooled: bool = False) -> Formula:
@@ -143,15 +138,18 @@ def embedding(indices: int, pooled: bool = False) -> Formula:
         row = math.prod(call.shape(0)[1:])
         bags = call.elements(indices + 1) if pooled else rows
         moved = (rows + bags) * row * call.item_bytes(0)
-        return float(pooled * rows * row), 0.0, moved + call.size_bytes(indices)
+        return Work(float(pooled * rows * row), moved + call.size_bytes(indices))
 
     return formula
 
 
 def _embedding_backward(call: Call) -> Work:
-    """``embedding_dense_backward(gradient, indices, rows)``: the whole table is written."""
+    """Return the costs of ``embedding_dense_backward(gradient, indices, rows)``.
+
+    The whole table is written.
+    """
     table = int(call.value(2)) * call.shape(0)[-1] * call.item_bytes(0)
-    return float(call.elements(0)), 0.0, call.size_bytes(0) + call.size_bytes(1) + table
+    return Work(float(call.elements(0)), call.size_bytes(0) + call.size_bytes(1) + table)
 
 
 def foreach(operations: int = 1, *, writes: bool = True) -> Formula:
@@ -159,9 +157,10 @@ def foreach(operations: int = 1, *, writes: bool = True) -> Formula:
 
     def formula(call: Call) -> Work:
         first = sum(call.listed(0))
-        lists = [0, *(each for each in range(1, len(call.shapes)) if _is_list(call, each))]
-        moved = sum(sum(call.listed(each)) for each in lists) + writes * first
-        return float(operations * first), 0.0, float(moved * _LISTED_ITEM_BYTES)
+        others = range(1, len(call.shapes))
+        lists = [0, *(position for position in others if _is_list(call, position))]
+        moved = sum(sum(call.listed(position)) for position in lists) + writes * first
+        return Work(float(operations * first), float(moved * _LISTED_ITEM_BYTES))
 
     return formula
 
@@ -179,10 +178,10 @@ def optimizer(operations: int, written: Sequence[int]) -> Formula:
 
     def formula(call: Call) -> Work:
         parameters = sum(call.listed(0))
-        lists = [each for each in range(len(call.shapes)) if _is_list(call, each)]
-        again = [each for each in written if each in lists]
-        moved = sum(sum(call.listed(each)) for each in (*lists, *again))
-        return float(operations * parameters), 0.0, float(moved * _LISTED_ITEM_BYTES)
+        lists = [position for position in range(len(call.shapes)) if _is_list(call, position)]
+        again = [position for position in written if position in lists]
+        moved = sum(sum(call.listed(position)) for position in (*lists, *again))
+        return Work(float(operations * parameters), float(moved * _LISTED_ITEM_BYTES))
 
     return formula
 

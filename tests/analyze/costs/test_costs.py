@@ -9,7 +9,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
 from profkit.analyze import costs
-from profkit.analyze.costs import PRODUCTS, cost
+from profkit.analyze.costs import PRODUCTS
 from profkit.tables import schema
 
 
@@ -23,15 +23,21 @@ def recorded(work, path):
         "cpu_ops",
         [
             {
-                "name": each["name"],
-                "input_shapes": json.dumps(each["args"]["Input Dims"]),
-                "input_types": json.dumps(each["args"]["Input type"]),
-                "inputs": json.dumps(each["args"]["Concrete Inputs"]),
+                "name": event["name"],
+                "input_shapes": json.dumps(event["args"]["Input Dims"]),
+                "input_types": json.dumps(event["args"]["Input type"]),
+                "inputs": json.dumps(event["args"]["Concrete Inputs"]),
             }
-            for each in events
-            if each.get("cat") == "cpu_op" and "Input Dims" in each["args"]
+            for event in events
+            if event.get("cat") == "cpu_op" and "Input Dims" in event["args"]
         ],
     )
+
+
+def cost(name, shapes, types, inputs):
+    """Return kind, type, FLOPs, recomputed FLOPs and bytes of one call."""
+    row = {"name": name, "input_shapes": shapes, "input_types": types, "inputs": inputs}
+    return tuple(costs.costs(schema.frame("cpu_ops", [row])).iloc[0])
 
 
 def convolutions():
@@ -54,7 +60,7 @@ def products():
         functional.scaled_dot_product_attention(query, query, query).sum().backward()
 
 
-@pytest.mark.parametrize("work", [products, convolutions], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("work", [products, convolutions], ids=lambda work: work.__name__)
 def test_flops_of_products_equal_those_of_the_flop_counter(work, tmp_path):
     with FlopCounterMode(display=False) as counter:
         work()
@@ -159,7 +165,7 @@ def test_costs_by_hand(name, shapes, types, inputs, expected):
 )  # fmt: skip
 def test_what_cannot_be_worked_out_is_unknown_and_never_zero(name, shapes, types, inputs):
     found = cost(f"aten::{name}", shapes, types, inputs)
-    assert all(math.isnan(each) for each in found[2:])
+    assert all(math.isnan(number) for number in found[2:])
 
 
 def test_without_types_flops_are_known_and_bytes_are_not():
@@ -171,7 +177,7 @@ def test_without_types_flops_are_known_and_bytes_are_not():
 def test_rows_keep_their_places_and_operators_without_a_formula_have_no_kind():
     rows = [("aten::mm", "[[2, 3], [3, 4]]"), ("aten::roll", "[[2]]"), ("aten::mm", ""),
             ("aten::mm", "[[2, 3], [3, 4]]")]  # fmt: skip
-    ops = schema.frame("cpu_ops", [{"name": name, "input_shapes": each} for name, each in rows])
+    ops = schema.frame("cpu_ops", [{"name": name, "input_shapes": shapes} for name, shapes in rows])
     found = costs.costs(ops)
     assert found["kind"].tolist() == ["matmul", "", "matmul", "matmul"]
     assert found["flops"].fillna(-1).tolist() == [48, -1, -1, 48]
