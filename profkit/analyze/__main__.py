@@ -23,7 +23,8 @@ from profkit.core.settings import checked, from_json
 from profkit.process import malloc
 
 T = TypeVar("T")
-_Reader = Callable[[dict[str, Any], list[Path]], Any]
+_SectionReader = Callable[[dict[str, Any], list[Path]], Any]
+"""Takes a section of the run's configuration, and the tables of the run."""
 
 
 def main(argv: Sequence[str]) -> None:
@@ -35,7 +36,7 @@ def main(argv: Sequence[str]) -> None:
     about |= {"name": options.name, "log": ""}
     progress_events.emit("started", **about)
     try:
-        # Arrow's texts are for many: the names of a few columns take it twice as long to look up.
+        # Arrow strings suit long columns: looking up a few column names takes twice as long.
         with pd.option_context("mode.string_storage", "python"):
             _run(options)
     except BaseException:
@@ -48,10 +49,12 @@ def _run(options: argparse.Namespace) -> None:
     analysis = analyze.analysis(options.name)
     where = f"analyses.{options.name}"
     config = checked(where, analysis.config, from_json("--settings", options.settings))
-    told = {name: from_json(f"--{name}", getattr(options, name)) for name in analysis.of_the_run}
+    sections = {
+        name: from_json(f"--{name}", getattr(options, name)) for name in analysis.of_the_run
+    }
     inputs = _inputs(analysis, options.tables, options.results)
-    for name, value in told.items():
-        inputs[name] = _told(analysis, _of_the_run[name], value, options.tables)
+    for name, section in sections.items():
+        inputs[name] = _read_section(analysis, name, section, options.tables)
     document = result.Document(
         analysis=options.name,
         title=analysis.title,
@@ -62,7 +65,7 @@ def _run(options: argparse.Namespace) -> None:
             registry.module_name("analysis", analyze.__name__, options.name),
             asdict(config),
             [*options.tables, *options.results],
-            told,
+            sections,
         ),
     )
     options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -70,49 +73,52 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict[str, Any]:
-    """Read what the parameters of `analysis` name from the files that there are."""
+    """Read the tables and results that the parameters of `analysis` name from the given files."""
     inputs: dict[str, Any] = {}
     frame = _frame_of_runs if analysis.across else _frame
     for name in analysis.tables:
-        inputs[name] = frame(_named(name, tables), analysis.columns.get(name))
+        inputs[name] = frame(_files_named(name, tables), analysis.columns.get(name))
     for name in analysis.tables_by_tool:
         if name in analysis.optional and not any(path.stem == name for path in tables):
             inputs[name] = None
             continue
-        found = _named(name, tables)
+        found = _files_named(name, tables)
         tools = dict.fromkeys(path.parent.name for path in found)
         inputs[name] = {
             tool: frame([path for path in found if path.parent.name == tool]) for tool in tools
         }
     for name in analysis.results:
-        found = _named(name, results)
+        found = _files_named(name, results)
         by_run = {path.resolve().parents[1].name: _read(path, result.read).result for path in found}
         inputs[name] = by_run if analysis.across else next(iter(by_run.values()))
     for name in analysis.results_if_there:
-        there = [path for path in results if path.stem == name]
+        given = [path for path in results if path.stem == name]
         inputs[name] = {
-            path.resolve().parents[1].name: _read(path, result.read).result for path in there
+            path.resolve().parents[1].name: _read(path, result.read).result for path in given
         }
     return inputs
 
 
-def _told(analysis: Analysis, read: _Reader, value: dict[str, Any], tables: list[Path]) -> Any:
-    """Return what is told of the run; across runs, of each, with the tables of that run."""
+def _read_section(
+    analysis: Analysis, name: str, section: dict[str, Any], tables: list[Path]
+) -> Any:
+    """Return the parameter that section `name` of the configuration gives; by run across runs."""
+    read = _SECTION_READERS[name]
     if not analysis.across:
-        return read(value, tables)
+        return read(section, tables)
     return {
-        run: read(section, [path for path in tables if path.resolve().parents[2].name == run])
-        for run, section in value.items()
+        run: read(of_run, [path for path in tables if path.resolve().parents[2].name == run])
+        for run, of_run in section.items()
     }
 
 
 def _hardware(section: dict[str, Any], tables: list[Path]) -> Hardware:
-    """Return the device that the configuration names, or that the traces name if it says so."""
+    """Return the hardware of the configuration, or with ``auto`` that of the traces' devices."""
     # Where the traces decide, the plan adds a hash of the files: for staleness only.
-    own = {key: value for key, value in section.items() if key != "parts"}
-    chosen = checked("hardware", Hardware, own)
-    if chosen.name != AUTO:
-        return chosen
+    fields = {key: value for key, value in section.items() if key != "parts"}
+    configured = checked("hardware", Hardware, fields)
+    if configured.name != AUTO:
+        return configured
     devices = [_frame([path]) for path in tables if path.stem == "devices"]
     names = [str(name) for rows in devices for name in rows["name"].unique()]
     known = [
@@ -121,13 +127,13 @@ def _hardware(section: dict[str, Any], tables: list[Path]) -> Hardware:
     return reported_hardware(names, known)
 
 
-_of_the_run: dict[str, _Reader] = {
+_SECTION_READERS: dict[str, _SectionReader] = {
     "hardware": _hardware,
     "behaviour": lambda section, _: section,
 }
 
 
-def _named(name: str, paths: list[Path]) -> list[Path]:
+def _files_named(name: str, paths: list[Path]) -> list[Path]:
     """Return the files called `name`, in the order of the command line."""
     found = [path for path in paths if path.stem == name]
     if not found:
@@ -142,13 +148,13 @@ def _frame(paths: Sequence[Path], columns: Columns | None = None) -> pd.DataFram
 
 
 def _table(path: Path, columns: Columns | None = None) -> pa.Table:
-    """Read a table as it is, without the discovery of folders that `pq.read_table` begins with."""
+    """Read a table without the discovery of folders that `pq.read_table` begins with."""
     with pq.ParquetFile(path) as file:
         return file.read(columns and list(columns))
 
 
 def _pandas(table: pa.Table) -> pd.DataFrame:
-    """Return `table` as pandas has it, without a copy of what needs none; use it no more."""
+    """Return `table` as a frame, without copying where possible; `table` is used up."""
     rows: pd.DataFrame = table.to_pandas(split_blocks=True, self_destruct=True)
     return rows
 

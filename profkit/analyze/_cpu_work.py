@@ -1,4 +1,4 @@
-"""What the host did during given spans: operators and annotations, without their children."""
+"""Work of the CPU during given spans: operators and annotations, without their children."""
 
 import numpy as np
 import pandas as pd
@@ -12,32 +12,32 @@ NOTHING = "(no operator)"
 
 
 def by_name(cpu_ops: pd.DataFrame, spans: Intervals) -> pd.DataFrame:
-    """Return how many ns of the union `spans` each operator or annotation ran by itself.
+    """Return the self time of each operator or annotation within the union `spans`.
 
     `cpu_ops` are those of one rank and repeat. Columns name and time_ns, most first.
     """
-    mine = intervals.overlap(_spans(cpu_ops), spans)
-    own = mine - calltree.sums(above(cpu_ops), mine, len(cpu_ops))
-    # Ranges that end on another thread may outlast the one around them: less than 0 is none.
+    total = intervals.overlap(_spans(cpu_ops), spans)
+    own = total - calltree.sums(parents(cpu_ops), total, len(cpu_ops))
+    # Ranges that end on another thread may outlast their parent: less than 0 is none.
     kept = own > 0
     rows = pd.DataFrame({"name": cpu_ops["name"][kept].astype(object), "time_ns": own[kept]})
     sums = rows.groupby("name").sum().reset_index()
     return sums.sort_values("time_ns", ascending=False, ignore_index=True)
 
 
-def above(cpu_ops: pd.DataFrame) -> Rows:
-    """Return the row around each of the operators of one rank and repeat, -1 for none."""
+def parents(cpu_ops: pd.DataFrame) -> Rows:
+    """Return the row of the parent of each operator of one rank and repeat, -1 for none."""
     op, parent = (cpu_ops[name].to_numpy(np.int64) for name in ("op", "parent"))
-    return calltree.places(op, parent)
+    return calltree.positions(op, parent)
 
 
 def longest_in(
-    tree: pd.DataFrame, around: Rows, counted: NDArray[np.bool_], spans: Intervals
+    tree: pd.DataFrame, parent: Rows, counted: NDArray[np.bool_], spans: Intervals
 ) -> list[tuple[int, int]]:
-    """Return for each of `spans` the row that ran longest in it by itself, and for how many ns.
+    """Return for each of `spans` the row with the longest self time in it, and that time in ns.
 
-    `around` is the row around each row of `tree`; only those `counted` matter. Where less ran than
-    did not, the row is -1, and the ns those without any.
+    `parent` is the row of the parent of each row of `tree`; only `counted` rows matter. Where no
+    row ran for longer than that, the row is -1, and the time is that without any.
     """
     start = tree["start_ns"].to_numpy(np.int64)
     end = tree["end_ns"].to_numpy(np.int64)
@@ -46,19 +46,19 @@ def longest_in(
     # Rows that end before all spans take the last entry, before which none begins.
     until = np.append(merged[:, 1], np.iinfo(np.int64).min)
     near = np.flatnonzero(counted & (start < until[np.searchsorted(merged[:, 0], end) - 1]))
-    return [_longest(start, end, around, near, span) for span in spans]
+    return [_longest(start, end, parent, near, span) for span in spans]
 
 
-def named(rows: pd.DataFrame, places: list[int]) -> list[str]:
-    """Return the name of the row at each place, `NOTHING` for -1."""
-    names = rows["name"].astype(object).to_numpy()
-    return [str(names[place]) if place >= 0 else NOTHING for place in places]
+def names_at(table: pd.DataFrame, rows: list[int]) -> list[str]:
+    """Return the name of each of the `rows` of `table`, `NOTHING` for -1."""
+    names = table["name"].astype(object).to_numpy()
+    return [str(names[row]) if row >= 0 else NOTHING for row in rows]
 
 
 def _longest(
     start: NDArray[np.int64],
     end: NDArray[np.int64],
-    around: Rows,
+    parent: Rows,
     near: Rows,
     span: NDArray[np.int64],
 ) -> tuple[int, int]:
@@ -67,22 +67,22 @@ def _longest(
     free = int(span[1] - span[0]) - intervals.total(intervals.union(inside))
     if not len(rows):
         return -1, free
-    mine = inside[:, 1] - inside[:, 0]
-    # What encloses an operator lasts as long as it does, and so is among the rows.
-    place = calltree.places(rows, around[rows])
-    own = mine - calltree.sums(place, mine, len(rows))
+    total = inside[:, 1] - inside[:, 0]
+    # A parent lasts at least as long as its operator, and so is among the rows.
+    position = calltree.positions(rows, parent[rows])
+    own = total - calltree.sums(position, total, len(rows))
     best = int(own.argmax())
     return (int(rows[best]), int(own[best])) if own[best] >= free else (-1, free)
 
 
 def innermost(annotations: pd.DataFrame, spans: Intervals) -> list[str]:
     """Return for each of `spans` the shortest annotation that covers half of it, "" for none."""
-    each = _spans(annotations)
-    length = each[:, 1] - each[:, 0]
+    ranges = _spans(annotations)
+    length = ranges[:, 1] - ranges[:, 0]
     names = annotations["name"].astype(object).to_numpy()
     found = []
     for span in spans:
-        inside = intervals.clip(each, span.reshape(1, 2))
+        inside = intervals.clip(ranges, span.reshape(1, 2))
         covers = np.flatnonzero(2 * (inside[:, 1] - inside[:, 0]) >= span[1] - span[0])
         found.append(str(names[covers[length[covers].argmin()]]) if len(covers) else "")
     return found

@@ -1,4 +1,4 @@
-"""What a rank of a built-in program should hold, from the sizes of its model and its sharding."""
+"""Memory that a rank of a built-in program should hold, from its model and its sharding."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ _FP32_BYTES = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expected:
-    """Bytes of each quantity that each rank should hold, and how they come about."""
+    """Expected bytes of each quantity on a rank, with the formulas behind them."""
 
     sizes_bytes: dict[str, float] = field(default_factory=dict)
-    """By quantity; what is not known is missing."""
+    """By quantity; unknown ones are missing."""
 
     formulas: dict[str, str] = field(default_factory=dict)
     """How each of them is computed, in words."""
@@ -30,13 +30,13 @@ class Expected:
     0 where it counts none, or those of a flat tensor together."""
 
     missing: tuple[Abstention, ...] = ()
-    """What is not known, and why."""
+    """Unknown quantities, and why."""
 
 
 def expected(behaviour: Mapping[str, Any], elements: int) -> Expected:
-    """Return what the program that `behaviour` describes should hold on each rank.
+    """Return what the program of `behaviour` should hold on each rank.
 
-    `elements` are the model's parameters as measured, for families that cannot tell theirs.
+    `elements` are the model's parameters as measured, for families without a formula.
     """
     name = dict(behaviour.get("workload") or {}).get("name", "")
     if name not in ("train", "infer"):

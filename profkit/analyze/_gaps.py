@@ -1,4 +1,4 @@
-"""Gaps: when a device or a stream has nothing to do, and what it waits for."""
+"""Gaps: when a GPU or a stream is idle, and the cause."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ CAUSES = ("host", "synchronisation", "between", "other")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gaps:
-    """The gaps of one device or stream, in order of time; arrays of one length."""
+    """The gaps of one GPU or stream, in order of time; arrays of one length."""
 
     spans: Intervals
     before: NDArray[np.int64]
@@ -28,10 +28,10 @@ class Gaps:
 
 
 def gaps(start: NDArray[np.int64], end: NDArray[np.int64], rows: NDArray[np.int64]) -> Gaps:
-    """Return the gaps between `rows` of device work, which has these times over the whole table."""
+    """Return the gaps between `rows` of `kernels`, given the times of the whole table."""
     order = rows[np.argsort(start[rows], kind="stable")]
     reach = np.maximum.accumulate(end[order])
-    # Work that began earlier may outlast what began later.
+    # A kernel that began earlier may end later.
     longest = np.maximum.accumulate(np.where(end[order] == reach, np.arange(len(order)), 0))
     free = start[order[1:]] > reach[:-1]
     return Gaps(
@@ -58,11 +58,11 @@ def with_edges(
     return added[added.spans[:, 1] > added.spans[:, 0]]
 
 
-def late(found: Gaps, call_start: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell which gaps were still open when the host began to launch what ends them.
+def launched_late(found: Gaps, call_start: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell which gaps had begun when the CPU began to launch the kernel that ends them.
 
-    `call_start` is that of the launch of each kernel, -1 where it is not known. Where nothing
-    follows, the host launched nothing.
+    `call_start` is that of the launch of each kernel, -1 where it is not known. Where no kernel
+    follows, the CPU launched nothing.
     """
     return (found.after < 0) | (call_start[found.after] > found.spans[:, 0])
 
@@ -70,22 +70,22 @@ def late(found: Gaps, call_start: NDArray[np.int64]) -> NDArray[np.bool_]:
 def by_cause(
     found: Gaps, call_start: NDArray[np.int64], blocked: Intervals, short_ns: int
 ) -> dict[str, Intervals]:
-    """Return the union of what each cause explains; the causes do not overlap.
+    """Return by cause the union of the idle time that it explains; causes do not overlap.
 
-    A gap is the host's where the launch of the next work came after it began. In such a gap
-    what passes until that launch while the host is `blocked` (a union) is synchronisation.
-    Where the launch came in time, gaps under `short_ns` are what the device needs between two
-    kernels, and longer ones have another cause: a dependency on another stream, for example.
+    The cause is the host where the launch of the next kernel came after the gap began. In such a
+    gap the time until that launch while the CPU is `blocked` (a union) is synchronisation.
+    Where the launch came in time, gaps under `short_ns` are the GPU's own between two kernels,
+    and longer ones have another cause: a dependency on another stream, for example.
     """
-    waits = late(found, call_start)
-    host = found.spans[waits]
-    launched = np.where(found.after < 0, found.spans[:, 1], call_start[found.after])[waits]
+    is_late = launched_late(found, call_start)
+    host = found.spans[is_late]
+    launched = np.where(found.after < 0, found.spans[:, 1], call_start[found.after])[is_late]
     until = np.column_stack((host[:, 0], np.minimum(launched, host[:, 1])))
     synchronised = intervals.intersection(intervals.union(until), blocked)
     length = found.spans[:, 1] - found.spans[:, 0]
     return {
         "host": intervals.difference(intervals.union(host), synchronised),
         "synchronisation": synchronised,
-        "between": intervals.union(found.spans[~waits & (length < short_ns)]),
-        "other": intervals.union(found.spans[~waits & (length >= short_ns)]),
+        "between": intervals.union(found.spans[~is_late & (length < short_ns)]),
+        "other": intervals.union(found.spans[~is_late & (length >= short_ns)]),
     }

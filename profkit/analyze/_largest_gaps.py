@@ -1,4 +1,4 @@
-"""The largest gaps of devices: between which work they lie, and what the host did then."""
+"""The largest gaps of GPUs: the kernels around them, and the work of the CPU meanwhile."""
 
 import re
 
@@ -7,10 +7,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze import _cpu_work
-from profkit.analyze._gaps import Gaps, late
+from profkit.analyze._gaps import Gaps, launched_late
 from profkit.analyze.shared import calltree, glob_match, intervals
 from profkit.analyze.shared.intervals import Intervals
-from profkit.analyze.shared.step_windows import WHERE, of
+from profkit.analyze.shared.step_windows import WHERE, of_repeat
 from profkit.tables.tree_paths import SEPARATOR
 
 _FOREIGN = re.compile(r"<|torch/|.*/(?:torch|site-packages|dist-packages)/")
@@ -19,7 +19,7 @@ _FOREIGN = re.compile(r"<|torch/|.*/(?:torch|site-packages|dist-packages)/")
 def gap_rows(
     where: dict[str, int], found: Gaps, windows: pd.DataFrame, blocked: Intervals
 ) -> pd.DataFrame:
-    """Return the gaps of one device that reach into its `windows`, one row each."""
+    """Return the gaps of one GPU that reach into its `windows`, one row each."""
     frame = windows.sort_values("start_ns")
     inside = intervals.union(intervals.intervals(frame["start_ns"], frame["end_ns"]))
     begun = np.searchsorted(frame["start_ns"].to_numpy(np.int64), found.spans[:, 0], side="right")
@@ -56,21 +56,21 @@ def largest(
     found = Gaps(
         spans=intervals.intervals(kept["start_ns"], kept["end_ns"]), before=before, after=after
     )
-    waits = late(found, launched["start_ns"].to_numpy(np.int64))
-    begun = np.append(launched["start_ns"].to_numpy(np.int64), -1)[after]
+    is_late = launched_late(found, launched["start_ns"].to_numpy(np.int64))
+    launch_start = np.append(launched["start_ns"].to_numpy(np.int64), -1)[after]
     short = (kept["end_ns"] - kept["start_ns"]).to_numpy() < short_ns
     names = np.append(kernels["name"].astype(object).to_numpy(), "")
     calls = np.append(launched["name"].to_numpy(), "")
     return kept.assign(
-        cause=np.where(waits, "host", np.where(short, "between", "other")),
+        cause=np.where(is_late, "host", np.where(short, "between", "other")),
         before=names[before],
         after=names[after],
         launched_by=calls[after],
-        launched_after_ns=(begun - kept["start_ns"]).where(waits & (after >= 0)),
+        launched_after_ns=(launch_start - kept["start_ns"]).where(is_late & (after >= 0)),
     )
 
 
-def beside(
+def with_cpu_work(
     rows: pd.DataFrame,
     cpu_ops: pd.DataFrame,
     python_calls: pd.DataFrame,
@@ -79,23 +79,23 @@ def beside(
 ) -> pd.DataFrame:
     """Return gaps with operator, Python line and annotation during each, the largest first.
 
-    `threads` are those that launch work (rank, repeat, tid): others run beside the gap, but the
-    device does not wait for them. Where none is known all threads count.
+    `threads` are those that launch work (rank, repeat, tid): the GPU does not wait for others.
+    Where none is known all threads count.
     """
     parts = []
-    for where, each in rows.groupby(WHERE, observed=True):
-        launching = of(threads, where)["tid"]
-        ops, calls = (of(rows, where) for rows in (cpu_ops, python_calls))
-        spans = intervals.intervals(each["start_ns"], each["end_ns"])
-        ran = _cpu_work.longest_in(ops, _cpu_work.above(ops), _on(ops, launching), spans)
-        places = [place for place, _ in ran]
-        ranges = of(annotations, where)
+    for where, of_rank in rows.groupby(WHERE, observed=True):
+        launching = of_repeat(threads, where)["tid"]
+        ops, calls = (of_repeat(table, where) for table in (cpu_ops, python_calls))
+        spans = intervals.intervals(of_rank["start_ns"], of_rank["end_ns"])
+        longest = _cpu_work.longest_in(ops, _cpu_work.parents(ops), _on(ops, launching), spans)
+        positions = [position for position, _ in longest]
+        ranges = of_repeat(annotations, where)
         ranges = ranges[(ranges["kind"] == "host").to_numpy()]
         parts.append(
-            each.assign(
-                host=_cpu_work.named(ops, places),
-                host_share=np.array([time for _, time in ran]) / (spans[:, 1] - spans[:, 0]),
-                line=_lines(ops, places, calls, _on(calls, launching), spans),
+            of_rank.assign(
+                host=_cpu_work.names_at(ops, positions),
+                host_share=np.array([time for _, time in longest]) / (spans[:, 1] - spans[:, 0]),
+                line=_lines(ops, positions, calls, _on(calls, launching), spans),
                 annotation=_cpu_work.innermost(ranges, spans),
             )
         )
@@ -106,7 +106,7 @@ def beside(
 
 def _lines(
     ops: pd.DataFrame,
-    places: list[int],
+    positions: list[int],
     calls: pd.DataFrame,
     counted: NDArray[np.bool_],
     spans: Intervals,
@@ -115,7 +115,7 @@ def _lines(
     if counted.any():
         return _lines_during(calls, counted, spans)
     stacks = ops["stack"].astype(object).to_numpy()
-    return [_line_of(str(stacks[place])) if place >= 0 else "" for place in places]
+    return [_line_of(str(stacks[row])) if row >= 0 else "" for row in positions]
 
 
 def _lines_during(
@@ -128,13 +128,13 @@ def _lines_during(
     in none.
     """
     call, caller = (python_calls[name].to_numpy(np.int64) for name in ("call", "caller"))
-    around = calltree.places(call, caller)
-    longest = _cpu_work.longest_in(python_calls, around, counted, spans)
+    parent = calltree.positions(call, caller)
+    longest = _cpu_work.longest_in(python_calls, parent, counted, spans)
     found = np.array([row for row, _ in longest], dtype=np.int64)
     names = python_calls["name"]
     foreign = glob_match.named(names, lambda name: _FOREIGN.match(name) is not None)
     foreign |= (python_calls["kind"] == "module").to_numpy()
-    own = calltree.nearest(found, around, foreign)
+    own = calltree.nearest(found, parent, foreign)
     return [
         "" if row < 0 else str(names.iloc[line if line >= 0 else row])
         for row, line in zip(found.tolist(), own.tolist(), strict=True)

@@ -10,7 +10,7 @@ _SAME = ["key", "occurrence", "count"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cause:
-    """The place on the late rank's timeline where it fell behind."""
+    """Where on its timeline the late rank fell behind."""
 
     running: str
     """The innermost row that ran in the middle of the gap; "" if none did."""

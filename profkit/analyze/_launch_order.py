@@ -1,4 +1,4 @@
-"""Which traced launch each measured one was: by name and shape, and by order where these repeat."""
+"""Match measured launches to traced ones: by name and shape, and by order where these repeat."""
 
 import re
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ ONLY = "only one launches it"
 BY_ORDER = "by order in the step"
 
 
-def placed(measured: pd.DataFrame, traced: pd.DataFrame) -> pd.DataFrame:
-    """Return operator, module and step of each measured launch, and in ``found`` how it is known.
+def attributed(measured: pd.DataFrame, traced: pd.DataFrame) -> pd.DataFrame:
+    """Return operator, module and step of each measured launch, and in ``found`` how it matched.
 
-    Both have ``key``, which says what kernel and shape it is, in order of launch and of one rank;
+    Both have ``key``, the kernel and its shape, in order of launch and of one rank;
     `measured` has the path of open ``ranges``, `traced` operator, module, step and phase. Where
     several operators or modules launch one kernel and shape, the first that was measured in a step
     is the first that was traced in it, and so on: if there is no more of it, and the phases that
@@ -38,14 +38,14 @@ def _step(ranges: str) -> int:
 
 def _of_one(measured: pd.DataFrame, traced: pd.DataFrame, step: int) -> Sequence[list[str]]:
     """Return operator, module and how they are known of launches of one kernel in one step."""
-    places = traced[["operator", "module"]].astype(str).drop_duplicates()
-    if len(places) == 1:
-        return [[*places.iloc[0], ONLY]] * len(measured)
+    origins = traced[["operator", "module"]].astype(str).drop_duplicates()
+    if len(origins) == 1:
+        return [[*origins.iloc[0], ONLY]] * len(measured)
     of_step = traced[(traced["step"] == step).to_numpy()] if step >= 0 else traced.iloc[:0]
     if len(measured) <= len(of_step) and _agree(measured, of_step):
         chosen = of_step[["operator", "module"]].astype(str).head(len(measured))
         return [[*row, BY_ORDER] for row in chosen.itertuples(index=False)]
-    return [["", "", f"open between {len(places)} operators and modules"]] * len(measured)
+    return [["", "", f"open between {len(origins)} operators and modules"]] * len(measured)
 
 
 def _agree(measured: pd.DataFrame, traced: pd.DataFrame) -> bool:

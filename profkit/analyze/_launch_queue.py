@@ -1,4 +1,4 @@
-"""Length of a launch queue: work that the host has launched and the device has not begun."""
+"""Length of the launch queue: kernels that the CPU has launched and the GPU has not begun."""
 
 from dataclasses import dataclass
 
@@ -41,18 +41,18 @@ class Queue:
         mean = np.diff(at_edges) / np.maximum(np.diff(edges_ns), 1)
         before = np.searchsorted(self.times_ns, edges_ns[:-1], side="right") - 1
         largest = np.where(before >= 0, self.length[before.clip(min=0)], 0)
-        place = np.searchsorted(edges_ns, self.times_ns, side="right") - 1
-        inside = (place >= 0) & (place < len(largest))
-        np.maximum.at(largest, place[inside], self.length[inside])
+        position = np.searchsorted(edges_ns, self.times_ns, side="right") - 1
+        inside = (position >= 0) & (position < len(largest))
+        np.maximum.at(largest, position[inside], self.length[inside])
         return mean, largest
 
 
 def queue(launched_ns: NDArray[np.int64], begun_ns: NDArray[np.int64]) -> Queue:
-    """Return the queue of work that was launched and begun at these times, one entry for each.
+    """Return the queue of kernels that were launched and begun at these times, an entry for each.
 
     As in HTA, an entry counts from the start of the call that launches it.
     """
-    # Clocks of host and device are not exact: nothing can begin before it is launched.
+    # Clocks of CPU and GPU are not exact: nothing can begin before it is launched.
     times = np.concatenate((launched_ns, np.maximum(begun_ns, launched_ns)))
     change = np.repeat(np.array([1, -1]), len(launched_ns))
     order = np.lexsort((-change, times))

@@ -1,4 +1,4 @@
-"""Straight lines through few points, and how far from them the next one may lie."""
+"""Straight lines through few points, with prediction intervals for the next one."""
 
 import math
 from collections.abc import Sequence
@@ -13,16 +13,16 @@ LEAST_POINTS = 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Line:
-    """The line of least squares through points at two places or more."""
+    """The line of least squares through points at two x or more."""
 
     intercept: float
     slope: float
     points: int
     mean: float
-    """Mean of the places."""
+    """Mean of x."""
 
     spread: float
-    """Sum of the squares of the places' distances from their mean."""
+    """Sum of the squared distances of x from its mean."""
 
     error: float
     """Standard deviation of the points around the line; NaN for two, which lie on it."""
@@ -30,22 +30,22 @@ class Line:
     worst_share: float
     """Largest distance of a point from the line, as a share of the line there."""
 
-    def at(self, place: float) -> float:
-        """Return the height of the line."""
-        return self.intercept + self.slope * place
+    def at(self, x: float) -> float:
+        """Return the y of the line."""
+        return self.intercept + self.slope * x
 
-    def margin(self, place: float, confidence: float) -> float:
+    def margin(self, x: float, confidence: float) -> float:
         """Return half the width of the prediction interval of one more point; NaN if not known."""
         if math.isnan(self.error):
             return math.nan
-        far = (place - self.mean) ** 2 / self.spread
+        far = (x - self.mean) ** 2 / self.spread
         factor = student_quantile(confidence, self.points - LEAST_POINTS)
         return factor * self.error * math.sqrt(1 + 1 / self.points + far)
 
 
-def through(places: Sequence[float], heights: Sequence[float]) -> Line:
-    """Return the line through points; ValueError if all are at one place."""
-    x, y = np.asarray(places, np.float64), np.asarray(heights, np.float64)
+def fitted_line(xs: Sequence[float], ys: Sequence[float]) -> Line:
+    """Return the line through points; ValueError if all have one x."""
+    x, y = np.asarray(xs, np.float64), np.asarray(ys, np.float64)
     spread = float(((x - x.mean()) ** 2).sum())
     if spread == 0:
         raise ValueError("a line needs points at two places")
@@ -68,16 +68,16 @@ def through(places: Sequence[float], heights: Sequence[float]) -> Line:
 
 
 def largest_below(line: Line, limit: float, confidence: float = math.nan, side: int = 1) -> int:
-    """Return the largest whole place whose height is at most `limit`; 0 if there is none.
+    """Return the largest whole x whose y is at most `limit`; 0 if there is none.
 
-    With a `confidence`, the height is that of the upper end of the prediction interval, or with
-    ``side=-1`` of the lower one, which may never reach the limit: -1 then. The line must rise, as
-    far as it is asked.
+    With a `confidence`, y is that of the upper end of the prediction interval, or with
+    ``side=-1`` of the lower one, which may never reach the limit: -1 then. The line must rise up
+    to there.
     """
 
-    def fits(place: int) -> bool:
-        margin = 0.0 if math.isnan(confidence) else side * line.margin(place, confidence)
-        return line.at(place) + margin <= limit
+    def fits(x: int) -> bool:
+        margin = 0.0 if math.isnan(confidence) else side * line.margin(x, confidence)
+        return line.at(x) + margin <= limit
 
     low, high = 0, 1
     while fits(high) and high < _MOST:

@@ -1,4 +1,4 @@
-"""The operator trees of several runs or ranks laid over each other: one node per path of names."""
+"""The merged operator trees of several runs or ranks: one node per path of names."""
 
 import re
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ _STEPS = ("ProfilerStep", "step")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Merged:
-    """Operators, then runtime calls, then device work; rows below the operator they belong to."""
+    """Operators, then runtime calls, then kernels; each row below its operator."""
 
     names: list[str]
     """Names by number."""
     paths: Paths
     """Path of each row through the names."""
     counted: NDArray[np.bool_]
-    """Whether a row is a node of its own; steps are where the row around them is."""
+    """Whether a row is a node of its own; steps share the node of their parent."""
     name: NDArray[np.int64]
     """Number of each row's name."""
     kind: NDArray[np.int64]
-    """Place in `KINDS` of each row."""
+    """Position in `KINDS` of each row."""
     own_ns: NDArray[np.int64]
     """Self time of operators, duration of all else."""
     total_ns: NDArray[np.int64]
@@ -41,33 +41,35 @@ class Merged:
 
 
 def merged(cpu_ops: pd.DataFrame, runtime_calls: pd.DataFrame, kernels: pd.DataFrame) -> Merged:
-    """Lay the trees of all runs, ranks and repeats over each other."""
+    """Merge the trees of all runs, ranks and repeats."""
     given = (cpu_ops, runtime_calls, kernels)
-    tables = [_apart(each.assign(name=each["name"].astype("category"))) for each in given]
-    ops, calls, work = tables
-    above = [calltree.rows_of(ops, ops, "parent")]
-    above += [calltree.rows_of(ops, each) for each in (calls, work)]
+    tables = [
+        _with_repeat_of_run(table.assign(name=table["name"].astype("category"))) for table in given
+    ]
+    ops, calls, launched = tables
+    parents = [calltree.rows_of(ops, ops, "parent")]
+    parents += [calltree.rows_of(ops, table) for table in (calls, launched)]
     names, codes = _named(tables)
     is_step = np.array([name in _STEPS for name in names], dtype=np.bool_)
-    total = np.concatenate([(each["end_ns"] - each["start_ns"]).to_numpy() for each in tables])
+    total = np.concatenate([(table["end_ns"] - table["start_ns"]).to_numpy() for table in tables])
     own = total.copy()
     own[: len(ops)] = ops["self_ns"].to_numpy()
     return Merged(
         names=names,
-        paths=paths(np.concatenate(above), codes, ~is_step[codes]),
+        paths=paths(np.concatenate(parents), codes, ~is_step[codes]),
         counted=~is_step[codes],
         name=codes,
-        kind=np.repeat(np.arange(len(tables)), [len(each) for each in tables]),
+        kind=np.repeat(np.arange(len(tables)), [len(table) for table in tables]),
         own_ns=own,
         total_ns=total,
         where=pd.concat(
-            [each[["run", "rank", "repeat", "step"]] for each in tables], ignore_index=True
+            [table[["run", "rank", "repeat", "step"]] for table in tables], ignore_index=True
         ),
     )
 
 
-def _apart(table: pd.DataFrame) -> pd.DataFrame:
-    """Return `table` with a repeat of its own for each run, so that rows are told apart by it."""
+def _with_repeat_of_run(table: pd.DataFrame) -> pd.DataFrame:
+    """Return `table` with repeats numbered over all runs, so that they tell runs apart."""
     runs = len(table["run"].cat.categories)
     return table.assign(repeat=table["repeat"] * runs + table["run"].cat.codes)
 
@@ -76,8 +78,8 @@ def _named(tables: list[pd.DataFrame]) -> tuple[list[str], NDArray[np.int64]]:
     """Return all names, those of steps without their number, and the number of each row's."""
     number: dict[str, int] = {}
     codes = []
-    for each in tables:
-        names = [_STEP.sub(r"\1", name) for name in each["name"].cat.categories]
+    for table in tables:
+        names = [_STEP.sub(r"\1", name) for name in table["name"].cat.categories]
         numbers = [number.setdefault(name, len(number)) for name in names]
-        codes.append(np.array(numbers, dtype=np.int64)[each["name"].cat.codes.to_numpy()])
+        codes.append(np.array(numbers, dtype=np.int64)[table["name"].cat.codes.to_numpy()])
     return list(number), np.concatenate(codes)

@@ -27,7 +27,7 @@ _HIDDEN = (
     "aten::output_nr",
     "aten::_version",
 )
-"""What PyTorch's own table leaves out."""
+"""Operators that PyTorch's own table leaves out."""
 
 
 def operator_calls(
@@ -37,28 +37,28 @@ def operator_calls(
     memory_events: pd.DataFrame,
     asynchronous: Sequence[str],
 ) -> pd.DataFrame:
-    """Return one row per call that PyTorch's table has, with what it took by itself and in all."""
-    above = calltree.rows_of(cpu_ops, cpu_ops, "parent")
+    """Return one row per call in PyTorch's table, with self and total time, memory and FLOPs."""
+    enclosing = calltree.rows_of(cpu_ops, cpu_ops, "parent")
     hidden = matching(cpu_ops["name"], _HIDDEN)
     loose = hidden | matching(cpu_ops["name"], asynchronous)
-    # What a loose range encloses belongs to the range around it.
-    parent = calltree.nearest(above, above, loose)
-    launched = calltree.nearest(calltree.rows_of(cpu_ops, runtime_calls), above, loose)
-    again = _is_again(parent, launched, cpu_ops["name"], loose)
-    owner = calltree.nearest(np.arange(len(cpu_ops)), parent, again | loose)
+    # Children of a loose range belong to the range around it.
+    parent = calltree.nearest(enclosing, enclosing, loose)
+    launched = calltree.nearest(calltree.rows_of(cpu_ops, runtime_calls), enclosing, loose)
+    merged = _is_merged(parent, launched, cpu_ops["name"], loose)
+    counted_in = calltree.nearest(np.arange(len(cpu_ops)), parent, merged | loose)
     duration = _duration(cpu_ops)
-    self_cpu = calltree.sums(owner, cpu_ops["self_ns"].to_numpy(np.int64), len(cpu_ops))
+    self_cpu = calltree.sums(counted_in, cpu_ops["self_ns"].to_numpy(np.int64), len(cpu_ops))
 
-    def taken(table: pd.DataFrame, values: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        rows = calltree.nearest(calltree.rows_of(cpu_ops, table), parent, again | loose)
+    def sums(table: pd.DataFrame, values: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        rows = calltree.nearest(calltree.rows_of(cpu_ops, table), parent, merged | loose)
         return calltree.sums(rows, values, len(parent)), calltree.subtree_sums(rows, values, parent)
 
     on_host = memory_events["device"].astype(object).to_numpy() == "cpu"
     size = memory_events["size_bytes"].to_numpy(np.int64)
     measured = {"self_cpu_ns": self_cpu, "total_cpu_ns": duration}
-    measured |= zip(DEVICE_TIME, taken(kernels, _duration(kernels)), strict=True)
-    measured |= zip(HOST_MEMORY, taken(memory_events, size * on_host), strict=True)
-    measured |= zip(DEVICE_MEMORY, taken(memory_events, size * ~on_host), strict=True)
+    measured |= zip(DEVICE_TIME, sums(kernels, _duration(kernels)), strict=True)
+    measured |= zip(HOST_MEMORY, sums(memory_events, size * on_host), strict=True)
+    measured |= zip(DEVICE_MEMORY, sums(memory_events, size * ~on_host), strict=True)
     in_step = (cpu_ops["step"] >= 0).to_numpy()
     frame = pd.DataFrame(
         {
@@ -72,10 +72,10 @@ def operator_calls(
             **measured,
         }
     )
-    return frame[~(again | hidden)]
+    return frame[~(merged | hidden)]
 
 
-def _is_again(
+def _is_merged(
     parent: calltree.Rows,
     launched: calltree.Rows,
     names: "pd.Series[str]",
@@ -91,8 +91,7 @@ def _is_again(
     children += calltree.sums(launched, np.ones(len(launched), dtype=np.int64), size)
     code = names.cat.codes.to_numpy()
     is_same = (parent >= 0) & (code == code[parent])
-    again: NDArray[np.bool_] = np.logical_and(~loose & is_same, children[parent] == 1)
-    return again
+    return np.asarray(~loose & is_same & (children[parent] == 1))
 
 
 def runtime_rows(runtime_calls: pd.DataFrame) -> pd.DataFrame:
@@ -119,11 +118,11 @@ def memory_rows(
     columns = [*WHERE, "start_ns", "end_ns"]
     busy = pd.concat([shown[columns], runtime_calls[columns]])
     alone = np.ones(len(memory_events), dtype=np.bool_)
-    place = memory_events.groupby(WHERE, observed=True).indices
+    events_of = memory_events.groupby(WHERE, observed=True).indices
     for where, rows in busy.groupby(WHERE, observed=True):
         # PyTorch counts an event at the very end of a range as inside: hence one ns more.
         spans = intervals.union(intervals.intervals(rows["start_ns"], rows["end_ns"] + 1))
-        here = place.get(where, np.empty(0, dtype=np.int64))
+        here = events_of.get(where, np.empty(0, dtype=np.int64))
         alone[here] = ~intervals.contains(spans, memory_events["time_ns"].to_numpy()[here])
     events = memory_events[alone]
     on_host = (events["device"].astype(object) == "cpu").to_numpy()
@@ -145,8 +144,8 @@ def _duration(table: pd.DataFrame) -> NDArray[np.int64]:
 
 
 def _rewritten(texts: "pd.Series[str]", rewrite: Callable[[str], str]) -> "pd.Categorical[str]":
-    """Return the categorical `texts` with `rewrite` done on each distinct one."""
-    new = [rewrite(str(each)) for each in texts.cat.categories]
+    """Return the categorical `texts` with `rewrite` applied to each distinct one."""
+    new = [rewrite(str(text)) for text in texts.cat.categories]
     categories: pd.Index[str] = pd.Index(sorted(set(new)), dtype="str")
     codes = categories.get_indexer(pd.Index(new, dtype="str"))[texts.cat.codes.to_numpy()]
     return pd.Categorical.from_codes(codes, categories)
@@ -160,7 +159,7 @@ def _without_lists(shapes: str) -> str:
     """Return `shapes` as PyTorch groups and prints them: a list of tensors is ``[]``."""
     inputs = json.loads(shapes) if shapes else []
     flat = [
-        [] if isinstance(each, list) and any(isinstance(dim, list) for dim in each) else each
-        for each in inputs
+        [] if isinstance(shape, list) and any(isinstance(dim, list) for dim in shape) else shape
+        for shape in inputs
     ]
     return json.dumps(flat) if flat else ""

@@ -1,4 +1,4 @@
-"""Sequences that occur again and again: maximal repeats of numbers, vectorised over their length.
+"""Repeated sequences: maximal repeats of numbers, vectorised over their length.
 
 A repeat is maximal if no sequence one longer, on either side, occurs as often. Where a sequence
 follows itself, as the layers of a network do, it is cut where the next one begins.
@@ -20,7 +20,7 @@ class Repeat:
 
     length: int
     starts: Numbers
-    """Where it occurs; occurrences do not overlap."""
+    """Where its occurrences start; they do not overlap."""
     covered: int
     """Sum of the weights of all that an occurrence covers, each once."""
 
@@ -43,22 +43,24 @@ def maximal_repeats(
         _repeat(length, starts, before)
         for length, starts in _maximal(value, track, max_length, min_count)
     ]
-    found = [each for each in found if each.length > 1]
-    return sorted(found, key=lambda each: (-each.covered, -each.length, int(each.starts[0])))
+    found = [repeat for repeat in found if repeat.length > 1]
+    return sorted(
+        found, key=lambda repeat: (-repeat.covered, -repeat.length, int(repeat.starts[0]))
+    )
 
 
-def apart(repeats: list[Repeat], value: Numbers, count: int) -> list[Repeat]:
+def distinct(repeats: list[Repeat], value: Numbers, count: int) -> list[Repeat]:
     """Return the first `count` of which none is a part of another before it, or the reverse."""
     kept: list[tuple[Repeat, str, str]] = []
-    for each in repeats:
-        text = ",".join(map(str, each.values(value)))
-        # Where a sequence follows itself it can be found begun at any of its places.
+    for repeat in repeats:
+        text = ",".join(map(str, repeat.values(value)))
+        # Where a sequence follows itself it can be found from any of its positions on.
         own, twice = f",{text},", f",{text},{text},"
         if not any(own in cycle or other in twice for _, other, cycle in kept):
-            kept.append((each, own, twice))
+            kept.append((repeat, own, twice))
         if len(kept) == count:
             break
-    return [each for each, _, _ in kept]
+    return [repeat for repeat, _, _ in kept]
 
 
 def _maximal(
@@ -105,12 +107,12 @@ def _grouped(gram: Numbers, chosen: NDArray[np.bool_]) -> Iterator[Numbers]:
     rows = np.flatnonzero(chosen)
     rows = rows[np.argsort(gram[rows], kind="stable")]
     yield from (
-        each for each in np.split(rows, np.flatnonzero(np.diff(gram[rows])) + 1) if len(each)
+        part for part in np.split(rows, np.flatnonzero(np.diff(gram[rows])) + 1) if len(part)
     )
 
 
 def _repeat(length: int, starts: Numbers, before: Numbers) -> Repeat:
-    # What mostly begins within the one before it is a shorter sequence that follows itself.
+    # Occurrences that mostly overlap the one before are of a shorter sequence that follows itself.
     length = min(length, int(np.median(np.diff(starts))))
     ends = np.minimum(starts + length, np.append(starts[1:], len(before)))
     covered = int((before[ends] - before[starts]).sum())

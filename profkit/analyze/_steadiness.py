@@ -1,4 +1,4 @@
-"""Whether step times hold still: within a repeat after its warm-up, and from repeat to repeat."""
+"""Stability of step times: within a repeat after its warm-up, and from repeat to repeat."""
 
 from collections.abc import Mapping
 
@@ -24,8 +24,8 @@ def by_repeat(clock: pd.DataFrame) -> dict[int, Times]:
 def unsettled(clock: pd.DataFrame, confidence: float, tolerance: float) -> tuple[Finding, ...]:
     """Warn if the first counted steps are slower than the later ones by more than `tolerance`.
 
-    The first quarter of each repeat is held against its second half, and the repeats say whether
-    that is chance: one-sided, with an error of at most 1 - `confidence`.
+    The first quarter of each repeat is compared with its second half, and tested over the repeats:
+    one-sided, with an error of at most 1 - `confidence`.
     """
     ratios = _starts(by_repeat(clock))
     start = over_repeats(ratios, confidence=confidence) if ratios else None
@@ -37,9 +37,9 @@ def unsettled(clock: pd.DataFrame, confidence: float, tolerance: float) -> tuple
 
 def _starts(times: Mapping[int, Times]) -> dict[int, float]:
     return {
-        repeat: float(np.median(each[: len(each) // 4]) / np.median(each[len(each) // 2 :]))
-        for repeat, each in times.items()
-        if len(each) >= _FEWEST_STEPS and each.min() > 0
+        repeat: float(np.median(steps[: len(steps) // 4]) / np.median(steps[len(steps) // 2 :]))
+        for repeat, steps in times.items()
+        if len(steps) >= _FEWEST_STEPS and steps.min() > 0
     }
 
 
@@ -97,7 +97,7 @@ def _course(per_repeat: pd.DataFrame) -> str:
 
 
 def unknown(times: Mapping[int, Times]) -> tuple[Abstention, ...]:
-    """Say what one repeat, or a few steps, cannot tell."""
+    """Return what is not known from one repeat, or from a few steps."""
     if len(times) <= 1:
         reason = "one repeat does not say how much repeats differ: set repeats=3 or more"
         return (Abstention(what="interval of the step time", reason=reason),)

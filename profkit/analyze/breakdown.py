@@ -11,7 +11,7 @@ from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.intervals import Intervals
-from profkit.analyze.shared.step_windows import WHERE, extents, of, until_the_device_is_done
+from profkit.analyze.shared.step_windows import WHERE, extents, of_repeat, until_gpu_done
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings
@@ -117,7 +117,7 @@ def _windows(
     kept = steps.merge(ranks.reset_index(), on=WHERE)
     kept = kept[(kept["start_ns"] < kept["last"]) & (kept["end_ns"] > kept["first"])]
     if len(kept):
-        kept = until_the_device_is_done(kept, kernels) if config.window == "device" else kept
+        kept = until_gpu_done(kept, kernels) if config.window == "device" else kept
         counted = kept[kept["step"] >= config.skip_first]
         return (counted if len(counted) else kept), ()
     whole = ranks.reset_index().rename(columns={"first": "start_ns", "last": "end_ns"})
@@ -139,7 +139,7 @@ def _parts(
         absent.add("runtime")
     found = []
     for where, rows in windows.groupby(WHERE, observed=True):
-        ops, work, calls = (of(events, where) for events in (cpu_ops, kernels, runtime_calls))
+        ops, work, calls = (of_repeat(events, where) for events in (cpu_ops, kernels, runtime_calls))
         active = _active(ops, work, calls, config)
         spans = {name: periods for name, periods in active.items() if name not in absent}
         frame = _spans(rows)

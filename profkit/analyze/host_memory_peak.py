@@ -7,7 +7,7 @@ import pandas as pd
 from pydantic import PositiveInt
 
 from profkit.analyze.base import ByTool, ByToolIfAny, analysis
-from profkit.analyze.shared.stack_frames import counted, summed
+from profkit.analyze.shared.stack_frames import lines_of_stacks, self_and_total
 from profkit.core.formatting import shortened, size
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings
@@ -55,14 +55,14 @@ def analyze(host_stacks: ByTool, samples: ByToolIfAny, config: Config) -> Result
     live = pd.concat(parts) if parts else pd.DataFrame()
     if live.empty:
         return Result.abstain("memory of the host", "no allocation on the host was recorded")
-    lines = counted(live, "size_bytes")
-    functions = summed(lines, ["rank", "function"], "bytes")
+    lines = lines_of_stacks(live, "size_bytes")
+    functions = self_and_total(lines, ["rank", "function"], "bytes")
     peaks = lines.groupby("rank")["of_rank"].first()
     levels = _levels(samples or {})
     growth = _growth(levels, config.skip_first)
     shown = {
         "functions": (functions, "Live at the peak, by function"),
-        "lines": (summed(lines, ["rank", "line"], "bytes"), "Live at the peak, by line"),
+        "lines": (self_and_total(lines, ["rank", "line"], "bytes"), "Live at the peak, by line"),
         "over_steps": (levels, "Heap in each step, mean"),
     }
     return Result(

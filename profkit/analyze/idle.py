@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from profkit.analyze._cpu_work import by_name
 from profkit.analyze._gaps import CAUSES, Gaps, by_cause, gaps, with_edges
-from profkit.analyze._largest_gaps import beside, gap_rows, largest
+from profkit.analyze._largest_gaps import gap_rows, largest, with_cpu_work
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.launch_calls import CALLS, launches
-from profkit.analyze.shared.step_windows import WHERE, chosen, of, step_windows
+from profkit.analyze.shared.step_windows import WHERE, filtered, of_repeat, step_windows
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
@@ -116,7 +116,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     rows = pd.concat([device.gap_rows() for device in devices])
     threads = _launching_threads(kernels, launched)
     gap_table = largest(rows, kernels, launched, config.short_gap_ns, config.largest)
-    gap_table = beside(gap_table, cpu_ops, python_calls, annotations, threads)
+    gap_table = with_cpu_work(gap_table, cpu_ops, python_calls, annotations, threads)
     by_rank = _shares(parts, rows)
     note = f"{len(parts)} steps on {len(devices)} device(s); shares are of the time of the steps."
     shown = {
@@ -246,8 +246,8 @@ def _host_work_of(
     for device in devices:
         inside = intervals.intervals(device.windows["start_ns"], device.windows["end_ns"])
         spans = intervals.intersection(device.causes["host"], intervals.union(inside))
-        ops, launching = of(cpu_ops, device.where), of(threads, device.where)["tid"]
-        found.append(by_name(chosen(ops, ops["tid"].isin(launching) | threads.empty), spans))
+        ops, launching = of_repeat(cpu_ops, device.where), of_repeat(threads, device.where)["tid"]
+        found.append(by_name(filtered(ops, ops["tid"].isin(launching) | threads.empty), spans))
         waited += intervals.total(spans)
     sums = pd.concat(found).groupby("name").sum().reset_index()
     sums = sums.sort_values("time_ns", ascending=False, ignore_index=True)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._launch_order import placed
+from profkit.analyze._launch_order import attributed
 from profkit.analyze.base import ByToolIfAny, ByToolOrOther, analysis
 from profkit.analyze.costs.roofline import KERNEL, compute_kernels
 from profkit.analyze.shared import hierarchical_roofline
@@ -177,7 +177,7 @@ def _measured_launches(
     for rank in ranks:
         of_rank = own[own["rank"] == rank]
         in_trace = traced[traced["rank"] == rank] if len(traced) else traced
-        found.append(placed(of_rank, _launched(in_trace, cpu_ops)))
+        found.append(attributed(of_rank, _launched(in_trace, cpu_ops)))
     made: pd.DataFrame = pd.concat([own, pd.concat(found)], axis=1)[columns]
     return made
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._linear_fit import LEAST_POINTS, Line, largest_below, through
+from profkit.analyze._linear_fit import LEAST_POINTS, Line, fitted_line, largest_below
 from profkit.analyze.base import Behaviour, ByRun, analysis
 from profkit.core.formatting import size
 from profkit.core.hardware import Hardware
@@ -136,7 +136,7 @@ def _modes(
             missing.append(Abstention(what=f"the largest batch of {name}", reason=reason))
             continue
         heights = tuple(peaks[run] for run in ordered)
-        line = through(batches, heights)
+        line = fitted_line(batches, heights)
         if line.slope <= 0:
             reason = "its peak does not grow with the batch: something else fills the memory"
             missing.append(Abstention(what=f"the largest batch of {name}", reason=reason))

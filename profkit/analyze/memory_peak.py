@@ -15,9 +15,9 @@ from profkit.analyze.shared.allocation_origins import (
     BEFORE,
     UNKNOWN,
     WHERE,
-    described,
     live_at,
     peak_event,
+    with_origins,
 )
 from profkit.core.formatting import size
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
@@ -59,7 +59,7 @@ def analyze(allocations: pd.DataFrame, config: Config) -> Result:
     """
     if allocations.empty:
         return Result.abstain("the peak of memory", "no allocation was recorded")
-    rows = described(allocations)
+    rows = with_origins(allocations)
     peaks = _peaks(rows)
     highest = _highest(rows, peaks)
     worst = highest[0]

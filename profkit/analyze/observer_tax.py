@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from profkit.analyze.base import ByTool, analysis
-from profkit.analyze.shared.step_times import BASELINE, timed
+from profkit.analyze.shared.step_times import BASELINE, with_step_times
 from profkit.analyze.shared.uncertainty import Ratio, over_repeats
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
@@ -53,9 +53,9 @@ def analyze(steps: ByTool, config: Config) -> Result:
         return Result.abstain(
             "slowdown of the tools", f"there is no unprofiled capture: enable the tool {BASELINE}"
         )
-    base = timed(steps[BASELINE], config.skip_first)
+    base = with_step_times(steps[BASELINE], config.skip_first)
     taxes = {
-        tool: _slowdowns(timed(rows, config.skip_first), base)
+        tool: _slowdowns(with_step_times(rows, config.skip_first), base)
         for tool, rows in steps.items()
         if tool != BASELINE
     }

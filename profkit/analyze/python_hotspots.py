@@ -8,7 +8,7 @@ import pandas as pd
 from pydantic import PositiveInt
 
 from profkit.analyze.base import ByTool, analysis
-from profkit.analyze.shared.stack_frames import counted, summed
+from profkit.analyze.shared.stack_frames import lines_of_stacks, self_and_total
 from profkit.core.formatting import shortened
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings
@@ -51,7 +51,7 @@ def analyze(sampled_stacks: ByTool, config: Config) -> Result:
     threads and stretches of a run.
     """
     parts = [
-        counted(rows, "duration_ns").assign(tool=tool)
+        lines_of_stacks(rows, "duration_ns").assign(tool=tool)
         for tool, rows in sampled_stacks.items()
         if len(rows)
     ]
@@ -59,8 +59,8 @@ def analyze(sampled_stacks: ByTool, config: Config) -> Result:
         reason = "no stack was sampled; nsys samples with tools.nsys.sample=process-tree"
         return Result.abstain("Python's time by function", reason)
     lines = pd.concat(parts, ignore_index=True)
-    functions = summed(lines, ["tool", "rank", "function"], "ns")
-    by_line = summed(lines, ["tool", "rank", "line"], "ns")
+    functions = self_and_total(lines, ["tool", "rank", "function"], "ns")
+    by_line = self_and_total(lines, ["tool", "rank", "line"], "ns")
     most = config.max_rows
     return Result(
         findings=tuple(_findings(functions)),

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field
 
-from profkit.analyze._repeated_sequences import Repeat, apart, maximal_repeats
+from profkit.analyze._repeated_sequences import Repeat, distinct, maximal_repeats
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import calltree
 from profkit.analyze.shared.glob_match import matching
@@ -91,7 +91,7 @@ def analyze(
     repeats = maximal_repeats(
         name, track, took, max_length=config.max_length, min_count=config.min_count
     )
-    repeats = apart(repeats, name, config.max_rows)
+    repeats = distinct(repeats, name, config.max_rows)
     total = max(int(took.sum()), 1)
     runs = _elementwise_runs(rows, took, track, config)
     fused = _fusible(rows, took, runs, total)

@@ -7,7 +7,7 @@ import pandas as pd
 from pydantic import PositiveInt
 
 from profkit.analyze.base import analysis
-from profkit.analyze.shared.allocation_origins import WHERE, described, live_at, peak_event
+from profkit.analyze.shared.allocation_origins import WHERE, live_at, peak_event, with_origins
 from profkit.core.formatting import size
 from profkit.core.result import Abstention, Finding, Result, Severity, Table, table
 from profkit.core.settings import Settings
@@ -51,7 +51,7 @@ def analyze(allocations: pd.DataFrame, config: Config) -> Result:
     """
     if allocations.empty:
         return Result.abstain("differences of memory", "no allocation was recorded")
-    rows = described(allocations)
+    rows = with_origins(allocations)
     runs = {str(run): _worst(own) for run, own in rows.groupby("run", observed=True, sort=False)}
     names = [str(run) for run in rows["run"].cat.categories if str(run) in runs]
     first, *others = names

@@ -10,7 +10,7 @@ import pandas as pd
 
 from profkit.analyze._steadiness import by_repeat, unknown, unsettled, unsteady
 from profkit.analyze.base import ByTool, analysis
-from profkit.analyze.shared.step_times import BASELINE, chosen, timed
+from profkit.analyze.shared.step_times import BASELINE, baseline_or_first, with_step_times
 from profkit.analyze.shared.uncertainty import Statistic, Times, interval
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
@@ -59,10 +59,10 @@ def analyze(steps: ByTool, config: Config) -> Result:
     Intervals come from a bootstrap over repeats, and over the steps within them. Repeats differ,
     and steps still warm up, only where that is not chance.
     """
-    tool, rows = chosen(steps)
+    tool, rows = baseline_or_first(steps)
     if rows.empty:
         return Result.abstain("step times", "no step was recorded")
-    kept = timed(rows, config.skip_first)
+    kept = with_step_times(rows, config.skip_first)
     if kept.empty:
         return Result.abstain(
             "step times",

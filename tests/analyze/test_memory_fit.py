@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from profkit.analyze import memory_fit
-from profkit.analyze._linear_fit import largest_below, through
+from profkit.analyze._linear_fit import fitted_line, largest_below
 from profkit.core.hardware import Hardware
 from profkit.core.result import Metric, Result
 
@@ -58,7 +58,7 @@ def test_two_batches_give_a_line_but_no_interval(metric):
 def test_the_interval_is_that_of_a_prediction():
     batches = np.array([1, 2, 4, 8])
     peaks = GIB + batches * GIB / 4 + np.array([9, -8, 7, -5]) * 2**20
-    line = through(batches, peaks)
+    line = fitted_line(batches, peaks)
     fit = stats.linregress(batches, peaks)
     assert (line.slope, line.intercept) == pytest.approx((fit.slope, fit.intercept))
     # The standard error of a prediction from the errors that scipy states of both parameters.
@@ -143,7 +143,7 @@ def test_peaks_far_off_their_line_set_no_upper_end():
 
 
 def test_the_largest_place_below_a_limit_is_exact():
-    line = through([1, 2], [3, 5])
+    line = fitted_line([1, 2], [3, 5])
     assert [largest_below(line, limit) for limit in (1, 2.9, 3, 4.9, 5, 2001)] == [
         0,
         0,

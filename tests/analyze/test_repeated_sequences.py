@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profkit.analyze._repeated_sequences import apart, maximal_repeats
+from profkit.analyze._repeated_sequences import distinct, maximal_repeats
 
 
 def repeats(text, track=None, min_count=2, max_length=20):
@@ -47,7 +47,7 @@ def test_parts_of_a_sequence_do_not_stand_beside_it():
     value = np.array([ord(letter) for letter in "xabcyabczbcw"], dtype=np.int64)
     ones = np.ones(len(value), dtype=np.int64)
     found = maximal_repeats(value, 0 * value, ones, max_length=5, min_count=2)
-    assert [each.length for each in apart(found, value, 10)] == [3]
+    assert [repeat.length for repeat in distinct(found, value, 10)] == [3]
 
 
 def is_maximal(part, counts):

@@ -1,7 +1,7 @@
-"""Which operators do the work and what it costs: shared by analyses of FLOPs.
+"""Attribute kernels and their time to the operators whose costs are known.
 
-Operators nest, and so do their costs: what counts is the outermost one that there is a formula
-for, with all device work that it and the operators inside it launched.
+Operators nest, and so do their costs: the outermost one with a formula counts, with all kernels
+that it and the operators inside it launched.
 """
 
 from dataclasses import dataclass
@@ -31,43 +31,43 @@ OPS = Columns(
 
 @dataclass(frozen=True, slots=True)
 class Costed:
-    """The work of the steps that count."""
+    """The operators and kernels of the steps that count."""
 
     calls: pd.DataFrame
     """Operators that count: rank, repeat, step, name, input_shapes, phase and the columns of
-    `profkit.analyze.costs.costs`; ``time_ns`` is the sum of the device work that each launched,
-    without communication and copies from or to the host, or its time on the host where no device
+    `profkit.analyze.costs.costs`; ``time_ns`` is the sum of the kernels that each launched,
+    without communication and copies from or to the CPU, or its time on the CPU where no kernel
     was recorded."""
 
     kernels: pd.DataFrame
-    """Device work; ``call`` is the position in `calls` of what launched it, -1 if nothing there."""
+    """Kernels; ``call`` is the position in `calls` of the operator that launched each, or -1."""
 
 
 def work(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, windows: pd.DataFrame) -> Costed:
-    """Return the operators that count and the device work in the steps of `windows`."""
+    """Return the operators that count and the kernels in the steps of `windows`."""
     parent = calltree.rows_of(cpu_ops, cpu_ops, "parent")
-    each = costs(cpu_ops)
-    yields = _yields(cpu_ops, each, parent)
-    known = _outermost((each["kind"] != "").to_numpy(), yields, parent)
-    owner = calltree.nearest(calltree.rows_of(cpu_ops, kernels), parent, ~known)
-    owner = np.where(_in_step(kernels, windows), owner, -1)
+    cost = costs(cpu_ops)
+    is_empty = _is_empty_wrapper(cpu_ops, cost, parent)
+    known = _outermost((cost["kind"] != "").to_numpy() & ~is_empty, parent)
+    launched_by = calltree.nearest(calltree.rows_of(cpu_ops, kernels), parent, ~known)
+    launched_by = np.where(_in_step(kernels, windows), launched_by, -1)
     if kernels.empty:
         spent = (cpu_ops["end_ns"] - cpu_ops["start_ns"]).to_numpy(np.int64)
     else:
-        spent = calltree.sums(owner, _computing_ns(kernels), len(cpu_ops))
-        # What launched nothing ran on the host, or was cut off.
+        spent = calltree.sums(launched_by, _computing_ns(kernels), len(cpu_ops))
+        # An operator that launched nothing ran on the CPU, or was cut off.
         known &= spent > 0
     known &= _in_step(cpu_ops, windows)
     rows = np.flatnonzero(known)
     columns = ["rank", "repeat", "step", "name", "input_shapes"]
-    parts = [cpu_ops.iloc[rows][columns], each.iloc[rows]]
+    parts = [cpu_ops.iloc[rows][columns], cost.iloc[rows]]
     calls = pd.concat([part.reset_index(drop=True) for part in parts], axis=1)
     calls = calls.assign(phase=_phases(cpu_ops, parent)[rows], time_ns=spent[rows])
-    # Work of an operator outside the steps has no call.
-    place = np.append(np.where(known, np.cumsum(known) - 1, -1), -1)[owner]
+    # Kernels of an operator outside the steps have no call.
+    call = np.append(np.where(known, np.cumsum(known) - 1, -1), -1)[launched_by]
     return Costed(
-        calls=_with_tf32(calls, kernels, place),
-        kernels=kernels.assign(call=place)[_in_step(kernels, windows)],
+        calls=_with_tf32(calls, kernels, call),
+        kernels=kernels.assign(call=call)[_in_step(kernels, windows)],
     )
 
 
@@ -80,15 +80,13 @@ def _in_step(rows: pd.DataFrame, windows: pd.DataFrame) -> NDArray[np.bool_]:
     return np.asarray(pd.MultiIndex.from_frame(rows[key]).isin(known))
 
 
-def _with_tf32(
-    calls: pd.DataFrame, kernels: pd.DataFrame, place: NDArray[np.int64]
-) -> pd.DataFrame:
+def _with_tf32(calls: pd.DataFrame, kernels: pd.DataFrame, call: NDArray[np.int64]) -> pd.DataFrame:
     """Return the calls with the type ``tf32`` where the kernels of an fp32 product say so."""
-    says = named(kernels["name"], _uses_tf32)
-    tensor = np.zeros(len(calls), dtype=np.bool_)
-    tensor[place[says & (place >= 0)]] = True
-    tensor &= ((calls["type"] == "float") & calls["kind"].isin(PRODUCTS)).to_numpy()
-    return calls.assign(type=calls["type"].astype(object).mask(tensor, _TF32))
+    is_tf32 = named(kernels["name"], _uses_tf32)
+    uses_tf32 = np.zeros(len(calls), dtype=np.bool_)
+    uses_tf32[call[is_tf32 & (call >= 0)]] = True
+    uses_tf32 &= ((calls["type"] == "float") & calls["kind"].isin(PRODUCTS)).to_numpy()
+    return calls.assign(type=calls["type"].astype(object).mask(uses_tf32, _TF32))
 
 
 def _uses_tf32(kernel: str) -> bool:
@@ -96,18 +94,17 @@ def _uses_tf32(kernel: str) -> bool:
     return any(part in kernel for part in _TF32_NAMES)
 
 
-def _yields(cpu_ops: pd.DataFrame, each: pd.DataFrame, parent: calltree.Rows) -> NDArray[np.bool_]:
+def _is_empty_wrapper(
+    cpu_ops: pd.DataFrame, cost: pd.DataFrame, parent: calltree.Rows
+) -> NDArray[np.bool_]:
     """Tell which wrappers enclose a product, which then counts instead."""
     wrapper = matching(cpu_ops["name"], WRAPPERS)
-    inside = (each["kind"].isin(PRODUCTS).to_numpy() & ~wrapper).astype(np.int64)
+    inside = (cost["kind"].isin(PRODUCTS).to_numpy() & ~wrapper).astype(np.int64)
     below = calltree.subtree_sums(np.arange(len(cpu_ops)), inside, parent)
     return np.asarray(wrapper & (below > 0))
 
 
-def _outermost(
-    known: NDArray[np.bool_], yields: NDArray[np.bool_], parent: calltree.Rows
-) -> NDArray[np.bool_]:
-    counted = known & ~yields
+def _outermost(counted: NDArray[np.bool_], parent: calltree.Rows) -> NDArray[np.bool_]:
     return np.asarray(counted & (calltree.nearest(parent, parent, ~counted) < 0))
 
 
@@ -131,7 +128,7 @@ def _phases(cpu_ops: pd.DataFrame, parent: calltree.Rows) -> NDArray[np.object_]
 
 
 def _computing_ns(kernels: pd.DataFrame) -> NDArray[np.int64]:
-    """Return the time of work that the device does by itself, 0 for what a link bounds."""
+    """Return the time of kernels that compute or move memory, 0 for those that a link bounds."""
     kind, copies = kernels["kind"], kernels["copy_kind"]
     own = kind.isin(("compute", "set")) | ((kind == "copy") & (copies == "DtoD"))
     return np.where(own, (kernels["end_ns"] - kernels["start_ns"]).to_numpy(np.int64), 0)

@@ -1,4 +1,4 @@
-"""What a device could do at best with given work: shared by the parts of the analysis of FLOPs."""
+"""The roofline of operators and kernels: the best time that the hardware allows their costs."""
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ from profkit.analyze.costs.attribution import work
 from profkit.core.hardware import Hardware
 from profkit.tables.kernel_names import function
 
-# Which peak is meant, the first that the device has; matrix units do products, others do not.
+# The peak of a type is the first that the GPU has; only products run on matrix units.
 _OF_PRODUCTS = {
     "double": ("fp64_matrix", "fp64"),
     "float": ("fp32_matrix", "fp32"),
@@ -29,30 +29,30 @@ _KEY = ["name", "kind", "type"]
 _NUMBERS = ["flops", "bytes", "time_ns"]
 
 KERNEL = ["name", "grid", "block"]
-"""What makes two launches the same kernel: its name and shape."""
+"""Columns that identify a kernel: its name and shape."""
 
 
 def peak_name(kind: str, dtype: str, hardware: Hardware) -> str:
-    """Return which of the peaks of `hardware` is the one for this work, "" if it states none."""
+    """Return the name of the peak of `hardware` for this kind and type, "" if it states none."""
     choices = _OF_PRODUCTS.get(dtype, ()) if kind in PRODUCTS else _OF_OTHERS.get(dtype, ("fp32",))
     return next((name for name in choices if name in hardware.peak_flops), "")
 
 
 def with_roofline(rows: pd.DataFrame, hardware: Hardware) -> pd.DataFrame:
-    """Add what of the `flops` and `bytes` in `time_ns` a device could have done at best.
+    """Add to `flops`, `bytes` and `time_ns` how they compare with the peaks of `hardware`.
 
     Columns: flops_per_byte, achieved_flops_per_s, achieved_bytes_per_s, bound (compute or memory),
     peak (its name), ideal_ns and roofline_share, the ideal time as a share of that spent. NaN and
     "" where a peak or a number is not known. Bytes that a cache kept make a share above 1.
     """
     pairs = pd.MultiIndex.from_frame(rows[["kind", "type"]])
-    _, first, which = np.unique(pairs.factorize()[0], return_index=True, return_inverse=True)
+    _, first, pair_of_row = np.unique(pairs.factorize()[0], return_index=True, return_inverse=True)
     distinct = [peak_name(kind, dtype, hardware) for kind, dtype in pairs[first].tolist()]
-    peak = np.array(distinct, dtype=object)[which]
+    peak = np.array(distinct, dtype=object)[pair_of_row]
     flops, moved = (rows[name].to_numpy(np.float64) for name in ("flops", "bytes"))
     seconds = _positive(rows["time_ns"].to_numpy(np.float64)) / 1e9
     rates = [hardware.peak_flops.get(name, np.nan) for name in distinct]
-    rate = np.array(rates, dtype=np.float64)[which]
+    rate = np.array(rates, dtype=np.float64)[pair_of_row]
     bandwidth = hardware.memory_bandwidth_bytes_per_s or np.nan
     computing, moving = flops / rate, moved / bandwidth
     ideal = np.fmax(computing, moving) if bandwidth > 0 else np.full(len(rows), np.nan)
@@ -73,7 +73,7 @@ def _positive(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def roof(peak: str) -> str:
-    """Return what the roof of a peak is called in the chart."""
+    """Return the name of a peak's roof in the chart."""
     return f"roof {peak}"
 
 
@@ -86,8 +86,8 @@ def roofs(peaks: list[str], hardware: Hardware, low: float, high: float) -> pd.D
     lines = []
     for name in peaks:
         ridge = hardware.peak_flops[name] / bandwidth
-        at = sorted({min(low, ridge), ridge, max(high, ridge)})
-        lines += [(roof(name), each, min(each, ridge) * bandwidth) for each in at]
+        intensities = sorted({min(low, ridge), ridge, max(high, ridge)})
+        lines += [(roof(name), x, min(x, ridge) * bandwidth) for x in intensities]
     return pd.DataFrame(lines, columns=["series", "flops_per_byte", "achieved_flops_per_s"])
 
 
@@ -104,15 +104,15 @@ def by_kernel(calls: pd.DataFrame, kernels: pd.DataFrame, hardware: Hardware) ->
     out. Kernels of one operator share its work in proportion to their time.
     """
     kept = kernels[((kernels["call"] >= 0) & (kernels["kind"] == "compute")).to_numpy()]
-    place = kept["call"].to_numpy(np.int64)
+    call = kept["call"].to_numpy(np.int64)
     spent = (kept["end_ns"] - kept["start_ns"]).to_numpy(np.int64)
-    total = np.bincount(place, weights=spent, minlength=len(calls))[place]
+    total = np.bincount(call, weights=spent, minlength=len(calls))[call]
     part = spent / np.where(total > 0, total, 1)
-    mine = calls.iloc[place]
-    rows = mine[["kind", "type"]].assign(
+    operators = calls.iloc[call]
+    rows = operators[["kind", "type"]].assign(
         name=kept["name"].astype(object).to_numpy(),
-        flops=mine["flops"] * part,
-        bytes=mine["bytes"] * part,
+        flops=operators["flops"] * part,
+        bytes=operators["bytes"] * part,
         time_ns=spent,
     )
     return with_roofline(summed(rows, _KEY), hardware)

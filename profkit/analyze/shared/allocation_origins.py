@@ -1,4 +1,4 @@
-"""What allocated a block, read off its stack: shared by the analyses of memory."""
+"""The origin of an allocation, from its stack: forward, backward, optimizer, data or set-up."""
 
 import re
 from collections.abc import Callable
@@ -31,26 +31,26 @@ _FORWARD = re.compile(r"(?:^|;)forward \((?:[^;]*[\\/])?([^;]*)\)")
 _LIBRARY = re.compile(r"(?:^|;)forward \([^;]*[\\/]torch[\\/]nn[\\/][^;]*\)")
 
 
-def described(allocations: pd.DataFrame) -> pd.DataFrame:
+def with_origins(allocations: pd.DataFrame) -> pd.DataFrame:
     """Return `allocations` with columns ``origin``, ``operator`` and ``module``.
 
-    ``origin`` is what the program was doing: forward, backward, optimizer, data or set-up, by the
-    range that was open or else by the stack. What is left of it later tells its purpose: of a
-    forward pass activations, of a backward pass gradients, of the optimizer its states.
+    ``origin`` is the phase of the program: forward, backward, optimizer, data or set-up, by the
+    open range or else by the stack. Allocations that outlive their phase have a purpose: those of
+    a forward pass are activations, of a backward pass gradients, of the optimizer its states.
     """
-    by_range = _each(allocations["annotation"], _origin)
-    origin = np.where(by_range == UNKNOWN, _each(allocations["stack"], _origin), by_range)
+    by_range = _by_distinct(allocations["annotation"], _origin)
+    origin = np.where(by_range == UNKNOWN, _by_distinct(allocations["stack"], _origin), by_range)
     origin = np.where(_after(allocations), AFTER, origin)
     origin = np.where(_forgotten(allocations), BEFORE, origin)
     return allocations.assign(
         origin=pd.Categorical(origin.astype(str)),
-        operator=pd.Categorical(_each(allocations["stack"], _operator)),
-        module=pd.Categorical(_each(allocations["stack"], _module)),
+        operator=pd.Categorical(_by_distinct(allocations["stack"], _operator)),
+        module=pd.Categorical(_by_distinct(allocations["stack"], _module)),
     )
 
 
 def _after(allocations: pd.DataFrame) -> NDArray[np.bool_]:
-    """Say which rows have no time although others of their device do: they were found later."""
+    """Tell which rows have no time although others of their GPU do: they were found later."""
     where = [name for name in ("run", *WHERE) if name in allocations]
     times = allocations["start_ns"]
     latest = times.groupby([allocations[name] for name in where], observed=True).transform("max")
@@ -58,14 +58,14 @@ def _after(allocations: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def _forgotten(allocations: pd.DataFrame) -> NDArray[np.bool_]:
-    """Say which rows were live before the history, unless the allocator kept their stack."""
+    """Tell which rows were live before the history, unless the allocator kept their stack."""
     return np.asarray((allocations["start_event"] < 0) & (allocations["stack"] == ""))
 
 
-def _each(texts: "pd.Series[Any]", told: Callable[[str], str]) -> NDArray[np.object_]:
-    """Return what `told` says of each text, asking once for each distinct one."""
-    said = np.array([*map(told, texts.cat.categories), told("")], dtype=object)
-    return said[texts.cat.codes.to_numpy()]
+def _by_distinct(texts: "pd.Series[Any]", read: Callable[[str], str]) -> NDArray[np.object_]:
+    """Return `read` of each text, called once for each distinct one."""
+    values = np.array([*map(read, texts.cat.categories), read("")], dtype=object)
+    return values[texts.cat.codes.to_numpy()]
 
 
 def _origin(text: str) -> str:
@@ -81,8 +81,8 @@ def _operator(stack: str) -> str:
 def _module(stack: str) -> str:
     """Return the path of modules that the stack names, or the line of the innermost forward.
 
-    Lines of PyTorch's own modules, such as every linear layer's, tell no layer from another: they
-    count only where the program has none.
+    Lines of PyTorch's own modules are the same for every layer: they count only where the program
+    has none.
     """
     if named := _MODULE.findall(stack):
         return ".".join(named)
@@ -91,25 +91,25 @@ def _module(stack: str) -> str:
 
 
 def live_at(allocations: pd.DataFrame, event: int) -> pd.DataFrame:
-    """Return the rows of one device that are live after entry `event` of its history."""
+    """Return the rows of one GPU that are live after entry `event` of its history."""
     start, end = allocations["start_event"].to_numpy(), allocations["end_event"].to_numpy()
     return allocations[(start <= event) & ((end < 0) | (end > event))]
 
 
 def peak_event(allocations: pd.DataFrame) -> tuple[int, int]:
-    """Return the entry after which most is allocated on one device, and the bytes of it.
+    """Return the entry after which most is allocated on one GPU, and the bytes of it.
 
-    Both start from what was live before the history; the entry is -1 if that was the most.
+    Blocks that were live before the history count; the entry is -1 if they were the most.
     """
     start, end = allocations["start_event"].to_numpy(), allocations["end_event"].to_numpy()
     size = allocations["size_bytes"].to_numpy(np.int64)
     freed = end >= 0
-    at = np.concatenate([start, end[freed]])
+    entry = np.concatenate([start, end[freed]])
     change = np.concatenate([size, -size[freed]])
     # Within one entry there is one change, so a stable order by entry is the order of time.
-    order = np.argsort(at, kind="stable")
-    level, when = np.cumsum(change[order]), at[order]
-    # All that was live before comes as entry -1, and counts as one.
-    first = max(int(np.searchsorted(when, -1, side="right")) - 1, 0)
+    order = np.argsort(entry, kind="stable")
+    level, entry = np.cumsum(change[order]), entry[order]
+    # All blocks that were live before have entry -1, and count as one change.
+    first = max(int(np.searchsorted(entry, -1, side="right")) - 1, 0)
     best = first + int(np.argmax(level[first:]))
-    return int(when[best]), int(level[best])
+    return int(entry[best]), int(level[best])

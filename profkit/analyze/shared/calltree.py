@@ -1,4 +1,4 @@
-"""The tree of operators as arrays: who encloses whom, and sums over what is enclosed.
+"""The tree of operators as arrays: parents, and sums over children and subtrees.
 
 A *row* is a position in the table `cpu_ops`; -1 stands for none. Loops run over levels of the
 tree, never over rows.
@@ -12,14 +12,14 @@ Rows = NDArray[np.int64]
 """Positions in `cpu_ops`, -1 for none."""
 
 
-def places(known: NDArray[np.int64], wanted: NDArray[np.int64]) -> Rows:
+def positions(known: NDArray[np.int64], wanted: NDArray[np.int64]) -> Rows:
     """Return for each of `wanted` its position in `known`, -1 where it is not there.
 
     Both are numbers of rows of one rank and repeat.
     """
     if not len(known):
         return np.full(len(wanted), -1, dtype=np.int64)
-    found = _places(known, wanted)
+    found = _search(known, wanted)
     return np.where(known[found] == wanted, found, -1)
 
 
@@ -32,25 +32,25 @@ def rows_of(cpu_ops: pd.DataFrame, table: pd.DataFrame, column: str = "op") -> R
         return np.full(len(table), -1, dtype=np.int64)
     sizes = [int(cpu_ops[name].max()) + 1 for name in ("repeat", "op")]
     known, wanted = _keys(cpu_ops, "op", sizes), _keys(table, column, sizes)
-    found = _places(known, wanted)
+    found = _search(known, wanted)
     return np.where((known[found] == wanted) & (table[column].to_numpy() >= 0), found, -1)
 
 
-def _places(known: NDArray[np.int64], wanted: NDArray[np.int64]) -> Rows:
-    """Return for each of `wanted` where it is in `known` if it is there, and any place if not."""
+def _search(known: NDArray[np.int64], wanted: NDArray[np.int64]) -> Rows:
+    """Return for each of `wanted` its position in `known`, any position if it is not there."""
     last = len(known) - 1
     if not (known[1:] > known[:-1]).all():
         order = np.argsort(known, kind="stable")
         return np.asarray(order[np.minimum(np.searchsorted(known, wanted, sorter=order), last)])
     if known[last] - known[0] == last:
-        # One rank, whose operators are numbered without a gap: their numbers are places.
+        # One rank, whose operators are numbered without a gap: their numbers are positions.
         return np.asarray(np.clip(wanted - known[0], 0, last))
     return np.asarray(np.minimum(np.searchsorted(known, wanted), last))
 
 
 def _keys(table: pd.DataFrame, column: str, sizes: list[int]) -> NDArray[np.int64]:
     rank, repeat, op = (table[name].to_numpy(np.int64) for name in ("rank", "repeat", column))
-    # What lies outside the sizes would share its key with another row.
+    # A number beyond the sizes would share its key with another row.
     inside = (repeat < sizes[0]) & (op < sizes[1])
     return np.where(inside, (rank * sizes[0] + repeat) * sizes[1] + op, -1)
 

@@ -17,7 +17,7 @@ def matching(names: "pd.Series[str]", patterns: Iterable[str]) -> NDArray[np.boo
     Upper and lower case differ; ``*`` stands for anything, ``?`` for one character.
     """
     choices = tuple(patterns)
-    return named(names, lambda name: any(fnmatchcase(name, each) for each in choices))
+    return named(names, lambda name: any(fnmatchcase(name, pattern) for pattern in choices))
 
 
 def named(names: "pd.Series[str]", fits: Callable[[str], bool]) -> NDArray[np.bool_]:

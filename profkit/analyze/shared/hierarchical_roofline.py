@@ -67,16 +67,16 @@ def columns() -> dict[str, list[str]]:
 
 
 def positions(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return where each kernel stands, of rows with the numbers that `columns` names.
+    """Return the position of each kernel in the roofline, from the numbers that `columns` names.
 
     Columns: function, grid, block, launches, duration_ns; ``work``, the arithmetic with most
-    operations; achieved and peak operations per second; ``bound``, whose roof is lowest (compute
-    or a level of memory), ``roof_flops_per_s`` and the share of it; for each level bytes per
-    second, its peak, and operations per byte. NaN and "" where something is not known.
+    operations; achieved and peak operations per second; ``bound``, the lowest roof (compute or a
+    level of memory), ``roof_flops_per_s`` and the share of it; for each level bytes per
+    second, its peak, and operations per byte. NaN and "" where unknown.
     """
     achieved = pd.DataFrame({work: _achieved(rows, work) for work in WORK}, index=rows.index)
     peak = pd.DataFrame({work: _peak(rows, work) for work in WORK}, index=rows.index)
-    # The rest that a matrix product does beside its products says nothing of how fast it is.
+    # Without its tensor operations, the others do not measure the speed of a matrix product.
     is_missed = (rows["tensor_busy"] > 0) & achieved["tensor"].isna()
     most, work = _largest(achieved.mask(is_missed))
     made = rows[["function", "grid", "block", "launches", "duration_ns"]].assign(
@@ -85,22 +85,22 @@ def positions(rows: pd.DataFrame) -> pd.DataFrame:
         peak_flops_per_s=_picked(peak, work),
     )
     for level in LEVELS:
-        passed = rows[f"{level}_bytes_per_s"]
-        made[f"{level}_bytes_per_s"] = passed
+        rate = rows[f"{level}_bytes_per_s"]
+        made[f"{level}_bytes_per_s"] = rate
         made[f"{level}_peak_bytes_per_s"] = rows[f"{level}_most"] * rows[f"{level}_hz"]
-        made[f"{level}_flops_per_byte"] = most / passed.where(passed > 0)
+        made[f"{level}_flops_per_byte"] = most / rate.where(rate > 0)
     return _with_roof(made).assign(name=rows["name"])
 
 
 def _largest(values: pd.DataFrame) -> tuple[NDArray[np.float64], list[str]]:
-    """Return the largest positive value of each row and the column that it is in; NaN and ""."""
+    """Return the largest positive value of each row and its column; NaN and "" without one."""
     table = values.to_numpy(np.float64)
     table = np.where(table > 0, table, -np.inf)
     best = table.max(axis=1, initial=-np.inf)
     names = [str(name) for name in values.columns]
-    at = table.argmax(axis=1) if names else np.zeros(len(table), dtype=np.int64)
+    column = table.argmax(axis=1) if names else np.zeros(len(table), dtype=np.int64)
     found = np.isfinite(best)
-    known = [names[place] if there else "" for place, there in zip(at, found, strict=True)]
+    known = [names[at] if is_known else "" for at, is_known in zip(column, found, strict=True)]
     return np.where(found, best, np.nan), known
 
 
@@ -133,18 +133,18 @@ def _with_roof(rows: pd.DataFrame) -> pd.DataFrame:
     known = rows["peak_flops_per_s"].notna().to_numpy()
     lowest = np.where(known, 1 / inverse, np.nan)
     return rows.assign(
-        bound=[name if there else "" for name, there in zip(bound, known, strict=True)],
+        bound=[name if is_known else "" for name, is_known in zip(bound, known, strict=True)],
         roof_flops_per_s=lowest,
         roof_share=rows["achieved_flops_per_s"] / lowest,
     )
 
 
-def points(rows: pd.DataFrame, called: Callable[["pd.Series[float]"], str]) -> pd.DataFrame:
+def points(rows: pd.DataFrame, name_of: Callable[["pd.Series[float]"], str]) -> pd.DataFrame:
     """Return one point per kernel and level: what, kernel, flops_per_byte, achieved_flops_per_s."""
     found = [
         {
             "what": f"{level.upper()} ({row['work']})",
-            "kernel": called(row),
+            "kernel": name_of(row),
             "flops_per_byte": row[f"{level}_flops_per_byte"],
             "achieved_flops_per_s": row["achieved_flops_per_s"],
         }
@@ -159,10 +159,10 @@ def roofs(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the ends and the knee of each roof, of the arithmetic and levels that occur."""
     found = []
     intensity = _span(rows)
-    for work, some in rows.groupby("work", sort=False):
-        peak = some["peak_flops_per_s"].max()
+    for work, kernels in rows.groupby("work", sort=False):
+        peak = kernels["peak_flops_per_s"].max()
         for level in LEVELS:
-            rate = some[f"{level}_peak_bytes_per_s"].max()
+            rate = kernels[f"{level}_peak_bytes_per_s"].max()
             if not np.isfinite(rate):
                 continue
             knee = peak / rate
@@ -170,10 +170,10 @@ def roofs(rows: pd.DataFrame) -> pd.DataFrame:
                 {
                     "what": f"roof of {level.upper()} ({work!s})",
                     "kernel": "",
-                    "flops_per_byte": place,
-                    "achieved_flops_per_s": min(peak, rate * place),
+                    "flops_per_byte": x,
+                    "achieved_flops_per_s": min(peak, rate * x),
                 }
-                for place in sorted({min(intensity[0], knee), knee, max(intensity[1], knee)})
+                for x in sorted({min(intensity[0], knee), knee, max(intensity[1], knee)})
             ]
     return pd.DataFrame(found, columns=["what", "kernel", "flops_per_byte", "achieved_flops_per_s"])
 

@@ -1,7 +1,7 @@
-"""Our tables as the trace object of HTA, as if it had read the JSON: what its analyses work on.
+"""The tables as a trace object of HTA, as if HTA had read the JSON, for its analyses.
 
-HTA takes most of its time to read; what it makes of the events is vectorised here, except for the
-links that it makes itself. Times are µs from the first event, as HTA has them but not rounded.
+HTA takes most of its time to read; its columns are made here, vectorised, except for the links
+that it makes itself. Times are µs from the first event, as in HTA but not rounded.
 """
 
 import re
@@ -31,7 +31,7 @@ _DRIVER = r"^cu[A-Z]"
 def trace(tables: dict[str, pd.DataFrame], *, include_last_step: bool = False) -> "Trace":
     """Return the first repeat of each rank in `tables` (those of `TABLES`) as HTA holds a trace.
 
-    HTA leaves out the last step, and all that is launched in it, unless it is the only one.
+    HTA leaves out the last step, and all kernels launched in it, unless it is the only one.
     """
     from hta.common import trace as reader  # noqa: PLC0415 - imports plotly
     from hta.common.trace_parser import infer_gpu_type  # noqa: PLC0415
@@ -51,15 +51,15 @@ def trace(tables: dict[str, pd.DataFrame], *, include_last_step: bool = False) -
         made.traces[rank] = linked.assign(iteration=_iterations(linked)).drop(columns="step")
         made.meta_data[rank] = {"device_type": infer_gpu_type(None, numbers)}
     made.align_and_filter_trace(include_last_step)
-    for rank, each in made.traces.items():
-        made.traces[rank] = Events(each.set_index("index", drop=False).rename_axis(None))
+    for rank, rows in made.traces.items():
+        made.traces[rank] = Events(rows.set_index("index", drop=False).rename_axis(None))
     made.is_parsed = True
     _without_file(made)
     return made
 
 
 class Events(pd.DataFrame):
-    """The events of a rank, in which HTA's questions about names are asked once for each name."""
+    """The events of a rank, with HTA's functions of a name called once for each name."""
 
     @property
     def _constructor(self) -> type["Events"]:
@@ -78,7 +78,7 @@ class Events(pd.DataFrame):
 
 
 def _without_file(made: "Trace") -> None:
-    """Have HTA draw its sequences of kernels into an empty trace, and not write that."""
+    """Make HTA draw its sequences of kernels into an empty trace, and not write it."""
     made.trace_files = dict.fromkeys(made.traces, "")
     nothing = {"name": "", "ph": "M", "pid": 0, "args": {}}
     made.get_raw_trace_for_one_rank = lambda **_: {"traceEvents": [nothing]}
@@ -89,7 +89,7 @@ _TEXT = ("cat", "name")
 
 
 def _first_repeats(tables: dict[str, pd.DataFrame]) -> dict[int, dict[str, pd.DataFrame]]:
-    """Return the tables of each rank, of the first repeat that it has anything of."""
+    """Return the tables of each rank, of the first repeat with any row."""
     where = pd.concat([tables[name][WHERE].drop_duplicates() for name in TABLES])
     first = where.groupby("rank")["repeat"].min().reset_index()
     return {
@@ -106,10 +106,10 @@ def _of_one(rows: pd.DataFrame, rank: int, repeat: int) -> pd.DataFrame:
 def _events(tables: dict[str, pd.DataFrame]) -> tuple[pd.DataFrame, list[str]]:
     """Return all events of one rank in the columns that HTA makes of them, times in ns.
 
-    Categories and names are places in the list that comes with them.
+    Categories and names are positions in the list that comes with them.
     """
     ops, calls, kernels, notes, waits = (tables[name] for name in TABLES)
-    process = np.append(ops["pid"].to_numpy(np.int64), _only(ops["pid"]))
+    process = np.append(ops["pid"].to_numpy(np.int64), _most_frequent(ops["pid"]))
     notes = notes[(notes["kind"] == "device").to_numpy()]
     duration = (kernels["end_ns"] - kernels["start_ns"]).clip(lower=1)
     parts = [
@@ -126,9 +126,9 @@ def _events(tables: dict[str, pd.DataFrame]) -> tuple[pd.DataFrame, list[str]]:
               tid=kernels["stream"], stream=kernels["stream"],
               correlation=kernels["correlation"], bytes=kernels["size_bytes"],
               memory_bw_gbps=(kernels["size_bytes"] / duration).clip(lower=0)),
-        # Traces give their stream as thread only, so to HTA they are not work of a device.
-        _part(notes, cat="gpu_user_annotation", pid=_only(kernels["device"]), tid=notes["tid"],
-              step=notes["step"]),
+        # Traces give their stream as thread only, so HTA does not see them as GPU events.
+        _part(notes, cat="gpu_user_annotation", pid=_most_frequent(kernels["device"]),
+              tid=notes["tid"], step=notes["step"]),
     ]  # fmt: skip
     texts: dict[str, int] = {}
     columns = {name: np.concatenate([_numbers(part[name], texts) for part in parts])
@@ -165,18 +165,19 @@ def _of_device(kind: str) -> str:
     return _CATEGORIES.get(kind, "kernel")
 
 
-def _renamed(values: pd.Series, called: Callable[[str], str]) -> Any:
-    """Return a Categorical of what `values` are `called`, asked once for each distinct one."""
+def _renamed(values: pd.Series, rename: Callable[[str], str]) -> Any:
+    """Return a Categorical of the new names of `values`, renaming each distinct one once."""
     old = pd.Categorical(values)
-    names = {text: called(text) for text in old.categories[np.unique(old.codes)]}
+    names = {text: rename(text) for text in old.categories[np.unique(old.codes)]}
     new = list(dict.fromkeys(names.values()))
-    places = np.array([new.index(names[text]) if text in names else -1 for text in old.categories],
-                      dtype=np.int64)  # fmt: skip
-    return pd.Categorical.from_codes(places[old.codes], pd.Index(new))
+    positions = np.array(
+        [new.index(names[text]) if text in names else -1 for text in old.categories], dtype=np.int64
+    )
+    return pd.Categorical.from_codes(positions[old.codes], pd.Index(new))
 
 
 def _part(rows: pd.DataFrame, **columns: Any) -> dict[str, Any]:
-    """Return what HTA has of `rows`: arrays of numbers, or Categoricals, of their length."""
+    """Return HTA's columns of `rows`: arrays of numbers, or Categoricals, of their length."""
     start = rows["start_ns"].to_numpy(np.int64)
     end = rows["end_ns"].to_numpy(np.int64)
     given = _UNKNOWN | {"name": rows["name"], "ts": start, "dur": end - start} | columns
@@ -184,8 +185,8 @@ def _part(rows: pd.DataFrame, **columns: Any) -> dict[str, Any]:
                                                                "dur", *_UNKNOWN)}  # fmt: skip
 
 
-def _only(values: "pd.Series[int]") -> int:
-    """Return the value that most have, 0 if there is none."""
+def _most_frequent(values: "pd.Series[int]") -> int:
+    """Return the most frequent value, 0 if there is none."""
     counted = values.value_counts()
     return int(counted.index[0]) if len(counted) else 0
 
@@ -200,18 +201,18 @@ def _filled(values: Any, count: int) -> Any:
 
 
 def _numbers(values: Any, texts: dict[str, int]) -> NDArray[Any]:
-    """Return numbers as they are, and for texts their places in `texts`, which new ones join."""
+    """Return numbers as they are, and texts as positions in `texts`, which is extended."""
     if not isinstance(values, pd.Categorical):
         return np.asarray(values)
     used = np.unique(values.codes)
-    places = np.full(len(values.categories), -1, dtype=np.int32)
-    places[used] = [texts.setdefault(each, len(texts)) for each in values.categories[used]]
-    return np.asarray(places[values.codes])
+    positions = np.full(len(values.categories), -1, dtype=np.int32)
+    positions[used] = [texts.setdefault(text, len(texts)) for text in values.categories[used]]
+    return np.asarray(positions[values.codes])
 
 
 def _numbered(rows: pd.DataFrame, texts: list[str], numbers: dict[str, int]) -> pd.DataFrame:
-    places = np.array([numbers[each] for each in texts], dtype=np.int32)
-    codes = {name: places[rows[name].to_numpy()] for name in _TEXT}
+    symbols = np.array([numbers[text] for text in texts], dtype=np.int32)
+    codes = {name: symbols[rows[name].to_numpy()] for name in _TEXT}
     return rows.assign(**codes).set_index("index", drop=False).rename_axis(None)
 
 
@@ -220,14 +221,14 @@ def _in_us(rows: pd.DataFrame, origin: int) -> pd.DataFrame:
     start = rows["ts"].to_numpy(np.int64) - origin
     length = rows["dur"].to_numpy(np.int64)
     whole = not (start % _US).any() and not (length % _US).any()
-    start, length = (each // _US if whole else each / _US for each in (start, length))
+    start, length = (time // _US if whole else time / _US for time in (start, length))
     return rows.assign(ts=start, dur=length, end=start + length)
 
 
 def _iterations(rows: pd.DataFrame) -> NDArray[np.int64]:
-    """Return the step of each event; of device work, that of the call which launched it."""
+    """Return the step of each event; that of a kernel is that of its launch."""
     step = rows["step"].to_numpy(np.int64)
     link = rows["index_correlation"].to_numpy(np.int64)
-    # Numbers of events begin at 1, as their places at 0.
+    # Numbers of events begin at 1, their positions at 0.
     launched = np.where(link > 0, step[np.maximum(link, 1) - 1], -1)
     return np.where(rows["stream"].to_numpy() > 0, launched, step)

@@ -1,6 +1,6 @@
 """Arithmetic on half-open intervals [start_ns, end_ns), as int64 arrays of shape (n, 2).
 
-A *union* is sorted, disjoint and without empty intervals: what `union` returns. Functions that
+A *union* is sorted, disjoint and without empty intervals, as `union` returns it. Functions that
 say so need unions; the others take intervals in any order, overlapping or empty. All times are
 ns on one clock. Nothing here changes its arguments.
 """
@@ -25,13 +25,13 @@ def nothing() -> Intervals:
 
 
 def union(spans: Intervals) -> Intervals:
-    """Return what at least one of `spans` covers, as a union; intervals that touch become one."""
-    there = spans[:, 1] > spans[:, 0]
-    start, end = spans[there, 0], spans[there, 1]
+    """Return the union of `spans`; intervals that touch become one."""
+    filled = spans[:, 1] > spans[:, 0]
+    start, end = spans[filled, 0], spans[filled, 1]
     if not len(start):
         return nothing()
     order = np.argsort(start, kind="stable")
-    # An early interval may outlast those after it: what counts is how far any has reached.
+    # An early interval may outlast those after it: compare with the latest end so far.
     start, reach = start[order], np.maximum.accumulate(end[order])
     first = np.flatnonzero(np.r_[True, start[1:] > reach[:-1]])
     last = np.r_[first[1:], len(start)] - 1
@@ -39,18 +39,18 @@ def union(spans: Intervals) -> Intervals:
 
 
 def intersection(left: Intervals, right: Intervals) -> Intervals:
-    """Return what both unions cover, as a union. O(n log m) for n intervals in the smaller."""
+    """Return the intersection of two unions, as a union. O(n log m) for n in the smaller one."""
     few, many = (left, right) if len(left) < len(right) else (right, left)
-    # Of `many`, each of `few` meets the run from the first that ends after it begins.
+    # Each of `few` overlaps a run of `many`, from the first that ends after it begins.
     first = np.searchsorted(many[:, 1], few[:, 0], side="right")
     count = np.searchsorted(many[:, 0], few[:, 1], side="left") - first
-    mine = np.repeat(few, count, axis=0)
-    place = np.arange(len(mine)) + np.repeat(first - np.cumsum(count) + count, count)
-    return clip(many[place], mine)
+    repeated = np.repeat(few, count, axis=0)
+    position = np.arange(len(repeated)) + np.repeat(first - np.cumsum(count) + count, count)
+    return clip(many[position], repeated)
 
 
 def difference(left: Intervals, right: Intervals) -> Intervals:
-    """Return what the union `left` covers and the union `right` does not, as a union."""
+    """Return the union `left` without the union `right`, as a union."""
     ever = np.iinfo(np.int64)
     outside = np.r_[ever.min, right.ravel(), ever.max].reshape(-1, 2)
     return intersection(left, outside)

@@ -1,4 +1,4 @@
-"""Which call of the host launched each piece of device work: shared by analyses of both."""
+"""The runtime call that launched each kernel, by correlation id."""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ Rows = NDArray[np.int64]
 """Positions in `runtime_calls`, -1 for none."""
 
 CALLS = Columns("rank repeat tid name start_ns end_ns correlation")
-"""What is read of `runtime_calls`."""
+"""Columns of `runtime_calls` that are read."""
 
 
 def launching_calls(kernels: pd.DataFrame, runtime_calls: pd.DataFrame) -> Rows:
@@ -25,16 +25,16 @@ def launching_calls(kernels: pd.DataFrame, runtime_calls: pd.DataFrame) -> Rows:
     known = runtime_calls["correlation"].to_numpy(np.int64)
     start = runtime_calls["start_ns"].to_numpy(np.int64)
     wanted = kernels["correlation"].to_numpy(np.int64)
-    for where, mine in kernels.groupby(WHERE, observed=True).indices.items():
-        rows = np.asarray(mine, dtype=np.int64)
-        here = np.asarray(calls.get(where, ()), dtype=np.int64)
+    for where, positions in kernels.groupby(WHERE, observed=True).indices.items():
+        rows = np.asarray(positions, dtype=np.int64)
+        call = np.asarray(calls.get(where, ()), dtype=np.int64)
         # Ids below 1 stand for none.
-        here = here[known[here] > 0]
-        if not len(here):
+        call = call[known[call] > 0]
+        if not len(call):
             continue
-        here = here[np.lexsort((start[here], known[here]))]
-        place = np.searchsorted(known[here], wanted[rows]).clip(max=len(here) - 1)
-        found[rows] = np.where(known[here[place]] == wanted[rows], here[place], -1)
+        call = call[np.lexsort((start[call], known[call]))]
+        first = call[np.searchsorted(known[call], wanted[rows]).clip(max=len(call) - 1)]
+        found[rows] = np.where(known[first] == wanted[rows], first, -1)
     return found
 
 

@@ -22,9 +22,9 @@ _KINDS = {"error": 0, "optimisation": 1, "warning": 2, "information": 3}
 
 
 def launches(measured_kernels: pd.DataFrame) -> pd.DataFrame:
-    """Return the measured launches; several pages of one report tell of the same, which is one.
+    """Return `measured_kernels` with ``launched``, the number of the launch.
 
-    Columns are those of `measured_kernels` and ``launched``, which tells launches apart.
+    Several pages of one report may describe the same launch, which has one number.
     """
     same = ["pid", "launch", "name", "repeat"]
     stated = (measured_kernels["pid"] >= 0) & (measured_kernels["launch"] >= 0)
@@ -43,14 +43,14 @@ def by_launch(
     Each column is the first of its metrics that is known, NaN where none is. Other columns:
     function, name, grid, block, device_name, rank, kernel and launches (how many are in it: 1).
     """
-    told = launches(measured_kernels)
+    launched = launches(measured_kernels)
     wanted = {name for names in columns.values() for name in names}
     rows = kernel_metrics[kernel_metrics["metric"].isin(wanted)]
-    rows = rows.merge(told[[*WHERE, "launched"]], on=WHERE)
+    rows = rows.merge(launched[[*WHERE, "launched"]], on=WHERE)
     wide = rows.astype({"metric": object}).pivot_table(
         index="launched", columns="metric", values="value", aggfunc="first", observed=True
     )
-    first = told.drop_duplicates("launched").set_index("launched")
+    first = launched.drop_duplicates("launched").set_index("launched")
     found = first[[*SHAPE, "name", "device_name", "rank", "repeat", "kernel"]].copy()
     for column, names in columns.items():
         known = wide.reindex(found.index).reindex(columns=list(names)).astype(np.float64)
@@ -78,20 +78,20 @@ def by_kernel(
 
 
 def shown(rows: pd.DataFrame, title: str, note: str = "", limit: int | None = None) -> Table:
-    """Return rows by kernel as a table, without rows and columns that nothing is known of."""
+    """Return rows by kernel as a table, without rows and columns that are all unknown."""
     counters = [name for name in rows.columns if name not in _ALWAYS]
-    told = rows[rows[counters].replace("", np.nan).notna().any(axis=1)]
-    known = told.drop(columns=SHAPE).dropna(axis="columns", how="all")
-    known.insert(0, "kernel", [kernel_of(row) for _, row in told.iterrows()])
-    known["name"] = [shortened(each, 300) for each in told["name"]]
+    counted = rows[rows[counters].replace("", np.nan).notna().any(axis=1)]
+    known = counted.drop(columns=SHAPE).dropna(axis="columns", how="all")
+    known.insert(0, "kernel", [kernel_of(row) for _, row in counted.iterrows()])
+    known["name"] = [shortened(name, 300) for name in counted["name"]]
     note = f"One row per kernel and shape, means over its measured launches. {note}".strip()
-    if len(told) < len(rows):
-        note += f" {len(rows) - len(told)} kernels without these counters are left out."
+    if len(counted) < len(rows):
+        note += f" {len(rows) - len(counted)} kernels without these counters are left out."
     return table(known, title=title, note=note, limit=limit)
 
 
 def unknown(rows: pd.DataFrame, wanted: Mapping[str, str]) -> tuple[Abstention, ...]:
-    """Return what is not known of any kernel, by column with the section that would tell it."""
+    """Return the columns of `wanted` that are unknown of every kernel, with the missing section."""
     sections: dict[str, list[str]] = {}
     for column, section in wanted.items():
         if not rows[column].notna().any():
@@ -108,9 +108,9 @@ def unknown(rows: pd.DataFrame, wanted: Mapping[str, str]) -> tuple[Abstention, 
 def rules(
     measured_kernels: pd.DataFrame, kernel_advice: pd.DataFrame, sections: Iterable[str] = ()
 ) -> dict[str, Table]:
-    """Return what ncu's own rules say in `sections` (all if none), the greatest gain first.
+    """Return the advice of ncu's own rules in `sections` (all if none), the greatest gain first.
 
-    The table is called ``rules``; there is none where they say nothing.
+    The table is called ``rules``; there is none without advice.
     """
     kept = kernel_advice
     if wanted := set(sections):
@@ -121,9 +121,9 @@ def rules(
         return {}
     same = [*SHAPE, "section", "rule", "kind", "title", "speedup_scope"]
     rows = rows.astype(dict.fromkeys([*same, "message"], object))
-    # Messages hold numbers of one launch; where there is a title, it says which of them it is.
-    rows["said"] = rows["title"].where(rows["title"] != "", rows["message"])
-    groups = rows.groupby([*same, "said"], sort=False)
+    # Messages hold numbers of one launch; where there is a title, it is the same for all.
+    rows["advice"] = rows["title"].where(rows["title"] != "", rows["message"])
+    groups = rows.groupby([*same, "advice"], sort=False)
     gains = groups.agg(
         launches=("message", "size"),
         estimated_speedup_percent=("speedup_percent", "mean"),
@@ -134,30 +134,30 @@ def rules(
     )
     order = order.assign(kernel=[kernel_of(row) for _, row in order.iterrows()])
     columns = ["kernel", "title", "message", "estimated_speedup_percent", "speedup_scope", "kind"]
-    said = table(
+    rules_table = table(
         order[[*columns, "rule", "launches"]],
         title="What Nsight Compute's rules say",
         note="In the tool's own words. A global gain is one of the kernel, a local one of the part "
         "that the rule is about: local gains do not add up.",
         limit=200,
     )
-    return {"rules": said}
+    return {"rules": rules_table}
 
 
 def kernel_of(row: "pd.Series[float]") -> str:
-    """Return how a sentence calls the kernel of a row: ``gemm (grid 24x4x1, block 128x1x1)``."""
+    """Return the kernel of a row for a sentence: ``gemm (grid 24x4x1, block 128x1x1)``."""
     function = shortened(str(row["function"]), 60)
     shape = [f"{name} {spelled(str(row[name]))}" for name in ("grid", "block") if row[name]]
     return f"{function} ({', '.join(shape)})" if shape else function
 
 
 def spelled(shape: str) -> str:
-    """Return a shape as people write it, such as ``24x4x1``, of a JSON list."""
+    """Return a shape such as ``24x4x1`` of a JSON list."""
     return re.sub(r",\s*", "x", shape.strip("[]"))
 
 
 def evidence(row: "pd.Series[float]") -> dict[str, str | int | float]:
-    """Return where a finding about the kernel of `row` was seen."""
+    """Return the evidence of a finding about the kernel of `row`."""
     where = {name: str(row[name]) for name in SHAPE if row[name]}
     return {"kernel": where.pop("function", ""), **where}
 

@@ -1,4 +1,4 @@
-"""Call stacks by frame: what each function and line has itself, and with all that it calls."""
+"""Call stacks by frame: self and total values of each function and line."""
 
 import re
 
@@ -8,19 +8,19 @@ import pandas as pd
 _LINE = re.compile(r":\d+(?=\)$)")
 
 
-def counted(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return a row for each stack of `sampled_stacks` or `host_stacks`, and each line on it once.
+def lines_of_stacks(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return a row for each distinct line of each stack of `sampled_stacks` or `host_stacks`.
 
-    ``own`` is `column` where the line is innermost and else 0, ``total_line`` and
-    ``total_function`` are it once a stack, however often the line or the function is on it.
-    ``of_rank`` is all of the rank. All are the mean over the rank's repeats.
+    ``own`` is `column` where the line is innermost and else 0. ``total_line`` and
+    ``total_function`` are `column` once for each stack with the line or the function.
+    ``of_rank`` is the sum of the rank. All are means over the rank's repeats.
     """
     by_rank = rows.groupby("rank", observed=True)
     repeats, of_rank = by_rank["repeat"].nunique(), by_rank[column].sum()
-    frames = [_once(str(text).split(";")) for text in rows["stack"].astype(object)]
+    stacks = [_distinct(str(text).split(";")) for text in rows["stack"].astype(object)]
     # One line to a row, of the stack at this position.
-    position = np.repeat(np.arange(len(rows)), [len(each) for each in frames])
-    flat = [frame for each in frames for frame in each]
+    position = np.repeat(np.arange(len(rows)), [len(frames) for frames in stacks])
+    flat = [frame for frames in stacks for frame in frames]
     made = pd.DataFrame(flat, columns=["line", "function", "is_leaf", "is_first"])
     own = rows[["rank", column]].iloc[position].reset_index(drop=True)
     value = own[column] / own["rank"].map(repeats)
@@ -37,8 +37,8 @@ def counted(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     )
 
 
-def _once(frames: list[str]) -> list[tuple[str, str, bool, bool]]:
-    """Return each line of a stack once: its function, and whether it is innermost and first."""
+def _distinct(frames: list[str]) -> list[tuple[str, str, bool, bool]]:
+    """Return each distinct line: its function, whether innermost, whether the function's first."""
     seen: set[str] = set()
     found: dict[str, tuple[str, str, bool, bool]] = {}
     for frame in frames:
@@ -49,7 +49,7 @@ def _once(frames: list[str]) -> list[tuple[str, str, bool, bool]]:
     return list(found.values())
 
 
-def summed(lines: pd.DataFrame, key: list[str], unit: str) -> pd.DataFrame:
+def self_and_total(lines: pd.DataFrame, key: list[str], unit: str) -> pd.DataFrame:
     """Return self and total of each `key`, whose last column is line or function, most first.
 
     `unit` is the suffix of their names; shares are of all of the rank.

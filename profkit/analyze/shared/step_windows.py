@@ -1,7 +1,7 @@
-"""When each step occupies the device: shared by the analyses of device time.
+"""Windows of steps on the GPU.
 
-The host marks a step while the device still works on it. So a step lasts until the last device
-work launched in it is done, and the next begins there.
+The CPU marks the end of a step while the GPU still works on it. So a window lasts until the last
+kernel launched in the step is done, and the next begins there.
 """
 
 from typing import Any
@@ -17,17 +17,17 @@ WHERE = ["rank", "repeat"]
 def step_windows(
     steps: pd.DataFrame, kernels: pd.DataFrame, skip_first: int
 ) -> tuple[pd.DataFrame, tuple[Abstention, ...]]:
-    """Return rank, repeat, step, start_ns and end_ns of the steps that count, and what is missing.
+    """Return rank, repeat, step, start_ns and end_ns of the steps that count, and abstentions.
 
     The first `skip_first` steps are left out as long as others remain. Where no step is known
-    there is one window for each rank and repeat: all of its device work, as step -1.
+    there is one window for each rank and repeat: all of its kernels, as step -1.
     """
     ranks = extents(kernels)
     known = steps.merge(ranks.reset_index(), on=WHERE)
     known = known[(known["start_ns"] < known["last"]) & (known["end_ns"] > known["first"])]
     columns = [*WHERE, "step", "start_ns", "end_ns"]
     if len(known):
-        windows = until_the_device_is_done(known, kernels)[columns]
+        windows = until_gpu_done(known, kernels)[columns]
         counted = windows[windows["step"] >= skip_first]
         kept = counted if len(counted) else windows
         return kept.reset_index(drop=True), _without_steps(ranks.index, kept)
@@ -42,17 +42,17 @@ def step_windows(
 def extents(work: pd.DataFrame) -> pd.DataFrame:
     """Return the first start and the last end of `work` by rank and repeat: first and last."""
     by_rank = work.groupby(WHERE, observed=True)
-    # Each by its name: `agg` looks columns up at length, which takes five times as long.
+    # Two calls instead of `agg`, which takes five times as long.
     return pd.DataFrame({"first": by_rank["start_ns"].min(), "last": by_rank["end_ns"].max()})
 
 
-def of(rows: pd.DataFrame, where: tuple[Any, ...]) -> pd.DataFrame:
+def of_repeat(rows: pd.DataFrame, where: tuple[Any, ...]) -> pd.DataFrame:
     """Return the `rows` of one rank and repeat."""
-    return chosen(rows, (rows["rank"] == where[0]) & (rows["repeat"] == where[1]))
+    return filtered(rows, (rows["rank"] == where[0]) & (rows["repeat"] == where[1]))
 
 
-def chosen(rows: pd.DataFrame, which: "pd.Series[bool]") -> pd.DataFrame:
-    """Return the `rows` that are chosen; a large table of which all are is not copied."""
+def filtered(rows: pd.DataFrame, which: "pd.Series[bool]") -> pd.DataFrame:
+    """Return the `rows` where `which` holds; without a copy of the table if it holds for all."""
     return rows if which.all() else rows[which]
 
 
@@ -65,12 +65,12 @@ def _without_steps(known: "pd.Index[Any]", windows: pd.DataFrame) -> tuple[Abste
     return (Abstention(what=f"steps of rank {ranks}", reason=reason),)
 
 
-def until_the_device_is_done(steps: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
-    """Let each step last until its device work is done, and the next begin after it."""
+def until_gpu_done(steps: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
+    """Return `steps` that last until their kernels are done, each beginning after the last."""
     # Times are around 2**60 ns: nothing here may pass through a float.
     key = [*WHERE, "step"]
-    work = pd.concat([rows[[*key, "end_ns"]] for rows in (steps, kernels)])
-    ends = work.groupby(key, observed=True).max()
+    ends = pd.concat([rows[[*key, "end_ns"]] for rows in (steps, kernels)])
+    ends = ends.groupby(key, observed=True).max()
     rows = steps.drop(columns="end_ns").merge(ends.reset_index(), on=key)
     rows = rows.sort_values([*WHERE, "start_ns"], ignore_index=True)
     by_rank = rows.groupby(WHERE, observed=True)["end_ns"]
@@ -80,9 +80,9 @@ def until_the_device_is_done(steps: pd.DataFrame, kernels: pd.DataFrame) -> pd.D
 
 
 def with_clock(windows: pd.DataFrame) -> pd.DataFrame:
-    """Return `windows` with ``step_time_ns``: that of the step on its slowest rank.
+    """Return `windows` with ``step_time_ns``, the duration of the step on its slowest rank.
 
-    Ranks wait for one another, so a rank's own time would hide what it costs the others.
+    Ranks wait for one another, so a rank's own time would hide its cost to the others.
     """
     own = windows["end_ns"] - windows["start_ns"]
     clock = own.groupby([windows["repeat"], windows["step"]], observed=True).transform("max")

@@ -1,8 +1,8 @@
-"""Uncertain numbers: how far a measured number can be trusted, and whether two of them differ.
+"""Uncertainty of measured numbers: confidence intervals, and tests whether two of them differ.
 
 Steps of one repeat share its process, its memory layout and its moment, so they are no
-independent observations of a configuration: repeats are. Whatever is inferred here rests on the
-spread over repeats, and on logarithms, because times differ by factors.
+independent observations of a configuration: repeats are. All inference here uses the spread over
+repeats, and logarithms, because times differ by factors.
 """
 
 import functools
@@ -28,13 +28,13 @@ _BLOCKS = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ratio:
-    """By which factor a number differs from another, over the repeats that both have."""
+    """The factor between two numbers, over the repeats that both have."""
 
     ratio: float
     """Geometric mean over the repeats; 1 is no difference."""
 
     interval: Interval | None
-    """Where the ratio lies; None for a single repeat, which has no spread."""
+    """Confidence interval of the ratio; None for a single repeat, which has no spread."""
 
     p_value: float
     """Probability of a ratio at least as far from 1 if there were no difference; 1 if unknown."""
@@ -50,10 +50,10 @@ def resampled(repeats: Sequence[Times], statistic: Statistic, draws: int, seed: 
     (Davison and Hinkley, Bootstrap Methods and their Application, 1997, section 3.8).
     """
     random = np.random.default_rng(seed)
-    counts = np.array([len(each) for each in repeats])
+    counts = np.array([len(steps) for steps in repeats])
     padded = np.full((len(repeats), counts.max()), np.nan)
-    for row, each in zip(padded, repeats, strict=True):
-        row[: len(each)] = each
+    for row, steps in zip(padded, repeats, strict=True):
+        row[: len(steps)] = steps
 
     def sample(number: int) -> Times:
         repeat = random.integers(len(repeats), size=(number, len(repeats), 1))
@@ -73,14 +73,14 @@ def interval(
     confidence: float = 0.95,
     draws: int = 2000,
 ) -> Interval | None:
-    """Return where `value`, a `statistic` of all steps of all `repeats`, lies; None for one repeat.
+    """Return the interval of `value`, a `statistic` of all steps; None for one repeat.
 
     Percentiles of a bootstrap over three repeats are far too close together, as it never draws
-    what it has not seen. So the bootstrap gives the standard error, corrected for the number of
+    unseen values. So the bootstrap gives the standard error, corrected for the number of
     repeats, and Student's t for that number gives the width.
     """
     count = len(repeats)
-    if count <= 1 or value <= 0 or min(float(each.min()) for each in repeats) <= 0:
+    if count <= 1 or value <= 0 or min(float(steps.min()) for steps in repeats) <= 0:
         return None
     spread = float(np.log(resampled(repeats, statistic, draws)).std())
     error = spread * math.sqrt(count / (count - 1))
@@ -103,23 +103,23 @@ def over_repeats(values: Mapping[int, float], *, confidence: float = 0.95) -> Ra
 
 
 def compared(
-    mine: Mapping[int, float], theirs: Mapping[int, float], *, confidence: float = 0.95
+    these: Mapping[int, float], others: Mapping[int, float], *, confidence: float = 0.95
 ) -> Ratio | None:
     """Compare two numbers by their values in the repeats that both have; None if there is none.
 
-    Repeats of all runs are taken in turn, so what drifts from repeat to repeat meets both alike
-    and cancels in the pairs.
+    Repeats of all runs are taken in turn, so drift from repeat to repeat affects both alike and
+    cancels in the pairs.
     """
-    shared = [each for each in mine if theirs.get(each, 0) > 0 and mine[each] > 0]
-    ratios = {each: mine[each] / theirs[each] for each in shared}
+    shared = [repeat for repeat in these if others.get(repeat, 0) > 0 and these[repeat] > 0]
+    ratios = {repeat: these[repeat] / others[repeat] for repeat in shared}
     return over_repeats(ratios, confidence=confidence) if ratios else None
 
 
 def adjusted(p_values: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p-values: announcing those below a level errs no more than that often.
+    """Return Holm's adjusted p-values, which bound the family-wise error rate.
 
-    Whatever depends on whatever, the probability of announcing any difference that is not there
-    stays below the level (Holm, Scandinavian Journal of Statistics 6, 1979).
+    Under any dependence, the probability of reporting any difference that is not there stays below
+    the level (Holm, Scandinavian Journal of Statistics 6, 1979).
     """
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     result, largest = [1.0] * len(p_values), 0.0
@@ -133,12 +133,12 @@ def unequal_repeats(repeats: Sequence[Times]) -> float | None:
     """Return the p-value of all `repeats` having the same step time; None if it cannot be known.
 
     One-way analysis of variance of the logarithms of block medians, three blocks of consecutive
-    steps to a repeat: steps remember the ones before them, blocks next to nothing.
+    steps to a repeat: consecutive steps are correlated, blocks hardly.
     """
-    if len(repeats) <= 1 or min(len(each) for each in repeats) < 2 * _BLOCKS:
+    if len(repeats) <= 1 or min(len(steps) for steps in repeats) < 2 * _BLOCKS:
         return None
     blocks = np.array(
-        [[np.median(part) for part in np.array_split(each, _BLOCKS)] for each in repeats]
+        [[np.median(part) for part in np.array_split(steps, _BLOCKS)] for steps in repeats]
     )
     if blocks.min() <= 0:
         return None
@@ -155,7 +155,7 @@ def _around(value: float, error: float, freedom: int, confidence: float) -> Inte
 
 
 def _over(difference: float, error: float) -> float:
-    """Divide; without any spread every difference is infinitely many errors away."""
+    """Divide; without any spread every difference is infinitely many standard errors."""
     if error > 0:
         return difference / error
     return math.copysign(math.inf, difference) if difference else 0.0

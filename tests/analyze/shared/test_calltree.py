@@ -34,7 +34,7 @@ def test_a_number_is_found_whether_or_not_all_are_there_in_order():
         ([9, 5, 6], [1, -1, -1, 2, 0]),
         ([], [-1, -1, -1, -1, -1]),
     ):
-        assert calltree.places(np.array(known, dtype=np.int64), wanted).tolist() == found
+        assert calltree.positions(np.array(known, dtype=np.int64), wanted).tolist() == found
 
 
 def test_climbing_stops_at_the_first_row_that_is_not_skipped():

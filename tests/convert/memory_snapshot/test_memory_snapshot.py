@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch.cuda._memory_viz as torch_viz
 
-from profkit.analyze.shared.allocation_origins import described
+from profkit.analyze.shared.allocation_origins import with_origins
 from profkit.convert import __main__ as edge
 from profkit.convert.base import Raw
 from profkit.convert.memory_snapshot import convert, snapshot, timeline
@@ -191,7 +191,7 @@ def test_a_block_that_the_ring_forgot_has_the_stack_that_the_allocator_kept(tmp_
         "device_traces": [[entry("free_completed", 64, 30, 5), entry("alloc", 8192, 7, 10)]],
     }
     found = convert.run(raw(written(tmp_path, content)), tmp_path)
-    rows = described(found.tables["allocations"].to_pandas())
+    rows = with_origins(found.tables["allocations"].to_pandas())
     chosen = rows[["size_bytes", "start_event", "line", "origin"]].astype(object)
     line = "step <b> (/home/me/train.py:7)"
     assert chosen.to_numpy().tolist() == [

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from profkit.analyze.shared.allocation_origins import described, live_at, peak_event
+from profkit.analyze.shared.allocation_origins import live_at, peak_event, with_origins
 from profkit.convert.base import Raw
 from profkit.convert.memory_snapshot import snapshot
 from profkit.convert.memory_snapshot.tables import tables
@@ -50,7 +50,7 @@ def read(folder, name):
 @pytest.mark.parametrize("name", AT_PEAK)
 def test_blocks_stacks_and_origins_at_the_peak_of_the_history_are_those_of_mosaic(real_data, name):
     taken, allocations, _ = read(real_data, name)
-    own = described(allocations)
+    own = with_origins(allocations)
     own = own[own["start_event"] >= 0]
     event, peak_bytes = peak_event(own)
     live = live_at(own, event)
