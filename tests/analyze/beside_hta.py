@@ -42,7 +42,7 @@ def without_python(analyses):
     In HTA they move the origin of time, and lengthen what the share of a full queue is taken of.
     """
     names = analyses.t.symbol_table.get_sym_table()
-    kept = {rank: rows[[names[each] != "python_function" for each in rows["cat"]]]
+    kept = {rank: rows[[names[code] != "python_function" for code in rows["cat"]]]
             for rank, rows in analyses.t.traces.items()}  # fmt: skip
     origin = min((rows["ts"].min() for rows in kept.values() if len(rows)), default=0)
     return over_rows(analyses, {rank: rows.assign(ts=rows["ts"] - origin, end=rows["end"] - origin)
@@ -58,7 +58,7 @@ def in_one_order(analyses):
     names = analyses.t.symbol_table.get_sym_table()
     keys = ["ts", "dur", "stream", "correlation", "called"]
     return over_rows(analyses, {
-        rank: rows.assign(called=[names[each] for each in rows["name"]]).sort_values(keys)
+        rank: rows.assign(called=[names[code] for code in rows["name"]]).sort_values(keys)
         for rank, rows in analyses.t.traces.items()
     })  # fmt: skip
 
@@ -78,7 +78,7 @@ def rounded(tables, path):
     base = json.loads(content).get("baseTimeNanoseconds", 0)
     found = {}
     for name in TABLES:
-        start, end = (tables[name][each].to_numpy(np.int64) for each in ("start_ns", "end_ns"))
+        start, end = (tables[name][column].to_numpy(np.int64) for column in ("start_ns", "end_ns"))
         # The nearest float to each time: divided in more digits than floats have.
         begun = ((start - base).astype(np.longdouble) / 1000).astype(float)
         done = begun + (end - start) / 1000
@@ -93,33 +93,33 @@ def joined(every):
     found = {}
     for name in TABLES:
         kinds = every[0][name].dtypes.to_dict()
-        rows = pd.concat([each[name].astype(object) for each in every], ignore_index=True)
+        rows = pd.concat([tables[name].astype(object) for tables in every], ignore_index=True)
         found[name] = rows.astype({key: "category" if kind == "category" else kind
                                    for key, kind in kinds.items()})  # fmt: skip
     return found
 
 
 FUNCTIONS = {
-    "temporal breakdown": lambda each: each.get_temporal_breakdown(visualize=False),
-    "overlap": lambda each: each.get_comm_comp_overlap(visualize=False),
-    "types of kernels": lambda each: each.get_gpu_kernel_breakdown(visualize=False)[0],
-    "kernels": lambda each: each.get_gpu_kernel_breakdown(visualize=False)[1],
-    "device annotations": lambda each: each.get_gpu_user_annotation_breakdown(visualize=False),
-    "host annotations": lambda each: each.get_gpu_user_annotation_breakdown(
+    "temporal breakdown": lambda hta: hta.get_temporal_breakdown(visualize=False),
+    "overlap": lambda hta: hta.get_comm_comp_overlap(visualize=False),
+    "types of kernels": lambda hta: hta.get_gpu_kernel_breakdown(visualize=False)[0],
+    "kernels": lambda hta: hta.get_gpu_kernel_breakdown(visualize=False)[1],
+    "device annotations": lambda hta: hta.get_gpu_user_annotation_breakdown(visualize=False),
+    "host annotations": lambda hta: hta.get_gpu_user_annotation_breakdown(
         use_gpu_annotation=False, visualize=False
     ),
-    "kernels in annotations": lambda each: each.get_gpu_kernels_with_user_annotations(0),
-    "launches": lambda each: each.get_cuda_kernel_launch_stats(visualize=False)[0],
-    "operators": lambda each: each.get_aten_op_kernels_and_delay()[0],
-    "queue": lambda each: each.get_queue_length_time_series()[0],
-    "queue in short": lambda each: each.get_queue_length_summary(),
-    "full queue": lambda each: each.get_time_spent_blocked_on_full_queue(
-        each.get_queue_length_time_series(), max_queue_length=2
+    "kernels in annotations": lambda hta: hta.get_gpu_kernels_with_user_annotations(0),
+    "launches": lambda hta: hta.get_cuda_kernel_launch_stats(visualize=False)[0],
+    "operators": lambda hta: hta.get_aten_op_kernels_and_delay()[0],
+    "queue": lambda hta: hta.get_queue_length_time_series()[0],
+    "queue in short": lambda hta: hta.get_queue_length_summary(),
+    "full queue": lambda hta: hta.get_time_spent_blocked_on_full_queue(
+        hta.get_queue_length_time_series(), max_queue_length=2
     ),
-    "bandwidth": lambda each: each.get_memory_bw_time_series()[0],
-    "bandwidth in short": lambda each: each.get_memory_bw_summary(),
-    "idle time": lambda each: each.get_idle_time_breakdown(ranks=[0], visualize=False)[0],
-    "steps": lambda each: pd.DataFrame({"step": each.get_profiler_steps()}),
+    "bandwidth": lambda hta: hta.get_memory_bw_time_series()[0],
+    "bandwidth in short": lambda hta: hta.get_memory_bw_summary(),
+    "idle time": lambda hta: hta.get_idle_time_breakdown(ranks=[0], visualize=False)[0],
+    "steps": lambda hta: pd.DataFrame({"step": hta.get_profiler_steps()}),
 }
 
 
@@ -213,45 +213,45 @@ def outcome(function, analyses):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Agreement:
-    """How far HTA says the same of two ways to its trace."""
+    """How far HTA gives the same for two ways to its trace."""
 
     equal: set[str]
     tied: set[str]
     """Functions that give the same once events of equal times stand in one order."""
     failed: set[str]
-    """Functions that HTA itself fails at, or has nothing to say of."""
+    """Functions that fail in HTA itself, or give nothing."""
     different: dict[str, str]
 
 
 def differences(ours: Any, theirs: Any) -> Agreement:
-    """Compare what all functions give."""
-    told = {name: compared(name, outcome(function, ours), outcome(function, theirs))
-            for name, function in FUNCTIONS.items()}  # fmt: skip
-    differing = {name: text for name, (text, _) in told.items() if text}
+    """Compare the outcomes of all functions."""
+    outcomes = {name: compared(name, outcome(function, ours), outcome(function, theirs))
+                for name, function in FUNCTIONS.items()}  # fmt: skip
+    differing = {name: text for name, (text, _) in outcomes.items() if text}
     tied = set()
     stable = partialmethod(pd.DataFrame.sort_values, kind="stable")
     with mock.patch.object(pd.DataFrame, "sort_values", stable):
-        pairs = [in_one_order(each) for each in (ours, theirs)] if differing else []
+        pairs = [in_one_order(trace) for trace in (ours, theirs)] if differing else []
         for name in differing:
-            text, _ = compared(name, *(outcome(FUNCTIONS[name], each) for each in pairs))
+            text, _ = compared(name, *(outcome(FUNCTIONS[name], trace) for trace in pairs))
             tied |= set() if text else {name}
     return Agreement(
-        equal={name for name, (text, is_said) in told.items() if is_said and not text},
+        equal={name for name, (text, is_given) in outcomes.items() if is_given and not text},
         tied=tied,
-        failed={name for name, (_, is_said) in told.items() if not is_said},
+        failed={name for name, (_, is_given) in outcomes.items() if not is_given},
         different={name: text for name, text in differing.items() if name not in tied},
     )
 
 
 def compared(name, mine, own):
-    """Return how `mine` differs from what HTA has of its `own`, and whether that is anything."""
+    """Return how `mine` differs from HTA's `own`, and whether HTA gives a table."""
     if not isinstance(own, pd.DataFrame):
-        # On some traces HTA has nothing to say, or fails: so it does here.
+        # On some traces HTA gives nothing, or fails: so it does here.
         same = type(mine) is type(own) and (own is None or mine == own)
         return "" if same else f"{mine!r:.200} for {own!r:.200}", False
     try:
         mine, own = flat(mine), flat(own)
-        columns = [each for each in own.columns if each in mine.columns and kept(each, own)]
+        columns = [column for column in own.columns if column in mine.columns and kept(column, own)]
         pd.testing.assert_frame_equal(
             mine[columns], own[columns], check_dtype=False, check_index_type=False, obj=name
         )

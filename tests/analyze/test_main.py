@@ -109,8 +109,9 @@ def test_progress_is_told(run, tmp_path, monkeypatch):
     main(["steps", "--tables", path, "--out", str(run / "analyze" / "steps.json")])
     with pytest.raises(InputError):
         main(["kernels", "--out", str(run / "analyze" / "kernels.json")])
-    told = [json.loads(line) for line in log.read_text().splitlines()]
-    assert [(each["event"], each["stage"], each["run"], each["name"]) for each in told] == [
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    keys = ("event", "stage", "run", "name")
+    assert [tuple(event[key] for key in keys) for event in events] == [
         ("started", "analyze", "demo", "steps"),
         ("finished", "analyze", "demo", "steps"),
         ("started", "analyze", "demo", "kernels"),
@@ -129,7 +130,7 @@ def test_a_job_imports_one_plugin_and_nothing_heavy(run):
     done = subprocess.run(argv, check=True, capture_output=True, text=True, env=os.environ)
     loaded = set(done.stdout.split())
     assert not loaded & {"torch", "hydra", "omegaconf", "hta", "snakemake", "matplotlib", "scipy"}
-    assert {each for each in loaded if each.startswith("profkit.analyze.")} == {
+    assert {name for name in loaded if name.startswith("profkit.analyze.")} == {
         "profkit.analyze.__main__",
         "profkit.analyze._steadiness",
         "profkit.analyze.shared.step_times",

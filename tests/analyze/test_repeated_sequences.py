@@ -10,15 +10,15 @@ from profkit.analyze._repeated_sequences import distinct, maximal_repeats
 
 
 def repeats(text, track=None, min_count=2, max_length=20):
-    """Return sequence, places and time covered of the repeats in `text`, 1 ns a letter."""
+    """Return sequence, starts and time covered of the repeats in `text`, 1 ns a letter."""
     value = np.array([ord(letter) for letter in text], dtype=np.int64)
     where = np.zeros(len(text), dtype=np.int64) if track is None else np.array(track)
     found = maximal_repeats(
         value, where, np.ones(len(text), dtype=np.int64), max_length=max_length, min_count=min_count
     )
     return [
-        ("".join(map(chr, each.values(value))), each.starts.tolist(), each.covered)
-        for each in found
+        ("".join(map(chr, repeat.values(value))), repeat.starts.tolist(), repeat.covered)
+        for repeat in found
     ]
 
 
@@ -52,19 +52,19 @@ def test_parts_of_a_sequence_do_not_stand_beside_it():
 
 def is_maximal(part, counts):
     longer = [text for letter in "abc" for text in (letter + part, part + letter)]
-    return counts[part] > max(counts[each] for each in longer)
+    return counts[part] > max(counts[text] for text in longer)
 
 
 @given(st.text("abc", min_size=1, max_size=60))
 @settings(max_examples=100, deadline=None)
 def test_repeats_are_those_that_trying_all_finds(text):
-    places = defaultdict(list)
+    starts = defaultdict(list)
     for length in range(1, 9):
         for at in range(len(text) - length + 1):
-            places[text[at : at + length]].append(at)
-    counts = Counter({part: len(where) for part, where in places.items()})
+            starts[text[at : at + length]].append(at)
+    counts = Counter({part: len(found) for part, found in starts.items()})
     cut = {
-        part[: int(np.median(np.diff(places[part])))]
+        part[: int(np.median(np.diff(starts[part])))]
         for part, count in counts.items()
         if 1 < len(part) < 8 and count > 1 and is_maximal(part, counts)
     }

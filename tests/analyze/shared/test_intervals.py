@@ -33,7 +33,7 @@ def test_set_operations_agree_with_sets_of_instants(seed):
     left, right = random_spans(seed), random_spans(seed + 10_000)
     one, two = intervals.union(left), intervals.union(right)
     both, rest = intervals.intersection(one, two), intervals.difference(one, two)
-    assert all(is_union(each) for each in (one, two, both, rest))
+    assert all(is_union(spans) for spans in (one, two, both, rest))
     assert instants(one) == instants(left)
     assert instants(both) == instants(left) & instants(right)
     assert instants(rest) == instants(left) - instants(right)

@@ -2,9 +2,9 @@ from profkit.analyze.shared.launch_calls import launching_calls
 from profkit.tables import schema
 
 
-def rows(table, *each):
+def rows(table, *values):
     names = ("rank", "repeat", "correlation", "start_ns")
-    return schema.frame(table, [dict(zip(names, row, strict=True)) for row in each])
+    return schema.frame(table, [dict(zip(names, row, strict=True)) for row in values])
 
 
 def test_a_correlation_means_something_within_a_rank_and_repeat_only():

@@ -15,7 +15,7 @@ def windows(steps, kernels, skip_first=0):
         schema.frame("steps", steps), schema.frame("kernels", kernels), skip_first
     )
     rows = zip(found["step"], found["start_ns"] - ORIGIN, found["end_ns"] - ORIGIN, strict=True)
-    return [*rows], [each.reason for each in missing]
+    return [*rows], [abstention.reason for abstention in missing]
 
 
 def test_a_step_lasts_until_its_device_work_is_done_and_the_next_begins_there():

@@ -138,9 +138,9 @@ def test_two_runs_of_one_configuration_are_told_apart_no_more_often_than_stated(
 def test_many_runs_of_one_configuration_are_told_apart_no_more_often_than_stated():
     count = 1000
     found = p_values(studies((count, 8, 3, 9)))
-    assert sum(min(adjusted(each)) <= LEVEL for each in found) <= bound(count)
+    assert sum(min(adjusted(study)) <= LEVEL for study in found) <= bound(count)
     # Without the correction it would happen far too often, so the test above can fail.
-    assert sum(min(each) <= LEVEL for each in found) > bound(count)
+    assert sum(min(study) <= LEVEL for study in found) > bound(count)
 
 
 @pytest.mark.parametrize(("repeats", "least"), [(3, 0.8), (5, 0.99)])
