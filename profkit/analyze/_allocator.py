@@ -1,8 +1,8 @@
-"""PyTorch's caching allocator, replayed: what another configuration would have reserved.
+"""Replay of PyTorch's caching allocator: memory that another configuration would reserve.
 
 The rules are those of c10/cuda/CUDACachingAllocator.cpp: two pools for each stream, best fit,
-splitting, merging of neighbours, and segments of fixed sizes. Left out is what happens when the
-device is full (cached segments are released), and pools of CUDA graphs.
+splitting, merging of neighbours, and segments of fixed sizes. Left out are the release of
+cached segments when the GPU is full, and pools of CUDA graphs.
 """
 
 from bisect import bisect_left, insort
@@ -20,10 +20,10 @@ _GRANULE = 2 << 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """What ``PYTORCH_CUDA_ALLOC_CONF`` can say about segments."""
+    """Settings of ``PYTORCH_CUDA_ALLOC_CONF`` about segments."""
 
     name: str
-    """As the variable has it; "" for the default."""
+    """The setting as in the variable; "" for the default."""
 
     expandable: bool = False
     """Whether segments can grow."""
@@ -68,7 +68,7 @@ class _Pool:
 
 
 class Allocator:
-    """Follows allocations and frees under one policy."""
+    """Allocations and frees replayed under one policy."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -137,7 +137,7 @@ class Allocator:
         page = _SMALL_SEGMENT if pool.small else _LARGE_SEGMENT
         last = pool.last
         if last is None:
-            # Far away from others: the address space is larger than any device.
+            # Far away from others: the address space is larger than any GPU.
             self._next_address += 1 << 50
             block = self._new(pool, -(-size // page) * page)
             pool.last = block
@@ -187,7 +187,7 @@ def _merge(block: _Block, other: _Block) -> None:
 
 
 def peak_reserved_bytes(changes: Iterable[tuple[int, int, int]], policy: Policy) -> int:
-    """Return the most that `policy` would have reserved.
+    """Return the peak of the bytes that `policy` would reserve.
 
     `changes` are number of the allocation, its bytes (negative when it is freed) and its stream,
     in the order of time.

@@ -97,7 +97,7 @@ def _course(per_repeat: pd.DataFrame) -> str:
 
 
 def unknown(times: Mapping[int, Times]) -> tuple[Abstention, ...]:
-    """Return what is not known from one repeat, or from a few steps."""
+    """Return the abstentions of a single repeat, or of few steps."""
     if len(times) <= 1:
         reason = "one repeat does not say how much repeats differ: set repeats=3 or more"
         return (Abstention(what="interval of the step time", reason=reason),)

@@ -47,8 +47,8 @@ def work(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, windows: pd.DataFrame) ->
     """Return the operators that count and the kernels in the steps of `windows`."""
     parent = calltree.rows_of(cpu_ops, cpu_ops, "parent")
     cost = costs(cpu_ops)
-    is_empty = _is_empty_wrapper(cpu_ops, cost, parent)
-    known = _outermost((cost["kind"] != "").to_numpy() & ~is_empty, parent)
+    delegates = _delegates(cpu_ops, cost, parent)
+    known = _outermost((cost["kind"] != "").to_numpy() & ~delegates, parent)
     launched_by = calltree.nearest(calltree.rows_of(cpu_ops, kernels), parent, ~known)
     launched_by = np.where(_in_step(kernels, windows), launched_by, -1)
     if kernels.empty:
@@ -94,7 +94,7 @@ def _uses_tf32(kernel: str) -> bool:
     return any(part in kernel for part in _TF32_NAMES)
 
 
-def _is_empty_wrapper(
+def _delegates(
     cpu_ops: pd.DataFrame, cost: pd.DataFrame, parent: calltree.Rows
 ) -> NDArray[np.bool_]:
     """Tell which wrappers enclose a product, which then counts instead."""

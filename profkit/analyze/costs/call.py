@@ -141,7 +141,7 @@ class Work(NamedTuple):
     """Bytes read and written."""
 
     recomputed_flops: float = 0.0
-    """Those of `flops` that repeat what the forward pass computed."""
+    """Those of `flops` that repeat work of the forward pass."""
 
 
 Formula = Callable[[Call], Work]

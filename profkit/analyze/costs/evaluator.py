@@ -40,7 +40,7 @@ def _cost(
 ) -> tuple[str, float, float, float]:
     """Return type, FLOPs, those of them that are recomputed, and bytes of one call."""
     dtype, work = "", _UNKNOWN
-    # Shapes come from a trace of whatever version: too few, too many or not lists of numbers.
+    # Shapes of other versions of PyTorch may be too few, too many or not lists of numbers.
     with suppress(UncountedError, ArithmeticError, ValueError, TypeError, IndexError):
         call = Call.read(shapes, types, values)
         tensors = call.tensors() if call.types else []

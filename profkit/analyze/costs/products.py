@@ -200,4 +200,4 @@ ATTENTIONS: Mapping[str, Formula] = MappingProxyType(
         )
     }
 )
-"""Fused attention; what is not fused is counted by its products."""
+"""Fused attention; unfused attention is counted by its products."""

@@ -22,7 +22,7 @@ _OF_PRODUCTS = {
     "signed char": ("int8",),
     "tf32": ("tf32",),
 }
-# Everything else sums in fp32, except what is fp64.
+# Other operators compute in fp32, except those in fp64.
 _OF_OTHERS = {"double": ("fp64",)}
 
 _KEY = ["name", "kind", "type"]
