@@ -102,7 +102,7 @@ def test_a_damaged_table_is_explained(run):
         main(["steps", "--tables", str(path), "--out", str(run / "analyze" / "steps.json")])
 
 
-def test_progress_is_told(run, tmp_path, monkeypatch):
+def test_progress_is_reported(run, tmp_path, monkeypatch):
     log = tmp_path / "events"
     monkeypatch.setenv("PROFKIT_EVENTS", str(log))
     path = write(run, "baseline", "steps", [step(5, 10)])

@@ -128,7 +128,7 @@ def test_the_card_can_be_set_and_may_be_too_small():
     assert found.findings[0].severity == "warn"
 
 
-def test_a_bend_is_told():
+def test_a_bend_is_reported():
     peaks = [(asked(batch), GIB * batch**2) for batch in (1, 2, 4, 8)]
     found = fitted(peaks)
     assert any("off the line" in abstention.reason for abstention in found.abstentions)
