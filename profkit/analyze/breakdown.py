@@ -139,7 +139,9 @@ def _parts(
         absent.add("runtime")
     found = []
     for where, rows in windows.groupby(WHERE, observed=True):
-        ops, work, calls = (of_repeat(events, where) for events in (cpu_ops, kernels, runtime_calls))
+        ops, work, calls = (
+            of_repeat(events, where) for events in (cpu_ops, kernels, runtime_calls)
+        )
         active = _active(ops, work, calls, config)
         spans = {name: periods for name, periods in active.items() if name not in absent}
         frame = _spans(rows)
