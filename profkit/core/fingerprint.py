@@ -4,7 +4,8 @@ The hash of a module is that of its syntax alone, see `profkit.core.source_hash`
 a plugin covers the modules that it imports, directly or not, as far as they belong to profkit or to
 the plugin's own package, and the versions of the other packages that these use. The ``__init__`` of
 a package counts only when a name is taken from it: importing a package's module runs it, but does
-not use it.
+not use it. A name that a module itself imports from another one, as `profkit.api` does with all of
+its names, is taken from the module that defines it: the one between counts for nothing.
 """
 
 import hashlib
@@ -171,9 +172,21 @@ def _imports(path: Path, module: str, own: set[str]) -> Iterator[str]:
             continue
         source = _absolute(each, path, module)
         for name in each.names:
-            inner = f"{source}.{name}"
-            is_file = source.partition(".")[0] in own and _exists(inner)
-            yield inner if is_file else source
+            yield _defining(source, name, own)
+
+
+def _defining(source: str, name: str, own: set[str]) -> str:
+    """Return the module that ``from source import name`` takes something of: it has, or is, it."""
+    if source.partition(".")[0] not in own:
+        return source
+    if _exists(inner := f"{source}.{name}"):
+        return inner
+    path = _path(source)
+    for found in syntax(path).imports:
+        if name in found.bound:
+            original = found.names[found.bound.index(name)]
+            return _defining(_absolute(found, path, source), original, own)
+    return source
 
 
 def _absolute(found: Import, path: Path, module: str) -> str:

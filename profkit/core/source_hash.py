@@ -38,6 +38,9 @@ class Import(msgspec.Struct, frozen=True):
     level: int = 0
     """Dots before `source`."""
 
+    bound: tuple[str, ...] = ()
+    """What a ``from`` import calls `names` in the module; nothing inside a function or class."""
+
 
 class Syntax(msgspec.Struct, frozen=True):
     """Hash, imports and assets of one source file."""
@@ -87,8 +90,9 @@ def _own() -> bytes:
 
 
 def _parsed(content: bytes, path: Path) -> Syntax:
-    reader = _Reader()
-    tree = reader.visit(ast.parse(content, filename=str(path)))
+    tree = ast.parse(content, filename=str(path))
+    reader = _Reader(_of_module(tree))
+    tree = reader.visit(tree)
     digest = hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
     return Syntax(hash=digest, imports=tuple(reader.imports), names_assets=_names_assets(tree))
 
@@ -99,13 +103,20 @@ def _names_assets(tree: ast.AST) -> bool:
     return any(isinstance(text, str) and text.partition("/")[0] == ASSETS for text in texts)
 
 
+def _of_module(tree: ast.Module) -> set[ast.stmt]:
+    """Return the statements at the top of a module, also those below an ``if TYPE_CHECKING``."""
+    branches = [node.body for node in tree.body if isinstance(node, ast.If)]
+    return {node for body in (tree.body, *branches) for node in body}
+
+
 class _Reader(ast.NodeTransformer):
     """Removes docstrings, of attributes too, and collects imports.
 
     Strings that stand alone do nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, of_module: set[ast.stmt]) -> None:
+        self.of_module = of_module
         self.imports: list[Import] = []
 
     def visit(self, node: ast.AST) -> Any:
@@ -124,7 +135,13 @@ class _Reader(ast.NodeTransformer):
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom:
         """Note `node`."""
-        found = Import(names=_names(node), source=node.module or "", level=node.level)
+        called = tuple(alias.asname or alias.name for alias in node.names)
+        found = Import(
+            names=_names(node),
+            source=node.module or "",
+            level=node.level,
+            bound=called if node in self.of_module else (),
+        )
         self.imports.append(found)
         return node
 

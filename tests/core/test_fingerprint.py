@@ -152,6 +152,53 @@ def test_captures_are_in_no_closure_of_later_stages():
         assert "profkit.marks" not in modules
 
 
+FACADE = """
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from {package}.inner import helper as given
+    from {package}.other import different
+"""
+
+
+@pytest.mark.parametrize(
+    ("taken", "behind"),
+    [
+        ("from {package}.facade import given", ["inner", "plugin"]),
+        ("from .facade import different", ["other", "plugin"]),
+        ("from {package}.second import passed_on", ["inner", "plugin"]),
+        ("from {package} import facade", ["facade", "inner", "other", "plugin"]),
+        ("from {package}.second import own", ["inner", "other", "plugin", "second"]),
+        ("from {package}.second import late", ["inner", "other", "plugin", "second"]),
+    ],
+    ids=["renamed", "relative", "twice", "as a whole", "defined there", "imported in a function"],
+)
+def test_of_a_module_that_passes_names_on_only_what_is_behind_a_name_counts(
+    package, tmp_path, taken, behind
+):
+    package()
+    (folder,) = tmp_path.glob("pkg_*")
+    second = "from .facade import given as passed_on\nfrom .facade import different\nown = 1\n"
+    second += "def late():\n    from .inner import late\n"
+    for name, text in {"facade": FACADE, "second": second, "other": "different = 2\n"}.items():
+        (folder / f"{name}.py").write_text(text.replace("{package}", folder.name))
+    modules, _ = package(plugin=taken)
+    assert sorted(modules) == behind
+
+
+def test_an_analysis_that_uses_the_api_is_not_stale_when_another_stage_changes(
+    tmp_path, monkeypatch
+):
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"plugin_{tmp_path.name}".replace("-", "_")
+    (tmp_path / f"{name}.py").write_text("from profkit.api import Result, analysis, table\n")
+    modules, packages = closure("profkit.analyze", name)
+    assert {"profkit.analyze.base", "profkit.core.result"} < set(modules)
+    strange = ("profkit.api", "profkit.capture", "profkit.convert", "profkit.workloads")
+    assert [each for each in modules if each.startswith(strange)] == []
+    assert "pandas" in packages
+
+
 def test_what_was_found_in_a_file_is_kept_beside_results_and_is_the_same(
     package, tmp_path, monkeypatch
 ):
