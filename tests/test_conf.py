@@ -12,8 +12,8 @@ from profkit.core import resources
 from profkit.core.hardware import Hardware
 from profkit.planning.build import settings_class
 from profkit.planning.configuration import Configuration
+from profkit.testing.settings_contract import described
 from profkit.workloads.runtime.request import Request, without_choices
-from tests.described import described
 
 GROUPS = ("workload", "model", "zero", "launcher")
 FILES = {

@@ -1,9 +1,14 @@
 """An analysis that somebody else wrote: listed, run and shown with no other edit."""
 
 import json
+import os
+import pstats
 import re
 import shutil
+import subprocess
+import sys
 import textwrap
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -19,9 +24,7 @@ ANALYSIS = '''
 
     import pandas as pd
 
-    from profkit.analyze.base import ByTool, analysis
-    from profkit.core.result import Metric, Result
-    from profkit.core.settings import Settings
+    from profkit.api import ByTool, Metric, Result, Settings, analysis
 
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,9 +50,7 @@ ACROSS = '''
 
     import pandas as pd
 
-    from profkit.analyze.base import ByRun, analysis
-    from profkit.core.result import Result, table
-    from profkit.core.settings import Settings
+    from profkit.api import ByRun, Result, Settings, analysis, table
 
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,23 +121,91 @@ def test_an_installed_package_with_an_entry_point_appears_everywhere(tree):
         (installed / "entry_points.txt").write_text("")
 
 
-def test_the_analysis_in_the_readme_works(tree):
-    text = (ROOT / "README.md").read_text()
-    (code,) = re.findall(r"```python\n# profkit/analyze/longest.py\n(.*?)```", text, re.DOTALL)
-    (settings,) = re.findall(r"```yaml\n# conf/analysis/longest.yaml\n(.*?)```", text, re.DOTALL)
-    module = tree.folder / "profkit/analyze/longest.py"
-    yaml = tree.folder / "conf/analysis/longest.yaml"
-    module.write_text(code)
-    yaml.write_text(settings)
-    try:
-        tree.snakemake(
-            "tool=[torch_profiler] tools.torch_profiler.schedule=early analysis=[longest]"
+@pytest.fixture
+def from_readme(tree):
+    """Return a function that has ``profkit new`` write the plugin of a section of the README."""
+    written = []
+
+    def new(kind, name):
+        done = tree.run("profkit", "new", kind, name)
+        assert done.returncode == 0, done.stderr
+        files = [line for line in done.stdout.splitlines() if not line.startswith("try: ")]
+        written.extend(tree.folder / file for file in files)
+        assert len(files) == 3
+        text = (ROOT / "README.md").read_text()
+        printed = re.findall(r"```(?:python|yaml)\n# (\S+/\S+)\n(.*?)```", text, re.DOTALL)
+        for file in files[:2]:
+            assert dict(printed)[file] == (tree.folder / file).read_text()
+
+    yield new
+    for path in written:
+        path.unlink()
+
+
+def test_the_analysis_in_the_readme_is_what_new_writes_and_works(tree, from_readme):
+    from_readme("analysis", "longest_kernel")
+    tree.snakemake(
+        "tool=[torch_profiler] tools.torch_profiler.schedule=early analysis=[longest_kernel]"
+    )
+    (result,) = tree.folder.glob("results/runs/*/analyze/longest_kernel.json")
+    assert "no kernel was recorded" in result.read_text()
+
+
+def test_the_tool_in_the_readme_is_what_new_writes_and_works(tree, from_readme):
+    from_readme("tool", "cprofile")
+    tree.snakemake("tool=[cprofile] analysis=[observer_tax]")
+    (folder,) = tree.folder.glob("results/runs/*/capture/cprofile/rep0")
+    assert json.loads((folder / "capture.json").read_text())["reason"] == ""
+    (profile,) = folder.glob("rank0_dp0_tp0_pp0.prof")
+    functions = {function for _, _, function in pstats.Stats(str(profile)).stats}
+    assert {"run_workload", "backward"} <= functions
+    (taxed,) = tree.folder.glob("results/runs/*/analyze/observer_tax.json")
+    assert "cprofile_slowdown_ratio" in taxed.read_text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "listed"),
+    [
+        ("analysis", "slowest_kernel", "analyses"),
+        ("tool", "calls", "tools"),
+        ("model", "perceptron", "models"),
+    ],
+)
+def test_a_package_that_new_writes_passes_its_tests_and_is_there_once_installed(
+    tree, kind, name, listed
+):
+    folder = tree.folder / "own"
+    folder.mkdir(exist_ok=True)
+    environment = os.environ | {"PYTHONPATH": str(tree.folder)}
+
+    def python(*words, cwd=folder):
+        command = [sys.executable, *words]
+        return subprocess.run(
+            command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
         )
-        (result,) = tree.folder.glob("results/runs/*/analyze/longest.json")
-        assert "no device work was recorded" in result.read_text()
+
+    done = python("-m", "profkit", "new", kind, name)
+    assert done.returncode == 0, done.stderr
+    package = folder / f"profkit-{name.replace('_', '-')}"
+    build = "import hatchling.build; print(hatchling.build.build_wheel('.'))"
+    wheel = python("-c", build, cwd=package)
+    assert wheel.returncode == 0, wheel.stderr
+    with zipfile.ZipFile(package / wheel.stdout.split()[-1]) as file:
+        file.extractall(tree.folder)
+        (info,) = {Path(path).parts[0] for path in file.namelist() if ".dist-info/" in path}
+    try:
+        tested = python("-m", "pytest", "-q", "-p", "no:cacheprovider", package / "tests")
+        assert tested.returncode == 0, tested.stdout
+        assert name in python("-m", "profkit", "list", listed).stdout
+        chosen = {
+            "analysis": f"analysis=[{name}]",
+            "tool": f"+tool={name}",
+            "model": f"model={name}",
+        }
+        planned = python("-m", "profkit", "plan", chosen[kind])
+        assert planned.returncode == 0, planned.stderr
     finally:
-        module.unlink()
-        yaml.unlink()
+        shutil.rmtree(tree.folder / info)
 
 
 # The last, as it leaves the tree with another selection.

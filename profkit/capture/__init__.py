@@ -3,19 +3,24 @@
 from functools import cache
 from typing import TypeGuard
 
-from profkit.capture.base import Tool
+from profkit.capture.base import Tool, check_outputs
 from profkit.core import registry
 
 
 @cache
 def tools() -> dict[str, type[Tool]]:
     """Return the settings class of every tool, by name."""
-    return registry.discover(__name__, "Capture", _is_tool)
+    found = registry.discover(__name__, "Capture", _is_tool)
+    for kind in found.values():
+        check_outputs(kind)
+    return found
 
 
 def tool(name: str) -> type[Tool]:
     """Import the one tool `name`; raises `ConfigError` if there is none."""
-    return registry.load("tool", __name__, name, "Capture", _is_tool)
+    kind = registry.load("tool", __name__, name, "Capture", _is_tool)
+    check_outputs(kind)
+    return kind
 
 
 def _is_tool(plugin: object) -> TypeGuard[type[Tool]]:

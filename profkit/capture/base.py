@@ -1,6 +1,7 @@
 """Base classes of capture tools: a settings dataclass with one method to write."""
 
 import importlib.metadata
+import inspect
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Literal, Protocol, Self
 
+from profkit.core.errors import PluginError
 from profkit.core.parallel_layout import Parallel, Ranks
 from profkit.core.settings import Settings
 
@@ -89,7 +91,10 @@ class Tool(Settings):
     """Members of all tools. Inherit from `Wrapper` or `Session`, never from this."""
 
     outputs: ClassVar[tuple[str, ...]] = ()
-    """Glob patterns of the files of a good capture, each matching at least one."""
+    """Glob patterns of the files that a good capture leaves, each matching at least one.
+
+    They begin with ``*``: the label of each rank is put before them.
+    """
 
     opens_step_ranges: ClassVar[bool] = True
     """Whether the harness opens record_function and NVTX ranges around steps and phases."""
@@ -261,6 +266,20 @@ class Session(Tool):
         Names of files begin with ``rank.label``.
         """
         raise NotImplementedError
+
+
+def check_outputs(tool: type[Tool]) -> None:
+    """Raise `PluginError` if `tool.outputs` can match no file."""
+    patterns = (tool.outputs,) if isinstance(tool.outputs, str) else tool.outputs
+    if patterns is tool.outputs and all(pattern.startswith("*") for pattern in patterns):
+        return
+    lines, first = inspect.getsourcelines(tool)
+    own = (index for index, line in enumerate(lines) if line.lstrip().startswith("outputs"))
+    right = tuple(re.sub(r"^[^.]*(?=\.)|^", "*", pattern, count=1) for pattern in patterns)
+    raise PluginError(
+        f"{inspect.getfile(tool)}:{first + next(own, 0)}: `outputs` is {tool.outputs!r}",
+        hint=f"write {right}: the label of each rank is put before each pattern of the tuple",
+    )
 
 
 def executable(binary: str) -> str:

@@ -16,6 +16,7 @@ from profkit.process.malloc import uncollected
 COMMANDS = {
     "run": ("profkit.cli.run", "capture, convert, analyze and report what overrides select"),
     "import": ("profkit.cli.import_files", "make a run of files that a profiler left elsewhere"),
+    "new": ("profkit.cli.new", "write the files of a plugin: an analysis, a tool or a model"),
     "init": ("profkit.cli.init", "write a starting point: a conf/ of one's own with an example"),
     "plan": ("profkit.cli.plan", "print the runs that overrides select, and what is stale"),
     "list": ("profkit.cli.list_options", "print what there is: tools, analyses, models, ..."),

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from profkit.cli import new_files
 from profkit.core import resources
-from profkit.core.errors import InputError
 
 _STUDY = """\
 # @package _global_
@@ -48,20 +48,5 @@ def main(argv: Sequence[str]) -> None:
         conf / "README.md": _README.format(shipped=resources.CONF),
         conf / "experiment" / "first_study.yaml": _STUDY,
     }
-    if there := [str(path) for path in files if path.exists()]:
-        raise InputError(
-            f"{', '.join(there)}: there already, nothing is written",
-            hint="remove it, or name another folder",
-        )
-    for path, text in files.items():
-        _write(path, text)
-        sys.stdout.write(f"{path}\n")
+    new_files.write(files)
     sys.stdout.write("try: profkit run +experiment=first_study\n")
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}", hint="name another folder") from None

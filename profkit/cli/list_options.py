@@ -29,6 +29,9 @@ def main(argv: Sequence[str]) -> None:
         else:
             options = resources.options(group)
             rows = {path.stem: _comment(path.read_text()) for path in options}
+        if kind == "models":
+            others = registry.external("profkit.workloads.models")
+            rows |= {point.name: registry.first_line(point.value) for point in others}
         table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
         for name, about in rows.items():
             table.add_row(f"  {name}", about)

@@ -27,6 +27,7 @@ from profkit.capture import tools
 from profkit.core import registry, resources
 from profkit.core.errors import ConfigError
 from profkit.core.settings import Settings, adapter, nearest
+from profkit.workloads.models import family
 
 # Groups that are not in the defaults list and are switched on with "+": accepted without it too.
 _OPTIONAL_GROUPS = ("experiment", "toolset")
@@ -104,6 +105,11 @@ def _store_defaults(conf: Path) -> None:
             kind = found[group][point.name]
             node = adapter(kind).dump_python(kind(), mode="json")
             store.store(name=point.name, group=group, node=node, package=f"{section}.{point.name}")
+    for point in registry.external("profkit.workloads.models"):
+        sizes = family(point.name)
+        node = adapter(sizes).dump_python(sizes(), mode="json")
+        names = {"name": point.name, "family": point.name}
+        store.store(name=point.name, group="model", node=names | node)
 
 
 def _normalised(override: str) -> str:

@@ -8,6 +8,7 @@ from torch.utils.benchmark import Compare, Measurement, TaskSpec
 
 from profkit.analyze.benchmark_compare import Config, analyze
 from profkit.tables import schema
+from profkit.testing import rows
 
 RUNS = ("small", "large")
 
@@ -24,11 +25,6 @@ def benchmarks(times_ns):
         frame = schema.frame("benchmarks", made)
         rows.append(frame.assign(run=pd.Categorical([run] * len(frame), RUNS)))
     return pd.concat(rows, ignore_index=True)
-
-
-def rows(result, name):
-    made = result.tables[name]
-    return [dict(zip(made.columns, row, strict=True)) for row in made.rows]
 
 
 def test_a_time_is_the_median_on_the_slowest_rank():

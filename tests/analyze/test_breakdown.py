@@ -1,32 +1,25 @@
 import json
+from functools import partial
 
 import pytest
 
+from profkit import testing
 from profkit.analyze import breakdown
-from profkit.tables import schema
+from profkit.testing import ORIGIN_NS
 
 WHERE = {"rank": 0, "repeat": 0, "step": 0}
-# Beyond 2**53, where a float would lose nanoseconds.
-ORIGIN = 1_790_000_000_000_000_001
 COLUMNS = ("kernel", "copy", "set", "communication", "runtime", "data_loading", "other_cpu", "idle")
 
 
 def span(start, end, **rest):
-    return WHERE | {"start_ns": ORIGIN + start, "end_ns": ORIGIN + end} | rest
+    return WHERE | {"start_ns": ORIGIN_NS + start, "end_ns": ORIGIN_NS + end} | rest
 
 
 def op(name, start, end, kind="operator", **rest):
     return span(start, end, name=name, kind=kind) | rest
 
 
-def run(steps=(), cpu_ops=(), kernels=(), runtime_calls=(), **settings):
-    return breakdown.analyze.run(
-        steps=schema.frame("steps", steps),
-        cpu_ops=schema.frame("cpu_ops", cpu_ops),
-        kernels=schema.frame("kernels", kernels),
-        runtime_calls=schema.frame("runtime_calls", runtime_calls),
-        config=breakdown.Config(**{"skip_first": 0} | settings),
-    )
+run = partial(testing.run, breakdown.analyze, skip_first=0)
 
 
 def parts(result):
@@ -122,8 +115,8 @@ def test_ranks_and_repeats_are_kept_apart():
 def test_warm_up_steps_are_left_out_as_long_as_others_remain():
     steps = [span(0, 10), span(10, 20, step=1)]
     ops = [op("a", 0, 20)]
-    assert [row["step"] for row in parts(run(steps, ops, skip_first=1))] == [1]
-    assert [row["step"] for row in parts(run(steps, ops, skip_first=5))] == [0, 1]
+    assert [row["step"] for row in parts(run(steps=steps, cpu_ops=ops, skip_first=1))] == [1]
+    assert [row["step"] for row in parts(run(steps=steps, cpu_ops=ops, skip_first=5))] == [0, 1]
 
 
 def test_without_steps_the_whole_capture_is_one_window():

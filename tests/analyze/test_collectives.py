@@ -1,18 +1,21 @@
 import pandas as pd
 import pytest
 
+from profkit import testing
 from profkit.analyze import collectives
 from profkit.tables import schema
 from profkit.tables.rank_clocks import matched_collectives
-
-# Beyond 2**53, where a float would lose nanoseconds.
-ORIGIN = 1_790_000_000_000_000_001
+from profkit.testing import ORIGIN_NS, rows
 
 
 def call(rank, start, end, operation="allreduce", **rest):
     known = {"repeat": 0, "kind": "device", "step": 5, "group": "0", "group_size": 2}
     known |= {"group_description": "default_pg", "dtype": "float32", "size_bytes": 1000}
-    times = {"start_ns": ORIGIN + start, "end_ns": ORIGIN + end, "call_ns": ORIGIN + start - 3}
+    times = {
+        "start_ns": ORIGIN_NS + start,
+        "end_ns": ORIGIN_NS + end,
+        "call_ns": ORIGIN_NS + start - 3,
+    }
     return {"rank": rank, "operation": operation, "collective": start} | known | times | rest
 
 
@@ -20,13 +23,8 @@ def frame(*rows):
     return schema.frame("collectives", rows)
 
 
-def run(*rows, **settings):
-    return collectives.analyze.run(frame(*rows), config=collectives.Config(**settings))
-
-
-def rows(result, table):
-    found = result.tables[table]
-    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+def run(*calls, **settings):
+    return testing.run(collectives.analyze, collectives=calls, **settings)
 
 
 def picked(matched, *columns):
@@ -53,7 +51,7 @@ def test_clocks_are_put_side_by_side_by_the_ends():
         (1, 0, 0, 20, True),
         (1, 1, 10, 40, False),
     ]
-    assert matched.rows["arrival_ns"].tolist() == [ORIGIN + ns for ns in (100, 210, 130, 200)]
+    assert matched.rows["arrival_ns"].tolist() == [ORIGIN_NS + ns for ns in (100, 210, 130, 200)]
 
 
 def test_clocks_are_connected_along_a_pipeline():

@@ -12,7 +12,7 @@ from profkit.convert.torch_profiler import trace
 from profkit.core.errors import PluginError
 from profkit.core.result import Result
 from profkit.core.settings import Settings
-from tests.test_analyses_contract import of_the_run
+from profkit.testing.analysis_contract import example
 
 CHOOSY = {name: each for name, each in analyses().items() if each.columns}
 TRACES = {
@@ -37,7 +37,7 @@ def tables(real_data, request):
 @pytest.mark.parametrize("name", CHOOSY)
 def test_columns_that_it_does_not_ask_for_change_nothing(name, tables):
     analysis = CHOOSY[name]
-    given = {table: tables[table] for table in analysis.tables} | of_the_run(analysis, ())
+    given = example(analysis) | {table: tables[table] for table in analysis.tables}
     chosen = {table: given[table][list(columns)] for table, columns in analysis.columns.items()}
     config = analysis.config()
     assert analysis.run(**given | chosen, config=config) == analysis.run(**given, config=config)

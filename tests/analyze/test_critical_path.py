@@ -1,15 +1,16 @@
 import gc
 import warnings
+from functools import partial
 
 import pytest
 from hta.analyzers.critical_path_analysis import CPGraph
 
+from profkit import testing
 from profkit.analyze import critical_path
 from profkit.analyze.shared.hta_trace import TABLES
-from profkit.tables import schema
+from profkit.testing import ORIGIN_NS, rows
 from tests.analyze.beside_hta import pair
 
-ORIGIN = 1_790_000_000_000_000_001
 ALEXNET_FORWARD = "[param|pytorch.model.alex_net|0|0|0|measure|forward]"
 FOLDER = "kineto/hta/critical_path"
 # The trace, the annotation and which of its instances HTA's own tests take.
@@ -57,21 +58,10 @@ def test_the_path_is_that_which_hta_finds_in_the_json(real_data, converted, tmp_
 
 def row(start, end, **rest):
     where = {"rank": 0, "repeat": 0, "step": 5}
-    return where | {"start_ns": ORIGIN + start, "end_ns": ORIGIN + end} | rest
+    return where | {"start_ns": ORIGIN_NS + start, "end_ns": ORIGIN_NS + end} | rest
 
 
-def run(steps=(), **tables):
-    settings = {key: tables.pop(key) for key in ("max_events",) if key in tables}
-    return critical_path.analyze.run(
-        **{name: schema.frame(name, tables.get(name, ())) for name in TABLES},
-        steps=schema.frame("steps", steps),
-        config=critical_path.Config(**settings),
-    )
-
-
-def rows(result, name):
-    table = result.tables[name]
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+run = partial(testing.run, critical_path.analyze)
 
 
 def small(rank=0):
@@ -121,7 +111,7 @@ def test_it_is_that_of_the_step_of_median_time():
     for step, factor in ((5, 3), (6, 1), (7, 2)):
         for name, originals in small().items():
             moved = {
-                key: ORIGIN + step * 10**6 + (value - ORIGIN) * factor
+                key: ORIGIN_NS + step * 10**6 + (value - ORIGIN_NS) * factor
                 for key, value in originals[0].items()
                 if key.endswith("_ns")
             }

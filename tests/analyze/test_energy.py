@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from profkit.analyze.energy import Config, analyze
+from profkit import testing
+from profkit.analyze.energy import analyze
 from profkit.tables import schema
+from profkit.testing import rows
 
 MS = 1_000_000
 # A float64 does not hold such a time to the nanosecond.
@@ -38,19 +40,14 @@ def spans(table, *spans_ms, rank=0, repeat=0, **columns):
 
 
 def run(samples, steps, annotations=None, **settings):
-    named = None if annotations is None else {"system": annotations}
-    config = Config(skip_first=0, **settings)
-    return analyze.run(
-        samples={"nsys": schema.frame("samples"), "system": samples},
+    return testing.run(
+        analyze,
+        samples={"nsys": (), "system": samples},
         steps={"nsys": steps, "system": steps},
-        annotations=named,
-        config=config,
+        annotations=None if annotations is None else {"system": annotations},
+        skip_first=0,
+        **settings,
     )
-
-
-def rows(result, name):
-    made = result.tables[name]
-    return [dict(zip(made.columns, row, strict=True)) for row in made.rows]
 
 
 def even(seconds):

@@ -7,13 +7,13 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
+from profkit import testing
 from profkit.analyze import flops
 from profkit.analyze.costs import costs
 from profkit.core import resources
 from profkit.core.hardware import Hardware, read_hardware
-from profkit.tables import schema
+from profkit.testing import ORIGIN_NS, rows
 
-ORIGIN = 1_790_000_000_000_000_001
 PART = Hardware(
     name="Part",
     memory_bandwidth_bytes_per_s=2e9,
@@ -25,7 +25,7 @@ MM_FLOPS, MM_BYTES = 12_000, 4 * (200 + 600 + 300)
 
 def where(start, end, **rest):
     where = {"rank": 0, "repeat": 0, "step": 0}
-    return where | {"start_ns": ORIGIN + start, "end_ns": ORIGIN + end} | rest
+    return where | {"start_ns": ORIGIN_NS + start, "end_ns": ORIGIN_NS + end} | rest
 
 
 def op(index, start, end, name, **rest):
@@ -38,18 +38,8 @@ def kernel(start, end, **rest):
 
 
 def run(ops, kernels=(), steps=(), hardware=PART, **settings):
-    return flops.analyze.run(
-        cpu_ops=schema.frame("cpu_ops", ops),
-        kernels=schema.frame("kernels", kernels),
-        steps=schema.frame("steps", steps),
-        hardware=hardware,
-        config=flops.Config(**{"skip_first": 0} | settings),
-    )
-
-
-def rows(result, name):
-    table = result.tables[name]
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    given = {"cpu_ops": ops, "kernels": kernels, "steps": steps, "hardware": hardware}
+    return testing.run(flops.analyze, **given, **{"skip_first": 0} | settings)
 
 
 def values(result):

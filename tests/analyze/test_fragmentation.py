@@ -1,10 +1,11 @@
 import pytest
 
+from profkit import testing
 from profkit.analyze import fragmentation
 from profkit.analyze._allocator import Policy, peak_reserved_bytes
 from profkit.convert.base import Raw
 from profkit.convert.memory_snapshot import convert
-from profkit.tables import schema
+from profkit.testing import rows
 
 MIB = 1 << 20
 PLACE = {"rank": 0, "repeat": 0, "device": "cuda:0"}
@@ -12,15 +13,7 @@ TABLES = ("memory_events", "allocations", "segments", "blocks")
 
 
 def run(tables, **settings):
-    return fragmentation.analyze.run(
-        **{name: schema.frame(name, tables.get(name, ())) for name in TABLES},
-        config=fragmentation.Config(**settings),
-    )
-
-
-def rows(result, name):
-    table = result.tables[name]
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    return testing.run(fragmentation.analyze, **tables, **settings)
 
 
 def real(real_data, tmp_path, name):

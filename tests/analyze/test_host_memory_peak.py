@@ -5,6 +5,7 @@ import pytest
 
 from profkit.analyze.host_memory_peak import Config, analyze
 from profkit.tables import schema
+from profkit.testing import rows
 
 LOAD, PARSE = "load (data.py:3)", "parse (data.py:9)"
 
@@ -26,11 +27,6 @@ def heap(*levels, rank=0):
         "samples",
         [{**row, "step": step, "value": float(level)} for step, level in enumerate(levels)],
     )
-
-
-def rows(result, name):
-    made = result.tables[name]
-    return [dict(zip(made.columns, row, strict=True)) for row in made.rows]
 
 
 LIVE = stacks((0, (LOAD,), 100), (0, (LOAD, PARSE), 300), (1, (LOAD,), 50))

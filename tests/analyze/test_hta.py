@@ -6,6 +6,7 @@ import pytest
 from profkit.analyze import hta
 from profkit.analyze.shared.hta_trace import TABLES, trace
 from profkit.tables import schema
+from profkit.testing import ORIGIN_NS
 from tests.analyze.beside_hta import (
     FUNCTIONS,
     KNOWN,
@@ -18,7 +19,6 @@ from tests.analyze.beside_hta import (
 )
 from tests.convert.torch_profiler import damage
 
-ORIGIN = 1_790_000_000_000_000_001
 # Small ones that between them give every function something to say; benchmarks/hta_agreement.py
 # takes all others.
 TRACES = {
@@ -175,7 +175,7 @@ def test_eight_ranks_have_the_idle_time_and_overlap_that_hta_found(real_data, co
 
 
 def row(start, end, **rest):
-    return {"rank": 0, "repeat": 0, "start_ns": ORIGIN + start, "end_ns": ORIGIN + end} | rest
+    return {"rank": 0, "repeat": 0, "start_ns": ORIGIN_NS + start, "end_ns": ORIGIN_NS + end} | rest
 
 
 def small(**tables):

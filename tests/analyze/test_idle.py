@@ -1,18 +1,15 @@
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 
+from profkit import testing
 from profkit.analyze import idle
 from profkit.tables import schema
+from profkit.testing import rows, span
 
-ORIGIN = 1_790_000_000_000_000_001
 NAMES = ("kernels", "runtime_calls", "cpu_ops", "python_calls", "annotations", "steps")
-
-
-def span(start, end, **rest):
-    where = {"rank": 0, "repeat": 0, "step": 0}
-    return where | {"start_ns": ORIGIN + start, "end_ns": ORIGIN + end} | rest
 
 
 def kernel(start, end, correlation, **rest):
@@ -28,16 +25,7 @@ def op(number, start, end, name, **rest):
     return span(start, end) | row | rest
 
 
-def run(**given):
-    settings = {"skip_first": 0, "short_gap_ns": 10}
-    settings |= {key: given.pop(key) for key in [*given] if key not in NAMES}
-    tables = {name: schema.frame(name, given.get(name, ())) for name in NAMES}
-    return idle.analyze.run(**tables, config=idle.Config(**settings))
-
-
-def rows(result, name):
-    table = result.tables[name]
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+run = partial(testing.run, idle.analyze, skip_first=0, short_gap_ns=10)
 
 
 GIVEN = {

@@ -2,8 +2,9 @@ import json
 
 import pytest
 
+from profkit import testing
 from profkit.analyze import kernels
-from profkit.tables import schema
+from profkit.testing import rows
 
 WHERE = {"rank": 0, "repeat": 0, "device": 0, "stream": 7, "kind": "compute", "step": 0}
 
@@ -12,18 +13,13 @@ def work(name, start, end, **rest):
     return WHERE | {"name": name, "start_ns": start, "end_ns": end} | rest
 
 
-def run(*rows, **settings):
-    return kernels.analyze.run(schema.frame("kernels", rows), config=kernels.Config(**settings))
-
-
-def records(result, key):
-    table = result.tables[key]
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+def run(*launches, **settings):
+    return testing.run(kernels.analyze, kernels=launches, **settings)
 
 
 def test_kernels_are_summed_by_name_with_their_share_of_the_busy_time():
     result = run(work("gemm", 0, 30), work("gemm", 40, 50), work("relu", 60, 80))
-    assert records(result, "by_name") == [
+    assert rows(result, "by_name") == [
         {"name": "gemm", "kind": "compute", "calls": 2, "total_ns": 40}
         | {"busy_share": 40 / 60, "mean_ns": 20.0, "min_ns": 10, "max_ns": 30},
         {"name": "relu", "kind": "compute", "calls": 1, "total_ns": 20}
@@ -43,7 +39,7 @@ def test_calls_of_a_kernel_side_by_side_are_no_more_than_the_busy_time():
         work("copy", 60, 70),
         work("copy", 0, 20, device=1),
     )
-    (row,) = records(result, "by_name")
+    (row,) = rows(result, "by_name")
     assert (row["calls"], row["total_ns"], row["busy_share"]) == (5, 120, 1.0)
 
 
@@ -54,7 +50,7 @@ def test_busy_time_is_the_union_over_streams_and_kinds():
         work("Memcpy HtoD", 100, 110, kind="copy", size_bytes=64),
         work("other device", 5, 6, device=1),
     )
-    first, second = records(result, "by_device")
+    first, second = rows(result, "by_device")
     assert first == {
         "rank": 0, "repeat": 0, "device": 0, "streams": 2, "span_ns": 110, "busy_ns": 80,
         "busy_share": 80 / 110, "compute_ns": 50, "communication_ns": 50, "copy_ns": 10,
@@ -66,19 +62,19 @@ def test_busy_time_is_the_union_over_streams_and_kinds():
         "first and its last work."
     )
     assert result.metrics["busy_share"].value == 81 / 111
-    assert [row["size_bytes"] for row in records(result, "by_name")] == [None, None, 64.0, None]
+    assert [row["size_bytes"] for row in rows(result, "by_name")] == [None, None, 64.0, None]
 
 
 def test_occupancy_is_weighted_by_time_and_unknown_where_no_kernel_tells():
-    rows = [
+    launches = [
         work("a", 0, 30, occupancy_percent=50.0),
         work("a", 30, 40, occupancy_percent=10.0),
         work("b", 40, 100),
     ]
-    result = run(*rows)
-    assert [row["occupancy_percent"] for row in records(result, "by_name")] == [None, 40.0]
+    result = run(*launches)
+    assert [row["occupancy_percent"] for row in rows(result, "by_name")] == [None, 40.0]
     assert result.metrics["occupancy_percent"].value == 40.0
-    assert [abstention.what for abstention in run(rows[2]).abstentions] == ["occupancy"]
+    assert [abstention.what for abstention in run(launches[2]).abstentions] == ["occupancy"]
 
 
 def test_small_kernels_and_launches_per_step_are_counted():
@@ -109,7 +105,7 @@ TRACELENS = {
 def test_busy_time_equals_that_of_tracelens(real_data, converted, name):
     frame = converted(real_data / "kineto" / "tracelens" / name)["kernels"]
     result = kernels.analyze.run(frame, config=kernels.Config())
-    (device,) = records(result, "by_device")
+    (device,) = rows(result, "by_device")
     busy, span = TRACELENS[name]
     assert abs(device["busy_ns"] / 1e6 - busy) < 1e-3
     assert abs(device["span_ns"] / 1e6 - span) < 1e-3
@@ -121,5 +117,5 @@ def test_idle_shares_of_eight_ranks_equal_those_of_hta(real_data, converted):
     for path in sorted((real_data / "kineto" / "dlrm_8rank_v100").glob("*.json.gz")):
         rank = int(path.name.removeprefix("worker").partition("_")[0])
         frame = converted(path, rank)["kernels"]
-        (device,) = records(kernels.analyze.run(frame, config=kernels.Config()), "by_device")
+        (device,) = rows(kernels.analyze.run(frame, config=kernels.Config()), "by_device")
         assert abs(100 * (1 - device["busy_share"]) - idle[rank]) < 0.05

@@ -1,18 +1,13 @@
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 
+from profkit import testing
 from profkit.analyze import launches
 from profkit.analyze._launch_queue import queue
-from profkit.tables import schema
-
-ORIGIN = 1_790_000_000_000_000_001
-
-
-def span(start, end, **rest):
-    where = {"rank": 0, "repeat": 0, "step": 0}
-    return where | {"start_ns": ORIGIN + start, "end_ns": ORIGIN + end} | rest
+from profkit.testing import rows, span
 
 
 def kernel(start, end, correlation, **rest):
@@ -23,18 +18,7 @@ def call(start, end, correlation, name="cudaLaunchKernel", **rest):
     return span(start, end, correlation=correlation, name=name) | rest
 
 
-def run(kernels=(), runtime_calls=(), steps=(), **settings):
-    return launches.analyze.run(
-        kernels=schema.frame("kernels", kernels),
-        runtime_calls=schema.frame("runtime_calls", runtime_calls),
-        steps=schema.frame("steps", steps),
-        config=launches.Config(**{"skip_first": 0, "points": 2} | settings),
-    )
-
-
-def rows(result, name):
-    table = result.tables[name]
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+run = partial(testing.run, launches.analyze, skip_first=0, points=2)
 
 
 def test_cost_and_delay_of_launches_and_kernels_shorter_than_them():

@@ -1,33 +1,20 @@
+from functools import partial
+
 import pytest
 
+from profkit import testing
 from profkit.analyze import libraries
-from profkit.tables import schema
+from profkit.testing import rows, span
 
-ORIGIN = 1_790_000_000_000_000_001
 GEMM, ADD = "ampere_sgemm_128x64_tn", "void at::native::vectorized_elementwise_kernel<4>"
 TENSOR = "volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn"
-
-
-def span(start, end, **rest):
-    where = {"rank": 0, "repeat": 0, "step": 0}
-    return where | {"start_ns": ORIGIN + start, "end_ns": ORIGIN + end} | rest
 
 
 def kernel(start, end, name, **rest):
     return span(start, end, name=name, kind="compute", device=0) | rest
 
 
-def run(kernels=(), steps=(), **settings):
-    return libraries.analyze.run(
-        kernels=schema.frame("kernels", kernels),
-        steps=schema.frame("steps", steps),
-        config=libraries.Config(**{"skip_first": 0} | settings),
-    )
-
-
-def rows(result, name):
-    table = result.tables[name]
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+run = partial(testing.run, libraries.analyze, skip_first=0)
 
 
 def test_shares_are_of_the_time_in_which_kernels_run():

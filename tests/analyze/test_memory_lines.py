@@ -1,11 +1,9 @@
+from profkit import testing
 from profkit.analyze import memory_lines
-from profkit.tables import schema
 
 
-def run(*rows):
-    return memory_lines.analyze.run(
-        memory_lines=schema.frame("memory_lines", rows), config=memory_lines.Config()
-    )
+def run(*lines):
+    return testing.run(memory_lines.analyze, memory_lines=lines)
 
 
 def line(number, peak, **rest):

@@ -1,5 +1,6 @@
+from profkit import testing
 from profkit.analyze import memory_over_steps
-from profkit.tables import schema
+from profkit.testing import rows
 
 PLACE = {"rank": 0, "repeat": 0}
 STEPS = [{**PLACE, "step": n, "start_ns": 100 * n, "end_ns": 100 * n + 100} for n in range(8)]
@@ -12,16 +13,8 @@ def block(line, size, start_ns, end_ns=-1):
 
 
 def run(allocations, steps=STEPS, **settings):
-    return memory_over_steps.analyze.run(
-        allocations=schema.frame("allocations", allocations),
-        steps=schema.frame("steps", steps),
-        config=memory_over_steps.Config(**settings),
-    )
-
-
-def rows(result, name):
-    table = result.tables[name]
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    given = {"allocations": allocations, "steps": steps}
+    return testing.run(memory_over_steps.analyze, **given, **settings)
 
 
 def steady(step):

@@ -1,9 +1,10 @@
 import pytest
 
+from profkit import testing
 from profkit.analyze import memory_peak
 from profkit.convert.base import Raw
 from profkit.convert.memory_snapshot import convert
-from profkit.tables import schema
+from profkit.testing import rows
 
 FORWARD = "main (t.py:1);_call_impl (/torch/nn/modules/module.py:1);forward (m.py:5);aten::mm"
 STEP = "main (t.py:9);step (/torch/optim/adam.py:3)"
@@ -16,15 +17,8 @@ def block(size, start, end=-1, stack="", **rest):
     return where | events | rest
 
 
-def run(*rows, **settings):
-    return memory_peak.analyze.run(
-        allocations=schema.frame("allocations", rows), config=memory_peak.Config(**settings)
-    )
-
-
-def rows(result, name):
-    table = result.tables[name]
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+def run(*allocations, **settings):
+    return testing.run(memory_peak.analyze, allocations=allocations, **settings)
 
 
 def test_the_peak_counts_what_was_live_before_and_is_split_by_who_allocated():

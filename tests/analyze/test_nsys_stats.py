@@ -1,5 +1,6 @@
+from profkit import testing
 from profkit.analyze import nsys_stats
-from profkit.tables import schema
+from profkit.testing import rows
 
 TABLES = ("kernels", "runtime_calls", "cpu_ops", "python_calls")
 
@@ -8,15 +9,9 @@ def span(start, end, **rest):
     return {"rank": 0, "repeat": 0, "start_ns": start, "end_ns": end} | rest
 
 
-def run(os_calls=(), tool="nsys", **rows):
-    given = {name: {tool: schema.frame(name, rows.get(name, ()))} for name in TABLES}
-    calls = schema.frame("os_calls", os_calls)
-    return nsys_stats.analyze.run(**given, os_calls=calls, config=nsys_stats.Config())
-
-
-def rows(result, name):
-    table = result.tables[name]
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+def run(os_calls=(), tool="nsys", **given):
+    by_tool = {name: {tool: given.get(name, ())} for name in TABLES}
+    return testing.run(nsys_stats.analyze, os_calls=os_calls, **by_tool)
 
 
 def test_times_are_summed_by_report_and_name():

@@ -1,37 +1,19 @@
 import json
+from functools import partial
 
 import pandas as pd
 import pytest
 
+from profkit import testing
 from profkit.analyze import overlap
 from profkit.core.result import Metric, Result
 from profkit.tables import schema
+from profkit.testing import rows
 
-ORIGIN = 1_790_000_000_000_000_001
 UNKNOWN = Result()
-
-
-def span(start, end, **rest):
-    where = {"rank": 0, "repeat": 0, "step": 0, "device": 0}
-    return where | {"start_ns": ORIGIN + start, "end_ns": ORIGIN + end} | rest
-
-
-def step(start, end, **rest):
-    return {key: value for key, value in span(start, end, **rest).items() if key != "device"}
-
-
-def run(steps=(), kernels=(), collectives=UNKNOWN, **settings):
-    return overlap.analyze.run(
-        kernels=schema.frame("kernels", kernels),
-        steps=schema.frame("steps", steps),
-        collectives=collectives,
-        config=overlap.Config(**{"skip_first": 0} | settings),
-    )
-
-
-def rows(result, name):
-    table = result.tables[name]
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+span = partial(testing.span, device=0)
+step = testing.span
+run = partial(testing.run, overlap.analyze, skip_first=0)
 
 
 def test_communication_beside_compute_of_the_same_device_is_hidden_and_counts_once():

@@ -11,6 +11,7 @@ from profkit.analyze.python_hotspots import Config, analyze
 from profkit.convert import converter
 from profkit.convert.base import Raw
 from profkit.tables import schema
+from profkit.testing import rows
 
 OUTER, INNER, OTHER = "f (a.py:1)", "g (a.py:5)", "g (a.py:6)"
 
@@ -24,11 +25,6 @@ def stacks(*rows, rank=0, repeat=0):
             for frames, count, time_ns in rows
         ],
     )
-
-
-def rows(result, name):
-    made = result.tables[name]
-    return [dict(zip(made.columns, row, strict=True)) for row in made.rows]
 
 
 def times(result, name, key):

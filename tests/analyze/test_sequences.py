@@ -4,6 +4,7 @@ import pytest
 
 from profkit.analyze.sequences import Config, analyze
 from profkit.tables.schema import frame
+from profkit.testing import rows
 
 ADD, MUL = "vectorized_elementwise_kernel<add>", "vectorized_elementwise_kernel<mul>"
 
@@ -20,11 +21,6 @@ def kernels(*rows, **columns):
 
 LAYER = (("gemm", 100), (ADD, 10), (MUL, 30), (ADD, 20))
 NETWORK = kernels(("embed", 50), *LAYER, *LAYER, *LAYER, module="Net_0;Block_0", phase="forward")
-
-
-def rows(result, name):
-    table = result.tables[name]
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
 
 def test_the_layers_of_a_network_are_one_sequence():

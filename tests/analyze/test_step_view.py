@@ -1,9 +1,13 @@
 """One step by all tools, on a clock that begins with it."""
 
+from functools import partial
+
 import pytest
 
+from profkit import testing
 from profkit.analyze.step_view import Config, analyze
 from profkit.tables import schema
+from profkit.testing import rows
 
 WHERE = {"rank": 0, "repeat": 0}
 BEGIN = 1_795_000_000_000_000_001
@@ -17,14 +21,7 @@ def span(start, end, **more):
     return {"start_ns": BEGIN + start, "end_ns": BEGIN + end, **more}
 
 
-def run(**given):
-    tables = dict.fromkeys(("annotations", "kernels", "samples", "memory_events")) | given
-    return analyze.run(**tables, config=Config())
-
-
-def rows(result, name):
-    made = result.tables[name]
-    return [dict(zip(made.columns, row, strict=True)) for row in made.rows]
+run = partial(testing.run, analyze)
 
 
 STEPS = {

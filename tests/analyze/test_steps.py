@@ -1,8 +1,10 @@
 from dataclasses import replace
 
+from profkit import testing
 from profkit.analyze import steps
 from profkit.core.result import Severity
 from profkit.tables import schema
+from profkit.testing import rows
 
 MS = 1_000_000
 GIB = 2**30
@@ -30,12 +32,7 @@ def table(*rows):
 
 
 def run(tables, **settings):
-    return steps.analyze.run(tables, config=steps.Config(**{"skip_first": 0} | settings))
-
-
-def rows(result, key):
-    table = result.tables[key]
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    return testing.run(steps.analyze, steps=tables, **{"skip_first": 0} | settings)
 
 
 def test_the_slowest_rank_is_the_clock():

@@ -2,19 +2,19 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from profkit import testing
 from profkit.analyze import stragglers
 from profkit.tables import schema
-
-ORIGIN = 1_790_000_000_000_000_001
+from profkit.testing import ORIGIN_NS, rows
 
 
 def at(start, end, **rest):
-    return {"repeat": 0, "step": 5, "start_ns": ORIGIN + start, "end_ns": ORIGIN + end} | rest
+    return {"repeat": 0, "step": 5, "start_ns": ORIGIN_NS + start, "end_ns": ORIGIN_NS + end} | rest
 
 
 def call(rank, start, end, called, **rest):
     known = {"rank": rank, "kind": "device", "operation": "allreduce", "group": "0"}
-    return at(start, end, call_ns=ORIGIN + called, size_bytes=8, **(known | rest))
+    return at(start, end, call_ns=ORIGIN_NS + called, size_bytes=8, **(known | rest))
 
 
 def op(rank, name, start, end, **rest):
@@ -26,17 +26,8 @@ def kernel(rank, name, start, end, **rest):
 
 
 def run(calls, ops=(), work=(), **settings):
-    return stragglers.analyze.run(
-        schema.frame("collectives", calls),
-        schema.frame("cpu_ops", ops),
-        schema.frame("kernels", work),
-        config=stragglers.Config(**settings),
-    )
-
-
-def rows(result, table):
-    found = result.tables[table]
-    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    given = {"collectives": calls, "cpu_ops": ops, "kernels": work}
+    return testing.run(stragglers.analyze, **given, **settings)
 
 
 def cause(result, *names):

@@ -5,6 +5,7 @@ import pytest
 
 from profkit.analyze.trace_diff import Config, analyze
 from profkit.tables.schema import frame
+from profkit.testing import rows
 
 TABLES = ("cpu_ops", "runtime_calls", "kernels")
 
@@ -56,11 +57,6 @@ FUSED = trace(
     ("relu", 0, 80, 95, 15),
     kernels=[("triton_kernel", 2, 300), ("relu_kernel", 3, 40), ("relu_kernel", 4, 40)],
 )
-
-
-def rows(result, name):
-    table = result.tables[name]
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
 
 def test_what_came_and_went_is_listed_where_it_begins():

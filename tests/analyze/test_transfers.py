@@ -1,18 +1,15 @@
 import json
+from functools import partial
 
 import pytest
 
+from profkit import testing
 from profkit.analyze import transfers
 from profkit.tables import schema
+from profkit.testing import rows, span
 
-ORIGIN = 1_790_000_000_000_000_001
 IN = "Memcpy HtoD (Pageable -> Device)"
 OUT = "Memcpy DtoH (Device -> Pinned)"
-
-
-def span(start, end, **rest):
-    where = {"rank": 0, "repeat": 0, "step": 0}
-    return where | {"start_ns": ORIGIN + start, "end_ns": ORIGIN + end} | rest
 
 
 def copy(start, end, size, name=IN, **rest):
@@ -21,17 +18,7 @@ def copy(start, end, size, name=IN, **rest):
     }  # fmt: skip
 
 
-def run(kernels=(), steps=(), **settings):
-    return transfers.analyze.run(
-        kernels=schema.frame("kernels", kernels),
-        steps=schema.frame("steps", steps),
-        config=transfers.Config(**{"skip_first": 0, "points": 2} | settings),
-    )
-
-
-def rows(result, name):
-    table = result.tables[name]
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+run = partial(testing.run, transfers.analyze, skip_first=0, points=2)
 
 
 def test_transfers_are_summed_by_direction_and_host_memory():

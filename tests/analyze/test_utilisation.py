@@ -2,8 +2,10 @@
 
 import pytest
 
+from profkit import testing
 from profkit.analyze.utilisation import Config, analyze
 from profkit.tables import schema
+from profkit.testing import rows
 
 
 def samples(*rows):
@@ -18,19 +20,14 @@ def samples(*rows):
 
 
 def run(sampled, steps=(), kernels=None, **settings):
-    frame = schema.frame("steps", [{"rank": 0, "repeat": 0, **step} for step in steps])
-    named = None if kernels is None else {"torch_profiler": schema.frame("kernels", kernels)}
-    return analyze.run(
+    rows = [{"rank": 0, "repeat": 0, **step} for step in steps]
+    return testing.run(
+        analyze,
         samples={"system": sampled},
-        steps={"system": frame, "torch_profiler": frame},
-        kernels=named,
-        config=Config(**settings),
+        steps={"system": rows, "torch_profiler": rows},
+        kernels=None if kernels is None else {"torch_profiler": kernels},
+        **settings,
     )
-
-
-def rows(result, name):
-    made = result.tables[name]
-    return [dict(zip(made.columns, row, strict=True)) for row in made.rows]
 
 
 def test_what_is_sampled_is_the_mean_of_the_steps_that_count():

@@ -1,20 +1,15 @@
 from profkit.analyze.shared.step_windows import step_windows, with_clock
 from profkit.tables import schema
-
-# Beyond 2**53, where a float would lose nanoseconds.
-ORIGIN = 1_790_000_000_000_000_001
-
-
-def span(start, end, **rest):
-    where = {"rank": 0, "repeat": 0, "step": 0}
-    return where | {"start_ns": ORIGIN + start, "end_ns": ORIGIN + end} | rest
+from profkit.testing import ORIGIN_NS, span
 
 
 def windows(steps, kernels, skip_first=0):
     found, missing = step_windows(
         schema.frame("steps", steps), schema.frame("kernels", kernels), skip_first
     )
-    rows = zip(found["step"], found["start_ns"] - ORIGIN, found["end_ns"] - ORIGIN, strict=True)
+    rows = zip(
+        found["step"], found["start_ns"] - ORIGIN_NS, found["end_ns"] - ORIGIN_NS, strict=True
+    )
     return [*rows], [abstention.reason for abstention in missing]
 
 
