@@ -135,9 +135,9 @@ ANALYSIS_CHECKS = (
     is_documented,
     abstains_on_empty_tables,
     abstains_on_one_run,
-    reads_the_columns_that_it_names,
     survives_json,
     divides_by_no_time,
+    reads_the_columns_that_it_names,
     fits_together,
     leaves_its_input,
 )

@@ -40,7 +40,8 @@ class ResultTree:
         """
         folder = self.folder / "capture" / tool / f"rep{repeat}"
         folder.mkdir(parents=True)
-        record = {"status": status, "reason": "", "repeat": repeat, "ranks": list(ranks)}
+        reason = "" if status == "ok" else f"made to be {status}"
+        record = {"status": status, "reason": reason, "repeat": repeat, "ranks": list(ranks)}
         (folder / "capture.json").write_text(json.dumps(record))
         for name, content in files.items():
             data = content.encode() if isinstance(content, str) else content

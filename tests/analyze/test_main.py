@@ -4,21 +4,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from profkit.analyze.__main__ import _frame_of_runs, main
 from profkit.core import result
 from profkit.core.errors import ConfigError, InputError
-from profkit.tables import schema
+from profkit.testing import ResultTree
 
 
-def write(folder, tool, name, rows):
-    path = folder / "tables" / tool / f"{name}.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table = schema.table(name, schema.frame(name, rows).to_dict("list"))
-    pq.write_table(table, path)
-    return str(path)
+def write(run, tool, name, rows):
+    return str(ResultTree(run.parents[2], run.name).table(tool, name, rows))
 
 
 def step(index, duration, rank=0):

@@ -10,6 +10,7 @@ from profkit.convert.__main__ import main
 from profkit.convert.torch_profiler import trace
 from profkit.core.errors import ConfigError, InputError
 from profkit.tables import schema
+from profkit.testing import ResultTree
 
 LABELS = ["rank0_dp0_tp0_pp0", "rank1_dp1_tp0_pp0"]
 TRACE = json.dumps(
@@ -36,15 +37,11 @@ LATER = TRACE.replace("#4", "#5")
 @pytest.fixture
 def tree(tmp_path):
     """Return a function that makes a capture, and one that converts all of them."""
-    run = tmp_path / "results/runs/demo"
+    made = ResultTree(tmp_path)
+    run = made.folder
 
     def capture(tool, repeat, files, status="ok"):
-        folder = run / f"capture/{tool}/rep{repeat}"
-        folder.mkdir(parents=True)
-        record = {"status": status, "reason": "why", "repeat": repeat, "ranks": LABELS}
-        (folder / "capture.json").write_text(json.dumps(record))
-        for name, text in files.items():
-            (folder / name).write_text(text)
+        made.capture(tool, files, repeat=repeat, status=status, ranks=LABELS)
 
     def convert(tool, cores=1, **run_settings):
         captures = sorted((run / f"capture/{tool}").glob("rep*"))
@@ -138,7 +135,8 @@ def test_a_failed_capture_gives_no_rows_but_every_table(tree):
     assert {name: len(table) for name, table in tables.items()} == dict.fromkeys(
         produced("torch_profiler"), 0
     )
-    assert notes == [{"file": "rep0/capture.json", "text": "The capture gives no rows: oom: why"}]
+    text = "The capture gives no rows: oom: made to be oom"
+    assert notes == [{"file": "rep0/capture.json", "text": text}]
 
 
 def test_what_cannot_be_read_is_noted_when_the_rest_can(tree):
