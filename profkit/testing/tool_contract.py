@@ -32,8 +32,8 @@ def answers_for_this_machine(module: ModuleType) -> None:
     require(tool.program(), f"{tool}: `program` returns nothing")
     problems = list(tool.problems())
     for problem in problems:
-        told = isinstance(problem, Problem) and problem.what and problem.advice
-        require(told, f"{tool}: not a problem with its advice: {problem}")
+        is_complete = isinstance(problem, Problem) and problem.what and problem.advice
+        require(is_complete, f"{tool}: not a problem with its advice: {problem}")
     is_missing = any(problem.kind == "missing" for problem in problems)
     require(bool(tool.version()) is not is_missing, f"{tool}: what is there states its version")
     stops = any(problem.stops for problem in problems)
@@ -43,8 +43,8 @@ def answers_for_this_machine(module: ModuleType) -> None:
 def names_files_that_hold_the_environment(module: ModuleType) -> None:
     """Check that files with secrets in them are said to have them."""
     tool = _tool(module)
-    holding = [each for each in tool.outputs if each.rstrip("*").endswith(_HOLDS_ENVIRONMENT)]
-    unnamed = [pattern for pattern in holding if pattern not in tool.holding_environment]
+    holding = [name for name in tool.outputs if name.rstrip("*").endswith(_HOLDS_ENVIRONMENT)]
+    unnamed = [name for name in holding if name not in tool.holding_environment]
     require(not unnamed, f"{tool}: add {unnamed} to `holding_environment`")
 
 

@@ -146,7 +146,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("check", "broken", "message"), BROKEN.values(), ids=BROKEN)
-def test_one_that_breaks_the_contract_is_told_how(check, broken, message):
+def test_one_that_breaks_the_contract_fails_with_the_reason(check, broken, message):
     with pytest.raises(AssertionError, match=message):
         check(broken)
     with pytest.raises(AssertionError, match=message):

@@ -63,7 +63,7 @@ def test_a_good_tool_passes():
 
 
 @pytest.mark.parametrize(("check", "broken", "message"), TOOLS.values(), ids=TOOLS)
-def test_a_tool_that_breaks_the_contract_is_told_how(check, broken, message):
+def test_a_tool_that_breaks_the_contract_fails_with_the_reason(check, broken, message):
     for checking in (check, check_tool):
         with pytest.raises(AssertionError, match=message):
             checking(broken)
@@ -135,7 +135,7 @@ def test_a_good_model_passes():
 
 
 @pytest.mark.parametrize(("check", "broken", "message"), MODELS.values(), ids=MODELS)
-def test_a_model_that_breaks_the_contract_is_told_how(check, broken, message):
+def test_a_model_that_breaks_the_contract_fails_with_the_reason(check, broken, message):
     for checking in (check, check_model):
         with pytest.raises(AssertionError, match=message):
             checking(broken)
