@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         Columns,
         analysis,
     )
-    from profkit.capture.base import Bystander, Problem, Rank, Recorder, Session, Wrapper
+    from profkit.capture.base import NullRecorder, Problem, Rank, Recorder, Session, Wrapper
     from profkit.convert.base import Converted, Converter, Importable, Raw, converter
     from profkit.core.errors import ConfigError, InputError, PluginError, ProfkitError
     from profkit.core.hardware import Hardware
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
         table,
     )
     from profkit.core.settings import Settings
-    from profkit.tables import schema
+    from profkit.tables import columns, schema
     from profkit.tables.loaded_run import LoadedRun, load
-    from profkit.workloads.models._saved import Computing
+    from profkit.workloads.models._saved_bytes import SavedBytes
     from profkit.workloads.models.base import Inputs, ModelFamily, Sample
 
 __all__ = [
@@ -55,10 +55,8 @@ __all__ = [
     "ByTool",
     "ByToolIfAny",
     "ByToolOrOther",
-    "Bystander",
     "Chart",
     "Columns",
-    "Computing",
     "ConfigError",
     "Converted",
     "Converter",
@@ -71,6 +69,7 @@ __all__ = [
     "LoadedRun",
     "Metric",
     "ModelFamily",
+    "NullRecorder",
     "PluginError",
     "Problem",
     "ProfkitError",
@@ -79,12 +78,14 @@ __all__ = [
     "Recorder",
     "Result",
     "Sample",
+    "SavedBytes",
     "Session",
     "Settings",
     "Severity",
     "Table",
     "Wrapper",
     "analysis",
+    "columns",
     "converter",
     "load",
     "schema",

@@ -26,7 +26,10 @@ def counts_its_parameters(module: ModuleType) -> None:
     family = _family(module)
     with torch.device("meta"):
         count = sum(weight.numel() for weight in family.build().parameters())
-    require(family.parameters() in (count, None), f"{family.parameters()} parameters, not {count}")
+    require(
+        family.parameter_count() in (count, None),
+        f"{family.parameter_count()} parameters, not {count}",
+    )
 
 
 def learns(module: ModuleType) -> None:

@@ -29,7 +29,7 @@ def is_documented(module: ModuleType) -> None:
 def answers_for_this_machine(module: ModuleType) -> None:
     """Check that it names what records, and says what it lacks, or else its version."""
     tool = _tool(module)
-    require(tool.program(), f"{tool}: `program` returns nothing")
+    require(tool.profiler_name(), f"{tool}: `profiler_name` returns nothing")
     problems = list(tool.problems())
     for problem in problems:
         is_complete = isinstance(problem, Problem) and problem.what and problem.advice
@@ -37,15 +37,18 @@ def answers_for_this_machine(module: ModuleType) -> None:
     is_missing = any(problem.kind == "missing" for problem in problems)
     require(bool(tool.version()) is not is_missing, f"{tool}: what is there states its version")
     stops = any(problem.stops for problem in problems)
-    require(bool(tool.unavailable()) is stops, f"{tool}: `unavailable` and `problems` disagree")
+    require(
+        bool(tool.unavailable_reason()) is stops,
+        f"{tool}: `unavailable_reason` and `problems` disagree",
+    )
 
 
 def names_files_that_hold_the_environment(module: ModuleType) -> None:
     """Check that files with secrets in them are said to have them."""
     tool = _tool(module)
     holding = [name for name in tool.outputs if name.rstrip("*").endswith(_HOLDS_ENVIRONMENT)]
-    unnamed = [name for name in holding if name not in tool.holding_environment]
-    require(not unnamed, f"{tool}: add {unnamed} to `holding_environment`")
+    unnamed = [name for name in holding if name not in tool.files_with_environment]
+    require(not unnamed, f"{tool}: add {unnamed} to `files_with_environment`")
 
 
 TOOL_CHECKS = (

@@ -7,7 +7,6 @@ from hta.analyzers.critical_path_analysis import CPGraph
 
 from profkit import testing
 from profkit.analyze import critical_path
-from profkit.analyze.shared.hta_trace import TABLES
 from profkit.testing import ORIGIN_NS, rows
 from tests.analyze.beside_hta import pair
 

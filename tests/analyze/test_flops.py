@@ -12,7 +12,7 @@ from profkit.analyze import flops
 from profkit.analyze.costs import costs
 from profkit.core import resources
 from profkit.core.hardware import Hardware, read_hardware
-from profkit.testing import ORIGIN_NS, rows
+from profkit.testing import ORIGIN_NS, frame, rows
 
 PART = Hardware(
     name="Part",
@@ -245,7 +245,7 @@ def test_the_backward_of_a_convolution_costs_what_tracelens_says():
               "[True, True, False]"]  # fmt: skip
     recorded = {"input_shapes": shapes, "input_types": types, "inputs": inputs}
     row = {name: json.dumps(value) for name, value in recorded.items()}
-    call = schema.frame("cpu_ops", [{"name": "aten::convolution_backward", **row}])
+    call = frame("cpu_ops", [{"name": "aten::convolution_backward", **row}])
     found = costs(call).iloc[0]
     assert found["flops"] == 4.62422016e9
     assert found["bytes"] == 15.453125 * 2**20

@@ -87,7 +87,7 @@ class Line(ModelFamily):
 
         return nn.Linear(1, 1)
 
-    def parameters(self):
+    def parameter_count(self):
         return 2
 
     def sample(self, generator):
@@ -103,7 +103,7 @@ class Line(ModelFamily):
 class Miscounted(Line):
     """One that knows only its slope."""
 
-    def parameters(self):
+    def parameter_count(self):
         return 1
 
 
