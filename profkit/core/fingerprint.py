@@ -166,12 +166,12 @@ def _exists(module: str) -> bool:
 
 def _imports(path: Path, module: str, own: set[str]) -> Iterator[str]:
     """Yield the modules that the file at `path` imports, anywhere in it."""
-    for each in syntax(path).imports:
-        if each.source is None:
-            yield from each.names
+    for statement in syntax(path).imports:
+        if statement.source is None:
+            yield from statement.names
             continue
-        source = _absolute(each, path, module)
-        for name in each.names:
+        source = _absolute(statement, path, module)
+        for name in statement.names:
             yield _defining(source, name, own)
 
 

@@ -1,1 +1,0 @@
-"""Reports of Nsight Systems, of every version, as tables."""
