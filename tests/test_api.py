@@ -40,7 +40,10 @@ def test_names_are_listed_and_kept():
 
 @pytest.mark.parametrize(
     "taken",
-    ["Wrapper, Session, Rank, Recorder, NullRecorder, Problem", "ModelFamily, Settings, InputError"],
+    [
+        "Wrapper, Session, Rank, Recorder, NullRecorder, Problem",
+        "ModelFamily, Settings, InputError",
+    ],
 )
 def test_what_runs_inside_a_capture_loads_nothing_heavy(taken):
     assert loaded_by("import profkit.api") == []
