@@ -1,5 +1,7 @@
-"""The stages after a capture, one after the other in the process of a test."""
+"""The stages of a run, one after the other; but for captures in the process of a test."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 from profkit.analyze.__main__ import main as analyze
@@ -23,6 +25,20 @@ def report_of(*overrides):
     page = "results/report.html"
     report(["--selection", dag.selection(), "--settings", settings, "--out", page])
     return Path(page).read_text()
+
+
+def capture(*overrides):
+    """Make the captures that `overrides` select."""
+    dag = dags.load(list(overrides))
+    for run in dag.plan.runs:
+        wildcards = Wildcards(run.name)
+        for tool in run.tools:
+            for record in dag.captures(tool):
+                out = Path(record.format(run=run.name)).parent
+                settings = ["--settings", dag.tool_settings(tool)(wildcards)]
+                workload = ["--workload", dag.workload(wildcards)]
+                command = [sys.executable, "-m", "profkit.capture", tool, "--out", str(out)]
+                subprocess.run([*command, *settings, *workload], check=True, timeout=600)
 
 
 def _convert(dag, run, tool):
