@@ -15,12 +15,12 @@ import resource
 import torch
 
 def evaluate(model):
-    return [model(torch.ones(2048, 512)) for _ in range(4000)]
+    return [model(torch.ones(2048, 8)) for _ in range(4000)]
 
-model = torch.nn.Linear(512, 512)
+model = torch.nn.Linear(8, 512)
 optimizer = torch.optim.SGD(model.parameters())
 for step in range(4):
-    model(torch.ones(2, 512)).sum().backward()
+    model(torch.ones(2, 8)).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
 with open("/proc/self/statm") as file:
@@ -59,7 +59,7 @@ def test_a_script_that_runs_out_of_memory_leaves_its_last_snapshot_and_is_told_w
     (result,) = farm.folder.glob("results/runs/*/analyze/memory_peak.json")
     (finding,) = json.loads(result.read_text())["result"]["findings"]
     line = 1 + script.read_text().splitlines().index(
-        "    return [model(torch.ones(2048, 512)) for _ in range(4000)]"
+        "    return [model(torch.ones(2048, 8)) for _ in range(4000)]"
     )
     assert f"train.py:{line})" in finding["message"]
     assert finding["value"] > 400 << 20

@@ -75,19 +75,6 @@ def test_a_model_that_does_not_fit_is_out_of_memory_on_every_rank(capture, tmp_p
     assert running(tmp_path) == []
 
 
-def test_a_hang_is_ended_with_all_it_started_and_says_where_it_was(capture, misbehaving, tmp_path):
-    failed = capture(
-        "baseline", tmp_path, {}, "--run-settings", '{"timeout_s": 6}', **misbehaving("hang")
-    )
-    record = failed.record
-    assert record["status"] == "timeout"
-    assert record["reason"].startswith("not finished after 6 s")
-    assert record["exit_code"] == -signal.SIGKILL
-    assert any(" in hang" in line for line in record["log_tail"])
-    assert len(failed.steps()) == 3
-    assert running(tmp_path) == []
-
-
 def launched(arguments_of, out, behaviour):
     """Start a capture that hangs, and return it once it is in its fourth step."""
     process = subprocess.Popen(arguments_of("baseline", out, {}, **behaviour))
@@ -103,7 +90,7 @@ def test_a_capture_that_is_told_to_stop_leaves_no_record_and_no_process(
 ):
     process = launched(arguments_of, tmp_path, misbehaving("hang"))
     process.send_signal(signum)
-    assert process.wait(10) == 128 + signum
+    assert process.wait(60) == 128 + signum
     assert running(tmp_path) == []
     assert not (tmp_path / "capture.json").exists()
 
@@ -111,8 +98,8 @@ def test_a_capture_that_is_told_to_stop_leaves_no_record_and_no_process(
 def test_a_capture_that_is_killed_takes_all_with_it(arguments_of, misbehaving, tmp_path):
     process = launched(arguments_of, tmp_path, misbehaving("hang"))
     process.kill()
-    process.wait(10)
-    psutil.wait_procs(running(tmp_path), timeout=5)
+    process.wait(60)
+    psutil.wait_procs(running(tmp_path), timeout=60)
     assert running(tmp_path) == []
     assert not (tmp_path / "capture.json").exists()
 
@@ -121,7 +108,7 @@ def test_a_capture_whose_inner_process_is_killed_says_so(arguments_of, misbehavi
     process = launched(arguments_of, tmp_path, misbehaving("hang"))
     (inner,) = psutil.Process(process.pid).children()
     inner.kill()
-    assert process.wait(10) == 0
+    assert process.wait(60) == 0
     assert running(tmp_path) == []
     record = json.loads((tmp_path / "capture.json").read_text())
     assert (record["status"], record["exit_code"]) == ("error", -signal.SIGKILL)
