@@ -1,5 +1,7 @@
 """From configurations to a checked selection of runs."""
 
+import functools
+
 import pytest
 
 from profkit.core import resources, source_hash
@@ -10,6 +12,7 @@ from profkit.planning.build import make
 from profkit.planning.model import differing
 
 
+@functools.cache
 def planned(*overrides):
     return make(resources.CONF, overrides)
 
