@@ -1,5 +1,6 @@
 """Fixtures that several tests share."""
 
+import gc
 import os
 import re
 import shutil
@@ -20,6 +21,37 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).parent.parent
 SMALL = "world_size=1 launcher=python model.layers=1 steps=8 warmup_steps=1 repeats=1"
 SMALL += " tools.torch_profiler.schedule=early"
+
+
+NEEDS = {
+    "arguments_of": "starts a capture",
+    "capture": "makes a capture",
+    "chromium": "draws a report in a browser",
+    "default_tree": "runs the pipeline",
+    "farm": "runs the pipeline",
+    "hanging": "runs the pipeline",
+    "real_data": "reads real captures",
+    "started_on_each": "makes captures",
+    "tree": "runs the pipeline",
+    "wheel": "installs profkit",
+}
+"""Fixtures whose tests are not among those of ``make test-fast``, and what such a test does."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark what is slow, and keep together what shares a fixture."""
+    for item in items:
+        if any(name in NEEDS for name in item.fixturenames):
+            item.add_marker("slow")
+        tree = "default_tree" in item.fixturenames
+        item.add_marker(pytest.mark.xdist_group("default_tree" if tree else str(item.path)))
+
+
+def pytest_collection_finish():
+    """Spare what is there now the garbage collector, and the tools that go through all objects."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -84,6 +116,13 @@ class Tree:
             skipped = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / name, folder / name, ignore=skipped)
 
+    def copied(self, folder, overrides):
+        """Copy the tree with its results, as fresh as they are; return that of `overrides`."""
+        shutil.copytree(self.folder, folder, symlinks=True, dirs_exist_ok=True)
+        copy = object.__new__(Tree)
+        copy.folder, copy.overrides = folder, overrides
+        return copy
+
     def run(self, *command):
         environment = ENVIRONMENT | CANARIES | {"PYTHONPATH": str(self.folder)}
         return subprocess.run(
@@ -119,3 +158,11 @@ class Tree:
         assert old in text, f"{old!r} is not in {path}"
         file.write_text(text.replace(old, new, 1))
         return text
+
+
+@pytest.fixture(scope="session")
+def default_tree(tmp_path_factory):
+    """Return a tree in which all that is on by default was run; tests work on copies of it."""
+    tree = Tree(tmp_path_factory.mktemp("default"))
+    tree.snakemake("")
+    return tree

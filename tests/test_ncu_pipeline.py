@@ -5,14 +5,14 @@ import json
 import pytest
 
 from profkit.capture.ncu import Capture
-from tests.conftest import SMALL, Tree
+from tests.conftest import SMALL
 
 OVERRIDES = "tool=[torch_profiler,ncu] analysis=[ncu_targets,kernel_view,ncu_summary]"
 
 
 @pytest.mark.skipif(not Capture.unavailable_reason(), reason="ncu can be used on this machine")
-def test_without_a_gpu_the_report_is_complete_and_says_why_ncu_is_not_in_it(tmp_path):
-    tree = Tree(tmp_path, f"{SMALL} {OVERRIDES}")
+def test_without_a_gpu_the_report_is_complete_and_says_why_ncu_is_not_in_it(default_tree, tmp_path):
+    tree = default_tree.copied(tmp_path, f"{SMALL} {OVERRIDES}")
     tree.snakemake("")
     (record,) = tree.folder.glob("results/runs/*/capture/ncu/rep0/capture.json")
     made = json.loads(record.read_bytes())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SMALL, Tree
+from tests.conftest import SMALL
 
 ROOT = Path(__file__).parent.parent
 
@@ -70,10 +70,10 @@ ACROSS = '''
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory):
+def tree(default_tree, tmp_path_factory):
     """Return a copy of the project in which all analyses of the steps alone were run."""
     alone = SMALL.replace(" tools.torch_profiler.schedule=early", "")
-    tree = Tree(tmp_path_factory.mktemp("tree"), f"{alone} tool=[]")
+    tree = default_tree.copied(tmp_path_factory.mktemp("tree"), f"{alone} tool=[]")
     tree.snakemake("")
     return tree
 

@@ -8,15 +8,13 @@ import pytest
 from profkit.core import result
 from profkit.planning import cache as plans
 from tests.canary import CANARIES, inside
-from tests.conftest import ROOT, SMALL, Tree
+from tests.conftest import ROOT, SMALL
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory):
+def tree(default_tree):
     """Return a copy of the project in which all that is on by default was run."""
-    tree = Tree(tmp_path_factory.mktemp("tree"))
-    tree.snakemake("")
-    return tree
+    return default_tree
 
 
 def test_all_that_is_on_by_default_is_captured_analysed_and_shown(tree, monkeypatch):

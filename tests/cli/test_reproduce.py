@@ -8,7 +8,7 @@ import pytest
 
 from profkit.cli import main
 from profkit.cli.reproduce import commands, differences, overrides
-from tests.conftest import SMALL, Tree
+from tests.conftest import SMALL
 
 DIRTY = {
     "folder": "/home/me/my project",
@@ -158,10 +158,11 @@ def test_the_diff_of_a_repository_is_printed_alone(tmp_path, monkeypatch, capsys
     assert main(["reproduce", ".", "--diff", "other"]) == 1
 
 
-def test_a_run_is_made_again_beside_the_first_and_is_the_same(tmp_path):
+def test_a_run_is_made_again_beside_the_first_and_is_the_same(default_tree, tmp_path):
     # Analyses are no part of a run: all that its tools feed are made of the second.
     alone = SMALL.replace("tools.torch_profiler.schedule=early", "tools.memory_layers.steps=[2]")
-    tree = Tree(tmp_path, f"{alone} tool=[memory_layers] analysis=[steps]")
+    chosen = f"{alone} tool=[memory_layers] analysis=[steps]"
+    tree = default_tree.copied(tmp_path, chosen)
     tree.snakemake("")
     (folder,) = (tree.folder / "results/runs").glob("*-b2-*")
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}

@@ -1,12 +1,13 @@
 """Exactly what has changed is made again: each set of jobs, on a real tree."""
 
 import os
+import shutil
 
 import pytest
 
 from profkit.analyze import analyses
 from profkit.core.fingerprint import closure
-from tests.conftest import SMALL, Tree
+from tests.conftest import SMALL
 
 # Of every kind: on tables of one tool and of each, on results of others, and across runs.
 ANALYSES = {
@@ -16,10 +17,15 @@ ANALYSES = {
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory):
-    """Return a copy of the project in which a small experiment was run."""
+def tree(default_tree, tmp_path_factory):
+    """Return a copy of the project with the results of a small experiment, and no others."""
     chosen = f"tool=[torch_profiler,memory_layers] analysis=[{','.join(sorted(ANALYSES))}]"
-    tree = Tree(tmp_path_factory.mktemp("tree"), f"{SMALL} {chosen}")
+    tree = default_tree.copied(tmp_path_factory.mktemp("tree"), f"{SMALL} {chosen}")
+    for folder in tree.folder.glob("results/runs/*/*/memory_snapshot"):
+        shutil.rmtree(folder)
+    for path in tree.folder.glob("results/**/analyze/*.json"):
+        if path.stem not in ANALYSES:
+            path.unlink()
     tree.snakemake("")
     return tree
 
