@@ -2,13 +2,20 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: report test environment lint yaml lock
+.PHONY: report test test-fast environment lint yaml lock
 
 report: environment  ## the default experiment, to results/report.html
 	$(BIN)/profkit run
 
+PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest --dist loadgroup
+
 test: environment lint  ## everything that can be checked on this machine
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(PYTEST) --numprocesses 3
+
+# Without what makes a capture, runs the pipeline, opens a browser or reads real captures:
+# the fixtures in NEEDS of tests/conftest.py.
+test-fast: environment  ## what takes a minute
+	$(PYTEST) --numprocesses 2 -m "not slow"
 
 lint: environment
 	$(BIN)/ruff check

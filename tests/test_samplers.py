@@ -84,6 +84,13 @@ def test_samples_lie_on_the_clock_of_the_steps(run):
     assert (within["end_ns_x"] <= within["end_ns_y"]).all()
 
 
+def test_py_spy_samples_each_rank(run):
+    for rank in (0, 1):
+        path = run / f"capture/py_spy/rep0/rank{rank}_dp{rank}_tp0_pp0.speedscope.json"
+        profiles = json.loads(path.read_text())["profiles"]
+        assert sum(len(profile["samples"]) for profile in profiles) > 10
+
+
 def test_both_samplers_saw_the_training_on_both_ranks(run):
     for tool in ("py_spy", "pyinstrument"):
         stacks = table(run, tool, "sampled_stacks")

@@ -92,17 +92,3 @@ def test_it_says_when_the_kernel_forbids_tracing(monkeypatch, scope, reason):
 
 def test_it_says_which_version_is_installed():
     assert re.fullmatch(r"\d+\.\d+(\.\d+)?", Capture.version())
-
-
-@pytest.fixture(scope="module")
-def sampled(capture, tmp_path_factory):
-    return capture("py_spy", tmp_path_factory.mktemp("py_spy"), {"rate": 50})
-
-
-def test_each_rank_leaves_its_samples_and_its_steps(sampled):
-    assert sampled.record["status"] == "ok", sampled.record
-    for rank in (0, 1):
-        path = sampled.folder / f"rank{rank}_dp{rank}_tp0_pp0.speedscope.json"
-        profiles = json.loads(path.read_text())["profiles"]
-        assert sum(len(each["samples"]) for each in profiles) > 10
-        assert len(sampled.steps(rank)) == 8
