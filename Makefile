@@ -12,8 +12,8 @@ PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest --dist loadgro
 test: environment lint  ## everything that can be checked on this machine
 	$(PYTEST) --numprocesses 3
 
-# Without what makes a capture, runs the pipeline, opens a browser or reads real captures:
-# the fixtures in NEEDS of tests/conftest.py.
+# Without what makes a capture, runs the pipeline, opens a browser or reads real captures: tests
+# that are marked `slow`, most of them by NEEDS of tests/conftest.py, which says why.
 test-fast: environment  ## what takes a minute
 	$(PYTEST) --numprocesses 2 -m "not slow"
 

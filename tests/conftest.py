@@ -30,12 +30,17 @@ NEEDS = {
     "default_tree": "runs the pipeline",
     "farm": "runs the pipeline",
     "hanging": "runs the pipeline",
+    "of_modes": "trains on two ranks",
     "real_data": "reads real captures",
+    "recorded": "trains in a process of its own",
     "started_on_each": "makes captures",
     "tree": "runs the pipeline",
     "wheel": "installs profkit",
 }
-"""Fixtures whose tests are not among those of ``make test-fast``, and what such a test does."""
+"""Fixtures whose tests are not among those of ``make test-fast``, and what such a test does.
+
+Other tests that are slow are marked where they are.
+"""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -23,6 +23,9 @@ OVERRIDES = (
 )
 
 
+pytestmark = pytest.mark.slow  # makes six captures
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """Return the folder of the run."""

@@ -175,6 +175,7 @@ def test_a_file_is_known_by_its_hash_until_somebody_writes_to_it(tmp_path, monke
     assert untouched_files(record) == {}
 
 
+@pytest.mark.slow  # runs the pipeline
 def test_a_file_edited_in_place_is_read_again_and_named(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     source = tmp_path / "rank0.json"

@@ -277,6 +277,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow  # makes a capture
 def test_a_capture_over_gloo_tells_each_call(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

@@ -19,6 +19,7 @@ SHARDED = [
     for offload in ("none", "optimizer", "parameters")
     if not Zero(stage=stage, backend=backend, offload=offload).check(2)
 ]
+pytestmark = pytest.mark.slow  # two ranks train in every mode
 # Rounding of bf16 differs with what is rounded: autocast rounds weights as it goes.
 CLOSE = {"plain": 1e-5, "accumulated": 1e-5, "bf16": 5e-3}
 
