@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from playwright.sync_api import sync_playwright
 
 from tests.canary import CANARIES
@@ -43,14 +44,11 @@ Other tests that are slow are marked where they are.
 """
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark what is slow, and keep together what shares a fixture."""
+    """Mark what is slow."""
     for item in items:
         if any(name in NEEDS for name in item.fixturenames):
             item.add_marker("slow")
-        tree = "default_tree" in item.fixturenames
-        item.add_marker(pytest.mark.xdist_group("default_tree" if tree else str(item.path)))
 
 
 def pytest_collection_finish():
@@ -107,6 +105,14 @@ def small_disk():
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
+def copy_project(folder):
+    """Copy what a run needs of the project into `folder`."""
+    shutil.copy(ROOT / "Snakefile", folder)
+    for name in ("profkit", "conf", "workflow", "profiles", "envs"):
+        skipped = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, folder / name, ignore=skipped)
+
+
 class Tree:
     """A copy of the project with results of its own, of what `overrides` select.
 
@@ -116,17 +122,11 @@ class Tree:
     def __init__(self, folder, overrides=SMALL):
         self.folder = folder
         self.overrides = overrides
-        shutil.copy(ROOT / "Snakefile", folder)
-        for name in ("profkit", "conf", "workflow", "profiles", "envs"):
-            skipped = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(ROOT / name, folder / name, ignore=skipped)
 
     def copied(self, folder, overrides):
         """Copy the tree with its results, as fresh as they are; return that of `overrides`."""
         shutil.copytree(self.folder, folder, symlinks=True, dirs_exist_ok=True)
-        copy = object.__new__(Tree)
-        copy.folder, copy.overrides = folder, overrides
-        return copy
+        return Tree(folder, overrides)
 
     def run(self, *command):
         environment = ENVIRONMENT | CANARIES | {"PYTHONPATH": str(self.folder)}
@@ -167,7 +167,19 @@ class Tree:
 
 @pytest.fixture(scope="session")
 def default_tree(tmp_path_factory):
-    """Return a tree in which all that is on by default was run; tests work on copies of it."""
-    tree = Tree(tmp_path_factory.mktemp("default"))
-    tree.snakemake("")
+    """Return a tree in which all that is on by default was run; tests work on copies of it.
+
+    The first worker of pytest-xdist that wants it makes it for all.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    finished = shared / "default_tree.path"
+    with FileLock(shared / "default_tree.lock"):
+        if finished.is_file():
+            return Tree(Path(finished.read_text()))
+        tree = Tree(tmp_path_factory.mktemp("default"))
+        copy_project(tree.folder)
+        tree.snakemake("")
+        finished.write_text(str(tree.folder))
     return tree

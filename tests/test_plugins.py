@@ -71,10 +71,9 @@ ACROSS = '''
 
 @pytest.fixture(scope="module")
 def tree(default_tree, tmp_path_factory):
-    """Return a copy of the project in which two analyses of the steps alone were run."""
+    """Return a copy of the project in which all analyses of the steps alone were run."""
     alone = SMALL.replace(" tools.torch_profiler.schedule=early", "")
-    few = f"{alone} tool=[] ~analyses.step_view ~analyses.comparison"
-    tree = default_tree.copied(tmp_path_factory.mktemp("tree"), few)
+    tree = default_tree.copied(tmp_path_factory.mktemp("tree"), f"{alone} tool=[]")
     tree.snakemake("")
     return tree
 

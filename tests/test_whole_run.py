@@ -12,9 +12,9 @@ from tests.conftest import ROOT, SMALL
 
 
 @pytest.fixture(scope="module")
-def tree(default_tree):
+def tree(default_tree, tmp_path_factory):
     """Return a copy of the project in which all that is on by default was run."""
-    return default_tree
+    return default_tree.copied(tmp_path_factory.mktemp("tree"), SMALL)
 
 
 def test_all_that_is_on_by_default_is_captured_analysed_and_shown(tree, monkeypatch):

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.capture.conftest import PROGRAMS
-from tests.conftest import Tree
+from tests.conftest import Tree, copy_project
 
 ALONE = "workload=misbehaving world_size=1 launcher=python device=cpu steps=8 warmup_steps=1"
 FEW = "repeats=1 tool=[] analysis=[steps]"
@@ -36,6 +36,7 @@ class Farm(Tree):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
+        copy_project(folder)
         shutil.copy(PROGRAMS / "misbehaving.py", folder)
         info = folder / "misbehaving-1.dist-info"
         info.mkdir()
