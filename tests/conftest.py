@@ -166,16 +166,20 @@ class Tree:
 
 
 @pytest.fixture(scope="session")
-def default_tree(tmp_path_factory):
+def shared_folder(tmp_path_factory):
+    """Return a folder that the workers of pytest-xdist have in common."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
+def default_tree(shared_folder, tmp_path_factory):
     """Return a tree in which all that is on by default was run; tests work on copies of it.
 
     The first worker of pytest-xdist that wants it makes it for all.
     """
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-    finished = shared / "default_tree.path"
-    with FileLock(shared / "default_tree.lock"):
+    finished = shared_folder / "default_tree.path"
+    with FileLock(shared_folder / "default_tree.lock"):
         if finished.is_file():
             return Tree(Path(finished.read_text()))
         tree = Tree(tmp_path_factory.mktemp("default"))

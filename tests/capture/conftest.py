@@ -114,3 +114,17 @@ def misbehaving(programs: Any):
     """Return a function from a misbehaviour to the behaviour of one rank that shows it."""
     alone = {"launcher": {"name": "python"}, "world_size": 1}
     return lambda how: alone | programs("misbehaving", how=how)
+
+
+@pytest.fixture(scope="session")
+def nsys_profile():
+    """Return a function that runs nsys; of two that start at once, one may fail at its start."""
+
+    def run(command: list[Any]) -> "subprocess.CompletedProcess[str]":
+        for _ in range(5):
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+            if "Local Endpoint is not available" not in done.stdout + done.stderr:
+                break
+        return done
+
+    return run

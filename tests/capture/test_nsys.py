@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pandas as pd
@@ -260,7 +259,7 @@ def test_a_session_that_does_not_exist_fails_with_what_nsys_says():
 
 
 @pytest.fixture
-def recording(tmp_path):
+def recording(nsys_profile, tmp_path):
     """Return a recording of an nsys that does not find its importer."""
     real = Path(executable("nsys")).resolve()
     apart = tmp_path / "apart" / real.parent.name
@@ -271,9 +270,9 @@ def recording(tmp_path):
     shutil.copy(real, apart / "nsys")
     flags = ["--trace=osrt", "--sample=none", "--cpuctxsw=none", "--output", tmp_path / "rank0.vm"]
     command = [apart / "nsys", "profile", *flags, "true"]
-    subprocess.run(command, capture_output=True, check=False, timeout=60)
+    done = nsys_profile(command)
     path = tmp_path / "rank0.vm.qdstrm"
-    assert path.is_file()
+    assert path.is_file(), done.stdout + done.stderr
     return path
 
 

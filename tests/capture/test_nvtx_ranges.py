@@ -45,14 +45,15 @@ COLOURS = nvtx_ranges.COLOURS
 
 
 @pytest.fixture(scope="module")
-def events(tmp_path_factory):
+def events(nsys_profile, tmp_path_factory):
     """Return what nsys recorded of the program: kind, domain, text, colour and end of each."""
     folder = tmp_path_factory.mktemp("nvtx")
     (folder / "program.py").write_text(PROGRAM)
     nsys = executable("nsys")
     flags = ["--trace=nvtx", "--sample=none", "--cpuctxsw=none", f"--output={folder}/made"]
     command = [nsys, "profile", *flags, sys.executable, folder / "program.py"]
-    subprocess.run(command, capture_output=True, check=True, timeout=120)
+    done = nsys_profile(command)
+    assert done.returncode == 0, done.stdout + done.stderr
     made, out = folder / "made.nsys-rep", folder / "made.sqlite"
     command = [nsys, "export", "--type=sqlite", f"--output={out}", made]
     subprocess.run(command, capture_output=True, check=True, timeout=120)

@@ -119,7 +119,7 @@ def test_a_capture_whose_inner_process_is_killed_says_so(arguments_of, misbehavi
 
 
 def test_an_unavailable_tool_is_recorded_with_its_reason(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(Capture, "unavailable", classmethod(lambda _: "ptrace is forbidden"))
+    monkeypatch.setattr(Capture, "unavailable_reason", classmethod(lambda _: "ptrace is forbidden"))
     out = tmp_path / "r/capture/py_spy/rep0"
     workload = '{"workload": {"name": "train"}, "steps": 2}'
     main(["py_spy", "--out", str(out), "--workload", workload])

@@ -31,6 +31,7 @@ def gobble():
         # Touched, so that the pages are really there.
         kept.append(bytearray(os.urandom(1 << 20)) * 25)
         time.sleep(0.1)
+    time.sleep(300)
 
 
 def fail():
