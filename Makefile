@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 report: environment  ## the default experiment, to results/report.html
 	$(BIN)/profkit run
 
-PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest --dist loadfile
+PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 
 test: environment lint  ## everything that can be checked on this machine
 	$(PYTEST) --numprocesses 3

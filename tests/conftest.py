@@ -45,10 +45,12 @@ Other tests that are slow are marked where they are.
 
 
 def pytest_collection_modifyitems(items):
-    """Mark what is slow."""
+    """Mark what is slow, and begin with the files that have it: no worker is left with one."""
     for item in items:
         if any(name in NEEDS for name in item.fixturenames):
             item.add_marker("slow")
+    slow_files = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow_files)
 
 
 def pytest_collection_finish():
