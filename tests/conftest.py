@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import subprocess
-import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from filelock import FileLock
 from playwright.sync_api import sync_playwright
 
 from tests.canary import CANARIES
+from tests.warm import WarmPython
 
 # A run is many processes: modules are compiled by the first of them, whatever the machine says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -115,6 +116,12 @@ def copy_project(folder):
         shutil.copytree(ROOT / name, folder / name, ignore=skipped)
 
 
+@cache
+def warm_python():
+    """Return the server of this worker; it ends with it, as its standard input does."""
+    return WarmPython()
+
+
 class Tree:
     """A copy of the project with results of its own, of what `overrides` select.
 
@@ -132,14 +139,7 @@ class Tree:
 
     def run(self, *command):
         environment = ENVIRONMENT | CANARIES | {"PYTHONPATH": str(self.folder)}
-        return subprocess.run(
-            [sys.executable, "-m", *command],
-            cwd=self.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return warm_python().run(*command, cwd=self.folder, env=environment)
 
     def snakemake(self, overrides, *options):
         config = f"overrides={self.overrides} {overrides}".rstrip()
