@@ -55,7 +55,6 @@ def serve():
 
 def _run(module, arguments, cwd, env, files):
     """Become ``python -m module arguments``."""
-    os.setsid()
     for descriptor, file in enumerate(["/dev/null", *files]):
         flags = os.O_RDWR | os.O_CREAT
         os.dup2(os.open(file, flags), descriptor)
