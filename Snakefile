@@ -13,6 +13,11 @@ include: "workflow/rules/timeline.smk"
 include: "workflow/rules/report.smk"
 
 
+onstart:
+    if not workflow.remote_exec:
+        workflow_dag.start_job_server()
+
+
 rule all:
     default_target: True
     input:

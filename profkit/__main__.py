@@ -5,17 +5,21 @@ import os
 import sys
 from typing import NoReturn
 
-from profkit.cli import main
+from profkit.process import job_server
 
 _status: int | None = None
-"""What `main` returned."""
+"""Exit status of the command."""
 
 
 def run() -> NoReturn:
     """Run one command and end this process with its status."""
     global _status  # noqa: PLW0603 - of the process
     atexit.register(_leave)  # before all others, so it is called after them
-    _status = main()
+    _status = job_server.run_in_fork(sys.argv[1:])
+    if _status is None:
+        from profkit.cli import main  # noqa: PLC0415 - a command that is handed over needs none
+
+        _status = main()
     sys.exit(_status)
 
 

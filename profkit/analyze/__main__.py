@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from profkit import analyze
 from profkit.analyze.base import Analysis, Columns
-from profkit.core import progress_events, registry, resources, result
+from profkit.core import job_usage, progress_events, registry, resources, result
 from profkit.core.errors import InputError, ProfkitError
 from profkit.core.fingerprint import provenance
 from profkit.core.hardware import AUTO, Hardware, read_hardware, reported_hardware
@@ -37,7 +37,8 @@ def main(argv: Sequence[str]) -> None:
     progress_events.emit("started", **about)
     try:
         # Arrow strings suit long columns: looking up a few column names takes twice as long.
-        with pd.option_context("mode.string_storage", "python"):
+        strings = pd.option_context("mode.string_storage", "python")
+        with strings, job_usage.recorded(options.usage):
             _run(options)
     except BaseException:
         progress_events.emit("failed", **about)
@@ -197,6 +198,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--hardware", default="{}", help="peaks of the device, as JSON")
     parser.add_argument("--behaviour", default="{}", help="what the run was told, as JSON")
     parser.add_argument("--out", type=Path, required=True, help="the result, a JSON file")
+    job_usage.add_argument(parser)
     return parser
 
 

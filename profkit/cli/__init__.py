@@ -64,8 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(command: str, argv: Sequence[str]) -> int:
     if command in _COMPUTING:
-        for name, value in _COMPUTING_ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
+        prepare_computing()
     if command == "convert":
         importlib.import_module("profkit.cli.fork_server").start(argv)
     if command in _ENDED_WITH_SNAKEMAKE:
@@ -86,6 +85,12 @@ def _run(command: str, argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("profkit: interrupted\n")
         return 130
+
+
+def prepare_computing() -> None:
+    """Set the environment of libraries that compute, before they are loaded."""
+    for name, value in _COMPUTING_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
 
 
 def _usage() -> str:

@@ -19,7 +19,7 @@ from profkit.convert import STEPS, converter, has_converter
 from profkit.convert._join_parts import Part, file_label, join, referenced_rows, with_unique_ids
 from profkit.convert._parquet import write
 from profkit.convert.base import Raw
-from profkit.core import progress_events, registry, run_settings
+from profkit.core import job_usage, progress_events, registry, run_settings
 from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import imported_files, untouched_files
 from profkit.core.errors import InputError, ProfkitError
@@ -47,14 +47,15 @@ def main(argv: Sequence[str]) -> None:
     about = {"stage": "convert", "run": _run(options.tables), "name": options.tool}
     progress_events.emit("started", **about)
     try:
-        convert(
-            options.tool,
-            options.captures,
-            options.tables,
-            options.files,
-            cores=options.cores,
-            block_bytes=options.run_settings.trace_block_mb << 20,
-        )
+        with job_usage.recorded(options.usage):
+            convert(
+                options.tool,
+                options.captures,
+                options.tables,
+                options.files,
+                cores=options.cores,
+                block_bytes=options.run_settings.trace_block_mb << 20,
+            )
     except ProfkitError as error:
         progress_events.emit("failed", **about, reason=str(error))
         raise
@@ -150,6 +151,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tables", type=Path, required=True, help="folder for the tables")
     parser.add_argument("--files", type=Path, required=True, help="folder for files to open")
     parser.add_argument("--cores", type=int, default=1, help="processes to use")
+    job_usage.add_argument(parser)
     run_settings.add_argument(parser)
     return parser
 

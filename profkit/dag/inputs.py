@@ -22,7 +22,7 @@ from profkit.dag import snakemake_locks
 from profkit.dag.missing_files import count_missing
 from profkit.planning import cache
 from profkit.planning.model import Plan, Run, differing
-from profkit.process import parent_watch
+from profkit.process import job_server, parent_watch
 
 SELECTIONS = Path("results/.profkit/selections")
 """Folder of selections, which reports are about; files are named by their content."""
@@ -93,6 +93,11 @@ def shell_prefix() -> str:
     """
     folder = shlex.quote(os.path.dirname(sys.executable))  # noqa: PTH120 - no resolving of links
     return f"set -euo pipefail; export PATH={folder}:$PATH {parent_watch.VARIABLE}={os.getpid()}; "
+
+
+def start_job_server() -> None:
+    """Start the process that runs jobs of this machine in forks of itself."""
+    job_server.start("profkit.cli.job_server")
 
 
 def as_json(values: object) -> str:

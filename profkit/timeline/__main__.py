@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from profkit.core import progress_events
+from profkit.core import job_usage, progress_events
 from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import InputError
 from profkit.core.fingerprint import TIMELINE_CODE, provenance
@@ -30,6 +30,12 @@ def main(argv: Sequence[str]) -> None:
     args = _parser().parse_args(argv)
     about = {"stage": "timeline", "run": args.run, "name": args.tool}
     progress_events.emit("started", **about)
+    with job_usage.recorded(args.usage):
+        _run(args)
+    progress_events.emit("finished", **about)
+
+
+def _run(args: argparse.Namespace) -> None:
     folder = RUNS / args.run
     tables = _tables(folder, args.tool, args.repeat, python=args.python)
     capture = folder / "capture" / args.tool / f"rep{args.repeat}" / "capture.json"
@@ -50,7 +56,6 @@ def main(argv: Sequence[str]) -> None:
     for note in drawn.notes:
         sys.stderr.write(f"{note}\n")
     sys.stderr.write(f"{out}: {len(drawn.encoded)} events; open it at https://ui.perfetto.dev\n")
-    progress_events.emit("finished", **about)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -67,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--record", type=Path, help="file for what it was made of, as JSON")
     parser.add_argument("--out", type=Path, help="left out, timeline.json.gz in the run's folder")
+    job_usage.add_argument(parser)
     return parser
 
 

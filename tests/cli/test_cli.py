@@ -125,10 +125,10 @@ def ended(code, **streams):
     """Run the command in a process of its own, with `code` for what commands do."""
     program = f"""
 import atexit, threading, time
-from profkit import __main__ as program
+from profkit import __main__ as program, cli
 def main():
 {code}
-program.main = main
+cli.main = main
 program.run()
 """
     buffered = os.environ | {"PYTHONUNBUFFERED": ""}

@@ -11,8 +11,6 @@ for analysis, needs in dag.plan.analyses.items():
             f"{folder}/analyze/{analysis}.json",
         log:
             f"{folder}/logs/analyze/{analysis}.log",
-        benchmark:
-            f"{folder}/benchmarks/analyze/{analysis}.tsv"
         conda:
             "../../envs/analyze.yaml"
         params:
@@ -20,8 +18,9 @@ for analysis, needs in dag.plan.analyses.items():
             code=needs.code,
             settings=dag.analysis_settings(analysis),
             run_flags=dag.run_flags(analysis),
+            usage=f"{folder}/benchmarks/analyze/{analysis}.tsv",
             results=workflow_dag.result_flags,
         shell:
             "profkit analyze {params.analysis} --settings {params.settings:q}"
             " {params.run_flags:q}"
-            " --tables {input.tables} {params.results} --out {output} > {log} 2>&1"
+            " --tables {input.tables} {params.results} --usage {params.usage} --out {output} > {log} 2>&1"

@@ -16,8 +16,6 @@ for tool, tool_plan in dag.plan.tools.items():
             files=directory(f"results/runs/{{run}}/convert/{tool}"),
         log:
             f"results/runs/{{run}}/logs/convert/{tool}.log",
-        benchmark:
-            f"results/runs/{{run}}/benchmarks/convert/{tool}.tsv"
         conda:
             "../../envs/analyze.yaml"
         threads: 2
@@ -29,7 +27,8 @@ for tool, tool_plan in dag.plan.tools.items():
             missing=dag.missing_tables(tool),
             captures=workflow_dag.folders,
             tables=subpath(output.record, parent=True),
+            usage=f"results/runs/{{run}}/benchmarks/convert/{tool}.tsv",
         shell:
             "profkit convert {params.tool} --captures {params.captures}"
             " --tables {params.tables} --files {output.files} --cores {threads}"
-            " --run-settings {resources.run_settings:q} > {log} 2>&1"
+            " --usage {params.usage} --run-settings {resources.run_settings:q} > {log} 2>&1"

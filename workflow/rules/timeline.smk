@@ -12,13 +12,12 @@ for tool, tool_plan in dag.plan.tools.items():
                 record=f"results/runs/{{run}}/timeline/{tool}.json",
             log:
                 f"results/runs/{{run}}/logs/timeline/{tool}.log",
-            benchmark:
-                f"results/runs/{{run}}/benchmarks/timeline/{tool}.tsv"
             conda:
                 "../../envs/analyze.yaml"
             params:
                 tool=tool,
                 code=tool_plan.timeline_code,
+                usage=f"results/runs/{{run}}/benchmarks/timeline/{tool}.tsv",
             shell:
                 "profkit timeline {wildcards.run} --tool {params.tool}"
-                " --out {output.trace} --record {output.record} > {log} 2>&1"
+                " --out {output.trace} --record {output.record} --usage {params.usage} > {log} 2>&1"

@@ -1,0 +1,148 @@
+"""Jobs in forks of a server are as jobs of their own: streams, status, signals, ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from profkit.process import job_server
+
+ROOT = Path(__file__).parents[2]
+COMMAND = (
+    "import sys; from profkit.process.job_server import run_in_fork;"
+    "status = run_in_fork(sys.argv[1:]); print('status', status); sys.exit(status or 0)"
+)
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Start a server as a workflow does; return its process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        before = set(psutil.Process().children())
+        job_server.start("tests.process.job_program")
+        (process,) = set(psutil.Process().children()) - before
+        yield process
+        job_server.stop()
+        assert not process.is_running()
+
+
+def begin(*argv, **options):
+    """Start a command that hands its job over."""
+    return subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *map(str, argv)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def until(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_job_has_the_streams_folder_and_environment_of_its_command(server, tmp_path):
+    made = tmp_path / "made"
+    environment = os.environ | {"PROFKIT_TEST": "with 'quotes' and \n a line"}
+    output, errors = begin("analyze", "describe", made, cwd=tmp_path, env=environment).communicate()
+    found = json.loads(made.read_text())
+    assert (output, errors) == ("to the output\nstatus 0\n", "to the errors\n")
+    assert found["parent"] == server.pid
+    assert found["cwd"] == str(tmp_path)
+    assert found["argv"] == ["analyze", "describe", str(made)]
+    given = {name: value for name, value in environment.items() if name in found["environment"]}
+    assert found["environment"] == given
+    assert set(environment) - set(given) == {job_server.VARIABLE}
+
+
+@pytest.mark.parametrize(("job", "status"), [("refuse", 3), ("crash", 128 + signal.SIGSEGV)])
+@pytest.mark.usefixtures("server")
+def test_the_status_is_that_of_the_job_and_the_others_go_on(job, status, tmp_path):
+    other = begin("analyze", "linger", tmp_path / "other")
+    until((tmp_path / "other").is_file)
+    command = begin("convert", job, tmp_path / "made")
+    command.communicate()
+    assert command.returncode == status
+    assert other.poll() is None
+    other.kill()
+    other.communicate()
+
+
+@pytest.mark.usefixtures("server")
+def test_a_job_ends_with_its_command_and_so_does_what_it_started(tmp_path):
+    made = tmp_path / "made"
+    command = begin("report", "linger", made)
+    until(lambda: made.is_file() and len(made.read_text().split()) == 2)
+    command.kill()
+    command.communicate()
+    until(lambda: not any(map(psutil.pid_exists, map(int, made.read_text().split()))))
+
+
+@pytest.mark.parametrize("command", ["capture", "query", "run"])
+@pytest.mark.usefixtures("server")
+def test_other_commands_work_by_themselves(command, tmp_path):
+    output, _ = begin(command, "describe", tmp_path / "made").communicate()
+    assert output == "status None\n"
+
+
+def test_without_a_server_a_command_works_by_itself(monkeypatch):
+    monkeypatch.delenv(job_server.VARIABLE, raising=False)
+    assert job_server.run_in_fork(["analyze"]) is None
+    monkeypatch.setenv(job_server.VARIABLE, f"/nowhere{os.pathsep}{sys.prefix}")
+    assert job_server.run_in_fork(["analyze"]) is None
+    assert job_server.VARIABLE not in os.environ
+
+
+@pytest.mark.usefixtures("server")
+def test_a_job_of_another_environment_works_by_itself(monkeypatch):
+    folder, _, _ = os.environ[job_server.VARIABLE].partition(os.pathsep)
+    monkeypatch.setenv(job_server.VARIABLE, f"{folder}{os.pathsep}/another/python")
+    assert job_server.run_in_fork(["analyze", "refuse", "x"]) is None
+
+
+WORKFLOW = """
+import os, time
+from profkit.process import job_server
+job_server.start("tests.process.job_program")
+print(os.environ[job_server.VARIABLE], flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def workflow():
+    """Start a process with a server of its own; return it, the variable and the server."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", WORKFLOW]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    variable = process.stdout.readline().strip()
+    yield process, variable, *psutil.Process(process.pid).children()
+    process.kill()
+    process.communicate()
+
+
+def test_the_server_and_its_folder_go_when_the_workflow_is_killed(workflow):
+    process, variable, server = workflow
+    folder = Path(variable.partition(os.pathsep)[0])
+    assert folder.stat().st_mode & 0o77 == 0
+    process.kill()
+    process.wait()
+    until(lambda: not server.is_running() and not folder.exists())
+
+
+def test_a_job_whose_server_was_killed_is_done_by_its_command(workflow):
+    _, variable, server = workflow
+    server.kill()
+    given = os.environ | {job_server.VARIABLE: variable}
+    output, _ = begin("analyze", "refuse", "x", env=given).communicate()
+    assert output == "status None\n"
