@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ByToolIfAny,
         ByToolOrOther,
         Columns,
+        OfTool,
         analysis,
     )
     from profkit.capture.base import NullRecorder, Problem, Rank, Recorder, Session, Wrapper
@@ -70,6 +71,7 @@ __all__ = [
     "Metric",
     "ModelFamily",
     "NullRecorder",
+    "OfTool",
     "PluginError",
     "Problem",
     "ProfkitError",

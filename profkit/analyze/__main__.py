@@ -88,6 +88,10 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
         inputs[name] = {
             tool: frame([path for path in found if path.parent.name == tool]) for tool in tools
         }
+    for name, source in analysis.tables_of_tools.items():
+        wanted = source.tool, source.table
+        own = [path for path in tables if (path.parent.name, path.stem) == wanted]
+        inputs[name] = frame(own) if own else None
     for name in analysis.results:
         found = _files_named(name, results)
         by_run = {path.resolve().parents[1].name: _read(path, result.read).result for path in found}

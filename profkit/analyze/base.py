@@ -36,6 +36,17 @@ class Columns(tuple[str, ...]):
         return super().__new__(cls, names.split())
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OfTool:
+    """The tool and table of a parameter that reads one tool's table, None if it is not enabled.
+
+    ``unprofiled: Annotated[pd.DataFrame | None, OfTool(tool="baseline", table="steps")]``
+    """
+
+    tool: str
+    table: str
+
+
 Behaviour = dict[str, Any]
 """Type of the parameter ``behaviour``: the run's settings (model, batch, precision...)."""
 
@@ -73,6 +84,9 @@ class Analysis:
     alternatives: tuple[str, ...]
     """Those of `optional` of which at least one must exist."""
 
+    tables_of_tools: Mapping[str, OfTool]
+    """Tables that it reads from one tool if that is enabled, by parameter."""
+
     results: tuple[str, ...]
     """Other analyses whose result it reads."""
 
@@ -102,6 +116,7 @@ def analysis(
     - ``pd.DataFrame``: a table, or with `Columns` a part of it;
     - `ByTool`: a table of every tool; `ByToolIfAny`: None if no tool makes it; `ByToolOrOther`:
       the same, but at least one table so annotated must exist;
+    - `OfTool`: a table of one tool beside that of the traces, None if the tool is not enabled;
     - `Result`: the result of another analysis;
     - ``hardware: Hardware``: peaks of the configured device, or of the device in the traces;
     - ``behaviour: Behaviour``: the run's settings;
@@ -119,8 +134,11 @@ def analysis(
             name: parameter.annotation for name, parameter in parameters.items() if name != _CONFIG
         }
         columns = {name: found for name, kind in annotations.items() if (found := _columns(kind))}
+        of_tools = {name: of for name, kind in annotations.items() if (of := _of_tool(kind))}
         kinds = {
-            name: pd.DataFrame if name in columns else kind for name, kind in annotations.items()
+            name: pd.DataFrame if name in columns else kind
+            for name, kind in annotations.items()
+            if name not in of_tools
         }
         for name, kind in kinds.items():
             _check(function, name, kind, across)
@@ -134,6 +152,7 @@ def analysis(
             columns=columns,
             tables_by_tool=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL),
             optional=tuple(name for name, kind in kinds.items() if kind in _BY_TOOL[1:]),
+            tables_of_tools=of_tools,
             alternatives=tuple(name for name, kind in kinds.items() if kind == ByToolOrOther),
             results=tuple(name for name, kind in kinds.items() if kind in (Result, ByRun)),
             results_if_there=tuple(name for name, kind in kinds.items() if kind == _IF_THERE),
@@ -151,6 +170,12 @@ def _columns(kind: object) -> Columns | None:
     plain, *more = get_args(kind) if get_origin(kind) is Annotated else (kind,)
     chosen = [marker for marker in more if isinstance(marker, Columns)]
     return chosen[0] if plain is pd.DataFrame and chosen else None
+
+
+def _of_tool(kind: object) -> OfTool | None:
+    """Return the tool and table that a parameter is annotated with, None for anything else."""
+    markers = get_args(kind)[1:] if get_origin(kind) is Annotated else ()
+    return next((marker for marker in markers if isinstance(marker, OfTool)), None)
 
 
 def _check(function: Callable[..., Any], name: str, kind: object, across: str) -> None:

@@ -100,10 +100,14 @@ def analyze(samples: ByTool, steps: ByTool, annotations: ByToolIfAny, config: Co
     phases = (annotations or {}).get(tool, pd.DataFrame())
     by_phase = _by_phase(phases, windows, meters, config.least_updates)
     return Result(
-        findings=_findings(known),
+        findings=_findings(known, tool),
         metrics=_metrics(known),
         tables={
-            "by_device": table(by_device, title="Energy of the steps on each device"),
+            "by_device": table(
+                by_device,
+                title="Energy of the steps on each device",
+                note=f"Energy, steps and power are those of the same run, captured with {tool}.",
+            ),
             "by_phase": table(by_phase, title="Energy by phase, per step"),
             "by_step": table(by_step, title="Energy of each step", limit=config.max_rows),
         },
@@ -259,7 +263,7 @@ def _metrics(known: pd.DataFrame) -> dict[str, Metric]:
     return found
 
 
-def _findings(known: pd.DataFrame) -> tuple[Finding, ...]:
+def _findings(known: pd.DataFrame, tool: str) -> tuple[Finding, ...]:
     joules = float(_all_ranks(known)["per_step_j"].mean())
     power = float(known.groupby("repeat")["mean_w"].sum().mean())
     devices = known.groupby(["rank", "device"]).ngroups
@@ -267,7 +271,7 @@ def _findings(known: pd.DataFrame) -> tuple[Finding, ...]:
         Finding(
             severity=Severity.INFO,
             message=f"A step takes {joules:.4g} J on {devices} GPU(s), which draw {power:.4g} W "
-            "together over the steps that count.",
+            f"together over the steps that count of the run captured with {tool}.",
             metric="energy.per_step_j",
             value=joules,
             unit="j",

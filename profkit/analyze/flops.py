@@ -22,6 +22,7 @@ from profkit.analyze.costs.roofline import (
     with_roofline,
 )
 from profkit.analyze.shared.glob_match import named
+from profkit.analyze.shared.step_times import StepTime, UnprofiledSteps, step_time
 from profkit.analyze.shared.step_windows import step_windows, with_clock
 from profkit.core.formatting import duration, shortened
 from profkit.core.hardware import Hardware
@@ -68,20 +69,23 @@ class Config(Settings):
 
 
 @analysis(title="FLOPs and roofline")
-def analyze(
+def analyze(  # noqa: PLR0913, PLR0917 - parameters name what is read
     cpu_ops: Annotated[pd.DataFrame, OPS],
     kernels: pd.DataFrame,
     steps: pd.DataFrame,
     hardware: Hardware,
     config: Config,
+    unprofiled: UnprofiledSteps = None,
 ) -> Result:
     """Count the FLOPs of a step, and compare them and the bytes moved with what the device can do.
 
     Model FLOPs are those of matmul, convolution and attention in forward and backward, two per
     multiply-add; hardware FLOPs add what activation checkpointing and fused attention compute
     again, where the trace tells. MFU and HFU are the time that these would take at the dense peak
-    of their data types, as a share of the step time, which is that of the slowest rank. The
-    roofline is the larger of FLOPs over that peak and of bytes over the bandwidth of memory.
+    of their data types, as a share of the step time: the median of the unprofiled run where there
+    is one (tool ``baseline``), on the slowest rank. The roofline is the larger of FLOPs over that
+    peak and of bytes over the bandwidth of memory, against the time of operators and kernels in
+    the profiled run.
     """
     if cpu_ops.empty:
         return Result.abstain("FLOPs", "no operator was recorded on a host thread")
@@ -92,19 +96,25 @@ def analyze(
     if costed.calls.empty:
         reason = "no operator that costs are known for ran in the steps that count"
         return Result.abstain("FLOPs", reason)
-    by_rank = _by_rank(with_clock(windows), costed.calls, hardware)
+    clock = step_time(unprofiled, with_clock(windows), config.skip_first)
+    by_rank = _by_rank(windows, clock, costed.calls, hardware)
     lost = _lost(costed, hardware, config)
     shapes = by_shape(costed.calls, hardware)
     return Result(
-        findings=_findings(by_rank, shapes, not lost, hardware, config),
-        metrics=_metrics(by_rank, costed.calls, not lost),
-        tables=_tables(by_rank, costed, shapes, hardware, config),
+        findings=_findings(by_rank, shapes, None if lost else clock, hardware, config),
+        metrics=_metrics(by_rank, costed.calls, None if lost else clock),
+        tables={
+            "by_rank": _rank_table(by_rank, clock, hardware),
+            **_tables(costed, shapes, hardware, config),
+        },
         charts=_charts(hardware, shapes),
         abstentions=(*missing, *lost),
     )
 
 
-def _by_rank(windows: pd.DataFrame, counted: pd.DataFrame, hardware: Hardware) -> pd.DataFrame:
+def _by_rank(
+    windows: pd.DataFrame, clock: StepTime, counted: pd.DataFrame, hardware: Hardware
+) -> pd.DataFrame:
     """Return FLOPs per step, their time at the peaks in ns, MFU and HFU of each rank."""
     products = counted[counted["kind"].isin(PRODUCTS)]
     peak = _peaks(products, hardware)
@@ -121,17 +131,16 @@ def _by_rank(windows: pd.DataFrame, counted: pd.DataFrame, hardware: Hardware) -
         .groupby("rank", observed=True)
         .sum(min_count=1)
     )
-    time = windows.groupby("rank", observed=True)["step_time_ns"].agg(["size", "sum"])
-    time = time.set_axis(["steps", "total_step_time_ns"], axis=1)
-    rows = time.join(sums).reset_index()
-    total = rows["total_step_time_ns"].where(rows["total_step_time_ns"] > 0)
-    return rows.assign(
-        model_flops=rows["model_flops"] / rows["steps"],
-        hardware_flops=rows["hardware_flops"] / rows["steps"],
-        achieved_flops_per_s=rows["model_flops"] / total * 1e9,
-        mfu_share=rows["model_ideal_ns"] / total,
-        hfu_share=rows["hardware_ideal_ns"] / total,
-    )
+    steps = windows.groupby("rank", observed=True).size()
+    per_step = sums.reindex(steps.index).div(steps, axis=0)
+    step_time_ns = clock.median_ns or np.nan
+    return per_step.assign(
+        achieved_flops_per_s=per_step["model_flops"] / step_time_ns * 1e9,
+        mfu_share=per_step["model_ideal_ns"] / step_time_ns,
+        hfu_share=per_step["hardware_ideal_ns"] / step_time_ns,
+        step_time_ns=step_time_ns,
+        steps=steps,
+    ).reset_index()
 
 
 def _model_flops(products: pd.DataFrame) -> "pd.Series[float]":
@@ -187,16 +196,19 @@ def _missed_share(costed: Costed) -> float:
     return float(spent[missed].sum() / spent.sum()) if spent.sum() else 0.0
 
 
+def _rank_table(by_rank: pd.DataFrame, clock: StepTime, hardware: Hardware) -> Table:
+    return table(
+        by_rank,
+        title=f"FLOPs per step of each rank ({hardware.name})",
+        note=f"Step time of {clock.of_run}. {_CONVENTION}",
+    )
+
+
 def _tables(
-    by_rank: pd.DataFrame,
-    costed: Costed,
-    shapes: pd.DataFrame,
-    hardware: Hardware,
-    config: Config,
+    costed: Costed, shapes: pd.DataFrame, hardware: Hardware, config: Config
 ) -> dict[str, Table]:
     kernels = by_kernel(costed.calls, costed.kernels, hardware)
     return {
-        "by_rank": _table(by_rank, f"FLOPs per step of each rank ({hardware.name})"),
         "by_operator": _table(
             _by_operator(costed.calls, hardware),
             "FLOPs by operator and phase",
@@ -248,15 +260,17 @@ def _points(
     return points[["series", "name", *at]]
 
 
-def _metrics(by_rank: pd.DataFrame, counted: pd.DataFrame, whole: bool) -> dict[str, Metric]:
+def _metrics(
+    by_rank: pd.DataFrame, counted: pd.DataFrame, clock: StepTime | None
+) -> dict[str, Metric]:
+    """Return the metrics; without `clock`, those of which some FLOPs are not known are left out."""
     spent = counted["time_ns"].sum()
     products = counted[counted["kind"].isin(PRODUCTS) & counted["flops"].notna()]
-    total = by_rank["total_step_time_ns"].sum()
     metrics = {
         "product_flops_per_s": Metric(
             value=_ratio(products["flops"].sum() * 1e9, products["time_ns"].sum()),
             unit="flops_per_s",
-            title="Rate of matmul, convolution and attention while they run",
+            title="Rate of matmul, convolution and attention while they run, profiled",
             better="higher",
         ),
         "product_time_share": Metric(
@@ -265,26 +279,26 @@ def _metrics(by_rank: pd.DataFrame, counted: pd.DataFrame, whole: bool) -> dict[
             title="Matmul, convolution and attention, of the time of operators of known cost",
         ),
     }
-    if whole:
+    if clock is not None:
         metrics |= {
             "mfu_share": Metric(
-                value=_ratio(by_rank["model_ideal_ns"].sum(), total),
+                value=float(by_rank["mfu_share"].mean()),
                 unit="share",
-                title="MFU: model FLOPs at their peak, of the step time, mean over ranks",
+                title=f"MFU: model FLOPs at their peak, of the step time of {clock.of_run}",
                 better="higher",
             ),
             "hfu_share": Metric(
-                value=_ratio(by_rank["hardware_ideal_ns"].sum(), total),
+                value=float(by_rank["hfu_share"].mean()),
                 unit="share",
                 title="HFU: the same with what is computed again",
                 better="higher",
             ),
         }
-    if whole or not products.empty:
+    if clock is not None or not products.empty:
         metrics["model_flops"] = Metric(
             value=float(by_rank["model_flops"].mean()),
             unit="flops",
-            title="Model FLOPs per step and rank" + ("" if whole else ", at least"),
+            title="Model FLOPs per step and rank" + (", at least" if clock is None else ""),
         )
     return {name: metric for name, metric in metrics.items() if math.isfinite(metric.value)}
 
@@ -296,23 +310,27 @@ def _ratio(part: float, whole: float) -> float:
 def _findings(
     by_rank: pd.DataFrame,
     shapes: pd.DataFrame,
-    whole: bool,
+    clock: StepTime | None,
     hardware: Hardware,
     config: Config,
 ) -> tuple[Finding, ...]:
     found = []
-    if whole:
-        mfu = _ratio(by_rank["model_ideal_ns"].sum(), by_rank["total_step_time_ns"].sum())
-        hfu = _ratio(by_rank["hardware_ideal_ns"].sum(), by_rank["total_step_time_ns"].sum())
+    if clock is not None and clock.median_ns:
+        mfu, hfu = float(by_rank["mfu_share"].mean()), float(by_rank["hfu_share"].mean())
         found.append(
             Finding(
                 severity=Severity.INFO,
                 message=f"MFU is {mfu:.1%} and HFU {hfu:.1%} of the dense peaks of "
-                f"{hardware.name}, over the time of the steps.",
+                f"{hardware.name}, over {duration(clock.median_ns)} per step of {clock.of_run}.",
                 metric="flops.mfu_share",
                 value=mfu,
                 unit="share",
-                evidence={"hardware": hardware.name, "source": hardware.source},
+                evidence={
+                    "hardware": hardware.name,
+                    "source": hardware.source,
+                    "step_time_ns": clock.median_ns,
+                    "step_time_of": clock.of_run,
+                },
             )
         )
     slow = shapes[shapes["lost_ns"] > 0].nlargest(1, "lost_ns")

@@ -73,7 +73,8 @@ def analyze(steps: ByTool, config: Config) -> Result:
     per_rank, per_repeat = _per_rank(kept), _per_repeat(clock, kept)
     outliers = _outliers(clock, config)
     times = by_repeat(clock)
-    metrics = _with_intervals(_metrics(clock, per_rank, per_repeat), clock, times, config)
+    metrics = _metrics(clock, per_rank, per_repeat, "" if tool == BASELINE else f", with {tool}")
+    metrics = _with_intervals(metrics, clock, times, config)
     metrics = _with_repeats(metrics, per_repeat)
     shown = {
         "Step times of each rank": ("per_rank", per_rank),
@@ -190,15 +191,21 @@ def _charts() -> tuple[Chart, ...]:
 
 
 def _metrics(
-    clock: pd.DataFrame, per_rank: pd.DataFrame, per_repeat: pd.DataFrame
+    clock: pd.DataFrame, per_rank: pd.DataFrame, per_repeat: pd.DataFrame, slowed_by: str
 ) -> dict[str, Metric]:
     """Return the metrics of the run; unknown ones are left out."""
     times, peak = clock["step_time_ns"], per_rank["peak_memory_bytes"]
     rate = clock["samples"].sum(skipna=False) / times.sum() * _NS_PER_S
     growth = (per_rank["peak_memory_growth_bytes"] / peak).max()
     values: tuple[tuple[str, float, str, Literal["lower", "higher"], str], ...] = (
-        ("step_time_ns", times.median(), "ns", "lower", "Step time, median"),
-        ("throughput_per_s", rate, "per_s", "higher", "Samples per second, all ranks"),
+        ("step_time_ns", times.median(), "ns", "lower", f"Step time, median{slowed_by}"),
+        (
+            "throughput_per_s",
+            rate,
+            "per_s",
+            "higher",
+            f"Samples per second, all ranks{slowed_by}",
+        ),
         ("peak_memory_bytes", peak.max(), "bytes", "lower", "Peak memory of the worst rank"),
         ("spread", _variation(times), "share", "lower", "Coefficient of variation of step times"),
         (

@@ -74,6 +74,9 @@ class AnalysisPlan:
     tables_by_tool: tuple[str, ...]
     results: tuple[str, ...]
     code: str
+    tables_of_tools: tuple[tuple[str, str], ...] = ()
+    """Tool and table of those that it reads from one tool, if that is enabled."""
+
     run_parameters: tuple[str, ...] = ()
     """What it reads of the run's configuration: hardware, behaviour, both or nothing."""
 
@@ -137,6 +140,7 @@ class Plan:
             for table in needs.tables_by_tool
             for tool in self.tools_making(run, table)
         ]
+        pairs += [(tool, table) for tool, table in needs.tables_of_tools if tool in run.tools]
         if "hardware" in needs.run_parameters and self.leaves_hardware_to_traces(run):
             pairs += [(tool, _DEVICES) for tool in self.tools_making(run, _DEVICES)]
         return [

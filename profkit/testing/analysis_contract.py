@@ -174,8 +174,9 @@ def _given(analysis: Analysis, make: _Make, runs: Sequence[str] = _RUNS) -> dict
         name: {tool: table(name) for tool in ("baseline", "other")}
         for name in analysis.tables_by_tool
     }
+    of_tools = {name: table(of.table) for name, of in analysis.tables_of_tools.items()}
     known = {name: _by_run(analysis, _OF_THE_RUN[name], runs) for name in analysis.of_the_run}
-    return {name: table(name) for name in analysis.tables} | by_tool | known
+    return {name: table(name) for name in analysis.tables} | by_tool | of_tools | known
 
 
 def _one_row(table: str, end_ns: int = 20) -> pd.DataFrame:

@@ -81,10 +81,12 @@ class ResultTree:
     ) -> result.Result:
         """Run the installed analysis `name` on what is in the tree, and return its result."""
         needs = analysis(name)
+        named = [f"*/{table}" for table in (*needs.tables, *needs.tables_by_tool)]
+        named += [f"{of.tool}/{of.table}" for of in needs.tables_of_tools.values()]
         tables = [
             path
-            for table in (*needs.tables, *needs.tables_by_tool)
-            for path in sorted(self.folder.glob(f"tables/*/{table}.parquet"))
+            for name in dict.fromkeys(named)
+            for path in sorted(self.folder.glob(f"tables/{name}.parquet"))
         ]
         others = [*needs.results, *needs.results_if_there]
         results = [self.folder / "analyze" / f"{other}.json" for other in others]

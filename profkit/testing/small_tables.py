@@ -37,13 +37,17 @@ def run(analysis: Analysis, **given: Any) -> Result:
     """Run `analysis` on what is `given` by name of its parameters; the others are settings.
 
     A table is a data frame or its rows, without any if it is left out; one of every tool is a
-    dictionary of these by tool, and None if it is left out and optional. Another analysis' result
-    is empty if it is left out. A table of all runs of an analysis across runs is a data frame.
+    dictionary of these by tool, and None if it is left out and optional, as is that of one tool.
+    Another analysis' result is empty if it is left out. A table of all runs of an analysis across
+    runs is a data frame.
     """
     inputs: dict[str, Any] = {name: _table(name, given.pop(name, ())) for name in analysis.tables}
     for name in analysis.tables_by_tool:
         by_tool = given.pop(name, None if name in analysis.optional else {})
         inputs[name] = by_tool and {tool: _table(name, rows) for tool, rows in by_tool.items()}
+    for name, source in analysis.tables_of_tools.items():
+        own = given.pop(name, None)
+        inputs[name] = None if own is None else _table(source.table, own)
     for name in analysis.results:
         inputs[name] = given.pop(name, {} if analysis.across else Result())
     others = (*analysis.results_if_there, *analysis.of_the_run)

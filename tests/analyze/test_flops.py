@@ -8,7 +8,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from profkit import testing
-from profkit.analyze import flops
+from profkit.analyze import flops, steps
 from profkit.analyze.costs import costs
 from profkit.core import resources
 from profkit.core.hardware import Hardware, read_hardware
@@ -261,3 +261,29 @@ def test_the_roofs_of_the_chart_rise_to_the_ridge_and_are_level_from_there():
         [(intensity, intensity * 2e9), (5, 1e10)],
     )
     assert result.charts[0].lines == ("roof fp32",)
+
+
+def test_rates_are_those_of_the_unprofiled_run_where_there_is_one():
+    ops = [op(0, 0, 10, "aten::mm", rank=rank, **MM) for rank in (0, 1)]
+    kernels = [kernel(10, 4000, op=0, rank=rank) for rank in (0, 1)]
+    traced = [where(0, 5000, rank=rank) for rank in (0, 1)]
+    # The slowest rank is the clock of each step: 9000 in the warm-up, then 2000, 3000 and 8000.
+    times = {0: (9000, 1000), 1: (2000, 1500), 2: (1000, 3000), 3: (8000, 100)}
+    plain = [where(0, ns, step=step, rank=rank)
+             for step, both in times.items() for rank, ns in enumerate(both)]  # fmt: skip
+    slowed, true = run(ops, kernels, traced), run(ops, kernels, traced, unprofiled=plain,
+                                                  skip_first=1)  # fmt: skip
+    assert values(slowed)["mfu_share"] == pytest.approx(1200 / 5000)
+    assert "5 µs per step of the profiled run, which profiling slows." in slowed.findings[0].message
+    assert values(true)["mfu_share"] == values(true)["hfu_share"] == pytest.approx(1200 / 3000)
+    assert [row["achieved_flops_per_s"] for row in rows(true, "by_rank")] == pytest.approx(
+        [MM_FLOPS / 3e-6] * 2
+    )
+    assert "per step of the unprofiled run." in true.findings[0].message
+    shown = testing.run(steps.analyze, steps={"baseline": plain}, skip_first=1)
+    assert values(shown)["step_time_ns"] == 3000
+    # An unprofiled run that failed has no steps; one with warm-up steps alone has these.
+    assert values(run(ops, kernels, traced, unprofiled=())) == values(slowed)
+    assert values(run(ops, kernels, traced, unprofiled=plain[:2], skip_first=3))[
+        "mfu_share"
+    ] == pytest.approx(1200 / 9000)

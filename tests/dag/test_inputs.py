@@ -81,6 +81,23 @@ def test_a_table_by_tool_comes_from_every_tool(dag, wildcards):
     ]
 
 
+def test_a_table_of_one_tool_is_an_input_where_that_tool_is_enabled(dag, wildcards):
+    rates = AnalysisPlan(
+        tables=("steps", "cpu_ops"),
+        tables_by_tool=(),
+        tables_of_tools=(("baseline", "steps"),),
+        results=(),
+        code="g",
+    )
+    traced = dag.tables("breakdown")(wildcards)
+    for tools, expected in (
+        (("baseline", "torch_profiler"), ["results/runs/r/tables/baseline/steps.parquet"]),
+        (("torch_profiler",), []),
+    ):
+        plan = replace(dag.plan, runs=(run(tools=tools),), analyses={"rates": rates})
+        assert Dag(plan).tables("rates")(wildcards) == [*traced, *expected]
+
+
 def test_results_of_other_analyses_are_inputs(dag, wildcards):
     assert dag.results("breakdown")(wildcards) == ["results/runs/r/analyze/steps.json"]
 
