@@ -22,7 +22,7 @@ from profkit.dag import snakemake_locks
 from profkit.dag.missing_files import count_missing
 from profkit.planning import cache
 from profkit.planning.model import Plan, Run, differing
-from profkit.process import job_server, parent_watch
+from profkit.process import caller_environment, job_server, parent_watch
 
 SELECTIONS = Path("results/.profkit/selections")
 """Folder of selections, which reports are about; files are named by their content."""
@@ -89,10 +89,14 @@ def last_overrides() -> tuple[str, ...]:
 def shell_prefix() -> str:
     """Return shell text that makes ``profkit`` in a job the one of this interpreter.
 
-    A job also gets the process that it must not outlive: the Snakemake that parses this.
+    A job also gets the process that it must not outlive, the Snakemake that parses this, and the
+    variables that a capture gives back to its workload.
     """
     folder = shlex.quote(os.path.dirname(sys.executable))  # noqa: PTH120 - no resolving of links
-    return f"set -euo pipefail; export PATH={folder}:$PATH {parent_watch.VARIABLE}={os.getpid()}; "
+    own = f"PATH={folder}:$PATH {parent_watch.VARIABLE}={os.getpid()}"
+    text = f"set -euo pipefail; export {own} {caller_environment.kept()}; "
+    # Snakemake formats it.
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def start_job_server() -> None:

@@ -14,12 +14,13 @@ from profkit.capture.launchers._container import ContainerSetup
 from profkit.capture.launchers.base import Node, RankLauncher
 from profkit.core import progress_events
 from profkit.core.errors import ConfigError
+from profkit.process import caller_environment
 
 _STOP_S = 30
 # Variables that ranks read; docker passes none by itself. Its flags name variables without their
 # values, which lists of processes would show.
 _PASSED_VARIABLES = re.compile(
-    r"PYTHONUNBUFFERED|CUDA_VISIBLE_DEVICES|(NCCL|GLOO|UCX|FI|TORCH|PYTORCH|OMP|MKL|DS|HF)_\w+"
+    r"CUDA_VISIBLE_DEVICES|(NCCL|GLOO|UCX|FI|TORCH|PYTORCH|OMP|MKL|DS|HF)_\w+"
     r"|PROFKIT_(DP|TP|PP)_RANK"
 )
 
@@ -35,7 +36,7 @@ def setup(launcher: RankLauncher, spec: Spec, node: Node) -> ContainerSetup:
         *([progress_events.VARIABLE] if watched else []),
         *launcher.environment_variables,
     ]
-    names += sorted(filter(_PASSED_VARIABLES.fullmatch, {*os.environ, "PYTHONUNBUFFERED"}))
+    names += sorted(filter(_PASSED_VARIABLES.fullmatch, caller_environment.restored()))
     return ContainerSetup(
         name=f"profkit-{spec.token}-{node.rank}",
         cwd=cwd,

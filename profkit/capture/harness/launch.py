@@ -1,6 +1,5 @@
 """Start the ranks, wait for them, and end all of their processes."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -48,8 +47,8 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
     """Run `command` in folder `cwd` (here, if "") with its output in `log`, at most `timeout_s`.
 
     `stop_reason` is called every `_PERIOD_S`; once it returns a reason, the command is killed. When
-    this returns or raises, every process that was started has ended; `token` is a text in the
-    environment of all of them. Raises SystemExit on a signal to stop.
+    this returns or raises, every process that was started has ended; `token` is a text in
+    `environment`, which is all that the command gets. Raises SystemExit on a signal to stop.
     """
     process_tree.adopt_orphans()
     spared = process_tree.children()
@@ -60,7 +59,7 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **environment},
+                env=environment,
                 cwd=cwd or None,
                 # Ctrl-C in a terminal reaches a whole process group; ranks are to be ended here.
                 start_new_session=True,

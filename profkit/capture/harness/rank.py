@@ -2,6 +2,7 @@
 
 import faulthandler
 import gc
+import io
 import json
 import os
 import runpy
@@ -37,6 +38,9 @@ _PERIOD_S = 0.1
 def main() -> None:
     """Run this rank of the capture in the environment."""
     process_tree.die_with_parent()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # As on a terminal, so that the log has the last words of a process that was killed.
+        sys.stdout.reconfigure(line_buffering=True)
     spec = from_environment(os.environ)
     rank = rank_of(os.environ, spec.parallel)
     if note := tool_supervisor.report_program_started():

@@ -27,7 +27,7 @@ from profkit.capture.harness.spec import Spec, to_environment
 from profkit.capture.launchers.base import Node, RankLauncher
 from profkit.core.errors import ConfigError
 from profkit.core.run_settings import RunSettings
-from profkit.process import process_tree
+from profkit.process import caller_environment, process_tree
 
 # Other hosts may end later than the first one: their tools may still write files.
 _OTHERS_S = 120.0
@@ -58,6 +58,17 @@ class Job:
             return [binary, *arguments]
         command = [executable(binary) or binary, *arguments]
         return tool_supervisor.supervised_command(self.tool, command, started)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the command starts with: the caller's own environment, and what is added to it."""
+        return {**caller_environment.restored(), **self.added_variables}
+
+    @property
+    def added_variables(self) -> dict[str, str]:
+        """Variables that the tool, the launcher's settings and profkit itself add or replace."""
+        given = {**self.tool.environment_variables, **self.launcher.environment_variables}
+        return {**given, **to_environment(self.spec)}
 
     def profiled(self, ranks: Sequence[Rank]) -> list[str]:
         """Return the labels of those `ranks` that the tool writes files for."""
@@ -176,7 +187,8 @@ def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> Non
         "files": capture_json.files(out),
         "machine": software_and_hardware.machine(),
         "versions": software_and_hardware.versions(job.tool),
-        "environment": software_and_hardware.environment(),
+        "environment": software_and_hardware.environment(job.environment),
+        "environment_added": sorted(job.added_variables),
         **git_state.described(job.spec.workload),
     }
     capture_json.write(out, mask_outputs.mask_record({**_requested(job), **about, **same}))
@@ -218,10 +230,8 @@ def _collect(job: Job) -> CollectedResult:
 
 def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], bool]:
     """Start this host's ranks and wait; return the end, the conditions, and if the disk is full."""
-    # Unbuffered, so that the log has the last words of a process that was killed.
     spec = replace(job.spec, deadline_s=time.time() + job.run_settings.timeout_s)
-    given = {**job.tool.environment_variables, **job.launcher.environment_variables}
-    environment = {**given, **to_environment(spec), "PYTHONUNBUFFERED": "1"}
+    job = replace(job, spec=spec)
     out, cwd = spec.folder, job.launcher.cwd
     log = host_reports.log(out, out / capture_json.LOG, job.node.rank)
     limit = memory_guard.Limit(
@@ -239,7 +249,7 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], bool]:
 
         command = container.command_inside(job.command, job.launcher, spec, job.node)
         ended = launch(
-            command, environment, log, job.run_settings.timeout_s, spec.token, cwd, watch
+            command, job.environment, log, job.run_settings.timeout_s, spec.token, cwd, watch
         )
         is_full, readings = disk_space.is_full(out), machine.summary()
     earlier = [record["conditions"] for record in capture_json.good_siblings(out)]

@@ -36,7 +36,7 @@ def start(spec: Spec, across: Sequence[str], argv: Sequence[str], timeout_s: flo
     log = spec.folder / LOG
     before = _written_ns(spec)
     command = [*across, sys.executable, "-m", "profkit.capture", *argv]
-    variables = {_STARTED: "1", **_rendezvous_variables()}
+    variables = {**os.environ, _STARTED: "1", **_rendezvous_variables()}
     launch(command, variables, log, timeout_s + _TIMEOUT_MARGIN_S, spec.token)
     if _written_ns(spec) == before:
         raise ProfkitError(
