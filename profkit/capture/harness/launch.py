@@ -31,6 +31,9 @@ class ProcessEnd:
     stopped: str = ""
     """Why it was killed, if `stop_reason` returned one."""
 
+    shortage: str = ""
+    """What says that memory ran out; "" if nothing does."""
+
     survivors: tuple[int, ...] = ()
     """Processes that could not be killed."""
 

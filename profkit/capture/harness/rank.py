@@ -19,7 +19,7 @@ from profkit.capture.harness.ranks.clock import StepClock
 from profkit.capture.harness.ranks.collective_timeouts import extend_timeouts
 from profkit.capture.harness.ranks.coordinates import CoordinatesListener
 from profkit.capture.harness.record import rank_warnings
-from profkit.capture.harness.record.outcome import has_failed, write_error
+from profkit.capture.harness.record.first_failure import has_failed, write_error
 from profkit.capture.harness.spec import Spec, from_environment, rank_of
 from profkit.core import registry
 from profkit.core.errors import ProfkitError

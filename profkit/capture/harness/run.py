@@ -21,7 +21,13 @@ from profkit.capture.harness.machine import (
 )
 from profkit.capture.harness.rank import PROGRAM
 from profkit.capture.harness.ranks import clock, rank_files
-from profkit.capture.harness.record import capture_json, mask_outputs, outcome, rank_warnings
+from profkit.capture.harness.record import (
+    capture_json,
+    first_failure,
+    mask_outputs,
+    outcome,
+    rank_warnings,
+)
 from profkit.capture.harness.record.outcome import Outcome
 from profkit.capture.harness.spec import Spec, to_environment
 from profkit.capture.launchers.base import Node, RankLauncher
@@ -208,12 +214,10 @@ def _collect(job: Job) -> CollectedResult:
     profiled = job.profiled(ranks)
     labels = {rank.label: rank.label in profiled for rank in ranks}
     missing = outcome.missing_files(job.tool, out, labels)
-    error, text = outcome.first_error(out), "\n".join(capture_json.tail(out / capture_json.LOG))
     worst = max([ended, *map(_process_end, reports)], key=_severity)
-    refusal = outcome.refused_option(out / capture_json.LOG) if worst.exit_code else ""
-    result = outcome.judge_capture(
-        worst, job.run_settings.timeout_s, error or absent or refusal, text, missing
-    )
+    refusal = first_failure.refused_option(out / capture_json.LOG) if worst.exit_code else ""
+    failure = first_failure.first_failure(out, ranks, worst.exit_code, absent or refusal)
+    result = outcome.judge_capture(worst, job.run_settings.timeout_s, failure, missing)
     if is_full:
         result = Outcome(status="error", reason=f"no space is left on the disk of {out}")
     return CollectedResult(
@@ -254,7 +258,7 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], bool]:
         is_full, readings = disk_space.is_full(out), machine.summary()
     earlier = [record["conditions"] for record in capture_json.good_siblings(out)]
     readings["warnings"] = conditions.warnings(readings, earlier)
-    return ended, readings, is_full
+    return replace(ended, shortage=limit.shortage()), readings, is_full
 
 
 def _warnings(job: Job, collected: CollectedResult) -> list[str]:
@@ -295,6 +299,7 @@ def _process_end(report: host_reports.Report) -> ProcessEnd:
         exit_code=report.exit_code,
         timed_out=report.timed_out,
         stopped=report.stopped,
+        shortage=report.shortage,
         survivors=report.survivors,
     )
 

@@ -27,7 +27,7 @@ def test_a_workload_that_raises_keeps_the_steps_before(capture, misbehaving, tmp
     assert failed.result.returncode == 0
     record = failed.record
     assert record["status"] == "error"
-    assert record["reason"] == "rank0_dp0_tp0_pp0: ValueError: the loss is not a number"
+    assert record["reason"] == "rank0_dp0_tp0_pp0: ValueError: the loss is not a number second line"
     assert record["exit_code"] == 1
     assert "in the fourth step" in record["log_tail"]
     assert len(failed.steps()) == 3
@@ -57,12 +57,15 @@ def test_an_allocation_that_python_cannot_make_is_out_of_memory(capture, misbeha
     assert len(failed.steps()) == 3
 
 
-def test_a_rank_that_the_kernel_kills_is_out_of_memory_and_keeps_its_steps(
+def test_a_rank_that_is_killed_keeps_its_steps_and_has_not_run_out_of_memory(
     capture, misbehaving, tmp_path
 ):
     failed = capture("baseline", tmp_path, {}, **misbehaving("killed"))
-    assert (failed.record["status"], failed.record["exit_code"]) == ("oom", -9)
-    assert failed.record["reason"].startswith("killed by signal 9")
+    assert (failed.record["status"], failed.record["exit_code"]) == ("error", -9)
+    assert failed.record["reason"] == (
+        "rank0_dp0_tp0_pp0: killed by signal 9 (SIGKILL); nothing says that memory ran out:"
+        " a person, a scheduler or a limit killed it"
+    )
     assert len(failed.steps()) == 3
 
 

@@ -34,6 +34,7 @@ class Report:
     exit_code: int
     timed_out: bool = False
     stopped: str = ""
+    shortage: str = ""
     survivors: tuple[int, ...] = ()
 
 

@@ -63,13 +63,13 @@ def files(out: Path) -> list[dict[str, str | int]]:
     ]
 
 
-def tail(log: Path) -> list[str]:
+def tail(log: Path, lines: int = _TAIL_LINES) -> list[str]:
     """Return the last lines of a log, without reading a large one whole."""
     if not log.is_file():
         return []
     with log.open("rb") as file:
         file.seek(max(log.stat().st_size - _TAIL_BYTES, 0))
-        return file.read().decode(errors="replace").splitlines()[-_TAIL_LINES:]
+        return file.read().decode(errors="replace").splitlines()[-lines:]
 
 
 def write(out: Path, record: Mapping[str, Any]) -> None:

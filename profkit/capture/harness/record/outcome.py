@@ -1,4 +1,4 @@
-"""The outcome of a capture, judged from its exit status, its files and its log."""
+"""The outcome of a capture, judged from its end, what failed first, and its files."""
 
 import re
 import signal
@@ -7,30 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from profkit.capture.base import Rank, Tool
+from profkit.capture.base import Tool
 from profkit.capture.harness.launch import ProcessEnd
+from profkit.capture.harness.record.first_failure import Failure
 
 Status = Literal["ok", "oom", "error", "timeout", "unavailable"]
 
-_ERROR = ".error.txt"
 _STEPS = "*.steps.json"
-# For an error file that could be created and not filled.
-_NO_SPACE = "no space was left on the disk, not even for what it failed of; see the log"
 _SMALLER = "lower batch or the model's sizes"
 _OUT_OF_MEMORY = re.compile(
     r"OutOfMemoryError|out of memory|MemoryError|can't allocate memory|Cannot allocate memory"
     r"|bad_alloc|CUBLAS_STATUS_ALLOC_FAILED",
     re.IGNORECASE,
 )
-# Messages of tools on an unknown option, before they start anything.
-_REFUSED = re.compile(
-    r"^.*(?:unrecogni[sz]ed (?:option|argument)|unknown option|no such option"
-    r"|argument '[^']*' which wasn't expected|unexpected argument).*$",
-    re.IGNORECASE | re.MULTILINE,
-)
-_BEGINNING_BYTES = 64 << 10
-# torchrun's words for a rank that the kernel killed.
-_KILLED = re.compile(r"exitcode\s*: -9\b|Signal 9 \(SIGKILL\)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,34 +28,6 @@ class Outcome:
 
     status: Status
     reason: str = ""
-
-
-def write_error(out: Path, rank: Rank, summary: str, details: str) -> None:
-    """Write the error that ended a rank, for `first_error` and for people."""
-    text = f"{summary.strip().partition(chr(10))[0]}\n\n{details}"
-    (out / f"{rank.label}{_ERROR}").write_text(text)
-
-
-def has_failed(out: Path) -> bool:
-    """Say whether some rank has written an error."""
-    return any(out.glob(f"*{_ERROR}"))
-
-
-def first_error(out: Path) -> str:
-    """Return the error of the rank that failed first; the others fail because of it."""
-    files = sorted(out.glob(f"*{_ERROR}"), key=lambda path: path.stat().st_mtime_ns)
-    if not files:
-        return ""
-    return f"{files[0].name.removesuffix(_ERROR)}: {files[0].read_text() or _NO_SPACE}"
-
-
-def refused_option(log: Path) -> str:
-    """Return the tool's message on an unknown option, from the beginning of `log`."""
-    if not log.is_file():
-        return ""
-    with log.open("rb") as file:
-        found = _REFUSED.search(file.read(_BEGINNING_BYTES).decode(errors="replace"))
-    return f"the tool refused an option: {found[0].strip()}" if found else ""
 
 
 def missing_files(tool: Tool, out: Path, labels: Mapping[str, bool]) -> list[str]:
@@ -83,24 +44,31 @@ def missing_files(tool: Tool, out: Path, labels: Mapping[str, bool]) -> list[str
 
 
 def judge_capture(
-    ended: ProcessEnd, timeout_s: float, error: str, log: str, missing: Sequence[str]
+    ended: ProcessEnd, timeout_s: float, failure: Failure | None, missing: Sequence[str]
 ) -> Outcome:
-    """Return the outcome; `error` is that of the first rank that failed, `log` the log's end."""
+    """Return the outcome; `failure` is what failed first, `missing` the files that are not there.
+
+    A wrapper may exit with 0 although its program failed, so a failure counts whatever the status.
+    """
     if ended.timed_out:
         reason = f"not finished after {timeout_s:g} s; the log says where each rank was"
         return Outcome(status="timeout", reason=reason)
     if ended.stopped:
         return Outcome(status="oom", reason=f"{ended.stopped}; {_SMALLER}")
-    # A wrapper may exit with 0 although its program failed, so the ranks' errors count first.
-    if ended.exit_code == 0 and not error:
+    if failure is None:
         return Outcome(status="error" if missing else "ok", reason=_lack(missing))
-    summary = error.partition("\n")[0] or f"exit status {ended.exit_code}; the log says more"
-    if _OUT_OF_MEMORY.search(error or log):
-        return Outcome(status="oom", reason=f"{summary}; {_SMALLER}")
-    if ended.exit_code == -signal.SIGKILL or _KILLED.search(log):
-        killed = "killed by signal 9, most likely by the kernel because memory ran out"
-        return Outcome(status="oom", reason=f"{killed}; {_SMALLER}")
-    return Outcome(status="error", reason=summary)
+    if _OUT_OF_MEMORY.search(f"{failure.summary}\n{failure.details}"):
+        return Outcome(status="oom", reason=f"{failure.summary}; {_SMALLER}")
+    if failure.signum == signal.SIGKILL:
+        return _killed(failure, ended.shortage)
+    return Outcome(status="error", reason=failure.summary)
+
+
+def _killed(failure: Failure, shortage: str) -> Outcome:
+    if shortage:
+        return Outcome(status="oom", reason=f"{failure.summary}: {shortage}; {_SMALLER}")
+    doubt = "nothing says that memory ran out: a person, a scheduler or a limit killed it"
+    return Outcome(status="error", reason=f"{failure.summary}; {doubt}")
 
 
 def _lack(missing: Sequence[str]) -> str:

@@ -9,7 +9,9 @@ _NOTES = ".notes.txt"
 
 def add(out: Path, rank: Rank, text: str) -> None:
     """Add one note, in a line of its own."""
-    with (out / f"{rank.label}{_NOTES}").open("a") as file:
+    with (out / f"{rank.label}{_NOTES}").open(
+        "a", encoding="utf-8", errors="backslashreplace"
+    ) as file:
         file.write(" ".join(text.split()) + "\n")
 
 
@@ -17,6 +19,6 @@ def collect(out: Path) -> list[str]:
     """Return the notes in `out`, equal ones of several ranks once, and remove their files."""
     texts = []
     for path in sorted(out.glob(f"*{_NOTES}")):
-        texts += path.read_text().splitlines()
+        texts += path.read_text(encoding="utf-8").splitlines()
         path.unlink()
     return list(dict.fromkeys(texts))

@@ -1,0 +1,178 @@
+"""The rank that failed first, and why: by the errors of ranks, the launcher's words and the log."""
+
+import re
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from profkit.capture.base import Rank
+from profkit.capture.harness.record import capture_json
+
+_ERROR = ".error.txt"
+# For an error file that could be created and not filled.
+_NO_SPACE = "no space was left on the disk, not even for what it failed of; see the log"
+_SUMMARY_LENGTH = 2000
+_BEGINNING_BYTES = 64 << 10
+# What the other ranks say when one has ended.
+_LOST_PEER = re.compile(
+    r"closed by peer|reset by peer|Connection (?:refused|was likely closed)|Broken pipe"
+    r"|remote process exited|ncclRemoteError|Socket (?:closed|Timeout)|got 0 bytes"
+    r"|(?:send|recv)\w* failed|Timed out waiting|collective operation timeout|DistStoreError",
+    re.IGNORECASE,
+)
+# Summary of torchrun and accelerate for each rank, and DeepSpeed's line.
+_ROOT_CAUSE = "Root Cause (first observed failure)"
+_SUMMARY = re.compile(r"rank\s*:\s*(\d+) \(local_rank: \d+\)\s+exitcode\s*:\s*(-?\d+)")
+_DEEPSPEED = re.compile(r"--local_rank=(\d+)'\] exits with return code = (-?\d+)")
+# Messages of tools on an unknown option, before they start anything.
+_REFUSED = re.compile(
+    r"^.*(?:unrecogni[sz]ed (?:option|argument)|unknown option|no such option"
+    r"|argument '[^']*' which wasn't expected|unexpected argument).*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_NO_PROFKIT = re.compile(r"^(.*?): .*No module named '?(profkit|torch)\b", re.MULTILINE)
+# The last line of a traceback, and errors of command lines.
+_SAID = re.compile(r"^(?:[\w.]+(?:Error|Exception)|\S*[Ee]rror|fatal)\b: *\S.*$", re.MULTILINE)
+_CHILD_FAILED = "ChildFailedError"
+_ADVICE = (
+    (
+        re.compile(r"have NCCL built in", re.IGNORECASE),
+        "this torch has no NCCL: install one that is built for CUDA, or use the backend gloo",
+    ),
+    (
+        re.compile(r"EADDRINUSE|address already in use", re.IGNORECASE),
+        "end the program that uses the port, or choose another port",
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """What ended a capture."""
+
+    summary: str
+    """One line, with the rank if it is known."""
+
+    details: str = ""
+    """Whatever else was said of it, such as a traceback."""
+
+    signum: int = 0
+    """Signal that killed the rank; 0 if none did."""
+
+
+def write_error(out: Path, rank: Rank, summary: str, details: str) -> None:
+    """Write the error that ended a rank, for `first_failure` and for people."""
+    text = f"{' '.join(summary.split())[:_SUMMARY_LENGTH]}\n\n{details}"
+    # Texts of errors may hold what no encoding can: half of a pair of surrogates.
+    path = out / f"{rank.label}{_ERROR}"
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def has_failed(out: Path) -> bool:
+    """Say whether some rank has written an error."""
+    return any(out.glob(f"*{_ERROR}"))
+
+
+def first_failure(out: Path, ranks: Sequence[Rank], exit_code: int, told: str) -> Failure | None:
+    """Return what failed first; None if nothing did.
+
+    `exit_code` is the launcher's, `told` what the harness itself knows of the capture, or "". A
+    rank that only lost its connection to another one failed because of that one.
+    """
+    written = _written(out)
+    if written and not _LOST_PEER.search(written[0].summary):
+        return _advised(written[0])
+    if exit_code and (silent := _silent_rank(out, ranks, exit_code)):
+        return silent
+    if written:
+        return _advised(written[0])
+    if told or not exit_code:
+        return Failure(summary=told) if told else None
+    return _advised(_said_in_log(out, exit_code))
+
+
+def _written(out: Path) -> list[Failure]:
+    """Return the errors that ranks wrote, first failures before lost connections, by time."""
+    files = sorted(out.glob(f"*{_ERROR}"), key=lambda path: path.stat().st_mtime_ns)
+    found = []
+    for path in files:
+        text = path.read_text(encoding="utf-8", errors="replace") or _NO_SPACE
+        summary, _, details = text.partition("\n")
+        label = path.name.removesuffix(_ERROR)
+        found.append(Failure(summary=f"{label}: {summary}", details=details))
+    return sorted(found, key=lambda failure: bool(_LOST_PEER.search(failure.summary)))
+
+
+def _silent_rank(out: Path, ranks: Sequence[Rank], exit_code: int) -> Failure | None:
+    """Return the end of the rank that ended first without an error of its own, if one did."""
+    silent = [
+        (rank, code)
+        for number, code in _ended_ranks(out)
+        for rank in ranks
+        if rank.rank == number and code and not (out / f"{rank.label}{_ERROR}").exists()
+    ]
+    if _signum(exit_code) and len(ranks) == 1:
+        silent = [(ranks[0], exit_code)]
+    # Launchers end the other ranks with this signal.
+    silent.sort(key=lambda end: end[1] == -signal.SIGTERM)
+    if not silent:
+        return None
+    rank, code = silent[0]
+    words = _ending(code) if _signum(code) else f"{_ending(code)}, without an error of its own"
+    log = "\n".join(capture_json.tail(out / capture_json.LOG))
+    return Failure(summary=f"{rank.label}: {words}", details=log, signum=_signum(code))
+
+
+def _ended_ranks(out: Path) -> Iterator[tuple[int, int]]:
+    """Yield the number and exit status of ranks by the launchers' words, the first to fail first.
+
+    Each host has a log, with its ranks.
+    """
+    for log in sorted(out.glob("capture*.log")):
+        text = "\n".join(capture_json.tail(log, lines=1000))
+        others, root, cause = text.rpartition(_ROOT_CAUSE)
+        for part in (cause, others) if root else (text,):
+            for pattern in (_SUMMARY, _DEEPSPEED):
+                yield from ((int(rank), int(code)) for rank, code in pattern.findall(part))
+
+
+def refused_option(log: Path) -> str:
+    """Return the tool's message on an unknown option, from the beginning of `log`."""
+    if not log.is_file():
+        return ""
+    with log.open("rb") as file:
+        found = _REFUSED.search(file.read(_BEGINNING_BYTES).decode(errors="replace"))
+    return f"the tool refused an option: {found[0].strip()}" if found else ""
+
+
+def _said_in_log(out: Path, exit_code: int) -> Failure:
+    """Return the failure of a program that wrote no error, such as the launcher, by its log."""
+    text = "\n".join(capture_json.tail(out / capture_json.LOG))
+    if found := _NO_PROFKIT.search(text):
+        python, package = found[1], found[2]
+        advice = f"{python} -m pip install {package}, or choose another Python: launcher.python"
+        return Failure(summary=f"{python} has no {package}; {advice}", details=text)
+    said = [line for line in _SAID.findall(text) if _CHILD_FAILED not in line]
+    last = said[-1:] or [line for line in text.splitlines() if line.strip()][-1:]
+    words = last[0].strip()[:_SUMMARY_LENGTH] if last else "it printed nothing"
+    summary = f"{_ending(exit_code)}: {words}"
+    return Failure(summary=summary, details=text, signum=_signum(exit_code))
+
+
+def _signum(exit_code: int) -> int:
+    """Return the signal that a process ended by, or that its wrapper tells of; 0 if none."""
+    signum = -exit_code if exit_code < 0 else exit_code - 128
+    return signum if signum in set(signal.Signals) else 0
+
+
+def _ending(exit_code: int) -> str:
+    if signum := _signum(exit_code):
+        return f"killed by signal {signum} ({signal.Signals(signum).name})"
+    return f"exit status {exit_code}"
+
+
+def _advised(failure: Failure) -> Failure:
+    advice = [words for pattern, words in _ADVICE if pattern.search(failure.summary)]
+    summary = "; ".join([failure.summary, *advice])
+    return Failure(summary=summary, details=failure.details, signum=failure.signum)

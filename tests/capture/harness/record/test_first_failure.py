@@ -1,0 +1,153 @@
+"""Who failed first: by the errors of ranks, the summaries of launchers, and the log."""
+
+import os
+
+import pytest
+
+from profkit.capture.base import Rank
+from profkit.capture.harness.record.first_failure import (
+    first_failure,
+    refused_option,
+    write_error,
+)
+
+RANKS = [Rank(rank=number, world_size=2, dp=number) for number in (0, 1)]
+LOST = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:2205"
+TORCHRUN = """
+raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+Failures:
+[1]:
+  time      : 2026-11-23_18:20:36
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 6747)  (SIGTERM)
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-23_18:20:36
+  rank      : 1 (local_rank: 1)
+  exitcode  : {code} (pid: 6748)  ({name})
+"""
+DEEPSPEED = (
+    "[ERROR] [launch.py:259:sigkill_handler] ['/v/bin/python', '-m', 'x', '--local_rank=1'] exits"
+    " with return code = {code}\n"
+)
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+@pytest.mark.parametrize("summary", [TORCHRUN, DEEPSPEED])
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (-9, "killed by signal 9 (SIGKILL)"),
+        (-11, "killed by signal 11 (SIGSEGV)"),
+        (134, "killed by signal 6 (SIGABRT)"),
+        (3, "exit status 3, without an error of its own"),
+    ],
+)
+def test_a_rank_that_died_is_named_and_not_the_one_that_noticed(
+    tmp_path, summary, code, words, noticed
+):
+    (tmp_path / "capture.log").write_text(summary.format(code=code, name="..."))
+    if noticed:
+        write_error(tmp_path, RANKS[0], LOST, "")
+    failure = first_failure(tmp_path, RANKS, 1, "")
+    assert failure.summary == f"rank1_dp1_tp0_pp0: {words}"
+    assert failure.signum == {-9: 9, -11: 11, 134: 6}.get(code, 0)
+
+
+def test_an_error_counts_before_a_connection_that_was_lost_earlier(tmp_path):
+    write_error(tmp_path, RANKS[0], LOST, "")
+    write_error(tmp_path, RANKS[1], "ValueError: boom:\n  more", "Traceback ...")
+    os.utime(tmp_path / "rank0_dp0_tp0_pp0.error.txt", (0, 0))
+    failure = first_failure(tmp_path, RANKS, 1, "")
+    assert failure.summary == "rank1_dp1_tp0_pp0: ValueError: boom: more"
+    assert "Traceback ..." in failure.details
+
+
+def test_the_error_that_came_first_is_the_reason_although_others_died_of_it(tmp_path):
+    (tmp_path / "capture.log").write_text(TORCHRUN.format(code=-6, name="SIGABRT"))
+    write_error(tmp_path, RANKS[0], "ValueError: boom", "")
+    assert first_failure(tmp_path, RANKS, 1, "").summary.endswith("ValueError: boom")
+
+
+def test_what_no_encoding_can_hold_is_no_full_disk(tmp_path):
+    write_error(tmp_path, RANKS[0], "ValueError: bad \ud800 text", "line \udcff")
+    failure = first_failure(tmp_path, RANKS, 1, "")
+    assert failure.summary == r"rank0_dp0_tp0_pp0: ValueError: bad \ud800 text"
+
+
+def test_a_rank_that_could_not_write_what_it_failed_of_had_no_room(tmp_path):
+    (tmp_path / "rank0_dp0_tp0_pp0.error.txt").touch()
+    summary = first_failure(tmp_path, RANKS, 1, "").summary
+    assert summary.startswith("rank0_dp0_tp0_pp0: no space was left on the disk")
+
+
+@pytest.mark.parametrize(
+    ("log", "summary"),
+    [
+        (
+            (
+                "/usr/bin/python3: Error while finding module specification for 'profkit.capture'"
+                " (ModuleNotFoundError: No module named 'profkit')"
+            ),
+            (
+                "/usr/bin/python3 has no profkit; /usr/bin/python3 -m pip install profkit, or"
+                " choose another Python: launcher.python"
+            ),
+        ),
+        (
+            "Traceback (most recent call last):\n  File ...\nValueError: unknown flag: --x\n",
+            "exit status 2: ValueError: unknown flag: --x",
+        ),
+        (
+            "torch.distributed.DistNetworkError: port: 29500, EADDRINUSE",
+            (
+                "exit status 2: torch.distributed.DistNetworkError: port: 29500, EADDRINUSE; end"
+                " the program that uses the port, or choose another port"
+            ),
+        ),
+        ("Collecting data...\nNo such GPU: 0\n\n", "exit status 2: No such GPU: 0"),
+        ("", "exit status 2: it printed nothing"),
+    ],
+)
+def test_a_program_before_the_ranks_is_quoted_whole(tmp_path, log, summary):
+    (tmp_path / "capture.log").write_text(log)
+    assert first_failure(tmp_path, RANKS, 2, "").summary == summary
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        ("RuntimeError: Distributed package doesn't have NCCL built in", "has no NCCL: install"),
+        ("DistNetworkError: address already in use", "end the program that uses the port"),
+    ],
+)
+def test_what_can_be_done_is_told(tmp_path, error, advice):
+    write_error(tmp_path, RANKS[0], error, "")
+    assert advice in first_failure(tmp_path, RANKS, 1, "").summary
+
+
+def test_a_capture_that_went_well_has_no_failure(tmp_path):
+    (tmp_path / "capture.log").write_text("ValueError: caught\n")
+    assert first_failure(tmp_path, RANKS, 0, "") is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "unrecognised option '--foo=1'",
+        "==ERROR== unrecognised option '--foo'. Use --help for further details.",
+        "memray run: error: unrecognized arguments: --foo",
+        "error: unexpected argument '--foo' found",
+    ],
+)
+def test_a_refused_option_is_found_before_what_the_launcher_prints(tmp_path, said):
+    log = tmp_path / "capture.log"
+    log.write_text(f"{said}\n\nusage: ...\n" + "Traceback of torchrun\n" * 200)
+    assert refused_option(log) == f"the tool refused an option: {said}"
+
+
+def test_a_log_without_refusals_tells_of_none(tmp_path):
+    log = tmp_path / "capture.log"
+    log.write_text("CUDA error: invalid argument\nloss 3.1\n")
+    assert not refused_option(log)
