@@ -20,7 +20,8 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("overrides", nargs="*", help="Hydra overrides and sweeps")
     args = parser.parse_args(argv)
     plan = load(args.overrides)
-    staleness = Staleness(Dag(plan))
+    dag = Dag(plan)
+    staleness = Staleness(dag)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("run", "tools", "analyses", "stale"):
         table.add_column(heading, overflow="fold")
@@ -35,7 +36,7 @@ def main(argv: Sequence[str]) -> None:
         state = "stale" if staleness.comparison(name) else "fresh"
         console.print(f"{name}, across {len(runs)} runs: {state}")
     console.print(f"report: {'stale' if staleness.report() else 'fresh'}")
-    for note in plan.notes:
+    for note in dag.notes_on_jobs():
         console.print(f"note: {note}")
 
 

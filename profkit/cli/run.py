@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
     if args.cores < 1:
         raise ConfigError(f"--cores: must be at least 1, got {args.cores}")
     plan = load(args.overrides)
-    for note in plan.notes:
+    for note in Dag(plan).notes_on_jobs():
         sys.stderr.write(f"note: {note}\n")
     command = [*_command(args), *extra]
     if _PRINTING & {word.partition("=")[0] for word in extra}:

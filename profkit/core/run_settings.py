@@ -3,7 +3,7 @@
 import argparse
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from annotated_types import Ge, Gt
@@ -27,6 +27,10 @@ class RunSettings:
 
     repeats: _Positive = 3
     """How often each tool captures the same run; those that only count do so once."""
+
+    capture: Literal["renew", "keep"] = "renew"
+    """What is done with captures of files that have changed since, such as the script: renew makes
+    them again, keep leaves them and says so in the report."""
 
     exclusive: bool = True
     """Whether a capture has the machine to itself, or other jobs may run beside it."""

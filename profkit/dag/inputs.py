@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from profkit.core.errors import ConfigError
 from profkit.core.secret_masking import Masker
 from profkit.core.settings import nearest
 from profkit.dag import snakemake_locks
+from profkit.dag.attempts import Attempts
 from profkit.dag.missing_files import count_missing
 from profkit.planning import cache
 from profkit.planning.model import Plan, Run, differing
@@ -155,10 +157,35 @@ class Dag:
         ]
 
     def attempt(self, tool: str, repeat: int) -> PlanFunction:
-        """Return the params function that makes Snakemake try a failed capture again."""
-        return lambda wildcards: attempt(
-            Path(f"results/runs/{wildcards.run}/capture/{tool}/rep{repeat}/capture.json"), tool
+        """Return the params function that makes Snakemake capture again."""
+        capture = self.captures(tool)[repeat]
+        return lambda wildcards: self.attempts.number(Path(capture.format(run=wildcards.run)), tool)
+
+    @cached_property
+    def attempts(self) -> Attempts:
+        """Return what counts the attempts of captures."""
+        return Attempts(keeps_old_code=self.plan.run_settings.capture == "keep")
+
+    def changed_sources(self) -> str:
+        """Return what has happened, in words, to the files that good captures ran."""
+        captures = (path for run in self.plan.runs for path in self.captures_of(run))
+        records = (read_capture(path) for path in captures if path.is_file())
+        good = (record for record in records if record["status"] == "ok")
+        return "; ".join(
+            dict.fromkeys(change for record in good for change in self.attempts.changes(record))
         )
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what readers of the report should know of the plan."""
+        changes = self.changed_sources() if self.attempts.keeps_old_code else ""
+        kept = f"captures are of older code: {changes}; capture=renew captures again"
+        return (*self.plan.notes, *([kept] if changes else ()))
+
+    def notes_on_jobs(self) -> tuple[str, ...]:
+        """Return `notes`, and for whoever starts the jobs why there are so many."""
+        changes = "" if self.attempts.keeps_old_code else self.changed_sources()
+        again = f"captures again, as {changes}; capture=keep leaves them as they are"
+        return (*self.notes(), *([again] if changes else ()))
 
     def captures(self, tool: str) -> list[str]:
         """Return the pattern of the capture.json of each repeat of `tool`."""
@@ -291,7 +318,7 @@ class Dag:
             "title": self.plan.report["title"],
             "overrides": self.plan.overrides,
             "command": command(self.plan.overrides),
-            "notes": self.plan.notes,
+            "notes": self.notes(),
             "across": {
                 "run": "all runs",
                 "folder": ACROSS,
@@ -359,25 +386,3 @@ def digest(content: bytes) -> str:
 def command(overrides: tuple[str, ...]) -> str:
     """Return the command line that selects what `overrides` select."""
     return shlex.join(["profkit", "run", *overrides])
-
-
-def attempt(capture: Path, tool: str) -> int:
-    """Return the number of the attempt that the capture at `capture` is, or has to be.
-
-    It is part of the capture's params: a capture that went well keeps its number, a failed one
-    gets the next, and so is stale. One whose tool was not available is tried again once it is.
-    """
-    if not capture.is_file():
-        return 1
-    record = read_capture(capture)
-    number, status = int(record["attempt"]), record["status"]
-    if status == "ok" or (status == "unavailable" and _unavailable(tool)):
-        return number
-    return number + 1
-
-
-def _unavailable(tool: str) -> str:
-    # Late: only here does reading a plan need a plugin.
-    from profkit.capture import tool as load_tool  # noqa: PLC0415
-
-    return load_tool(tool).unavailable_reason()

@@ -100,7 +100,10 @@ class Staleness:
         reasons = _differences(f"tools.{tool}", record["settings"], asked)
         reasons += _differences("run", record["workload"], masker.document(run.behaviour))
         if self.dag.attempt(tool, repeat)(Wildcards(run.name)) != record["attempt"]:
-            reasons.append(f"{path}: failed ({record['status']}: {record['reason']})")
+            failure = f"failed ({record['status']}: {record['reason']})"
+            changes = self.dag.attempts.changes(record)
+            whats = changes if record["status"] == "ok" else [failure]
+            reasons += [f"{path}: {what}" for what in whats]
         return reasons
 
     def tables(self, run: Run, tool: str) -> list[str]:

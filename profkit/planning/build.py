@@ -350,4 +350,6 @@ def _is_class(plugin: object) -> TypeGuard[type[Any]]:
 def _follows_capture(override: str) -> bool:
     """Say whether an override concerns only what comes after the capture."""
     key = override.lstrip("+~").partition("=")[0]
-    return key in ("analysis", "repeats", "exclusive") or key.startswith(("analyses.", "report"))
+    return key in ("analysis", "repeats", "capture", "exclusive") or key.startswith(
+        ("analyses.", "report")
+    )

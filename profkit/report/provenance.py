@@ -71,11 +71,21 @@ def differences(shown_runs: Sequence[ShownRun]) -> tuple[str, ...]:
     for shown_run in shown_runs:
         for name, value in _comparable(shown_run.run):
             found[name][value][shown_run.anchor_link.text] = None
-    return tuple(
+    facts = tuple(
         f"{name} is not the same everywhere: {'; '.join(starmap(_with_runs, by_value.items()))}"
         for name, by_value in found.items()
         if len(by_value) > 1
     )
+    edited = _edited([shown_run.run for shown_run in shown_runs])
+    return (*facts, *([f"Captures ran different versions of {', '.join(edited)}."] * bool(edited)))
+
+
+def _edited(runs: Sequence[result_tree.Run]) -> list[str]:
+    """Return the files of which captures ran different versions."""
+    hashes: dict[str, set[str]] = defaultdict(set)
+    for source in (source for run in runs for one in run.captures for source in one.sources):
+        hashes[source.path].add(source.sha256)
+    return sorted(path for path in hashes if len(hashes[path]) > 1)
 
 
 def _comparable(run: result_tree.Run) -> Iterator[tuple[str, str]]:

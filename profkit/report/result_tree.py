@@ -43,6 +43,14 @@ class Selection:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """A file of the user's that a capture ran."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Captured:
     """A ``capture.json``: how one repeat of one tool went."""
 
@@ -61,6 +69,7 @@ class Captured:
     exit_code: int | None = None
     warnings: tuple[str, ...] = ()
     conditions: dict[str, Any] = field(default_factory=dict)
+    sources: tuple[Source, ...] = ()
     log_tail: tuple[str, ...] = ()
     ranks: tuple[str, ...] = ()
     machine: dict[str, Any] = field(default_factory=dict)

@@ -9,7 +9,7 @@ import pytest
 from profkit.core.errors import ConfigError
 from profkit.core.run_settings import RunSettings
 from profkit.dag import inputs as dags
-from profkit.dag.inputs import Dag, attempt, command
+from profkit.dag.inputs import Dag, command
 from profkit.planning.model import AnalysisPlan, Plan, Run, ToolPlan
 
 
@@ -148,31 +148,6 @@ def test_beside_a_capture_that_holds_the_counters_of_gpus_nothing_runs(dag):
 def test_settings_are_the_same_text_for_the_same_content(dag, wildcards):
     assert dag.tool_settings("baseline")(wildcards) == '{"rate": 1}'
     assert dags.as_json({"b": 1, "a": 2}) == dags.as_json({"a": 2, "b": 1})
-
-
-@pytest.mark.parametrize(
-    ("record", "expected"),
-    [
-        (None, 1),
-        ({"attempt": 3, "status": "ok"}, 3),
-        ({"attempt": 3, "status": "oom"}, 4),
-        ({"attempt": 1, "status": "timeout"}, 2),
-        ({"attempt": 1, "status": "unavailable"}, 2),
-    ],
-    ids=["never captured", "good", "out of memory", "timeout", "available again"],
-)
-def test_a_failed_capture_gets_another_attempt(tmp_path, record, expected):
-    path = tmp_path / "capture.json"
-    if record:
-        rest = {"reason": "", "settings": {}, "workload": {}}
-        path.write_text(json.dumps({**record, **rest}))
-    assert attempt(path, "baseline") == expected
-
-
-def test_a_damaged_record_is_a_failed_attempt_that_no_other_has_the_number_of(tmp_path):
-    path = tmp_path / "capture.json"
-    path.write_text('{"attempt": 3, "sta')
-    assert attempt(path, "baseline") == int(path.stat().st_mtime) + 1
 
 
 @pytest.mark.parametrize("text", ['report.title="a b', {"report.title=My": "report"}, [1]])

@@ -106,6 +106,16 @@ def test_commits_and_changes_that_differ_are_noted():
     )
 
 
+def test_files_of_which_captures_ran_different_versions_are_noted():
+    def made(digest):
+        same = result_tree.Source(path="train.py", sha256="5")
+        return captured(sources=(same, result_tree.Source(path="net.py", sha256=digest)))
+
+    runs = [run(captures=(made("1"), made("1"))), run("b", captures=(made("2"),))]
+    assert differences(shown_runs(*runs)) == ("Captures ran different versions of net.py.",)
+    assert differences(shown_runs(runs[0])) == ()
+
+
 def test_of_many_runs_the_first_are_named():
     runs = [run(name, captures=(captured(versions={"torch": "1"}),)) for name in "abcde"]
     odd = run("z", captures=(captured(versions={"torch": "2"}),))

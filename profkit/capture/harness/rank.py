@@ -18,6 +18,7 @@ from profkit.capture.harness.ranks import nvtx_ranges, rank_files
 from profkit.capture.harness.ranks.clock import StepClock
 from profkit.capture.harness.ranks.collective_timeouts import extend_timeouts
 from profkit.capture.harness.ranks.coordinates import CoordinatesListener
+from profkit.capture.harness.ranks.sources import SourcesListener
 from profkit.capture.harness.record import rank_warnings
 from profkit.capture.harness.record.first_failure import has_failed, write_error
 from profkit.capture.harness.spec import Spec, from_environment, rank_of
@@ -82,14 +83,16 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
     is_profiled = spec.records_rank(rank, tool)
     has_markers = tool.opens_step_ranges and is_profiled
     coordinates = CoordinatesListener(rank, spec.parallel, lambda: extend_timeouts(spec, tool))
+    sources = SourcesListener(spec, rank)
     with (
         _recording(spec, rank, tool) as recorder,
         StepClock(spec.folder, rank, recorder, progress) as clock,
     ):
-        marks.listen(coordinates, clock, markers=step_markers() if has_markers else ())
+        marks.listen(sources, coordinates, clock, markers=step_markers() if has_markers else ())
         # A process that the workload forks, such as a DataLoader's worker, is not a rank.
         os.register_at_fork(after_in_child=marks.listen)
         run_workload(spec)
+        sources.write()
         located = coordinates.located()
     if located.doubt:
         rank_warnings.add(spec.folder, rank, located.doubt)

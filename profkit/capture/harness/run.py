@@ -20,7 +20,7 @@ from profkit.capture.harness.machine import (
     software_and_hardware,
 )
 from profkit.capture.harness.rank import PROGRAM
-from profkit.capture.harness.ranks import clock, rank_files
+from profkit.capture.harness.ranks import clock, rank_files, sources
 from profkit.capture.harness.record import (
     capture_json,
     first_failure,
@@ -190,6 +190,7 @@ def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> Non
         "ended": datetime.now(UTC).isoformat(),
         "ranks": [rank.label for rank in ranks],
         "profiled": job.profiled(ranks),
+        "sources": sources.collect(out),
         "files": capture_json.files(out),
         "machine": software_and_hardware.machine(),
         "versions": software_and_hardware.versions(job.tool),

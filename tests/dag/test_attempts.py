@@ -1,0 +1,79 @@
+"""Attempts of captures: what is captured again, and why."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from profkit.dag.attempts import Attempts
+
+REST = {"reason": "", "settings": {}, "workload": {}}
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        (None, 1),
+        ({"attempt": 3, "status": "ok"}, 3),
+        ({"attempt": 3, "status": "oom"}, 4),
+        ({"attempt": 1, "status": "timeout"}, 2),
+        ({"attempt": 1, "status": "unavailable"}, 2),
+    ],
+    ids=["never captured", "good", "out of memory", "timeout", "available again"],
+)
+def test_a_failed_capture_gets_another_attempt(tmp_path, record, expected):
+    path = tmp_path / "capture.json"
+    if record:
+        path.write_text(json.dumps({**record, **REST}))
+    assert Attempts().number(path, "baseline") == expected
+
+
+def test_a_damaged_record_is_a_failed_attempt_that_no_other_has_the_number_of(tmp_path):
+    path = tmp_path / "capture.json"
+    path.write_text('{"attempt": 3, "sta')
+    assert Attempts().number(path, "baseline") == int(path.stat().st_mtime) + 1
+
+
+@pytest.fixture
+def captured(tmp_path, monkeypatch):
+    """Return the good capture of a script with a helper, which lie in this folder."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("train.py", "api_token.py"):
+        Path(name).write_text(name)
+    sources = [
+        {"path": name, "sha256": hashlib.sha256(name.encode()).hexdigest()}
+        for name in ("train.py", "api_token.py")
+    ]
+    path = tmp_path / "capture.json"
+    path.write_text(json.dumps({"attempt": 2, "status": "ok", "sources": sources, **REST}))
+    return path
+
+
+def edit():
+    Path("api_token.py").write_text("changed")
+
+
+@pytest.mark.parametrize(
+    ("change", "number", "reasons"),
+    [
+        (lambda: None, 2, []),
+        (Path("train.py").touch, 2, []),
+        (edit, 3, ["api_token.py has changed since it was captured"]),
+        (lambda: Path("train.py").unlink(), 3, ["train.py is gone"]),
+    ],
+    ids=["nothing", "touched", "edited", "deleted"],
+)
+def test_a_capture_of_files_that_have_changed_is_made_again(captured, change, number, reasons):
+    change()
+    attempts = Attempts()
+    assert attempts.number(captured, "baseline") == number
+    assert attempts.changes(json.loads(captured.read_text())) == reasons
+    assert Attempts(keeps_old_code=True).number(captured, "baseline") == 2
+
+
+def test_a_file_that_was_edited_while_it_ran_makes_a_capture_stale(captured):
+    captured.write_text(captured.read_text().replace(hashlib.sha256(b"train.py").hexdigest(), ""))
+    assert Attempts().number(captured, "baseline") == 3
+    edited = ["train.py was edited while it was captured"]
+    assert Attempts().changes(json.loads(captured.read_text())) == edited
