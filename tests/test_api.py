@@ -55,20 +55,12 @@ def test_what_analyses_need_loads_pandas():
 
 
 def test_type_checkers_see_every_name_and_no_other(tmp_path):
-    (tmp_path / "plugin.py").write_text(
-        "from profkit.api import Result, Reslut\nreveal_type(Result())\n"
-    )
-    # With the options of `make lint`, whose cache then holds all of profkit.
-    own = [f"--config-file={ROOT / 'pyproject.toml'}", f"--cache-dir={ROOT / '.mypy_cache'}"]
-    command = [sys.executable, "-m", "mypy", *own, "plugin.py"]
-    code = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={"MYPYPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text("from profkit.api import Result, Reslut\nreveal_type(Result())\n")
+    # With the options of `make lint`, and where its cache of all of profkit counts.
+    command = [sys.executable, "-m", "mypy", str(plugin)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    code = done.stdout
     assert 'has no attribute "Reslut"' in code
     assert 'Revealed type is "profkit.core.result.Result"' in code
     assert code.count("error:") == 1

@@ -92,3 +92,14 @@ def test_it_says_when_the_kernel_forbids_tracing(monkeypatch, scope, reason):
 
 def test_it_says_which_version_is_installed():
     assert re.fullmatch(r"\d+\.\d+(\.\d+)?", Capture.version())
+
+
+def test_each_of_two_ranks_is_sampled_while_it_trains(capture, tmp_path):
+    made = capture("py_spy", tmp_path, {})
+    assert made.record["status"] == "ok", made.told
+    for rank in (0, 1):
+        path = made.folder / f"rank{rank}_dp{rank}_tp0_pp0.speedscope.json"
+        recorded = json.loads(path.read_text())
+        assert sum(len(profile["samples"]) for profile in recorded["profiles"]) > 10
+        names = {frame["name"] for frame in recorded["shared"]["frames"]}
+        assert "train" in names
