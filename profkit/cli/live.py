@@ -86,7 +86,8 @@ class View:
         elapsed = event["time_s"] - job.started_s
         self._done += 1
         line = f"[{self._done}/{total}] {_label(key)}  {elapsed:.1f} s"
-        words = line if kind == "finished" else f"{line}  FAILED"
+        mark = "SKIPPED" if event.get("status") == "skipped" else "FAILED"
+        words = line if kind == "finished" else f"{line}  {mark}"
         self._console.print(words, markup=False, soft_wrap=True)
 
     def _drawing(self, total: int) -> Group:

@@ -157,12 +157,17 @@ def _read(process: "subprocess.Popen[str]", output: SnakemakeOutput, verbose: bo
 
 
 def _failures(plan: Plan) -> Iterator[str]:
-    """Yield a line for each capture of the plan that is there but failed."""
+    """Yield a line for each capture of the plan that failed, and for what was not tried."""
     dag = Dag(plan)
     for run in plan.runs:
-        for path in dag.captures_of(run):
-            if path.is_file() and (record := read_capture(path))["status"] != "ok":
-                yield f"{path.parent}: {record['status']}: {record['reason']}"
+        paths = [path for path in dag.captures_of(run) if path.is_file()]
+        records = {path: read_capture(path) for path in paths}
+        skipped = [path for path, record in records.items() if record["status"] == "skipped"]
+        for path, record in records.items():
+            if record["status"] not in ("ok", "skipped"):
+                yield f"capture failed: {path.parent}: {record['status']}: {record['reason']}"
+        if skipped:
+            yield f"not tried: {len(skipped)} other captures of {run.name}, which would fail alike"
 
 
 def _print_outcome(status: int, output: SnakemakeOutput, failures: Sequence[str]) -> None:
@@ -177,6 +182,6 @@ def _print_outcome(status: int, output: SnakemakeOutput, failures: Sequence[str]
         if any("--unlock" in line for line in output.last_lines):
             sys.stderr.write("another run works in this folder; if not: profkit run -- --unlock\n")
     for line in failures:
-        sys.stderr.write(f"capture failed: {line}\n")
+        sys.stderr.write(f"{line}\n")
     if not status:
         sys.stdout.write("results/report.html\n")

@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 import sys
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -33,6 +34,7 @@ ACROSS = "results/selection"
 """Folder of results about all runs of the selection."""
 
 _LAST = Path("results/.profkit/last.json")
+_BASELINE = "baseline"
 
 PlanFunction = Callable[[Any], Any]
 """Input and params functions get Snakemake's wildcards, with ``run`` among them."""
@@ -48,6 +50,7 @@ def load(overrides: object, *, is_main: bool = True) -> "Dag":
     dag = Dag(plan=cache.load(words))
     if is_main:
         snakemake_locks.register()
+        os.environ[parent_watch.INVOCATION] = uuid.uuid4().hex
         _save_overrides(words)
         return replace(dag, missing_counts=count_missing(dag.groups()))
     return dag
@@ -140,6 +143,13 @@ class Dag:
         """Return all cores, so that nothing runs beside a capture, unless that is configured."""
         alone = self.plan.run_settings.exclusive or self.plan.tools[tool].is_alone
         return cores or 1 if alone else 1
+
+    def capture_priority(self, tool: str, repeat: int) -> int:
+        """Return the priority of a capture: higher for earlier repeats, highest for the baseline.
+
+        What fails without a tool is then not tried with tools; see `early_stop` of captures.
+        """
+        return 1000 - repeat + int(tool == _BASELINE and repeat == 0)
 
     def tool_settings(self, tool: str) -> PlanFunction:
         """Return the params function for the settings of `tool`."""

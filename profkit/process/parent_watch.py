@@ -8,6 +8,9 @@ from collections.abc import Mapping
 VARIABLE = "PROFKIT_WORKFLOW_PID"
 """Environment variable with the process id of the workflow, which is Snakemake's."""
 
+INVOCATION = "PROFKIT_INVOCATION"
+"""Environment variable with the name of one invocation of the workflow, on all hosts."""
+
 _PERIOD_S = 0.5
 
 

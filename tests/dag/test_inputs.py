@@ -206,3 +206,10 @@ def test_a_capture_waits_for_the_results_that_its_tool_chooses_by(dag, wildcards
     given = SimpleNamespace(reads=waits)
     assert dags.read_flags(wildcards, given) == ["--reads", *waits]
     assert dags.read_flags(wildcards, SimpleNamespace(reads=[])) == []
+
+
+def test_the_first_baseline_comes_before_the_tools_and_first_repeats_before_second_ones(dag):
+    order = [("baseline", 0), ("nsys", 0), ("baseline", 1), ("nsys", 1)]
+    priorities = [dag.capture_priority(tool, repeat) for tool, repeat in order]
+    assert sorted(priorities, reverse=True) == priorities
+    assert priorities[0] > priorities[1] > priorities[2]

@@ -13,7 +13,7 @@ for tool in dag.captured_tools:
                 f"results/runs/{{run}}/capture/{tool}/rep{repeat}/capture.json",
             log:
                 f"results/runs/{{run}}/logs/capture/{tool}.rep{repeat}.log",
-            priority: 1000 - repeat
+            priority: dag.capture_priority(tool, repeat)
             conda:
                 "../../envs/capture.yaml"
             threads: dag.capture_threads(tool, workflow.cores)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from profkit.capture.base import Rank, Tool, Wrapper, executable
-from profkit.capture.harness import container, tool_supervisor
+from profkit.capture.harness import container, early_stop, tool_supervisor
 from profkit.capture.harness.hosts import host_reports
 from profkit.capture.harness.launch import ProcessEnd, launch
 from profkit.capture.harness.machine import (
@@ -131,7 +131,9 @@ def _captured(job: Job) -> Outcome:
     out = job.spec.folder
     warnings = [*capture_json.earlier_warning(out), *job.launcher.warnings(), *job.tool.warnings()]
     collected, result = None, Outcome(status="unavailable", reason=job.unavailable_reason())
-    if not result.reason:
+    if not result.reason and (told := early_stop.reason(job.spec)):
+        result = Outcome(status="skipped", reason=told)
+    elif not result.reason:
         capture_json.clear(out)
         with host_reports.announced_start(out):
             collected = _collect(job)
@@ -183,7 +185,7 @@ def record_killed(job: Job, signum: int, started: datetime) -> Outcome:
 def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> None:
     """Write the record: `about`, and the fields that are the same for every outcome."""
     out = job.spec.folder
-    if about["status"] != "ok":
+    if about["status"] not in ("ok", "skipped"):
         about["log_tail"] = capture_json.tail(out / capture_json.LOG)
     same = {
         "command": container.command_inside(job.command, job.launcher, job.spec, job.node),
@@ -319,6 +321,7 @@ def _requested(job: Job) -> dict[str, Any]:
         "tool": job.spec.tool,
         "repeat": job.spec.repeat,
         "attempt": job.spec.attempt,
+        "invocation": early_stop.invocation(),
         "settings": asdict(job.tool),
         "workload": job.spec.workload,
     }

@@ -28,7 +28,7 @@ def earlier_warning(out: Path) -> list[str]:
     if not path.is_file():
         return []
     record = read_capture(path)
-    if record["status"] == "ok":
+    if record["status"] in ("ok", "skipped"):
         return []
     return [f"attempt {record['attempt']} ended as {record['status']}: {record['reason']}"]
 

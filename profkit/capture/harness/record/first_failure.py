@@ -21,6 +21,11 @@ _LOST_PEER = re.compile(
     r"|(?:send|recv)\w* failed|Timed out waiting|collective operation timeout|DistStoreError",
     re.IGNORECASE,
 )
+_PASSING = re.compile(
+    r"EADDRINUSE|address already in use|no space (?:is |was )?left|(?:Connection|HTTP|URL)Error"
+    r"|Timeout|Too Many Requests",
+    re.IGNORECASE,
+)
 # Summary of torchrun and accelerate for each rank, and DeepSpeed's line.
 _ROOT_CAUSE = "Root Cause (first observed failure)"
 _SUMMARY = re.compile(r"rank\s*:\s*(\d+) \(local_rank: \d+\)\s+exitcode\s*:\s*(-?\d+)")
@@ -59,6 +64,12 @@ class Failure:
 
     signum: int = 0
     """Signal that killed the rank; 0 if none did."""
+
+    @property
+    def would_repeat(self) -> bool:
+        """Whether another capture would fail alike; not so for signals, networks and disks."""
+        passing = _LOST_PEER.search(self.summary) or _PASSING.search(self.summary)
+        return not self.signum and not passing
 
 
 def write_error(out: Path, rank: Rank, summary: str, details: str) -> None:

@@ -11,7 +11,7 @@ from profkit.capture.base import Tool
 from profkit.capture.harness.launch import ProcessEnd
 from profkit.capture.harness.record.first_failure import Failure
 
-Status = Literal["ok", "oom", "error", "timeout", "unavailable"]
+Status = Literal["ok", "oom", "error", "timeout", "unavailable", "skipped"]
 
 _STEPS = "*.steps.json"
 _SMALLER = "lower batch or the model's sizes"
@@ -28,6 +28,8 @@ class Outcome:
 
     status: Status
     reason: str = ""
+    would_repeat: bool = False
+    """Whether other captures of the run can be expected to fail alike."""
 
 
 def missing_files(tool: Tool, out: Path, labels: Mapping[str, bool]) -> list[str]:
@@ -56,12 +58,13 @@ def judge_capture(
     if ended.stopped:
         return Outcome(status="oom", reason=f"{ended.stopped}; {_SMALLER}")
     if failure is None:
-        return Outcome(status="error" if missing else "ok", reason=_lack(missing))
+        status: Status = "error" if missing else "ok"
+        return Outcome(status=status, reason=_lack(missing), would_repeat=bool(missing))
     if _OUT_OF_MEMORY.search(f"{failure.summary}\n{failure.details}"):
         return Outcome(status="oom", reason=f"{failure.summary}; {_SMALLER}")
     if failure.signum == signal.SIGKILL:
         return _killed(failure, ended.shortage)
-    return Outcome(status="error", reason=failure.summary)
+    return Outcome(status="error", reason=failure.summary, would_repeat=failure.would_repeat)
 
 
 def _killed(failure: Failure, shortage: str) -> Outcome:

@@ -6,6 +6,7 @@ import pytest
 
 from profkit.capture.base import Rank
 from profkit.capture.harness.record.first_failure import (
+    Failure,
     first_failure,
     refused_option,
     write_error,
@@ -125,6 +126,22 @@ def test_a_program_before_the_ranks_is_quoted_whole(tmp_path, log, summary):
 def test_what_can_be_done_is_told(tmp_path, error, advice):
     write_error(tmp_path, RANKS[0], error, "")
     assert advice in first_failure(tmp_path, RANKS, 1, "").summary
+
+
+@pytest.mark.parametrize(
+    ("summary", "signum", "expected"),
+    [
+        ("KeyError: 'data'", 0, True),
+        ("exit status 2: unknown flag", 0, True),
+        ("killed by signal 11", 11, False),
+        (LOST, 0, False),
+        ("OSError: [Errno 28] No space left on device", 0, False),
+        ("DistNetworkError: EADDRINUSE", 0, False),
+        ("urllib3.exceptions.ReadTimeoutError: hub", 0, False),
+    ],
+)
+def test_what_passes_by_is_told_from_what_repeats(summary, signum, expected):
+    assert Failure(summary=summary, signum=signum).would_repeat is expected
 
 
 def test_a_capture_that_went_well_has_no_failure(tmp_path):

@@ -38,7 +38,9 @@ def test_a_killed_rank_ran_out_of_memory_only_with_evidence():
 
 def test_a_capture_without_its_files_has_failed():
     outcome = judge_capture(ProcessEnd(exit_code=0), 60, None, ["rank0_dp0_tp0_pp0*.json"])
-    assert outcome == Outcome(status="error", reason="no file matches rank0_dp0_tp0_pp0*.json")
+    assert outcome == Outcome(
+        status="error", reason="no file matches rank0_dp0_tp0_pp0*.json", would_repeat=True
+    )
 
 
 def test_a_program_that_never_steps_is_told_from_a_tool_that_leaves_no_file():

@@ -1,0 +1,70 @@
+"""What would fail as the first capture did is not tried in the same invocation."""
+
+import json
+
+import pytest
+
+from profkit.capture.__main__ import main
+from profkit.capture.harness.early_stop import reason
+from profkit.capture.harness.spec import Spec
+from profkit.dag.attempts import Attempts
+from profkit.process import parent_watch
+
+NOW = "this invocation"
+
+
+@pytest.fixture
+def spec(tmp_path, monkeypatch):
+    """Return the function to a capture's request, in a run that others were made of."""
+    monkeypatch.setenv(parent_watch.INVOCATION, NOW)
+
+    def of(tool, repeat, **others):
+        for name, record in others.items():
+            folder = tmp_path / "r/capture" / name / "rep0"
+            folder.mkdir(parents=True, exist_ok=True)
+            needed = {"attempt": 1, "status": "error", "reason": "", "settings": {}, "workload": {}}
+            (folder / "capture.json").write_text(json.dumps(needed | record))
+        return Spec(token=NOW, tool=tool, out=f"{tmp_path}/r/capture/{tool}/rep{repeat}")
+
+    return of
+
+
+@pytest.mark.parametrize("tool", ["baseline", "nsys"])
+def test_the_first_failure_without_a_tool_stops_the_others(spec, tool):
+    failed = {"invocation": NOW, "would_repeat": True}
+    assert reason(spec(tool, 1, baseline=failed)) == "not tried, as baseline rep0 failed"
+
+
+def test_the_first_failure_of_a_tool_stops_its_repeats_alone(spec):
+    failed = {"invocation": NOW, "would_repeat": True}
+    assert reason(spec("nsys", 1, nsys=failed)) == "not tried, as nsys rep0 failed"
+    assert reason(spec("py_spy", 0, nsys=failed)) == ""
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"invocation": NOW, "would_repeat": False},
+        {"invocation": "an earlier one", "would_repeat": True},
+        {"invocation": "", "would_repeat": True},
+        {},
+    ],
+)
+def test_what_may_go_well_or_is_of_another_time_is_tried(spec, record, monkeypatch):
+    assert reason(spec("nsys", 0, baseline=record)) == ""
+    monkeypatch.setenv(parent_watch.INVOCATION, "")
+    assert reason(spec("nsys", 0, baseline=record)) == ""
+
+
+def test_a_first_capture_is_always_tried(spec):
+    assert reason(spec("baseline", 0, baseline={"invocation": NOW, "would_repeat": True})) == ""
+
+
+def test_what_was_not_tried_has_a_record_and_is_tried_next_time(spec, capsys):
+    folder = spec("baseline", 1, baseline={"invocation": NOW, "would_repeat": True}).folder
+    workload = '{"workload": {"name": "train"}, "steps": 2}'
+    main(["baseline", "--out", str(folder), "--repeat", "1", "--workload", workload])
+    record = json.loads((folder / "capture.json").read_text())
+    assert (record["status"], record["files"]) == ("skipped", [])
+    assert capsys.readouterr().err == "baseline: skipped: not tried, as baseline rep0 failed\n"
+    assert Attempts().number(folder / "capture.json", "baseline") == 2
