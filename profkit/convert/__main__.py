@@ -245,19 +245,26 @@ def _convert_one(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
     try:
         converted = converter(tool).run(raw, files)
     except (ProfkitError, OSError) as error:
-        # A note is one line of the report.
-        reason = str(error).replace("\n  hint: ", "; ")
-        return Part(raw=raw, folder=None, notes=(f"Not read: {reason}",))
+        return _unread(raw, error)
     folder.mkdir()
     rows: dict[str, int] = {}
-    for name, table in converted.tables.items():
-        path = folder / f"{name}.parquet"
-        if callable(table):
-            rows[name] = table(path)
-        else:
-            chunks = [table] if isinstance(table, pa.Table) else table
-            rows[name] = write(path, name, chunks, behind=raw.cores > 1)
+    try:
+        for name, table in converted.tables.items():
+            path = folder / f"{name}.parquet"
+            if callable(table):
+                rows[name] = table(path)
+            else:
+                chunks = [table] if isinstance(table, pa.Table) else table
+                rows[name] = write(path, name, chunks, behind=raw.cores > 1)
+    except InputError as error:  # many rows are looked at only when they are written
+        return _unread(raw, error)
     return Part(raw=raw, folder=folder, rows=referenced_rows(rows), notes=tuple(converted.notes))
+
+
+def _unread(raw: Raw, error: Exception) -> Part:
+    # A note is one line of the report.
+    reason = str(error).replace("\n  hint: ", "; ")
+    return Part(raw=raw, folder=None, notes=(f"Not read: {reason}",))
 
 
 def _harness_steps(good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> Iterator[pa.Table]:

@@ -22,6 +22,9 @@ UNKNOWN_NS = np.iinfo(np.int64).min
 LATEST_NS = 2**61
 """Times at or beyond this (year 2043) are damage; sums of three of those below cannot overflow."""
 
+LARGEST_BYTES = 2**50
+"""No memory and no copy is as large (1 PiB): a larger size is damage."""
+
 EXACT_BELOW_US = 2.0**43
 """A float64 of microseconds holds whole nanoseconds only below this (about 102 days)."""
 

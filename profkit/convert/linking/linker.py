@@ -23,7 +23,7 @@ from profkit.convert.linking.launches import Launches
 from profkit.convert.linking.lookup import at_or
 from profkit.convert.linking.messages import NO_MESSAGE, Message
 from profkit.convert.linking.operators import Operators
-from profkit.convert.linking.ordered import Ordered, first_with
+from profkit.convert.linking.ordered import Ordered, first_with, repeated
 from profkit.convert.linking.origin import Origin
 from profkit.convert.linking.python_stacks import PythonStacks
 from profkit.convert.linking.steps import Steps, StepSpans
@@ -87,6 +87,16 @@ class Linker:
     def launches(self) -> Launches:
         """Calls of the runtime and the driver."""
         return Launches(gathered=self.gathered, operators=self.operators, steps=self.steps)
+
+    def repeated(self) -> int:
+        """Return how many kernels, or without any how many operators, were recorded twice."""
+        work, operators = self.work, self.operators
+        if work.count:
+            parts = map(work.ordered.select, slices(work.count))
+            return repeated(parts, ("start", "end", "device", "stream", "correlation", "name"))
+        rows = (operators.rows[part] for part in slices(operators.recorded.count))
+        parts = map(operators.recorded.select, rows)
+        return repeated(parts, ("start", "end", "pid", "tid", "external", "name"))
 
     @cached_property
     def work(self) -> DeviceWork:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from profkit.convert.columns.values import Ints
 from profkit.convert.linking.lookup import by_start
+from profkit.core.errors import InputError
 from profkit.tables.tree_paths import ordered
 
 ROUNDING_NS = 2_000
@@ -18,6 +19,9 @@ ROUNDING_NS = 2_000
 _ASYNCHRONOUS = re.compile(r"(?:gloo|mpi|ucc):")
 
 _CHUNK_ROWS = 1 << 16
+
+_MOST_LEVELS = 4_000
+"""Four times as many as Python allows; to look upwards from a row takes that many steps."""
 
 SPAN, POINT = 0, 2
 """What a row is: something with a duration that can enclose others, or an instant."""
@@ -100,17 +104,27 @@ def _nested(
 ) -> tuple[Ints, Ints, NDArray[np.bool_], int]:
     """Return row above, end and whether it is asynchronous of each sorted row, and the ends cut."""
     opens = ~alone & (kind != POINT) & (end > start)
-    above, _ = enclosing(start, end, opens)
+    above, depth = enclosing(start, end, opens)
     closed, apart = end.copy(), np.zeros(len(end), dtype=np.bool_)
     crossing = (above >= 0) & ~alone & (end > end[above]) if len(end) else apart
     if not crossing.any():
+        _refuse_deep(int(depth.max(initial=0)))
         return above, closed, apart, 0
     # Only between moments at which the thread does nothing do rows that cross change what is above.
     piece = _pieces(start, end, opens)
     rows = np.flatnonzero(np.isin(piece, piece[crossing]))
+    _refuse_deep(int(np.delete(depth, rows).max(initial=0)))
     slow = _one_by_one(rows, piece, start, end, kind, alone)
     above[rows], closed[rows], apart[rows], cut = slow
     return above, closed, apart, cut
+
+
+def _refuse_deep(levels: int) -> None:
+    if levels > _MOST_LEVELS:
+        raise InputError(
+            f"refused: more than {_MOST_LEVELS:,} of its rows lie inside one another",
+            hint="their times are damaged, or another program wrote it",
+        )
 
 
 def enclosing(start: Ints, end: Ints, opens: NDArray[np.bool_]) -> tuple[Ints, Ints]:
@@ -172,6 +186,7 @@ def _one_by_one(rows: Ints, *columns: NDArray[Any]) -> tuple[Ints, Ints, NDArray
         if not single and what != POINT:
             stack.append(row)
             ends.append(finish)
+            _refuse_deep(len(stack))
     return above, closed, apart, cut
 
 

@@ -16,11 +16,14 @@ from profkit.convert.columns.numbering import Column
 from profkit.convert.columns.on_disk import Columns
 from profkit.convert.columns.spill import Block
 from profkit.convert.columns.values import LATEST_NS, Ints
+from profkit.core.errors import InputError
 
 WINDOW_ROWS = 1 << 16
 """About how many rows a window has."""
 EARLIEST_NS = -2 * LATEST_NS
 _LATEST = 2 * LATEST_NS
+_MOST_THREADS = 4_000
+"""More than any process has; each costs some ms, and a part of what each block of rows costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,17 @@ def threads_of(tables: Sequence[Columns]) -> Threads:
                     found[name].update(columns.of_block(block, name).tolist())
                 elif block.rows:
                     found[name].add(int(single))
+    _refuse_many(max(map(len, found.values())))
     pids, tids = (np.array(sorted(found[name]), dtype=np.int64) for name in _THREAD)
     return Threads(pids, tids)
+
+
+def _refuse_many(threads: int) -> None:
+    if threads > _MOST_THREADS:
+        raise InputError(
+            f"refused: it has rows of more than {_MOST_THREADS:,} threads or processes",
+            hint="their numbers are damaged, or another program wrote it",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +106,7 @@ class Rows:
             for at, block in enumerate(columns.blocks):
                 self._add(number, at, first)
                 first += block.rows
+                _refuse_many(len(self._blocks))
 
     def _add(self, table: int, at: int, first: int) -> None:
         columns = self.tables[table]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from profkit.convert.memory_snapshot.stacks import text
+from profkit.convert.memory_snapshot.checked_values import device_index, text, whole
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,9 +25,9 @@ class Ranges:
         """Return the ranges of each device from ``external_annotations``."""
         by_device = defaultdict(list)
         for entry in entries:
-            begins = str(entry["stage"]) == "START"
-            edge = (int(entry["time_us"]) * 1000, begins, text(entry["name"]))
-            by_device[int(entry.get("device", 0))].append(edge)
+            begins = text(entry["stage"]) == "START"
+            edge = (whole(entry["time_us"]) * 1000, begins, text(entry["name"]))
+            by_device[device_index(entry.get("device", 0))].append(edge)
         return {device: _nested(edges) for device, edges in by_device.items()}
 
     def at(self, time_ns: NDArray[np.int64]) -> NDArray[np.int64]:

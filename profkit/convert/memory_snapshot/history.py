@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from profkit.convert.columns.values import LARGEST_BYTES, LATEST_NS
+from profkit.convert.memory_snapshot.checked_values import LARGEST, all_texts, text
 from profkit.convert.memory_snapshot.segments import Block
-from profkit.convert.memory_snapshot.stacks import NONE, Stacks, text
+from profkit.convert.memory_snapshot.stacks import NONE, Stacks
 
 ACTIONS = (
     "alloc",
@@ -28,7 +30,6 @@ ACTIONS = (
 ALLOC, FREE_REQUESTED, FREE_COMPLETED = range(3)
 _CODES = {name: code for code, name in enumerate(ACTIONS)}
 _RESERVING = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
-_ADDRESS = 2**63 - 1
 _PART = 100_000
 
 Ints = NDArray[np.int64]
@@ -68,6 +69,8 @@ def events(device: int, trace: list[Mapping[str, Any]], stacks: Stacks) -> Event
     names = ("action", "address", "size_bytes", "stream", "time_ns", "stack", "context")
     columns = zip(*parts, strict=True) if parts else [[np.zeros(0, np.int64)]] * len(names)
     joined = dict(zip(names, map(np.concatenate, columns), strict=True))
+    if joined["size_bytes"].sum(dtype=np.float64) > LARGEST:
+        raise OverflowError("the sizes of its entries add up to more than 63 bits")
     return Events(device=device, contexts=list(contexts), **joined)
 
 
@@ -88,7 +91,8 @@ def _part(
     Iterators of C alone: a snapshot has ten million entries, and a Python call for each column
     of each would take several times as long as to read the file.
     """
-    named = map(itemgetter("action"), entries)
+    named = [*map(itemgetter("action"), entries)]
+    all_texts(named)
     codes = map(_CODES.get, named, repeat(_CODES["snapshot"]))
     action = np.fromiter(codes, np.int8, len(entries))
     stack = np.full(len(entries), NONE, dtype=np.int64)
@@ -96,11 +100,10 @@ def _part(
     stack[with_stack] = [stacks.number(entries[at].get("frames")) for at in with_stack.tolist()]
     return (
         action,
-        _ints(map(and_, _values(entries, "addr", 0), repeat(_ADDRESS))),
-        _ints(map(itemgetter("size"), entries)),
-        _ints(map(and_, _values(entries, "stream", 0), repeat(_ADDRESS))),
-        # -1, for none, stays -1 in ns.
-        np.maximum(_ints(_values(entries, "time_us", -1)) * 1000, -1),
+        _ints(map(and_, _values(entries, "addr", 0), repeat(LARGEST))),
+        _sizes(map(itemgetter("size"), entries)),
+        _ints(map(and_, _values(entries, "stream", 0), repeat(LARGEST))),
+        _times_ns(_values(entries, "time_us", -1)),
         stack,
         _contexts(entries, contexts),
     )
@@ -114,10 +117,28 @@ def _ints(values: Iterator[Any]) -> Ints:
     return np.fromiter(values, np.int64)
 
 
+def _sizes(values: Iterator[Any]) -> Ints:
+    found = _ints(values)
+    if len(found) and not 0 <= found.min() <= found.max() <= LARGEST_BYTES:
+        raise OverflowError(f"{found.min():,} to {found.max():,} bytes are no sizes of entries")
+    return found
+
+
+def _times_ns(values: Iterator[Any]) -> Ints:
+    """Return times in us as ns; -1, for none, stays -1."""
+    found = _ints(values)
+    if len(found) and found.max() > LATEST_NS // 1000:
+        raise OverflowError(f"{found.max()} us is no time of an entry")
+    return np.where(found < 0, -1, found * 1000)
+
+
 def _contexts(entries: Sequence[Mapping[str, Any]], known: dict[str, int]) -> Ints:
     """Return for each entry the number of its note; new notes are added to `known`."""
     keys = ("user_metadata", "compile_context")
-    notes = list(zip(*(_values(entries, key, "") for key in keys), strict=True))
+    columns = [[*_values(entries, key, "")] for key in keys]
+    for column in columns:
+        all_texts(column)
+    notes = list(zip(*columns, strict=True))
     numbers = {pair: known.setdefault(_context(pair), len(known)) for pair in set(notes)}
     return _ints(map(numbers.__getitem__, notes))
 

@@ -8,33 +8,26 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+from profkit.convert.memory_snapshot.plain_data import PlainData, Refused, beyond_limits
 from profkit.core.errors import InputError
 
 _HINT = "give the pickle that torch.cuda.memory._dump_snapshot wrote"
 
 
-class _Refused(pickle.UnpicklingError):
-    """The pickle names a class or function."""
-
-
-class _PlainData(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        raise _Refused(f"{module}.{name}")
-
-    def persistent_load(self, pid: object) -> Any:
-        raise _Refused(f"persistent object {str(pid)[:80]!r}")
-
-
 def load(path: Path) -> Any:
     """Return the plain data in the pickle at `path`.
 
-    Raises `InputError` for a pickle that would import or call anything, a truncated or damaged
-    one, and a file of another kind.
+    Raises `InputError` for a pickle that would import or call anything, one that needs far more
+    memory or time than its size explains, a truncated or damaged one, and a file of another kind.
     """
+    if limit := beyond_limits(path):
+        raise InputError(
+            f"{path}: refused: reading its {path.stat().st_size:,} bytes takes {limit}", hint=_HINT
+        )
     try:
         with path.open("rb") as file:
-            return _PlainData(file).load()
-    except _Refused as refused:
+            return PlainData(file).load()
+    except Refused as refused:
         raise InputError(
             f"{path}: refused: it would load {refused}; a memory snapshot holds plain data only",
             hint="do not open this file with pickle: it can run any command",

@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from profkit.convert.memory_snapshot.stacks import Stacks, text
+from profkit.convert.memory_snapshot.checked_values import LARGEST, device_index, size, text, whole
+from profkit.convert.memory_snapshot.stacks import Stacks
 
 ALLOCATED = "active_allocated"
 """State of a block that the program holds."""
-
-_MOST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +37,11 @@ class Segment:
     stack: int
     blocks: tuple[Block, ...]
 
+    def is_filled(self) -> bool:
+        """Say whether its blocks fill it; of one that can grow, parts may not be there."""
+        taken = sum(block.size_bytes for block in self.blocks)
+        return taken <= self.size_bytes if self.expandable == 1 else taken == self.size_bytes
+
     def bytes_in(self, *states: str) -> int:
         """Return the bytes of the blocks in one of `states`."""
         return sum(block.size_bytes for block in self.blocks if block.state in states)
@@ -49,39 +53,32 @@ def segments(entries: Sequence[Mapping[str, Any]], stacks: Stacks) -> list[Segme
 
 
 def _segment(entry: Mapping[str, Any], stacks: Stacks) -> Segment:
-    address = entry["address"] & _MOST
+    address = entry["address"] & LARGEST
     pool = entry.get("segment_pool_id", ())
     return Segment(
-        device=_whole(entry.get("device", 0)),
+        device=device_index(entry.get("device", 0)),
         address=address,
-        size_bytes=_whole(entry["total_size"]),
-        stream=entry.get("stream", 0) & _MOST,
+        size_bytes=size(entry["total_size"]),
+        stream=entry.get("stream", 0) & LARGEST,
         kind=text(entry.get("segment_type", "")),
-        pool=text(",".join(map(str, pool))),
-        expandable=int(entry.get("is_expandable", -1)),
+        pool=",".join(str(whole(part)) for part in pool),
+        expandable=int(bool(entry["is_expandable"])) if "is_expandable" in entry else -1,
         stack=stacks.number(entry.get("frames")),
         blocks=tuple(_blocks(entry["blocks"], address, stacks)),
     )
 
 
-def _whole(number: Any) -> int:
-    """Return a number as one that a table can hold; raises OverflowError for a larger one."""
-    if not 0 <= number <= _MOST:
-        raise OverflowError(f"{number!r} is no size, address or index")
-    return int(number)
-
-
 def _blocks(entries: Sequence[Mapping[str, Any]], start: int, stacks: Stacks) -> Iterator[Block]:
     """Yield the blocks of a segment, which lie end to end from `start`."""
     for entry in entries:
-        size = _whole(entry["size"])
+        taken = size(entry["size"])
         # The oldest format has a history instead, newest first, and no addresses.
         history = entry.get("history") or [{}]
         frames = entry.get("frames", history[0].get("frames"))
-        requested = entry.get("requested_size", history[0].get("real_size", size))
+        requested = entry.get("requested_size", history[0].get("real_size", taken))
         state = text(entry["state"])
-        yield Block(start, size, _whole(requested), state, stacks.number(frames))
-        start += size
+        yield Block(whole(start), taken, size(requested), state, stacks.number(frames))
+        start += taken
 
 
 def live_blocks(found: Sequence[Segment], device: int) -> dict[int, Block]:

@@ -9,8 +9,9 @@ import numpy as np
 
 from profkit.convert.memory_snapshot import pickles
 from profkit.convert.memory_snapshot.annotations import Ranges
+from profkit.convert.memory_snapshot.checked_values import device_index, text, whole
 from profkit.convert.memory_snapshot.history import Allocations, Events, Ints, allocations, events
-from profkit.convert.memory_snapshot.segments import Segment, live_blocks, segments
+from profkit.convert.memory_snapshot.segments import ALLOCATED, Segment, live_blocks, segments
 from profkit.convert.memory_snapshot.stacks import NONE, Stacks
 from profkit.core.errors import InputError
 from profkit.process.malloc import uncollected
@@ -65,13 +66,12 @@ def from_content(path: Path, content: Any) -> Snapshot:
         found = segments(document["segments"], stacks)
         traces = document.get("device_traces") or []
         ranges = Ranges.of(document.get("external_annotations") or [])
-        kind = str(document.get("profkit_device", "cuda"))
+        kind = text(document.get("profkit_device", "cuda"))
+        entries = whole(document.get("profkit_max_entries", 0))
         devices = list(_devices(kind, found, traces, ranges, stacks))
-    # RecursionError: lists in lists without end where a name should be.
-    except (*_WRONG, RecursionError) as error:
+    except _WRONG as error:
         reason = f"{type(error).__name__}: {str(error)[:200]}"
         raise InputError(f"{path}: not a memory snapshot: {reason}", hint=_HINT) from None
-    entries = int(document.get("profkit_max_entries", 0))
     return Snapshot(
         segments=found,
         devices=devices,
@@ -89,11 +89,11 @@ def _devices(
     ranges: Mapping[int, Ranges],
     stacks: Stacks,
 ) -> Any:
-    indices = {segment.device for segment in found}
-    for index in range(max([len(traces), *(device + 1 for device in indices)])):
-        trace = traces[index] if index < len(traces) else []
-        if not trace and index not in indices:
-            continue
+    if len({*map(id, traces)}) < len(traces):
+        raise ValueError("several devices have one and the same history")
+    histories = {index: trace for index, trace in enumerate(traces) if trace}
+    for index in sorted({device_index(index) for index in histories} | {s.device for s in found}):
+        trace = histories.get(index, [])
         history = events(index, trace, stacks)
         yield Device(
             name=f"{kind}:{index}",
@@ -104,6 +104,7 @@ def _devices(
 
 
 def _notes(found: Sequence[Segment], devices: Sequence[Device], entries: int) -> Any:
+    yield from _contradictions(found)
     for device in devices:
         history, blocks = device.events, device.allocations
         count, before = len(history.action), int((blocks.start < 0).sum())
@@ -125,10 +126,25 @@ def _notes(found: Sequence[Segment], devices: Sequence[Device], entries: int) ->
             )
         if blocks.lost:
             yield f"{blocks.lost:,} frees or allocations of {device.name} have no partner."
+        if backwards := int((np.diff(history.time_ns[history.time_ns >= 0]) < 0).sum()):
+            yield f"{backwards:,} entries of {device.name} are earlier than the one before them."
         if count and (history.time_ns < 0).all():
             yield f"The history of {device.name} has no times: entries stand in their order only."
     if not found and not devices:
         yield "The snapshot is empty: the process had no memory on a device."
+
+
+def _contradictions(found: Sequence[Segment]) -> Any:
+    """Yield what an undamaged snapshot cannot say of its segments."""
+    wrong = [segment for segment in found if not segment.is_filled()]
+    if wrong:
+        yield (
+            f"{len(wrong):,} segments are not as large as their blocks together (the first is at"
+            f" {wrong[0].address:#x}): the file is damaged, or was edited."
+        )
+    held = [block for segment in found for block in segment.blocks if block.state == ALLOCATED]
+    if less := sum(block.requested_bytes > block.size_bytes for block in held):
+        yield f"{less:,} blocks are smaller than what was asked for: the file is damaged."
 
 
 def _after_window(device: Device) -> Ints:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from profkit.convert.memory_snapshot.checked_values import text, whole
+
 NONE = -1
 """Index of the stack that was not recorded."""
 
@@ -38,6 +40,10 @@ _INTERNAL_FILES = (
 )
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen", "??")
 
+_MOST_CHARACTERS = 1 << 30
+"""Of all stacks together: a small file can repeat one long name in a million of them."""
+_MOST_FRAMES = 100_000
+
 Frame = tuple[str, int, str]
 """File, line and function."""
 
@@ -56,16 +62,25 @@ class Stacks:
     _by_objects: dict[tuple[int, ...], int] = field(default_factory=dict)
     _by_content: dict[tuple[Frame, ...], int] = field(default_factory=dict)
     _alive: list[Sequence[Mapping[str, Any]]] = field(default_factory=list)
+    _characters: int = 0
 
     def number(self, frames: Sequence[Mapping[str, Any]] | None) -> int:
-        """Return the number of a stack, `NONE` for one that was not recorded."""
+        """Return the number of a stack, `NONE` for one that was not recorded.
+
+        Raises OverflowError for stacks that are too long to be those of a program.
+        """
         if not frames:
             return NONE
+        if len(frames) > _MOST_FRAMES:
+            raise OverflowError(f"a stack of {len(frames):,} frames")
         key = tuple(map(id, frames))
         found = self._by_objects.get(key)
         if found is None:
             # Kept, so that the identities stay theirs.
             self._alive.append(frames)
+            self._characters += sum(len(each["filename"]) + len(each["name"]) for each in frames)
+            if self._characters > _MOST_CHARACTERS:
+                raise OverflowError(f"stacks of more than {_MOST_CHARACTERS:,} characters")
             content = tuple(_frame(frame) for frame in frames)
             found = self._by_content.setdefault(content, len(self.known))
             if found == len(self.known):
@@ -93,12 +108,7 @@ class Stacks:
 
 
 def _frame(frame: Mapping[str, Any]) -> Frame:
-    return text(frame["filename"]), int(frame["line"]), text(frame["name"])
-
-
-def text(value: Any) -> str:
-    """Return `value` as text that can be written as UTF-8, whatever it is."""
-    return str(value).encode("utf-8", "replace").decode()
+    return text(frame["filename"]), whole(frame["line"]), text(frame["name"])
 
 
 def named(frame: Frame) -> str:

@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from profkit.convert.columns.numbering import Column
 from profkit.convert.columns.spill import Block, Scratch, Spill
 from profkit.convert.columns.values import (
+    LARGEST_BYTES,
     UNKNOWN_NS,
     Ints,
+    Number,
     floats,
     identifiers,
     integers,
@@ -122,6 +125,8 @@ class Events(Gathered):
         self.without_duration = 0
         self.negative = 0
         """Number of events that end before they begin."""
+        self.implausible = 0
+        """Number of values that nothing has, which became unknown."""
         self.pairs = Pairs()
         self.processes: set[str] = set()
         """What the trace calls its processes: by these other writers are known."""
@@ -167,6 +172,7 @@ class Events(Gathered):
         self.unknown += later.unknown
         self.without_duration += later.without_duration
         self.negative += later.negative
+        self.implausible += later.implausible
         self.processes |= later.processes
         self.ranges += later.ranges
 
@@ -235,19 +241,19 @@ class Events(Gathered):
         process = identifiers([event.pid for event in events], self._threads)
         track = identifiers([event.tid for event in events], self._threads)
         return self._spans(events) | {
-            "device": _small(np.where(device == -1, process, device)),
+            "device": self._small(np.where(device == -1, process, device)),
             "stream": np.where(stream == -1, track, stream),
             "correlation": integers([arg.correlation for arg in args]),
             "graph": integers([arg.graph for arg in args]),
             "graph_node": integers([arg.graph_node for arg in args]),
             "external": _external(args),
-            "size_bytes": integers([arg.size for arg in args]),
+            "size_bytes": self._sizes([arg.size for arg in args]),
             "what": self.texts.codes([str(arg.kind) for arg in args]),
             **self._messages(events, args),
             "grid": self.texts.json_codes([arg.grid for arg in args]),
             "block": self.texts.json_codes([arg.block for arg in args]),
-            "registers": _small(integers([arg.registers for arg in args])),
-            "shared_memory_bytes": integers([arg.shared_memory for arg in args]),
+            "registers": self._small(integers([arg.registers for arg in args])),
+            "shared_memory_bytes": self._sizes([arg.shared_memory for arg in args]),
             "blocks_per_sm": floats([arg.blocks_per_sm for arg in args]),
             "warps_per_sm": floats([arg.warps_per_sm for arg in args]),
             "occupancy_percent": floats([arg.occupancy for arg in args]),
@@ -289,10 +295,10 @@ class Events(Gathered):
             "tid": identifiers([event.tid for event in events], self._threads),
             "device_type": integers([arg.device_type for arg in args]),
             "device_id": integers([arg.device_id for arg in args]),
-            "size_bytes": integers([arg.memory_size for arg in args], unknown=0),
+            "size_bytes": self._sizes([arg.memory_size for arg in args], unknown=0),
             "address": integers([arg.address for arg in args]),
-            "allocated_bytes": integers([arg.allocated for arg in args]),
-            "reserved_bytes": integers([arg.reserved for arg in args]),
+            "allocated_bytes": self._sizes([arg.allocated for arg in args]),
+            "reserved_bytes": self._sizes([arg.reserved for arg in args]),
         }
 
     def _counters(self, events: list[Event]) -> dict[str, Column]:
@@ -310,6 +316,21 @@ class Events(Gathered):
             "value": floats([value for metrics in found for value in metrics.values()]),
         }
 
+    def _small(self, values: Ints) -> Ints:
+        """Return `values`, with -1 for what a 32-bit column cannot hold: that is damage."""
+        return self._plausible(values, np.abs(values // 2) < RANKS_BELOW // 2, -1)
+
+    def _sizes(self, values: list[Number], unknown: int = -1) -> Ints:
+        """Return numbers of bytes, `unknown` for more than there can be; frees are negative."""
+        found = integers(values, unknown=unknown)
+        return self._plausible(found, np.abs(found // 2) <= LARGEST_BYTES // 2, unknown)
+
+    def _plausible(self, values: Ints, fits: NDArray[np.bool_], unknown: int) -> Ints:
+        if fits.all():
+            return values
+        self.implausible += int((~fits).sum())
+        return np.where(fits, values, unknown)
+
     def _on_threads(self, events: list[Event]) -> dict[str, Column]:
         return self._spans(events) | {
             "pid": identifiers([event.pid for event in events], self._threads),
@@ -326,11 +347,6 @@ class Events(Gathered):
             "end": start + duration.clip(min=0),
             "name": self.names.codes([event.name for event in events]),
         }
-
-
-def _small(values: Ints) -> Ints:
-    """Return `values`, with -1 for what a 32-bit column cannot hold: that is damage."""
-    return np.where(np.abs(values // 2) < RANKS_BELOW // 2, values, -1)
 
 
 def _external(args: Sequence[CallArgs | OperatorArgs | RangeArgs | WorkArgs]) -> Ints:

@@ -31,6 +31,9 @@ from profkit.core.errors import InputError
 BLOCK_BYTES = 4 << 20
 _PIECE_BYTES = 1 << 20
 _HEADER_BYTES = 64 << 20
+"""Most that may stand before the events, or after them."""
+_EVENT_BYTES = 32 << 20
+"""Most that one event may take: Kineto writes some kB, and a stranger's must not fill memory."""
 _CUTS_TRIED = 8
 _KEYS_TRIED = 100
 _SAMPLED = 256
@@ -116,21 +119,21 @@ class Reader:
             used = skip_space(text, used)
             offset, text = offset + used, text[used:]
         if more:  # the list ended before the file did: what follows is small
-            text += b"".join(self._chunks)
+            text = self._rest(text, offset)
         yield self._last(text, offset)
         self._conclude(offset + len(text))
 
     def _begin(self) -> tuple[int, bytes]:
         """Return offset and text of the first event, having read what stands before it."""
-        text = b""
+        text = bytearray()
         for chunk in self._chunks:
-            searched, text = len(text), text + chunk
-            text = text.removeprefix(b"\xef\xbb\xbf")
+            searched = len(text)
+            text += chunk if text else chunk.removeprefix(b"\xef\xbb\xbf")
             if (start := list_start(text, searched)) >= 0:
                 self._in_object = not text[:start].lstrip().startswith(b"[")
                 if self._in_object:
-                    self.header = self._header(text[:start] + b"]}")
-                return start, text[start:]
+                    self.header = self._header(bytes(text[:start]) + b"]}")
+                return start, bytes(text[start:])
             if len(text) > _HEADER_BYTES:
                 break
         if not text.strip():
@@ -181,9 +184,27 @@ class Reader:
                     break  # damage, not a cut in the wrong place
             cut = last_event_end(text, cut)
         if first <= 0:  # one event larger than a block
+            if len(text) > _EVENT_BYTES:
+                raise self._too_large("an event, or what follows the last", _EVENT_BYTES, offset)
             self.block_bytes *= 2
             return [], 0
         return self._salvage(text[:first], offset), first
+
+    def _rest(self, text: bytes, offset: int) -> bytes:
+        """Return the end of the file, which begins with `text`."""
+        parts, size = [text], len(text)
+        for chunk in self._chunks:
+            parts.append(chunk)
+            size += len(chunk)
+            if size > len(text) + _HEADER_BYTES:
+                raise self._too_large("what follows the list of events", _HEADER_BYTES, offset)
+        return b"".join(parts)
+
+    def _too_large(self, what: str, most: int, offset: int) -> InputError:
+        return InputError(
+            f"{self.path}: refused: {what}, near byte {offset}, takes more than {most >> 20} MiB",
+            hint="it is damaged, or no trace of torch.profiler; give one trace in each file",
+        )
 
     def _last(self, text: bytes, offset: int) -> list[Event]:
         """Return the events of the end of the file, and read the keys after them."""
@@ -195,6 +216,8 @@ class Reader:
         return self._timed(events, text, len(text))
 
     def _document(self, text: bytes) -> list[Event]:
+        if list_start(text) >= 0:
+            raise msgspec.DecodeError("a second list of events")  # it would replace the first
         kind: type[FloatDocument | DecimalDocument]
         kind = DecimalDocument if self._exact else FloatDocument
         document = decoded(b'{"traceEvents":[' + text, kind)
@@ -305,8 +328,16 @@ class Reader:
         """Read the keys after the list of events."""
         self.ended = True
         keys = trailer[skip_space(trailer, 0) :]
-        if keys or self._in_object:
-            self.header.merge(self._header(b"{" + keys))
+        own = _first_document(keys) if self._in_object else b""
+        if list_start(keys) >= 0:
+            self.notes.append(
+                "Another list of events follows the first and was left out: give each trace in a"
+                " file of its own."
+            )
+        elif more := len(keys) - len(own):
+            self.notes.append(f"{more:,} bytes follow the end of the trace and were left out.")
+        if self._in_object:
+            self.header.merge(self._header(b"{" + own))
 
     def _conclude(self, size: int) -> None:
         """Put into words what was lost, and where."""
@@ -323,6 +354,16 @@ class Reader:
             self.notes.append(
                 f"{len(self.lost)} events could not be read (near byte {where}{more})."
             )
+
+
+def _first_document(keys: bytes) -> bytes:
+    """Return the `keys` at the end of a trace without another document that follows them."""
+    try:
+        decoded(b"{" + keys, msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if TRAILING in str(error):
+            return keys[: byte_of(str(error), len(keys) + 1) - 1]
+    return keys
 
 
 def _leading_keys(text: bytes) -> Header:

@@ -1,9 +1,11 @@
 """The bytes of a trace file, plain or gzip, damaged or not, in chunks."""
 
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from profkit.convert._unpacked import refuse_bomb
 from profkit.core.errors import InputError
 
 _GZIP = b"\x1f\x8b"
@@ -20,6 +22,8 @@ _OTHERS = (
     (b"\x7fELF", "a program", "give the trace that it wrote"),
     (b"PAR1", "a Parquet file", "give the trace, not a table made from one"),
 )
+# With a byte order mark or without: each character takes two or four bytes.
+_WIDE = re.compile(rb"\xff\xfe|\0{0,2}\xfe\xff|\0+[\[{ \t\r\n]|[\[{ \t\r\n]\0")
 
 
 def is_gzip(path: Path) -> bool:
@@ -46,6 +50,8 @@ class Source:
                 if not self.size_bytes:
                     _refuse_others(self.path, chunk)
                 self.size_bytes += len(chunk)
+                if compressed:
+                    refuse_bomb(self.path, self.size_bytes)
                 yield chunk
 
     def _decompressed(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -85,6 +91,11 @@ def _up_to_damage(member: "zlib._Decompress", chunk: bytes) -> Iterator[bytes]:
 
 
 def _refuse_others(path: Path, head: bytes) -> None:
+    if _WIDE.match(head):
+        raise InputError(
+            f"{path}: text in UTF-16 or UTF-32, which JSON in a file must not be",
+            hint="convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW",
+        )
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     for magic, what, hint in _OTHERS:
         if head.startswith(magic):

@@ -29,11 +29,14 @@ _NAN_BYTES = 12
 _BYTE = re.compile(r"\(byte (\d+)\)")
 TRAILING = "trailing characters"
 """In a decoder's message: the JSON value ended, and more follows."""
-_SPACE = b" \t\r\n,"
+_SPACE = re.compile(rb"[ \t\r\n,]*")
 _LEVELS = 100
+_STEPS = np.zeros(256, dtype=np.int8)
+_STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
+"""By how many levels each byte changes the nesting of JSON."""
 
 
-def list_start(text: bytes, searched: int = 0) -> int:
+def list_start(text: bytes | bytearray, searched: int = 0) -> int:
     """Return where the first event may begin, or -1; the first `searched` bytes hold no start."""
     if bare := _LIST.match(text):
         return bare.end()
@@ -84,10 +87,7 @@ def decoded(text: bytes, kind: Any) -> Any:
 def _too_deep(text: bytes) -> int:
     """Return where nesting exceeds what traces have; brackets inside strings are counted too."""
     content = np.frombuffer(text, dtype=np.uint8)
-    steps = np.zeros(len(content), dtype=np.int8)
-    steps[np.isin(content, np.frombuffer(b"[{", dtype=np.uint8))] = 1
-    steps[np.isin(content, np.frombuffer(b"]}", dtype=np.uint8))] = -1
-    deep = np.cumsum(steps, dtype=np.int32) > _LEVELS
+    deep = np.cumsum(_STEPS[content], dtype=np.int32) > _LEVELS
     return int(deep.argmax()) if deep.any() else len(text)
 
 
@@ -118,6 +118,5 @@ def without_nan(text: bytes) -> bytes:
 
 def skip_space(text: bytes, at: int) -> int:
     """Return the position of the first byte from `at` that is no white space or comma."""
-    while at < len(text) and text[at] in _SPACE:
-        at += 1
-    return at
+    found = _SPACE.match(text, at)
+    return found.end() if found else at

@@ -132,6 +132,7 @@ def _repairs(gathered: Events, linker: Linker) -> list[str]:
         (gathered.without_time, "{} events without a usable time were left out."),
         (gathered.without_duration, "{} events without a usable duration count as 0 ns long."),
         (gathered.negative, "{} events end before they begin and count as 0 ns long."),
+        (gathered.implausible, "{} numbers of devices, sizes or registers are absurd: unknown."),
         (unknown.total(), "{} events of unknown categories ({of}) were left out."),
         (
             linker.steps.repeated,
@@ -140,6 +141,10 @@ def _repairs(gathered: Events, linker: Linker) -> list[str]:
         (
             linker.launches.shared_correlations(),
             "{} ids of launches are those of several processes: split the trace, their work mixes.",
+        ),
+        (
+            linker.repeated(),
+            "{} kernels or operators stand in the file twice, with the same times: both count.",
         ),
         (unpaired, "{} begin or end events have no partner and were left out."),
         (

@@ -295,7 +295,7 @@ def test_what_is_refused_costs_only_its_own_rank(real_data, tmp_path):
         (pickle.dumps({"model": 1}), "a pickled dict with the keys model, not a memory snapshot"),
         (pickle.dumps(3), "a pickled int, not a memory snapshot"),
         (pickle.dumps({"segments": [{"address": "x"}]}), "not a memory snapshot: TypeError"),
-        (nested(100_000), "not a memory snapshot: RecursionError"),
+        (nested(100_000), "not a memory snapshot: TypeError: list instead of a text"),
         (
             pickle.dumps({"segments": [segment(0, block(2**70, 0, "inactive"))]}),
             "is no size, address or index",

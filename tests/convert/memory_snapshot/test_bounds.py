@@ -1,0 +1,139 @@
+"""Snapshots of strangers: pickles that would fill memory or last for ever, and absurd values."""
+
+import pickle
+import struct
+
+import pytest
+
+from profkit.convert.base import Raw
+from profkit.convert.memory_snapshot import convert, plain_data, snapshot, stacks
+from profkit.core.errors import InputError
+
+ENTRY = {"action": "alloc", "addr": 4096, "size": 512, "stream": 0, "time_us": 1, "frames": []}
+BLOCK = {"size": 4096, "requested_size": 4000, "state": "active_allocated", "frames": []}
+SEGMENT = {"device": 0, "address": 4096, "total_size": 4096, "stream": 0, "blocks": [BLOCK]}
+
+
+def segment(**more):
+    return {"segments": [SEGMENT | more], "device_traces": []}
+
+
+def history(*entries):
+    return {"segments": [SEGMENT], "device_traces": [list(entries)]}
+
+
+def shared(levels=60):
+    """Return lists that are small, and endless for whoever follows all of them."""
+    found = ["x"] * 2
+    for _ in range(levels):
+        found = [found] * 2
+    return found
+
+
+def doubled(levels):
+    """Return opcodes of a tuple of two tuples of two tuples..., each of which is there once."""
+    return b")\x94" + b"".join(b"h%ch%c\x86\x94" % (n, n) for n in range(levels))
+
+
+@pytest.fixture
+def read(tmp_path):
+    def load(content):
+        path = tmp_path / "rank0.memory.pickle"
+        path.write_bytes(content if isinstance(content, bytes) else pickle.dumps(content, 4))
+        return snapshot.read(path)
+
+    return load
+
+
+@pytest.mark.parametrize(
+    "opcodes",
+    [
+        b"]r\xff\xff\xff\x7f.",
+        b"\x8e" + struct.pack("<Q", 1 << 40) + b".",
+        b"\x8d" + struct.pack("<Q", 1 << 62) + b".",
+        b"\x8b" + struct.pack("<i", (1 << 31) - 1) + b".",
+        b"\x95" + struct.pack("<Q", 1 << 40) + b"].",
+        b"\x96" + struct.pack("<Q", 1 << 36) + b".",
+    ],
+    ids=["slot", "bytes", "text", "number", "frame", "array"],
+)
+def test_a_few_bytes_that_ask_for_gigabytes_are_refused(read, opcodes):
+    with pytest.raises(InputError, match="takes more than 1,024 MiB of memory"):
+        read(b"\x80\x05" + opcodes)
+
+
+def test_a_few_bytes_that_take_years_are_refused(read, monkeypatch):
+    monkeypatch.setattr(plain_data, "_SECONDS", 1)
+    with pytest.raises(InputError, match=r"refused: .* takes more than 1 s"):
+        read(b"\x80\x04}(" + doubled(60) + b"K\x01u.")
+
+
+FRAMES = [{"filename": "x" * 1000, "line": 1, "name": "f"}]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (segment(device=10**18), "1000000000000000000 is no index of a device"),
+        (segment(device=-1), "-1 is no index of a device"),
+        (segment(total_size=-5), "-5 bytes is no size"),
+        (segment(total_size=1 << 80_000), "more than 63 bits"),
+        (segment(blocks=[BLOCK | {"size": 2**62}]), "bytes is no size"),
+        (segment(blocks=[BLOCK | {"requested_size": "7"}]), "str instead of a whole number"),
+        (segment(segment_type=shared()), "list instead of a text"),
+        (segment(segment_pool_id=shared()), "list instead of a whole number"),
+        (history(ENTRY | {"size": -5}), "-5 to -5 bytes are no sizes"),
+        (history(*[ENTRY | {"size": 2**50}] * 9000), "add up to more than 63 bits"),
+        (history(ENTRY | {"time_us": 2**62}), "us is no time"),
+        (history(ENTRY | {"action": ("x", "y")}), "tuple instead of a text"),
+        (history(ENTRY | {"user_metadata": ("x", "y")}), "tuple instead of a text"),
+        (history(ENTRY | {"frames": [FRAMES[0] | {"line": 10**6000}]}), "more than 63 bits"),
+        (history(ENTRY | {"frames": FRAMES * 40}), "stacks of more than 10,000 characters"),
+        (history(ENTRY | {"frames": FRAMES * 99}), "a stack of 99 frames"),
+        ({"segments": [], "device_traces": [[ENTRY]] * 2}, "several devices have one and the same"),
+        ({"segments": [], "device_traces": [[]] * 5000 + [[ENTRY]]}, "one and the same"),
+        (history(ENTRY) | {"profkit_max_entries": "x"}, "str instead of a whole number"),
+        (history(ENTRY) | {"profkit_device": shared()}, "list instead of a text"),
+        (
+            history(ENTRY) | {"external_annotations": [{"stage": shared(), "name": ""}]},
+            "list instead of a text",
+        ),
+    ],
+)
+def test_absurd_values_are_named(read, monkeypatch, content, says):
+    monkeypatch.setattr(stacks, "_MOST_CHARACTERS", 10_000)
+    monkeypatch.setattr(stacks, "_MOST_FRAMES", 50)
+    with pytest.raises(InputError, match=f"not a memory snapshot: .*{says}"):
+        read(content)
+
+
+def test_what_contradicts_itself_is_said(read):
+    held, idle = BLOCK | {"requested_size": 4097}, BLOCK | {"requested_size": 9999}
+    idle["state"] = "inactive"
+    late, early = ENTRY | {"time_us": 9}, ENTRY | {"time_us": 5, "addr": 8192}
+    found = read(
+        {
+            "segments": [
+                SEGMENT,
+                SEGMENT | {"address": 0x9000, "total_size": 5000},
+                SEGMENT | {"blocks": [held]},
+                SEGMENT | {"blocks": [idle]},
+                SEGMENT | {"total_size": 5000, "is_expandable": True},
+            ],
+            "device_traces": [[late, early]],
+        }
+    )
+    unfilled, smaller, *others = found.notes
+    assert unfilled.startswith(
+        "1 segments are not as large as their blocks together (the first is at 0x9000)"
+    )
+    assert smaller == "1 blocks are smaller than what was asked for: the file is damaged."
+    assert "1 entries of cuda:0 are earlier than the one before them." in others
+
+
+def test_real_snapshots_contradict_nothing(real_data, tmp_path):
+    for path in (real_data / "memory").glob("*.pickle"):
+        raw = Raw(path=path, label="rank0", rank=0, repeat=0)
+        said = " ".join(convert.run(raw, tmp_path).notes)
+        assert "damaged" not in said, path
+        assert "earlier" not in said, path
