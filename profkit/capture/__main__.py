@@ -34,13 +34,16 @@ def main(argv: Sequence[str]) -> None:
     )
     log = str(options.out / capture_json.LOG)
     about = {"stage": "capture", "run": spec.run, "name": spec.tool, "repeat": spec.repeat}
-    progress_events.emit("started", **about, log=log)
     if across := start_hosts.starting_command(spec):
         start_hosts.start(spec, across, argv, options.run_settings.timeout_s)
         return
-    outcome = _captured(prepare(spec, options.run_settings))
+    job = prepare(spec, options.run_settings)
+    if not job.node.rank:
+        progress_events.emit("started", **about, log=log)
+    outcome = _captured(job)
     event = "finished" if outcome.status == "ok" else "failed"
-    progress_events.emit(event, **about, log=log, status=outcome.status, reason=outcome.reason)
+    if not job.node.rank:
+        progress_events.emit(event, **about, log=log, status=outcome.status, reason=outcome.reason)
     if outcome.reason:
         print(f"{spec.tool}: {outcome.status}: {outcome.reason}", file=sys.stderr)  # noqa: T201
 

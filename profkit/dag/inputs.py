@@ -98,7 +98,8 @@ def shell_prefix() -> str:
     variables that a capture gives back to its workload.
     """
     folder = shlex.quote(os.path.dirname(sys.executable))  # noqa: PTH120 - no resolving of links
-    own = f"PATH={folder}:$PATH {parent_watch.VARIABLE}={os.getpid()}"
+    workflow = shlex.quote(parent_watch.identity())
+    own = f"PATH={folder}:$PATH {parent_watch.VARIABLE}={workflow}"
     text = f"set -euo pipefail; export {own} {caller_environment.kept()}; "
     # Snakemake formats it.
     return text.replace("{", "{{").replace("}", "}}")

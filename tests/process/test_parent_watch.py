@@ -19,17 +19,26 @@ time.sleep(600)
 """
 
 
+_WORKFLOW = "from profkit.process import parent_watch; print(parent_watch.identity()); input()"
+
+
 @pytest.fixture
 def workflow():
     """Return a process that could have started a job."""
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-uc", _WORKFLOW], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     yield process
     process.kill()
     process.wait()
 
 
+def identity_of(workflow):
+    return {parent_watch.VARIABLE: workflow.stdout.readline().strip()}
+
+
 def test_a_job_ends_with_all_that_it_started_when_its_workflow_was_killed(workflow):
-    environment = os.environ | {parent_watch.VARIABLE: str(workflow.pid)}
+    environment = os.environ | identity_of(workflow)
     job = subprocess.Popen([sys.executable, "-c", _JOB], env=environment, stdout=subprocess.PIPE)
     child = psutil.Process(int(job.stdout.readline()))
     workflow.kill()  # and it stays a zombie, as in a container without an init
@@ -38,8 +47,24 @@ def test_a_job_ends_with_all_that_it_started_when_its_workflow_was_killed(workfl
 
 
 def test_a_job_without_a_workflow_or_with_one_that_runs_goes_on(workflow):
+    environment = identity_of(workflow)
     assert not parent_watch.has_workflow_ended({})
-    assert not parent_watch.has_workflow_ended({parent_watch.VARIABLE: str(workflow.pid)})
+    assert not parent_watch.has_workflow_ended(environment)
     workflow.kill()
     workflow.wait()
-    assert parent_watch.has_workflow_ended({parent_watch.VARIABLE: str(workflow.pid)})
+    assert parent_watch.has_workflow_ended(environment)
+
+
+def test_a_process_number_of_elsewhere_is_not_looked_up_here():
+    numbering, _, began = parent_watch.identity().split("/")
+    nobody = 1 << 22  # above what Linux gives
+    for host in ("other-boot-pid:[4026531836]", f"{numbering}1", "otherhost"):
+        elsewhere = {parent_watch.VARIABLE: f"{host}/{nobody}/{began}"}
+        assert not parent_watch.has_workflow_ended(elsewhere)
+    assert parent_watch.has_workflow_ended({parent_watch.VARIABLE: f"{numbering}/{nobody}/{began}"})
+
+
+def test_another_process_that_got_the_number_of_the_workflow_is_not_the_workflow():
+    numbering, pid, began = parent_watch.identity().split("/")
+    earlier = {parent_watch.VARIABLE: f"{numbering}/{pid}/{int(began) - 1}"}
+    assert parent_watch.has_workflow_ended(earlier)

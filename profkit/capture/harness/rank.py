@@ -86,7 +86,7 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
     sources = SourcesListener(spec, rank)
     with (
         _recording(spec, rank, tool) as recorder,
-        StepClock(spec.folder, rank, recorder, progress) as clock,
+        StepClock(spec.folder, rank, recorder, progress, spec.node) as clock,
     ):
         marks.listen(sources, coordinates, clock, markers=step_markers() if has_markers else ())
         # A process that the workload forks, such as a DataLoader's worker, is not a rank.

@@ -103,6 +103,8 @@ class CollectedResult:
     """Files that were removed because the disk was full."""
     finishing_notes: list[str]
     """Notes of `Tool.finish`."""
+    places: list[dict[str, Any]]
+    """Host, number of the host and place on it of each rank that made a step."""
 
 
 def prepare(spec: Spec, run_settings: RunSettings) -> Job:
@@ -146,6 +148,7 @@ def _captured(job: Job) -> Outcome:
         "exit_code": None if collected is None else collected.ended.exit_code,
         "ranks_named_by": [] if collected is None else collected.named_by,
         "nodes": [] if collected is None else [asdict(report) for report in collected.reports],
+        "places": [] if collected is None else collected.places,
         "warnings": warnings,
         "conditions": {} if collected is None else collected.conditions,
     }
@@ -161,7 +164,7 @@ def record_killed(job: Job, signum: int, started: datetime) -> Outcome:
     disk_space.release(spec.folder)
     host_reports.withdraw_start(spec.folder)
     ranks, named_by = rank_files.rename_files(spec.folder, spec.ranks())
-    clock.collect(spec.folder)
+    places = clock.collect(spec.folder)
     reason = f"the process that captures was killed by signal {signum}; the ranks were ended"
     result = Outcome(status="error", reason=reason)
     about = {
@@ -171,6 +174,7 @@ def record_killed(job: Job, signum: int, started: datetime) -> Outcome:
         "exit_code": -signum,
         "ranks_named_by": named_by,
         "nodes": [],
+        "places": places,
         "warnings": [
             *rank_warnings.collect(spec.folder),
             *mask_outputs.mask_files(spec.folder, job.tool),
@@ -212,15 +216,18 @@ def _collect(job: Job) -> CollectedResult:
     reports, absent = host_reports.gather_reports(out, hosts, spec.attempt, within_s)
     ranks, named_by = rank_files.rename_files(out, spec.ranks())
     dropped = disk_space.drop_unfinished(out, [rank.label for rank in ranks]) if is_full else []
-    clock.collect(out)
+    places = clock.collect(out)
     finishing_notes = job.tool.finish(out)
     profiled = job.profiled(ranks)
     labels = {rank.label: rank.label in profiled for rank in ranks}
     missing = outcome.missing_files(job.tool, out, labels)
     worst = max([ended, *map(_process_end, reports)], key=_severity)
     refusal = first_failure.refused_option(out / capture_json.LOG) if worst.exit_code else ""
-    failure = first_failure.first_failure(out, ranks, worst.exit_code, absent or refusal)
+    told = absent or host_reports.failures(reports) or refusal
+    failure = first_failure.first_failure(out, ranks, worst.exit_code, told)
     result = outcome.judge_capture(worst, job.run_settings.timeout_s, failure, missing)
+    if absent and worst.timed_out:
+        result = replace(result, reason=f"{result.reason}; {absent}")
     if is_full:
         result = Outcome(status="error", reason=f"no space is left on the disk of {out}")
     return CollectedResult(
@@ -232,18 +239,21 @@ def _collect(job: Job) -> CollectedResult:
         conditions=readings,
         dropped=dropped,
         finishing_notes=finishing_notes,
+        places=places,
     )
 
 
 def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], bool]:
     """Start this host's ranks and wait; return the end, the conditions, and if the disk is full."""
-    spec = replace(job.spec, deadline_s=time.time() + job.run_settings.timeout_s)
+    deadline_s = time.time() + job.run_settings.timeout_s
+    spec = replace(job.spec, deadline_s=deadline_s, node=job.node.rank)
     job = replace(job, spec=spec)
     out, cwd = spec.folder, job.launcher.cwd
     log = host_reports.log(out, out / capture_json.LOG, job.node.rank)
     limit = memory_guard.Limit(
         limit_mb=job.run_settings.memory_limit_mb, at_start=memory_guard.available()
     )
+    hosts = host_reports.OtherHosts(out, job.node.rank, job.launcher.host_count, job.spec.attempt)
     with (
         disk_space.reserved(out),
         conditions.monitored() as machine,
@@ -252,12 +262,15 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], bool]:
 
         def watch() -> str:
             machine.sample()
-            return limit.exceeded(memory_guard.available())
+            return limit.exceeded(memory_guard.available()) or hosts.reason_to_stop()
 
         command = container.command_inside(job.command, job.launcher, spec, job.node)
         ended = launch(
             command, job.environment, log, job.run_settings.timeout_s, spec.token, cwd, watch
         )
+        if ended.stopped and ended.stopped == hosts.reason_to_stop():
+            # Not for want of memory, as `stopped` says.
+            ended = replace(ended, stopped="", exit_code=1)
         is_full, readings = disk_space.is_full(out), machine.summary()
     earlier = [record["conditions"] for record in capture_json.good_siblings(out)]
     readings["warnings"] = conditions.warnings(readings, earlier)
@@ -282,19 +295,39 @@ def _warnings(job: Job, collected: CollectedResult) -> list[str]:
 
 def _run_on_other_host(job: Job) -> Outcome:
     """Start this host's ranks, and write a report for the first host."""
-    reason = job.unavailable_reason()
-    if not reason and not host_reports.wait_for_start(job.spec.folder, job.run_settings.timeout_s):
-        reason = f"the first host has not begun within {job.run_settings.timeout_s:g} s"
-    ended = ProcessEnd(exit_code=127) if reason else _started(job)[0]
-    report = host_reports.Report(
-        node=job.node.rank,
-        attempt=job.spec.attempt,
-        hostname=socket.gethostname(),
-        **asdict(ended),
-    )
-    host_reports.write_report(job.spec.folder, report)
-    failed = reason or (f"exit status {ended.exit_code}" if ended.exit_code else "")
-    return Outcome(status="error" if failed else "ok", reason=failed)
+    out, timeout_s = job.spec.folder, job.run_settings.timeout_s
+    reason, ended = job.unavailable_reason(), ProcessEnd(exit_code=127)
+    if not reason and not host_reports.wait_for_start(out, timeout_s):
+        reason = f"the first host has not begun within {timeout_s:g} s"
+    try:
+        if not reason:
+            ended = _started(job)[0]
+            reason = _host_failure(job, ended)
+    except SystemExit as stop:
+        reason = f"it was told to end (exit status {stop})"
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise
+    finally:
+        report = host_reports.Report(
+            node=job.node.rank,
+            attempt=job.spec.attempt,
+            hostname=socket.gethostname(),
+            reason=reason,
+            **asdict(ended),
+        )
+        host_reports.write_report(out, report)
+    return Outcome(status="error" if reason else "ok", reason=reason)
+
+
+def _host_failure(job: Job, ended: ProcessEnd) -> str:
+    """Return how this host's ranks failed, with the last words of their log; "" if they did not."""
+    if not ended.exit_code:
+        return ""
+    log = host_reports.log(job.spec.folder, job.spec.folder / capture_json.LOG, job.node.rank)
+    last = next((line for line in reversed(capture_json.tail(log)) if line.strip()), "")
+    return f"{ended.stopped or f'exit status {ended.exit_code}'}; {log.name} ends with: {last}"
 
 
 def _process_end(report: host_reports.Report) -> ProcessEnd:

@@ -41,6 +41,9 @@ class Spec:
     deadline_s: float = 0.0
     """Unix time of the timeout."""
 
+    node: int = 0
+    """Number of the host that this process runs on, from 0."""
+
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings of the tool."""
 

@@ -14,7 +14,8 @@ class Launcher(DistributedLauncher):
     """Start the ranks with ``torch.distributed.run`` of the torch that is profiled."""
 
     rdzv_backend: Literal["c10d", "static", "etcd-v2", "etcd"] = "c10d"
-    """Rendezvous of the hosts; c10d needs no further service, static no election."""
+    """Rendezvous of the hosts; c10d and static need no further service. Between several hosts both
+    are torchrun's static one: with c10d, torchrun numbers the hosts by their names."""
 
     rdzv_endpoint: str = ""
     """``host:port`` where the hosts meet; empty takes MASTER_ADDR and MASTER_PORT of the
@@ -39,8 +40,8 @@ class Launcher(DistributedLauncher):
         host, _, number = self.rdzv_endpoint.rpartition(":")
         address, port = self.rendezvous(host, int(number or 0), node)
         flags = [f"--nnodes={self.nnodes}", f"--node-rank={node.rank}"]
-        if self.rdzv_backend == "static":
-            flags += [f"--master-addr={address}", f"--master-port={port}"]
+        if self.rdzv_backend == "static" or (self.rdzv_backend == "c10d" and self.nnodes > 1):
+            flags += ["--rdzv-backend=static", f"--master-addr={address}", f"--master-port={port}"]
             return [*flags, f"--rdzv-conf=timeout={self.join_timeout_s}"]
         flags += [f"--rdzv-backend={self.rdzv_backend}", f"--rdzv-endpoint={address}:{port}"]
         flags += [f"--rdzv-id={self.rdzv_id}"]

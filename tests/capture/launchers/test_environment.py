@@ -12,6 +12,7 @@ from snakemake.shell import shell
 
 from profkit.capture.launchers import launchers
 from profkit.dag.inputs import shell_prefix
+from profkit.process import parent_watch
 
 STATE = """#!{python} -I
 import json, os, resource, signal
@@ -71,7 +72,7 @@ def test_a_job_of_snakemake_starts_the_launcher_as_a_bare_shell_does(state, laun
     environment, expected = inside.pop("environ"), bare.pop("environ")
     assert environment["GOTO_NUM_THREADS"] == "5"
     assert environment["MKL_NUM_THREADS"] == "3"
-    added = {*record["environment_added"], "PROFKIT_WORKFLOW_PID", "_"}
+    added = {*record["environment_added"], parent_watch.VARIABLE, "_"}
     assert {name: environment[name] for name in environment if name not in added} == {
         name: expected[name] for name in expected if name not in added
     }

@@ -35,12 +35,14 @@ def test_the_meeting_point_and_further_flags_can_be_given():
     assert launcher.command(PROGRAM, 2, Node()) == expected
 
 
-def test_each_of_several_hosts_starts_its_share_and_meets_the_others():
-    launcher = Launcher(nnodes=2, rdzv_backend="static", join_timeout_s=60)
+@pytest.mark.parametrize("backend", ["c10d", "static"])
+def test_each_of_several_hosts_starts_its_share_and_keeps_its_number(backend):
+    launcher = Launcher(nnodes=2, rdzv_backend=backend, join_timeout_s=60)
     expected = [
         *TORCHRUN,
         "--nnodes=2",
         "--node-rank=1",
+        "--rdzv-backend=static",
         "--master-addr=first",
         "--master-port=29400",
         "--rdzv-conf=timeout=60",

@@ -6,11 +6,12 @@ They share the folder of results. Hosts but the first write their log and a repo
 import json
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from profkit.capture.harness.record import capture_json
 from profkit.capture.launchers.base import Node
 from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import ConfigError
@@ -20,8 +21,16 @@ RANK = "PROFKIT_NODE_RANK"
 
 _BEGUN = "capture.begun.json"
 _RANKS = (RANK, "SLURM_NODEID", "NODE_RANK", "OMPI_COMM_WORLD_NODE_RANK")
+STARTED_LOG = "nodes.log"
+"""Log of the command that reaches the hosts; a capture does not remove a file of this name."""
+
 _PORTS = 1 << 16
 _LOOK_S = 0.2
+# Ranks of the other hosts fail as well, and say so themselves; those that wait to meet do not.
+_AFTER_FAILURE_S = 10.0
+_BEAT_S = 5.0
+# Network file systems show changes of other hosts after up to a minute.
+_SILENCE_S = 180.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +41,7 @@ class Report:
     attempt: int
     hostname: str
     exit_code: int
+    reason: str = ""
     timed_out: bool = False
     stopped: str = ""
     shortage: str = ""
@@ -94,6 +104,52 @@ def wait_for_start(out: Path, within_s: float) -> bool:
     return True
 
 
+class OtherHosts:
+    """What one host sees of the others while its ranks run: process numbers mean nothing there.
+
+    The first host renews its announcement; another one ends once that is gone or long the same.
+    """
+
+    def __init__(self, out: Path, node: int, hosts: int, attempt: int) -> None:
+        self.out, self.node, self.hosts, self.attempt = out, node, hosts, attempt
+        self.last_ns = 0
+        self.changed_s = time.monotonic()
+        self.failed_s = 0.0
+
+    def reason_to_stop(self) -> str:
+        """Return why this host's ranks must end, "" if they need not; to be asked repeatedly."""
+        if self.node:
+            return "the first host has ended this capture" if self._has_first_ended() else ""
+        if self.hosts > 1 and time.monotonic() - self.changed_s > _BEAT_S:
+            (self.out / _BEGUN).touch()
+            self.changed_s = time.monotonic()
+        if not (failure := self.failure()):
+            return ""
+        self.failed_s = self.failed_s or time.monotonic()
+        return failure if time.monotonic() - self.failed_s > _AFTER_FAILURE_S else ""
+
+    def _has_first_ended(self) -> bool:
+        try:
+            now_ns = (self.out / _BEGUN).stat().st_mtime_ns
+        except FileNotFoundError:
+            return True
+        # Compared with itself alone: the clocks of hosts differ.
+        if now_ns != self.last_ns:
+            self.last_ns, self.changed_s = now_ns, time.monotonic()
+        return time.monotonic() - self.changed_s > _SILENCE_S
+
+    def failure(self) -> str:
+        """Return which hosts but the first have failed, and why; "" if none has."""
+        come = [node for node in range(1, self.hosts) if _has_come(self.out, node, self.attempt)]
+        return failures(_read(self.out, node) for node in come)
+
+
+def failures(reports: Iterable[Report]) -> str:
+    """Return which hosts have failed, and why; "" if none has."""
+    failed = [report for report in reports if report.exit_code]
+    return "; ".join(f"host {one.node} ({one.hostname}): {one.reason}" for one in failed)
+
+
 def write_report(out: Path, report: Report) -> None:
     """Write the report of a host for the first one."""
     write_atomically(_path(out, report.node), json.dumps(asdict(report)).encode() + b"\n")
@@ -109,14 +165,19 @@ def gather_reports(
             break
         time.sleep(_LOOK_S)
     reports = [_read(out, node) for node in range(1, hosts) if node not in missing]
-    return reports, _absent(missing, hosts) if missing else ""
+    return reports, _absent(out, missing, hosts) if missing else ""
 
 
-def _absent(missing: Sequence[int], hosts: int) -> str:
+def _absent(out: Path, missing: Sequence[int], hosts: int) -> str:
     nodes = ", ".join(map(str, missing))
+    did_not = f"host {nodes} of {hosts} (counted from 0) did not report"
+    if said := capture_json.tail(out / STARTED_LOG):
+        return f"{did_not}; {STARTED_LOG} ends with: {said[-1]}"
+    if any(log(out, out / capture_json.LOG, node).exists() for node in missing):
+        return f"{did_not}, although it had begun: it was killed, or has lost the results folder"
     return (
-        f"host {nodes} of {hosts} (counted from 0) did not report; start the same `profkit "
-        f"capture` there with {RANK} set, or set launcher.across, and share the results folder"
+        f"{did_not}; start the same `profkit capture` there with {RANK} set, or set "
+        "launcher.across, and share the results folder"
     )
 
 

@@ -15,8 +15,6 @@ from profkit.core.errors import ProfkitError
 _STARTED = "PROFKIT_SPREAD"
 # The captures on the hosts have a timeout of their own, after which they write their records.
 _TIMEOUT_MARGIN_S = 180.0
-LOG = "nodes.log"
-"""Log of the command that reaches the hosts; a capture does not remove a file of this name."""
 
 
 def starting_command(spec: Spec) -> tuple[str, ...]:
@@ -33,7 +31,9 @@ def start(spec: Spec, across: Sequence[str], argv: Sequence[str], timeout_s: flo
     Raises `ProfkitError` if it did not, with the end of what was printed.
     """
     spec.folder.mkdir(parents=True, exist_ok=True)
-    log = spec.folder / LOG
+    log = spec.folder / host_reports.STARTED_LOG
+    # One that was left by a capture that was killed would let the others start too early.
+    host_reports.withdraw_start(spec.folder)
     before = _written_ns(spec)
     command = [*across, sys.executable, "-m", "profkit.capture", *argv]
     variables = {**os.environ, _STARTED: "1", **_rendezvous_variables()}

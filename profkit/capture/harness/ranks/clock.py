@@ -6,6 +6,7 @@ killed; `collect` makes ``<label>.steps.json`` of these lines when the capture h
 
 import json
 import resource
+import socket
 import sys
 import time
 from collections import deque
@@ -19,6 +20,7 @@ from profkit.core import progress_events
 
 SCHEMA_VERSION = 1
 _PART = ".steps.part"
+_PLACE = ("hostname", "node", "local_rank")
 _EVENT_INTERVAL_S = 0.2
 
 
@@ -133,8 +135,11 @@ class StepClock:
     The tool's work between two steps, such as writing a trace, belongs to neither.
     """
 
-    def __init__(self, out: Path, rank: Rank, recorder: Recorder, progress: dict[str, Any]) -> None:
+    def __init__(
+        self, out: Path, rank: Rank, recorder: Recorder, progress: dict[str, Any], node: int = 0
+    ) -> None:
         self.out = out
+        self.node = node
         self.rank = rank
         self.recorder = recorder
         self.progress = progress
@@ -183,8 +188,9 @@ class StepClock:
             progress_events.emit("step", step=self.steps, **self.progress)
 
     def _header(self) -> dict[str, Any]:
-        label, rank = self.rank.label, self.rank.rank
-        return {"label": label, "rank": rank, "world_size": self.rank.world_size}
+        rank = self.rank
+        host = {"hostname": socket.gethostname(), "node": self.node, "local_rank": rank.local_rank}
+        return {"label": rank.label, "rank": rank.rank, "world_size": rank.world_size, **host}
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -202,8 +208,9 @@ class StepClock:
         self.file.close()
 
 
-def collect(out: Path) -> None:
-    """Make ``<label>.steps.json`` of each rank's lines in `out`."""
+def collect(out: Path) -> list[dict[str, Any]]:
+    """Make ``<label>.steps.json`` of each rank's lines in `out`; return where each rank ran."""
+    places = []
     for part in sorted(out.glob(f"*{_PART}")):
         # A process that was killed may leave half a line, or none at all.
         lines = [line for line in part.read_text().splitlines(keepends=True) if line[-1] == "\n"]
@@ -214,4 +221,6 @@ def collect(out: Path) -> None:
             document = {"schema_version": SCHEMA_VERSION, **header, "label": label, "steps": steps}
             path = part.with_name(part.name.removesuffix(_PART) + ".steps.json")
             path.write_text(json.dumps(document) + "\n")
+            places.append({name: document.get(name) for name in ("label", *_PLACE)})
         part.unlink()
+    return places

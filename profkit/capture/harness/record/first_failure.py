@@ -96,10 +96,12 @@ def first_failure(out: Path, ranks: Sequence[Rank], exit_code: int, told: str) -
         return _advised(written[0])
     if exit_code and (silent := _silent_rank(out, ranks, exit_code)):
         return silent
+    if told:
+        return Failure(summary=told, details=written[0].summary if written else "")
     if written:
         return _advised(written[0])
-    if told or not exit_code:
-        return Failure(summary=told) if told else None
+    if not exit_code:
+        return None
     return _advised(_said_in_log(out, exit_code))
 
 

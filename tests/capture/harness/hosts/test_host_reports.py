@@ -9,13 +9,17 @@ import pytest
 
 from profkit.capture.harness.hosts import host_reports
 from profkit.capture.launchers.base import Node
+from profkit.process import parent_watch
 
-# Starts what follows it twice, as srun does on two hosts.
+# Starts what follows it twice, as srun does on two hosts. The second has process numbers and a name
+# of its own, before which it would come by the alphabet.
 ACROSS = """
 import os, subprocess, sys
+second = ["unshare", "--uts", "--pid", "--fork", "--mount-proc"]
+second += ["sh", "-c", 'hostname aaa-second; exec "$@"', "sh"]
 each = [
-    subprocess.Popen(sys.argv[1:], env=os.environ | {"SLURM_NODEID": str(node)})
-    for node in range(2)
+    subprocess.Popen([*start, *sys.argv[1:]], env=os.environ | {"SLURM_NODEID": str(node)})
+    for node, start in enumerate(([], second))
 ]
 sys.exit(max(process.wait() for process in each))
 """
@@ -55,6 +59,63 @@ def test_reports_of_an_earlier_attempt_do_not_count(tmp_path):
 
 
 @pytest.fixture
+def passing(monkeypatch):
+    """Return a function that lets a number of seconds pass."""
+    now = [1000.0]
+    monkeypatch.setattr(host_reports.time, "monotonic", lambda: now[0])
+
+    def passed(seconds):
+        now[0] += seconds
+
+    return passed
+
+
+def test_a_host_ends_when_the_first_one_has_ended_or_was_silent_for_long(tmp_path, passing):
+    with host_reports.announced_start(tmp_path):
+        hosts = {
+            node: host_reports.OtherHosts(tmp_path, node=node, hosts=2, attempt=1)
+            for node in range(2)
+        }
+        for _ in range(9):
+            passing(60)
+            os.utime(tmp_path / host_reports._BEGUN, (0, 0))  # of a host whose clock is slow
+            assert hosts[0].reason_to_stop() == hosts[1].reason_to_stop() == ""
+        passing(170)
+        assert hosts[1].reason_to_stop() == ""
+        passing(20)
+        assert hosts[1].reason_to_stop() == "the first host has ended this capture"
+    other = host_reports.OtherHosts(tmp_path, node=1, hosts=2, attempt=1)
+    assert other.reason_to_stop() == "the first host has ended this capture"
+
+
+def test_the_first_host_waits_no_longer_than_it_takes_for_one_that_has_failed(tmp_path, passing):
+    first = host_reports.OtherHosts(tmp_path, node=0, hosts=3, attempt=2)
+    for node, attempt, exit_code in ((1, 2, 0), (2, 1, 1)):
+        about = {"node": node, "attempt": attempt, "hostname": f"host{node}"}
+        host_reports.write_report(tmp_path, host_reports.Report(**about, exit_code=exit_code))
+    assert first.reason_to_stop() == first.failure() == ""
+    failed = host_reports.Report(
+        node=2, attempt=2, hostname="host2", exit_code=127, reason="nsys is not installed"
+    )
+    host_reports.write_report(tmp_path, failed)
+    assert first.failure() == "host 2 (host2): nsys is not installed"
+    assert first.reason_to_stop() == ""
+    passing(11)
+    assert first.reason_to_stop() == first.failure()
+
+
+def test_a_host_that_did_not_report_is_told_with_what_its_starter_said(tmp_path):
+    (tmp_path / host_reports.STARTED_LOG).write_text("srun: starting\nssh: no route to host\n")
+    (tmp_path / "capture.node1.log").touch()
+    _, absent = host_reports.gather_reports(tmp_path, 2, 1, 0)
+    assert absent == (
+        "host 1 of 2 (counted from 0) did not report; nodes.log ends with: ssh: no route to host"
+    )
+    (tmp_path / host_reports.STARTED_LOG).unlink()
+    assert "although it had begun" in host_reports.gather_reports(tmp_path, 2, 1, 0)[1]
+
+
+@pytest.fixture
 def started_on_each(arguments_of, programs):
     """Return a function that starts a capture on two hosts and returns how they ended."""
 
@@ -82,10 +143,9 @@ def record(out):
     return json.loads((out / "capture.json").read_text())
 
 
-@pytest.mark.parametrize("backend", ["c10d", "static"])
-def test_two_hosts_make_one_capture(started_on_each, tmp_path, backend):
+def test_two_hosts_make_one_capture(started_on_each, tmp_path):
     out = tmp_path / "results/runs/r/capture/baseline/rep0"
-    launcher = {"name": "torchrun", "nnodes": 2, "rdzv_backend": backend}
+    launcher = {"name": "torchrun", "nnodes": 2}
     assert started_on_each(out, launcher=launcher, steps=3) == ["", ""]
     assert record(out)["status"] == "ok", record(out)
     assert record(out)["ranks"] == RANKS
@@ -118,7 +178,20 @@ def test_two_hosts_of_accelerate_make_one_capture(started_on_each, tmp_path):
     assert record(out)["ranks"] == RANKS
 
 
-def test_one_command_starts_the_capture_on_all_hosts(capture, programs, tmp_path):
+@pytest.fixture
+def namespaces():
+    """Skip where this user may make no namespaces."""
+    command = ["unshare", "--uts", "--pid", "--fork", "--mount-proc", "true"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no second host can be played here: {done.stderr.strip()}")
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_one_command_starts_the_capture_on_hosts_with_process_numbers_of_their_own(
+    capture, programs, tmp_path, monkeypatch
+):
+    monkeypatch.setenv(parent_watch.VARIABLE, parent_watch.identity())
     script = tmp_path / "across.py"
     script.write_text(ACROSS)
     launcher = {"name": "torchrun", "nnodes": 2, "across": [sys.executable, str(script)]}
@@ -126,6 +199,10 @@ def test_one_command_starts_the_capture_on_all_hosts(capture, programs, tmp_path
     assert made.result.returncode == 0, made.result.stderr
     assert made.record["status"] == "ok", made.record
     assert made.record["ranks"] == RANKS
+    places = [(place["label"], place["node"]) for place in made.record["places"]]
+    assert places == [(RANKS[0], 0), (RANKS[1], 1)]
+    assert made.record["places"][1]["hostname"] == "aaa-second"
+    assert made.record["nodes"][0]["hostname"] == "aaa-second"
 
 
 def test_a_command_that_starts_nothing_is_named(capture, tmp_path):

@@ -1,4 +1,5 @@
 import json
+import socket
 import sys
 from types import SimpleNamespace
 
@@ -46,17 +47,19 @@ def ticking(monkeypatch):
 
 @pytest.mark.usefixtures("ticking")
 def test_every_step_is_written_with_its_borders_samples_and_memory(tmp_path):
-    with StepClock(tmp_path, RANK, NullRecorder(), {}) as steps:
+    with StepClock(tmp_path, RANK, NullRecorder(), {}, node=1) as steps:
         steps.begin()
         for samples in (2, 3):
             steps.step(samples)
-    collect(tmp_path)
+    place = {"hostname": socket.gethostname(), "node": 1, "local_rank": 0}
+    assert collect(tmp_path) == [{"label": LABEL, **place}]
     assert [path.name for path in tmp_path.iterdir()] == [f"{LABEL}.steps.json"]
     assert json.loads((tmp_path / f"{LABEL}.steps.json").read_text()) == {
         "schema_version": 1,
         "label": LABEL,
         "rank": 1,
         "world_size": 2,
+        **place,
         "device": "cuda",
         "steps": [[102, 112, 2, 4096], [114, 124, 3, 4096]],
     }
