@@ -1,6 +1,7 @@
 """``profkit capture TOOL``: run the workload once under one tool."""
 
 import argparse
+import signal
 import sys
 import uuid
 from collections.abc import Sequence
@@ -9,14 +10,16 @@ from pathlib import Path
 
 from profkit.capture.harness.crash_guard import run_guarded
 from profkit.capture.harness.hosts import start_hosts
+from profkit.capture.harness.launch import STOP_SIGNALS
 from profkit.capture.harness.record import capture_json
 from profkit.capture.harness.record.outcome import Outcome
-from profkit.capture.harness.run import Job, prepare, record_killed, run
+from profkit.capture.harness.run import Job, prepare, record_lost, run
 from profkit.capture.harness.spec import Spec
 from profkit.core import progress_events, run_settings
 from profkit.core.capture_record import read_capture
 from profkit.core.errors import ProfkitError
 from profkit.core.settings import from_json
+from profkit.process import parent_watch
 
 
 def main(argv: Sequence[str]) -> None:
@@ -34,13 +37,14 @@ def main(argv: Sequence[str]) -> None:
     )
     log = str(options.out / capture_json.LOG)
     about = {"stage": "capture", "run": spec.run, "name": spec.tool, "repeat": spec.repeat}
-    if across := start_hosts.starting_command(spec):
+    across = () if options.lost else start_hosts.starting_command(spec)
+    if across:
         start_hosts.start(spec, across, argv, options.run_settings.timeout_s)
         return
     job = prepare(spec, options.run_settings)
     if not job.node.rank:
         progress_events.emit("started", **about, log=log)
-    outcome = _captured(job)
+    outcome = _lost(job, options.lost) if options.lost else _captured(job)
     event = "finished" if outcome.status == "ok" else "failed"
     if not job.node.rank:
         progress_events.emit(event, **about, log=log, status=outcome.status, reason=outcome.reason)
@@ -56,11 +60,27 @@ def _captured(job: Job) -> Outcome:
     started = datetime.now(UTC)
     status = run_guarded(lambda: _made(job))
     if status < 0:
-        return record_killed(job, -status, started)
+        reason = f"the process that captures was killed by signal {-status}; the ranks were ended"
+        return record_lost(job, status, reason, started)
     if status > 0:
         sys.exit(status)
     made = read_capture(job.spec.folder / capture_json.NAME)
     return Outcome(status=made["status"], reason=made["reason"])
+
+
+def _lost(job: Job, status: int) -> Outcome:
+    """Write the record of a capture that ended with `status` and left none; stdin is its output.
+
+    Raises SystemExit if it was asked to stop: then it is made when it is asked for again.
+    """
+    signum = status - 128
+    if signum in STOP_SIGNALS or parent_watch.has_workflow_ended():
+        sys.exit(status)
+    said = [line for line in sys.stdin.read().splitlines() if line.strip() == line != ""]
+    reason = f"the capture left no record: {said[-1] if said else f'exit status {status}'}"
+    if signum in set(signal.Signals):
+        reason = f"the process that guards the capture was killed by signal {signum}"
+    return record_lost(job, status, reason, datetime.now(UTC))
 
 
 def _made(job: Job) -> None:
@@ -80,6 +100,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--workload", default="{}", help="what to run, as JSON")
     parser.add_argument(
         "--reads", type=Path, nargs="*", default=[], help="results that the tool chooses by"
+    )
+    parser.add_argument(
+        "--lost",
+        type=int,
+        metavar="STATUS",
+        help="only write the record of this capture, which ended with STATUS and left none",
     )
     run_settings.add_argument(parser)
     return parser

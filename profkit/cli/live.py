@@ -59,9 +59,12 @@ class View:
 
     def show(self, events: Path, total: int) -> None:
         """Read the lines added to the file `events`, and draw them."""
-        with events.open("rb") as file:
-            file.seek(self._read)
-            content = file.read()
+        content = b""
+        # A workload may remove all results, this file among them.
+        if events.is_file():
+            with events.open("rb") as file:
+                file.seek(self._read)
+                content = file.read()
         # A line may be half written: it is read next time.
         whole = content[: content.rfind(b"\n") + 1]
         self._read += len(whole)

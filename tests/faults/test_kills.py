@@ -64,20 +64,17 @@ def check_what_must_be_true_after(farm, process, good):
 
 
 CAPTURE = "capture baseline --out"
-# Words of its command line, and which of the processes with them: a job's shell has them as well,
-# and a capture is two processes.
+# Words of its command line; a job's shell has those of the capture as well, and is older.
 KILLED = {
-    "profkit run": ("profkit run", 0),
-    "Snakemake": ("-m snakemake", 0),
-    "the shell of the job": (CAPTURE, 0),
-    "the capture": (CAPTURE, 1),
+    "profkit run": "profkit run",
+    "Snakemake": "-m snakemake",
+    "the shell of the job": CAPTURE,
 }
 
 
 @pytest.mark.parametrize("who", KILLED)
 def test_a_killed_process_takes_all_that_it_started_with_it(farm, hanging, good, who):
-    words, which = KILLED[who]
-    working(farm, words)[which].kill()
+    working(farm, KILLED[who])[0].kill()
     assert hanging.wait(120) != 0
     locks = list(farm.folder.glob(".snakemake/locks/*.lock"))
     assert bool(locks) == (who in {"profkit run", "Snakemake"})
@@ -91,11 +88,11 @@ def test_a_terminal_that_stops_or_closes_ends_everything(farm, hanging, good, si
     check_what_must_be_true_after(farm, hanging, good)
 
 
-@pytest.mark.parametrize("who", ["launcher", "inner capture"])
+@pytest.mark.parametrize("who", ["launcher", "inner capture", "guard"])
 def test_a_launcher_that_is_killed_is_a_failed_capture_in_a_whole_report(farm, hanging, good, who):
-    _, _, inner = working(farm, CAPTURE)
-    killed = inner if who == "inner capture" else working(farm, "capture.harness.rank")[0]
-    killed.kill()
+    _, guard, inner = working(farm, CAPTURE)
+    (rank, *_) = working(farm, "capture.harness.rank")
+    {"launcher": rank, "inner capture": inner, "guard": guard}[who].kill()
     said, _ = hanging.communicate(timeout=300)
     assert hanging.returncode == 1, said
     farm.check_nothing_is_left_running()

@@ -52,7 +52,6 @@ def test_a_disk_that_fills_up_is_the_reason_and_leaves_room_for_the_report(farm,
     assert record["reason"] in farm.report()
     good = farm.captured("nothing")
 
-    report = farm.report()
     farm.recover()
     # Now somebody else fills the disk, and nothing at all can be written.
     fill(results / "ballast")
@@ -60,7 +59,9 @@ def test_a_disk_that_fills_up_is_the_reason_and_leaves_room_for_the_report(farm,
     assert status == 1
     assert "no space" in said.lower()
     assert "Traceback" not in said
-    assert farm.report() == report
+    # As it was before, or with this failure where there was room for it.
+    farm.check_every_file_is_whole()
+    assert record["reason"] in farm.report()
 
     (results / "ballast").unlink()
     assert len(farm.captures(FILL)) == 1
@@ -136,7 +137,7 @@ def test_a_tool_that_is_missing_or_not_permitted_costs_only_its_own_captures(far
     farm.check_every_file_is_whole()
     reasons = {
         "absent": "unavailable: no-such-profiler is not installed",
-        "forbidden": "error: exit status 13; the log says more",
+        "forbidden": "error: exit status 13: attach: Operation not permitted",
     }
     report = farm.report()
     for reason in reasons.values():

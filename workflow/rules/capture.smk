@@ -27,10 +27,12 @@ for tool in dag.captured_tools:
                 attempt=dag.attempt(tool, repeat),
                 reads=workflow_dag.read_flags,
                 out=subpath(output[0], parent=True),
+            # A capture that leaves no record gets one, so that there is a report all the same.
             shell:
-                "profkit capture {params.tool} --out {params.out} --repeat {params.repeat}"
-                " --attempt {params.attempt} --run-settings {resources.run_settings:q}"
-                " {params.reads:q} --settings {params.settings:q} --workload {params.workload:q} > {log} 2>&1"
+                "captured() {{ profkit capture {params.tool} --out {params.out} --repeat {params.repeat}"
+                " --attempt {params.attempt} --run-settings {resources.run_settings:q} {params.reads:q}"
+                ' --settings {params.settings:q} --workload {params.workload:q} "$@"; }};'
+                " captured > {log} 2>&1 || captured --lost $? < {log} >> {log} 2>&1"
 
 
 if dag.captured_tools:

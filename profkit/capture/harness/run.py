@@ -1,5 +1,6 @@
 """Make one capture: check it, start it, wait, judge it, and leave its record."""
 
+import json
 import os
 import socket
 import time
@@ -156,22 +157,22 @@ def _captured(job: Job) -> Outcome:
     return result
 
 
-def record_killed(job: Job, signum: int, started: datetime) -> Outcome:
-    """Clean up after a capture whose process was killed by `signum`, and write its record."""
+def record_lost(job: Job, exit_code: int, reason: str, started: datetime) -> Outcome:
+    """Clean up after a capture whose process has ended without a record, and write its record."""
     spec = job.spec
-    survivors = process_tree.kill_all(spec.token, ())
+    # The token is of this attempt to write it; the folder is that of the capture.
+    survivors = process_tree.kill_all(json.dumps({"out": spec.out})[1:-1], ())
     spec.folder.mkdir(parents=True, exist_ok=True)
     disk_space.release(spec.folder)
     host_reports.withdraw_start(spec.folder)
     ranks, named_by = rank_files.rename_files(spec.folder, spec.ranks())
     places = clock.collect(spec.folder)
-    reason = f"the process that captures was killed by signal {signum}; the ranks were ended"
     result = Outcome(status="error", reason=reason)
     about = {
         **asdict(result),
         "started": started.isoformat(),
         "elapsed_s": round((datetime.now(UTC) - started).total_seconds(), 3),
-        "exit_code": -signum,
+        "exit_code": exit_code,
         "ranks_named_by": named_by,
         "nodes": [],
         "places": places,
@@ -210,12 +211,12 @@ def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> Non
 def _collect(job: Job) -> CollectedResult:
     """Run the command, gather the results of all hosts, and judge them."""
     spec, out = job.spec, job.spec.folder
-    ended, readings, is_full = _started(job)
+    ended, readings, trouble = _started(job)
     within_s = _OTHERS_AFTER_FAILURE_S if ended.exit_code else _OTHERS_S
     hosts = job.launcher.host_count
     reports, absent = host_reports.gather_reports(out, hosts, spec.attempt, within_s)
     ranks, named_by = rank_files.rename_files(out, spec.ranks())
-    dropped = disk_space.drop_unfinished(out, [rank.label for rank in ranks]) if is_full else []
+    dropped = disk_space.drop_unfinished(out, [rank.label for rank in ranks]) if trouble else []
     places = clock.collect(out)
     finishing_notes = job.tool.finish(out)
     profiled = job.profiled(ranks)
@@ -228,8 +229,8 @@ def _collect(job: Job) -> CollectedResult:
     result = outcome.judge_capture(worst, job.run_settings.timeout_s, failure, missing)
     if absent and worst.timed_out:
         result = replace(result, reason=f"{result.reason}; {absent}")
-    if is_full:
-        result = Outcome(status="error", reason=f"no space is left on the disk of {out}")
+    if trouble:
+        result = Outcome(status="error", reason=trouble)
     return CollectedResult(
         ended=ended,
         outcome=result,
@@ -243,8 +244,11 @@ def _collect(job: Job) -> CollectedResult:
     )
 
 
-def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], bool]:
-    """Start this host's ranks and wait; return the end, the conditions, and if the disk is full."""
+def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], str]:
+    """Start this host's ranks and wait; return the end, the conditions, and what befell the disk.
+
+    That is "" if nothing did.
+    """
     deadline_s = time.time() + job.run_settings.timeout_s
     spec = replace(job.spec, deadline_s=deadline_s, node=job.node.rank)
     job = replace(job, spec=spec)
@@ -271,10 +275,10 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], bool]:
         if ended.stopped and ended.stopped == hosts.reason_to_stop():
             # Not for want of memory, as `stopped` says.
             ended = replace(ended, stopped="", exit_code=1)
-        is_full, readings = disk_space.is_full(out), machine.summary()
+        trouble, readings = disk_space.trouble(out), machine.summary()
     earlier = [record["conditions"] for record in capture_json.good_siblings(out)]
     readings["warnings"] = conditions.warnings(readings, earlier)
-    return replace(ended, shortage=limit.shortage()), readings, is_full
+    return replace(ended, shortage=limit.shortage()), readings, trouble
 
 
 def _warnings(job: Job, collected: CollectedResult) -> list[str]:

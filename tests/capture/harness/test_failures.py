@@ -1,5 +1,6 @@
 """What a capture leaves when its workload, its tool or its user ends it."""
 
+import io
 import json
 import signal
 import subprocess
@@ -119,6 +120,39 @@ def test_a_capture_whose_inner_process_is_killed_says_so(arguments_of, misbehavi
     assert "in the fourth step" in record["log_tail"]
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["capture.json", "capture.log", "rank0_dp0_tp0_pp0.steps.json"]
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "reason"),
+    [
+        ("137", "", "the process that guards the capture was killed by signal 9"),
+        ("1", "Traceback\n  File x\nKeyError: 'y'\n", "the capture left no record: KeyError: 'y'"),
+        (
+            "1",
+            "profkit: no room\n  hint: make it\n",
+            "the capture left no record: profkit: no room",
+        ),
+        ("3", "", "the capture left no record: exit status 3"),
+    ],
+)
+def test_a_capture_without_a_record_gets_one(tmp_path, monkeypatch, status, said, reason):
+    monkeypatch.setattr("sys.stdin", io.StringIO(said))
+    out = tmp_path / "r/capture/baseline/rep0"
+    out.mkdir(parents=True)
+    (out / "rank0_dp0_tp0_pp0.steps.json").write_text("{}")
+    workload = '{"workload": {"name": "train"}, "steps": 2}'
+    main(["baseline", "--out", str(out), "--workload", workload, "--lost", status])
+    record = json.loads((out / "capture.json").read_text())
+    assert (record["status"], record["reason"]) == ("error", reason)
+    assert [file["path"] for file in record["files"]] == ["rank0_dp0_tp0_pp0.steps.json"]
+
+
+def test_a_capture_that_was_told_to_stop_gets_no_record(tmp_path):
+    out, status = tmp_path / "r/capture/baseline/rep0", 128 + signal.SIGTERM
+    workload = '{"workload": {"name": "train"}, "steps": 2}'
+    with pytest.raises(SystemExit):
+        main(["baseline", "--out", str(out), "--lost", str(status), "--workload", workload])
+    assert not out.exists()
 
 
 def test_an_unavailable_tool_is_recorded_with_its_reason(monkeypatch, tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""Disk space: reserved for the record of a capture; what to do when the disk is full."""
+"""Disk space: reserved for the record of a capture; what to do when disk or folder is gone."""
 
 import errno
 import os
@@ -42,9 +42,17 @@ def release(out: Path) -> None:
     (out / _RESERVED).unlink(missing_ok=True)
 
 
-def is_full(folder: Path) -> bool:
-    """Say whether the disk of `folder` is full, so that the last files may be truncated."""
-    return shutil.disk_usage(folder).free < _FULL_BELOW_BYTES
+def trouble(out: Path) -> str:
+    """Return why files may be missing from `out` or truncated; "" if nothing says so.
+
+    A folder that the workload has removed is made again, for the record.
+    """
+    if not out.is_dir():
+        out.mkdir(parents=True)
+        return f"the workload removed the folder of its capture, {out}"
+    if shutil.disk_usage(out).free < _FULL_BELOW_BYTES:
+        return f"no space is left on the disk of {out}"
+    return ""
 
 
 def drop_unfinished(out: Path, labels: list[str]) -> list[str]:

@@ -30,5 +30,8 @@ def test_what_was_being_written_is_dropped_and_steps_are_kept(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
 
 
-def test_a_disk_with_room_is_not_full(tmp_path):
-    assert not disk_space.is_full(tmp_path)
+def test_a_folder_that_was_removed_is_made_again_and_named(tmp_path):
+    assert disk_space.trouble(tmp_path) == ""
+    gone = tmp_path / "rep0"
+    assert disk_space.trouble(gone) == f"the workload removed the folder of its capture, {gone}"
+    assert disk_space.trouble(gone) == ""
