@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from profkit.convert.base import Converted, Importable, Raw, converter
-from profkit.convert.nsys.export import exported
+from profkit.convert.nsys.export import exported, refuse_log
 from profkit.convert.nsys.report import Report
 from profkit.convert.nsys.statistics import write_csv
 from profkit.convert.nsys.tables import PRODUCED, tables
@@ -12,8 +12,11 @@ _NO_RANK = -1
 
 
 def _stated_rank(path: Path) -> int:
-    """Return that a report states no rank in a place that can be read without exporting it."""
-    del path
+    """Return that a report states no rank in a place that can be read without exporting it.
+
+    Raises `InputError` for an export that is not complete by itself.
+    """
+    refuse_log(path)
     return _NO_RANK
 
 
@@ -35,4 +38,4 @@ def convert(raw: Raw, out: Path) -> Converted:
         # By the file, not by the rank: several may have been imported as one.
         stem = raw.path.name.partition(".nsys-rep")[0]
         lost = write_csv(found.store, found.source, out / f"{stem}.rep{raw.repeat}")
-    return Converted(tables=made, notes=(*report.notes, *lost))
+    return Converted(tables=made, notes=(*report.notes, *report.fault_notes(), *found.notes, *lost))

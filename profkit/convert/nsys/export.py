@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from profkit.convert._unpacked import refuse_bomb
 from profkit.convert.nsys.store import Store, opened
 from profkit.core.errors import InputError
 
@@ -32,6 +33,10 @@ _OTHERS = (
     ),
 )
 """What else comes under the names of reports: how it begins, what it is, and what to do."""
+_MODE, _WRITE_AHEAD = slice(18, 20), b"\2\2"
+_LOGGED = (
+    "It was written with a write-ahead log: what only the -wal file beside it holds is missing."
+)
 _TIMEOUT_S = 1800
 _HELP_TIMEOUT_S = 30
 _SAID = 300
@@ -47,6 +52,9 @@ class Exported:
 
     source: Path
     """What ``nsys stats`` takes: SQLite, or the report itself if it was exported to Parquet."""
+
+    notes: tuple[str, ...] = ()
+    """What may be missing."""
 
 
 @contextmanager
@@ -67,7 +75,18 @@ def exported(path: Path) -> Iterator[Exported]:
         source.symlink_to(plain.resolve())
         made = source if is_sqlite else _export(source, path)
         with opened(made, path) as store:
-            yield Exported(store=store, source=source if made.is_dir() else made)
+            notes = (_LOGGED,) if is_sqlite and head[_MODE] == _WRITE_AHEAD else ()
+            yield Exported(store=store, source=source if made.is_dir() else made, notes=notes)
+
+
+def refuse_log(path: Path) -> None:
+    """Raise if a file beside `path` holds rows that are not in it yet."""
+    log = path.with_name(f"{path.name}-wal")
+    if log.is_file() and log.stat().st_size:
+        raise InputError(
+            f"{path}: {log.name} beside it holds rows that are not in it yet",
+            hint=f"have SQLite move them: sqlite3 {path.name} 'PRAGMA wal_checkpoint(TRUNCATE)'",
+        )
 
 
 def _refuse(head: bytes, path: Path) -> None:
@@ -87,7 +106,9 @@ def _plain(path: Path, folder: Path) -> Path:
     plain = folder / "report"
     try:
         with gzip.open(path) as packed, plain.open("wb") as file:
-            shutil.copyfileobj(packed, file, 1 << 20)
+            while chunk := packed.read(1 << 20):
+                file.write(chunk)
+                refuse_bomb(path, file.tell())
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path}: damaged gzip data: {error}", hint="copy it again") from None
     return plain

@@ -23,7 +23,7 @@ from profkit.convert.nsys.names import (
 )
 from profkit.convert.nsys.ranks import belongs
 from profkit.convert.nsys.report import Report, pid_of, tid_of, work_table
-from profkit.convert.nsys.store import Ints
+from profkit.convert.nsys.store import UNKNOWN, Ints
 
 MODULE = "nn.Module: "
 """What the ranges of profkit around modules begin with."""
@@ -89,8 +89,8 @@ class Rows:
 
     def ends(self, rows: Ints) -> Ints:
         """Return the ends of NVTX ranges; what was never closed ends with the report."""
-        end = self.report.nvtx.columns["end"][rows]
-        return np.where(end < 0, self.report.last_ns, end)
+        start, end = (self.report.nvtx.columns[name][rows] for name in ("start", "end"))
+        return np.maximum(np.where(end == UNKNOWN, self.report.last_ns, end), start)
 
     def _ranges(self, into: Gathered) -> None:
         nvtx, rows = self.report.nvtx, self.ranges_of_rank()

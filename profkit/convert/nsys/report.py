@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from profkit.convert.columns.values import LATEST_NS
+from profkit.convert.nsys.faults import Faults
 from profkit.convert.nsys.store import Ints, Store
 from profkit.core.errors import InputError
 
@@ -18,6 +20,7 @@ _MARKS, _DOMAIN = (34, 65), 75
 # As nsys 2023.4 exports what --python-sampling recorded: a mark for each sample, without its stack.
 _PYTHON_SAMPLES = "Python Backtrace"
 _LOW = (1 << 24) - 1
+_MOST_PROCESSES = 1_000
 _WORK = ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE")
 _WITHOUT_TIME = "{path}: table {table} has no column {lacking}: its layout is of an unknown version"
 
@@ -36,6 +39,10 @@ class Report:
     """What the user calls it."""
     notes: list[str] = field(default_factory=list)
     """What a reader of the tables should know."""
+    faults: Faults = field(default_factory=Faults)
+    """What is wrong with the report."""
+    nameless: set[int] = field(default_factory=set)
+    """Numbers of texts that were asked for and are not there."""
 
     @cached_property
     def strings(self) -> dict[int, str]:
@@ -47,7 +54,10 @@ class Report:
     def base_ns(self) -> int:
         """Unix time of the moment that all times are relative to; 0 if it is not stated."""
         epoch = self.store.ints("TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"])["utcEpochNs"]
-        return max(int(epoch[0]), 0) if len(epoch) else 0
+        stated = int(epoch[0]) if len(epoch) else 0
+        absurd = not 0 <= stated < LATEST_NS
+        self.faults.note(int(absurd), "start of the recording is absurd: times count from 0.")
+        return 0 if absurd else stated
 
     @cached_property
     def metadata(self) -> dict[str, str]:
@@ -61,17 +71,28 @@ class Report:
         return table in self.store.tables
 
     def columns(self, table: str, *names: str) -> dict[str, Ints]:
-        """Return whole-number columns; raises `InputError` if a time that it needs is absent."""
+        """Return whole-number columns of the rows that have a time, if one is asked for.
+
+        Raises `InputError` if that is absent.
+        """
+        read = self.all_rows(table, *names)
+        rows = self.faults.timed(table, read, ends_late=not table.startswith("CUPTI"))
+        return {name: column[rows] for name, column in read.items()}
+
+    def all_rows(self, table: str, *names: str) -> dict[str, Ints]:
+        """Return the same of all rows, so that their texts are in the same order."""
         needed = {"start", "end", "timestamp"} & set(names)
         if self.has(table) and (lacking := needed - self.store.tables[table]):
             raise InputError(
                 _WITHOUT_TIME.format(path=self.path, table=table, lacking=min(lacking)),
                 hint="update profkit, or export with an older nsys",
             )
-        return self.store.ints(table, names)
+        return self.faults.plausible(table, self.store.ints(table, names))
 
     def named(self, numbers: Ints) -> list[str]:
         """Return the texts with these numbers, "" for those that are not there."""
+        unknown = set(numbers[numbers >= 0].tolist()) - self.strings.keys()
+        self.nameless.update(unknown)
         return [self.strings.get(number, "") for number in numbers.tolist()]
 
     @cached_property
@@ -102,8 +123,25 @@ class Report:
             pids.append(pid_of(rows["globalPid"]))
             devices.append(rows["deviceId"])
         pid, device = np.concatenate(pids), np.concatenate(devices)
-        first = {own: int(device[pid == own].min()) for own in np.unique(pid).tolist()}
-        return np.array(sorted(first, key=lambda own: (first[own], own)), dtype=np.int64)
+        own = np.unique(pid)
+        if len(own) > _MOST_PROCESSES:
+            raise InputError(
+                f"{self.path}: refused: {len(own):,} processes work on devices in it",
+                hint="the numbers of its processes are damaged; export it again",
+            )
+        first = {one: int(device[pid == one].min()) for one in own.tolist()}
+        return np.array(sorted(first, key=lambda one: (first[one], one)), dtype=np.int64)
+
+    def fault_notes(self) -> list[str]:
+        """Return what was found to be wrong, once all is read."""
+        notes = [
+            f"{count:,} values of {column} are no whole numbers: unknown."
+            for column, count in self.store.no_numbers.items()
+        ]
+        if self.nameless:
+            where = "holds no such text" if self.has("StringIds") else "is missing"
+            notes.append(f"{len(self.nameless):,} names are blank: the table StringIds {where}.")
+        return notes + self.faults.notes()
 
     def check(self) -> None:
         """Note what is unusual about the whole report."""
@@ -116,10 +154,22 @@ class Report:
         # An export with --lazy=false has the tables of what was not recorded, without rows.
         if not len(self.working_pids):
             self.notes.append("The report holds no kernel, copy or set: CUDA was not recorded.")
+        self._check_launches()
         if count := self.nvtx.domains_of(self.nvtx.marks).count(_PYTHON_SAMPLES):
             self.notes.append(
                 f"{count} Python stacks were sampled, which nsys shows in its window and does not"
                 " export: for those in this report sample with +tool=py_spy."
+            )
+
+    def _check_launches(self) -> None:
+        """Note it if no work on devices can be tied to the call that launched it."""
+        calls = self.store.ints(work_table("RUNTIME"), ["correlationId"])["correlationId"]
+        read = [self.store.ints(work_table(kind), ["correlationId"]) for kind in _WORK]
+        work = np.concatenate([columns["correlationId"] for columns in read])
+        if len(work) and len(calls) and not np.isin(work[work > 0], calls).any():
+            self.notes.append(
+                "No kernel, copy or set has the correlationId of a call: what launched the work on"
+                " devices, and in which step, is unknown."
             )
 
 
@@ -133,7 +183,7 @@ class Nvtx:
     def columns(self) -> dict[str, Ints]:
         """Its whole-number columns."""
         names = ("start", "end", "eventType", "globalTid", "textId", "jsonTextId", "domainId")
-        return self.report.columns("NVTX_EVENTS", *names)
+        return self.report.all_rows("NVTX_EVENTS", *names)
 
     @cached_property
     def texts(self) -> list[str]:
@@ -163,12 +213,17 @@ class Nvtx:
     @property
     def ranges(self) -> Ints:
         """Rows that are ranges."""
-        return self._of((*_PUSH_POP, *_START_END))
+        return self._timed((*_PUSH_POP, *_START_END), "ranges in NVTX_EVENTS")
 
     @property
     def marks(self) -> Ints:
         """Rows that are marks."""
-        return self._of(_MARKS)
+        return self._timed(_MARKS, "marks in NVTX_EVENTS")
+
+    def _timed(self, kinds: tuple[int, ...], what: str) -> Ints:
+        rows = self._of(kinds)
+        times = {name: self.columns[name][rows] for name in ("start", "end")}
+        return rows[self.report.faults.timed(what, times, ends_late=True)]
 
     def _of(self, kinds: tuple[int, ...]) -> Ints:
         return np.flatnonzero(np.isin(self.columns["eventType"], kinds))

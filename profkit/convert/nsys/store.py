@@ -27,6 +27,9 @@ class Store(Protocol):
     tables: dict[str, frozenset[str]]
     """Columns of each table."""
 
+    no_numbers: dict[str, int]
+    """How many values, by column, are something else where `ints` wants whole numbers."""
+
     def ints(self, table: str, columns: Sequence[str]) -> dict[str, Ints]:
         """Return whole numbers, -1 for null; of columns that are absent, -1 throughout."""
 
@@ -42,6 +45,7 @@ class SqliteStore:
         query = "SELECT name FROM sqlite_master WHERE type = 'table'"
         names = [str(name) for (name,) in connection.execute(query)]
         self.tables = {name: self._columns(name) for name in names}
+        self.no_numbers: dict[str, int] = {}
 
     def _columns(self, table: str) -> frozenset[str]:
         rows = self.connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
@@ -50,14 +54,24 @@ class SqliteStore:
     def ints(self, table: str, columns: Sequence[str]) -> dict[str, Ints]:
         """See `Store.ints`."""
         present = self.tables.get(table, frozenset())
-        chosen = [f"CAST(COALESCE({name}, -1) AS INTEGER)" for name in columns if name in present]
-        rows = self._rows(table, chosen or ["-1"])
-        found = np.array(rows, dtype=np.int64).reshape(len(rows), len(chosen) or 1)
+        own = [name for name in columns if name in present]
+        rows = self._rows(table, [f"COALESCE({name}, -1)" for name in own] or ["-1"])
+        found = np.array(rows)
+        if len(rows) and found.dtype != np.int64:
+            found = np.array(self._rows(table, [self._whole(table, name) for name in own]))
+        found = found.astype(np.int64).reshape(len(rows), len(own) or 1)
         read = iter(np.ascontiguousarray(found.T))
         return {
             name: next(read) if name in present else np.full(len(rows), UNKNOWN, dtype=np.int64)
             for name in columns
         }
+
+    def _whole(self, table: str, name: str) -> str:
+        """Return what selects a column with -1 for what is no whole number; count that."""
+        rows = self._rows(table, [f"typeof({name}) NOT IN ('integer', 'null')"])
+        if count := sum(int(wrong) for (wrong,) in rows):  # type: ignore[call-overload]
+            self.no_numbers[f"{table}.{name}"] = count
+        return f"CASE typeof({name}) WHEN 'integer' THEN {name} ELSE -1 END"
 
     def texts(self, table: str, column: str) -> list[str]:
         """See `Store.texts`."""
@@ -81,6 +95,7 @@ class ParquetStore:
         self.tables = {
             name: frozenset(pq.read_schema(file).names) for name, file in self.files.items()
         }
+        self.no_numbers: dict[str, int] = {}
 
     def ints(self, table: str, columns: Sequence[str]) -> dict[str, Ints]:
         """See `Store.ints`."""

@@ -18,7 +18,7 @@ from profkit.convert.nsys.names import LIBRARIES
 from profkit.convert.nsys.ranks import ranks
 from profkit.convert.nsys.report import Report, pid_of, tid_of
 from profkit.convert.nsys.steps import steps
-from profkit.convert.nsys.store import Ints
+from profkit.convert.nsys.store import UNKNOWN, Ints
 
 LINKED = (
     "steps",
@@ -92,7 +92,7 @@ class _OfRank:
         """
         report, rows = self.rows.report, self.rows.library_calls()
         # A call that the recording cut off ends with it.
-        end = np.where(rows["end"] < 0, report.last_ns, rows["end"])
+        end = np.where(rows["end"] == UNKNOWN, report.last_ns, rows["end"])
         return self.origin.table(
             "os_calls",
             len(end),
@@ -154,7 +154,7 @@ class _OfRank:
         store = self.rows.report.store
         names = ["id", "totalMemory", "smCount", "maxWarpsPerSm", "threadsPerWarp"]
         names += ["maxRegistersPerSm", "maxShmemPerSm", "computeMajor", "computeMinor"]
-        gpus = store.ints("TARGET_INFO_GPU", names)
+        gpus = self.rows.report.all_rows("TARGET_INFO_GPU", *names)
         wanted = self._device_numbers(gpus["id"])
         rows = np.array([row for row in range(len(gpus["id"])) if row in wanted], dtype=np.int64)
         text = store.texts("TARGET_INFO_GPU", "name")
@@ -185,7 +185,7 @@ class _OfRank:
 
     def _device_numbers(self, gpu: Ints) -> dict[int, int]:
         """Return the number that CUDA gives the device in each row of ``TARGET_INFO_GPU``."""
-        mapped = self.rows.report.store.ints("TARGET_INFO_CUDA_DEVICE", ["gpuId", "cudaId", "pid"])
+        mapped = self.rows.report.all_rows("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId", "pid")
         pids = [pid for pid, rank in self.rows.ranks.items() if rank == self.rows.rank]
         own = np.isin(mapped["pid"], pids) | (mapped["pid"] < 0)
         numbers = dict(

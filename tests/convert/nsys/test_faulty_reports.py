@@ -1,0 +1,102 @@
+"""Reports that hold what no recording can: nothing of it is silent."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from profkit.cli import main
+from profkit.convert.nsys import report as reports
+from profkit.convert.nsys import statistics
+from profkit.core.errors import InputError
+from tests.convert.nsys.reports import BASE_NS, KERNEL, LAUNCH, STEPS, frames
+
+
+def named(text):
+    kinds = {"KERNELS": "CUPTI_ACTIVITY_KIND_KERNEL", "CALLS": "CUPTI_ACTIVITY_KIND_RUNTIME"}
+    for name, table in kinds.items():
+        text = text.replace(name, table)
+    return text
+
+
+@pytest.fixture(autouse=True)
+def _without_nsys(monkeypatch):
+    monkeypatch.setattr(statistics, "nsys", lambda: "")
+
+
+@pytest.fixture
+def edited(report):
+    """Return a function that makes a report with one kernel, perhaps changed by some SQL."""
+
+    def write(command=None):
+        path = report(nvtx=STEPS, os=[(1, 2, "read")], calls=[LAUNCH], kernels=[KERNEL])
+        with closing(sqlite3.connect(path)) as connection, connection:
+            if command:
+                connection.execute(named(command))
+        return path
+
+    return write
+
+
+LEFT_OUT = "rows of KERNELS have no time, or none that a recording has: left out."
+CASES = [
+    ("DROP TABLE StringIds", "3 names are blank: the table StringIds is missing."),
+    ("DELETE FROM StringIds", "3 names are blank: the table StringIds holds no such text."),
+    ("UPDATE KERNELS SET correlationId = NULL", "has the correlationId of a call"),
+    ("UPDATE CALLS SET correlationId = 77", "has the correlationId of a call"),
+    ("ALTER TABLE CALLS DROP COLUMN correlationId", "has the correlationId of a call"),
+    ("UPDATE KERNELS SET end = 40", "1 rows of KERNELS end before they start"),
+    ("UPDATE KERNELS SET end = NULL", "1 rows of KERNELS have no end"),
+    ("UPDATE KERNELS SET end = 4e30", "1 values of KERNELS.end are no whole numbers"),
+    ("UPDATE KERNELS SET end = 4611686018427387904", "1 values of KERNELS.end are absurd"),
+    ("UPDATE KERNELS SET start = NULL", LEFT_OUT),
+    ("UPDATE KERNELS SET start = 4611686018427387904", LEFT_OUT),
+    ("UPDATE KERNELS SET start = -9223372036854775808", LEFT_OUT),
+    ("UPDATE KERNELS SET start = 'soon'", LEFT_OUT),
+    ("UPDATE KERNELS SET gridX = x'00ff'", "1 values of KERNELS.gridX are no whole numbers"),
+    ("UPDATE KERNELS SET streamId = 1.5", "1 values of KERNELS.streamId are no whole numbers"),
+    ("UPDATE KERNELS SET deviceId = 1000000000000", "1 values of KERNELS.deviceId are absurd"),
+    ("UPDATE KERNELS SET staticSharedMemory = 1e18", "staticSharedMemory are absurd"),
+    ("UPDATE OSRT_API SET end = 0", "1 rows of OSRT_API end before they start"),
+    ("UPDATE NVTX_EVENTS SET end = start - 5", "2 rows of ranges in NVTX_EVENTS end before they"),
+    ("UPDATE NVTX_EVENTS SET start = NULL", "2 rows of ranges in NVTX_EVENTS have no time"),
+    ("UPDATE NVTX_EVENTS SET end = 'late'", "2 values of NVTX_EVENTS.end are no whole numbers"),
+    (
+        "UPDATE TARGET_INFO_SESSION_START_TIME SET utcEpochNs = 4611686018427387904",
+        "1 start of the recording is absurd",
+    ),
+    ("PRAGMA journal_mode=WAL", "It was written with a write-ahead log"),
+]
+
+
+@pytest.mark.parametrize(("command", "note"), CASES, ids=[command for command, _ in CASES])
+def test_what_is_wrong_is_said(edited, tmp_path, command, note):
+    found, notes = frames(edited(command), tmp_path)
+    assert any(named(note) in said for said in notes), notes
+    kernels = found["kernels"]
+    assert len(kernels) == (note != LEFT_OUT)
+    assert (kernels["end_ns"] >= kernels["start_ns"]).all()
+    assert kernels["start_ns"].isin([BASE_NS + 90, 90]).all()
+
+
+def test_an_undamaged_report_is_not_blamed(edited, tmp_path):
+    _, notes = frames(edited(), tmp_path)
+    assert notes == ["nsys is not installed: its own reports as CSV are left out."]
+
+
+def test_many_processes_are_refused(report, tmp_path, monkeypatch):
+    monkeypatch.setattr(reports, "_MOST_PROCESSES", 10)
+    kernels = [(90, 130, "gemm", number, 100 + number, 0) for number in range(12)]
+    with pytest.raises(InputError, match="12 processes work on devices in it"):
+        frames(report(nvtx=STEPS, kernels=kernels), tmp_path)
+
+
+def test_a_log_with_rows_beside_the_file_is_not_overlooked(report, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    path = report(nvtx=STEPS)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("INSERT INTO StringIds VALUES (99, 'late')")
+        connection.commit()
+        assert main(["import", "nsys", str(path)]) == 1
+    assert "holds rows that are not in it yet" in capsys.readouterr().err
