@@ -1,10 +1,12 @@
 """Fixtures that several tests share."""
 
+import atexit
 import gc
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +19,9 @@ from tests.warm import WarmPython
 
 # A run is many processes: modules are compiled by the first of them, whatever the machine says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Secrets of configurations are kept there.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="profkit-state-")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 # Ranks of several threads each would wait for one another on few cores, and waiting takes time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 

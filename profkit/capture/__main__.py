@@ -15,15 +15,19 @@ from profkit.capture.harness.record import capture_json
 from profkit.capture.harness.record.outcome import Outcome
 from profkit.capture.harness.run import Job, prepare, record_lost, run
 from profkit.capture.harness.spec import Spec
-from profkit.core import progress_events, run_settings
+from profkit.core import progress_events, run_settings, secret_store
 from profkit.core.capture_record import read_capture
 from profkit.core.errors import ProfkitError
+from profkit.core.secret_masking import Masker, forms
 from profkit.core.settings import from_json
 from profkit.process import parent_watch
 
 
 def main(argv: Sequence[str]) -> None:
-    """Make the capture that `argv` describes; one that fails is recorded, and no error here."""
+    """Make the capture that `argv` describes; one that fails is recorded, and no error here.
+
+    The arguments may hold references in the place of secrets.
+    """
     options = _parser().parse_args(argv)
     spec = Spec(
         token=uuid.uuid4().hex,
@@ -31,10 +35,18 @@ def main(argv: Sequence[str]) -> None:
         out=str(options.out.resolve()),
         repeat=options.repeat,
         attempt=options.attempt,
-        settings=from_json("--settings", options.settings),
+        settings=secret_store.resolved(from_json("--settings", options.settings)),
         reads=[str(path.resolve()) for path in options.reads],
-        workload=from_json("--workload", options.workload),
+        workload=secret_store.resolved(from_json("--workload", options.workload)),
+        secrets=secret_store.secrets_of(options.settings, options.workload),
     )
+    try:
+        _capture(spec, options, argv)
+    except ProfkitError as error:
+        raise _masked(error, spec) from None
+
+
+def _capture(spec: Spec, options: argparse.Namespace, argv: Sequence[str]) -> None:
     log = str(options.out / capture_json.LOG)
     about = {"stage": "capture", "run": spec.run, "name": spec.tool, "repeat": spec.repeat}
     across = () if options.lost else start_hosts.starting_command(spec)
@@ -87,7 +99,12 @@ def _made(job: Job) -> None:
     try:
         run(job)
     except ProfkitError as error:
-        sys.exit(f"profkit: {error}")
+        sys.exit(f"profkit: {_masked(error, job.spec)}")
+
+
+def _masked(error: ProfkitError, spec: Spec) -> ProfkitError:
+    """Return an error whose text may be kept in the log of the job."""
+    return ProfkitError(Masker(known=forms(spec.secrets)).text(str(error)))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -65,7 +65,7 @@ def main(argv: Sequence[str]) -> int:
     plan = load(args.overrides)
     for note in Dag(plan).notes_on_jobs():
         sys.stderr.write(f"note: {note}\n")
-    command = [*_command(args), *extra]
+    command = [*_command(plan, args.cores), *extra]
     if _PRINTING & {word.partition("=")[0] for word in extra}:
         return subprocess.run(command, check=False).returncode
     output = SnakemakeOutput()
@@ -81,11 +81,12 @@ def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     return words[:where], words[where + 1 :]
 
 
-def _command(args: argparse.Namespace) -> list[str]:
+def _command(plan: Plan, cores: int) -> list[str]:
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(resources.SNAKEFILE)]
-    command += ["--workflow-profile", str(resources.PROFILE), "--cores", str(args.cores)]
-    # JSON, because Snakemake reads the value as YAML, which would eat quotes and colons.
-    return [*command, "results/report.html", "--config", f"overrides={json.dumps(args.overrides)}"]
+    command += ["--workflow-profile", str(resources.PROFILE), "--cores", str(cores)]
+    # JSON, because Snakemake reads the value as YAML, which would eat quotes and colons. Those of
+    # the plan, which hold no secret: jobs of a cluster have them on their command lines.
+    return [*command, "results/report.html", "--config", f"overrides={json.dumps(plan.overrides)}"]
 
 
 def _run_snakemake(command: Sequence[str], output: SnakemakeOutput, *, verbose: bool) -> int:

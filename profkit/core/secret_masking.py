@@ -1,39 +1,30 @@
 """Takes secrets out of the texts that profkit writes: diffs, command lines, the ends of logs.
 
 A secret is a value of the environment under a name like HF_TOKEN, a token of a well-known form,
-what is assigned to a name like ``password``, or a long random text assigned to any name. No list of
-them is complete: the environment itself, which is full of them, is never written.
+what stands under a name like ``password`` or after a flag of one, the password of an address or of
+``user:password``, or a long random text assigned to any name. No list of them is complete: the
+environment itself, which is full of them, is never written.
 """
 
-import math
+import itertools
+import json
 import os
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from profkit.core.secret_names import is_random, is_secret, is_secret_name
+
 MASK = "[masked]"
+REFERENCE = "profkit-secret-"
+"""How a reference to a secret begins, see `profkit.core.secret_store`; it is none itself."""
 
 _SHORTEST = 6
-_RANDOM_LENGTH = 20
-_RANDOM_BITS = 3.6
-_HEX_BITS = 3.0
 _BLOCK_BYTES = 8 << 20
-
-_WORD = (
-    r"(?:secret|passw(?:or)?d|passphrase|credential|bearer"
-    r"|(?:api|access|account|auth|encryption|private|secret|shared|signing|ssh)[_-]?key)"
-)
-# Names of a secret's location or length, not of the secret itself.
-_ABOUT = r"(?![\w-]*(?:path|file|dir|name|len|length|size|count|url|host|type|id)s?\b)"
-_SECRET_NAME = re.compile(
-    rf"{_WORD}|(?:^|[_-])tokens?(?:$|[_-])|(?:^|[_-])(?:key|pat|auth|pass)$|[_-]pwd$", re.IGNORECASE
-)
-_ABOUT_NAME = re.compile(
-    r"[_-](?:path|file|dir|name|url|host|type|id|sock|parallelism)s?$", re.IGNORECASE
-)
+_KEPT_TEXTS = 10_000
 
 _PEM = re.compile(
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL
@@ -46,76 +37,91 @@ _KNOWN_FORMS = re.compile(
     r"|xox[abeoprs]-[A-Za-z0-9-]{10,}|AIza[\w-]{35}|ya29\.[\w-]{20,}"
     r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"  # JSON web token
     r"|npm_[A-Za-z0-9]{36}|pypi-[\w-]{50,}|dckr_pat_[\w-]{20,}|SG\.[\w-]{16,}\.[\w-]{16,}"
-    r")"
+    r")|(?<=hooks\.slack\.com/services/)[\w/]+"
 )
-_IN_URL = re.compile(r"(?<=://)[^\s/@'\"]*:[^\s/@'\"]+(?=@)|(?<=://)[\w.~-]{16,}(?=@)")
+_IN_URL = re.compile(r"(?<=://)[^\s/'\"]*:[^\s/'\"]+(?=@)|(?<=://)[\w.~-]{16,}(?=@)")
 _HEADER = re.compile(r"(?i)(?<=\b(?:bearer ))[\w.~+/=-]{12,}|(?<=\bbasic )[\w+/=]{12,}")
 
-_QUOTE = r"(?:\\?[\"'])"
+_HINT = r"secret|passw|passphrase|passcode|credential|bearer|token|key|auth|pat|pass|pwd|sig"
+_HINT += r"|session|cookie|webhook"
+# Bounded, and begun only where a word begins: a line may be megabytes of one word.
+_NAME = rf"(?=[\w.-]{{0,80}}?(?:{_HINT}))(?P<name>[A-Za-z_][\w.-]{{0,79}})"
+_QUOTE = r"\\?[\"']"
 # An annotation may stand between a name and its value, a prefix before a string.
-_ASSIGN = rf"{_QUOTE}?\]?\s*(?::\s*[\w.|\[\] ]{{1,40}}?)?\s*(?:==?|=>|:=|:)\s*[bfru]{{0,2}}"
+_ASSIGN = rf"(?:{_QUOTE})?\]?\s*(?::\s*[\w.|\[\] ]{{1,40}}?)?\s*(?:==?|=>|:=|:)\s*[bfru]{{0,2}}"
+_QUOTED = rf"(?P<quote>{_QUOTE})(?P<quoted>(?:(?!(?P=quote)|\n).)+)"
 _NAMED = re.compile(
-    rf"(?P<head>{_WORD}{_ABOUT}[\w-]*{_ASSIGN}{_QUOTE}?)"
-    r"(?P<value>(?<=[\"'])[^\"'\\\n]+|[^\s\"',;&)}\]]{4,})",
+    rf"(?<![\w.-]){_NAME}{_ASSIGN}(?:{_QUOTED}|(?P<bare>(?<==)[^\s\"',;&)}}\]]+|[^\s\"',;&)}}\]]{{4,}}))",
     re.IGNORECASE,
 )
+# What stands between a flag and its value on a command line, or in a list of its words.
+_THEN = rf"(?:=|(?:{_QUOTE})\s*,\s*(?={_QUOTE})|(?:{_QUOTE})?(?:[ \t]+|\s*\n\s*-\s+)(?:\\\n\s*)?)"
 _FLAG = re.compile(
-    rf"(?P<head>--?[\w-]*(?:{_WORD}|token){_ABOUT}[\w-]*[= ]{_QUOTE}?)"
-    r"(?P<value>[^\s\"'-][^\s\"']*)",
-    re.IGNORECASE,
+    rf"(?<![\w-])--?{_NAME}{_THEN}(?:{_QUOTED}|(?P<bare>[^\s\"'-][^\s\"']*))", re.IGNORECASE
 )
+_USER = re.compile(
+    rf"(?<![\w-])(?:-u|-U|--?[\w-]{{0,20}}user(?:name)?|--auth|--basic|--login|--creds?){_THEN}"
+    rf"(?:{_QUOTE})?[^\s:\"'/]+:(?P<bare>[^\s\"'/][^\s\"']*)"
+)
+_PORT_OR_GROUP = re.compile(r"\d{1,5}")
 _LONG = re.compile(r"(?<![\w+/.-])[\w+/.-]{16,}={0,2}")
-_BEFORE_VALUE = re.compile(rf"(?P<name>[\w-]+){_ASSIGN}{_QUOTE}?$", re.IGNORECASE)
+_BEFORE_VALUE = re.compile(rf"(?P<name>[\w-]+){_ASSIGN}(?:{_QUOTE})?$", re.IGNORECASE)
 _BEFORE_LENGTH = 120
-# A line without the hints of a pattern is not searched with it: nearly every line of a log.
-_NAMES = ("secret", "passw", "passphrase", "credential", "bearer", "key")
-_HINTS = {_HEADER: ("bearer ", "basic "), _NAMED: _NAMES, _FLAG: (*_NAMES, "token")}
-_LIKE_TOKEN = re.compile(r"(?:token|key|auth|pat)$", re.IGNORECASE)
+# A line without these is not searched for names: nearly every line of a log.
+_HINTED = re.compile(rf"{_HINT}|basic |-u|user|login", re.IGNORECASE)
 # Not a value but where one comes from: a call, an index, a template, a constant.
-_REFERENCE = re.compile(r"[A-Za-z_][\w.]*[(\[]|[$<{%*\[]|(?:None|True|False|null|true|false)$")
+_FROM_ELSEWHERE = re.compile(
+    rf"[A-Za-z_][\w.]*[(\[]|[$<{{%*\[]|(?:args|cls|config|options|os|self)\.|(?:None|True|False|null|true|false)$|{REFERENCE}"
+)
 
 
 class Masker:
-    """Masks the secrets of one environment, and remembers which texts had any."""
+    """Masks the secrets of one environment, and remembers which texts had any.
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
-        found = sorted(secret_values(environment), key=len, reverse=True)
+    `known` are further secrets, and `replace` gives what is to stand in the place of one.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str] = os.environ,
+        known: Iterable[str] = (),
+        replace: Callable[[str], str] = lambda _: MASK,
+    ) -> None:
+        found = sorted({*secret_values(environment), *known} - {""}, key=len, reverse=True)
         self._values = re.compile("|".join(map(re.escape, found))) if found else None
+        self._replace = replace
+        self._masked_once = lru_cache(_KEPT_TEXTS)(self._masked)
         self.masked_labels: set[str] = set()
 
-    def text(self, text: str, label: str) -> str:
+    def text(self, text: str, label: str = "") -> str:
         """Return `text` without its secrets; `label` names the text in a warning."""
         masked = self._masked(text)
         if masked != text:
             self.masked_labels.add(label)
         return masked
 
-    def document(self, value: Any, label: str = "") -> Any:
-        """Return a JSON value with every text in it masked; numbers and keys stay as they are."""
+    def document(self, value: Any, label: str = "", name: str = "") -> Any:
+        """Return a JSON value with every text in it masked; numbers and keys stay as they are.
+
+        Lists of texts are read as command lines; `name` is the key that `value` stands under.
+        """
         if isinstance(value, str):
-            return self.text(value, label)
+            return self._shown(value, label, name)
         if isinstance(value, Mapping):
-            return {key: self._entry(key, item, label) for key, item in value.items()}
+            return {key: self.document(item, label, str(key)) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self.document(item, label) for item in value]
+            masked = self._with_flags(value, [self.document(item, label, name) for item in value])
+            if masked != list(value):
+                self.masked_labels.add(label)
+            return masked
         return value
 
-    def _entry(self, key: str, value: Any, label: str) -> Any:
-        if isinstance(value, str) and value and is_secret_name(key):
+    def _shown(self, value: str, label: str, name: str) -> str:
+        """Return a text that stands under `name` without its secrets."""
+        is_whole = is_secret(name, value) and not _is_replaced(value)
+        masked = self._replace(value) if is_whole else self._masked_once(value)
+        if masked != value:
             self.masked_labels.add(label)
-            return MASK
-        return self.document(value, label)
-
-    def command(self, words: Sequence[str], label: str) -> list[str]:
-        """Return a command line without secrets, those that follow a flag of their name included.
-
-        The words stay as many as they were.
-        """
-        masked = [self.text(word, label) for word in words]
-        for index, flag in enumerate(words[:-1]):
-            if flag.startswith("-") and "=" not in flag and is_secret_name(flag):
-                masked[index + 1] = MASK
-                self.masked_labels.add(label)
         return masked
 
     def file(self, path: Path, label: str) -> None:
@@ -135,12 +141,92 @@ class Masker:
             for label in sorted(self.masked_labels)
         ]
 
+    def _with_flags(self, words: Sequence[Any], masked: list[Any]) -> list[Any]:
+        """Mask, in words of a command line, what follows a flag of its name as well."""
+        for index, (flag, value) in enumerate(itertools.pairwise(words)):
+            if not (isinstance(flag, str) and isinstance(value, str) and flag.startswith("-")):
+                continue
+            if "=" not in flag and is_secret(flag, value) and not _is_replaced(value):
+                masked[index + 1] = self._replace(value)
+            elif (user := _USER.fullmatch(f"{flag} {value}")) and _is_password(user):
+                masked[index + 1] = value.removesuffix(user["bare"]) + self._replace(user["bare"])
+        return masked
+
     def _masked(self, text: str) -> str:
-        if self._values:
-            text = self._values.sub(MASK, text)
-        for pattern in (_PEM, _KNOWN_FORMS, _IN_URL, _LONG):
-            text = pattern.sub(_without_random if pattern is _LONG else MASK, text)
-        return "".join(map(_without_names, text.splitlines(keepends=True)))
+        for pattern in (_PEM, _KNOWN_FORMS, _IN_URL, self._values):
+            if pattern:
+                text = self._substituted(pattern, text, _is_whole)
+        text = self._substituted(_LONG, text, _is_random_value)
+        return "".join(map(self._without_named, _runs_of_hinted_lines(text)))
+
+    def _without_named(self, lines: str) -> str:
+        """Mask the values under names of secrets in lines of which one has such a name."""
+        if _HINTED.search(lines):
+            lines = self._substituted(_HEADER, lines, _is_whole)
+            lines = self._substituted(_USER, lines, _is_password)
+            for pattern in (_NAMED, _FLAG):
+                lines = self._substituted(pattern, lines, _is_secret_value)
+        return lines
+
+    def _substituted(
+        self, pattern: re.Pattern[str], text: str, judge: Callable[[re.Match[str]], bool]
+    ) -> str:
+        """Replace the value of each match that `judge` approves; what it does not is read on in."""
+        parts, done, position = [], 0, 0
+        while match := pattern.search(text, position):
+            group = _value_group(match)
+            position = max(match.start(group), match.start() + 1)
+            if not _is_replaced(match[group]) and judge(match):
+                parts += [text[done : match.start(group)], self._replace(match[group])]
+                done = position = match.end(group)
+        return "".join([*parts, text[done:]])
+
+
+def _value_group(match: re.Match[str]) -> str | int:
+    """Return the group of the value: that of a name, or of a flag, or the match itself."""
+    return match.lastgroup if match.lastgroup in ("quoted", "bare") else 0
+
+
+def _is_replaced(value: str) -> bool:
+    return MASK in value or REFERENCE in value
+
+
+def _is_whole(match: re.Match[str]) -> bool:
+    return bool(match[0])
+
+
+def _is_password(match: re.Match[str]) -> bool:
+    """Say whether ``user:password`` is that, and not a user and a group or an address."""
+    return not _PORT_OR_GROUP.fullmatch(match["bare"])
+
+
+def _is_secret_value(match: re.Match[str]) -> bool:
+    group = _value_group(match)
+    after = match.string[match.end(group) : match.end(group) + 1]
+    is_given = not _FROM_ELSEWHERE.match(match[group] + after)
+    return is_given and is_secret(match["name"], match[group])
+
+
+def _is_random_value(match: re.Match[str]) -> bool:
+    """Say whether a long word is assigned to any name and was drawn."""
+    start = match.start()
+    before = match.string[max(0, start - _BEFORE_LENGTH) : start].rpartition("\n")[2]
+    return bool(_BEFORE_VALUE.search(before)) and is_random(match[0])
+
+
+def _runs_of_hinted_lines(text: str) -> Iterator[str]:
+    """Yield `text` in parts: each line alone, but those with names together with the one after.
+
+    A value may stand on the line below its name.
+    """
+    run: list[str] = []
+    for line in text.splitlines(keepends=True):
+        is_hinted = bool(_HINTED.search(line))
+        run.append(line)
+        if not is_hinted:
+            yield "".join(run)
+            run = []
+    yield "".join(run)
 
 
 def _blocks(path: Path) -> Iterator[str]:
@@ -164,52 +250,14 @@ def secret_values(environment: Mapping[str, str]) -> set[str]:
         if is_secret_name(name) and not Path(value[:255]).exists()
     }
     urls = (match for value in environment.values() for match in _IN_URL.findall(value))
-    secrets |= {url.rpartition(":")[2] for url in urls}
-    secrets = {secret.strip() for secret in secrets if len(secret.strip()) >= _SHORTEST}
+    return forms(secrets | {url.rpartition(":")[2] for url in urls})
+
+
+def forms(secrets: Iterable[str]) -> set[str]:
+    """Return how `secrets` may stand in a text: as they are, and quoted for URLs and in strings."""
+    whole = {secret.strip() for secret in secrets if len(secret.strip()) >= _SHORTEST}
     return {
-        form for secret in secrets for form in (secret, quote(secret, safe=""), repr(secret)[1:-1])
+        form
+        for secret in whole
+        for form in (secret, quote(secret, safe=""), repr(secret)[1:-1], json.dumps(secret)[1:-1])
     }
-
-
-def is_secret_name(name: str) -> bool:
-    """Say whether a variable or flag of this name holds a secret, not its location."""
-    return bool(_SECRET_NAME.search(name)) and not _ABOUT_NAME.search(name)
-
-
-def _without_names(line: str) -> str:
-    """Mask the values that a line assigns to names of secrets."""
-    lowered = line.lower()
-    for pattern, hints in _HINTS.items():
-        if any(hint in lowered for hint in hints):
-            line = pattern.sub(MASK if pattern is _HEADER else _without_named, line)
-    return line
-
-
-def _without_named(match: re.Match[str]) -> str:
-    is_reference = _REFERENCE.match(match["value"] + match.string[match.end() : match.end() + 1])
-    return match[0] if is_reference else match["head"] + MASK
-
-
-def _without_random(match: re.Match[str]) -> str:
-    start = match.start()
-    before = match.string[max(0, start - _BEFORE_LENGTH) : start].rpartition("\n")[2]
-    named = _BEFORE_VALUE.search(before)
-    return MASK if named and _is_random(named["name"], match[0]) else match[0]
-
-
-def _is_random(name: str, value: str) -> bool:
-    """Say whether a value was drawn and not written: mixed, long and without repetition.
-
-    Names of files, kernels and models are made of words, which separators hold apart.
-    """
-    longest = max(re.split(r"[/_.=+-]", value), key=len)
-    kinds = [any(map(test, longest)) for test in (str.isdigit, str.islower, str.isupper)]
-    if _LIKE_TOKEN.search(name) and len(longest) >= 16 and kinds[0] and any(kinds[1:]):  # noqa: PLR2004
-        return _entropy_bits(longest) >= _HEX_BITS
-    return len(longest) >= _RANDOM_LENGTH and all(kinds) and _entropy_bits(longest) >= _RANDOM_BITS
-
-
-def _entropy_bits(text: str) -> float:
-    """Return Shannon's entropy per character."""
-    counts = Counter(text).values()
-    return -sum(count / len(text) * math.log2(count / len(text)) for count in counts)

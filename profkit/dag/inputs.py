@@ -18,7 +18,6 @@ from profkit.core import run_settings
 from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import imported_files, read_capture
 from profkit.core.errors import ConfigError
-from profkit.core.secret_masking import Masker
 from profkit.core.settings import nearest
 from profkit.dag import snakemake_locks
 from profkit.dag.attempts import Attempts
@@ -46,12 +45,11 @@ def load(overrides: object, *, is_main: bool = True) -> "Dag":
     Only the main process of Snakemake records that it works here, the selection and the missing
     files: on a cluster, jobs parse the workflow again while files are being made.
     """
-    words = _override_list(overrides)
-    dag = Dag(plan=cache.load(words))
+    dag = Dag(plan=cache.load(_override_list(overrides)))
     if is_main:
         snakemake_locks.register()
         os.environ[parent_watch.INVOCATION] = uuid.uuid4().hex
-        _save_overrides(words)
+        _save_overrides(dag.plan.overrides)
         return replace(dag, missing_counts=count_missing(dag.groups()))
     return dag
 
@@ -259,7 +257,7 @@ class Dag:
             "hardware": run.hardware,
             "tools": run.tools,
         }
-        return as_json(Masker().document(about))
+        return as_json(about)
 
     def folder(self, analysis: str) -> str:
         """Return the pattern of the folder that the result of `analysis` lies in."""
@@ -315,9 +313,7 @@ class Dag:
 
     def selection(self) -> str:
         """Write the selection to a file named by its content, and return its path."""
-        content = msgspec.json.format(
-            msgspec.json.encode(Masker().document(self._selection())), indent=1
-        )
+        content = msgspec.json.format(msgspec.json.encode(self._selection()), indent=1)
         path = SELECTIONS / f"{digest(content)}.json"
         if not path.is_file():
             write_atomically(path, content)

@@ -14,7 +14,6 @@ from profkit.core import registry, result
 from profkit.core.capture_record import read_capture
 from profkit.core.errors import InputError
 from profkit.core.fingerprint import TIMELINE_CODE, closure, sha256
-from profkit.core.secret_masking import Masker
 from profkit.core.settings import nearest
 from profkit.dag.inputs import ACROSS, Dag
 from profkit.planning.model import Run
@@ -95,10 +94,8 @@ class Staleness:
         if not path.is_file():
             return [f"{path}: was never captured"]
         record = read_capture(path)
-        masker = Masker()
-        asked = masker.document(run.tools[tool])
-        reasons = _differences(f"tools.{tool}", record["settings"], asked)
-        reasons += _differences("run", record["workload"], masker.document(run.behaviour))
+        reasons = _differences(f"tools.{tool}", record["settings"], run.tools[tool])
+        reasons += _differences("run", record["workload"], run.behaviour)
         if self.dag.attempt(tool, repeat)(Wildcards(run.name)) != record["attempt"]:
             failure = f"failed ({record['status']}: {record['reason']})"
             changes = self.dag.attempts.changes(record)

@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -16,12 +17,13 @@ from profkit.capture.base import Tool
 from profkit.capture.launchers import launcher as launcher_named
 from profkit.capture.launchers.base import RankLauncher
 from profkit.convert import produced
-from profkit.core import registry, resources, run_settings
+from profkit.core import registry, resources, run_settings, secret_store
 from profkit.core.errors import ConfigError
 from profkit.core.fingerprint import TIMELINE_CODE, fingerprint
 from profkit.core.hardware import Hardware
 from profkit.core.parallel_layout import Parallel, Ranks
 from profkit.core.run_settings import RunSettings
+from profkit.core.secret_masking import Masker, secret_values
 from profkit.core.settings import adapter, checked, known
 from profkit.planning import conflicts
 from profkit.planning.compose import Composed, compose_all
@@ -67,8 +69,9 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
         name: checked(f"tools.{name}", tools()[name], values) for name, values in settings.items()
     }
     wanted = {name for run in runs.values() for name in (*run.analyses, *run.comparisons)}
+    hide = secret_store.hiding(os.environ, itertools.chain(*checker.maskers)).document
     return Plan(
-        overrides=tuple(overrides),
+        overrides=tuple(map(hide, overrides)),
         runs=tuple(runs.values()),
         run_settings=whole,
         tools={
@@ -79,7 +82,7 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
             for name, analysis in analyses().items()
             if name in wanted
         },
-        report=checker.section("report", ReportSettings, configurations[0].report),
+        report=hide(checker.section("report", ReportSettings, configurations[0].report)),
         report_code=fingerprint("profkit.report", "profkit.report.__main__"),
         notes=(
             *checker.notes,
@@ -184,6 +187,8 @@ class _Checker:
     """Names of analyses that cannot run, by the reason."""
 
     seen: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    maskers: dict[frozenset[str], Masker] = field(default_factory=dict)
+    """What puts references in the place of secrets, by those in the settings of a launcher."""
 
     def section(self, where: str, kind: type[Any], values: object) -> dict[str, Any]:
         """Return `values` as `kind` spells them out."""
@@ -211,16 +216,25 @@ class _Checker:
             for name, values in config.tools.items()
         }
         settings = self.analyses(config.analyses, tuple(chosen))
+        hide = self.masker(behaviour).document
+        behaviour = hide(behaviour)
         return Run(
             name=run_name(behaviour, workload.name_for_run(behaviour["model"]["name"])),
             behaviour=behaviour,
             hardware=self.section("hardware", Hardware, config.hardware),
-            tools=chosen,
+            tools=hide(chosen),
             analyses=_with_scope(settings, ""),
-            overrides=tuple(itertools.filterfalse(_follows_capture, composed.overrides)),
+            overrides=tuple(map(hide, itertools.filterfalse(_follows_capture, composed.overrides))),
             comparisons=_with_scope(settings, "runs"),
             reads=self.reads(chosen, settings),
         )
+
+    def masker(self, behaviour: Mapping[str, Any]) -> Masker:
+        """Return what hides the secrets of a run, those that its launcher sets among them."""
+        own = frozenset(secret_values(behaviour["launcher"].get("env", {})))
+        if own not in self.maskers:
+            self.maskers[own] = secret_store.hiding(os.environ, own)
+        return self.maskers[own]
 
     def imported(self, config: Configuration) -> list[Run]:
         """Return the runs that ``profkit import`` made."""
@@ -253,7 +267,6 @@ class _Checker:
         launcher = checked("launcher", launcher_named(section.pop("name")), section)
         if reason := launcher.check(behaviour["world_size"]):
             raise ConfigError(f"launcher: {reason}")
-        self.notes += [warning for warning in launcher.warnings() if warning not in self.notes]
         return launcher
 
     def workload(

@@ -16,7 +16,7 @@ import msgspec
 
 import profkit
 from profkit import __version__
-from profkit.core import resources, source_hash
+from profkit.core import resources, secret_store, source_hash
 from profkit.core.atomic_write import write_atomically
 from profkit.planning.model import Plan
 
@@ -27,14 +27,18 @@ _KEPT = 100
 
 
 def load(overrides: Sequence[str], conf: Path = resources.CONF) -> Plan:
-    """Return the plan for `overrides`, made anew only if something behind it has changed."""
-    path = CACHE / f"{_key(overrides, conf)}.json"
-    if path.is_file():
+    """Return the plan for `overrides`, made anew only if something behind it has changed.
+
+    A plan holds references in the place of secrets, and overrides may.
+    """
+    given = secret_store.resolved(overrides)
+    path = CACHE / f"{_key(secret_store.hiding().document(given), conf)}.json"
+    if path.is_file() and secret_store.are_kept(path.read_text()):
         return msgspec.json.decode(path.read_bytes(), type=Plan)
     # Late: Hydra and all plugins take most of a second, and a cached plan needs neither.
     from profkit.planning.build import make  # noqa: PLC0415
 
-    plan = make(conf, overrides)
+    plan = make(conf, given)
     write_atomically(path, msgspec.json.encode(plan))
     source_hash.keep()  # for the jobs
     for old in sorted(CACHE.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)[:-_KEPT]:

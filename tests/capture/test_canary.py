@@ -1,10 +1,21 @@
-"""A secret in the environment of a run is in no file that profkit writes."""
+"""A secret of a run, in its environment or its configuration, is in no file that profkit writes."""
 
 import json
 
 import pytest
 
-from tests.canary import inside
+from tests.canary import CANARIES, FORMS, inside, of_every_form
+from tests.conftest import Tree, copy_project
+
+PRINTING = """
+import os, re, sys, profkit
+profkit.step(), profkit.step(), profkit.step(), profkit.step(), profkit.step(), profkit.step()
+print("seen:", len(set(re.findall("c4n4ry..f0b0", f"{sys.argv} {os.environ}"))))
+print(" ".join(sys.argv))
+print(sys.argv)
+print(dict(os.environ))
+print(*(f"{name}={value}" for name, value in os.environ.items()), sep="\\n")
+"""
 
 
 @pytest.mark.parametrize("how", ["tell", "tell and raise"])
@@ -20,3 +31,26 @@ def test_a_program_that_prints_its_environment_leaves_no_secret_of_it(
     if "raise" in how:
         assert made.record["reason"].endswith("ValueError: bad token [masked]")
     assert "[masked]" in json.dumps(made.record) or made.record["status"] == "ok"
+
+
+def test_what_is_written_below_the_folder_of_a_run_holds_no_secret_of_its_configuration(tmp_path):
+    (tmp_path / "t.py").write_text(PRINTING)
+    copy_project(tmp_path)
+    tree = Tree(tmp_path)
+    done = tree.run("profkit", "run", *of_every_form("t.py"), "repeats=1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    secrets = (*FORMS, CANARIES["MY_CANARY_SECRET"])
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {"capture.log", "manifest.json", "report.html"} <= {path.name for path in files}
+    assert any(".snakemake" in path.parts for path in files)
+    contents = {path: inside(path) for path in files}
+    found = [
+        (str(path.relative_to(tmp_path)), secret)
+        for path, content in contents.items()
+        for secret in secrets
+        if secret.encode() in content
+    ]
+    assert found == []
+    (log,) = [content for path, content in contents.items() if path.name == "capture.log"]
+    assert f"seen: {len(FORMS)}".encode() in log
+    assert "is fresh" in tree.run("profkit", "why", "results/report.html").stdout

@@ -2,6 +2,7 @@ from snakemake.exceptions import WorkflowError
 
 from profkit.dag import inputs as workflow_dag
 from profkit.core.errors import ProfkitError
+from profkit.core.secret_masking import Masker
 
 try:
     workflow_dag.check_config(config)
@@ -10,7 +11,7 @@ try:
     )
 except ProfkitError as error:
     # Snakemake shows its own errors without a traceback.
-    raise WorkflowError(str(error)) from None
+    raise WorkflowError(Masker().text(str(error))) from None
 shell.prefix(workflow_dag.shell_prefix())
 
 

@@ -25,10 +25,10 @@ from profkit.capture.harness.ranks import clock, rank_files, sources
 from profkit.capture.harness.record import (
     capture_json,
     first_failure,
-    mask_outputs,
     outcome,
     rank_warnings,
 )
+from profkit.capture.harness.record.mask_outputs import OutputMask
 from profkit.capture.harness.record.outcome import Outcome
 from profkit.capture.harness.spec import Spec, to_environment
 from profkit.capture.launchers.base import Node, RankLauncher
@@ -76,6 +76,11 @@ class Job:
         """Variables that the tool, the launcher's settings and profkit itself add or replace."""
         given = {**self.tool.environment_variables, **self.launcher.environment_variables}
         return {**given, **to_environment(self.spec)}
+
+    @property
+    def mask(self) -> OutputMask:
+        """What takes the secrets out of the files of the capture."""
+        return OutputMask(environment=self.environment, secrets=self.spec.secrets)
 
     def profiled(self, ranks: Sequence[Rank]) -> list[str]:
         """Return the labels of those `ranks` that the tool writes files for."""
@@ -125,14 +130,19 @@ def run(job: Job) -> Outcome:
     SystemExit on a signal to stop; then there is no record.
     """
     job.spec.folder.mkdir(parents=True, exist_ok=True)
-    return _run_on_other_host(job) if job.node.rank else _captured(job)
+    try:
+        return _run_on_other_host(job) if job.node.rank else _captured(job)
+    except SystemExit:
+        # What was printed until then stays.
+        job.mask.files(job.spec.folder, job.tool)
+        raise
 
 
 def _captured(job: Job) -> Outcome:
     """Capture, and write the record."""
     started, before_s = datetime.now(UTC), time.monotonic()
     out = job.spec.folder
-    warnings = [*capture_json.earlier_warning(out), *job.launcher.warnings(), *job.tool.warnings()]
+    warnings = [*capture_json.earlier_warning(out), *job.tool.warnings()]
     collected, result = None, Outcome(status="unavailable", reason=job.unavailable_reason())
     if not result.reason and (told := early_stop.reason(job.spec)):
         result = Outcome(status="skipped", reason=told)
@@ -178,7 +188,7 @@ def record_lost(job: Job, exit_code: int, reason: str, started: datetime) -> Out
         "places": places,
         "warnings": [
             *rank_warnings.collect(spec.folder),
-            *mask_outputs.mask_files(spec.folder, job.tool),
+            *job.mask.files(spec.folder, job.tool),
             *(f"process {pid} could not be killed" for pid in survivors),
         ],
         "conditions": {},
@@ -205,7 +215,7 @@ def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> Non
         "environment_added": sorted(job.added_variables),
         **git_state.described(job.spec.workload),
     }
-    capture_json.write(out, mask_outputs.mask_record({**_requested(job), **about, **same}))
+    capture_json.write(out, job.mask.record({**_requested(job), **about, **same}))
 
 
 def _collect(job: Job) -> CollectedResult:
@@ -291,7 +301,7 @@ def _warnings(job: Job, collected: CollectedResult) -> list[str]:
     return [
         *rank_warnings.collect(out),
         *collected.finishing_notes,
-        *mask_outputs.mask_files(out, job.tool),
+        *job.mask.files(out, job.tool),
         *killing,
         *removed,
     ]

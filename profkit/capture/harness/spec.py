@@ -53,6 +53,9 @@ class Spec:
     workload: dict[str, Any] = field(default_factory=dict)
     """The run's behaviour: workload, model, launcher, batch, steps..."""
 
+    secrets: list[str] = field(default_factory=list)
+    """Values in `settings` and `workload` that were asked for by references to secrets."""
+
     @property
     def folder(self) -> Path:
         """Folder of the capture's files."""

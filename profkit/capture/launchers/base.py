@@ -1,6 +1,5 @@
 """The contract of a launcher: a settings dataclass that composes one command line."""
 
-import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -13,8 +12,6 @@ from pydantic import Field, PositiveInt
 from profkit.capture.launchers._container import Container
 from profkit.core.errors import ConfigError
 from profkit.core.settings import Settings
-
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(API|ACCESS|PRIVATE|_)KEY", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,15 +84,6 @@ class RankLauncher(Settings):
         It starts the ranks of `node`, which together with the other hosts make `world_size`.
         """
         raise NotImplementedError
-
-    def warnings(self) -> list[str]:
-        """Return warnings about these settings."""
-        return [
-            f"launcher.env.{name} looks like a secret, and configurations are written into "
-            "results/: export it in the shell instead, ranks inherit it"
-            for name in self.env
-            if _SECRET.search(name)
-        ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

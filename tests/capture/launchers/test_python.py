@@ -28,12 +28,6 @@ def test_numbers_in_the_environment_become_text():
     assert launcher.environment_variables == {"OMP_NUM_THREADS": "4", "MODE": "fast"}
 
 
-def test_a_variable_that_looks_like_a_secret_is_warned_of_by_name_alone():
-    (warning,) = Launcher(env={"HF_TOKEN": "hf_canary", "NCCL_DEBUG": "INFO"}).warnings()
-    assert warning.startswith("launcher.env.HF_TOKEN looks like a secret")
-    assert "hf_canary" not in warning
-
-
 def test_a_folder_or_a_python_that_is_not_there_is_named(tmp_path):
     missing = str(tmp_path / "none")
     assert Launcher(cwd=missing).check(1) == f"cwd: no such folder: {missing}"

@@ -11,6 +11,7 @@ from profkit.capture.harness.record import capture_json
 from profkit.capture.harness.spec import Spec
 from profkit.capture.launchers.base import DistributedLauncher
 from profkit.core.errors import ProfkitError
+from profkit.core.secret_masking import Masker, forms
 
 _STARTED = "PROFKIT_SPREAD"
 # The captures on the hosts have a timeout of their own, after which they write their records.
@@ -38,6 +39,7 @@ def start(spec: Spec, across: Sequence[str], argv: Sequence[str], timeout_s: flo
     command = [*across, sys.executable, "-m", "profkit.capture", *argv]
     variables = {**os.environ, _STARTED: "1", **_rendezvous_variables()}
     launch(command, variables, log, timeout_s + _TIMEOUT_MARGIN_S, spec.token)
+    Masker(known=forms(spec.secrets)).file(log, log.name)
     if _written_ns(spec) == before:
         raise ProfkitError(
             f"no host has left {capture_json.NAME}; {across[0]} said:\n"

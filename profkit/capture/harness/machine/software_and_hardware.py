@@ -15,7 +15,7 @@ import psutil
 
 from profkit.capture.base import Tool
 from profkit.capture.harness.machine import nvml
-from profkit.core.secret_masking import is_secret_name
+from profkit.core.secret_names import is_secret_name
 
 _DISTRIBUTIONS = (
     "profkit",

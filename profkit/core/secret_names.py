@@ -1,0 +1,112 @@
+"""Says whether a value is a secret: by the words of its name, and by whether it looks drawn."""
+
+import math
+import re
+from collections import Counter
+from functools import cache
+from typing import Literal
+
+Kind = Literal["secret", "token", "key", "maybe", "other"]
+"""What a name says of its value: a secret whatever it is; one unless it is a number; one if it
+looks drawn and not written; one only if it is long as well; or nothing."""
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SECRET = re.compile(
+    r"secret|passw(?:or)?d|passphrase|passcode|credential|bearer"
+    r"|(?:api|access|account|auth|encryption|license|master|private|shared|signing|ssh)_?key"
+)
+# Names of where a secret lies, how long it is or how it is handled, not of the secret itself.
+_ABOUT = {
+    *("path", "file", "dir", "folder", "name", "url", "uri", "host", "port", "type", "id"),
+    *("len", "length", "size", "count", "sock", "socket", "parallelism", "env", "var"),
+    *("stdin", "prompt", "cmd", "command", "policy", "mode", "method", "provider", "required"),
+}
+# What a model's vocabulary and its limits are called: ``pad_token``, ``max_new_tokens``.
+_OF_TEXT = {
+    *("pad", "eos", "bos", "cls", "sep", "unk", "mask", "special", "image", "video", "audio"),
+    *("vision", "stop", "start", "end", "begin", "first", "last", "new", "next", "max", "min"),
+    *("num", "n", "per", "each", "extra", "added", "prompt"),
+}
+_KEYS = {"key", "auth", "pat"}
+_MAYBE = {*_KEYS, "token", "tokens", "keys", "pass", "pwd", "authorization", "webhook"} | {
+    *("session", "cookie", "sig", "signature")
+}
+
+# A short number, a constant, a word of a vocabulary in brackets: no secret under any name.
+_PLAIN = re.compile(
+    r"\W{0,3}|\d{1,3}|[-+]?\d*\.\d+|<[^>]*>|\[[^\]]*\]|(?i:none|null|true|false|yes|no|on|off|auto)"
+)
+_NUMBER = re.compile(r"[\d_.,+-]+(?:[eE][+-]?\d+)?[kKMG]?")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_HEX = re.compile(r"(?=[a-f]*\d+[a-f]+\d)[0-9a-f]{8,}|(?=[A-F]*\d+[A-F]+\d)[0-9A-F]{8,}")
+_SHUFFLED = re.compile(r"(?=.{8})[A-Za-z]+\d+[A-Za-z]+\d+|(?=.{8})\d+[A-Za-z]+\d+[A-Za-z]+")
+_DIFFERENT = 6
+_SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
+_DRAWN_LENGTH, _DRAWN_BITS = 16, 3.0
+_RANDOM_LENGTH, _RANDOM_BITS = 20, 3.6
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Say whether `value` is a secret under `name`, of a flag, a variable, a key."""
+    kind = _kind(name)
+    if kind == "other" or _PLAIN.fullmatch(value):
+        return False
+    if kind == "secret":
+        return True
+    if _NUMBER.fullmatch(value):
+        return False
+    return kind == "token" or _is_drawn(value, has_short_parts=kind == "key")
+
+
+def is_secret_name(name: str) -> bool:
+    """Say whether a variable of this name holds a secret, not its location."""
+    return _kind(name) in ("secret", "token", "key")
+
+
+@cache
+def _kind(name: str) -> Kind:
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if not words or words[-1] in _ABOUT or words[-1].removesuffix("s") in _ABOUT:
+        return "other"
+    *before, last = words
+    if _SECRET.search("_".join(words)):
+        return "secret"
+    if last == "token":
+        return "maybe" if _OF_TEXT & set(before) else "token"
+    # Alone, the first is the working folder and the second one of several rounds.
+    if last in ("pwd", "pass"):
+        return "secret" if before else "other"
+    if last in _KEYS:
+        return "key"
+    return "maybe" if _MAYBE & set(words) else "other"
+
+
+def _is_drawn(value: str, *, has_short_parts: bool) -> bool:
+    """Say whether a value was drawn and not written: an identifier, hexadecimal, or mixed."""
+    if _UUID.search(value):
+        return True
+    for part in _SEPARATORS.split(value):
+        if _HEX.fullmatch(part) and (has_short_parts or len(part) >= _DRAWN_LENGTH):
+            return True
+        if has_short_parts and _SHUFFLED.search(part) and len(set(part.lower())) >= _DIFFERENT:
+            return True
+        is_mixed = not part.isalpha() and not part.isdigit()
+        if is_mixed and len(part) >= _DRAWN_LENGTH and _entropy_bits(part) >= _DRAWN_BITS:
+            return True
+    return False
+
+
+def is_random(value: str) -> bool:
+    """Say whether a value is a secret under any name: long, of all kinds, without repetition.
+
+    Names of files, kernels and models are made of words, which separators hold apart.
+    """
+    longest = max(re.split(r"[/_.=+-]", value), key=len)
+    kinds = [any(map(test, longest)) for test in (str.isdigit, str.islower, str.isupper)]
+    return len(longest) >= _RANDOM_LENGTH and all(kinds) and _entropy_bits(longest) >= _RANDOM_BITS
+
+
+def _entropy_bits(text: str) -> float:
+    """Return Shannon's entropy per character."""
+    counts = Counter(text).values()
+    return -sum(count / len(text) * math.log2(count / len(text)) for count in counts)

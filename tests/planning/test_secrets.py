@@ -1,0 +1,62 @@
+"""A plan leaves the main process with references in the place of secrets."""
+
+import json
+
+import msgspec
+import pytest
+
+from profkit.core import secret_store
+from profkit.dag import inputs as dags
+from profkit.dag.staleness import Wildcards
+from profkit.planning import cache
+from tests.canary import CANARIES, FORMS, of_every_form
+
+SECRET = CANARIES["MY_CANARY_SECRET"]
+FEW = ["analysis=[steps]", "tool=[]"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MY_CANARY_SECRET", SECRET)
+    (tmp_path / "t.py").touch()
+
+
+def test_no_file_and_no_param_has_a_secret_and_a_capture_gets_all_back(tmp_path):
+    dag = dags.load(of_every_form("t.py"))
+    wildcards = Wildcards(dag.plan.runs[0].name)
+    params = [dag.workload(wildcards), dag.about(wildcards), json.dumps(dag.plan.report)]
+    dag.selection()
+    files = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 3
+    written = "\n".join([*params, *files])
+    assert [canary for canary in (*FORMS, SECRET) if canary in written] == []
+    asked = json.dumps(secret_store.resolved(params))
+    assert [canary for canary in (*FORMS, SECRET) if canary not in asked] == []
+    again = dags.load(list(dags.last_overrides()))
+    assert msgspec.json.encode(again.plan) == msgspec.json.encode(dag.plan)
+
+
+def test_another_secret_is_another_run():
+    def name(secret):
+        return cache.load([f"+launcher.env.DB_PASSWORD={secret}", *FEW]).runs[0].name
+
+    assert name("one") != name("two")
+
+
+def test_a_plan_whose_secrets_were_deleted_is_made_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    words = [f"+launcher.env.DB_PASSWORD={SECRET}", *FEW]
+    kept = cache.load(words)
+    for path in secret_store.folder().glob("[0-9a-f]*"):
+        path.unlink()
+    assert cache.load(words) == kept
+    assert SECRET in secret_store.resolved(kept.runs[0].behaviour)["launcher"]["env"].values()
+
+
+def test_what_is_no_secret_stays_as_it_was():
+    arguments = "--max_new_tokens=20 --tokenizer=gpt2 --token-budget 512 --sort_key name"
+    words = ["workload=script", f"workload.command='t.py {arguments} --auth-type none'"]
+    words += ["+launcher.env={OMP_NUM_THREADS:1,MODE:fast,SORT_KEY:name}", "hardware=h100_sxm"]
+    plan = cache.load([*words, "report.title='Tokens: key results'", *FEW])
+    assert "profkit-secret" not in msgspec.json.encode(plan).decode()
