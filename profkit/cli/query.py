@@ -2,17 +2,21 @@
 
 import argparse
 import csv
+import itertools
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from profkit.core.errors import InputError, ProfkitError
 from profkit.tables.schema import TABLES
+
+if TYPE_CHECKING:
+    import duckdb
 
 RUNS = Path("results/runs")
 
@@ -22,19 +26,38 @@ def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="profkit query", description=__doc__)
     parser.add_argument("sql", nargs="?", help="a query; left out, the tables that there are")
     parser.add_argument("--format", choices=("table", "csv", "json"), default="table")
+    parser.add_argument(
+        "--unsafe",
+        action="store_true",
+        help="let the query write, read other files and load extensions, as DuckDB itself does",
+    )
     args = parser.parse_args(argv)
-    names, rows = answer(args.sql or _OVERVIEW, RUNS)
+    names, rows = answer(args.sql or _OVERVIEW, RUNS, is_closed=not args.unsafe)
     write = {"table": _write_table, "csv": _write_csv, "json": _write_json}[args.format]
     write(names, rows)
 
 
+_UNSAFE = "profkit query --unsafe lets it, if you trust the query"
+# Otherwise a name in a query may be a variable of this program, or fetch an extension.
+_CLOSED: dict[str, str | bool | int | float | list[str]] = {
+    "python_enable_replacements": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_persistent_secrets": False,
+}
+# DESCRIBE, SHOW, SUMMARIZE and VALUES are of the first type, a PIVOT of the second.
+_QUESTIONS = ("SELECT", "MULTI")
 _OVERVIEW = "select table_name, column_name, data_type from information_schema.columns order by all"
 
 
-def answer(sql: str, runs: Path) -> tuple[list[str], list[tuple[Any, ...]]]:
+def answer(
+    sql: str, runs: Path, *, is_closed: bool = True
+) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return the column names and the rows that `sql` gives over the tables below `runs`.
 
-    Raises `InputError` where there is no table, and for what DuckDB does not understand.
+    Where `is_closed`, it can only ask, and these tables alone. Raises `InputError` where there is
+    no table, and for what DuckDB does not understand or is not to do.
     """
     try:
         # Late: an optional package, which only this command needs.
@@ -45,16 +68,42 @@ def answer(sql: str, runs: Path) -> tuple[list[str], list[tuple[Any, ...]]]:
     found = {name: sorted(runs.glob(f"*/tables/*/{name}.parquet")) for name in TABLES}
     if not any(found.values()):
         raise InputError(f"{runs}: holds no tables", hint="run `profkit run` in this folder first")
-    with duckdb.connect() as connection:
+    with duckdb.connect(config=_CLOSED if is_closed else {}) as connection:
         for name, paths in found.items():
             if paths:
                 connection.execute(_view(name, paths))
+        if is_closed:
+            _close(connection, itertools.chain(*found.values()))
         try:
+            _check(connection.extract_statements(sql), is_closed=is_closed)
             done = connection.execute(sql)
+            return [str(column[0]) for column in done.description or ()], done.fetchall()
+        except duckdb.PermissionException as error:
+            raise InputError(str(error).partition("\n")[0], hint=_UNSAFE) from None
         except duckdb.Error as error:
             hint = f"tables: {', '.join(name for name, paths in found.items() if paths)}"
             raise InputError(str(error), hint=hint) from None
-        return [str(column[0]) for column in done.description or ()], done.fetchall()
+
+
+def _close(connection: "duckdb.DuckDBPyConnection", tables: Iterable[Path]) -> None:
+    """Leave the connection the files of `tables` alone, for good."""
+    connection.execute("set allowed_paths = ?", [[str(path) for path in tables]])
+    connection.execute("set enable_external_access = false")
+    connection.execute("set lock_configuration = true")
+
+
+def _check(statements: "Sequence[duckdb.Statement]", *, is_closed: bool) -> None:
+    """Raise `InputError` for no statement, and where `is_closed` for all but questions.
+
+    A file that may be read could be written over, also by EXPLAIN ANALYZE.
+    """
+    if not statements:
+        raise InputError("the query is empty", hint="leave it out to see the tables")
+    for statement in statements:
+        if is_closed and statement.type.name not in _QUESTIONS:
+            raise InputError(
+                f"{statement.type.name} is no question: {statement.query}", hint=_UNSAFE
+            )
 
 
 def _view(name: str, paths: Iterable[Path]) -> str:

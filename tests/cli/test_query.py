@@ -45,3 +45,69 @@ def test_the_answer_is_printed(runs, monkeypatch, capsys, form, expected):
     monkeypatch.chdir(runs.parent.parent)
     assert main(["query", "select count(*) as n from steps", "--format", form]) == 0
     assert expected in capsys.readouterr().out
+
+
+WRITING = "copy (select 1 as rank) to '{table}' (use_tmp_file false)"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select * from read_text('{other}')",
+        "select * from '{other}'",
+        "select * from read_csv('https://example.org/x.csv')",
+        "select * from glob('/*')",
+        "copy steps to '{new}'",
+        WRITING,
+        f"explain analyze {WRITING}",
+        f"select 1; {WRITING}",
+        "export database '{new}'",
+        "attach '{new}' as other",
+        "create table steps_too as select 1",
+        "drop view steps",
+        "insert into steps values (1)",
+        "install httpfs",
+        "load httpfs",
+        "set enable_external_access = true",
+        "reset lock_configuration",
+        "pragma enable_profiling",
+        "create secret (type s3)",
+        "prepare q as select 1",
+        "  -- nothing",
+        "select * from names",
+    ],
+)
+def test_a_query_can_only_ask_and_the_tables_alone(runs, tmp_path, monkeypatch, sql):
+    monkeypatch.chdir(tmp_path)
+    table, other, new = next(runs.rglob("*.parquet")), tmp_path / "other.csv", tmp_path / "new"
+    other.write_text("a\n1\n")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    quoted = str(table).replace("'", "''")
+    with pytest.raises(InputError):
+        answer(sql.format(table=quoted, other=other, new=new), runs)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert not new.exists()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "describe steps",
+        "summarize steps",
+        "show tables",
+        "from steps limit 1",
+        "with one as (select 1) from one",
+        "pivot steps on rank using count(*)",
+    ],
+)
+def test_every_kind_of_question_has_an_answer(runs, sql):
+    assert answer(sql, runs)[1]
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_query_that_is_trusted_can_write(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["query", "copy steps to 'steps.csv'"]) == 1
+    assert "profkit query --unsafe" in capsys.readouterr().err
+    assert main(["query", "copy steps to 'steps.csv'", "--unsafe"]) == 0
+    assert (tmp_path / "steps.csv").is_file()
