@@ -181,7 +181,10 @@ def _print_outcome(status: int, output: SnakemakeOutput, failures: Sequence[str]
     if status and not output.failed_logs:
         sys.stderr.writelines(f"  | {line}\n" for line in output.last_lines)
         if any("--unlock" in line for line in output.last_lines):
-            sys.stderr.write("another run works in this folder; if not: profkit run -- --unlock\n")
+            sys.stderr.write(
+                "a Snakemake that profkit did not start works in this folder, or was killed in it;"
+                " once none does: profkit run -- --unlock\n"
+            )
     for line in failures:
         sys.stderr.write(f"{line}\n")
     if not status:

@@ -53,6 +53,7 @@ def main(argv: Sequence[str]) -> None:
                 options.captures,
                 options.tables,
                 options.files,
+                attempt=options.attempt,
                 cores=options.cores,
                 block_bytes=options.run_settings.trace_block_mb << 20,
             )
@@ -68,6 +69,7 @@ def convert(  # noqa: PLR0913 - the arguments of the job
     tables: Path,
     files: Path,
     *,
+    attempt: int = 0,
     cores: int = 1,
     block_bytes: int = RunSettings.trace_block_mb << 20,
 ) -> None:
@@ -110,6 +112,7 @@ def convert(  # noqa: PLR0913 - the arguments of the job
     record = {
         "schema_version": 1,
         "tool": tool,
+        "attempt": attempt,
         "notes": [asdict(note) for note in (*notes, *_edited(captures, made_of.inputs))],
         "provenance": asdict(made_of),
     }
@@ -150,6 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--tables", type=Path, required=True, help="folder for the tables")
     parser.add_argument("--files", type=Path, required=True, help="folder for files to open")
+    parser.add_argument("--attempt", type=int, default=0, help="how often it was made again")
     parser.add_argument("--cores", type=int, default=1, help="processes to use")
     job_usage.add_argument(parser)
     run_settings.add_argument(parser)

@@ -1,10 +1,13 @@
-"""The number of the attempt that a capture is, or has to be: what makes Snakemake capture again.
+"""The number of the attempt that a job is, or has to be: what makes Snakemake do it again.
 
-It is part of the capture's params. A capture that went well keeps its number; one that failed, or
-that ran files which have changed since, gets the next and so is stale.
+It is part of the job's params, and in the record that the job leaves. What went well keeps its
+number. A capture that failed, or ran files that have changed since, gets the next and so is stale;
+so does a job of which files are gone that Snakemake would not miss, as what is made of them is
+there. To ask changes nothing.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,6 +54,21 @@ class Attempts:
         if not digest:
             return f"{path} was edited while it was captured"
         return f"{path} is gone" if now == "gone" else f"{path} has changed since it was captured"
+
+
+def remade(output: Path, record: Path, needed: Iterable[Path]) -> int:
+    """Return the number of the attempt of the job that leaves `output` and `record`.
+
+    It is the next if a file of `needed` is gone. If `record` is, or is damaged, it is the time of
+    `output` in seconds, which no attempt before it had.
+    """
+    if not output.is_file():
+        return 0
+    try:
+        number = int(json.loads(record.read_bytes()).get("attempt", 0))
+    except (FileNotFoundError, ValueError, TypeError, AttributeError):
+        return int(output.stat().st_mtime)
+    return number if all(path.exists() for path in needed) else number + 1
 
 
 def _unavailable(tool: str) -> str:

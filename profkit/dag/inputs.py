@@ -1,13 +1,14 @@
 """Inputs and params of the rules: the functions that they call, here so that tests can too."""
 
 import hashlib
+import itertools
 import json
 import os
 import shlex
 import sys
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,16 @@ from profkit.core.capture_record import imported_files, read_capture
 from profkit.core.errors import ConfigError
 from profkit.core.settings import nearest
 from profkit.dag import snakemake_locks
-from profkit.dag.attempts import Attempts
-from profkit.dag.missing_files import count_missing
+from profkit.dag.attempts import Attempts, remade
 from profkit.planning import cache
 from profkit.planning.model import Plan, Run, differing
 from profkit.process import caller_environment, job_server, parent_watch
 
 SELECTIONS = Path("results/.profkit/selections")
 """Folder of selections, which reports are about; files are named by their content."""
+
+REPORT = Path("results/report.html")
+"""The page; beside it lies as JSON what it was made of."""
 
 ACROSS = "results/selection"
 """Folder of results about all runs of the selection."""
@@ -39,18 +42,16 @@ PlanFunction = Callable[[Any], Any]
 """Input and params functions get Snakemake's wildcards, with ``run`` among them."""
 
 
-def load(overrides: object, *, is_main: bool = True) -> "Dag":
+def load(overrides: object, *, is_working: bool = True) -> "Dag":
     """Return the DAG of what `overrides` select: one string as on a command line, or a list.
 
-    Only the main process of Snakemake records that it works here, the selection and the missing
-    files: on a cluster, jobs parse the workflow again while files are being made.
+    Who is working, which a dry run and a job on a cluster are not, records that and the selection.
     """
     dag = Dag(plan=cache.load(_override_list(overrides)))
-    if is_main:
+    if is_working:
         snakemake_locks.register()
         os.environ[parent_watch.INVOCATION] = uuid.uuid4().hex
         _save_overrides(dag.plan.overrides)
-        return replace(dag, missing_counts=count_missing(dag.groups()))
     return dag
 
 
@@ -118,8 +119,6 @@ class Dag:
     """The questions that rules ask of a plan."""
 
     plan: Plan
-    missing_counts: dict[str, int] = field(default_factory=dict)
-    """How often files of each group were missing; see `profkit.dag.missing_files`."""
 
     @property
     def captured_tools(self) -> list[str]:
@@ -226,25 +225,26 @@ class Dag:
         patterns = [pattern for tool in run.tools for pattern in self.captures(tool)]
         return [Path(pattern.format(run=run.name)) for pattern in patterns]
 
-    def groups(self) -> dict[str, tuple[str, list[str]]]:
-        """Return the files that must exist together: of each conversion, and behind the report."""
-        converted = {
-            f"{run.name}/{tool}": (
-                f"results/runs/{run.name}/tables/{tool}/convert.json",
-                [
-                    f"results/runs/{run.name}/tables/{tool}/{table}.parquet"
-                    for table in self.plan.tools[tool].tables
-                ],
-            )
-            for run in self.plan.runs
-            for tool in run.tools
-        }
-        tables = [table for _, files in converted.values() for table in files]
-        return {**converted, "report": ("results/report.html", [*self.report_inputs(), *tables])}
+    def converted(self, run: str, tool: str) -> list[Path]:
+        """Return what a conversion leaves beside its record."""
+        folder = Path(f"results/runs/{run}")
+        tables = (folder / f"tables/{tool}/{name}.parquet" for name in self.plan.tools[tool].tables)
+        return [*tables, folder / f"convert/{tool}"]
 
-    def missing_tables(self, tool: str) -> PlanFunction:
-        """Return the params function that makes a conversion with missing tables stale."""
-        return lambda wildcards: self.missing_counts.get(f"{wildcards.run}/{tool}", 0)
+    def conversion_attempt(self, tool: str) -> PlanFunction:
+        """Return the params function that makes a conversion stale of which files are gone."""
+        return lambda wildcards: remade(
+            record := Path(f"results/runs/{wildcards.run}/tables/{tool}/convert.json"),
+            record,
+            self.converted(wildcards.run, tool),
+        )
+
+    def report_attempt(self) -> int:
+        """Return the number that makes the report stale if any file behind it is gone."""
+        pairs = ((run.name, tool) for run in self.plan.runs for tool in run.tools)
+        behind = (path for run, tool in pairs for path in self.converted(run, tool))
+        shown = map(Path, self.report_inputs())
+        return remade(REPORT, REPORT.with_suffix(".json"), itertools.chain(shown, behind))
 
     def about(self, wildcards: Any) -> str:
         """Return the facts of the manifest that its captures do not have."""
@@ -311,11 +311,11 @@ class Dag:
         names = self.plan.analyses[analysis].run_parameters
         return {name: {run: values[name] for run, values in by_run.items()} for name in names}
 
-    def selection(self) -> str:
-        """Write the selection to a file named by its content, and return its path."""
+    def selection(self, *, write: bool = True) -> str:
+        """Return the path of the selection, a file named by its content; `write` it if need be."""
         content = msgspec.json.format(msgspec.json.encode(self._selection()), indent=1)
         path = SELECTIONS / f"{digest(content)}.json"
-        if not path.is_file():
+        if write and not path.is_file():
             write_atomically(path, content)
         return str(path)
 
@@ -355,6 +355,7 @@ class Dag:
         folder = f"results/runs/{run.name}"
         return [
             f"{folder}/manifest.json",
+            *([] if self.plan.is_imported else [f"{folder}/config.yaml"]),
             *map(str, self.captures_of(run)),
             *(f"{folder}/tables/{tool}/convert.json" for tool in run.tools),
             *(f"{folder}/analyze/{name}.json" for name in run.analyses),

@@ -1,55 +1,59 @@
-"""Remove Snakemake's locks that a killed Snakemake left behind in this folder.
+"""One invocation at a time in a folder, and no locks of Snakemake that a killed one left behind.
 
-Each Snakemake of profkit holds a lock of the operating system on a file of its own, which ends with
-the process however that ends. Snakemake's own locks are files that stay.
+A lock of the operating system ends with its process however that ends. Snakemake's own locks are
+files that stay, and two Snakemakes that start in the same instant do not see those of each other.
 """
 
 import atexit
 import fcntl
 import os
+import socket
 from pathlib import Path
 from typing import IO
 
-FOLDER = Path("results/.profkit/running")
+from profkit.core.errors import ProfkitError
+
+LOCK = Path("results/.profkit/running.lock")
+"""File that a working Snakemake has locked; it names that, and is empty after a proper end."""
+
 _SNAKEMAKE_LOCKS = Path(".snakemake/locks")
 
 _locked_files: dict[Path, IO[bytes]] = {}
 
 
 def register() -> None:
-    """Register this process, and remove Snakemake's locks if a process that died left them.
+    """Lock this folder until this process ends; raises `ProfkitError` if another one works in it.
 
-    Two that start at the same moment see each other, and neither takes anything away.
+    Snakemake's locks are removed if the one that had this lock before was killed.
     """
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    mine = FOLDER / f"{os.getpid()}.lock"
-    _lock(mine)
-    others = [path for path in FOLDER.glob("*.lock") if path != mine]
-    dead = [path for path in others if not _is_locked(path)]
-    if len(dead) < len(others):
-        return
-    for path in [*(_SNAKEMAKE_LOCKS.glob("*.lock") if dead else ()), *dead]:
-        path.unlink(missing_ok=True)
-
-
-def _lock(path: Path) -> None:
-    """Lock `path` until this process ends, unless it holds the lock already."""
-    path = path.absolute()
+    path = LOCK.absolute()
     if path in _locked_files:
         return
-    file = path.open("wb")
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    _locked_files[path] = file
-    atexit.register(path.unlink, missing_ok=True)
-
-
-def _is_locked(path: Path) -> bool:
-    """Say whether a living process holds the lock on `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("a+b")
     try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return True
-    except FileNotFoundError:
-        return False
-    return False
+        raise ProfkitError(
+            f"another run works in this folder: {_holder(path) or 'it has just begun'}",
+            hint="wait for its end, or work in another folder",
+        ) from None
+    if _holder(path):
+        for lock in _SNAKEMAKE_LOCKS.glob("*.lock"):
+            lock.unlink(missing_ok=True)
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
+    file.flush()
+    _locked_files[path] = file
+    atexit.register(_end, file, os.getpid())
+
+
+def _holder(path: Path) -> str:
+    return path.read_text(errors="replace")
+
+
+def _end(file: IO[bytes], owner: int) -> None:
+    """Empty the lock file, which says that this process has ended properly; in forks it has not."""
+    if os.getpid() == owner:
+        file.truncate(0)
+        file.close()

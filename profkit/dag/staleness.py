@@ -15,7 +15,7 @@ from profkit.core.capture_record import read_capture
 from profkit.core.errors import InputError
 from profkit.core.fingerprint import TIMELINE_CODE, closure, sha256
 from profkit.core.settings import nearest
-from profkit.dag.inputs import ACROSS, Dag
+from profkit.dag.inputs import ACROSS, REPORT, Dag
 from profkit.planning.model import Run
 
 
@@ -75,8 +75,10 @@ class Staleness:
         path = Path(f"results/runs/{run.name}/manifest.json")
         if self.dag.plan.is_imported:
             return []
-        if not path.is_file():
-            return [f"{path}: was never made"]
+        if missing := [
+            file for file in (path, path.with_name("config.yaml")) if not file.is_file()
+        ]:
+            return [f"{file}: was never made" for file in missing]
         made = json.loads(path.read_bytes())
         about = json.loads(self.dag.about(Wildcards(run.name)))
         reasons = _differences("run", {key: made.get(key) for key in about}, about)
@@ -111,8 +113,8 @@ class Staleness:
         if not record.is_file():
             return [*upstream, f"{record}: was never made"]
         made = msgspec.convert(json.loads(record.read_bytes())["provenance"], result.Provenance)
-        files = [record.parent / f"{table}.parquet" for table in self.dag.plan.tools[tool].tables]
-        upstream += [f"{file}: is gone" for file in files if not file.is_file()]
+        files = self.dag.converted(run.name, tool)
+        upstream += [f"{file}: is gone" for file in files if not file.exists()]
         code = ("profkit.convert", registry.converter_module(tool))
         inputs = [pattern.format(run=run.name) for pattern in self.dag.captures(tool)]
         inputs += self.dag.imported_files(tool)(Wildcards(run.name))
@@ -180,11 +182,11 @@ class Staleness:
         ]
         for name in self.dag.plan.comparisons():
             reasons += self.comparison(name)
-        path = Path("results/report.json")
-        if not path.is_file():
-            return [*dict.fromkeys(reasons), "results/report.html: was never made"]
+        path = REPORT.with_suffix(".json")
+        if missing := [file for file in (REPORT, path) if not file.is_file()]:
+            return [*dict.fromkeys(reasons), *(f"{file}: was never made" for file in missing)]
         made = msgspec.json.decode(path.read_bytes(), type=result.Provenance)
-        inputs = [self.dag.selection(), *self.dag.report_inputs()]
+        inputs = [self.dag.selection(write=False), *self.dag.report_inputs()]
         reasons += _differences("report", made.settings, self.dag.plan.report)
         reasons += _changes(path, made, ("profkit.report", "profkit.report.__main__"), inputs)
         return list(dict.fromkeys(reasons))

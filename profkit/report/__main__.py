@@ -4,6 +4,7 @@ import argparse
 import importlib.metadata
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -35,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="profkit report", description=main.__doc__)
     parser.add_argument("--selection", type=Path, required=True, help="JSON file of the plan")
     parser.add_argument("--settings", default="{}", help="settings as JSON")
+    parser.add_argument("--attempt", type=int, default=0, help="how often it was made again")
     parser.add_argument("--out", type=Path, required=True, help="HTML file to write")
     return parser
 
@@ -63,7 +65,8 @@ def _report(arguments: argparse.Namespace) -> None:
     write_atomically(
         arguments.out, render(report_view(selection, runs, across, chosen, page)).encode()
     )
-    write_atomically(arguments.out.with_suffix(".json"), msgspec.json.encode(made_of))
+    record = {**asdict(made_of), "attempt": arguments.attempt}
+    write_atomically(arguments.out.with_suffix(".json"), msgspec.json.encode(record))
 
 
 if __name__ == "__main__":

@@ -161,6 +161,7 @@ def inputs(run: Run) -> list[Path]:
     folder = Path(run.selected.folder)
     return [
         *([folder / "manifest.json"] if run.manifest else []),
+        *filter(Path.is_file, [folder / "config.yaml"]),
         *(folder / capture.folder / "capture.json" for capture in run.captures),
         *(folder / "tables" / conversion.tool / "convert.json" for conversion in run.conversions),
         *(folder / "analyze" / f"{name}.json" for name in run.documents),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from profkit.dag.attempts import Attempts
+from profkit.dag.attempts import Attempts, remade
 
 REST = {"reason": "", "settings": {}, "workload": {}}
 
@@ -77,3 +77,33 @@ def test_a_file_that_was_edited_while_it_ran_makes_a_capture_stale(captured):
     assert Attempts().number(captured, "baseline") == 3
     edited = ["train.py was edited while it was captured"]
     assert Attempts().changes(json.loads(captured.read_text())) == edited
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Return a function that makes an output, its record and a file, and numbers the next job."""
+    output, record, other = (tmp_path / name for name in ("report.html", "report.json", "table"))
+
+    def number(content, *, gone=()):
+        for path in (output, record, other):
+            path.write_text(content if path == record else "")
+            if path.name in gone:
+                path.unlink()
+        return remade(output, record, [other])
+
+    number.time = lambda: int(output.stat().st_mtime)
+    return number
+
+
+def test_a_job_of_which_a_file_is_gone_gets_the_next_number_until_it_has_left_that(made):
+    assert made('{"attempt": 3}') == 3
+    assert [made('{"attempt": 3}', gone=["table"]) for _ in range(2)] == [4, 4]
+    assert made('{"attempt": 4}') == 4
+    assert made("{}") == 0, "a record of an older profkit"
+    assert made("{}", gone=["report.html"]) == 0, "is made anyway"
+
+
+@pytest.mark.parametrize("content", ["", '{"attem', "[1]", '{"attempt": "x"}', '{"attempt": null}'])
+def test_a_record_that_is_gone_or_damaged_gives_a_number_that_no_attempt_had(made, content):
+    assert made(content) == made.time()
+    assert made(content, gone=["report.json"]) == made.time()

@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from profkit.dag.snakemake_locks import LOCK
+
 ENTER = "import sys; from profkit.dag.snakemake_locks import register; register(); "
 WORK = f"{ENTER}print('entered', flush=True); "
+WAIT = "sys.stdin.read()"
 
 
 @pytest.fixture
@@ -20,53 +22,59 @@ def lock(tmp_path, monkeypatch):
     return lock
 
 
+def started(then):
+    command = [sys.executable, "-c", WORK + then]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
 def entered(then):
     """Start a process that has entered and waits for its end, or does what `then` says."""
-    command = [sys.executable, "-c", WORK + then]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = started(then)
     assert process.stdout.readline() == "entered\n"
     return process
 
 
-def held():
-    return list(Path("results/.profkit/running").glob("*.lock"))
+def killed():
+    process = entered(WAIT)
+    process.kill()
+    process.communicate()
 
 
 def test_the_lock_of_one_that_was_killed_is_taken_away(lock):
-    killed = entered("sys.stdin.read()")
-    killed.kill()
-    killed.communicate()
-    assert lock.is_file()
-    assert len(held()) == 1
-    entered("").communicate()
-    assert not lock.exists()
-    assert held() == []
-
-
-def test_a_lock_of_one_that_lives_stays_although_another_was_killed(lock):
-    killed, alive = entered("sys.stdin.read()"), entered("sys.stdin.read()")
-    killed.kill()
-    killed.communicate()
-    entered("").communicate()
-    assert lock.is_file()
-    alive.communicate()
+    killed()
     assert lock.is_file()
     entered("").communicate()
     assert not lock.exists()
+    assert LOCK.read_text() == ""
 
 
-def test_a_lock_of_somebody_else_is_left_alone(lock):
-    entered("").communicate()
+def test_while_one_works_another_is_refused_and_takes_nothing_away(lock):
+    working = entered(WAIT)
+    second = started(WAIT)
+    _, said = second.communicate()
+    assert second.returncode == 1
+    assert f"another run works in this folder: process {working.pid} on " in said
     assert lock.is_file()
+    working.communicate()
+    entered("").communicate()
+    assert lock.is_file(), "after a proper end, a lock is somebody else's"
+
+
+@pytest.mark.usefixtures("lock")
+def test_of_many_that_start_in_the_same_instant_one_works():
+    many = [started(WAIT) for _ in range(8)]
+    # Who is refused ends; who works waits for its standard input.
+    refused = [process for process in many if process.stdout.readline() == ""]
+    assert len(refused) == len(many) - 1
+    for process in many:
+        process.communicate()
 
 
 def test_one_that_enters_twice_is_still_there_once(lock):
-    killed = entered("sys.stdin.read()")
-    killed.kill()
-    killed.communicate()
-    twice = entered("register(); print('again', flush=True); sys.stdin.read()")
+    killed()
+    twice = entered(f"register(); print('again', flush=True); {WAIT}")
     assert twice.stdout.readline() == "again\n"
     assert not lock.exists()
-    assert len(held()) == 1
     twice.communicate()
-    assert held() == []
+    assert LOCK.read_text() == ""

@@ -134,6 +134,7 @@ def test_another_tool_is_captured_beside_what_is_there(tree):
     assert {"capture_py_spy_rep0", "convert_py_spy", "manifest", "report"} <= set(jobs)
     assert not {"capture_baseline_rep0", "capture_torch_profiler_rep0"} & set(jobs)
     assert "convert_torch_profiler" not in jobs
+    assert tree.jobs() == [], "a dry run changes nothing that a later one looks at"
 
 
 def test_a_failed_capture_is_tried_again(tree):
@@ -206,6 +207,65 @@ def readers_of_tables(tool, tree):
     return jobs & analysed(tree)
 
 
+def _gone(path):
+    """Take `path` away; return what brings it back."""
+    kept = path.rename(path.with_name("kept"))
+    return lambda: kept.rename(path)
+
+
+def _edited(path):
+    """Add a byte to `path`; return what takes it away."""
+    content, before = path.read_bytes(), path.stat().st_mtime_ns
+    path.write_bytes(content + b" ")
+
+    def restore():
+        path.write_bytes(content)
+        os.utime(path, ns=(before, before))
+
+    return restore
+
+
+RUN = "results/runs/*"
+
+
+@pytest.mark.parametrize(
+    ("change", "pattern", "job"),
+    [
+        (_gone, "results/report.html", "report"),
+        (_gone, "results/report.json", "report"),
+        (_gone, f"{RUN}/config.yaml", "manifest"),
+        (_gone, f"{RUN}/analyze/steps.json", "analyze_steps"),
+        (_gone, f"{RUN}/tables/baseline/convert.json", "convert_baseline"),
+        (_gone, f"{RUN}/convert/memory_layers", "convert_memory_layers"),
+        (_gone, f"{RUN}/tables/torch_profiler/cpu_ops.parquet", "convert_torch_profiler"),
+        (_gone, f"{RUN}/capture/baseline/rep0/capture.json", "capture_baseline_rep0"),
+        (_edited, f"{RUN}/analyze/steps.json", "report"),
+        (_edited, f"{RUN}/tables/baseline/steps.parquet", "analyze_steps"),
+    ],
+)
+def test_why_and_snakemake_agree_on_what_is_gone_or_edited_and_asking_changes_nothing(
+    tree, change, pattern, job
+):
+    (path,) = tree.folder.glob(pattern)
+    restore = change(path)
+    before = state(tree)
+    try:
+        assert {job, "report"} <= set(tree.jobs())
+        # Of this very selection: a dry run of another one is not the last that was worked on.
+        done = tree.run("profkit", "why", "results/report.html")
+        assert "results/report.html is stale" in done.stdout
+        assert str(path.relative_to(tree.folder)) in done.stdout
+        assert state(tree) == before
+    finally:
+        restore()
+
+
+def state(tree):
+    """Return what profkit and Snakemake remember, but for files named by their content."""
+    kept = [*tree.folder.glob("results/.profkit/*.*"), *tree.folder.rglob(".snakemake/metadata/*")]
+    return {path: path.read_bytes() for path in kept}
+
+
 def test_an_analysis_that_fails_leaves_the_tree_stale_until_it_works(tree, edit):
     tree.snakemake("")
     edit("profkit/analyze/kernels.py", "= kernels.reset_index(", "= kernels.missing(")
@@ -215,26 +275,3 @@ def test_an_analysis_that_fails_leaves_the_tree_stale_until_it_works(tree, edit)
         assert done.returncode == 1
         assert "AttributeError" in done.stderr
         assert "analyze_kernels" in tree.jobs()
-
-
-@pytest.mark.parametrize(
-    ("pattern", "job"),
-    [
-        ("analyze/steps.json", "analyze_steps"),
-        ("tables/baseline/convert.json", "convert_baseline"),
-        ("capture/baseline/rep0/capture.json", "capture_baseline_rep0"),
-        # The last, as all that follows from it is made again before the next.
-        ("tables/torch_profiler/cpu_ops.parquet", "convert_torch_profiler"),
-    ],
-)
-def test_what_is_gone_is_made_again_although_the_report_is_there(tree, pattern, job):
-    tree.snakemake("")
-    (path,) = tree.folder.glob(f"results/runs/*/{pattern}")
-    kept = path.rename(path.with_name("kept"))
-    try:
-        jobs = tree.jobs()
-        assert {job, "report"} <= set(jobs)
-        assert tree.jobs() == jobs, "asking twice must not change the answer"
-        assert "is stale" in tree.why(str(path.relative_to(tree.folder)))
-    finally:
-        kept.rename(path)

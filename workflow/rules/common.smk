@@ -7,7 +7,8 @@ from profkit.core.secret_masking import Masker
 try:
     workflow_dag.check_config(config)
     dag = workflow_dag.load(
-        config.get("overrides") or "", is_main=workflow.is_main_process
+        config.get("overrides") or "",
+        is_working=workflow.is_main_process and not workflow.output_settings.dryrun,
     )
 except ProfkitError as error:
     # Snakemake shows its own errors without a traceback.

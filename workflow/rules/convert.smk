@@ -24,11 +24,12 @@ for tool, tool_plan in dag.plan.tools.items():
         params:
             tool=tool,
             code=tool_plan.code,
-            missing=dag.missing_tables(tool),
+            attempt=dag.conversion_attempt(tool),
             captures=workflow_dag.folders,
             tables=subpath(output.record, parent=True),
             usage=f"results/runs/{{run}}/benchmarks/convert/{tool}.tsv",
         shell:
             "profkit convert {params.tool} --captures {params.captures}"
             " --tables {params.tables} --files {output.files} --cores {threads}"
-            " --usage {params.usage} --run-settings {resources.run_settings:q} > {log} 2>&1"
+            " --attempt {params.attempt} --usage {params.usage}"
+            " --run-settings {resources.run_settings:q} > {log} 2>&1"

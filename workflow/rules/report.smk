@@ -10,8 +10,8 @@ rule report:
         "../../envs/analyze.yaml"
     params:
         code=dag.plan.report_code,
-        missing=dag.missing_counts.get("report", 0),
+        attempt=dag.report_attempt(),
         settings=workflow_dag.as_json(dag.plan.report),
     shell:
         "profkit report --selection {input.selection} --settings {params.settings:q}"
-        " --out {output} > {log} 2>&1"
+        " --attempt {params.attempt} --out {output} > {log} 2>&1"
