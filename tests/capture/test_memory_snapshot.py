@@ -30,7 +30,8 @@ with settings.record(Path(sys.argv[1]), Rank()) as recorder:
     recorder.begin()
     kept = []
     if "exhaust" in sys.argv[3]:
-        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (600 << 20),) * 2)
     for step in range(5):
         fills = sys.argv[3] == "exhaust" or step == 4 and sys.argv[3] == "exhaust late"
         for _ in range(4000 if fills else 1):
