@@ -30,16 +30,21 @@ def folder() -> Path:
 
 def reference(secret: str) -> str:
     """Return what stands for `secret`, and keep it; raises `ConfigError` where it cannot."""
-    content = secret.encode(errors="surrogateescape")
     try:
-        name = hmac.new(_salt(folder()), content, hashlib.sha256).hexdigest()[:16]
-        _keep(folder() / name, content)
+        name = digest(secret)
+        _keep(folder() / name, secret.encode(errors="surrogateescape"))
     except OSError as error:
         raise ConfigError(
             f"a secret of this configuration cannot be kept: {error}",
             hint="set XDG_STATE_HOME to a folder of yours that can be written",
         ) from None
     return f"{REFERENCE}{name}"
+
+
+def digest(text: str) -> str:
+    """Return a keyed hash of `text`, which nobody else can look up."""
+    content = text.encode(errors="surrogateescape")
+    return hmac.new(_salt(folder()), content, hashlib.sha256).hexdigest()[:16]
 
 
 def hiding(environment: Mapping[str, str] = os.environ, known: Iterable[str] = ()) -> Masker:

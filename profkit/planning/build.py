@@ -28,7 +28,7 @@ from profkit.core.settings import adapter, checked, known
 from profkit.planning import conflicts
 from profkit.planning.compose import Composed, compose_all
 from profkit.planning.configuration import Configuration
-from profkit.planning.imported_runs import imported
+from profkit.planning.imported_runs import imported, manifest_of
 from profkit.planning.model import AnalysisPlan, Plan, Run, ToolPlan
 from profkit.planning.requirements import missing_requirement
 from profkit.planning.run_names import run_name
@@ -89,6 +89,8 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
             *conflicts.notes({} if whole.imports else chosen, exclusive=whole.exclusive),
             *(_left_out_note(reason, *names) for reason, names in checker.left_out.items()),
         ),
+        variables=composed[0].variables,
+        files=tuple(sorted(checker.files)),
         hardware_hash=_hash_of(resources.folders("hardware", conf)),
     )
 
@@ -186,6 +188,9 @@ class _Checker:
     left_out: dict[str, dict[str, None]] = field(default_factory=dict)
     """Names of analyses that cannot run, by the reason."""
 
+    files: set[str] = field(default_factory=set)
+    """Files without which there is nothing to plan."""
+
     seen: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     maskers: dict[frozenset[str], Masker] = field(default_factory=dict)
     """What puts references in the place of secrets, by those in the settings of a launcher."""
@@ -238,6 +243,7 @@ class _Checker:
 
     def imported(self, config: Configuration) -> list[Run]:
         """Return the runs that ``profkit import`` made."""
+        self.files |= {str(manifest_of(name)) for name in config.imports}
         return [
             Run(
                 name=name,
@@ -278,6 +284,8 @@ class _Checker:
         is_seen = launcher.container.engine == "none"
         if reason := workload.check(launcher.working_folder) if is_seen else "":
             raise ConfigError(f"workload.{reason}")
+        if is_seen and (program := workload.program(launcher.working_folder)):
+            self.files.add(str(program))
         if reason := workload.check_sharding(config.sharding(), config.world_size):
             raise ConfigError(f"zero: {reason}")
         return workload

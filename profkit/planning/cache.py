@@ -4,10 +4,12 @@ Reading a plan must be cheap: Snakemake parses the workflow again for every invo
 cluster, for every job. So neither this module nor that of the plan imports Hydra or a plugin.
 """
 
+import glob
 import hashlib
 import importlib.metadata
 import importlib.util
 import itertools
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -33,25 +35,57 @@ def load(overrides: Sequence[str], conf: Path = resources.CONF) -> Plan:
     """
     given = secret_store.resolved(overrides)
     path = CACHE / f"{_key(secret_store.hiding().document(given), conf)}.json"
-    if path.is_file() and secret_store.are_kept(path.read_text()):
-        return msgspec.json.decode(path.read_bytes(), type=Plan)
+    if kept := _kept(path):
+        return kept.plan
     # Late: Hydra and all plugins take most of a second, and a cached plan needs neither.
     from profkit.planning.build import make  # noqa: PLC0415
 
     plan = make(conf, given)
-    write_atomically(path, msgspec.json.encode(plan))
+    write_atomically(path, msgspec.json.encode(_Kept(plan, _hash_of(plan.variables))))
     source_hash.keep()  # for the jobs
     for old in sorted(CACHE.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)[:-_KEPT]:
         old.unlink(missing_ok=True)
     return plan
 
 
+class _Kept(msgspec.Struct, frozen=True):
+    """A plan, and what it holds for that only the plan itself names."""
+
+    plan: Plan
+
+    variables: str
+    """Keyed hash of the values of its environment variables; empty if it reads none."""
+
+
+def _kept(path: Path) -> _Kept | None:
+    """Return the plan at `path`, unless it is damaged or the world has changed since."""
+    try:
+        content = path.read_bytes()
+        kept = msgspec.json.decode(content, type=_Kept)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+    is_same = (
+        secret_store.are_kept(content.decode())
+        and kept.variables == _hash_of(kept.plan.variables)
+        and all(map(os.path.exists, kept.plan.files))
+    )
+    return kept if is_same else None
+
+
+def _hash_of(variables: Sequence[str]) -> str:
+    values = [(name, os.environ.get(name)) for name in variables]
+    return secret_store.digest(repr(values)) if values else ""
+
+
 def _key(overrides: Sequence[str], conf: Path) -> str:
     """Hash the overrides, the configuration, the sources, and the versions installed."""
     digest = hashlib.sha256(repr((tuple(overrides), sys.version, __version__)).encode())
-    files = (path for folder in resources.folders(conf=conf) for path in folder.rglob("*.yaml"))
-    for path in sorted(files):
-        digest.update(f"{path}\0".encode() + path.read_bytes())
+    for folder in resources.folders(conf=conf):
+        # `Path.rglob` passes by folders that are links.
+        names = glob.glob("**/*.yaml", root_dir=folder, recursive=True)  # noqa: PTH207
+        for name in sorted(names):
+            if (folder / name).is_file():
+                digest.update(f"{folder / name}\0".encode() + (folder / name).read_bytes())
     for name, version, location in _installed():
         digest.update(f"{name} {version}\0".encode())
         for path in _sources(location):

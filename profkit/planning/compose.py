@@ -5,7 +5,7 @@ import itertools
 import re
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from profkit.capture import tools
 from profkit.core import registry, resources
 from profkit.core.errors import ConfigError
 from profkit.core.settings import Settings, adapter, nearest
+from profkit.planning import resolvers
 from profkit.workloads.models import family
 
 # Groups that are not in the defaults list and are switched on with "+": accepted without it too.
@@ -57,6 +58,9 @@ class Composed:
     overrides: tuple[str, ...]
     """The overrides that make this one alone, sweeps replaced by their value here."""
 
+    variables: tuple[str, ...] = ()
+    """Environment variables that were read for this one or another of the selection."""
+
 
 def compose_all(conf: Path, overrides: Sequence[str]) -> list[Composed]:
     """Return every configuration that `overrides` select, in the order of Hydra's multirun.
@@ -68,8 +72,10 @@ def compose_all(conf: Path, overrides: Sequence[str]) -> list[Composed]:
         given = [_normalised(override) for override in overrides]
         parsed = _parse(parser, given)
         _check_own(parsed)
-        parsed += _parse(parser, _sweeps_of_experiment(parsed))
-        return list(_expanded(loader, parser, parsed))
+        with resolvers.watched() as variables:
+            parsed += _parse(parser, _sweeps_of_experiment(parsed))
+            composed = list(_expanded(loader, parser, parsed))
+        return [replace(one, variables=tuple(sorted(variables))) for one in composed]
 
 
 @contextmanager
@@ -283,8 +289,19 @@ def _groups_only(chosen: Sequence[str]) -> DictConfig:
     return compose(_MAIN, overrides=kept)
 
 
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors during whose handling `error` was raised, from the last to the first."""
+    while (earlier := error.__context__) is not None:
+        yield earlier
+        error = earlier
+
+
 def _readable(error: Exception, chosen: Sequence[str]) -> ConfigError:
     text = str(error)
+    for cause in _causes(error):
+        if isinstance(cause, ConfigError):
+            where = getattr(error, "full_key", None)
+            return ConfigError(f"{where}: {cause}" if where else str(cause))
     if match := re.search(r"Could not (?:override|delete) '([^']+)'", text):
         return _unknown_key(match[1], _groups_only(chosen))
     if match := re.search(r"Multiple values for (\w+)\.", text):

@@ -241,9 +241,14 @@ def _write(path: Path, content: dict[str, Any]) -> None:
     write_atomically(path, json.dumps(content, indent=1).encode() + b"\n")
 
 
+def manifest_of(name: str) -> Path:
+    """Return the file that makes `name` an imported run."""
+    return RUNS / name / "manifest.json"
+
+
 def imported(name: str) -> tuple[str, dict[str, Any]]:
     """Return the tool and the behaviour of the imported run `name`."""
-    path = RUNS / name / "manifest.json"
+    path = manifest_of(name)
     if not path.is_file():
         runs = sorted(path.parent.name for path in RUNS.glob("*/manifest.json"))
         hint = nearest(name, runs) if runs else "make one with: profkit import"

@@ -98,6 +98,12 @@ class Plan:
     hardware_hash: str = ""
     """Hash of the files that ``hardware=auto`` chooses from."""
 
+    variables: tuple[str, ...] = ()
+    """Environment variables that the configuration reads: another value is another plan."""
+
+    files: tuple[str, ...] = ()
+    """Files without which there is nothing to plan: scripts, and manifests of imported runs."""
+
     @property
     def is_imported(self) -> bool:
         """Whether the runs were imported, so that nothing captures them."""

@@ -19,6 +19,11 @@ class BaseWorkload(Settings):
         del folder
         return ""
 
+    def program(self, folder: Path) -> Path | None:
+        """Return the user's file that it runs from `folder`, if it is one."""
+        del folder
+        return None
+
     def check_sharding(self, zero: Zero, world_size: int) -> str:
         """Return why it cannot run on `world_size` ranks sharded by `zero`, or "" if it can."""
         del zero, world_size

@@ -58,6 +58,10 @@ class Workload(BaseWorkload):
             return _unfit_module(words, folder)
         return _unfit_script(words[0], folder)
 
+    def program(self, folder: Path) -> Path | None:
+        """See `BaseWorkload.program`."""
+        return None if self.words[0] == "-m" else folder / self.words[0]
+
     def total_steps(self, steps: int) -> int:
         """See `BaseWorkload.total_steps`."""
         del steps
