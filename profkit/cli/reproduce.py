@@ -6,7 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from profkit.cli.manifest_of_run import Manifest, environment, left_out, overrides, read
+from profkit.core import secret_store
 from profkit.core.errors import InputError
 from profkit.core.secret_masking import MASK
 from profkit.core.settings import nearest
@@ -28,13 +30,7 @@ DIFFERENT = 3
 # Names, numbers and states that differ between equal machines, or from one hour to the next.
 _VARYING = ("hostname", "uuid", "pcie_generation")
 _OF_GIT = ("commit", "diff_sha256")
-_NEEDED = (
-    *("run", "started", "cwd", "overrides", "behaviour", "tools", "hardware", "captures"),
-    *("machine", "versions", "packages", "environment", "git", "script"),
-)
 _WIDTH = 160
-
-Manifest = Mapping[str, Any]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -42,6 +38,7 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="profkit reproduce", description=__doc__)
     parser.add_argument("run", help="a name below results/runs, or the folder of a run")
     parser.add_argument("--run", dest="anew", action="store_true", help="run again and compare")
+    parser.add_argument("--yes", action="store_true", help="with --run: do not ask before")
     parser.add_argument("--diff", metavar="REPOSITORY", help="print the changes: profkit, project")
     args = parser.parse_args(argv)
     path = _manifest_path(args.run)
@@ -52,6 +49,7 @@ def main(argv: Sequence[str]) -> int:
     if not args.anew:
         sys.stdout.writelines(f"{line}\n" for line in commands(args.run, then))
         return 0
+    _confirm(then, is_confirmed=args.yes)
     return _run_again(path, then)
 
 
@@ -65,22 +63,6 @@ def _manifest_path(run: str) -> Path:
     raise InputError(f"{run}: no run with a manifest", hint=nearest(run, runs) if runs else "")
 
 
-def read(path: Path) -> Manifest:
-    """Return the manifest at `path`; raises `InputError` if no run can be made of it."""
-    try:
-        manifest = json.loads(path.read_bytes())
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}: is damaged: {error}") from None
-    if "imported" in manifest.get("behaviour", {}):
-        raise InputError(f"{path}: was imported, not captured", hint=manifest["command"])
-    if missing := [key for key in _NEEDED if key not in manifest]:
-        raise InputError(
-            f"{path}: does not say {', '.join(missing)}",
-            hint="an older profkit made it; delete it, and profkit run makes it anew",
-        )
-    return dict(manifest)
-
-
 def commands(run: str, then: Manifest) -> Iterator[str]:
     """Yield the lines of a shell script that makes the run again; what it cannot do as comments."""
     host = then["machine"].get("hostname")
@@ -90,12 +72,39 @@ def commands(run: str, then: Manifest) -> Iterator[str]:
     )
     for name, state in then["git"].items():
         yield from _checkout(run, name, state)
-    yield shlex.join(["cd", then["cwd"]])
-    if then["environment"]:
-        yield shlex.join(["export", *(f"{name}={value}" for name, value in _environment(then))])
-    if MASK in json.dumps(then["overrides"]):
-        yield _comment("put in again what was masked here as a secret")
-    yield shlex.join(["profkit", "run", *overrides(then)])
+    yield shlex.join(["cd", _shown(then["cwd"])])
+    yield from _request(then)
+
+
+def _request(then: Manifest) -> Iterator[str]:
+    """Yield the command that makes the run, and the environment that it is to have."""
+    if variables := environment(then):
+        yield shlex.join(["export", *(f"{name}={value}" for name, value in variables.items())])
+    if names := left_out(then):
+        yield _comment(f"not set, as they name code or files: {', '.join(names)}")
+    words = overrides(then)
+    if MASK in " ".join(words):
+        yield _comment(f"put in again what was masked here as a secret: {MASK}")
+    for reference, is_kept in secret_store.states(" ".join(words)).items():
+        known = "is known on this machine" if is_kept else "is to be put in again"
+        yield _comment(f"{reference} stands for a secret, which {known}")
+    yield shlex.join(["profkit", "run", *words])
+
+
+def _confirm(then: Manifest, *, is_confirmed: bool) -> None:
+    """Show what is to be run, and ask; raises `InputError` if it is not to be."""
+    sys.stdout.writelines(f"{line}\n" for line in _request(then))
+    sys.stdout.flush()
+    if MASK in " ".join(then["overrides"]):
+        raise InputError("a secret was masked in the overrides", hint="put it in, and run that")
+    if is_confirmed:
+        return
+    if not sys.stdin.isatty():
+        raise InputError("nothing was run: nobody can be asked", hint="--yes runs it unasked")
+    sys.stdout.write("A run is a program of whoever made the manifest. Run it? [y/N] ")
+    sys.stdout.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise InputError("nothing was run")
 
 
 def _checkout(run: str, name: str, state: Any) -> Iterator[str]:
@@ -104,11 +113,12 @@ def _checkout(run: str, name: str, state: Any) -> Iterator[str]:
         found = ", ".join(commit["commit"][:12] for commit in state if commit)
         yield _comment(f"the captures were made with {name} at several states: {found}")
         return
-    git = ["git", "-C", state["folder"]]
+    git = ["git", "-C", _shown(state["folder"])]
     yield shlex.join([*git, "checkout", state["commit"]])
     if "diff" in state:
-        if state["diff_is_cut"] or MASK in state["diff"]:
-            why = "was too long to keep whole" if state["diff_is_cut"] else "held a secret"
+        is_cut = state.get("diff_is_cut", False)
+        if is_cut or MASK in state["diff"]:
+            why = "was too long to keep whole" if is_cut else "held a secret"
             yield _comment(f"{name} had changes that were not committed; their diff {why}")
         else:
             changes = shlex.join(["profkit", "reproduce", run, "--diff", name])
@@ -119,20 +129,12 @@ def _checkout(run: str, name: str, state: Any) -> Iterator[str]:
 
 def _comment(text: str) -> str:
     """Return one line that a shell does not run, whatever is in the text."""
-    return f"# {' '.join(text.split())}"
+    return f"# {_shown(' '.join(text.split()))}"
 
 
-def overrides(then: Manifest) -> list[str]:
-    """Return the overrides that select the run, with as many repeats as there were."""
-    repeats = 1 + max(capture["repeat"] for capture in then["captures"])
-    return [*then["overrides"], f"repeats={repeats}"]
-
-
-def _environment(then: Manifest) -> Iterator[tuple[str, str]]:
-    """Yield variables that all captures shared."""
-    yield from (
-        (name, value) for name, value in then["environment"].items() if isinstance(value, str)
-    )
+def _shown(text: str) -> str:
+    """Return `text` without characters that a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _diff(then: Manifest, name: str) -> str:
@@ -147,8 +149,8 @@ def _run_again(path: Path, then: Manifest) -> int:
     """Make the run again in a folder of its own, and print the differences."""
     folder = _mirror(FOLDER / then["run"] / datetime.now(UTC).strftime("%Y%m%dT%H%M%S"))
     command = [sys.executable, "-m", "profkit", "run", *overrides(then)]
-    environment = os.environ | dict(_environment(then))
-    status = subprocess.run(command, cwd=folder, env=environment, check=False).returncode
+    variables = os.environ | environment(then)
+    status = subprocess.run(command, cwd=folder, env=variables, check=False).returncode
     made = sorted((folder / RUNS).glob("*/manifest.json"))
     if status or not made:
         sys.stderr.write(f"the run failed; {folder} has what there is of it\n")
@@ -185,7 +187,7 @@ def _part(manifest: Manifest, part: str) -> Any:
             for name, state in manifest["git"].items()
         }
         return {**states, "script": manifest["script"].get("sha256")}
-    return manifest[part]
+    return dict(manifest)[part]
 
 
 def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
@@ -207,7 +209,7 @@ def _print_differences(rows: Sequence[tuple[str, str, str, str]], then: Path, no
         for heading in ("", "what", "then", "now"):
             table.add_column(heading, overflow="fold")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(_shown, row))
         console.print(table)
     else:
         console.print("configuration, versions, machine and sources are as they were")

@@ -57,9 +57,9 @@ def secrets_of(*texts: str) -> list[str]:
     return [secret(found) for text in texts for found in _REFERENCE.findall(text)]
 
 
-def are_kept(text: str) -> bool:
-    """Say whether the values of all references in `text` are there."""
-    return all(_file(found).is_file() for found in _REFERENCE.findall(text))
+def states(text: str) -> dict[str, bool]:
+    """Return whether its value is there for each reference in `text`."""
+    return {found: _file(found).is_file() for found in _REFERENCE.findall(text)}
 
 
 def resolved(value: Any) -> Any:

