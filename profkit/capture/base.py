@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import inspect
+import operator
 import os
 import re
 import shutil
@@ -84,6 +85,9 @@ class Problem:
 
     stops: bool = True
     """Whether the tool cannot run at all; False if it records less."""
+
+    setting: str = ""
+    """The setting that it concerns, which is off by default; "" for all captures."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,6 +172,17 @@ class Tool(Settings):
         """
         del results
         return self
+
+    def losses(self) -> list[str]:
+        """Return what cannot be recorded with these settings on this machine, for readers."""
+        return [
+            f"{problem.what}; {problem.advice}"
+            for problem in self.problems()
+            if not problem.stops and self._has(problem.setting)
+        ]
+
+    def _has(self, setting: str) -> bool:
+        return not setting or bool(operator.attrgetter(setting)(self))
 
     def warnings(self) -> list[str]:
         """Return warnings about these settings on this machine, for readers of the capture."""

@@ -71,6 +71,7 @@ def main(argv: Sequence[str]) -> int:
     output = SnakemakeOutput()
     status = _run_snakemake(command, output, verbose=args.verbose)
     failures = list(_failures(plan))
+    sys.stderr.writelines(f"{line}\n" for line in _losses(plan))
     _print_outcome(status, output, failures)
     return 1 if status or failures else 0
 
@@ -169,6 +170,16 @@ def _failures(plan: Plan) -> Iterator[str]:
                 yield f"capture failed: {path.parent}: {record['status']}: {record['reason']}"
         if skipped:
             yield f"not tried: {len(skipped)} other captures of {run.name}, which would fail alike"
+
+
+def _losses(plan: Plan) -> Iterator[str]:
+    """Yield, once for each tool, what its good captures could not record on this machine."""
+    dag = Dag(plan)
+    paths = [path for run in plan.runs for path in dag.captures_of(run) if path.is_file()]
+    records = [(path.parents[1].name, read_capture(path)) for path in paths]
+    good = [(tool, record) for tool, record in records if record["status"] == "ok"]
+    lost = ((tool, text) for tool, record in good for text in record.get("losses", ()))
+    yield from (f"note: {tool}: {text}" for tool, text in dict.fromkeys(lost))
 
 
 def _print_outcome(status: int, output: SnakemakeOutput, failures: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ from profkit.core.parallel_layout import Parallel, Ranks
 from profkit.core.run_settings import RunSettings
 from profkit.core.secret_masking import Masker, secret_values
 from profkit.core.settings import adapter, checked, known
-from profkit.planning import conflicts
+from profkit.planning import conflicts, unread_settings
 from profkit.planning.compose import Composed, compose_all
 from profkit.planning.configuration import Configuration
 from profkit.planning.imported_runs import imported, manifest_of
@@ -214,6 +214,8 @@ class _Checker:
         behaviour["parallel"] = adapter(Parallel).dump_python(config.parallel, mode="json")
         self.check_model(config)
         workload = self.workload(behaviour, config, self.launcher(behaviour))
+        unread = unread_settings.notes(composed, workload)
+        self.notes += [note for note in unread if note not in self.notes]
         steps = workload.total_steps(config.steps)
         config.check(steps)
         chosen = {

@@ -61,6 +61,9 @@ class Composed:
     variables: tuple[str, ...] = ()
     """Environment variables that were read for this one or another of the selection."""
 
+    passed_on: frozenset[str] = frozenset()
+    """Keys and sections that the workload's command and the launcher take values from."""
+
 
 def compose_all(conf: Path, overrides: Sequence[str]) -> list[Composed]:
     """Return every configuration that `overrides` select, in the order of Hydra's multirun.
@@ -188,7 +191,15 @@ def _expanded(
             if text not in groups:
                 _set(composed[key], values[text])
         plain = constant[key] | _resolved(composed[key], skip=constant[key])
-        yield Composed(values=plain, overrides=(*fixed, *choice))
+        overrides, passed_on = (*fixed, *choice), _passed_on(composed[key])
+        yield Composed(values=plain, overrides=overrides, passed_on=passed_on)
+
+
+def _passed_on(config: DictConfig) -> frozenset[str]:
+    raw = [OmegaConf.to_container(config[key], resolve=False) for key in ("workload", "launcher")]
+    # The throughput is no part of what the program does.
+    texts = [{**section, "samples": None} for section in raw if isinstance(section, dict)]
+    return frozenset(_INTERPOLATED.findall(repr(texts)))
 
 
 def _constant(config: DictConfig, swept: set[str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from profkit.core.settings import Settings
 from profkit.workloads.zero import Zero
@@ -13,6 +14,9 @@ EXTRA_ARGUMENTS = "PROFKIT_ARGUMENTS"
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaseWorkload(Settings):
     """Inherit, call it ``Workload``, and add settings."""
+
+    reads_configuration: ClassVar[bool] = True
+    """Whether it reads the run's configuration, such as ``batch``, and not its command alone."""
 
     def check(self, folder: Path) -> str:
         """Return why this workload cannot run in `folder`, or "" if it can."""

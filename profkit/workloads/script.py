@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import PositiveInt
 
@@ -27,6 +28,8 @@ _STARTERS = ("torchrun", "accelerate", "deepspeed")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload(BaseWorkload):
     """Composed from ``conf/workload/script.yaml``."""
+
+    reads_configuration: ClassVar = False
 
     command: str = ""
     """The script and its arguments as on a command line, without ``python``; or ``-m module``."""

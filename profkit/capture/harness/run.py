@@ -91,8 +91,14 @@ class Job:
 
     def unavailable_reason(self) -> str:
         """Return why the tool cannot run; "" for an image, whose tools are not known here."""
-        inside = self.launcher.container.engine != "none"
-        return "" if inside else self.tool.unavailable_reason()
+        return "" if self._is_in_image() else self.tool.unavailable_reason()
+
+    def losses(self) -> list[str]:
+        """Return what the tool cannot record on this machine; nothing is known of an image."""
+        return [] if self._is_in_image() else self.tool.losses()
+
+    def _is_in_image(self) -> bool:
+        return self.launcher.container.engine != "none"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,7 +148,8 @@ def _captured(job: Job) -> Outcome:
     """Capture, and write the record."""
     started, before_s = datetime.now(UTC), time.monotonic()
     out = job.spec.folder
-    warnings = [*capture_json.earlier_warning(out), *job.tool.warnings()]
+    losses = job.losses()
+    warnings = [*capture_json.earlier_warning(out), *job.tool.warnings(), *losses]
     collected, result = None, Outcome(status="unavailable", reason=job.unavailable_reason())
     if not result.reason and (told := early_stop.reason(job.spec)):
         result = Outcome(status="skipped", reason=told)
@@ -160,6 +167,7 @@ def _captured(job: Job) -> Outcome:
         "ranks_named_by": [] if collected is None else collected.named_by,
         "nodes": [] if collected is None else [asdict(report) for report in collected.reports],
         "places": [] if collected is None else collected.places,
+        "losses": losses,
         "warnings": warnings,
         "conditions": {} if collected is None else collected.conditions,
     }

@@ -29,7 +29,7 @@ def tracing(proc: Path = _PROC) -> Iterator[Problem]:
 def gpu_counters(needed_by: str = "", proc: Path = _PROC) -> Iterator[Problem]:
     """Yield settings that forbid reading the performance counters of NVIDIA GPUs.
 
-    `needed_by` names the settings that need them, for a tool that also works without.
+    `needed_by` names the setting that needs them, for a tool that also works without.
     """
     if are_counters_restricted(proc) and not _may(_CAP_SYS_ADMIN, proc):
         named = f", which {needed_by} needs," if needed_by else ""
@@ -39,6 +39,7 @@ def gpu_counters(needed_by: str = "", proc: Path = _PROC) -> Iterator[Problem]:
             advice="load the driver with NVreg_RestrictProfilingToAdminUsers=0, or run as root"
             " (docker run --cap-add=SYS_ADMIN)",
             stops=not needed_by,
+            setting=needed_by,
         )
 
 

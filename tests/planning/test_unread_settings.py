@@ -1,0 +1,51 @@
+"""Settings that a script never reads are told, so that no name of a run claims them."""
+
+import pytest
+
+from profkit.core import resources
+from profkit.planning.compose import compose_all
+from profkit.planning.unread_settings import notes
+from profkit.workloads.script import Workload as Script
+from profkit.workloads.train import Workload as Train
+
+
+def told(command, *overrides, workload=None):
+    """Return the settings of which a note says that they have no effect."""
+    words = ["workload=script", f"workload.command='{command}'", *overrides]
+    found = [
+        note.partition(" has no effect")[0]
+        for composed in compose_all(resources.CONF, words)
+        for note in notes(composed, workload or Script(command=command))
+    ]
+    return set(found)
+
+
+@pytest.mark.parametrize(
+    ("command", "overrides", "names"),
+    [
+        ("s.py", ["batch=4", "zero=zero2", "steps=20"], "batch zero steps"),
+        ("s.py --b ${batch}", ["batch=2,4", "seed=1,2"], "seed"),
+        ("s.py --stage ${zero.stage}", ["zero=zero2", "zero.offload=cpu"], ""),
+        ("s.py", ["batch=4", "+launcher.env.B=${batch}"], ""),
+        ("s.py", ["batch=4", "workload.samples=${batch}"], "batch"),
+        ("s.py ${mine}", ["+mine=${batch}", "batch=4"], ""),
+        ("s.py", ["world_size=4", "model=none", "zero=none", "timeout_s=9"], ""),
+    ],
+)
+def test_a_setting_is_read_by_a_script_through_its_command_or_environment(
+    command, overrides, names
+):
+    assert told(command, *overrides) == set(names.split())
+
+
+def test_a_program_that_reads_the_configuration_needs_no_note():
+    assert told("s.py", "batch=4", workload=Train()) == set()
+
+
+def test_the_note_says_what_to_write():
+    (composed,) = compose_all(resources.CONF, ["workload=script", "zero=zero3"])
+    (note,) = notes(composed, Script(command="s.py"))
+    assert note == (
+        "zero has no effect: the script gets its command and its environment alone; write"
+        " ${zero.stage} into workload.command, or leave zero out"
+    )
