@@ -1,12 +1,12 @@
 """Base classes of capture tools: a settings dataclass with one method to write."""
 
+import functools
 import importlib.metadata
 import inspect
 import operator
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -18,8 +18,11 @@ from typing import ClassVar, Literal, Protocol, Self
 from profkit.core.errors import PluginError
 from profkit.core.parallel_layout import Parallel, Ranks
 from profkit.core.settings import Settings
+from profkit.process import bounded_command
 
-_VERSION_TIMEOUT_S = 30
+_VERSION_TIMEOUT_S = 20
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+_SHOWN = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -220,9 +223,14 @@ class Wrapper(Tool):
     @classmethod
     def problems(cls) -> Iterator[Problem]:
         """See `Tool.problems`."""
-        if not executable(cls.binary):
+        path = executable(cls.binary)
+        if not path:
             what = f"{cls.binary} is not installed"
             yield Problem(kind="missing", what=what, advice=cls.install_hint)
+        elif not executable_version(cls.binary):
+            what = f"{path} does not work: --version: {_asked_version(path)[1]}"
+            advice = "install it anew, or take its folder off PATH"
+            yield Problem(kind="missing", what=what, advice=advice)
 
     def command(self, workload: Sequence[str], out: Path, rank: Rank) -> list[str]:
         """Return the command line that runs `workload` and leaves its files in `out`.
@@ -306,21 +314,20 @@ def executable(binary: str) -> str:
 def executable_version(binary: str) -> str:
     """Return the version that ``binary --version`` prints; "" if there is none."""
     path = executable(binary)
-    if not path:
-        return ""
-    try:
-        done = subprocess.run(
-            [path, "--version"],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_VERSION_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    found = re.search(r"\d+(?:\.\d+)+", done.stdout + done.stderr)
-    return found[0] if found else ""
+    return _asked_version(path)[0] if path else ""
+
+
+@functools.cache
+def _asked_version(path: str) -> tuple[str, str]:
+    """Return the version that the program at `path` prints, or why there is none."""
+    answer = bounded_command.ask([path, "--version"], timeout_s=_VERSION_TIMEOUT_S)
+    if answer.failure:
+        return "", answer.failure
+    # Some print it to standard error, and some end with a status that says nothing.
+    if found := _VERSION.search(answer.text + answer.errors.decode(errors="replace")):
+        return found[0], ""
+    said = answer.said[-_SHOWN:] or "nothing"
+    return "", answer.reason or f"it prints no version, but: {said}"
 
 
 def distribution_version(distribution: str) -> str:

@@ -18,8 +18,10 @@ from pydantic import PositiveFloat, PositiveInt
 
 from profkit.capture.base import Problem, Rank, Wrapper, executable
 from profkit.capture.harness.machine import permissions
+from profkit.process import bounded_command
 
 _DUMP_TIMEOUT_S = 60
+_DUMP_BYTES = 64 << 20
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 # <linux/prctl.h>: "Yama" in ASCII, and any process.
 _PR_SET_PTRACER = 0x59616D61
@@ -142,17 +144,14 @@ def _wait(process: "subprocess.Popen[bytes]", period_s: float) -> int | None:
 def _dump(pid: int, flags: Sequence[str]) -> Dump | None:
     """Return the threads of process `pid` now; None, and why in the log, if that fails."""
     command = [executable("py-spy"), "dump", "--json", *flags, "--pid", str(pid)]
+    answer = bounded_command.ask(command, timeout_s=_DUMP_TIMEOUT_S, most_bytes=_DUMP_BYTES)
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_DUMP_TIMEOUT_S, check=True)
-        threads: Dump = json.loads(done.stdout)
-    except subprocess.CalledProcessError as error:
-        message = error.stderr.decode(errors="replace").strip()
-    except (subprocess.TimeoutExpired, ValueError) as error:
-        message = str(error)
-    else:
-        return threads
-    sys.stderr.write(f"py-spy dump: {message}\n")
-    return None
+        threads: Dump | None = None if answer.reason else json.loads(answer.output)
+    except ValueError:
+        threads = None
+    if threads is None:
+        sys.stderr.write(f"py-spy dump: {answer.reason or answer.said}\n")
+    return threads
 
 
 def _allow_tracing() -> Callable[[], None]:

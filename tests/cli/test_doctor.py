@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from profkit.capture import tools
+from profkit.capture import base, tools
 from profkit.capture.base import Problem, Session, Wrapper
 from profkit.capture.harness.machine import compatibility
 from profkit.capture.py_spy import Capture as PySpy
@@ -41,6 +41,38 @@ class Limited(Wrapper):
     @classmethod
     def problems(cls):
         yield Problem(kind="forbidden", what="no counters", advice="ask", stops=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Broken(Wrapper):
+    """A tool whose executable is there and does not work."""
+
+    binary: ClassVar = "broken-tool"
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("sleep 600 & sleep 600", "it does not end within 0.2 s"),
+        ("while :; do echo hello; done", "it prints more than 1024 KiB"),
+        (
+            r"printf '\377\001 hello'",
+            "it prints no version, but: \N{REPLACEMENT CHARACTER}? hello",
+        ),
+        ("echo no libcuda.so >&2; exit 127", "no libcuda.so"),
+    ],
+)
+def test_an_executable_that_hangs_or_prints_garbage_is_said(tmp_path, monkeypatch, script, said):
+    path = tmp_path / Broken.binary
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    if "sleep" in script:
+        monkeypatch.setattr(base, "_VERSION_TIMEOUT_S", 0.2)
+    found = diagnosed("broken", Broken, set())
+    assert (found.is_usable, found.version) == (False, "")
+    assert found.problems[0].what == f"{path} does not work: --version: {said}"
+    assert Broken.unavailable_reason().startswith(found.problems[0].what)
 
 
 def test_every_tool_is_in_the_table_with_what_it_is(capsys):

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from profkit.capture.launchers._container import ContainerSetup
 from profkit.capture.launchers.base import Node, RankLauncher
 from profkit.core import progress_events
 from profkit.core.errors import ConfigError
-from profkit.process import caller_environment
+from profkit.process import bounded_command, caller_environment
 
 _STOP_S = 30
 # Variables that ranks read; docker passes none by itself. Its flags name variables without their
@@ -71,4 +70,4 @@ def stopped_on_exit(launcher: RankLauncher, spec: Spec, node: Node) -> Iterator[
     finally:
         if stop := launcher.container.stop_command(setup(launcher, spec, node)):
             # After a good capture the container is gone, and the failure of this is expected.
-            subprocess.run(stop, capture_output=True, check=False, timeout=_STOP_S)
+            bounded_command.ask(stop, timeout_s=_STOP_S)

@@ -2,11 +2,11 @@
 
 import functools
 import re
-import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from profkit.capture.base import executable
+from profkit.process import bounded_command
 
 _HELP_TIMEOUT_S = 30
 _FLAG = re.compile(r"^\s*(?:-\w, )?--([\w-]+)(?:\[([\w|]+)\])?=", re.MULTILINE)
@@ -72,18 +72,8 @@ def _help(binary: str, command: str) -> str:
     path = executable(binary)
     if not path:
         return ""
-    try:
-        done = subprocess.run(
-            [path, command, "--help"],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_HELP_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout
+    answer = bounded_command.ask([path, command, "--help"], timeout_s=_HELP_TIMEOUT_S)
+    return "" if answer.failure else answer.text
 
 
 def arguments(flags: Iterable[Flag], command: str, known: KnownFlags) -> list[str]:

@@ -1,13 +1,14 @@
 """Import recordings that ``nsys`` could not turn into reports, with its own importer."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from profkit.capture.base import executable, executable_version
+from profkit.process import bounded_command
 
 _NAME = "QdstrmImporter"
 _TIMEOUT_S = 600
+_MOST_BYTES = 64 << 20
 _INSTALLED = (
     "usr/lib/nsight-systems/host-linux-*",
     "usr/lib/*/nsight-systems/host-linux-*",
@@ -59,19 +60,8 @@ def _imported(importer: Path, recording: Path) -> str:
     """Run the importer on `recording`, and return a note on the result."""
     report = _report(recording)
     command = [str(importer), "-i", str(recording), "-o", str(report)]
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{recording.name}: {_NAME} failed: {error}"
-    if done.returncode or not report.is_file():
-        output = " ".join((done.stderr or done.stdout).split())[-300:]
-        return f"{recording.name}: {_NAME} failed: {output}"
+    answer = bounded_command.ask(command, timeout_s=_TIMEOUT_S, most_bytes=_MOST_BYTES)
+    if answer.reason or not report.is_file():
+        return f"{recording.name}: {_NAME} failed: {answer.reason or answer.said}"
     recording.unlink()
     return f"{report.name}: nsys did not find its importer; profkit imported it with {importer}"

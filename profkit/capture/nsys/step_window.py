@@ -1,7 +1,6 @@
 """The steps that ``nsys`` records: open and close its window from inside the process."""
 
 import os
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -11,6 +10,7 @@ from profkit import marks
 from profkit.capture.base import executable
 from profkit.capture.harness.ranks import nvtx_ranges
 from profkit.core.errors import ProfkitError
+from profkit.process import bounded_command
 
 CAPTURE_RANGE = "capture"
 """NVTX range that opens the window."""
@@ -117,19 +117,12 @@ def _run(binary: str, arguments: list[str]) -> None:
     """Run `binary`; raises `ProfkitError` with its output if it fails."""
     environment = {name: value for name, value in os.environ.items() if name not in _INJECTED}
     command = [executable(binary) or binary, *arguments]
-    try:
-        done = subprocess.run(
-            command,
-            env=environment,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_COMMAND_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        text = f"{Path(binary).name} {arguments[0]} did not end within {_COMMAND_TIMEOUT_S:g} s"
-        raise ProfkitError(text) from None
-    if done.returncode:
-        output = " ".join((done.stderr or done.stdout).split())[-300:]
-        raise ProfkitError(f"{Path(binary).name} {arguments[0]} failed: {output}")
+    answer = bounded_command.ask(
+        command,
+        timeout_s=_COMMAND_TIMEOUT_S,
+        environment=environment,
+        # It talks to a daemon, which it may have started.
+        spares_children=True,
+    )
+    if answer.reason:
+        raise ProfkitError(f"{Path(binary).name} {arguments[0]} failed: {answer.reason}")

@@ -3,7 +3,6 @@
 import gzip
 import re
 import shutil
-import subprocess
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from tempfile import TemporaryDirectory
 from profkit.convert._unpacked import refuse_bomb
 from profkit.convert.nsys.store import Store, opened
 from profkit.core.errors import InputError
+from profkit.process import bounded_command
 
 _SQLITE = b"SQLite format 3\0"
 _GZIP = b"\x1f\x8b"
@@ -39,6 +39,7 @@ _LOGGED = (
 )
 _TIMEOUT_S = 1800
 _HELP_TIMEOUT_S = 30
+_MOST_BYTES = 64 << 20
 _SAID = 300
 _PROGRESS = re.compile(r"\[[^\]]*%[^\]]*\]\s*\S*|Processing \d+ events?.*?(?=\n|$)")
 
@@ -158,18 +159,8 @@ def version(binary: str) -> str:
 
 def run(command: Sequence[str], timeout_s: float) -> str:
     """Run `command` and return what it prints; whether it failed shows in the files it leaves."""
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    return done.stdout + done.stderr
+    answer = bounded_command.ask(command, timeout_s=timeout_s, most_bytes=_MOST_BYTES)
+    return answer.failure or answer.text + answer.errors.decode(errors="replace")
 
 
 def without_progress(text: str) -> str:

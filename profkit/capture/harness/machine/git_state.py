@@ -3,14 +3,15 @@
 import hashlib
 import os
 import shlex
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import profkit
+from profkit.process import bounded_command
 
 _GIT_TIMEOUT_S = 30
+_GIT_BYTES = 256 << 20
 _MAX_DIFF_BYTES = 64 << 10
 _MAX_UNTRACKED = 50
 
@@ -88,17 +89,13 @@ def _git(folder: Path, *command: str) -> str:
     """Return the output of git; "" without git, a repository, or a commit."""
     # Programs that a repository's configuration names are not run, and its index is not written.
     safe = ["-c", "core.fsmonitor=false", "-c", "color.ui=never"]
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *safe, *command],
-            capture_output=True,
-            check=False,
-            timeout=_GIT_TIMEOUT_S,
-            env=os.environ | {"GIT_OPTIONAL_LOCKS": "0"},
-        )
-    except (FileNotFoundError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode(errors="surrogateescape") if done.returncode == 0 else ""
+    answer = bounded_command.ask(
+        ["git", "-C", str(folder), *safe, *command],
+        timeout_s=_GIT_TIMEOUT_S,
+        most_bytes=_GIT_BYTES,
+        environment=os.environ | {"GIT_OPTIONAL_LOCKS": "0"},
+    )
+    return "" if answer.reason else answer.output.decode(errors="surrogateescape")
 
 
 def _sha256(content: bytes) -> str:

@@ -1,0 +1,73 @@
+"""Programs of others are asked within bounds, and nothing of them is left."""
+
+import sys
+import time
+
+import psutil
+import pytest
+
+from profkit.process import bounded_command
+from profkit.process.bounded_command import ask
+
+SLEEPS = "import time; time.sleep(600)"
+STARTS = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {SLEEPS!r}])
+print(child.pid, flush=True)
+"""
+
+
+def python(code, **bounds):
+    return ask([sys.executable, "-Sc", code], **{"timeout_s": 60, **bounds})
+
+
+def is_running(pid):
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def ends(pid):
+    """Wait for the end of a killed process, which is not a child of this one."""
+    while is_running(pid):
+        time.sleep(0.01)
+    return True
+
+
+def test_what_it_prints_and_its_status_are_the_answer():
+    answer = python("import sys; print(7); sys.stderr.write('no\\x00 GPU\\n'); sys.exit(3)")
+    assert (answer.text, answer.exit_code, answer.failure) == ("7\n", 3, "")
+    assert (answer.said, answer.reason) == ("no? GPU", "no? GPU")
+    assert not python("print(7)").reason
+    assert python("raise SystemExit(4)").reason == "exit status 4"
+
+
+@pytest.mark.parametrize("rest", ["", SLEEPS])
+def test_what_it_started_ends_with_it_and_is_not_waited_for(rest):
+    answer = python(STARTS + rest, timeout_s=2 if rest else 60)
+    assert answer.failure == ("it does not end within 2 s" if rest else "")
+    assert ends(int(answer.text))
+
+
+def test_a_daemon_that_it_leaves_is_spared_if_it_has_to():
+    answer = python(STARTS, spares_children=True)
+    assert answer.reason == ""
+    daemon = psutil.Process(int(answer.text))
+    assert is_running(daemon.pid)
+    daemon.kill()
+
+
+def test_a_program_that_prints_without_end_is_ended(monkeypatch):
+    monkeypatch.setattr(bounded_command, "_BLOCK", 1 << 10)
+    answer = python("while True: print('x' * 1000)", most_bytes=4 << 10)
+    assert answer.failure == "it prints more than 4 KiB"
+    assert len(answer.output) <= 5 << 10
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [("\x7fELF?", "Exec format error"), (None, "No such file or directory")]
+)
+def test_what_cannot_be_started_says_why(tmp_path, content, reason):
+    path = tmp_path / "nsys"
+    if content:
+        path.write_text(content)
+        path.chmod(0o755)
+    assert ask([str(path)], timeout_s=9).reason == f"it cannot be started: {reason}"
