@@ -54,6 +54,20 @@ class Converted:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Recorded:
+    """What a file says of its recording, by which files of one run are known."""
+
+    devices: frozenset[str]
+    """Models of the devices of its host; none if it does not say."""
+
+    begin_ns: int
+    """Unix time of about its first event; -1 if it is unknown."""
+
+    end_ns: int
+    """Unix time of about its last event; -1 if it is unknown."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Importable:
     """How files that a user brings along become those of a capture."""
 
@@ -68,6 +82,9 @@ class Importable:
 
     stated_rank: Callable[[Path], int] = field(repr=False)
     """Returns the rank that a file states, -1 if none; raises `InputError` for another kind."""
+
+    recorded: Callable[[Path], Recorded] | None = field(default=None, repr=False)
+    """Returns when and on what a file was recorded; None if files of this kind do not say."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

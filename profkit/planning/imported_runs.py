@@ -20,9 +20,11 @@ from profkit.core.capture_record import state_of
 from profkit.core.errors import ConfigError, InputError
 from profkit.core.fingerprint import sha256
 from profkit.core.settings import nearest
+from profkit.planning.imported_files import equal_content, links, refuse_unrelated, unusable
 
 RUNS = Path("results/runs")
-_RANK = re.compile(r"(?:rank|worker)[-_]?(\d+)", re.IGNORECASE)
+_RANK = re.compile(r"(?:rank|worker)[-_]?(\d{1,6})(?!\d)", re.IGNORECASE)
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 _DIGITS = re.compile(r"([^\d]*)(\d*)")
 
 
@@ -39,8 +41,8 @@ class ImportedFile:
     guessed: bool
     """Whether the rank was given, because neither the file nor its name states one."""
 
-    left_out: tuple[Path, ...] = ()
-    """The same report in other forms, such as what nsys exported it to."""
+    left_out: tuple[str, ...] = ()
+    """Which files were left out beside it, and why: one sentence each."""
 
 
 def import_kinds() -> dict[str, tuple[str, Importable]]:
@@ -56,28 +58,49 @@ def find(paths: Sequence[Path], kind: Importable) -> list[ImportedFile]:
     """Return the files of `kind` at `paths` (files, or folders of them) with their ranks.
 
     Raises `InputError` for what is missing, and for a file of another kind that comes alone: among
-    others, the converter says so of it and goes on. In a folder, files with other names are left.
-    Of files that differ in their ending only, it is the newest.
+    others, the converter says so of it and goes on. In a folder, files with other names are left,
+    and what is no file. Of files that differ in their ending only, it is the newest. Also raises
+    it for files that are not of one run.
     """
-    files = _newest([file for path in paths for file in _files_at(path, kind)], kind)
+    found, left_out = _usable([file for path in paths for file in _files_at(path, kind)])
+    files, again = _newest(found, kind)
+    left_out += again
     stated = {file: _stated_rank(file, kind, alone=len(files) == 1) for file in files}
     taken = {rank for rank in stated.values() if rank >= 0}
     free = (rank for rank in range(len(files)) if rank not in taken)
+    ranks = {file: rank if rank >= 0 else next(free) for file, rank in stated.items()}
+    guessed = [file for file in files if stated[file] < 0]
+    refuse_unrelated(ranks, guessed, kind)
     return [
         ImportedFile(
             path=file,
-            rank=rank if rank >= 0 else next(free),
-            guessed=rank < 0,
-            left_out=tuple(files[file]),
+            rank=ranks[file],
+            guessed=file in guessed,
+            left_out=tuple(left_out) if file == files[0] else (),
         )
-        for file, rank in stated.items()
+        for file in files
     ]
 
 
-def _newest(files: Sequence[Path], kind: Importable) -> dict[Path, list[Path]]:
-    """Return the newest file of each name, with its other forms: exported, or compressed."""
+def _usable(files: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """Return the files that can be read, each once, and a sentence on each other one."""
+    wrong = {file: what for file in dict.fromkeys(files) if (what := unusable(file))}
+    left_out = [f"{file.name}: left out, as it is {what}" for file, what in wrong.items()]
+    if len(wrong) == len({*files}):
+        raise InputError(f"no file that can be read: {'; '.join(left_out)}")
+    readable = [file for file in dict.fromkeys(files) if file not in wrong]
+    same = links(readable)
+    left_out += [
+        f"{file.name}: left out, as it is a link to {original.name}"
+        for file, original in same.items()
+    ]
+    return [file for file in readable if file not in same], left_out
+
+
+def _newest(files: Sequence[Path], kind: Importable) -> tuple[list[Path], list[str]]:
+    """Return the newest file of each name, and a sentence on its other forms."""
     forms: dict[tuple[Path, str], list[Path]] = defaultdict(list)
-    for file in dict.fromkeys(files):
+    for file in files:
         forms[file.parent, _without(file.name, _endings(kind))].append(file)
     # A file of another kind, such as settings beside a trace, must not replace one of this kind.
     newest = [
@@ -86,10 +109,13 @@ def _newest(files: Sequence[Path], kind: Importable) -> dict[Path, list[Path]]:
         else same[0]
         for same in forms.values()
     ]
-    return {
-        one: [file for file in same if file != one]
+    left_out = [
+        f"{file.name}: left out, as {one.name} is newer and differs in its ending only"
         for one, same in zip(newest, forms.values(), strict=True)
-    }
+        for file in same
+        if file != one
+    ]
+    return newest, left_out
 
 
 def _is_refused(file: Path, kind: Importable) -> bool:
@@ -104,7 +130,11 @@ def _files_at(path: Path, kind: Importable) -> list[Path]:
     if path.is_file():
         return [path]
     if not path.is_dir():
-        raise InputError(f"{path}: no such file or folder")
+        what = unusable(path)
+        raise InputError(
+            f"{path}: no such file or folder" if what == "not there" else f"{path}: {what}",
+            hint="a pipe must be saved as a file first" if what == "a pipe" else "",
+        )
     # Ranks may be guessed from this order: 10 comes after 9.
     found = sorted(
         {file for pattern in kind.patterns for file in path.rglob(pattern)}, key=_numeric_order
@@ -143,7 +173,7 @@ def add_run(
     hashes = {file.path: sha256(file.path) for file in files}
     digests = sorted(f"{file.rank} {hashes[file.path]}" for file in files)
     identity = hashlib.sha256("\n".join(digests).encode()).hexdigest()[:8]
-    slug = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.") or "import"
+    slug = _UNSAFE.sub("-", name)[:80].strip("-.") or "import"
     run = f"{slug}-{identity}"
     folder = RUNS / run / "capture" / tool / "rep0"
     shutil.rmtree(folder, ignore_errors=True)
@@ -160,6 +190,7 @@ def add_run(
     record = _record(files, tool, behaviour, folder, command) | {
         "files": [{"path": name, **made[name]} for name in sorted(made)]
     }
+    record["warnings"] += equal_content(hashes)
     facts = ("tool", "repeat", "attempt", "status", "started", "ended", "elapsed_s", "exit_code")
     manifest = {
         "schema_version": 1,
@@ -181,8 +212,9 @@ def _name(found: ImportedFile, kind: Importable, size: int) -> str:
     label = Rank(rank=found.rank, world_size=size, dp=found.rank).label
     name = found.path.name
     compressed = ".gz" if name.endswith(".gz") else ""
-    unique = hashlib.sha256(str(found.path.resolve()).encode()).hexdigest()[:6]
-    stem = _without(name, (kind.suffix, *_endings(kind)))
+    unique = hashlib.sha256(os.fsencode(found.path.resolve())).hexdigest()[:6]
+    # Snakemake reads braces as wildcards, and shells and reports have their own special characters.
+    stem = _UNSAFE.sub("-", _without(name, (kind.suffix, *_endings(kind))))
     return f"{label}.{stem[:80]}.{unique}{kind.suffix}{compressed}"
 
 
@@ -210,11 +242,7 @@ def _record(
     now = datetime.now(UTC).isoformat(timespec="seconds")
     guessed = [file.path.name for file in files if file.guessed]
     warnings = [f"{name}: states no rank; it was given the next free one" for name in guessed]
-    warnings += [
-        f"{same.name}: left out, as {file.path.name} is newer and differs in its ending only"
-        for file in files
-        for same in file.left_out
-    ]
+    warnings += [sentence for file in files for sentence in file.left_out]
     return {
         "schema_version": 1,
         "tool": tool,
@@ -238,7 +266,9 @@ def _record(
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
-    write_atomically(path, json.dumps(content, indent=1).encode() + b"\n")
+    # Names of files may hold bytes that are no text.
+    text = json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8", "replace")
+    write_atomically(path, text + b"\n")
 
 
 def manifest_of(name: str) -> Path:

@@ -2,6 +2,7 @@
 
 import codecs
 import csv
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
@@ -29,6 +30,8 @@ _WHICH = frozenset(
 )
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _NOTHING = frozenset({"", "no data", "n/a", "N/A", "nan", "(!) n/a", "(!) nan"})
+_MOST_BYTES = 512 << 20
+_MOST_DIGITS = 9
 _KINDS = {"OPT": "optimisation", "WRN": "warning", "ERR": "error"}
 
 Row = Mapping[str, str]
@@ -63,6 +66,11 @@ def is_cut_off(path: Path) -> bool:
 
 def _page(path: Path) -> str:
     """Return the text from the heading on, "" if there is none."""
+    if (size := path.stat().st_size) > _MOST_BYTES:
+        raise InputError(
+            f"{path}: refused: a page of {size:,} bytes is more than {_MOST_BYTES >> 20} MiB",
+            hint="give the report (.ncu-rep) itself, or export fewer kernels",
+        )
     text = _text(path.read_bytes())
     heading = _HEADING.search(text)
     return text[heading.start() :] if heading else ""
@@ -83,9 +91,17 @@ def _rows(path: Path) -> list[Row]:
     # A value that was cut off may be half of one.
     whole = page[: page.rindex('"')] if page.count('"') % 2 else page
     reader = csv.DictReader(whole.splitlines(), delimiter=heading[1], restval="")
-    # Rows without advice end early; a longer one has fields that no column is there for.
-    rows = [{key: value or "" for key, value in row.items() if key} for row in reader]
-    return [row for at, row in enumerate(rows) if row[_ID].isdigit() or (not at and not row[_ID])]
+    try:
+        # Rows without advice end early; a longer one has fields that no column is there for.
+        rows = [{key: value or "" for key, value in row.items() if key} for row in reader]
+    except csv.Error as error:
+        raise InputError(f"{path}: a damaged page: {error}", hint="export it again") from None
+    if lacking := {_ID, _KERNEL} - {*(reader.fieldnames or ())}:
+        raise InputError(
+            f"{path}: a damaged page: its heading has no column {min(lacking)!r}",
+            hint="export it again",
+        )
+    return [row for at, row in enumerate(rows) if row[_ID].isdecimal() or (not at and not row[_ID])]
 
 
 def _launch_key(row: Row) -> tuple[str, str, str]:
@@ -142,13 +158,14 @@ def _ranges(text: str) -> list[str]:
 
 
 def _integer_or_unknown(text: str) -> int:
-    return int(text) if text.isdigit() else -1
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else -1
 
 
 def _shape(text: str) -> list[int]:
     """Return the three numbers of ``(32, 4, 1)``; none of anything else."""
-    found = [int(digits) for digits in re.findall(r"\d+", text)]
-    return found if len(found) == 3 else []  # noqa: PLR2004 - dimensions of space
+    found = [_integer_or_unknown(digits) for digits in re.findall(r"\d+", text)]
+    known = len(found) == 3 and min(found) >= 0  # noqa: PLR2004 - dimensions of space
+    return found if known else []
 
 
 def _metric(name: str, text: str, unit: str) -> Metric | None:
@@ -159,7 +176,8 @@ def _metric(name: str, text: str, unit: str) -> Metric | None:
     if number := _NUMBER.fullmatch(text.partition(" (")[0]):
         factor, named = base_unit(unit)
         value = float(number[0].replace(",", "")) * factor
-        return Metric(name=name, value=value, unit=named)
+        if math.isfinite(value):
+            return Metric(name=name, value=value, unit=named)
     return Metric(name=name, value=None, text=text)
 
 
@@ -167,7 +185,7 @@ def _advice(rows: Iterable[Row]) -> Iterator[Advice]:
     for row in rows:
         if not row.get("Rule Name"):
             continue
-        gain = row.get("Estimated Speedup", "")
+        gain = row.get("Estimated Speedup", "").replace(",", "")
         # Such rows name the section as the tool identifies it.
         yield Advice(
             section=row.get("Section Name", ""),

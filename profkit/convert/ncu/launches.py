@@ -4,6 +4,7 @@ import re
 
 import msgspec
 
+_MOST = 2**31
 _LINK = re.compile(r"@(?:section|source|sass|url):(?:[^@]*:)?([^@:]*)@")
 _TRAILING_URL = re.compile(r"@url:([^@:]*):[^@]*@")
 
@@ -66,7 +67,8 @@ def with_attributes(launch: Launch) -> Launch:
 
     def number(name: str) -> int:
         found = known.get(name)
-        return -1 if found is None or found.value is None else int(found.value)
+        value = -1 if found is None or found.value is None else found.value
+        return int(value) if 0 <= value < _MOST else -1
 
     def shape(of: str) -> list[int]:
         found = [number(f"launch__{of}_dim_{axis}") for axis in "xyz"]

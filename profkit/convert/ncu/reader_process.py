@@ -1,7 +1,9 @@
 """The process that reads one report with NVIDIA's reader, and prints its launches as JSON."""
 
+import resource
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,12 +13,17 @@ from profkit.convert.ncu.launches import Advice, Launch, Metric, plain, with_att
 from profkit.convert.ncu.report import UNREADABLE
 from profkit.convert.ncu.units import base_unit
 
+_MEMORY_BYTES = 4 << 30
+_MEMORY_TIMES = 64
+"""How much memory a report may take: this, and so many times its size."""
 # Not measured: lists of other metrics, curves for drawing, and samples over time.
 _SKIPPED = ("breakdown:", "group:", "pmsampling:")
 
 
 def main(path: str) -> int:
     """Print the launches of the report at `path` as JSON; return the exit status."""
+    most = _MEMORY_BYTES + _MEMORY_TIMES * Path(path).stat().st_size
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     context = ncu_report.load_report(path)
     if not context or not len(context):
         return UNREADABLE

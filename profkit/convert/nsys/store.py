@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -56,8 +56,8 @@ class SqliteStore:
         present = self.tables.get(table, frozenset())
         own = [name for name in columns if name in present]
         rows = self._rows(table, [f"COALESCE({name}, -1)" for name in own] or ["-1"])
-        found = np.array(rows)
-        if len(rows) and found.dtype != np.int64:
+        found = _whole_numbers(rows)
+        if found is None:
             found = np.array(self._rows(table, [self._whole(table, name) for name in own]))
         found = found.astype(np.int64).reshape(len(rows), len(own) or 1)
         read = iter(np.ascontiguousarray(found.T))
@@ -85,6 +85,15 @@ class SqliteStore:
         # Names are those of this package, never the file's.
         query = f"SELECT {', '.join(chosen)} FROM {table} ORDER BY rowid"  # noqa: S608
         return self.connection.execute(query).fetchall()
+
+
+def _whole_numbers(rows: Sequence[tuple[object, ...]]) -> NDArray[Any] | None:
+    """Return rows as an array; None if one of them holds anything but whole numbers."""
+    try:
+        found = np.array(rows)
+    except ValueError:  # texts beside bytes
+        return None
+    return found if not rows or found.dtype == np.int64 else None
 
 
 class ParquetStore:
@@ -149,7 +158,7 @@ def opened(path: Path, shown: Path) -> Iterator[Store]:
             yield store
         finally:
             connection.close()
-    except (sqlite3.DatabaseError, OverflowError) as error:
+    except (sqlite3.DatabaseError, OverflowError, UnicodeDecodeError) as error:
         raise InputError(f"{shown}: damaged SQLite file: {error}", hint=_HINT) from None
 
 

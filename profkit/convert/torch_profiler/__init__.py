@@ -4,6 +4,7 @@ from pathlib import Path
 
 from profkit.convert.base import Converted, Importable, Raw, converter
 from profkit.convert.torch_profiler import trace
+from profkit.convert.torch_profiler.recorded import recorded
 
 
 @converter(
@@ -24,6 +25,7 @@ from profkit.convert.torch_profiler import trace
         patterns=("*.json", "*.json.gz"),
         suffix=".pt.trace.json",
         stated_rank=trace.stated_rank,
+        recorded=recorded,
     ),
 )
 def convert(raw: Raw, out: Path) -> Converted:

@@ -387,3 +387,37 @@ def test_a_damaged_report_is_noted_and_the_rest_is_converted(real_data, tmp_path
     for name in ("measured_kernels", "kernel_metrics"):
         rows = pq.read_table(tables / f"{name}.parquet").to_pandas()
         assert set(zip(rows["rank"], rows["kernel"], strict=True)) == {(0, n) for n in range(4)}
+
+
+HEADING = '"ID","Process ID","Kernel Name","Stream","Grid Size","gpu__time_duration.sum"'
+
+
+@pytest.fixture
+def page(tmp_path):
+    def read_page(*rows, heading=HEADING):
+        path = tmp_path / "page.csv"
+        path.write_text("\n".join([heading, '"","","","","","us"', *rows]))
+        return report_or_page.read(path)
+
+    return read_page
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "9" * 5000, "1e400", "\N{SUPERSCRIPT TWO}"])
+def test_absurd_numbers_on_a_page_are_no_numbers(page, number):
+    [launch] = page(f'"7","{number}","gemm","{number}","({number}, 1, 1)","{number}"')
+    assert (launch.launch, launch.pid, launch.stream, launch.grid) == (7, -1, -1, [])
+    assert [(metric.value, metric.text) for metric in launch.metrics] == [(None, number)]
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [HEADING.replace('"ID"', '"ID;"', 1), HEADING.replace("Kernel Name", "Kernel Name of")],
+)
+def test_a_page_without_its_columns_is_refused(page, heading):
+    with pytest.raises(InputError, match="page"):
+        page('"7","1","gemm","1","(1, 1, 1)","2"', heading=heading)
+
+
+def test_a_page_of_one_endless_value_is_refused(page):
+    with pytest.raises(InputError, match="a damaged page: field larger than"):
+        page('"7","1","' + "x" * 200_000 + '","1","(1, 1, 1)","2"')

@@ -57,6 +57,7 @@ CASES = [
     ("UPDATE KERNELS SET streamId = 1.5", "1 values of KERNELS.streamId are no whole numbers"),
     ("UPDATE KERNELS SET deviceId = 1000000000000", "1 values of KERNELS.deviceId are absurd"),
     ("UPDATE KERNELS SET staticSharedMemory = 1e18", "staticSharedMemory are absurd"),
+    ("UPDATE KERNELS SET end = 'x', gridX = x'ff'", "1 values of KERNELS.end are no whole numbers"),
     ("UPDATE OSRT_API SET end = 0", "1 rows of OSRT_API end before they start"),
     ("UPDATE NVTX_EVENTS SET end = start - 5", "2 rows of ranges in NVTX_EVENTS end before they"),
     ("UPDATE NVTX_EVENTS SET start = NULL", "2 rows of ranges in NVTX_EVENTS have no time"),

@@ -1,0 +1,49 @@
+"""When and on what a trace was recorded, without reading it: from its beginning and its end."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from profkit.convert.base import Recorded
+from profkit.convert.columns.values import LATEST_NS, nanoseconds
+from profkit.convert.torch_profiler.source import Source, is_gzip
+
+_HEAD_BYTES = 1 << 20
+_TAIL_BYTES = 1 << 20
+_BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*"?(\d{1,19})(?=[\s,}"])')
+_TIME = re.compile(rb'"ts"\s*:\s*"?(\d{1,19}(?:\.\d{1,9})?)(?=[\s,}"])')
+_DEVICES = re.compile(rb'"deviceProperties"\s*:\s*\[([^\]]*)')
+_NAME = re.compile(rb'"name"\s*:\s*"([^"\\]*)"')
+
+
+def recorded(path: Path) -> Recorded:
+    """Return what the trace at `path` says of its devices and its time; raises `InputError`."""
+    ends = [*_ends(path)]
+    stated = next((found for text in ends if (found := _BASE.search(text))), None)
+    base_ns = int(stated[1]) if stated else 0
+    described = next((found for text in ends if (found := _DEVICES.search(text))), None)
+    names = _NAME.findall(described[1]) if described else []
+    times = nanoseconds([float(us) for text in ends for us in _TIME.findall(text)])
+    # Events that describe processes and threads may have time 0.
+    times = times[(times > 0) & (times < LATEST_NS - base_ns)]
+    return Recorded(
+        devices=frozenset(name.decode("utf-8", "replace") for name in names),
+        begin_ns=base_ns + int(times.min()) if len(times) else -1,
+        end_ns=base_ns + int(times.max()) if len(times) else -1,
+    )
+
+
+def _ends(path: Path) -> Iterator[bytes]:
+    """Yield the beginning of the text and, of a longer one, its end."""
+    if not is_gzip(path):
+        with path.open("rb") as file:
+            yield file.read(_HEAD_BYTES)
+            file.seek(max(_HEAD_BYTES, path.stat().st_size - _TAIL_BYTES))
+            yield file.read()
+        return
+    head, tail = b"", b""
+    for chunk in Source(path):
+        tail = (tail + chunk)[-_TAIL_BYTES:]
+        head = head + chunk if len(head) < _HEAD_BYTES else head
+    yield head
+    yield tail

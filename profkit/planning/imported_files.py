@@ -1,0 +1,98 @@
+"""Files that a user brings along: which can be read, are the same, or belong to one run."""
+
+import os
+import stat
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from profkit.convert.base import Importable, Recorded
+from profkit.core.errors import InputError
+
+_TOGETHER_NS = 60_000_000_000
+"""Ranks of one run record at the same time; the clocks of their hosts differ by less than this."""
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def unusable(path: Path) -> str:
+    """Return what `path` is if it is no file that can be read, otherwise ""."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return "a link to a file that is not there" if path.is_symlink() else "not there"
+    except (OSError, RuntimeError) as error:
+        return f"not a file that can be opened ({getattr(error, 'strerror', None) or error})"
+    if not stat.S_ISREG(mode):
+        return next((what for is_kind, what in _KINDS if is_kind(mode)), "not a file")
+    return "" if os.access(path, os.R_OK) else "a file that you may not read"
+
+
+def links(files: Iterable[Path]) -> dict[Path, Path]:
+    """Return those of `files` that are another one again, by a link, with that one."""
+    first: dict[tuple[int, int], Path] = {}
+    found: dict[Path, Path] = {}
+    for file in files:
+        about = file.stat()
+        original = first.setdefault((about.st_dev, about.st_ino), file)
+        if original is not file:
+            found[file] = original
+    return found
+
+
+def equal_content(hashes: Mapping[Path, str]) -> list[str]:
+    """Return a sentence on each file whose content, by its hash, another one has as well."""
+    first: dict[str, Path] = {}
+    pairs = ((file, first.setdefault(digest, file)) for file, digest in hashes.items())
+    return [
+        f"{file.name}: has the same content as {original.name}, and counts as a rank of its own"
+        for file, original in pairs
+        if original is not file
+    ]
+
+
+def refuse_unrelated(ranks: Mapping[Path, int], guessed: Sequence[Path], kind: Importable) -> None:
+    """Raise `InputError` if files that would become several ranks are not of one run.
+
+    They are not if two ranks have no time in common, or if their devices are of different models
+    and a rank was `guessed`.
+    """
+    if kind.recorded is None or len(set(ranks.values())) == 1:
+        return
+    stated = {file: found for file in ranks if (found := _recorded(file, kind))}
+    by_rank: dict[int, list[Path]] = defaultdict(list)
+    for file in stated:
+        by_rank[ranks[file]].append(file)
+    first, *others = by_rank.values() or [[]]
+    for files in others:
+        if not any(_together(stated[a], stated[b]) for a in first for b in files):
+            raise _unrelated(first[0], files[0], "were not recorded at the same time")
+    for one, other in ((first[0], file) for files in others for file in files):
+        models = stated[one].devices, stated[other].devices
+        if guessed and all(models) and models[0] != models[1]:
+            names = " and ".join(", ".join(sorted(names)) for names in models)
+            raise _unrelated(one, other, f"are of different devices ({names})")
+
+
+def _recorded(file: Path, kind: Importable) -> Recorded | None:
+    try:
+        found = kind.recorded(file) if kind.recorded else None
+    except InputError:
+        return None  # the conversion says what it is
+    return found if found and found.begin_ns >= 0 else None
+
+
+def _together(one: Recorded, other: Recorded) -> bool:
+    return max(one.begin_ns, other.begin_ns) - min(one.end_ns, other.end_ns) <= _TOGETHER_NS
+
+
+def _unrelated(one: Path, other: Path, why: str) -> InputError:
+    return InputError(
+        f"{one} and {other} {why}, so they are not ranks of one run",
+        hint="import each run by itself; `imports=[A,B]` has them in one report",
+    )
