@@ -37,9 +37,9 @@ def main() -> None:
         pair = _measured(Path(folder), args.repeats, args.overrides)
     config = Config()
     together = _study(pair, config)
-    print(f"{args.repeats} repeats: {'; '.join(each.message for each in together.findings)}")
+    print(f"{args.repeats} repeats: {'; '.join(finding.message for finding in together.findings)}")
     for size in args.windows:
-        found = [_announces(_study(each, config)) for each in _studies(pair, size)]
+        found = [_announces(_study(study, config)) for study in _studies(pair, size)]
         rate = sum(found) / len(found)
         print(
             f"{size} repeats: a difference is announced in {sum(found)} of {len(found)} studies, "

@@ -72,7 +72,9 @@ PROFILER = """
     profiler = torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU],
         schedule=torch.profiler.schedule(skip_first={skipped}, wait=0, warmup=1, active={active}),
-        on_trace_ready=lambda each: each.export_chrome_trace(os.environ["STEP_ENDS"] + ".trace"),
+        on_trace_ready=lambda profile: profile.export_chrome_trace(
+            os.environ["STEP_ENDS"] + ".trace"
+        ),
         record_shapes=True,
         profile_memory=True,
         with_flops=True,
@@ -114,7 +116,7 @@ def _print_added(taken: Mapping[str, Sequence[Times]]) -> None:
         # The fastest steps are those that nobody disturbed.
         fast = {name: np.percentile(taken[name], 10, axis=1) for name in (with_it, without)}
         added = fast[with_it] - fast[without]
-        draws = resampled([np.array([each]) for each in added], np.median, 2000)
+        draws = resampled([np.array([difference]) for difference in added], np.median, 2000)
         low, high = np.percentile(draws, [2.5, 97.5]) / 1e3
         print(f"{with_it} adds to {without}: {np.median(added) / 1e3:.0f} us a step", end=" ")
         print(f"[{low:.0f}, {high:.0f}], at best {added.min() / 1e3:.0f}", flush=True)
@@ -123,7 +125,9 @@ def _print_added(taken: Mapping[str, Sequence[Times]]) -> None:
 def _print_ratios(taken: Mapping[str, Sequence[Times]]) -> None:
     for with_it, without in PAIRS:
         for clock, what in enumerate(("passes", "computes")):
-            mine, theirs = ([each[:, clock] for each in taken[name]] for name in (with_it, without))
+            mine, theirs = (
+                [times[:, clock] for times in taken[name]] for name in (with_it, without)
+            )
             print(f"{with_it} / {without}, {what}: {_compared(mine, theirs)}", flush=True)
 
 
@@ -178,7 +182,7 @@ def _by_hand(folder: Path) -> Iterator[Callable[[], None]]:
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU],
         schedule=torch.profiler.schedule(**options),
-        on_trace_ready=lambda each: each.export_chrome_trace(str(folder / "trace.json")),
+        on_trace_ready=lambda profile: profile.export_chrome_trace(str(folder / "trace.json")),
         record_shapes=True,
         profile_memory=True,
         with_flops=True,
@@ -267,9 +271,9 @@ def _compared(mine: Sequence[Times], theirs: Sequence[Times]) -> str:
     ]
     ratios = [a / b for a, b in medians]
     ratio = float(np.median(ratios))
-    around = interval(ratio, [np.array([each]) for each in ratios])
+    around = interval(ratio, [np.array([value]) for value in ratios])
     bounds = f"[{around.low:.4f}, {around.high:.4f}]" if around else "one turn has no interval"
-    times = " and ".join(f"{np.median(each) / 1e6:.2f} ms" for each in zip(*medians, strict=True))
+    times = " and ".join(f"{np.median(side) / 1e6:.2f} ms" for side in zip(*medians, strict=True))
     return f"{ratio:.4f} {bounds}  ({times})"
 
 

@@ -108,10 +108,10 @@ def _compare(path: Path, run: str) -> None:
     found = {}
     print(f"{'':26}{'seconds':>9}{'CPU s':>8}{'peak MB':>9}{'of pickle.load: CPU':>21}{'peak':>7}")
     for name, command in programs.items():
-        each = found[name] = _measured([sys.executable, *command])
+        cost = found[name] = _measured([sys.executable, *command])
         base = found["pickle.load"]
-        ratios = f"{each.cpu_seconds / base.cpu_seconds:20.2f}x{each.peak_mb / base.peak_mb:6.2f}x"
-        numbers = f"{each.seconds:9.1f}{each.cpu_seconds:8.1f}{each.peak_mb:9.0f}"
+        ratios = f"{cost.cpu_seconds / base.cpu_seconds:20.2f}x{cost.peak_mb / base.peak_mb:6.2f}x"
+        numbers = f"{cost.seconds:9.1f}{cost.cpu_seconds:8.1f}{cost.peak_mb:9.0f}"
         print(f"{name:26}{numbers}{ratios}", flush=True)
     base, ours = found["pickle.load"], found["profkit: convert"]
     _judge("time", ours.cpu_seconds / base.cpu_seconds, 3)
@@ -128,7 +128,7 @@ def _convert(run: str) -> list[str]:
     capture = folder / "capture" / _TOOL / "rep0"
     tables, files = folder / "tables" / _TOOL, folder / "convert" / _TOOL
     words = ["convert", _TOOL, "--captures", capture, "--tables", tables, "--files", files]
-    return [str(each) for each in words]
+    return [str(word) for word in words]
 
 
 def _measured(command: Sequence[str]) -> Measured:

@@ -80,9 +80,9 @@ def _tree(overrides: str) -> int:
         for tool in run.tools:
             Path(f"results/runs/{run.name}/convert/{tool}").mkdir(parents=True)
             tables = dag.plan.tools[tool].tables
-            paths += [f"results/runs/{run.name}/tables/{tool}/{each}.parquet" for each in tables]
-    for each in [*paths, "results/report.html"]:
-        path = Path(each)
+            paths += [f"results/runs/{run.name}/tables/{tool}/{table}.parquet" for table in tables]
+    for name in [*paths, "results/report.html"]:
+        path = Path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(capture if path.name == "capture.json" else "{}")
     return len(paths)

@@ -32,20 +32,20 @@ def main(source: Path, target: Path, megabytes: int) -> None:
 def _written(snapshot: dict[str, Any], trace: list[dict[str, Any]], replicas: int) -> bytes:
     first = trace[0].get("time_us", 0)
     span = trace[-1].get("time_us", 0) - first + _GAP_US
-    entries = [each for number in range(replicas) for each in _moved(trace, number * span)]
+    entries = [entry for number in range(replicas) for entry in _moved(trace, number * span)]
     # torch.cuda.memory._dump_snapshot pickles with the default protocol.
     return pickle.dumps(snapshot | {"device_traces": [entries]})
 
 
 def _moved(trace: Iterable[dict[str, Any]], later_us: int) -> Iterable[dict[str, Any]]:
     lists: dict[int, list[Any]] = {}
-    for each in trace:
-        moved = dict(each)
-        if "frames" in each:
-            frames = each["frames"]
+    for entry in trace:
+        moved = dict(entry)
+        if "frames" in entry:
+            frames = entry["frames"]
             moved["frames"] = lists.setdefault(id(frames), list(frames))
-        if "time_us" in each:
-            moved["time_us"] = each["time_us"] + later_us
+        if "time_us" in entry:
+            moved["time_us"] = entry["time_us"] + later_us
         yield moved
 
 

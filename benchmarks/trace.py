@@ -162,10 +162,10 @@ def _against_peers(source: Path, replicas: int) -> None:
     found = {name: program() for name, program in programs.items()}
     ours = found["profkit: all analyses"]
     print(f"{'':24}{'seconds':>9}{'CPU s':>9}{'MB/s':>8}{'peak MB':>9}{'of all analyses, CPU':>22}")
-    for name, each in found.items():
-        numbers = f"{each.seconds:9.2f}{each.cpu_seconds:9.2f}{megabytes / each.seconds:8.1f}"
-        ratio = each.cpu_seconds / ours.cpu_seconds
-        print(f"{name:24}{numbers}{each.peak_mb:9.0f}{ratio:21.2f}x")
+    for name, cost in found.items():
+        numbers = f"{cost.seconds:9.2f}{cost.cpu_seconds:9.2f}{megabytes / cost.seconds:8.1f}"
+        ratio = cost.cpu_seconds / ours.cpu_seconds
+        print(f"{name:24}{numbers}{cost.peak_mb:9.0f}{ratio:21.2f}x")
     hta, same = found["HTA: to 7 analyses"], found["profkit: to the same 7"]
     seconds, cpu = hta.seconds / same.seconds, hta.cpu_seconds / same.cpu_seconds
     print(f"To the same 7 analyses HTA takes {seconds:.1f}x as long, {cpu:.1f}x the CPU.")

@@ -43,8 +43,8 @@ def capture(*overrides):
 
 def _convert(dag, run, tool):
     folder = f"results/runs/{run.name}"
-    captures = [each.format(run=run.name) for each in dag.captures(tool)]
-    folders = [str(Path(each).parent) for each in captures]
+    captures = [pattern.format(run=run.name) for pattern in dag.captures(tool)]
+    folders = [str(Path(capture).parent) for capture in captures]
     tables, files = f"{folder}/tables/{tool}", f"{folder}/convert/{tool}"
     convert([tool, "--captures", *folders, "--tables", tables, "--files", files])
 

@@ -40,7 +40,7 @@ def test_its_yaml_spells_out_every_default(name):
         for key, value in (yaml.safe_load(conf(name)) or {}).items()
     }
     config = FOUND[name].config
-    assert list(values) == [each.name for each in fields(config)]
+    assert list(values) == [field.name for field in fields(config)]
     assert TypeAdapter(config).validate_python(values) == config()
 
 

@@ -74,7 +74,7 @@ def test_the_top_spells_out_every_field_and_default():
 def test_every_setting_has_a_default_and_a_description(kind):
     schema = described(kind)
     assert schema.get("required", []) == []
-    own = [each.name for each in fields(kind) if each.name in kind.__annotations__]
+    own = [field.name for field in fields(kind) if field.name in kind.__annotations__]
     properties = {key: schema["properties"][key] for key in own}
     assert [key for key, value in properties.items() if "description" not in value] == []
 

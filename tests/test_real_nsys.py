@@ -64,14 +64,14 @@ def test_reports_good_and_damaged_go_through_all_analyses_to_the_report(real_dat
     run = imported("all", source, without, cut, empty)
     page = html.unescape(report_of(f"imports=[{run}]"))
     record = json.loads((tree / f"results/runs/{run}/tables/nsys/convert.json").read_text())
-    notes = {each["file"].split(".")[1]: [] for each in record["notes"]}
-    for each in record["notes"]:
-        notes[each["file"].split(".")[1]].append(each["text"])
-        assert each["text"] in page
+    notes = {note["file"].split(".")[1]: [] for note in record["notes"]}
+    for note in record["notes"]:
+        notes[note["file"].split(".")[1]].append(note["text"])
+        assert note["text"] in page
     assert "holds no kernel" in "".join(notes["without"])
     assert "damaged SQLite file" in "".join(notes["cut"])
     assert "an empty file" in "".join(notes["empty"])
-    results = {each.stem for each in (tree / f"results/runs/{run}/analyze").iterdir()}
+    results = {path.stem for path in (tree / f"results/runs/{run}/analyze").iterdir()}
     assert {*COMPARED, "nsys_stats", "collectives", "critical_path", "operators"} <= results
 
 
@@ -86,16 +86,16 @@ def test_ranks_of_two_reports_around_launchers_are_not_mixed_up(real_data, tree,
         path.symlink_to(real_data / f"nsys/mfu_2gpu_{name}.sqlite.gz")
     alone = [joined(imported(path.name, path)) for path in paths]
     both = joined(imported("both", *paths))
-    assert [sorted(each["kernels"]["rank"].unique()) for each in alone] == [[0, 1], [0, 1]]
+    assert [sorted(tables["kernels"]["rank"].unique()) for tables in alone] == [[0, 1], [0, 1]]
     assert sorted(both["kernels"]["rank"].unique()) == ranks
-    later = {name: each.assign(rank=each["rank"] + ranks[-2]) for name, each in alone[1].items()}
-    apart = pd.concat([placed(each) for each in (alone[0], later)], ignore_index=True)
+    later = {name: table.assign(rank=table["rank"] + ranks[-2]) for name, table in alone[1].items()}
+    apart = pd.concat([placed(tables) for tables in (alone[0], later)], ignore_index=True)
     assert (apart["operator"] != "").any()
     assert (apart["called_ns"] >= 0).any()
     pd.testing.assert_frame_equal(in_order(placed(both)), in_order(apart))
-    times = [operator_times(each) for each in (*alone, both)]
+    times = [operator_times(tables) for tables in (*alone, both)]
     assert times[2] == times[0] + times[1]
-    csvs = [each.name.split(".")[1] for each in Path("results").rglob("*both*/**/*_gpukernsum.csv")]
+    csvs = [path.name.split(".")[1] for path in Path("results").rglob("*both*/**/*_gpukernsum.csv")]
     assert sorted(csvs) == [path.name.partition(".")[0] for path in paths]
 
 
@@ -126,9 +126,9 @@ def in_order(rows):
 def operator_times(tables):
     """Return the time on devices of each operator, as the analysis says it."""
     analysis = analyses()["operators"]
-    given = {each: tables[each] for each in analysis.tables}
+    given = {name: tables[name] for name in analysis.tables}
     table = analysis.run(**given, config=analysis.config()).tables["by_name"]
-    at = [table.columns.index(each) for each in ("name", "self_device_ns")]
+    at = [table.columns.index(column) for column in ("name", "self_device_ns")]
     return Counter({row[at[0]]: row[at[1]] for row in table.rows if row[at[1]]})
 
 
@@ -136,28 +136,28 @@ def test_the_same_kernels_give_the_same_analyses_as_a_trace_of_pytorch(real_data
     trace = kineto.read(real_data / TRACE, rank=0)
     report = tmp_path / "rank0_dp0_tp0_pp0.same.nsys-rep"
     with closing(sqlite3.connect(report)) as connection, connection:
-        written(connection, {name: each.to_pandas() for name, each in trace.tables.items()})
+        written(connection, {name: table.to_pandas() for name, table in trace.tables.items()})
     raw = Raw(path=report, label="rank0_dp0_tp0_pp0", rank=0, repeat=0)
     both = [trace.tables, convert.run(raw, tmp_path).tables]
     for name in COMPARED:
-        ours, theirs = (numbers(name, each) for each in both)
+        ours, theirs = (numbers(name, tables) for tables in both)
         # Nsight Systems estimates no occupancy.
         assert set(ours) - set(theirs) <= {"occupancy_percent"}
-        assert {each: ours[each] for each in theirs} == theirs
+        assert {metric: ours[metric] for metric in theirs} == theirs
         assert theirs
 
 
 def numbers(name, tables):
     """Return the metrics of an analysis of `tables`, with nanoseconds of a shared clock."""
     analysis = analyses()[name]
-    given = {each: tables[each].to_pandas() for each in analysis.tables}
+    given = {table: tables[table].to_pandas() for table in analysis.tables}
     settings = analysis.config(
         **({"skip_first": 0} if hasattr(analysis.config(), "skip_first") else {})
     )
     given |= dict.fromkeys(analysis.results, Result())
     given |= {"hardware": Hardware(name="x")} if "hardware" in analysis.of_the_run else {}
     result = analysis.run(**given, config=settings)
-    return {name: pytest.approx(each.value, rel=1e-9) for name, each in result.metrics.items()}
+    return {name: pytest.approx(metric.value, rel=1e-9) for name, metric in result.metrics.items()}
 
 
 def written(connection, tables):
@@ -178,12 +178,15 @@ def written(connection, tables):
     device = "start end deviceId streamId correlationId globalPid"
     groups = dict(iter(tables["kernels"].astype({"kind": "object"}).groupby("kind")))
     common = ("start_ns", "end_ns", "device", "stream", "correlation")
-    kernels = [each for kind in ("compute", "communication") if kind in groups
-               for each in groups[kind].to_dict("records")]  # fmt: skip
+    kernels = [kernel for kind in ("compute", "communication") if kind in groups
+               for kernel in groups[kind].to_dict("records")]  # fmt: skip
     put(
         "CUPTI_ACTIVITY_KIND_KERNEL",
         f"{device} demangledName",
-        ([*(each[name] for name in common), thread(0), text(each["name"])] for each in kernels),
+        (
+            [*(kernel[name] for name in common), thread(0), text(kernel["name"])]
+            for kernel in kernels
+        ),
     )
     for kind, table in (("copy", "MEMCPY"), ("set", "MEMSET")):
         rows = groups[kind].to_dict("records") if kind in groups else []
@@ -191,9 +194,9 @@ def written(connection, tables):
             f"CUPTI_ACTIVITY_KIND_{table}",
             f"{device} bytes copyKind srcKind dstKind",
             (
-                [*(each[name] for name in common), thread(0), each["size_bytes"],
-                 COPIES.get(each["copy_kind"], 0), *memory(each["name"])]
-                for each in rows
+                [*(row[name] for name in common), thread(0), row["size_bytes"],
+                 COPIES.get(row["copy_kind"], 0), *memory(row["name"])]
+                for row in rows
             ),
         )  # fmt: skip
     put("ENUM_CUDA_MEM_KIND", "id label", [(0, "Pageable"), (1, "Pinned"), (2, "Device")])
@@ -201,18 +204,18 @@ def written(connection, tables):
         "CUPTI_ACTIVITY_KIND_RUNTIME",
         "start end globalTid correlationId nameId",
         (
-            [each["start_ns"], each["end_ns"], thread(each["tid"]), each["correlation"],
-             text(f"{each['name']}_v7000")]
-            for each in tables["runtime_calls"].to_dict("records")
+            [call["start_ns"], call["end_ns"], thread(call["tid"]), call["correlation"],
+             text(f"{call['name']}_v7000")]
+            for call in tables["runtime_calls"].to_dict("records")
         ),
     )  # fmt: skip
     put(
         "NVTX_EVENTS",
         "start end eventType globalTid text",
         (
-            [each["start_ns"], each["end_ns"], 59, thread(each["tid"]),
-             each["name"] + (", op_id = 1" if each["kind"] == "operator" else "")]
-            for each in tables["cpu_ops"].to_dict("records")
+            [op["start_ns"], op["end_ns"], 59, thread(op["tid"]),
+             op["name"] + (", op_id = 1" if op["kind"] == "operator" else "")]
+            for op in tables["cpu_ops"].to_dict("records")
         ),
     )  # fmt: skip
     put("StringIds", "id value", [(number, value) for value, number in texts.items()])

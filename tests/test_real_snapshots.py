@@ -59,7 +59,7 @@ def test_real_snapshots_reach_the_report_beside_those_that_are_refused(real_data
 
     made = tree / "results/runs" / run
     notes = json.loads((made / f"tables/{TOOL}/convert.json").read_text())["notes"]
-    refused = {each["file"].split(".")[1]: each["text"] for each in notes}
+    refused = {note["file"].split(".")[1]: note["text"] for note in notes}
     assert "refused: it would load posix.system" in refused["evil"]
     assert "cut off after" in refused["cut"]
     assert "a pickled dict with the keys epoch, model, not a memory snapshot" in refused["foreign"]
@@ -70,14 +70,14 @@ def test_real_snapshots_reach_the_report_beside_those_that_are_refused(real_data
     peaks = result.read(made / "analyze/memory_peak.json").result.tables["peaks"]
     rows = [dict(zip(peaks.columns, row, strict=True)) for row in peaks.rows]
     assert [row["peak_bytes"] for row in rows] == [*PEAK_BYTES.values()]
-    analysed = {each.stem for each in (made / "analyze").iterdir()}
+    analysed = {path.stem for path in (made / "analyze").iterdir()}
     assert {"memory_peak", "memory_over_steps", "fragmentation"} <= analysed
     for path in (made / "analyze").iterdir():
         assert result.read(path).title in page
     for kind in ("memory.svg", "segments.svg", "timeline.html"):
         drawn = list((made / f"convert/{TOOL}").glob(f"*.{kind}"))
         assert len(drawn) == len(good), kind
-        assert all(each.name in page for each in drawn)
+        assert all(path.name in page for path in drawn)
     asked, said, labels = looked_at(chromium, tree / "results/report.html")
     assert (asked, said) == ([], [])
     # The line with most of the highest peak, without its folders.
@@ -89,9 +89,9 @@ def looked_at(chromium, path):
     context = chromium.new_context(offline=True)
     page = context.new_page()
     asked, said = [], []
-    page.on("request", lambda each: asked.append(each.url))
-    page.on("console", lambda each: said.append(each.text))
-    page.on("pageerror", lambda each: said.append(str(each)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
     page.goto(path.as_uri())
     page.evaluate("profkit.drawAll()")
     page.wait_for_function(

@@ -73,6 +73,7 @@ def test_damaged_traces_go_through_too_and_are_marked_in_the_report(real_data, t
             path.write_bytes(way(text, random.Random(number)))  # noqa: S311
             runs.append(imported(path, f"damaged-{len(runs)}"))
     page = html.unescape(report_of(f"imports=[{','.join(runs)}]"))
-    said = {run: notes(tree, run) for run in runs}
-    assert sum(map(bool, said.values())) >= len(runs) - len(HARMED)  # a byte may be of no account
-    assert all(note in page for each in said.values() for note in each)
+    notes_by_run = {run: notes(tree, run) for run in runs}
+    # A byte may be of no account.
+    assert sum(map(bool, notes_by_run.values())) >= len(runs) - len(HARMED)
+    assert all(note in page for run_notes in notes_by_run.values() for note in run_notes)

@@ -14,7 +14,7 @@ from profkit.core.result import Result
 from profkit.core.settings import Settings
 from profkit.testing.analysis_contract import example
 
-CHOOSY = {name: each for name, each in analyses().items() if each.columns}
+CHOOSY = {name: analysis for name, analysis in analyses().items() if analysis.columns}
 TRACES = {
     "a language model on two ranks": "llama_2rank_rtx4090/rank?.json.gz",
     "a recommender": "dlrm_8rank_v100/worker[01]_*.json.gz",
@@ -29,7 +29,7 @@ def tables(real_data, request):
     paths = sorted((real_data / "kineto").glob(request.param))
     read = [trace.read(path, rank=rank).tables for rank, path in enumerate(paths)]
     return {
-        name: pa.concat_tables(each[name] for each in read).unify_dictionaries().to_pandas()
+        name: pa.concat_tables(tables[name] for tables in read).unify_dictionaries().to_pandas()
         for name in read[0]
     }
 

@@ -39,7 +39,7 @@ def test_the_record_says_what_was_asked_what_came_and_on_what(baseline):
     assert (record["tool"], record["repeat"], record["attempt"]) == ("baseline", 2, 1)
     assert record["exit_code"] == 0
     assert record["ranks"] == ["rank0_dp0_tp0_pp0", "rank1_dp1_tp0_pp0"]
-    assert [each["path"] for each in record["files"]] == [
+    assert [file["path"] for file in record["files"]] == [
         "capture.log",
         "rank0_dp0_tp0_pp0.steps.json",
         "rank1_dp1_tp0_pp0.steps.json",

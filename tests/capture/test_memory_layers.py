@@ -46,7 +46,7 @@ def recorded(folder, net, inputs=lambda: torch.randn(32, 8), **settings):
     with Capture(**settings).record(folder, Rank()) as recorder:
         recorder.begin()
         for _ in range(3):
-            sum(each.sum() for each in net(inputs())).backward()
+            sum(output.sum() for output in net(inputs())).backward()
             optimizer.step()
             optimizer.zero_grad()
             recorder.step()
@@ -55,7 +55,7 @@ def recorded(folder, net, inputs=lambda: torch.randn(32, 8), **settings):
 
 def states(folder):
     text = (folder / "rank0_dp0_tp0_pp0.layers.json").read_text()
-    return {(each["step"], each["point"]): each["rows"] for each in json.loads(text)["states"]}
+    return {(state["step"], state["point"]): state["rows"] for state in json.loads(text)["states"]}
 
 
 def sizes(rows, model="Net", **kinds):
@@ -72,7 +72,8 @@ def stored(tensors):
     """Return the bytes of all storages of `tensors`, each once."""
     return sum(
         {
-            each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in tensors
+            tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
+            for tensor in tensors
         }.values()
     )
 
@@ -84,7 +85,7 @@ def test_parameters_gradients_and_states_are_the_storages_that_hold_them(tmp_pat
     parameters = stored(net.parameters())
     assert parameters == (8 * 16 + 16 + 16 * 16) * 4
     assert after["parameters"] == after["gradients"] == parameters
-    kept = [each for state in optimizer.state.values() for each in state.values()]
+    kept = [tensor for state in optimizer.state.values() for tensor in state.values()]
     assert after["states"] == stored(kept)
     assert after["buffers"] == 40
     assert "gradients" not in sizes(taken[2, "optimizer"])

@@ -105,8 +105,8 @@ def test_memory_that_runs_out_outside_of_the_window_leaves_what_is_live(recorded
     done, path = recorded("window", "exhaust")
     assert done.returncode != 0
     taken = pickle.loads(path.read_bytes())  # noqa: S301 - the test's own
-    assert [each["action"] for each in taken["device_traces"][0]] == ["oom"]
-    assert sum(each["total_size"] == 4 << 20 for each in taken["segments"]) > 100
+    assert [event["action"] for event in taken["device_traces"][0]] == ["oom"]
+    assert sum(segment["total_size"] == 4 << 20 for segment in taken["segments"]) > 100
 
 
 def test_memory_that_runs_out_after_the_window_keeps_its_history(recorded, tmp_path):
@@ -126,7 +126,7 @@ def test_memory_that_runs_out_after_the_window_keeps_its_history(recorded, tmp_p
     by_origin = {row[1]: row[3] for row in result.tables["by_origin"].rows}
     assert by_origin["forward"] == 2
     assert by_origin["after the window"] >= begun - 2
-    assert any("after the window" in each.reason for each in result.abstentions)
+    assert any("after the window" in abstention.reason for abstention in result.abstentions)
 
 
 class _Allocator:

@@ -144,8 +144,8 @@ ACCEPTED = [name for name in OPTIONS if name not in ("extra", "replay of ranges 
 def test_the_real_ncu_takes_every_flag(tmp_path, what):
     if not shutil.which("ncu"):
         pytest.skip("no ncu on PATH: install Nsight Compute")
-    for each in what:
-        settings = OPTIONS[each][0] if each in OPTIONS else {}
+    for name in what:
+        settings = OPTIONS[name][0] if name in OPTIONS else {}
         command = Capture(**settings).command(["/bin/true"], tmp_path, RANK)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         said = done.stdout + done.stderr

@@ -37,7 +37,7 @@ def some_known(monkeypatch):
     return lambda **flags: monkeypatch.setattr(
         nsys,
         "known_flags",
-        lambda _: KnownFlags({name: frozenset(each) for name, each in flags.items()}),
+        lambda _: KnownFlags({name: frozenset(known) for name, known in flags.items()}),
     )
 
 
@@ -88,14 +88,14 @@ def test_the_default_command_traces_the_whole_run():
         ),
         ({"extra": ("--nic-metrics=true",)}, ["--nic-metrics=true"]),
     ],
-    ids=lambda each: "-".join(each) if isinstance(each, dict) else "",
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
 def test_each_setting_becomes_its_flags(settings, flags):
     before = set(Capture().command(["python"], OUT, RANK))
     command = Capture(**settings).command(["python"], OUT, RANK)
     assert set(command) - before == set(flags)
     replaced = {flag.partition("=")[0] for flag in flags}
-    kept = [each for each in before if each.partition("=")[0] not in replaced]
+    kept = [flag for flag in before if flag.partition("=")[0] not in replaced]
     assert set(kept) <= set(command)
     assert command[-1] == "python"
 
@@ -145,7 +145,7 @@ def test_what_a_version_lacks_is_left_out_and_said(monkeypatch):
     ]  # fmt: skip
     told = "\n".join(tool.warnings())
     wanted = ["python_sampling is left out", "gpu_metrics_frequency_hz", "trace=cuda is left out"]
-    assert [each for each in [*wanted, "profkit's ranges around modules"] if each not in told] == []
+    assert [text for text in [*wanted, "profkit's ranges around modules"] if text not in told] == []
 
 
 def test_long_recordings_are_warned_about(everything_known):
@@ -264,8 +264,8 @@ def recording(nsys_profile, tmp_path):
     real = Path(executable("nsys")).resolve()
     apart = tmp_path / "apart" / real.parent.name
     apart.mkdir(parents=True)
-    for each in real.parent.iterdir():
-        (apart / each.name).symlink_to(each)
+    for path in real.parent.iterdir():
+        (apart / path.name).symlink_to(path)
     (apart / "nsys").unlink()
     shutil.copy(real, apart / "nsys")
     flags = ["--trace=osrt", "--sample=none", "--cpuctxsw=none", "--output", tmp_path / "rank0.vm"]
@@ -307,7 +307,7 @@ def converted(capture, tmp_path):
     tables, files = tmp_path / "tables", tmp_path / "files"
     convert("nsys", [capture.folder], tables, files)
     notes = json.loads((tables / "convert.json").read_text())["notes"]
-    return tables, files, [each["text"] for each in notes]
+    return tables, files, [note["text"] for note in notes]
 
 
 def read(tables, name):
@@ -318,7 +318,7 @@ def counted(tables, rank):
     """Return the steps of a rank, and how often it went through each phase."""
     steps, ranges = read(tables, "steps"), read(tables, "annotations")
     names = ranges[ranges["rank"] == rank]["name"].value_counts()
-    return steps[steps["rank"] == rank]["step"].tolist(), {names.get(each, 0) for each in PHASES}
+    return steps[steps["rank"] == rank]["step"].tolist(), {names.get(phase, 0) for phase in PHASES}
 
 
 def test_two_ranks_are_recorded_whole(capture, tmp_path_factory):
@@ -326,12 +326,12 @@ def test_two_ranks_are_recorded_whole(capture, tmp_path_factory):
     settings = {"trace": ["cuda", "nvtx", "osrt"], "pytorch": "module-ranges"}
     made = capture("nsys", out, settings, **SMALL)
     assert made.record["status"] == "ok", made.told
-    reports = sorted(each.name for each in made.folder.glob("*.nsys-rep"))
-    assert [each.partition(".")[0] for each in reports] == [
+    reports = sorted(path.name for path in made.folder.glob("*.nsys-rep"))
+    assert [name.partition(".")[0] for name in reports] == [
         "rank0_dp0_tp0_pp0",
         "rank1_dp1_tp0_pp0",
     ]
-    assert any("holds all environment variables" in each for each in made.record["warnings"])
+    assert any("holds all environment variables" in warning for warning in made.record["warnings"])
     tables, files, notes = converted(made, out)
     assert notes.count("The report holds no kernel, copy or set: CUDA was not recorded.") == 2
     for rank in (0, 1):
@@ -343,12 +343,12 @@ def test_two_ranks_are_recorded_whole(capture, tmp_path_factory):
     for rank in (0, 1):
         timed = made.steps(rank)
         ours = steps[steps["rank"] == rank]
-        assert abs(ours["start_ns"].to_numpy() - [each[0] for each in timed]).max() < 50_000_000
+        assert abs(ours["start_ns"].to_numpy() - [step[0] for step in timed]).max() < 50_000_000
     modules = read(tables, "python_calls")
     attention = modules[modules["module"] == "DistributedDataParallel;module;blocks.0;attention"]
     assert attention.groupby("rank").size().to_dict() == {0: 4, 1: 4}
-    csvs = {each.name for each in files.glob("*.csv")}
-    for stem in (each.removesuffix(".nsys-rep") for each in reports):
+    csvs = {path.name for path in files.glob("*.csv")}
+    for stem in (name.removesuffix(".nsys-rep") for name in reports):
         assert {f"{stem}.rep0_nvtxsum.csv", f"{stem}.rep0_osrtsum.csv"} <= csvs
 
 
@@ -366,7 +366,7 @@ def test_an_nsys_that_ends_before_its_program_begins_is_started_again(
     made = capture("nsys", tmp_path, {"trace": ["nvtx"]}, **SMALL, **ALONE)
     assert made.record["status"] == "ok", made.told
     assert failed.exists()
-    (told,) = (each for each in made.record["warnings"] if "started again" in each)
+    (told,) = (warning for warning in made.record["warnings"] if "started again" in warning)
     assert told.startswith("the tool ended before the program began (exit status 1; the log")
     assert len(list(made.folder.glob("*.nsys-rep"))) == 1
 
@@ -392,7 +392,7 @@ def test_recording_is_started_and_stopped_around_steps(capture, tmp_path_factory
     made = capture("nsys", out, settings, **SMALL, **ALONE)
     assert made.record["status"] == "ok", made.told
     assert len(made.steps()) == 4
-    assert any("slows every call" in each for each in made.record["warnings"])
+    assert any("slows every call" in warning for warning in made.record["warnings"])
     tables, _, _ = converted(made, out)
     assert counted(tables, 0) == ([1, 2], {2})
     # Each function has its range, also with versions that drop those of the package nvtx.
@@ -413,4 +413,4 @@ def test_the_program_goes_on_when_the_recording_has_ended(capture, tmp_path_fact
     assert len(made.steps()) == 4
     tables, _, notes = converted(made, out)
     assert len(read(tables, "os_calls")) > 0
-    assert any("None of the 4 steps of rank 0 lies in what was recorded" in each for each in notes)
+    assert any("None of the 4 steps of rank 0 lies in what was recorded" in note for note in notes)

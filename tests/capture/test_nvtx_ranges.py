@@ -71,7 +71,7 @@ def events(nsys_profile, tmp_path_factory):
 
 
 def test_steps_phases_and_modules_have_a_domain_and_colours(events):
-    own = Counter(each[:4] for each in events if each[1] == nvtx_ranges.DOMAIN)
+    own = Counter(event[:4] for event in events if event[1] == nvtx_ranges.DOMAIN)
     assert own == {
         (PUSH_POP, "profkit", "step#0", COLOURS["step"]): 1,
         (PUSH_POP, "profkit", "step#1", COLOURS["step"]): 1,
@@ -87,13 +87,13 @@ def test_steps_phases_and_modules_have_a_domain_and_colours(events):
 
 
 def test_functions_have_ranges_that_all_end(events):
-    functions = [each for each in events if each[1] == "nvtx.py"]
+    functions = [event for event in events if event[1] == "nvtx.py"]
     names = Counter(text.rpartition("/")[2] for _, _, text, _, _ in functions)
     # Lines of the program are counted from the empty one before its first.
     assert names["program.py:7(outer)"] == names["program.py:10(inner)"] == 2
     # Only the second time with those in C.
     assert names["len"] == 1
-    assert [each for each in functions if each[4] is None] == []
+    assert [event for event in functions if event[4] is None] == []
 
 
 @pytest.fixture

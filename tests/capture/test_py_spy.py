@@ -64,16 +64,20 @@ sys.exit(7)
 
 @pytest.mark.parametrize(("only", "seen"), [((), {"nap", "spin"}), (("active",), {"spin"})])
 def test_dumps_of_a_real_process_show_its_threads_and_keep_its_status(tmp_path, only, seen):
-    flags = [f"--out={tmp_path / 'rank0'}", "--period-s=0.3", *(f"--only={each}" for each in only)]
+    flags = [
+        f"--out={tmp_path / 'rank0'}",
+        "--period-s=0.3",
+        *(f"--only={state}" for state in only),
+    ]
     program = [sys.executable, "-m", "profkit.capture.py_spy", *flags, "--"]
     done = subprocess.run([*program, sys.executable, "-c", WAITING], check=False)
     assert done.returncode == 7
     document = json.loads((tmp_path / "rank0.speedscope.json").read_text())
-    names = [each["name"] for each in document["shared"]["frames"]]
+    names = [frame["name"] for frame in document["shared"]["frames"]]
     assert seen == {"nap", "spin"} & set(names)
-    (main,) = [each for each in document["profiles"] if "MainThread" in each["name"]]
+    (main,) = [profile for profile in document["profiles"] if "MainThread" in profile["name"]]
     assert 0 < sum(main["weights"]) == main["endValue"]
-    assert [names[each] for each in main["samples"][-1]][-2:] == ["<module>", "spin"]
+    assert [names[frame] for frame in main["samples"][-1]][-2:] == ["<module>", "spin"]
     lines = (tmp_path / "rank0.dumps.jsonl").read_text().splitlines()
     assert len(lines) >= len(main["samples"]) > 0
 

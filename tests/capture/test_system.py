@@ -19,7 +19,7 @@ RANK = Rank(rank=1, local_rank=1, world_size=2, dp=1)
 
 def lines(folder, rank):
     text = (folder / f"{rank.label}.samples.jsonl").read_text()
-    return [json.loads(each) for each in text.splitlines()]
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def test_it_samples_at_its_period_and_times_phases(tmp_path, monkeypatch):
@@ -30,23 +30,25 @@ def test_it_samples_at_its_period_and_times_phases(tmp_path, monkeypatch):
             time.sleep(0.2)
         recorder.step()
     written = lines(tmp_path, Rank())
-    samples = [each for each in written if "readings" in each]
+    samples = [record for record in written if "readings" in record]
     assert 3 <= len(samples) <= 13
-    assert [each["time_ns"] for each in samples] == sorted(each["time_ns"] for each in samples)
+    assert [sample["time_ns"] for sample in samples] == sorted(
+        sample["time_ns"] for sample in samples
+    )
     assert {"process", "host"} <= set(samples[0]["readings"])
-    (phase,) = [each for each in written if "phase" in each]
+    (phase,) = [record for record in written if "phase" in record]
     assert (phase["phase"], phase["kind"]) == ("forward", "host")
     assert phase["end_ns"] - phase["start_ns"] >= 200_000_000
-    (cost,) = [each for each in written if "cpu_ns" in each]
+    (cost,) = [record for record in written if "cpu_ns" in record]
     assert 0 < cost["cpu_ns"] < cost["elapsed_ns"] / 2
 
 
 def test_only_the_first_rank_of_a_host_reads_the_host(tmp_path):
     with system.Capture(phases=False).record(tmp_path, RANK):
         pass
-    assert {device for each in lines(tmp_path, RANK) for device in each.get("readings", {})} == {
-        "process"
-    }
+    assert {
+        device for record in lines(tmp_path, RANK) for device in record.get("readings", {})
+    } == {"process"}
 
 
 def test_what_it_reads_is_what_the_system_says():
@@ -55,7 +57,7 @@ def test_what_it_reads_is_what_the_system_says():
     assert seen["memory_used_bytes"] == pytest.approx(own.memory_info().rss, rel=0.05)
     assert seen["cpu_s"] == pytest.approx(sum(os.times()[:2]), abs=0.1)
     host = _sensors.of_host()
-    ticks = [int(each) for each in Path("/proc/stat").read_text().split()[1:9]]
+    ticks = [int(field) for field in Path("/proc/stat").read_text().split()[1:9]]
     assert host["cpu_all_s"] == pytest.approx(sum(ticks) / os.sysconf("SC_CLK_TCK"), abs=5)
     assert 0 < host["memory_used_bytes"] < psutil.virtual_memory().total
     assert host["cpu_count"] == os.cpu_count()

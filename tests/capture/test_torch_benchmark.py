@@ -26,9 +26,9 @@ def test_what_prepares_a_part_is_not_counted():
 
     found = TOOL.benchmarked(lambda: {"forward": marks.Part(prepare=prepare, run=run)})
     first, second = found["parts"]["forward"]
-    for each in (first, second):
-        assert each["calls"] == 3
-        assert 0.03 <= sum(each["seconds"]) < 0.1
+    for measurement in (first, second):
+        assert measurement["calls"] == 3
+        assert 0.03 <= sum(measurement["seconds"]) < 0.1
     # Two calls before each measurement are not timed.
     assert done == ["prepare", "run"] * 2 * (2 + 3)
     assert found["device"] == "cpu"

@@ -20,7 +20,7 @@ def events(path):
 
 
 def recorded_steps(path):
-    names = [each["name"] for each in events(path) if each.get("cat") == "user_annotation"]
+    names = [event["name"] for event in events(path) if event.get("cat") == "user_annotation"]
     return sorted(name for name in names if name.startswith("ProfilerStep#"))
 
 
@@ -45,7 +45,7 @@ def test_the_trace_holds_the_active_steps_under_the_harness_numbers(profiled):
 
 
 def test_steps_and_phases_are_marked(profiled):
-    names = [each.get("name") for each in events(traces(profiled.folder)[0])]
+    names = [event.get("name") for event in events(traces(profiled.folder)[0])]
     marked = ("step#5", "data", "forward", "backward", "optimizer")
     assert [names.count(name) for name in marked] == [1, 3, 3, 3, 3]
 

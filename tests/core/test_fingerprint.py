@@ -195,7 +195,7 @@ def test_an_analysis_that_uses_the_api_is_not_stale_when_another_stage_changes(
     modules, packages = closure("profkit.analyze", name)
     assert {"profkit.analyze.base", "profkit.core.result"} < set(modules)
     strange = ("profkit.api", "profkit.capture", "profkit.convert", "profkit.workloads")
-    assert [each for each in modules if each.startswith(strange)] == []
+    assert [module for module in modules if module.startswith(strange)] == []
     assert "pandas" in packages
 
 

@@ -32,7 +32,7 @@ def tables():
         ]
         names = ("steps", "cpu_ops", "kernels", "runtime_calls", "memory_events")
         return {
-            name: pd.concat([pa.concat_tables(each[name]).to_pandas() for each in found])
+            name: pd.concat([pa.concat_tables(trace[name]).to_pandas() for trace in found])
             for name in names
         }
 
@@ -59,11 +59,13 @@ def test_time_by_type_of_kernel_is_that_of_hta(real_data, dlrm):
     Ours are unions by kind, so the parts where two kinds run side by side count in both.
     """
     expected = hta(real_data, "param_dlrm_8rank_V100")["gpu_kernel_breakdown"]["by_type"]
-    parts = {each["kernel_type"]: each["sum"] for each in expected}
+    parts = {row["kernel_type"]: row["sum"] for row in expected}
     both = parts["COMPUTATION overlapping COMMUNICATION"]
     beside_copies = parts["COMMUNICATION overlapping MEMORY"]
     devices = records(kernels.analyze.run(dlrm["kernels"], config=kernels.Config()), "by_device")
-    ours = [sum(each[f"{kind}_ns"] for each in devices) for kind in ("compute", "communication")]
+    ours = [
+        sum(device[f"{kind}_ns"] for device in devices) for kind in ("compute", "communication")
+    ]
     assert ours == [
         1000 * (parts["COMPUTATION"] + both),
         1000 * (parts["COMMUNICATION"] + both + beside_copies),
@@ -74,7 +76,7 @@ def test_time_by_type_of_kernel_is_that_of_hta(real_data, dlrm):
         collectives=Result(),
         config=overlap.Config(),
     )
-    assert sum(each["hidden_ns"] for each in records(hidden, "by_rank")) == 1000 * both
+    assert sum(row["hidden_ns"] for row in records(hidden, "by_rank")) == 1000 * both
 
 
 def test_each_kernel_takes_what_it_takes_in_hta(real_data, dlrm):
@@ -83,17 +85,17 @@ def test_each_kernel_takes_what_it_takes_in_hta(real_data, dlrm):
     duration = (work["end_ns"] - work["start_ns"]) / 1000
     ours = duration.groupby([work["name"].astype(str), work["rank"]]).agg(["sum", "max", "min"])
     # "others" is what HTA did not list; the expected values hold the beginnings of names only.
-    listed = [each for each in top if each["name"] != "others"]
+    listed = [row for row in top if row["name"] != "others"]
     assert len(listed) > 30
-    for each in listed:
-        theirs = each["sum (us)"]
-        of_rank = ours.xs(each["rank"], level="rank")
-        found = of_rank[of_rank.index.str.startswith(each["name"])]
-        assert theirs in [*found["sum"]], each["name"]
+    for row in listed:
+        theirs = row["sum (us)"]
+        of_rank = ours.xs(row["rank"], level="rank")
+        found = of_rank[of_rank.index.str.startswith(row["name"])]
+        assert theirs in [*found["sum"]], row["name"]
         # Where it shortens the list, HTA takes the extremes of sums, and not of calls as we do.
-        if each["max (us)"] != theirs:
-            assert each["max (us)"] in [*found["max"]], each["name"]
-            assert each["min (us)"] in [*found["min"]], each["name"]
+        if row["max (us)"] != theirs:
+            assert row["max (us)"] in [*found["max"]], row["name"]
+            assert row["min (us)"] in [*found["min"]], row["name"]
 
 
 @pytest.mark.parametrize(("path", "line"), TENSORBOARD)
@@ -103,11 +105,11 @@ def test_kernels_are_those_of_the_tensorboard_plugin(real_data, tables, path, li
     expected = json.loads(checks[line + 3])["data"]["rows"]
     work = tables(folder / path)["kernels"]
     result = kernels.analyze.run(work, config=kernels.Config(max_rows=10_000))
-    ours = {each["name"]: each for each in records(result, "by_name") if each["kind"] == "compute"}
+    ours = {row["name"]: row for row in records(result, "by_name") if row["kind"] == "compute"}
     assert {row[0] for row in expected} == set(ours)
     for name, _, calls, total, mean, longest, shortest, _, occupancy in expected:
         found = ours[name]
-        times = [found[f"{each}_ns"] / 1000 for each in ("total", "mean", "max", "min")]
+        times = [found[f"{statistic}_ns"] / 1000 for statistic in ("total", "mean", "max", "min")]
         # The plugin shows whole microseconds, and occupancy with two decimals.
         assert found["calls"] == calls
         assert times == pytest.approx([total, mean, longest, shortest], abs=0.51), name
@@ -124,7 +126,7 @@ def test_the_average_step_is_that_of_the_tensorboard_plugin(real_data, tables, p
     found = tables(folder / path)
     del found["memory_events"]
     result = breakdown.analyze.run(**found, config=breakdown.Config())
-    times = [each["step_time_ns"] for each in records(result, "parts")]
+    times = [row["step_time_ns"] for row in records(result, "parts")]
     assert sum(times) / len(times) / 1000 == pytest.approx(expected, abs=1)
 
 
@@ -141,7 +143,7 @@ def test_operators_launch_the_device_time_that_tracelens_found(real_data, tables
         found = tables(path.with_name(path.name.replace("ops_summary.csv", "json.gz")))
         del found["steps"]
         result = operators.analyze.run(**found, config=operators.Config(max_rows=10_000))
-        ours = {each["name"]: each["self_device_ns"] for each in records(result, "by_name")}
+        ours = {row["name"]: row["self_device_ns"] for row in records(result, "by_name")}
         with path.open() as file:
             for row in csv.DictReader(file):
                 theirs = 1000 * float(row["total_direct_kernel_time_sum"])

@@ -69,7 +69,7 @@ def trained(monkeypatch, **changes):
     with monkeypatch.context() as patch:
         patch.setattr(Model, "build", kept)
         losses(workload={"name": "train", "optimizer": "sgd", "learning_rate": 0.5}, **changes)
-    return [each.detach() for each in models[0].parameters()]
+    return [parameter.detach() for parameter in models[0].parameters()]
 
 
 def test_micro_batches_are_summed_into_one_step(monkeypatch):

@@ -78,7 +78,7 @@ class Stacks:
         if found is None:
             # Kept, so that the identities stay theirs.
             self._alive.append(frames)
-            self._characters += sum(len(each["filename"]) + len(each["name"]) for each in frames)
+            self._characters += sum(len(frame["filename"]) + len(frame["name"]) for frame in frames)
             if self._characters > _MOST_CHARACTERS:
                 raise OverflowError(f"stacks of more than {_MOST_CHARACTERS:,} characters")
             content = tuple(_frame(frame) for frame in frames)

@@ -146,7 +146,7 @@ def read_parts(
     if None not in read.values():
         lost = [number for number in range(len(cut)) if number not in read]  # a process was killed
         read |= _share(cut, claims, lost, scratch)
-    found = [each for number in range(len(cut)) if (each := read.get(number)) is not None]
+    found = [part for number in range(len(cut)) if (part := read.get(number)) is not None]
     return _joined(found) if len(found) == len(cut) else None
 
 

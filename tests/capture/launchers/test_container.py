@@ -77,8 +77,8 @@ def test_docker_can_have_some_gpus_or_none_and_a_network_of_its_own():
     assert some[some.index("--gpus") + 1] == '"device=0,2"'
     none = Container(engine="docker", image="i", gpus="", host_network=False, profkit="image")
     command = none.command_inside(COMMAND, SETUP)
-    assert [each for each in command if "gpus" in each or "network" in each] == []
-    assert [each for each in command if "/opt/profkit" in each] == []
+    assert [word for word in command if "gpus" in word or "network" in word] == []
+    assert [word for word in command if "/opt/profkit" in word] == []
 
 
 def test_apptainer_has_the_environment_and_the_processes_of_the_host():
@@ -143,7 +143,7 @@ def test_a_capture_runs_its_launcher_in_the_container(capture, misbehaving, engi
     if name == "docker":
         for variable in ("PROFKIT_CAPTURE", "HF_HUB_OFFLINE"):
             assert f"--env={variable}" in first
-        container = next(each for each in first if each.startswith("--name=profkit-"))
+        container = next(word for word in first if word.startswith("--name=profkit-"))
         assert others == [[first[0], "kill", container.removeprefix("--name=")]]
 
 

@@ -49,8 +49,8 @@ def test_each_of_several_optimizers_counts():
     model = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 2, bias=False))
     optimizers = [optim.SGD(layer.parameters(), lr=0.1, momentum=0.9) for layer in model]
     model(torch.randn(2, 3)).sum().backward()
-    for each in optimizers:
-        each.step()
+    for optimizer in optimizers:
+        optimizer.step()
     assert find_model_tensors(model, optimizers).sizes_bytes()["states"] == (9 + 6) * 4
 
 
@@ -92,7 +92,7 @@ def test_a_view_keeps_its_storage_unless_that_is_somebodys():
 def test_sparse_tensors_are_their_parts_and_meta_tensors_none():
     matrix = torch.eye(4)
     parts = {
-        kind: sum(each.nbytes for each in tensors_with_memory(make(matrix)))
+        kind: sum(tensor.nbytes for tensor in tensors_with_memory(make(matrix)))
         for kind, make in SPARSE.items()
     }
     # Values of 4 bytes and indices of 8: two each; or five rows' ends and one column each.
@@ -147,4 +147,4 @@ def test_a_tensor_whose_making_failed_is_passed_over():
     half = torch.Tensor._make_wrapper_subclass(DTensor, (3,))
     assert list(_readable_parts(half)) == []
     whole = torch.ones(3)
-    assert [each is whole for each in _readable_parts(whole)] == [True]
+    assert [part is whole for part in _readable_parts(whole)] == [True]

@@ -6,7 +6,7 @@ class Optimizer:
 
 
 def ends(step_ends, *order):
-    return [step_ends.ends_step(each) for each in order]
+    return [step_ends.ends_step(optimizer) for optimizer in order]
 
 
 def test_each_turn_of_a_single_optimizer_ends_a_step():

@@ -57,7 +57,7 @@ def test_gradients_may_be_accumulated(watcher):
 
 def test_the_two_optimizers_of_a_gan_make_one_step(watcher):
     pair = [network(), network()]
-    optimizers = [optim.SGD(each.parameters(), lr=0.1) for each in pair]
+    optimizers = [optim.SGD(model.parameters(), lr=0.1) for model in pair]
     with StepHooks("auto"):
         for _ in range(3):
             for model, optimizer in zip(pair, optimizers, strict=True):
@@ -77,7 +77,7 @@ def test_the_two_optimizers_of_a_gan_make_one_step(watcher):
 
 def test_an_optimizer_that_joins_late_is_said(watcher):
     one, two = network(), network()
-    early, late = (optim.SGD(each.parameters(), lr=0.1) for each in (one, two))
+    early, late = (optim.SGD(model.parameters(), lr=0.1) for model in (one, two))
     with StepHooks("auto"):
         for index in range(5):
             lost(one).backward()
@@ -95,7 +95,7 @@ def test_a_step_that_the_scaler_skips_is_a_step(watcher):
     model = network()
     optimizer = optim.SGD(model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
-    before = [each.detach().clone() for each in model.parameters()]
+    before = [parameter.detach().clone() for parameter in model.parameters()]
     with StepHooks("auto"):
         for factor in (float("inf"), 1.0):
             scaler.scale(lost(model) * factor).backward()
@@ -103,7 +103,7 @@ def test_a_step_that_the_scaler_skips_is_a_step(watcher):
             scaler.update()
             optimizer.zero_grad()
             if factor > 1:
-                after = [each.detach().clone() for each in model.parameters()]
+                after = [parameter.detach().clone() for parameter in model.parameters()]
                 torch.testing.assert_close(after, before)
     inside = [*FORWARD, *BACKWARD, *OPTIMIZER]
     assert watcher.seen == ["begin", *step(0, *inside), *step(1, *inside), "step#2"]
@@ -145,7 +145,7 @@ def test_a_step_that_fails_and_is_tried_again_is_one(watcher):
         with pytest.raises(FloatingPointError):
             optimizer.step(fail)
         optimizer.step()
-    assert [each for each in watcher.seen if isinstance(each, int)] == [-1]
+    assert [mark for mark in watcher.seen if isinstance(mark, int)] == [-1]
     assert marks.steps_seen() == 1
 
 
@@ -161,7 +161,7 @@ def test_a_forward_pass_that_fails_is_closed_and_the_next_one_seen(watcher):
 @pytest.mark.usefixtures("watcher")
 def test_optimizers_that_step_within_the_backward_pass_make_one_step():
     model = network()
-    optimizers = {each: optim.SGD([each], lr=0.1) for each in model.parameters()}
+    optimizers = {parameter: optim.SGD([parameter], lr=0.1) for parameter in model.parameters()}
     for parameter, optimizer in optimizers.items():
         parameter.register_post_accumulate_grad_hook(lambda _, o=optimizer: o.step())
     with StepHooks("auto"):

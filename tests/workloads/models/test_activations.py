@@ -46,7 +46,7 @@ def saved_bytes(folder, model, computing, batch):
     if computing == "bf16":
         cast_batch_norm_statistics(network, torch.bfloat16)
         network = network.to(torch.bfloat16)
-        floats = [name for name, each in inputs.items() if each.is_floating_point()]
+        floats = [name for name, tensor in inputs.items() if tensor.is_floating_point()]
         inputs |= {name: inputs[name].to(torch.bfloat16) for name in floats}
     with Capture(steps=(0,), points=("forward",)).record(folder, Rank()) as recorder:
         recorder.begin()
@@ -73,7 +73,7 @@ def test_autograd_saves_what_the_closed_form_says(tmp_path, name, computing, bat
 @pytest.mark.parametrize("computing", ["fp32", "autocast"])
 def test_most_families_have_a_closed_form(computing):
     told = {
-        name for name, each in MODELS.items() if each.activation_bytes(2, computing) is not None
+        name for name, model in MODELS.items() if model.activation_bytes(2, computing) is not None
     }
     assert told == KNOWN[computing]
 

@@ -23,7 +23,7 @@ def network():
 
 
 def test_the_shapes_are_those_of_latents_text_and_conditions(inputs, network):
-    assert {name: tuple(each.shape) for name, each in inputs.items()} == {
+    assert {name: tuple(tensor.shape) for name, tensor in inputs.items()} == {
         "image": (2, 9, 4),
         "text": (2, 5, 6),
         "vector": (2, 7),

@@ -40,7 +40,7 @@ def chosen(name):
 @pytest.mark.parametrize("name", CHOICES)
 def test_the_number_of_parameters_is_known_without_building(name):
     with torch.device("meta"):
-        count = sum(each.numel() for each in chosen(name).build().parameters())
+        count = sum(parameter.numel() for parameter in chosen(name).build().parameters())
     assert chosen(name).parameter_count() in (count, None)
     assert PUBLISHED.get(name, count) == count
 

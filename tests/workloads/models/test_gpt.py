@@ -14,7 +14,7 @@ SMALL = Model(vocabulary=64, context=8, layers=2, heads=2, width=16)
 def test_the_sizes_of_gpt_2_small_make_124_million_parameters():
     with torch.device("meta"):
         model = Model(vocabulary=50257, context=1024, layers=12, heads=12, width=768).build()
-    assert sum(each.numel() for each in model.parameters()) == 124_439_808
+    assert sum(parameter.numel() for parameter in model.parameters()) == 124_439_808
 
 
 def test_a_token_does_not_see_those_after_it():

@@ -27,12 +27,12 @@ def test_architectures_of_every_task_learn(architecture, inputs):
     given, target = default_collate(
         [model.sample(torch.Generator().manual_seed(seed)) for seed in range(2)]
     )
-    assert {name: tuple(each.shape) for name, each in given.items()} == inputs
+    assert {name: tuple(tensor.shape) for name, tensor in given.items()} == inputs
     loss = model.loss(network(**given), target)
     loss.backward()
     classes = network.config.num_labels if architecture == "vit" else 2048
     assert loss.item() == pytest.approx(math.log(classes), abs=1.2)
-    assert all(each.grad is not None for each in network.parameters())
+    assert all(parameter.grad is not None for parameter in network.parameters())
 
 
 def test_sizes_and_further_fields_reach_the_architecture():

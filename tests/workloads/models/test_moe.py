@@ -56,8 +56,8 @@ def copied(ours, theirs):
 def test_it_computes_what_mixtral_computes():
     torch.manual_seed(0)
     ours, theirs = SMALL.build(), mixtral(SMALL)
-    for each in ours.parameters():
-        torch.nn.init.normal_(each, std=0.3)
+    for parameter in ours.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
     torch.nn.init.ones_(ours.norm.weight)
     for block in ours.blocks:
         torch.nn.init.ones_(block.attention_norm.weight)

@@ -27,7 +27,7 @@ def test_it_has_the_parameters_of_transformers_vit():
         num_labels=5,
     )
     theirs = ViTForImageClassification(config)
-    assert sum(each.numel() for each in theirs.parameters()) == SMALL.parameter_count()
+    assert sum(parameter.numel() for parameter in theirs.parameters()) == SMALL.parameter_count()
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_sharding_changes_nothing_about_the_losses(ranks, mode, variant):
 )
 def test_the_losses_would_show_a_step_that_is_not_made(ranks, variant, without):
     for rank in ranks:
-        moved, still = (rank[f"{each}: 0 torch none"] for each in (variant, without))
+        moved, still = (rank[f"{name}: 0 torch none"] for name in (variant, without))
         assert moved[0] == pytest.approx(still[0], abs=CLOSE[variant])
         assert max(abs(a - b) for a, b in zip(moved, still, strict=True)) > 5 * CLOSE[variant]
 
@@ -74,7 +74,7 @@ def test_the_losses_would_show_a_step_that_is_not_made(ranks, variant, without):
 def test_sharding_changes_nothing_about_the_losses_of_other_models(ranks, model):
     tolerance = 2e-2 if model == "cnn" else 1e-4
     for rank in ranks:
-        losses = [each for key, each in rank.items() if key.startswith(f"{model}: ")]
+        losses = [values for key, values in rank.items() if key.startswith(f"{model}: ")]
         assert len(losses) == 4
         for sharded in losses[1:]:
             assert sharded == pytest.approx(losses[0], abs=tolerance)
