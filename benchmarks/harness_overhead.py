@@ -7,7 +7,7 @@ written by hand, in a capture with ``torch_profiler``. They do so in two ways.
 
 Inside of one process: what a step of a single layer computes longer. profkit does the same work
 for each step whatever the model, so this is what it adds to any; a tenth of a percent of a step
-can be told even on a busy machine, where everything takes longer, this included.
+can be measured even on a busy machine, where everything takes longer, this included.
 
 As whole programs: ratios of the median step times that ``examples/ddp_gpt.py``, whose defaults are
 the sizes of ``gpt_tiny``, measures itself. This is what a user sees, and wants a quiet machine.
@@ -105,7 +105,7 @@ def _taken(kinds: Mapping[str, Callable[[], Times]], step_ends: int) -> dict[str
     """Return the times of each kind, which take step_ends."""
     taken: dict[str, list[Times]] = {name: [] for name in kinds}
     for turn in range(step_ends):
-        # Every other turn goes backwards: a machine that gets slower favours nobody.
+        # Every other turn goes backwards: a machine that gets slower favours no kind.
         for name in list(kinds)[:: -1 if turn % 2 else 1]:
             taken[name].append(kinds[name]())
     return taken
@@ -113,7 +113,7 @@ def _taken(kinds: Mapping[str, Callable[[], Times]], step_ends: int) -> dict[str
 
 def _print_added(taken: Mapping[str, Sequence[Times]]) -> None:
     for with_it, without in PAIRS:
-        # The fastest steps are those that nobody disturbed.
+        # The fastest steps are those that nothing disturbed.
         fast = {name: np.percentile(taken[name], 10, axis=1) for name in (with_it, without)}
         added = fast[with_it] - fast[without]
         draws = resampled([np.array([difference]) for difference in added], np.median, 2000)

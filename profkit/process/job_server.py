@@ -78,7 +78,7 @@ def run_in_fork(argv: Sequence[str]) -> int | None:
         return None
     if not status:
         return None
-    # A signal's number is told as shells do.
+    # A signal's number is added to 128, as in shells.
     return int(status) if int(status) >= 0 else 128 - int(status)
 
 

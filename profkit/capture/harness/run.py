@@ -151,8 +151,8 @@ def _captured(job: Job) -> Outcome:
     losses = job.losses()
     warnings = [*capture_json.earlier_warning(out), *job.tool.warnings(), *losses]
     collected, result = None, Outcome(status="unavailable", reason=job.unavailable_reason())
-    if not result.reason and (told := early_stop.reason(job.spec)):
-        result = Outcome(status="skipped", reason=told)
+    if not result.reason and (reason := early_stop.reason(job.spec)):
+        result = Outcome(status="skipped", reason=reason)
     elif not result.reason:
         capture_json.clear(out)
         with host_reports.announced_start(out):
