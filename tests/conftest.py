@@ -155,8 +155,8 @@ class Tree:
 
     def jobs(self, overrides=""):
         """Return the rules that Snakemake would run now."""
-        said = self.snakemake(overrides, "--dry-run")
-        return sorted(set(re.findall(r"^(?:local)?rule (\w+):", said, flags=re.MULTILINE)))
+        output = self.snakemake(overrides, "--dry-run")
+        return sorted(set(re.findall(r"^(?:local)?rule (\w+):", output, flags=re.MULTILINE)))
 
     def why(self, path, *overrides):
         done = self.run("profkit", "why", path, *self.overrides.split(), *overrides)

@@ -39,15 +39,15 @@ def test_names_are_listed_and_kept():
 
 
 @pytest.mark.parametrize(
-    "taken",
+    "names",
     [
         "Wrapper, Session, Rank, Recorder, NullRecorder, Problem",
         "ModelFamily, Settings, InputError",
     ],
 )
-def test_what_runs_inside_a_capture_loads_nothing_heavy(taken):
+def test_what_runs_inside_a_capture_loads_nothing_heavy(names):
     assert loaded_by("import profkit.api") == []
-    assert loaded_by(f"from profkit.api import {taken}") == []
+    assert loaded_by(f"from profkit.api import {names}") == []
 
 
 def test_what_analyses_need_loads_pandas():

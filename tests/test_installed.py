@@ -40,8 +40,8 @@ def test_the_image_is_built_of_all_that_the_wheel_needs(wheel, tmp_path):
             else:
                 place.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / source, place)
-    made = built(tmp_path / "opt/source", tmp_path)
-    assert set(zipfile.ZipFile(made).namelist()) == set(zipfile.ZipFile(wheel).namelist())
+    rebuilt = built(tmp_path / "opt/source", tmp_path)
+    assert set(zipfile.ZipFile(rebuilt).namelist()) == set(zipfile.ZipFile(wheel).namelist())
     ignored = (ROOT / "envs/Dockerfile.dockerignore").read_text().splitlines()
     kept = [line.removeprefix("!") for line in ignored if line.startswith("!")]
     for source in (source for *sources, _ in copied for source in sources):
@@ -104,10 +104,10 @@ def installed(wheel, tmp_path_factory):
 
 def test_a_run_from_an_empty_folder_ends_in_a_report_there(installed, tmp_path):
     code = "import profkit; print(profkit.__file__)"
-    said = subprocess.check_output(
+    output = subprocess.check_output(
         [installed.python, "-P", "-c", code], cwd=tmp_path, env=without_path(), text=True
     )
-    assert Path(said.strip()) == installed.site / "profkit/__init__.py"
+    assert Path(output.strip()) == installed.site / "profkit/__init__.py"
     done = installed.profkit(tmp_path, "run", *OVERRIDES.split(), "tool=[]", "analysis=[steps]")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "results/report.html").stat().st_size > 100_000

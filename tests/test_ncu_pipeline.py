@@ -15,12 +15,12 @@ def test_without_a_gpu_the_report_is_complete_and_says_why_ncu_is_not_in_it(defa
     tree = default_tree.copied(tmp_path, f"{SMALL} {OVERRIDES}")
     tree.snakemake("")
     (record,) = tree.folder.glob("results/runs/*/capture/ncu/rep0/capture.json")
-    made = json.loads(record.read_bytes())
-    assert made["status"] == "unavailable"
-    assert made["reason"] == Capture.unavailable_reason()
+    content = json.loads(record.read_bytes())
+    assert content["status"] == "unavailable"
+    assert content["reason"] == Capture.unavailable_reason()
     folder = record.parents[3]
     assert json.loads((folder / "analyze/ncu_summary.json").read_bytes())["result"]["abstentions"]
-    assert made["reason"].partition(",")[0] in (tree.folder / "results/report.html").read_text()
+    assert content["reason"].partition(",")[0] in (tree.folder / "results/report.html").read_text()
     # It waited for the analysis, which made again by other code is no reason to capture again.
     before = record.stat().st_mtime_ns
     path = "profkit/analyze/ncu_targets.py"

@@ -220,10 +220,10 @@ def test_an_analysis_across_runs_works_once_on_all_of_them(tree):
         assert "there is one run" in (tree.folder / path).read_text()
         tree.snakemake("batch=1,2")
         assert tree.jobs("batch=1,2") == []
-        (made,) = json.loads((tree.folder / path).read_text())["result"]["tables"].values()
-        runs = [run for run, *_ in made["rows"]]
+        (table,) = json.loads((tree.folder / path).read_text())["result"]["tables"].values()
+        runs = [run for run, *_ in table["rows"]]
         assert [run.partition("-b")[2][0] for run in runs] == ["1", "2"]
-        assert [row[1:] for row in made["rows"]] == [[8, "True"], [8, "True"]]
+        assert [row[1:] for row in table["rows"]] == [[8, "True"], [8, "True"]]
         page = (tree.folder / "results/report.html").read_text()
         assert page.count("Steps of a plugin across runs</h3>") == 1
         assert tree.why(path, "batch=1,2") == f"{path} is fresh\n"

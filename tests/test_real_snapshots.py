@@ -57,8 +57,8 @@ def test_real_snapshots_reach_the_report_beside_those_that_are_refused(real_data
     page = html.unescape(report_of(f"imports=[{run}]"))
     assert not (tree / "ran").exists()
 
-    made = tree / "results/runs" / run
-    notes = json.loads((made / f"tables/{TOOL}/convert.json").read_text())["notes"]
+    folder = tree / "results/runs" / run
+    notes = json.loads((folder / f"tables/{TOOL}/convert.json").read_text())["notes"]
     refused = {note["file"].split(".")[1]: note["text"] for note in notes}
     assert "refused: it would load posix.system" in refused["evil"]
     assert "cut off after" in refused["cut"]
@@ -67,19 +67,19 @@ def test_real_snapshots_reach_the_report_beside_those_that_are_refused(real_data
     assert all(refused[name] in page for name in bad)
     assert "\n" not in "".join(refused.values())
 
-    peaks = result.read(made / "analyze/memory_peak.json").result.tables["peaks"]
+    peaks = result.read(folder / "analyze/memory_peak.json").result.tables["peaks"]
     rows = [dict(zip(peaks.columns, row, strict=True)) for row in peaks.rows]
     assert [row["peak_bytes"] for row in rows] == [*PEAK_BYTES.values()]
-    analysed = {path.stem for path in (made / "analyze").iterdir()}
+    analysed = {path.stem for path in (folder / "analyze").iterdir()}
     assert {"memory_peak", "memory_over_steps", "fragmentation"} <= analysed
-    for path in (made / "analyze").iterdir():
+    for path in (folder / "analyze").iterdir():
         assert result.read(path).title in page
     for kind in ("memory.svg", "segments.svg", "timeline.html"):
-        drawn = list((made / f"convert/{TOOL}").glob(f"*.{kind}"))
+        drawn = list((folder / f"convert/{TOOL}").glob(f"*.{kind}"))
         assert len(drawn) == len(good), kind
         assert all(path.name in page for path in drawn)
-    asked, said, labels = looked_at(chromium, tree / "results/report.html")
-    assert (asked, said) == ([], [])
+    asked, messages, labels = looked_at(chromium, tree / "results/report.html")
+    assert (asked, messages) == ([], [])
     # The line with most of the highest peak, without its folders.
     assert "forward (model.py:39)" in labels
 
@@ -88,10 +88,10 @@ def looked_at(chromium, path):
     """Return what the page asked for and what it complained about, and the names beside bars."""
     context = chromium.new_context(offline=True)
     page = context.new_page()
-    asked, said = [], []
+    asked, messages = [], []
     page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
     page.goto(path.as_uri())
     page.evaluate("profkit.drawAll()")
     page.wait_for_function(
@@ -99,4 +99,4 @@ def looked_at(chromium, path):
     )
     labels = page.locator(".ytick text").all_text_contents()
     context.close()
-    return [url for url in asked if not url.startswith("file:")], said, labels
+    return [url for url in asked if not url.startswith("file:")], messages, labels

@@ -49,9 +49,10 @@ def analysed(run, name):
     return result.read(path if path.is_file() else across).result
 
 
-def rows(made, name):
+def rows(outcome, name):
     return [
-        dict(zip(made.tables[name].columns, row, strict=True)) for row in made.tables[name].rows
+        dict(zip(outcome.tables[name].columns, row, strict=True))
+        for row in outcome.tables[name].rows
     ]
 
 
@@ -62,9 +63,9 @@ def test_each_tool_really_ran(run, tool):
     steps = table(run, tool, "steps")
     assert steps.groupby("rank").size().to_dict() == {0: 8}
     for path in (run / "tables" / tool).glob("*.parquet"):
-        made = pd.read_parquet(path)
-        assert list(made.columns) == schema.TABLES[path.stem].names
-        assert set(made["rank"]) == {0}, path
+        frame = pd.read_parquet(path)
+        assert list(frame.columns) == schema.TABLES[path.stem].names
+        assert set(frame["rank"]) == {0}, path
 
 
 def test_what_each_tool_costs_is_in_the_observer_tax(run):

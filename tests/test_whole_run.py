@@ -25,12 +25,12 @@ def test_all_that_is_on_by_default_is_captured_analysed_and_shown(tree, monkeypa
     captures = folder.glob("capture/*/rep0/capture.json")
     status = {path.parts[-3]: json.loads(path.read_text())["status"] for path in captures}
     assert status == dict.fromkeys(run.tools, "ok")
-    made = {path.stem: path for path in folder.glob("analyze/*.json")}
-    assert set(made) == set(run.analyses)
+    results = {path.stem: path for path in folder.glob("analyze/*.json")}
+    assert set(results) == set(run.analyses)
     across = {path.stem: path for path in tree.folder.glob("results/selection/analyze/*.json")}
     assert set(across) == set(run.comparisons)
     page = html.unescape((tree.folder / "results/report.html").read_text())
-    for path in (*made.values(), *across.values()):
+    for path in (*results.values(), *across.values()):
         assert result.read(path).title in page, path
 
 

@@ -64,9 +64,9 @@ def in_one_order(analyses):
 
 
 def over_rows(analyses, rows):
-    made = copy.copy(analyses.t)
-    made.traces = rows
-    return hta.over(made)
+    trace_copy = copy.copy(analyses.t)
+    trace_copy.traces = rows
+    return hta.over(trace_copy)
 
 
 def rounded(tables, path):

@@ -18,11 +18,11 @@ def benchmarks(times_ns):
     rows = []
     for (run, part, rank, repeat), times in times_ns.items():
         where = {"rank": rank, "repeat": repeat, "part": part, "threads": 2, "device": "cpu"}
-        made = [
+        measurements = [
             {**where, "measurement": index, "calls": 3, "call_ns": float(time_ns)}
             for index, time_ns in enumerate(times)
         ]
-        frame = schema.frame("benchmarks", made)
+        frame = schema.frame("benchmarks", measurements)
         rows.append(frame.assign(run=pd.Categorical([run] * len(frame), RUNS)))
     return pd.concat(rows, ignore_index=True)
 

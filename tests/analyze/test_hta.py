@@ -32,13 +32,13 @@ TRACES = {
 @pytest.fixture(scope="module")
 def both(real_data, converted, tmp_path_factory):
     """Return a function: HTA's analyses over our tables, and over the JSON that it reads."""
-    made = {}
+    pairs = {}
 
     def read(name):
-        if name not in made:
+        if name not in pairs:
             path = real_data / "kineto" / "hta" / TRACES[name]
-            made[name] = pair({0: path}, converted, tmp_path_factory.mktemp(name))
-        return made[name]
+            pairs[name] = pair({0: path}, converted, tmp_path_factory.mktemp(name))
+        return pairs[name]
 
     return read
 

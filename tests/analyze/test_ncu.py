@@ -55,11 +55,11 @@ def results(real_data):
 
 def rows(result, name="kernels"):
     table = result.tables[name]
-    made = pd.DataFrame(list(table.rows), columns=list(table.columns))
-    if "kernel" not in made:
-        return made
-    parts = made["kernel"].str.extract(r"(?P<function>[^ ]*)(?: \(grid (?P<grid>[^,]*))?")
-    return made.assign(**parts)
+    frame = pd.DataFrame(list(table.rows), columns=list(table.columns))
+    if "kernel" not in frame:
+        return frame
+    parts = frame["kernel"].str.extract(r"(?P<function>[^ ]*)(?: \(grid (?P<grid>[^,]*))?")
+    return frame.assign(**parts)
 
 
 def test_launches_of_one_kernel_and_shape_are_one_row(results):
@@ -323,8 +323,8 @@ def in_order(measured_ranges, traced):
     ]
     found = view(kernels=kernels, cpu_ops=OPS, measured_kernels=measured)
     table = found.tables["launches"]
-    made = pd.DataFrame(list(table.rows), columns=list(table.columns))
-    return list(zip(made["operator"], made["step"], made["found"], strict=True))
+    frame = pd.DataFrame(list(table.rows), columns=list(table.columns))
+    return list(zip(frame["operator"], frame["step"], frame["found"], strict=True))
 
 
 BOTH = [(0, 3, "forward"), (1, 3, "forward"), (0, 3, "backward"), (0, 4, "forward")]
@@ -372,12 +372,14 @@ def test_a_real_report_joins_a_trace_of_the_same_kernels(real_data, tmp_path):
     ]  # fmt: skip
     trace = tmp_path / "rank0_dp0_tp0_pp0.pt.trace.json"
     trace.write_text(json.dumps({"traceEvents": events}))
-    made = converter("torch_profiler").run(Raw(path=trace, label="r", rank=0, repeat=0), tmp_path)
+    converted = converter("torch_profiler").run(
+        Raw(path=trace, label="r", rank=0, repeat=0), tmp_path
+    )
     found = FOUND["kernel_view"].run(
         kernel_metrics={"ncu": counted["kernel_metrics"].to_pandas()},
         hardware=Hardware(),
         config=FOUND["kernel_view"].config(),
-        kernels={"torch_profiler": pa.concat_tables(made.tables["kernels"]).to_pandas()},
+        kernels={"torch_profiler": pa.concat_tables(converted.tables["kernels"]).to_pandas()},
         measured_kernels={"ncu": measured},
     )
     assert found.metrics["measured_share"].value == 1

@@ -74,7 +74,7 @@ def arguments_of():
 def capture():
     """Return a function that makes a capture with the default behaviour, changed where told."""
 
-    def made(
+    def run(
         tool: str, folder: Path, settings: dict[str, Any], *flags: str, **behaviour: Any
     ) -> Capture:
         out = folder / "results/runs/r/capture" / tool / "rep0"
@@ -82,7 +82,7 @@ def capture():
         result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         return Capture(out, result)
 
-    return made
+    return run
 
 
 @pytest.fixture(scope="session")

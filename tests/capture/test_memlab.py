@@ -128,9 +128,9 @@ def test_without_the_package_or_a_device_the_reason_is_told():
     ],
 )
 def test_settings_that_record_nothing_are_refused(settings, reason):
-    said = Capture(**settings).check(8)
-    assert said.startswith(reason)
-    assert bool(said) == bool(reason)
+    problem = Capture(**settings).check(8)
+    assert problem.startswith(reason)
+    assert bool(problem) == bool(reason)
 
 
 def test_a_file_of_another_kind_is_named(tmp_path):

@@ -80,33 +80,33 @@ def stored(tensors):
 
 def test_parameters_gradients_and_states_are_the_storages_that_hold_them(tmp_path):
     net = Net()
-    taken, optimizer = recorded(tmp_path, net)
-    after = sizes(taken[2, "backward"])
+    rows_at, optimizer = recorded(tmp_path, net)
+    after = sizes(rows_at[2, "backward"])
     parameters = stored(net.parameters())
     assert parameters == (8 * 16 + 16 + 16 * 16) * 4
     assert after["parameters"] == after["gradients"] == parameters
     kept = [tensor for state in optimizer.state.values() for tensor in state.values()]
     assert after["states"] == stored(kept)
     assert after["buffers"] == 40
-    assert "gradients" not in sizes(taken[2, "optimizer"])
+    assert "gradients" not in sizes(rows_at[2, "optimizer"])
 
 
 def test_the_first_of_tied_modules_has_the_weight(tmp_path):
-    taken, _ = recorded(tmp_path, Net())
-    assert sizes(taken[-1, "set_up"], kind="parameters") == {
+    rows_at, _ = recorded(tmp_path, Net())
+    assert sizes(rows_at[-1, "set_up"], kind="parameters") == {
         "first": (8 * 16 + 16) * 4,
         "left": 16 * 16 * 4,
     }
 
 
 def test_activations_are_what_autograd_saves_by_the_module_that_saves_it_first(tmp_path):
-    taken, _ = recorded(tmp_path, Net())
+    rows_at, _ = recorded(tmp_path, Net())
     # The first layer saves its input, sigmoid its result, which both others take, exp its result.
     # The last two belong to no leaf.
     expected = {"first": 32 * 8 * 4, "": 2 * 32 * 16 * 4}
     for step in (0, 2):
-        assert sizes(taken[step, "forward"], kind="activations") == expected
-        assert "activations" not in sizes(taken[step, "backward"])
+        assert sizes(rows_at[step, "forward"], kind="activations") == expected
+        assert "activations" not in sizes(rows_at[step, "backward"])
 
 
 def test_what_is_computed_again_is_not_saved(tmp_path):
@@ -118,9 +118,9 @@ def test_what_is_computed_again_is_not_saved(tmp_path):
         def forward(self, x):
             return (checkpoint(self.layers, x, use_reentrant=False),)
 
-    taken, _ = recorded(tmp_path, Again())
+    rows_at, _ = recorded(tmp_path, Again())
     # Its input alone is, where the plain layers save what comes out of the first two as well.
-    assert sizes(taken[2, "forward"], "Again")["activations"] == 32 * 8 * 4
+    assert sizes(rows_at[2, "forward"], "Again")["activations"] == 32 * 8 * 4
 
 
 def test_the_forward_pass_that_saves_most_is_kept_of_several_micro_batches(tmp_path):
@@ -180,14 +180,14 @@ def test_a_script_is_looked_at_unchanged(capture, tmp_path):
         model={"name": "none"},
     )
     assert made.record["status"] == "ok", made.told
-    taken = states(made.folder)
-    assert list(taken) == [(-1, "set_up"), (2, "forward"), (2, "backward"), (2, "optimizer")]
+    rows_at = states(made.folder)
+    assert list(rows_at) == [(-1, "set_up"), (2, "forward"), (2, "backward"), (2, "optimizer")]
     whole = 101 * 50 * 4
-    before = sizes(taken[2, "backward"], "Sequential")
+    before = sizes(rows_at[2, "backward"], "Sequential")
     assert (before["parameters"], before["gradients"]) == (whole, whole)
     # Two moments, and for each of the two tensors a counter.
     assert before["states"] == 2 * whole + 2 * 4
-    saved = sizes(taken[2, "forward"], "Sequential", kind="activations")
+    saved = sizes(rows_at[2, "forward"], "Sequential", kind="activations")
     assert saved == {"0": 20 * 100 * 4, "1": 20 * 50 * 4}
 
 

@@ -53,9 +53,9 @@ def recorded(tmp_path):
     return run
 
 
-def large(taken):
+def large(contents):
     """Return how many blocks of 4 MiB began, and how many of them are live at the end."""
-    (device,) = taken.devices
+    (device,) = contents.devices
     chosen = device.allocations.size_bytes == 4 << 20
     started = device.allocations.start >= 0
     return int((chosen & started).sum()), int((chosen & (device.allocations.end < 0)).sum())
@@ -64,10 +64,10 @@ def large(taken):
 def test_a_window_of_steps_holds_their_allocations_with_line_and_operator(recorded, tmp_path):
     done, path = recorded("window", "end")
     assert done.returncode == 0, done.stderr
-    taken = snapshot.read(path)
-    assert taken.kind == "cpu"
+    contents = snapshot.read(path)
+    assert contents.kind == "cpu"
     # Steps 1 and 2 allocate one each; that of step 0 was live before.
-    assert large(taken) == (2, 3)
+    assert large(contents) == (2, 3)
     tables = convert.run(
         Raw(path=path, label="rank0_dp0_tp0_pp0", rank=0, repeat=0), tmp_path
     ).tables
@@ -82,10 +82,10 @@ def test_a_window_of_steps_holds_their_allocations_with_line_and_operator(record
 def test_from_the_beginning_nothing_of_the_model_is_missing(recorded):
     done, path = recorded("start_up", "end")
     assert done.returncode == 0, done.stderr
-    taken = snapshot.read(path)
-    (device,) = taken.devices
+    contents = snapshot.read(path)
+    (device,) = contents.devices
     assert 4000 in device.allocations.size_bytes[device.allocations.start >= 0].tolist()
-    assert large(taken) == (3, 3)
+    assert large(contents) == (3, 3)
 
 
 def test_running_out_of_memory_leaves_what_filled_it(recorded):
@@ -104,9 +104,9 @@ def test_memory_that_runs_out_outside_of_the_window_leaves_what_is_live(recorded
         pytest.skip("the address space is limited already")
     done, path = recorded("window", "exhaust")
     assert done.returncode != 0
-    taken = pickle.loads(path.read_bytes())  # noqa: S301 - the test's own
-    assert [event["action"] for event in taken["device_traces"][0]] == ["oom"]
-    assert sum(segment["total_size"] == 4 << 20 for segment in taken["segments"]) > 100
+    contents = pickle.loads(path.read_bytes())  # noqa: S301 - the test's own
+    assert [event["action"] for event in contents["device_traces"][0]] == ["oom"]
+    assert sum(segment["total_size"] == 4 << 20 for segment in contents["segments"]) > 100
 
 
 def test_memory_that_runs_out_after_the_window_keeps_its_history(recorded, tmp_path):
@@ -114,8 +114,8 @@ def test_memory_that_runs_out_after_the_window_keeps_its_history(recorded, tmp_p
         pytest.skip("the address space is limited already")
     done, path = recorded("window", "exhaust late")
     assert done.returncode != 0
-    taken = snapshot.read(path)
-    begun, live = large(taken)
+    contents = snapshot.read(path)
+    begun, live = large(contents)
     # Those of the window, those since, and that of step 0, which was live before.
     assert live == begun + 1 > 100
     converted = convert.run(Raw(path=path, label="r", rank=0, repeat=0), tmp_path)
@@ -174,6 +174,6 @@ def test_the_pickle_of_a_device_is_that_of_the_window_or_of_the_last_failure(
                 raise torch.OutOfMemoryError
             recorder.step()
     (path,) = tmp_path.iterdir()
-    taken = pickle.loads(path.read_bytes())  # noqa: S301 - the test's own
-    assert taken["device_traces"] == [history]
+    contents = pickle.loads(path.read_bytes())  # noqa: S301 - the test's own
+    assert contents["device_traces"] == [history]
     assert device.enabled is None

@@ -127,8 +127,8 @@ def test_every_setting_becomes_its_flag(what):
 
 
 def test_processes_of_a_rank_can_be_left_alone():
-    made = flags(**NONE, target_processes="application-only")
-    assert made == [*FIXED[:3], "--target-processes=application-only", *CONTROLS, *FILTERS]
+    command = flags(**NONE, target_processes="application-only")
+    assert command == [*FIXED[:3], "--target-processes=application-only", *CONTROLS, *FILTERS]
 
 
 def test_a_percent_sign_in_a_path_is_no_place_to_fill_in():
@@ -148,10 +148,10 @@ def test_the_real_ncu_takes_every_flag(tmp_path, what):
         settings = OPTIONS[name][0] if name in OPTIONS else {}
         command = Capture(**settings).command(["/bin/true"], tmp_path, RANK)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        said = done.stdout + done.stderr
-        said += "".join(path.read_text() for path in tmp_path.glob("*.ncu.csv"))
-        assert "were profiled" in said, (command, said)
-        assert "==ERROR==" not in said, (command, said)
+        output = done.stdout + done.stderr
+        output += "".join(path.read_text() for path in tmp_path.glob("*.ncu.csv"))
+        assert "were profiled" in output, (command, output)
+        assert "==ERROR==" not in output, (command, output)
 
 
 ROWS = (
@@ -171,9 +171,9 @@ def targets(tmp_path):
         metrics={"step": result.Metric(value=6, unit="id", title="s")},
         tables={"targets": result.Table(title="t", columns=columns, rows=ROWS)},
     )
-    made = result.Provenance(settings={}, modules={}, packages={}, inputs={})
+    provenance = result.Provenance(settings={}, modules={}, packages={}, inputs={})
     document = result.Document(
-        analysis="ncu_targets", title="t", summary="s", result=found, provenance=made
+        analysis="ncu_targets", title="t", summary="s", result=found, provenance=provenance
     )
     path = tmp_path / "ncu_targets.json"
     result.write(path, document)
@@ -182,25 +182,25 @@ def targets(tmp_path):
 
 def chosen(monkeypatch, targets, version, **settings):
     monkeypatch.setattr(base, "executable_version", lambda _: version)
-    made = Capture(**settings).with_results(targets)
-    return made.kernel, made.filter_mode, made.launch_count, made.steps
+    tool = Capture(**settings).with_results(targets)
+    return tool.kernel, tool.filter_mode, tool.launch_count, tool.steps
 
 
 def test_the_kernels_worth_it_are_measured_once_in_each_shape_within_the_budget(
     monkeypatch, targets
 ):
-    made = chosen(monkeypatch, targets, "2024.3.1", budget_s=20, launch_s=2)
-    assert made == ("regex:^(gemm|norm<)$", "per-launch-config", 3, (6,))
+    choice = chosen(monkeypatch, targets, "2024.3.1", budget_s=20, launch_s=2)
+    assert choice == ("regex:^(gemm|norm<)$", "per-launch-config", 3, (6,))
 
 
 def test_a_release_without_counts_by_shape_measures_in_the_order_of_launches(monkeypatch, targets):
-    made = chosen(monkeypatch, targets, "2022.3.0.0", budget_s=20, launch_s=2)
-    assert made == ("regex:^(gemm|norm<)$", "global", 9, (6,))
+    choice = chosen(monkeypatch, targets, "2022.3.0.0", budget_s=20, launch_s=2)
+    assert choice == ("regex:^(gemm|norm<)$", "global", 9, (6,))
 
 
 def test_what_does_not_fit_the_budget_at_all_is_still_the_best_kernel(monkeypatch, targets):
-    made = chosen(monkeypatch, targets, "2024.1", budget_s=1, launch_s=2)
-    assert made == ("regex:^(gemm)$", "per-launch-config", 1, (6,))
+    choice = chosen(monkeypatch, targets, "2024.1", budget_s=1, launch_s=2)
+    assert choice == ("regex:^(gemm)$", "per-launch-config", 1, (6,))
 
 
 def test_targets_that_cannot_be_read_are_named(tmp_path):

@@ -54,8 +54,8 @@ def events(nsys_profile, tmp_path_factory):
     command = [nsys, "profile", *flags, sys.executable, folder / "program.py"]
     done = nsys_profile(command)
     assert done.returncode == 0, done.stdout + done.stderr
-    made, out = folder / "made.nsys-rep", folder / "made.sqlite"
-    command = [nsys, "export", "--type=sqlite", f"--output={out}", made]
+    report, out = folder / "made.nsys-rep", folder / "made.sqlite"
+    command = [nsys, "export", "--type=sqlite", f"--output={out}", report]
     subprocess.run(command, capture_output=True, check=True, timeout=120)
     with closing(sqlite3.connect(out)) as connection:
         rows = connection.execute(

@@ -162,7 +162,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("taken", "behind"),
+    ("statement", "behind"),
     [
         ("from {package}.facade import given", ["inner", "plugin"]),
         ("from .facade import different", ["other", "plugin"]),
@@ -174,7 +174,7 @@ if TYPE_CHECKING:
     ids=["renamed", "relative", "twice", "as a whole", "defined there", "imported in a function"],
 )
 def test_of_a_module_that_passes_names_on_only_what_is_behind_a_name_counts(
-    package, tmp_path, taken, behind
+    package, tmp_path, statement, behind
 ):
     package()
     (folder,) = tmp_path.glob("pkg_*")
@@ -182,7 +182,7 @@ def test_of_a_module_that_passes_names_on_only_what_is_behind_a_name_counts(
     second += "def late():\n    from .inner import late\n"
     for name, text in {"facade": FACADE, "second": second, "other": "different = 2\n"}.items():
         (folder / f"{name}.py").write_text(text.replace("{package}", folder.name))
-    modules, _ = package(plugin=taken)
+    modules, _ = package(plugin=statement)
     assert sorted(modules) == behind
 
 

@@ -27,8 +27,8 @@ DOCUMENT = Document(
 
 def test_the_json_schema_in_docs_is_that_of_the_code():
     written = json.loads(SCHEMA.read_text())
-    made = json.loads(msgspec.json.encode(result.json_schema()))
-    assert written == made, "write result.json_schema() to docs/result.schema.json"
+    schema = json.loads(msgspec.json.encode(result.json_schema()))
+    assert written == schema, "write result.json_schema() to docs/result.schema.json"
 
 
 def test_a_document_comes_back_as_it_was(tmp_path):
@@ -54,7 +54,7 @@ def test_a_damaged_document_is_named(tmp_path, content, message):
 
 def test_a_table_keeps_plain_values_and_says_what_was_cut():
     rows = pd.DataFrame({"name": ["x", "y"], "time_ns": [1, 2], "share": [0.5, float("nan")]})
-    made = result.table(rows, title="t", note="Of all.")
-    assert made.rows == (("x", 1, 0.5), ("y", 2, None))
+    table = result.table(rows, title="t", note="Of all.")
+    assert table.rows == (("x", 1, 0.5), ("y", 2, None))
     cut = result.table(rows, title="t", note="Of all.", limit=1)
     assert (cut.rows, cut.note) == ((("x", 1, 0.5),), "Of all. The first 1 of 2 rows.")

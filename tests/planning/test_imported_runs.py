@@ -68,8 +68,10 @@ def test_a_report_beside_what_it_was_exported_to_comes_in_once(tmp_path, monkeyp
     ]
     run = add_run(found, tool, kind, name="x", command="c")
     record = json.loads(next((tmp_path / "results/runs" / run).rglob("capture.json")).read_text())
-    said = "report1.nsys-rep: left out, as report1.sqlite is newer and differs in its ending only"
-    assert said in record["warnings"]
+    warning = (
+        "report1.nsys-rep: left out, as report1.sqlite is newer and differs in its ending only"
+    )
+    assert warning in record["warnings"]
 
 
 def test_no_file_of_another_name_or_kind_takes_the_place_of_a_trace(tmp_path):
@@ -129,8 +131,8 @@ def test_eight_ranks_come_in_with_one_command(real_data, tmp_path, monkeypatch, 
     assert "8 files of 8 ranks" in capfd.readouterr().err
     page = (tmp_path / "results/report.html").read_text()
     assert "dlrm_8rank_v100" in page
-    made = {path.stem for path in tmp_path.glob("results/runs/*/analyze/*.json")}
-    assert made == {"collectives", "kernels", "stragglers"}
+    analysed = {path.stem for path in tmp_path.glob("results/runs/*/analyze/*.json")}
+    assert analysed == {"collectives", "kernels", "stragglers"}
 
 
 @pytest.mark.parametrize(
@@ -164,8 +166,8 @@ def test_a_file_is_known_by_its_hash_until_somebody_writes_to_it(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     source, copy = tmp_path / "rank0.json", tmp_path / "copy.json"
     source.write_text(trace())
-    made = add_run(find([source], KIND), TOOL, KIND, name="mine", command="c")
-    record = imported_runs.RUNS / made / "capture" / TOOL / "rep0/capture.json"
+    run = add_run(find([source], KIND), TOOL, KIND, name="mine", command="c")
+    record = imported_runs.RUNS / run / "capture" / TOOL / "rep0/capture.json"
     [placed] = record.parent.glob("rank*")
     assert untouched_files(record) == {placed: sha256(source)} == imported_files(record)
     shutil.copy(placed, copy)
@@ -180,10 +182,10 @@ def test_a_file_edited_in_place_is_read_again_and_named(tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     source = tmp_path / "rank0.json"
     source.write_text(trace())
-    made = add_run(find([source], KIND), TOOL, KIND, name="mine", command="c")
-    selected = [f"imports=[{made}]", "analysis=[operators]"]
+    run = add_run(find([source], KIND), TOOL, KIND, name="mine", command="c")
+    selected = [f"imports=[{run}]", "analysis=[operators]"]
     assert main(["run", *selected]) == 0
-    table = f"results/runs/{made}/tables/torch_profiler/cpu_ops.parquet"
+    table = f"results/runs/{run}/tables/torch_profiler/cpu_ops.parquet"
     capfd.readouterr()
     assert main(["why", table, *selected]) == 0
     assert "is fresh" in capfd.readouterr().out

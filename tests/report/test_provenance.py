@@ -92,12 +92,12 @@ def test_what_is_not_the_same_in_all_captures_is_noted_with_the_runs():
 
 
 def test_commits_and_changes_that_differ_are_noted():
-    def made(name, **state):
+    def run_at(name, **state):
         return run(name, manifest={"git": {"profkit": state}})
 
-    same = [made(name, commit="4f2a") for name in ("a", "b")]
+    same = [run_at(name, commit="4f2a") for name in ("a", "b")]
     assert differences(shown_runs(*same)) == ()
-    changed = made("c", commit="4f2a", diff_sha256="77ab01fe00")
+    changed = run_at("c", commit="4f2a", diff_sha256="77ab01fe00")
     assert differences(shown_runs(*same, changed)) == (
         (
             "The commit of profkit is not the same everywhere: 4f2a (a, b);"
@@ -107,11 +107,11 @@ def test_commits_and_changes_that_differ_are_noted():
 
 
 def test_files_of_which_captures_ran_different_versions_are_noted():
-    def made(digest):
+    def capture_of(digest):
         same = result_tree.Source(path="train.py", sha256="5")
         return captured(sources=(same, result_tree.Source(path="net.py", sha256=digest)))
 
-    runs = [run(captures=(made("1"), made("1"))), run("b", captures=(made("2"),))]
+    runs = [run(captures=(capture_of("1"), capture_of("1"))), run("b", captures=(capture_of("2"),))]
     assert differences(shown_runs(*runs)) == ("Captures ran different versions of net.py.",)
     assert differences(shown_runs(runs[0])) == ()
 

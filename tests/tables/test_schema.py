@@ -22,8 +22,8 @@ STEPS = {
 
 
 def test_numbers_and_texts_are_those_that_pyarrow_makes():
-    made = schema.table("steps", STEPS)
-    assert made == pa.table(
+    table = schema.table("steps", STEPS)
+    assert table == pa.table(
         {name: list(values) for name, values in STEPS.items()}, schema=schema.TABLES["steps"]
     )
     names = ["b", "a", "b", "", "Ü"]
@@ -49,9 +49,9 @@ def test_what_does_not_fit_is_refused_and_not_bent(column, value):
 
 def test_columns_that_are_left_out_are_unknown():
     known = {"rank": [0, 0], "repeat": [0, 0], "metric": ["a", "b"]}
-    made = schema.table("samples", known).to_pydict()
-    assert made.pop("value") == [pytest.approx(math.nan, nan_ok=True)] * 2
-    assert made == known | {
+    columns = schema.table("samples", known).to_pydict()
+    assert columns.pop("value") == [pytest.approx(math.nan, nan_ok=True)] * 2
+    assert columns == known | {
         "time_ns": [-1, -1],
         "device": ["", ""],
         "kind": ["", ""],

@@ -12,9 +12,9 @@ STEPS = '{"rank": 0, "steps": [[10, 20, 4, 99], [20, 35, 4, 100]]}'
 
 
 def test_rows_are_dictionaries_or_tuples():
-    made = frame("steps", [(0, 1, 5), (1, 1, 6)], "rank repeat step")
+    steps = frame("steps", [(0, 1, 5), (1, 1, 6)], "rank repeat step")
     row = {"repeat": 1, "rank": 0, "step": 5}
-    pd.testing.assert_frame_equal(made, schema.frame("steps", [row, row | {"rank": 1, "step": 6}]))
+    pd.testing.assert_frame_equal(steps, schema.frame("steps", [row, row | {"rank": 1, "step": 6}]))
     pd.testing.assert_frame_equal(frame("steps"), schema.frame("steps"))
     with pytest.raises(ValueError, match="zip"):
         frame("steps", [(0,)], "rank step")

@@ -115,7 +115,7 @@ def kept_by(transform):
 
 
 @pytest.mark.parametrize(
-    "made",
+    "make",
     [
         lambda: torch._to_functional_tensor(torch.ones(3)),
         lambda: masked_tensor(torch.ones(3), torch.tensor([True, False, True])),
@@ -127,8 +127,8 @@ def kept_by(transform):
     ids=["functional", "masked", "of grad", "of vmap", "lazy", "fake"],
 )
 @pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
-def test_a_tensor_without_memory_of_its_own_is_none(made):
-    assert list(tensors_with_memory(made())) == []
+def test_a_tensor_without_memory_of_its_own_is_none(make):
+    assert list(tensors_with_memory(make())) == []
 
 
 def test_a_tensor_of_several_shapes_has_all_of_its_buffer():
