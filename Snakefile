@@ -16,6 +16,14 @@ include: "workflow/rules/report.smk"
 onstart:
     if not workflow.remote_exec:
         workflow_dag.start_job_server()
+    for damage in damages(dag):
+        logger.warning(damage)
+
+
+onsuccess:
+    # Jobs that failed have left a record that says so, for the report to show.
+    if failed := list(untold_failures(dag)):
+        raise WorkflowError("\n".join(failed))
 
 
 rule all:

@@ -12,7 +12,8 @@ import sys
 import time
 
 from profkit.core.errors import ProfkitError
-from profkit.dag.inputs import Dag, as_json, last_overrides
+from profkit.dag.inputs import Dag, as_json
+from profkit.dag.overrides import last_overrides
 from profkit.dag.staleness import Wildcards
 from profkit.planning.cache import load
 

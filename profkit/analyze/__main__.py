@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from profkit import analyze
 from profkit.analyze.base import Analysis, Columns
-from profkit.core import job_usage, progress_events, registry, resources, result
+from profkit.core import job_record, job_usage, progress_events, registry, resources, result
+from profkit.core.checksums import sha256
 from profkit.core.errors import InputError, ProfkitError
 from profkit.core.fingerprint import provenance
 from profkit.core.hardware import AUTO, Hardware, read_hardware, reported_hardware
@@ -53,6 +54,8 @@ def _run(options: argparse.Namespace) -> None:
     sections = {
         name: from_json(f"--{name}", getattr(options, name)) for name in analysis.of_the_run
     }
+    hashes = {str(path): _read(path, job_record.verified) for path in options.tables}
+    hashes |= {str(path): _read(path, sha256) for path in options.results}
     inputs = _inputs(analysis, options.tables, options.results)
     for name, section in sections.items():
         inputs[name] = _read_section(analysis, name, section, options.tables)
@@ -65,9 +68,10 @@ def _run(options: argparse.Namespace) -> None:
             analyze.__name__,
             registry.module_name("analysis", analyze.__name__, options.name),
             asdict(config),
-            [*options.tables, *options.results],
+            hashes,
             sections,
         ),
+        attempt=options.attempt,
     )
     options.out.parent.mkdir(parents=True, exist_ok=True)
     result.write(options.out, document)
@@ -94,14 +98,18 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
         inputs[name] = frame(own) if own else None
     for name in analysis.results:
         found = _files_named(name, results)
-        by_run = {path.resolve().parents[1].name: _read(path, result.read).result for path in found}
+        if not (by_run := _results(found)):
+            raise InputError(f"the analysis {name} failed, whose result this one reads")
         inputs[name] = by_run if analysis.across else next(iter(by_run.values()))
     for name in analysis.results_if_there:
-        given = [path for path in results if path.stem == name]
-        inputs[name] = {
-            path.resolve().parents[1].name: _read(path, result.read).result for path in given
-        }
+        inputs[name] = _results([path for path in results if path.stem == name])
     return inputs
+
+
+def _results(paths: Sequence[Path]) -> dict[str, result.Result]:
+    """Return the results of one analysis by run, without the runs in which it failed."""
+    documents = {path.resolve().parents[1].name: _read(path, result.read) for path in paths}
+    return {run: each.result for run, each in documents.items() if each.status == "ok"}
 
 
 def _read_section(
@@ -201,6 +209,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--hardware", default="{}", help="peaks of the device, as JSON")
     parser.add_argument("--behaviour", default="{}", help="what the run was told, as JSON")
+    parser.add_argument("--attempt", type=int, default=1, help="how often this was tried, from 1")
     parser.add_argument("--out", type=Path, required=True, help="the result, a JSON file")
     job_usage.add_argument(parser)
     return parser

@@ -30,6 +30,7 @@ COMMANDS = {
     "manifest": ("profkit.cli.manifest", "job: write what makes a run reproducible"),
     "convert": ("profkit.convert.__main__", "job: raw files of one tool to tables"),
     "analyze": ("profkit.analyze.__main__", "job: tables to a result"),
+    "failed": ("profkit.cli.failed", "job: a record of one that failed, in place of its results"),
     "report": ("profkit.report.__main__", "job: results to one HTML file"),
 }
 

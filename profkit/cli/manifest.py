@@ -11,6 +11,7 @@ import yaml
 from profkit.capture.harness.machine import software_and_hardware
 from profkit.core import progress_events
 from profkit.core.atomic_write import write_atomically
+from profkit.core.capture_record import read_capture
 
 # Facts that captures made at other times, or on other machines, may not share.
 _MERGED = ("machine", "versions", "environment", "script", "git")
@@ -24,14 +25,14 @@ def main(argv: Sequence[str]) -> None:
     """Write ``manifest.json`` and ``config.yaml`` of one run."""
     parser = argparse.ArgumentParser(prog="profkit manifest", description=__doc__)
     parser.add_argument("--about", type=json.loads, required=True, help="JSON: the run's plan")
+    parser.add_argument("--attempt", type=int, default=1, help="how often this was tried, from 1")
     parser.add_argument("--captures", type=Path, nargs="+", help="capture.json files")
     parser.add_argument("--out", type=Path, required=True, help="manifest to write")
     parser.add_argument("--config", type=Path, required=True, help="configuration to write")
     args = parser.parse_args(argv)
     about = {"stage": "manifest", "run": args.about["run"], "name": ""}
     progress_events.emit("started", **about)
-    records = [json.loads(path.read_text()) for path in args.captures]
-    manifest = _manifest(args.about, records)
+    manifest = _manifest({**args.about, "attempt": args.attempt}, args.captures)
     write_atomically(args.out, json.dumps(manifest, indent=1).encode() + b"\n")
     config = {key: args.about[key] for key in ("behaviour", "hardware", "tools")}
     text = f"# {args.about['command']}\n{yaml.safe_dump(config, sort_keys=False)}"
@@ -39,13 +40,16 @@ def main(argv: Sequence[str]) -> None:
     progress_events.emit("finished", **about)
 
 
-def _manifest(about: dict[str, Any], records: list[dict[str, Any]]) -> dict[str, Any]:
+def _manifest(about: dict[str, Any], captures: Sequence[Path]) -> dict[str, Any]:
+    records = [read_capture(path) for path in captures]
     merged = {name: _shared([record.get(name, {}) for record in records]) for name in _MERGED}
     return {
         "schema_version": 1,
         **about,
-        "started": min((record["started"] for record in records), default=""),
-        "ended": max((record["ended"] for record in records), default=""),
+        "started": min(
+            (record["started"] for record in records if "started" in record), default=""
+        ),
+        "ended": max((record["ended"] for record in records if "ended" in record), default=""),
         "cwd": str(Path.cwd()),
         **merged,
         "packages": software_and_hardware.packages(),

@@ -18,6 +18,7 @@ from profkit.cli.live import View
 from profkit.core import progress_events, resources
 from profkit.core.capture_record import read_capture
 from profkit.core.errors import ConfigError
+from profkit.dag.failures import damages, failures
 from profkit.dag.inputs import Dag
 from profkit.planning.cache import load
 from profkit.planning.model import Plan
@@ -62,18 +63,18 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_intermixed_args(own)
     if args.cores < 1:
         raise ConfigError(f"--cores: must be at least 1, got {args.cores}")
-    plan = load(args.overrides)
-    for note in Dag(plan).notes_on_jobs():
+    dag = Dag(load(args.overrides))
+    for note in (*dag.notes_on_jobs(), *damages(dag)):
         sys.stderr.write(f"note: {note}\n")
-    command = [*_command(plan, args.cores), *extra]
+    command = [*_command(dag.plan, args.cores), *extra]
     if _PRINTING & {word.partition("=")[0] for word in extra}:
         return subprocess.run(command, check=False).returncode
     output = SnakemakeOutput()
     status = _run_snakemake(command, output, verbose=args.verbose)
-    failures = list(_failures(plan))
-    sys.stderr.writelines(f"{line}\n" for line in _losses(plan))
-    _print_outcome(status, output, failures)
-    return 1 if status or failures else 0
+    failed = list(failures(dag))
+    sys.stderr.writelines(f"{line}\n" for line in _losses(dag))
+    _print_outcome(status, output, failed)
+    return 1 if status or failed else 0
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -158,31 +159,16 @@ def _read(process: "subprocess.Popen[str]", output: SnakemakeOutput, verbose: bo
             sys.stderr.write(line)
 
 
-def _failures(plan: Plan) -> Iterator[str]:
-    """Yield a line for each capture of the plan that failed, and for what was not tried."""
-    dag = Dag(plan)
-    for run in plan.runs:
-        paths = [path for path in dag.captures_of(run) if path.is_file()]
-        records = {path: read_capture(path) for path in paths}
-        skipped = [path for path, record in records.items() if record["status"] == "skipped"]
-        for path, record in records.items():
-            if record["status"] not in ("ok", "skipped"):
-                yield f"capture failed: {path.parent}: {record['status']}: {record['reason']}"
-        if skipped:
-            yield f"not tried: {len(skipped)} other captures of {run.name}, which would fail alike"
-
-
-def _losses(plan: Plan) -> Iterator[str]:
+def _losses(dag: Dag) -> Iterator[str]:
     """Yield, once for each tool, what its good captures could not record on this machine."""
-    dag = Dag(plan)
-    paths = [path for run in plan.runs for path in dag.captures_of(run) if path.is_file()]
+    paths = [path for run in dag.plan.runs for path in dag.captures_of(run) if path.is_file()]
     records = [(path.parents[1].name, read_capture(path)) for path in paths]
     good = [(tool, record) for tool, record in records if record["status"] == "ok"]
     lost = ((tool, text) for tool, record in good for text in record.get("losses", ()))
     yield from (f"note: {tool}: {text}" for tool, text in dict.fromkeys(lost))
 
 
-def _print_outcome(status: int, output: SnakemakeOutput, failures: Sequence[str]) -> None:
+def _print_outcome(status: int, output: SnakemakeOutput, failed: Sequence[str]) -> None:
     """Print what failed, with the end of its log, and the path of the report."""
     for path in dict.fromkeys(output.failed_logs):
         sys.stderr.write(f"failed: {path}\n")
@@ -196,7 +182,6 @@ def _print_outcome(status: int, output: SnakemakeOutput, failures: Sequence[str]
                 "a Snakemake that profkit did not start works in this folder, or was killed in it;"
                 " once none does: profkit run -- --unlock\n"
             )
-    for line in failures:
-        sys.stderr.write(f"{line}\n")
+    sys.stderr.writelines(f"{line}\n" for line in failed)
     if not status:
         sys.stdout.write("results/report.html\n")

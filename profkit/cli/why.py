@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from profkit.core.errors import InputError
-from profkit.dag.inputs import Dag, last_overrides
+from profkit.dag.inputs import Dag
+from profkit.dag.overrides import last_overrides
 from profkit.dag.staleness import Staleness
 from profkit.planning.cache import load
 

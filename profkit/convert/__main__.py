@@ -1,11 +1,13 @@
 """``profkit convert TOOL``: the raw files of all captures of one tool become its tables."""
 
 import argparse
+import errno
 import json
 import multiprocessing
 import re
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -21,15 +23,18 @@ from profkit.convert._parquet import write
 from profkit.convert.base import Raw
 from profkit.core import job_usage, progress_events, registry, run_settings
 from profkit.core.atomic_write import write_atomically
-from profkit.core.capture_record import imported_files, untouched_files
+from profkit.core.capture_record import damaged_files, imported_files, untouched_files
+from profkit.core.checksums import checksum, sha256
 from profkit.core.errors import InputError, ProfkitError
 from profkit.core.fingerprint import provenance
+from profkit.core.job_record import CONVERSION, Status
 from profkit.core.result import Provenance
 from profkit.core.run_settings import RunSettings
 from profkit.process import malloc
 from profkit.tables import schema
 
 _RANK = re.compile(r"rank(\d+)")
+_DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +62,7 @@ def main(argv: Sequence[str]) -> None:
                 cores=options.cores,
                 block_bytes=options.run_settings.trace_block_mb << 20,
             )
-    except ProfkitError as error:
+    except BaseException as error:
         progress_events.emit("failed", **about, reason=str(error))
         raise
     progress_events.emit("finished", **about)
@@ -69,7 +74,7 @@ def convert(  # noqa: PLR0913 - the arguments of the job
     tables: Path,
     files: Path,
     *,
-    attempt: int = 0,
+    attempt: int = 1,
     cores: int = 1,
     block_bytes: int = RunSettings.trace_block_mb << 20,
 ) -> None:
@@ -89,10 +94,12 @@ def convert(  # noqa: PLR0913 - the arguments of the job
     ):
         # Hashing takes as long as a tenth of the reading, and can be done at the same time.
         proven = beside.submit(_provenance, module, captures)
+        damaged = beside.submit(_damaged_files, captures)
         if cores <= 1:
-            proven.result()
+            damaged.result()
         raws = [replace(raw, block_bytes=block_bytes) for raw in _raws(tool, good, notes)]
         parts = _parts(tool, raws, files, Path(scratch), cores)
+        parts = [_unless_damaged(part, damaged.result()) for part in parts]
         parts = with_unique_ids(parts, whole=has_converter(tool) and converter(tool).whole)
         notes += [
             Note(file=file_label(part.raw.path), text=t) for part in parts for t in part.notes
@@ -107,16 +114,49 @@ def convert(  # noqa: PLR0913 - the arguments of the job
         with ThreadPoolExecutor(max(cores, 1)) as joining:
             list(joining.map(lambda name: join(tables / f"{name}.parquet", name, parts), own))
         if STEPS not in own:
-            write(tables / f"{STEPS}.parquet", STEPS, _harness_steps(good, notes))
+            steps = _harness_steps(good, damaged.result(), notes)
+            write(tables / f"{STEPS}.parquet", STEPS, steps)
         made_of = proven.result()
+    status, reason = _outcome(parts, damaged.result())
+    made = [tables / f"{name}.parquet" for name in dict.fromkeys((STEPS, *own))]
     record = {
         "schema_version": 1,
         "tool": tool,
         "attempt": attempt,
+        "status": status,
+        "reason": reason,
         "notes": [asdict(note) for note in (*notes, *_edited(captures, made_of.inputs))],
+        "tables": {path.stem: asdict(checksum(path)) for path in made},
         "provenance": asdict(made_of),
     }
-    write_atomically(tables / "convert.json", json.dumps(record, indent=1).encode() + b"\n")
+    write_atomically(tables / CONVERSION, json.dumps(record, indent=1).encode() + b"\n")
+
+
+def _damaged_files(captures: Iterable[Path]) -> dict[Path, str]:
+    """Return how files of the captures differ from what was captured."""
+    records = (folder / "capture.json" for folder in captures)
+    return {file: text for record in records for file, text in damaged_files(record).items()}
+
+
+def _unless_damaged(part: Part, damaged: Mapping[Path, str]) -> Part:
+    """Return `part`, without its rows if its file, or its steps, are not as they were captured."""
+    steps = part.raw.path.with_name(f"{part.raw.label}.steps.json")
+    found = damaged.get(part.raw.path) or damaged.get(steps)
+    return Part(raw=part.raw, folder=None, notes=(f"Not read: it {found}.",)) if found else part
+
+
+def _outcome(parts: Sequence[Part], damaged: Mapping[Path, str]) -> tuple[Status, str]:
+    """Return status and reason of a conversion that left tables."""
+    if damaged:
+        file, text = next(iter(damaged.items()))
+        more = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
+        again = f"restore it, or delete {file.parent}/capture.json to capture again"
+        return "damaged", f"{file} {text}{more}; {again}"
+    unread = [part for part in parts if part.folder is None]
+    if not unread:
+        return "ok", ""
+    first = f"{file_label(unread[0].raw.path)}: {' '.join(unread[0].notes)}"
+    return "partial", f"{len(unread)} of {len(parts)} files could not be read: {first}"
 
 
 def _read_from(captures: Iterable[Path]) -> list[Path]:
@@ -131,8 +171,8 @@ def _provenance(module: str, captures: Sequence[Path]) -> Provenance:
     records = [untouched_files(folder / "capture.json") for folder in captures]
     known = {file: digest for record in records for file, digest in record.items()}
     others = [file for file in _read_from(captures) if file not in known]
-    made_of = provenance("profkit.convert", module, {}, others)
-    return replace(made_of, inputs=made_of.inputs | {str(file): known[file] for file in known})
+    inputs = {str(file): sha256(file) for file in others}
+    return provenance("profkit.convert", module, {}, inputs | {str(k): known[k] for k in known})
 
 
 def _edited(captures: Iterable[Path], hashes: Mapping[str, str]) -> list[Note]:
@@ -153,9 +193,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--tables", type=Path, required=True, help="folder for the tables")
     parser.add_argument("--files", type=Path, required=True, help="folder for files to open")
-    parser.add_argument("--attempt", type=int, default=0, help="how often it was made again")
     parser.add_argument("--cores", type=int, default=1, help="processes to use")
     job_usage.add_argument(parser)
+    parser.add_argument("--attempt", type=int, default=1, help="how often this was tried, from 1")
     run_settings.add_argument(parser)
     return parser
 
@@ -195,7 +235,7 @@ def _record(path: Path) -> dict[str, Any]:
         ) from None
     except (ValueError, TypeError):
         pass
-    raise InputError(f"{path}: not the record of a capture", hint="capture again")
+    raise InputError(f"{path}: not the record of a capture", hint="capture or import again")
 
 
 def _raws(tool: str, good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> Iterator[Raw]:
@@ -245,33 +285,40 @@ def _parts(tool: str, raws: Sequence[Raw], files: Path, scratch: Path, cores: in
 
 
 def _convert_one(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
-    """Convert one raw file to a Parquet file per table in `folder`."""
+    """Convert one raw file to a Parquet file per table in `folder`.
+
+    Whatever is wrong with the file is a note, and the others are converted.
+    """
     try:
-        converted = converter(tool).run(raw, files)
-    except (ProfkitError, OSError) as error:
-        return _unread(raw, error)
+        return _converted(tool, raw, files, folder)
+    except Exception as error:
+        if isinstance(error, MemoryError) or getattr(error, "errno", 0) in _DISK_IS_FULL:
+            raise
+        is_known = isinstance(error, ProfkitError | OSError)
+        if not is_known:
+            traceback.print_exc()  # to the log of the job
+        # A note is one line of the report.
+        reason = (str(error) if is_known else repr(error)).replace("\n  hint: ", "; ")
+        return Part(raw=raw, folder=None, notes=(f"Not read: {reason}",))
+
+
+def _converted(tool: str, raw: Raw, files: Path, folder: Path) -> Part:
+    converted = converter(tool).run(raw, files)
     folder.mkdir()
     rows: dict[str, int] = {}
-    try:
-        for name, table in converted.tables.items():
-            path = folder / f"{name}.parquet"
-            if callable(table):
-                rows[name] = table(path)
-            else:
-                chunks = [table] if isinstance(table, pa.Table) else table
-                rows[name] = write(path, name, chunks, behind=raw.cores > 1)
-    except InputError as error:  # many rows are looked at only when they are written
-        return _unread(raw, error)
+    for name, table in converted.tables.items():
+        path = folder / f"{name}.parquet"
+        if callable(table):
+            rows[name] = table(path)
+        else:
+            chunks = [table] if isinstance(table, pa.Table) else table
+            rows[name] = write(path, name, chunks, behind=raw.cores > 1)
     return Part(raw=raw, folder=folder, rows=referenced_rows(rows), notes=tuple(converted.notes))
 
 
-def _unread(raw: Raw, error: Exception) -> Part:
-    # A note is one line of the report.
-    reason = str(error).replace("\n  hint: ", "; ")
-    return Part(raw=raw, folder=None, notes=(f"Not read: {reason}",))
-
-
-def _harness_steps(good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> Iterator[pa.Table]:
+def _harness_steps(
+    good: Mapping[Path, dict[str, Any]], damaged: Mapping[Path, str], notes: list[Note]
+) -> Iterator[pa.Table]:
     """Yield the steps that the capture harness timed on each rank."""
     for folder, record in good.items():
         paths = sorted(folder.glob("*.steps.json"), key=lambda path: _rank(path.name))
@@ -279,6 +326,9 @@ def _harness_steps(good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> It
             text = "The harness left no steps: this repeat gives none."
             notes.append(Note(file=f"{folder.name}/capture.json", text=text))
         for path in paths:
+            if path in damaged:
+                notes.append(Note(file=file_label(path), text=f"Not read: it {damaged[path]}."))
+                continue
             try:
                 yield _steps(json.loads(path.read_bytes()), record["repeat"])
             except (ValueError, TypeError, KeyError, pa.ArrowException) as error:

@@ -1,11 +1,47 @@
 """Reading ``capture.json``: a damaged one counts as a failed capture and raises nothing."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-_NEEDED = ("attempt", "status", "reason", "settings", "workload")
+from profkit.core.checksums import Checksum, damage
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Fields:
+    """The fields that are read again: with one of another type, a record is damaged."""
+
+    attempt: int
+    status: str
+    reason: str
+    settings: dict[str, Any]
+    workload: dict[str, Any]
+    tool: str = ""
+    repeat: int = 0
+    command: tuple[str, ...] = ()
+    started: str = ""
+    ended: str = ""
+    elapsed_s: float | None = None
+    exit_code: int | None = None
+    ranks: tuple[str, ...] = ()
+    files: tuple["_File", ...] = ()
+    sources: tuple[dict[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+    log_tail: tuple[str, ...] = ()
+    conditions: dict[str, Any] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _File:
+    path: str
+    size_bytes: int
+    sha256: str = ""
+    modified_ns: int = 0
+    """When an imported file was last changed; 0 for a file that was captured."""
 
 
 def read_capture(path: Path) -> dict[str, Any]:
@@ -14,17 +50,25 @@ def read_capture(path: Path) -> dict[str, Any]:
     The number of that attempt is the file's time in seconds, which no attempt before it had.
     """
     try:
-        record = msgspec.json.decode(path.read_bytes())
-    except msgspec.DecodeError:
-        record = None
-    if isinstance(record, dict) and all(name in record for name in _NEEDED):
-        return record
+        record: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        msgspec.convert(record, _Fields)
+    except msgspec.MsgspecError:
+        return _damaged(path)
+    return record
+
+
+def _damaged(path: Path) -> dict[str, Any]:
+    repeat = path.parent.name.removeprefix("rep")
     return {
+        "tool": path.parent.parent.name,
+        "repeat": int(repeat) if repeat.isdigit() else 0,
         "attempt": int(path.stat().st_mtime),
         "status": "error",
         "reason": f"{path.name} is damaged",
         "settings": {},
         "workload": {},
+        "ranks": [],
+        "files": [],
     }
 
 
@@ -53,4 +97,22 @@ def state_of(file: Path) -> dict[str, int]:
 
 def _imported(path: Path) -> dict[Path, dict[str, Any]]:
     files = read_capture(path).get("files", ())
-    return {path.with_name(entry["path"]): entry for entry in files if "sha256" in entry}
+    return {path.with_name(entry["path"]): entry for entry in files if "modified_ns" in entry}
+
+
+def damaged_files(path: Path) -> dict[Path, str]:
+    """Return how files of the capture with the record at `path` differ from what it captured.
+
+    Imported files are left out, as they are the user's own, and logs, as nothing reads them.
+    """
+    files = msgspec.convert(read_capture(path).get("files", ()), tuple[_File, ...])
+    captured = {
+        path.parent / file.path: file
+        for file in files
+        if not (file.modified_ns or file.path.endswith(".log"))
+    }
+    return {
+        name: found
+        for name, file in captured.items()
+        if (found := damage(name, Checksum(size_bytes=file.size_bytes, sha256=file.sha256)))
+    }

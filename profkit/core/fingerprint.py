@@ -13,36 +13,37 @@ import importlib.util
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
+from profkit.core.checksums import sha256
 from profkit.core.result import Provenance
 from profkit.core.source_hash import ASSETS, Import, syntax
 
 TIMELINE_CODE = ("profkit.timeline", "profkit.timeline.merge_ranks")
 """The stage and the module of the code behind a timeline."""
 
-_READ_BYTES = 1 << 20
-"""`hashlib.file_digest` reads a quarter of this at once, and takes half as long again."""
-
 
 def provenance(
     stage: str,
     module: str,
     settings: Mapping[str, Any],
-    inputs: Sequence[Path],
+    inputs: Mapping[str, str],
     of_the_run: Mapping[str, Any] = MappingProxyType({}),
 ) -> Provenance:
-    """Return the provenance of a result that `module` of `stage` makes now from `inputs`."""
+    """Return the provenance of a result that `module` of `stage` makes now.
+
+    `inputs` are the SHA-256 of its input files, by path.
+    """
     modules, packages = closure(stage, module)
     return Provenance(
         settings=dict(settings),
         modules=modules,
         packages=packages,
-        inputs={str(path): sha256(path) for path in inputs},
+        inputs=dict(inputs),
         of_the_run=dict(of_the_run),
     )
 
@@ -51,15 +52,6 @@ def fingerprint(stage: str, module: str) -> str:
     """Return one hash over the closure of `module`, for Snakemake to compare."""
     text = json.dumps(closure(stage, module), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def sha256(path: Path) -> str:
-    """Return the hexadecimal SHA-256 of the file at `path`."""
-    digest, content = hashlib.sha256(), memoryview(bytearray(_READ_BYTES))
-    with path.open("rb", buffering=0) as file:
-        while size := file.readinto(content):
-            digest.update(content[:size])
-    return digest.hexdigest()
 
 
 def closure(stage: str, module: str) -> tuple[dict[str, str], dict[str, str]]:

@@ -202,6 +202,15 @@ class Document:
     summary: str
     result: Result
     provenance: Provenance
+    attempt: int = 1
+    """How often the analysis was tried."""
+
+    status: Literal["ok", "failed"] = "ok"
+    """Whether it failed, so that the result is empty and the next run tries again."""
+
+    reason: str = ""
+    """Why it failed."""
+
     schema_version: int = SCHEMA_VERSION
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from profkit.core.atomic_write import write_atomically
+from profkit.core.cache_file import read_cached, write_cached
 
 KEPT = Path("results/.profkit/syntax")
 """Folder of the cache, a file per source file; made only where there are results."""
@@ -58,12 +58,10 @@ class Syntax(msgspec.Struct, frozen=True):
 def syntax(path: Path) -> Syntax:
     """Return the syntax of the file at `path`; read once in each process."""
     content = path.read_bytes()
-    kept = KEPT / f"{_key(content)}.json"
-    try:
-        return msgspec.json.decode(kept.read_bytes(), type=Syntax)
-    except (OSError, msgspec.DecodeError):
-        found = _parsed(content, path)
-    _found[kept] = found
+    kept = KEPT / f"{_key(content)}.cache"
+    if (entry := read_cached(kept)) is not None:
+        return msgspec.json.decode(entry, type=Syntax)
+    _found[kept] = found = _parsed(content, path)
     if KEPT.parent.is_dir():
         keep()
     return found
@@ -73,7 +71,7 @@ def keep() -> None:
     """Write the entries found before there were results to the cache."""
     while _found:
         kept, found = _found.popitem()
-        write_atomically(kept, msgspec.json.encode(found))
+        write_cached(kept, msgspec.json.encode(found))
 
 
 def _key(content: bytes) -> str:

@@ -1,19 +1,19 @@
 """The number of the attempt that a job is, or has to be: what makes Snakemake do it again.
 
 It is part of the job's params, and in the record that the job leaves. What went well keeps its
-number. A capture that failed, or ran files that have changed since, gets the next and so is stale;
-so does a job of which files are gone that Snakemake would not miss, as what is made of them is
-there. To ask changes nothing.
+number. A job that failed, whose files are damaged or gone, or a capture that ran files which have
+changed since, gets the next and so is stale. To ask changes nothing.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from profkit.core.capture_record import read_capture
-from profkit.core.fingerprint import sha256
+from profkit.core.checksums import sha256
+from profkit.core.job_record import JobRecord, damaged_tables, read_analysis, read_job
+from profkit.core.run_manifest import read_manifest
 
 
 @dataclass(frozen=True)
@@ -56,19 +56,46 @@ class Attempts:
         return f"{path} is gone" if now == "gone" else f"{path} has changed since it was captured"
 
 
-def remade(output: Path, record: Path, needed: Iterable[Path]) -> int:
-    """Return the number of the attempt of the job that leaves `output` and `record`.
+def of_conversion(record: Path, needed: Iterable[Path]) -> int:
+    """Return the attempt of the conversion that leaves `record`, and `needed` beside it."""
+    if not record.is_file():
+        return 1
+    made = read_job(record)
+    is_whole = not damaged_tables(record, made) and all(path.exists() for path in needed)
+    return _next(made, is_whole=is_whole)
 
-    It is the next if a file of `needed` is gone. If `record` is, or is damaged, it is the time of
-    `output` in seconds, which no attempt before it had.
+
+def of_timeline(record: Path) -> int:
+    """Return the attempt of the timeline that leaves `record`."""
+    return _next(read_job(record)) if record.is_file() else 1
+
+
+def of_analysis(path: Path) -> int:
+    """Return the attempt of the analysis whose result is at `path`."""
+    return _next(read_analysis(path)) if path.is_file() else 1
+
+
+def of_manifest(path: Path) -> int:
+    """Return the attempt of the manifest at `path`."""
+    if not path.is_file():
+        return 1
+    made = read_manifest(path)
+    return int(path.stat().st_mtime) if made is None else made.attempt
+
+
+def of_report(page: Path, needed: Iterable[Path]) -> int:
+    """Return the attempt of the report on `page`, which is made of what is `needed`.
+
+    If its record is gone, it is the time of the page in seconds, which no attempt before it had.
     """
-    if not output.is_file():
-        return 0
-    try:
-        number = int(json.loads(record.read_bytes()).get("attempt", 0))
-    except (FileNotFoundError, ValueError, TypeError, AttributeError):
-        return int(output.stat().st_mtime)
-    return number if all(path.exists() for path in needed) else number + 1
+    record = page.with_suffix(".json")
+    if record.is_file():
+        return _next(read_job(record), is_whole=all(path.exists() for path in needed))
+    return int(page.stat().st_mtime) if page.is_file() else 1
+
+
+def _next(made: JobRecord, *, is_whole: bool = True) -> int:
+    return made.attempt + (made.has_failed or not is_whole)
 
 
 def _unavailable(tool: str) -> str:

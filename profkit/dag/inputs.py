@@ -1,13 +1,12 @@
 """Inputs and params of the rules: the functions that they call, here so that tests can too."""
 
 import hashlib
-import itertools
 import json
 import os
 import shlex
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,10 +17,16 @@ import msgspec
 from profkit.core import run_settings
 from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import imported_files, read_capture
-from profkit.core.errors import ConfigError
-from profkit.core.settings import nearest
 from profkit.dag import snakemake_locks
-from profkit.dag.attempts import Attempts, remade
+from profkit.dag.attempts import (
+    Attempts,
+    of_analysis,
+    of_conversion,
+    of_manifest,
+    of_report,
+    of_timeline,
+)
+from profkit.dag.overrides import override_list, save_overrides
 from profkit.planning import cache
 from profkit.planning.model import Plan, Run, differing
 from profkit.process import caller_environment, job_server, parent_watch
@@ -35,7 +40,6 @@ REPORT = Path("results/report.html")
 ACROSS = "results/selection"
 """Folder of results about all runs of the selection."""
 
-_LAST = Path("results/.profkit/last.json")
 _BASELINE = "baseline"
 
 PlanFunction = Callable[[Any], Any]
@@ -47,47 +51,12 @@ def load(overrides: object, *, is_working: bool = True) -> "Dag":
 
     Who is working, which a dry run and a job on a cluster are not, records that and the selection.
     """
-    dag = Dag(plan=cache.load(_override_list(overrides)))
+    dag = Dag(plan=cache.load(override_list(overrides)))
     if is_working:
         snakemake_locks.register()
         os.environ[parent_watch.INVOCATION] = uuid.uuid4().hex
-        _save_overrides(dag.plan.overrides)
+        save_overrides(dag.plan.overrides)
     return dag
-
-
-def check_config(config: Mapping[str, object]) -> None:
-    """Raise `ConfigError` for keys of Snakemake's ``--config`` that mean nothing here."""
-    for key in config:
-        if key != "overrides":
-            raise ConfigError(
-                f"--config {key}: no such key; {nearest(key, ['overrides'])}",
-                hint=f'write --config overrides="{key}={config[key]}"',
-            )
-
-
-def _override_list(overrides: object) -> tuple[str, ...]:
-    if isinstance(overrides, list) and all(isinstance(word, str) for word in overrides):
-        return tuple(overrides)
-    if not isinstance(overrides, str):
-        raise ConfigError(
-            f"overrides: not text but {overrides!r}",
-            hint="quote what YAML takes for its own, such as a colon with a space",
-        )
-    try:
-        return tuple(shlex.split(overrides))
-    except ValueError as error:
-        raise ConfigError(f"overrides: {error}: {overrides}", hint="close the quotes") from None
-
-
-def _save_overrides(words: tuple[str, ...]) -> None:
-    content = json.dumps(words).encode()
-    if not _LAST.is_file() or _LAST.read_bytes() != content:
-        write_atomically(_LAST, content)
-
-
-def last_overrides() -> tuple[str, ...]:
-    """Return the overrides of the last selection; none if there was none."""
-    return tuple(json.loads(_LAST.read_bytes())) if _LAST.is_file() else ()
 
 
 def shell_prefix() -> str:
@@ -232,19 +201,31 @@ class Dag:
         return [*tables, folder / f"convert/{tool}"]
 
     def conversion_attempt(self, tool: str) -> PlanFunction:
-        """Return the params function that makes a conversion stale of which files are gone."""
-        return lambda wildcards: remade(
-            record := Path(f"results/runs/{wildcards.run}/tables/{tool}/convert.json"),
-            record,
-            self.converted(wildcards.run, tool),
+        """Return the params function that makes a conversion stale that has to be made again."""
+        record = f"results/runs/{{run}}/tables/{tool}/convert.json"
+        return lambda wildcards: of_conversion(
+            Path(record.format(run=wildcards.run)), self.converted(wildcards.run, tool)
         )
+
+    def timeline_attempt(self, tool: str) -> PlanFunction:
+        """Return the params function that makes a timeline stale that has to be drawn again."""
+        record = f"results/runs/{{run}}/timeline/{tool}.json"
+        return lambda wildcards: of_timeline(Path(record.format(run=wildcards.run)))
+
+    def analysis_attempt(self, analysis: str) -> PlanFunction:
+        """Return the params function that makes a result stale that has to be made again."""
+        path = f"{self.folder(analysis)}/analyze/{analysis}.json"
+        return lambda wildcards: of_analysis(Path(path.format(run=getattr(wildcards, "run", ""))))
+
+    def manifest_attempt(self, wildcards: Any) -> int:
+        """Return which attempt the manifest of a run is, or has to be."""
+        return of_manifest(Path(f"results/runs/{wildcards.run}/manifest.json"))
 
     def report_attempt(self) -> int:
         """Return the number that makes the report stale if any file behind it is gone."""
         pairs = ((run.name, tool) for run in self.plan.runs for tool in run.tools)
         behind = (path for run, tool in pairs for path in self.converted(run, tool))
-        shown = map(Path, self.report_inputs())
-        return remade(REPORT, REPORT.with_suffix(".json"), itertools.chain(shown, behind))
+        return of_report(REPORT, [*map(Path, self.report_inputs()), *behind])
 
     def about(self, wildcards: Any) -> str:
         """Return the facts of the manifest that its captures do not have."""
@@ -315,7 +296,7 @@ class Dag:
         """Return the path of the selection, a file named by its content; `write` it if need be."""
         content = msgspec.json.format(msgspec.json.encode(self._selection()), indent=1)
         path = SELECTIONS / f"{digest(content)}.json"
-        if write and not path.is_file():
+        if write and not (path.is_file() and path.read_bytes() == content):
             write_atomically(path, content)
         return str(path)
 

@@ -8,12 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from profkit.core import registry, result
+from profkit.core import registry
 from profkit.core.capture_record import read_capture
+from profkit.core.checksums import sha256
 from profkit.core.errors import InputError
-from profkit.core.fingerprint import TIMELINE_CODE, closure, sha256
+from profkit.core.fingerprint import TIMELINE_CODE, closure
+from profkit.core.job_record import JobRecord, damaged_tables, read_analysis, read_job
+from profkit.core.run_manifest import read_manifest
 from profkit.core.settings import nearest
 from profkit.dag.inputs import ACROSS, REPORT, Dag
 from profkit.planning.model import Run
@@ -79,10 +80,14 @@ class Staleness:
             file for file in (path, path.with_name("config.yaml")) if not file.is_file()
         ]:
             return [f"{file}: was never made" for file in missing]
-        made = json.loads(path.read_bytes())
-        about = json.loads(self.dag.about(Wildcards(run.name)))
-        reasons = _differences("run", {key: made.get(key) for key in about}, about)
-        recorded = {(row["tool"], row["repeat"]): row["started"] for row in made["captures"]}
+        made = read_manifest(path)
+        if made is None:
+            return [f"{path}: is damaged"]
+        wildcards = Wildcards(run.name)
+        about = json.loads(self.dag.about(wildcards))
+        about["attempt"] = self.dag.manifest_attempt(wildcards)
+        reasons = _differences("run", {key: made.facts.get(key) for key in about}, about)
+        recorded = {(row.tool, row.repeat): row.started for row in made.captures}
         for capture in self.dag.captures_of(run):
             key = (capture.parts[-3], int(capture.parts[-2].removeprefix("rep")))
             is_new = capture.is_file() and read_capture(capture).get("started") != recorded.get(key)
@@ -112,8 +117,10 @@ class Staleness:
         record = Path(f"results/runs/{run.name}/tables/{tool}/convert.json")
         if not record.is_file():
             return [*upstream, f"{record}: was never made"]
-        made = msgspec.convert(json.loads(record.read_bytes())["provenance"], result.Provenance)
-        files = self.dag.converted(run.name, tool)
+        made = read_job(record)
+        damaged = damaged_tables(record, made)
+        files = [file for file in self.dag.converted(run.name, tool) if file not in damaged]
+        upstream += [f"{table}: {found}" for table, found in damaged.items()]
         upstream += [f"{file}: is gone" for file in files if not file.exists()]
         code = ("profkit.convert", registry.converter_module(tool))
         inputs = [pattern.format(run=run.name) for pattern in self.dag.captures(tool)]
@@ -129,7 +136,7 @@ class Staleness:
         upstream = self.tables(run, tool)
         if missing := [file for file in (record, trace) if not file.is_file()]:
             return [*upstream, *(f"{file}: was never made" for file in missing)]
-        made = msgspec.convert(json.loads(record.read_bytes())["provenance"], result.Provenance)
+        made = read_job(record)
         inputs = [self.dag.captures(tool)[0], *self.dag.timeline_tables(tool)]
         wanted = [pattern.format(run=run.name) for pattern in inputs]
         return [*upstream, *_changes(record, made, TIMELINE_CODE, wanted)]
@@ -163,13 +170,15 @@ class Staleness:
         upstream = list(dict.fromkeys(upstream))
         if not path.is_file():
             return [*upstream, f"{path}: was never made"]
-        made = result.read(path).provenance
+        made = read_analysis(path)
+        if made.has_failed:
+            return [*upstream, f"{path}: {made.status}: {made.reason}"]
         code = ("profkit.analyze", registry.module_names("profkit.analyze")[name])
         inputs = [*tables, *self.dag.results(name)(wildcards)]
         settings = self.dag.settings(name, wildcards)
-        reasons = _differences(f"analyses.{name}", made.settings, settings)
+        reasons = _differences(f"analyses.{name}", made.provenance.settings, settings)
         for key, value in self.dag.run_values(name, wildcards).items():
-            reasons += _differences(key, made.of_the_run.get(key), value)
+            reasons += _differences(key, made.provenance.of_the_run.get(key), value)
         return [*upstream, *reasons, *_changes(path, made, code, inputs)]
 
     def report(self) -> list[str]:
@@ -185,9 +194,11 @@ class Staleness:
         path = REPORT.with_suffix(".json")
         if missing := [file for file in (REPORT, path) if not file.is_file()]:
             return [*dict.fromkeys(reasons), *(f"{file}: was never made" for file in missing)]
-        made = msgspec.json.decode(path.read_bytes(), type=result.Provenance)
+        made = read_job(path)
+        if made.has_failed:
+            return [*dict.fromkeys(reasons), f"{path}: {made.status}: {made.reason}"]
         inputs = [self.dag.selection(write=False), *self.dag.report_inputs()]
-        reasons += _differences("report", made.settings, self.dag.plan.report)
+        reasons += _differences("report", made.provenance.settings, self.dag.plan.report)
         reasons += _changes(path, made, ("profkit.report", "profkit.report.__main__"), inputs)
         return list(dict.fromkeys(reasons))
 
@@ -222,11 +233,14 @@ def _tool_of(table: str) -> str:
 
 def _changes(
     path: Path,
-    made: result.Provenance,
+    record: JobRecord,
     code: tuple[str, str],
     inputs: Iterable[str],
 ) -> list[str]:
-    """Return what has changed in the code, the packages and the inputs since `made`."""
+    """Return what failed, or has changed in the code, the packages and the inputs since."""
+    if record.has_failed:
+        return [f"{path}: {record.status}: {record.reason}"]
+    made = record.provenance
     modules, packages = _closure(*code)
     changed = _changed(made.modules, modules)
     # Assets stand among the modules by their path.

@@ -19,7 +19,7 @@ import msgspec
 import profkit
 from profkit import __version__
 from profkit.core import resources, secret_store, source_hash
-from profkit.core.atomic_write import write_atomically
+from profkit.core.cache_file import read_cached, write_cached
 from profkit.planning.model import Plan
 
 CACHE = Path("results/.profkit/plans")
@@ -34,16 +34,16 @@ def load(overrides: Sequence[str], conf: Path = resources.CONF) -> Plan:
     A plan holds references in the place of secrets, and overrides may.
     """
     given = secret_store.resolved(overrides)
-    path = CACHE / f"{_key(secret_store.hiding().document(given), conf)}.json"
+    path = CACHE / f"{_key(secret_store.hiding().document(given), conf)}.cache"
     if kept := _kept(path):
         return kept.plan
     # Late: Hydra and all plugins take most of a second, and a cached plan needs neither.
     from profkit.planning.build import make  # noqa: PLC0415
 
     plan = make(conf, given)
-    write_atomically(path, msgspec.json.encode(_Kept(plan, _hash_of(plan.variables))))
+    write_cached(path, msgspec.json.encode(_Kept(plan, _hash_of(plan.variables))))
     source_hash.keep()  # for the jobs
-    for old in sorted(CACHE.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)[:-_KEPT]:
+    for old in sorted(CACHE.glob("[!.]*"), key=lambda path: path.stat().st_mtime_ns)[:-_KEPT]:
         old.unlink(missing_ok=True)
     return plan
 
@@ -59,11 +59,9 @@ class _Kept(msgspec.Struct, frozen=True):
 
 def _kept(path: Path) -> _Kept | None:
     """Return the plan at `path`, unless it is damaged or the world has changed since."""
-    try:
-        content = path.read_bytes()
-        kept = msgspec.json.decode(content, type=_Kept)
-    except (FileNotFoundError, msgspec.DecodeError):
+    if (content := read_cached(path)) is None:
         return None
+    kept = msgspec.json.decode(content, type=_Kept)
     is_same = (
         all(secret_store.states(content.decode()).values())
         and kept.variables == _hash_of(kept.plan.variables)

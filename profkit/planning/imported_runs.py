@@ -17,8 +17,8 @@ from profkit.convert import converters
 from profkit.convert.base import Importable
 from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import state_of
+from profkit.core.checksums import sha256
 from profkit.core.errors import ConfigError, InputError
-from profkit.core.fingerprint import sha256
 from profkit.core.settings import nearest
 from profkit.planning.imported_files import equal_content, links, refuse_unrelated, unusable
 

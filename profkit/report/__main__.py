@@ -4,7 +4,6 @@ import argparse
 import importlib.metadata
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +12,9 @@ from pydantic import TypeAdapter
 
 from profkit.core import progress_events, settings
 from profkit.core.atomic_write import write_atomically
+from profkit.core.checksums import sha256
 from profkit.core.fingerprint import provenance
+from profkit.core.job_record import JobRecord
 from profkit.report import result_tree
 from profkit.report.build_view import Page, report_view
 from profkit.report.render import render
@@ -36,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="profkit report", description=main.__doc__)
     parser.add_argument("--selection", type=Path, required=True, help="JSON file of the plan")
     parser.add_argument("--settings", default="{}", help="settings as JSON")
-    parser.add_argument("--attempt", type=int, default=0, help="how often it was made again")
+    parser.add_argument("--attempt", type=int, default=1, help="how often this was tried, from 1")
     parser.add_argument("--out", type=Path, required=True, help="HTML file to write")
     return parser
 
@@ -53,19 +54,18 @@ def _report(arguments: argparse.Namespace) -> None:
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=importlib.metadata.version("profkit"),
     )
+    inputs = (path for run in (*runs, across) for path in result_tree.inputs(run))
+    read_from = [arguments.selection, *inputs]
     made_of = provenance(
         "profkit.report",
         "profkit.report.__main__",
         TypeAdapter(Settings).dump_python(chosen, mode="json"),
-        [
-            arguments.selection,
-            *(path for run in (*runs, across) for path in result_tree.inputs(run)),
-        ],
+        {str(path): sha256(path) for path in read_from},
     )
     write_atomically(
         arguments.out, render(report_view(selection, runs, across, chosen, page)).encode()
     )
-    record = {**asdict(made_of), "attempt": arguments.attempt}
+    record = JobRecord(provenance=made_of, attempt=arguments.attempt)
     write_atomically(arguments.out.with_suffix(".json"), msgspec.json.encode(record))
 
 

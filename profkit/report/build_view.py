@@ -14,6 +14,7 @@ from profkit.report.provenance import differences, listings, machines, manifest
 from profkit.report.run_folder import (
     captures,
     configuration,
+    failed_job,
     folders,
     problem,
     viewable,
@@ -54,7 +55,8 @@ def report_view(
     budget = settings.data_bytes // max(1, len(runs)) + settings.data_bytes_per_run
     arranged = [_run(shown_run, runs, settings, budget) for shown_run in shown_runs]
     of_runs = [section for run in arranged for section in _all_of(run)]
-    together = _across(ShownRun(with_run_labels(across, runs), "across", page.folder), settings)
+    shown_across = ShownRun(with_run_labels(across, runs), "across", page.folder)
+    together = _across(shown_across, settings)
     return view.Report(
         title=settings.title or selection.title or _title(selection.runs),
         made=page.made,
@@ -67,7 +69,9 @@ def report_view(
         across=together,
         findings=_grouped([*together.sections, *of_runs]),
         findings_on_top=settings.findings_on_top,
-        problems=tuple(problem for shown_run in shown_runs for problem in _problems(shown_run)),
+        problems=tuple(
+            problem for shown_run in (*shown_runs, shown_across) for problem in _problems(shown_run)
+        ),
         remarks=tuple(_remarks(shown_runs)),
         runs=tuple(
             replace(run, is_open=index < settings.open_runs) for index, run in enumerate(arranged)
@@ -169,7 +173,10 @@ def _section(
     document = shown_run.run.documents.get(name)
     anchor = f"{shown_run.anchor}-{index}"
     if document is None:
-        return _missing(shown_run, anchor, name)
+        reason = f"analyze/{name}.json was not there when this page was made"
+        return _missing(shown_run, anchor, name, reason)
+    if document.status == "failed":
+        return _missing(shown_run, anchor, name, f"the analysis failed: {document.reason}")
     shown, names = document.result, shown_run.run.rank_names
     positions = {key: len(tables) + i for i, key in enumerate(shown.tables)}
     first_chart = len(charts)
@@ -197,9 +204,7 @@ def _section(
     )
 
 
-def _missing(shown_run: ShownRun, anchor: str, name: str) -> view.Section:
-    file = shown_run.file_link(f"analyze/{name}.json")
-    reason = f"{file.text} was not there when this page was made"
+def _missing(shown_run: ShownRun, anchor: str, name: str, reason: str) -> view.Section:
     return view.Section(
         anchor=anchor,
         title=column(name).label,
@@ -210,7 +215,7 @@ def _missing(shown_run: ShownRun, anchor: str, name: str) -> view.Section:
         charts=(),
         tables=(),
         abstentions=(result.Abstention(what="all of this analysis", reason=reason),),
-        file=file,
+        file=shown_run.file_link(f"analyze/{name}.json"),
     )
 
 
@@ -337,6 +342,8 @@ def _problems(shown_run: ShownRun) -> Iterator[view.Problem]:
     for captured in shown_run.run.captures:
         if captured.status != "ok":
             yield problem(shown_run, captured)
+    for job in shown_run.run.failed_jobs:
+        yield failed_job(shown_run, job)
 
 
 def _remarks(shown_runs: Iterable[ShownRun]) -> Iterator[view.Remark]:

@@ -1,15 +1,17 @@
 """Reads the selection and the files of its runs from the result tree."""
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from profkit.core import result
+from profkit.core.capture_record import read_capture
 from profkit.core.errors import InputError
+from profkit.core.job_record import CONVERSION, JobRecord, read_analysis, read_job
 
 T = TypeVar("T")
 
@@ -93,6 +95,21 @@ class Conversion:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FailedJob:
+    """A conversion, timeline or analysis that failed, or could not read all of its files."""
+
+    stage: Literal["conversion", "timeline", "analysis"]
+    name: str
+    """The tool, or the analysis."""
+
+    status: str
+    reason: str
+    attempt: int
+    log: str
+    """Path of its log, relative to the folder of the run."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class File:
     """A file of a run; `path` is relative to its folder."""
 
@@ -110,6 +127,7 @@ class Run:
     conversions: tuple[Conversion, ...] = ()
     documents: Mapping[str, result.Document] = field(default_factory=dict)
     files: tuple[File, ...] = ()
+    failed_jobs: tuple[FailedJob, ...] = ()
 
     @property
     def rank_names(self) -> dict[int, str]:
@@ -153,7 +171,38 @@ def read_run(selected: Selected) -> Run:
             if (path := folder / "analyze" / f"{name}.json").is_file()
         },
         files=tuple(_files(folder)),
+        failed_jobs=tuple(_failed_jobs(folder, selected)),
     )
+
+
+def _failed_jobs(folder: Path, selected: Selected) -> Iterator[FailedJob]:
+    """Yield the jobs after the captures whose records say that they failed."""
+    for tool in selected.tools:
+        converted = folder / "tables" / tool / CONVERSION
+        yield from _failed("conversion", tool, converted, read_job, f"convert/{tool}")
+        drawn = folder / "timeline" / f"{tool}.json"
+        yield from _failed("timeline", tool, drawn, read_job, f"timeline/{tool}")
+    for name in selected.analyses:
+        found = folder / "analyze" / f"{name}.json"
+        yield from _failed("analysis", name, found, read_analysis, f"analyze/{name}")
+
+
+def _failed(
+    stage: Literal["conversion", "timeline", "analysis"],
+    name: str,
+    path: Path,
+    read: Callable[[Path], JobRecord],
+    log: str,
+) -> Iterator[FailedJob]:
+    if path.is_file() and (made := read(path)).status != "ok":
+        yield FailedJob(
+            stage=stage,
+            name=name,
+            status=made.status,
+            reason=made.reason,
+            attempt=made.attempt,
+            log=f"logs/{log}.log",
+        )
 
 
 def inputs(run: Run) -> list[Path]:
@@ -185,9 +234,10 @@ def _captures(
     for tool in tools:
         found = (folder / "capture" / tool).glob("rep*/capture.json")
         for path in sorted(found, key=lambda path: (len(path.parent.name), path.parent.name)):
-            captured = _decoded(path, Captured)
+            place = {"folder": path.parent.relative_to(folder).as_posix()}
+            captured = msgspec.convert(read_capture(path) | place, Captured)
             if not named or (tool, captured.repeat) in named:
-                yield replace(captured, folder=path.parent.relative_to(folder).as_posix())
+                yield captured
 
 
 def _files(folder: Path) -> Iterator[File]:

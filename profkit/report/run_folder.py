@@ -44,6 +44,19 @@ def problem(shown_run: ShownRun, captured: result_tree.Captured) -> view.Problem
     )
 
 
+def failed_job(shown_run: ShownRun, job: result_tree.FailedJob) -> view.Problem:
+    """Return the reason why a job after the captures failed, with its log."""
+    return view.Problem(
+        run=shown_run.anchor_link,
+        tool=job.name,
+        attempt=job.attempt,
+        status=job.status,
+        reason=job.reason,
+        folder=shown_run.file_link(job.log),
+        stage=job.stage,
+    )
+
+
 def captures(shown_run: ShownRun) -> tuple[view.Attempt, ...]:
     """Return how each capture of the run went."""
     return tuple(

@@ -133,18 +133,23 @@ class FindingGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """A capture that failed."""
+    """A capture or another job that failed."""
 
     run: Link
     tool: str
-    repeat: int
+    """The tool, or the analysis."""
+
     attempt: int
     status: str
     reason: str
-    exit_code: int | None
-    command: str
-    log_tail: str
     folder: Link
+    """Folder of the capture, or log of the job."""
+
+    stage: str = "capture"
+    repeat: int | None = None
+    exit_code: int | None = None
+    command: str = ""
+    log_tail: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

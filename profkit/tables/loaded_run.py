@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from profkit.core import result
 from profkit.core.errors import InputError
+from profkit.core.job_record import verified
 from profkit.core.settings import nearest
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class LoadedRun:
                 hint=f'name one: table("{name}", tool="{tools[0]}")',
             )
         path = self.folder / "tables" / (tool or tools[0]) / f"{name}.parquet"
+        verified(path)
         try:
             with pq.ParquetFile(path) as file:
                 rows: pd.DataFrame = file.read().to_pandas()
@@ -67,7 +69,10 @@ class LoadedRun:
         """Return what analysis `name` found."""
         if name not in self.results:
             raise _absent(self.folder, "result", name, self.results)
-        return result.read(self.folder / "analyze" / f"{name}.json").result
+        document = result.read(self.folder / "analyze" / f"{name}.json")
+        if document.status == "failed":
+            raise InputError(f"{self.folder}: the analysis {name} failed: {document.reason}")
+        return document.result
 
 
 def load(run: str | Path) -> LoadedRun:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from profkit.analyze import analysis
 from profkit.analyze.__main__ import main as analyze_job
 from profkit.capture.base import Rank
+from profkit.capture.harness.record import capture_json
 from profkit.convert.__main__ import main as convert_job
 from profkit.core import result
 from profkit.tables import schema
@@ -41,11 +42,12 @@ class ResultTree:
         folder = self.folder / "capture" / tool / f"rep{repeat}"
         folder.mkdir(parents=True)
         reason = "" if status == "ok" else f"made to be {status}"
-        record = {"status": status, "reason": reason, "repeat": repeat, "ranks": list(ranks)}
-        (folder / "capture.json").write_text(json.dumps(record))
+        record = {"tool": tool, "repeat": repeat, "attempt": 1, "status": status, "reason": reason}
+        record |= {"settings": {}, "workload": {}, "ranks": list(ranks)}
         for name, content in files.items():
             data = content.encode() if isinstance(content, str) else content
             (folder / name).write_bytes(data)
+        capture_json.write(folder, {**record, "files": capture_json.files(folder)})
         return folder
 
     def table(self, tool: str, name: str, rows: Rows, columns: str = "") -> Path:

@@ -4,7 +4,7 @@ import argparse
 import gzip
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,8 +13,9 @@ import pandas as pd
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from profkit.core import job_usage, progress_events
+from profkit.core import job_record, job_usage, progress_events
 from profkit.core.atomic_write import write_atomically
+from profkit.core.checksums import sha256
 from profkit.core.errors import InputError
 from profkit.core.fingerprint import TIMELINE_CODE, provenance
 from profkit.timeline.merge_ranks import TABLES, Timeline, few_steps, timeline
@@ -37,7 +38,7 @@ def main(argv: Sequence[str]) -> None:
 
 def _run(args: argparse.Namespace) -> None:
     folder = RUNS / args.run
-    tables = _tables(folder, args.tool, args.repeat, python=args.python)
+    tables, hashes = _tables(folder, args.tool, args.repeat, python=args.python)
     capture = folder / "capture" / args.tool / f"rep{args.repeat}" / "capture.json"
     steps = (
         _step_numbers(args.steps) if args.steps else few_steps(tables, args.skip_first, args.count)
@@ -51,8 +52,8 @@ def _run(args: argparse.Namespace) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, gzip.compress(drawn.document(), compresslevel=6, mtime=0))
     if args.record:
-        inputs = [capture, *(_table(folder, args.tool, name) for name in TABLES)]
-        write_atomically(args.record, _record(drawn, inputs))
+        inputs = {str(capture): sha256(capture), **hashes}
+        write_atomically(args.record, _record(drawn, inputs, args.attempt))
     for note in drawn.notes:
         sys.stderr.write(f"{note}\n")
     sys.stderr.write(f"{out}: {len(drawn.encoded)} events; open it at https://ui.perfetto.dev\n")
@@ -71,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         "--max-events", type=int, default=300_000, help="more than some make browsers slow"
     )
     parser.add_argument("--record", type=Path, help="file for what it was made of, as JSON")
+    parser.add_argument("--attempt", type=int, default=1, help="how often this was tried, from 1")
     parser.add_argument("--out", type=Path, help="left out, timeline.json.gz in the run's folder")
     job_usage.add_argument(parser)
     return parser
@@ -83,28 +85,32 @@ def _step_numbers(steps: str) -> list[int]:
     return list(range(first, last + 1))
 
 
-def _tables(folder: Path, tool: str, repeat: int, *, python: bool) -> dict[str, pd.DataFrame]:
-    """Read the rows of one repeat of each table that is drawn."""
-    found = {}
+def _tables(
+    folder: Path, tool: str, repeat: int, *, python: bool
+) -> tuple[dict[str, pd.DataFrame], dict[str, str]]:
+    """Read the rows of one repeat of each table that is drawn; return the hashes of them too."""
+    found, hashes = {}, {}
     for name in (*TABLES, *((_PYTHON,) if python else ())):
         path = _table(folder, tool, name)
         try:
+            hashes[str(path)] = job_record.verified(path)
             found[name] = pq.read_table(path, filters=pc.field("repeat") == repeat).to_pandas()
         except FileNotFoundError:
             known = ", ".join(sorted(folder.name for folder in RUNS.glob("*"))) or "none"
             hint = f"the runs in {RUNS}: {known}"
             raise InputError(f"{path}: no such table", hint=hint) from None
-    return found
+    return found, hashes
 
 
 def _table(folder: Path, tool: str, name: str) -> Path:
     return folder / "tables" / tool / f"{name}.parquet"
 
 
-def _record(drawn: Timeline, inputs: Sequence[Path]) -> bytes:
+def _record(drawn: Timeline, inputs: Mapping[str, str], attempt: int) -> bytes:
     """Return steps, notes and provenance of a timeline as JSON."""
     record = {
         "schema_version": 1,
+        "attempt": attempt,
         "steps": drawn.steps,
         "events": len(drawn.encoded),
         "notes": drawn.notes,

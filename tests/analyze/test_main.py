@@ -9,6 +9,8 @@ import pytest
 from profkit.analyze.__main__ import _frame_of_runs, main
 from profkit.core import result
 from profkit.core.errors import ConfigError, InputError
+from profkit.core.job_record import NOTHING
+from profkit.tables.loaded_run import LoadedRun
 from profkit.testing import ResultTree
 
 
@@ -149,3 +151,34 @@ def test_tables_of_several_runs_are_one_with_the_runs_in_their_order(tmp_path):
     frame = _frame_of_runs(paths)
     assert list(frame["run"].cat.categories) == ["b", "a"]
     assert frame[["run", "rank", "name"]].to_numpy().tolist() == [["a", 1, "gemm"]]
+
+
+def test_a_damaged_table_is_named_before_a_number_is_made_of_it(run):
+    capture = {"rank0_dp0_tp0_pp0.steps.json": '{"rank": 0, "steps": [[10, 20, 4, 99]]}'}
+    tree = ResultTree(run.parents[2])
+    tree.capture("baseline", capture)
+    tree.convert("baseline")
+    table = run / "tables/baseline/steps.parquet"
+    content = bytearray(table.read_bytes())
+    content[100] ^= 4
+    table.write_bytes(content)
+    with pytest.raises(InputError, match=r"steps\.parquet: is damaged or was edited"):
+        main(["steps", "--tables", str(table), "--out", str(run / "analyze/steps.json")])
+    with pytest.raises(InputError, match=r"steps\.parquet: is damaged or was edited"):
+        LoadedRun(run).table("steps")
+    assert not (run / "analyze").exists()
+
+
+def test_a_result_that_failed_is_not_read_as_one(run):
+    failed = result.Document(
+        analysis="steps", title="", summary="", result=result.Result(), provenance=NOTHING,
+        status="failed", reason="KeyError: 'x'",
+    )  # fmt: skip
+    given = []
+    for name in ("breakdown", "operators", "steps", "kernels"):
+        given.append(str(run / "analyze" / f"{name}.json"))
+        result.write(Path(given[-1]), failed)
+    with pytest.raises(InputError, match="failed, whose result this one reads"):
+        main(["bottlenecks", "--results", *given, "--out", str(run / "analyze/bottlenecks.json")])
+    with pytest.raises(InputError, match="the analysis steps failed: KeyError: 'x'"):
+        LoadedRun(run).result("steps")

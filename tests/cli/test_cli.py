@@ -81,6 +81,7 @@ def test_a_manifest_gathers_what_the_captures_say(tmp_path, monkeypatch):
         record = {
             "tool": "baseline", "repeat": repeat, "attempt": 1, "status": "ok", "reason": "",
             "started": "s", "ended": "e", "elapsed_s": 1.0, "exit_code": 0, "command": ["x"],
+            "settings": {}, "workload": {},
             "machine": {"cpu": "c", "cuda": cuda}, "versions": {"torch": "2"},
             "git": {"profkit": {"commit": "1f"}}, "environment": {"LANG": "C"},
         }  # fmt: skip

@@ -1,6 +1,7 @@
 """The command: captures in, tables and ``convert.json`` out."""
 
 import json
+from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
@@ -9,6 +10,7 @@ from profkit.convert import produced
 from profkit.convert.__main__ import main
 from profkit.convert.torch_profiler import trace
 from profkit.core.errors import ConfigError, InputError
+from profkit.core.job_record import read_job, verified
 from profkit.tables import schema
 from profkit.testing import ResultTree
 
@@ -184,3 +186,101 @@ def test_every_tool_has_steps():
     assert produced("baseline") == ("steps",)
     assert produced("py_spy") == ("steps", "sampled_stacks")
     assert produced("torch_profiler")[:2] == ("steps", "cpu_ops")
+
+
+def record_of(run, tool="torch_profiler"):
+    return json.loads((run / f"tables/{tool}/convert.json").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda path: path.unlink(), "is gone"),
+        (lambda path: path.write_text(TRACE[:-1]), "instead of"),
+        (lambda path: path.write_text(TRACE.replace("aten::mm", "aten::mv")), "SHA-256"),
+    ],
+    ids=["deleted", "truncated", "edited"],
+)
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_captured_file_that_has_changed_is_named_and_gives_no_rows(tree, change, text, cores):
+    capture, convert, run = tree
+    capture("torch_profiler", 0, traces(r0_1=TRACE, r1_1=TRACE))
+    change(run / f"capture/torch_profiler/rep0/{LABELS[0]}.1.pt.trace.json")
+    tables, notes = convert("torch_profiler", cores)
+    assert set(tables["cpu_ops"]["rank"].to_pylist()) == {1}
+    record = record_of(run)
+    assert record["status"] == "damaged"
+    assert f"{LABELS[0]}.1.pt.trace.json" in record["reason"]
+    assert text in record["reason"]
+    assert "to capture again" in record["reason"]
+    assert LABELS[0] in " ".join(note["file"] + note["text"] for note in notes)
+
+
+def test_steps_that_have_changed_since_they_were_captured_give_no_rows(tree):
+    capture, convert, run = tree
+    capture("baseline", 0, {f"{LABELS[rank]}.steps.json": harness_steps(rank) for rank in (0, 1)})
+    path = run / f"capture/baseline/rep0/{LABELS[0]}.steps.json"
+    path.write_text(path.read_text().replace("35", "95"))
+    tables, notes = convert("baseline")
+    assert set(tables["steps"]["rank"].to_pylist()) == {1}
+    assert [note["file"] for note in notes] == [f"rep0/{LABELS[0]}.steps.json"]
+    assert record_of(run, "baseline")["status"] == "damaged"
+
+
+def test_a_log_that_was_edited_is_no_damage(tree):
+    capture, convert, run = tree
+    files = {"capture.log": "x", f"{LABELS[0]}.steps.json": harness_steps(0)}
+    capture("baseline", 0, files)
+    (run / "capture/baseline/rep0/capture.log").unlink()
+    convert("baseline")
+    assert record_of(run, "baseline")["status"] == "ok"
+
+
+@pytest.mark.parametrize("bad", ["", "{}", '{"traceEvents": 5}', "[[1, 2]]", "\x00"])
+def test_one_bad_file_is_named_and_the_others_are_converted(tree, bad):
+    capture, convert, run = tree
+    capture("torch_profiler", 0, traces(r0_1=TRACE, r1_1=bad))
+    tables, _ = convert("torch_profiler")
+    assert set(tables["cpu_ops"]["rank"].to_pylist()) == {0}
+    record = record_of(run)
+    assert record["status"] == "partial"
+    assert record["reason"].startswith("1 of 2 files could not be read: rep0/")
+
+
+def test_a_file_that_breaks_its_converter_is_named_and_the_others_are_converted(
+    tree, monkeypatch, capsys
+):
+    capture, convert, run = tree
+    capture("torch_profiler", 0, traces(r0_1=TRACE, r1_1=LATER))
+    read = trace.read
+
+    def breaking(path, **rest):
+        return read(path, **rest) if LABELS[0] in path.name else TRACE.index("absent")
+
+    monkeypatch.setattr(trace, "read", breaking)
+    tables, _ = convert("torch_profiler")
+    assert set(tables["cpu_ops"]["rank"].to_pylist()) == {0}
+    assert "Not read: ValueError('substring not found')" in record_of(run)["reason"]
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(28, "No space left on device")])
+def test_what_the_machine_lacks_is_not_the_fault_of_a_file(tree, monkeypatch, error):
+    capture, convert, _ = tree
+    capture("torch_profiler", 0, traces(r0_1=TRACE, r1_1=LATER))
+
+    monkeypatch.setattr(trace, "read", Mock(side_effect=error))
+    with pytest.raises(type(error)):
+        convert("torch_profiler")
+
+
+def test_every_table_has_its_checksum_in_the_record(tree):
+    capture, convert, run = tree
+    capture("torch_profiler", 0, traces(r0_1=TRACE))
+    tables, _ = convert("torch_profiler")
+    record = run / "tables/torch_profiler/convert.json"
+    made = read_job(record)
+    assert set(made.tables) == set(tables) == set(produced("torch_profiler"))
+    assert (made.attempt, made.status) == (1, "ok")
+    for path in record.parent.glob("*.parquet"):
+        assert verified(path) == made.tables[path.stem].sha256

@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from profkit.dag.attempts import Attempts, remade
+from profkit.core.job_record import NOTHING
+from profkit.dag.attempts import Attempts, of_report
 
 REST = {"reason": "", "settings": {}, "workload": {}}
 
@@ -81,7 +83,7 @@ def test_a_file_that_was_edited_while_it_ran_makes_a_capture_stale(captured):
 
 @pytest.fixture
 def made(tmp_path):
-    """Return a function that makes an output, its record and a file, and numbers the next job."""
+    """Return a function that makes a report, its record and a file, and numbers the next job."""
     output, record, other = (tmp_path / name for name in ("report.html", "report.json", "table"))
 
     def number(content, *, gone=()):
@@ -89,21 +91,30 @@ def made(tmp_path):
             path.write_text(content if path == record else "")
             if path.name in gone:
                 path.unlink()
-        return remade(output, record, [other])
+        return of_report(output, [other])
 
     number.time = lambda: int(output.stat().st_mtime)
     return number
 
 
+def recorded(**fields):
+    return json.dumps({"provenance": asdict(NOTHING), **fields})
+
+
 def test_a_job_of_which_a_file_is_gone_gets_the_next_number_until_it_has_left_that(made):
-    assert made('{"attempt": 3}') == 3
-    assert [made('{"attempt": 3}', gone=["table"]) for _ in range(2)] == [4, 4]
-    assert made('{"attempt": 4}') == 4
-    assert made("{}") == 0, "a record of an older profkit"
-    assert made("{}", gone=["report.html"]) == 0, "is made anyway"
+    assert made(recorded(attempt=3)) == 3
+    assert [made(recorded(attempt=3), gone=["table"]) for _ in range(2)] == [4, 4]
+    assert made(recorded(attempt=4)) == 4
+    assert made(recorded(), gone=["report.html", "report.json"]) == 1, "is made anyway"
+
+
+@pytest.mark.parametrize("status", ["failed", "damaged", "unreadable"])
+def test_a_job_that_failed_gets_the_next_number(made, status):
+    assert made(recorded(attempt=3, status=status)) == 4
+    assert made(recorded(attempt=3, status="partial")) == 3
 
 
 @pytest.mark.parametrize("content", ["", '{"attem', "[1]", '{"attempt": "x"}', '{"attempt": null}'])
 def test_a_record_that_is_gone_or_damaged_gives_a_number_that_no_attempt_had(made, content):
-    assert made(content) == made.time()
+    assert made(content) == made.time() + 1
     assert made(content, gone=["report.json"]) == made.time()

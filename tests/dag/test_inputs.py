@@ -10,6 +10,7 @@ from profkit.core.errors import ConfigError
 from profkit.core.run_settings import RunSettings
 from profkit.dag import inputs as dags
 from profkit.dag.inputs import Dag, command
+from profkit.dag.overrides import check_config
 from profkit.planning.model import AnalysisPlan, Plan, Run, ToolPlan
 
 
@@ -158,7 +159,7 @@ def test_overrides_that_are_no_words_are_a_mistake(text):
 
 def test_an_unknown_key_of_snakemakes_config_is_a_mistake():
     with pytest.raises(ConfigError, match="did you mean 'overrides'"):
-        dags.check_config({"overides": "batch=3"})
+        check_config({"overides": "batch=3"})
 
 
 def test_the_command_can_be_pasted_into_a_shell():

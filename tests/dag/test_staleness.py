@@ -270,8 +270,43 @@ def test_an_analysis_that_fails_leaves_the_tree_stale_until_it_works(tree, edit)
     tree.snakemake("")
     edit("profkit/analyze/kernels.py", "= kernels.reset_index(", "= kernels.missing(")
     edit("profkit/analyze/kernels.py", "if kernels.empty:", "if False:")
-    for _ in range(2):
-        done = tree.run("profkit", "run", *tree.overrides.split())
+    config = f"overrides={tree.overrides}"
+    commands = {
+        "profkit": ("profkit", "run", *tree.overrides.split()),
+        "snakemake": ("snakemake", "--cores", "2", "results/report.html", "--config", config),
+    }
+    for command in commands.values():
+        done = tree.run(*command)
+        said = done.stdout + done.stderr
         assert done.returncode == 1
-        assert "AttributeError" in done.stderr
-        assert "analyze_kernels" in tree.jobs()
+        assert "analyze/kernels.json: AttributeError" in said
+        assert "analyze/bottlenecks.json: the analysis kernels failed" in said
+        page = (tree.folder / "results/report.html").read_text()
+        assert "2 jobs failed" in page
+        assert "AttributeError" in page
+        assert tree.jobs() == ["analyze_bottlenecks", "analyze_kernels", "report"]
+
+
+def test_what_is_damaged_is_said_and_made_again(tree):
+    tree.snakemake("")
+    run = tree.folder / "results/runs" / run_name(tree)
+    tables = {path: path.read_bytes() for path in run.glob("tables/*/*.parquet")}
+    halves = [
+        *(run / "tables/baseline/convert.json", run / "analyze/operators.json"),
+        *(run / "manifest.json", run / "timeline/torch_profiler.json"),
+        *(run / "tables/memory_layers/layers.parquet", tree.folder / "results/report.json"),
+        *(tree.folder / "results/.profkit").rglob("*.*"),
+    ]
+    for path in halves:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert "layers.parquet: is damaged or was edited" in tree.why("results/report.html")
+    jobs = tree.jobs()
+    assert {"convert_baseline", "convert_memory_layers", "analyze_operators"} <= set(jobs)
+    assert {"manifest", DRAWN, "report"} <= set(jobs)
+    assert not any(job.startswith("capture") for job in jobs)
+    done = tree.run("profkit", "run", *tree.overrides.split())
+    assert done.returncode == 0, done.stderr
+    assert "layers.parquet: is damaged or was edited" in done.stderr
+    assert "convert.json: it is damaged; it is made again" in done.stderr
+    assert tree.jobs() == []
+    assert {path: path.read_bytes() for path in tables} == tables

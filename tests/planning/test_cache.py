@@ -70,7 +70,7 @@ def test_a_plan_of_a_script_that_is_gone_is_a_mistake(loaded, tmp_path):
 def test_a_damaged_plan_is_made_again(loaded, tmp_path, content):
     load, made = loaded
     first = load()
-    (path,) = (tmp_path / cache.CACHE).glob("*.json")
+    (path,) = (tmp_path / cache.CACHE).iterdir()
     path.write_bytes(content)
     assert load() == first
     assert len(made) == 2

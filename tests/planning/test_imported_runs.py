@@ -12,8 +12,8 @@ import pytest
 from profkit.cli import main
 from profkit.cli import run as runs
 from profkit.core.capture_record import imported_files, untouched_files
+from profkit.core.checksums import sha256
 from profkit.core.errors import ConfigError, InputError
-from profkit.core.fingerprint import sha256
 from profkit.planning import imported_runs
 from profkit.planning.imported_runs import add_run, find, import_kinds, imported
 

@@ -7,6 +7,7 @@ import pytest
 
 from profkit.core import secret_store
 from profkit.dag import inputs as dags
+from profkit.dag.overrides import last_overrides
 from profkit.dag.staleness import Wildcards
 from profkit.planning import cache
 from tests.canary import CANARIES, FORMS, of_every_form
@@ -33,7 +34,7 @@ def test_no_file_and_no_param_has_a_secret_and_a_capture_gets_all_back(tmp_path)
     assert [canary for canary in (*FORMS, SECRET) if canary in written] == []
     asked = json.dumps(secret_store.resolved(params))
     assert [canary for canary in (*FORMS, SECRET) if canary not in asked] == []
-    again = dags.load(list(dags.last_overrides()))
+    again = dags.load(list(last_overrides()))
     assert msgspec.json.encode(again.plan) == msgspec.json.encode(dag.plan)
 
 

@@ -3,16 +3,17 @@
 import json
 import math
 import random
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from profkit.core.job_record import NOTHING
 from profkit.core.result import (
     Abstention,
     Chart,
     Document,
     Finding,
     Metric,
-    Provenance,
     Result,
     Severity,
     Table,
@@ -129,7 +130,7 @@ def _write_run(folder: Path, model: str, batch: int, index: int, rows: int) -> N
     notes = [{"file": "rank0_dp0_tp0_pp0.pt.trace.json", "text": "2 overlapping slices repaired"}]
     _json(
         folder / "tables" / "torch_profiler" / "convert.json",
-        {"tool": "torch_profiler", "notes": notes},
+        {"tool": "torch_profiler", "notes": notes, "provenance": asdict(NOTHING)},
     )
     _text(folder / "convert" / "py_spy" / "rank0_dp0_tp0_pp0.rep0.svg", "<svg/>")
     _text(folder / "convert" / "py_spy" / "rank0_dp0_tp0_pp0.rep0.speedscope.json", "{}")
@@ -149,6 +150,7 @@ def _capture(folder: Path, tool: str, repeat: int, *, failed: bool) -> dict[str,
         "reason": "no end after 1800 s" if failed else "",
         "command": ["py-spy", "record", "--", "python", "a b.py", HOSTILE],
         "settings": {},
+        "workload": {},
         "started": "2026-11-20T19:58:07+00:00",
         "ended": "2026-11-20T20:03:21+00:00",
         "elapsed_s": 1800.2 if failed else 7.31,
@@ -175,11 +177,10 @@ def _text(path: Path, text: str) -> None:
 
 def _document(path: Path, analysis: str, title: str, summary: str, result: Result) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    provenance = Provenance(settings={}, modules={}, packages={}, inputs={})
     write(
         path,
         Document(
-            analysis=analysis, title=title, summary=summary, result=result, provenance=provenance
+            analysis=analysis, title=title, summary=summary, result=result, provenance=NOTHING
         ),
     )
 

@@ -298,6 +298,36 @@ def test_a_failed_capture_is_a_problem_with_its_reason_and_the_end_of_its_log():
     assert shown.runs[0].statuses == (view.Item(label="baseline", value="1 of 1 oom", unit="oom"),)
 
 
+def test_an_analysis_that_failed_is_a_problem_and_no_finding():
+    job = result_tree.FailedJob(
+        stage="analysis",
+        name="steps",
+        status="failed",
+        reason="KeyError: 'x'",
+        attempt=2,
+        log="logs/analyze/steps.log",
+    )
+    made = run("a", Result())
+    documents = {
+        name: replace(document, status="failed", reason="KeyError: 'x'", result=Result())
+        for name, document in made.documents.items()
+    }
+    shown = arranged(replace(made, documents=documents, failed_jobs=(job,)))
+    assert shown.problems == (
+        view.Problem(
+            run=view.Link(text="a", href="#run-1"),
+            tool="steps",
+            attempt=2,
+            status="failed",
+            reason="KeyError: 'x'",
+            folder=view.Link(text="logs/analyze/steps.log", href="runs/a/logs/analyze/steps.log"),
+            stage="analysis",
+        ),
+    )
+    reasons = [known.reason for known in shown.runs[0].sections[0].abstentions]
+    assert reasons == ["the analysis failed: KeyError: 'x'"]
+
+
 def test_the_same_remark_of_several_runs_is_made_once():
     noted = result_tree.Conversion(
         tool="baseline",

@@ -123,7 +123,7 @@ def test_a_misspelt_setting_names_the_nearest(tmp_path):
 
 
 def test_what_the_page_was_made_of_lies_beside_it(demo_report):
-    made_of = json.loads(demo_report.with_suffix(".json").read_bytes())
+    made_of = json.loads(demo_report.with_suffix(".json").read_bytes())["provenance"]
     run = "results/runs/train-gpt_tiny-b1-00000000"
     assert [path for path in made_of["inputs"] if path.startswith(run)] == [
         f"{run}/manifest.json",

@@ -20,7 +20,11 @@ for analysis, needs in dag.plan.analyses.items():
             run_flags=dag.run_flags(analysis),
             usage=f"{folder}/benchmarks/analyze/{analysis}.tsv",
             results=workflow_dag.result_flags,
+            attempt=dag.analysis_attempt(analysis),
         shell:
             "profkit analyze {params.analysis} --settings {params.settings:q}"
             " {params.run_flags:q}"
-            " --tables {input.tables} {params.results} --usage {params.usage} --out {output} > {log} 2>&1"
+            " --tables {input.tables} {params.results}"
+            " --usage {params.usage} --attempt {params.attempt} --out {output} > {log} 2>&1"
+            " || profkit failed analyze {params.analysis} --status $? --log {log}"
+            " --attempt {params.attempt} --out {output}"

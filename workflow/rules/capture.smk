@@ -49,6 +49,7 @@ if dag.captured_tools:
             "../../envs/capture.yaml"
         params:
             about=dag.about,
+            attempt=dag.manifest_attempt,
         shell:
-            "profkit manifest --about {params.about:q} --captures {input.captures}"
-            " --out {output.manifest} --config {output.config} > {log} 2>&1"
+            "profkit manifest --about {params.about:q} --attempt {params.attempt}"
+            " --captures {input.captures} --out {output.manifest} --config {output.config} > {log} 2>&1"

@@ -3,9 +3,11 @@ from snakemake.exceptions import WorkflowError
 from profkit.dag import inputs as workflow_dag
 from profkit.core.errors import ProfkitError
 from profkit.core.secret_masking import Masker
+from profkit.dag.failures import damages, untold_failures
+from profkit.dag.overrides import check_config
 
 try:
-    workflow_dag.check_config(config)
+    check_config(config)
     dag = workflow_dag.load(
         config.get("overrides") or "",
         is_working=workflow.is_main_process and not workflow.output_settings.dryrun,

@@ -31,5 +31,7 @@ for tool, tool_plan in dag.plan.tools.items():
         shell:
             "profkit convert {params.tool} --captures {params.captures}"
             " --tables {params.tables} --files {output.files} --cores {threads}"
-            " --attempt {params.attempt} --usage {params.usage}"
+            " --usage {params.usage} --attempt {params.attempt}"
             " --run-settings {resources.run_settings:q} > {log} 2>&1"
+            " || profkit failed convert {params.tool} --status $? --log {log}"
+            " --attempt {params.attempt} --out {output}"

@@ -18,6 +18,10 @@ for tool, tool_plan in dag.plan.tools.items():
                 tool=tool,
                 code=tool_plan.timeline_code,
                 usage=f"results/runs/{{run}}/benchmarks/timeline/{tool}.tsv",
+                attempt=dag.timeline_attempt(tool),
             shell:
                 "profkit timeline {wildcards.run} --tool {params.tool}"
-                " --out {output.trace} --record {output.record} --usage {params.usage} > {log} 2>&1"
+                " --attempt {params.attempt} --out {output.trace} --record {output.record}"
+                " --usage {params.usage} > {log} 2>&1"
+                " || profkit failed timeline {params.tool} --status $? --log {log}"
+                " --attempt {params.attempt} --out {output}"

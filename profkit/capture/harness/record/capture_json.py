@@ -4,11 +4,13 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import read_capture
+from profkit.core.checksums import checksum
 
 NAME = "capture.json"
 LOG = "capture.log"
@@ -55,9 +57,9 @@ def clear(out: Path) -> None:
 
 
 def files(out: Path) -> list[dict[str, str | int]]:
-    """Return every file of the capture but its record, by name."""
+    """Return every file of the capture but its record, by name, with its size and hash."""
     return [
-        {"path": str(path.relative_to(out)), "size_bytes": path.stat().st_size}
+        {"path": str(path.relative_to(out)), **asdict(checksum(path))}
         for path in sorted(out.rglob("*"))
         if path.is_file() and path.name != NAME
     ]

@@ -1,0 +1,66 @@
+"""What failed or is damaged of a plan, by the records that jobs leave beside their results."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from profkit.core import progress_events
+from profkit.core.capture_record import read_capture
+from profkit.core.job_record import JobRecord, damaged_tables, read_analysis, read_job
+from profkit.dag.inputs import ACROSS, Dag
+from profkit.planning.model import Run
+
+
+def failures(dag: Dag) -> Iterator[str]:
+    """Yield a line for each job of the plan that failed, or could not read all of its files."""
+    for run in dag.plan.runs:
+        yield from _failed_captures(dag, run)
+    for job, path, made in _records(dag):
+        if made.status != "ok":
+            yield f"{job} {made.status}: {path}: {made.reason}"
+
+
+def _failed_captures(dag: Dag, run: Run) -> Iterator[str]:
+    """Yield a line for each capture of `run` that failed, and for what was not tried."""
+    paths = [path for path in dag.captures_of(run) if path.is_file()]
+    records = {path: read_capture(path) for path in paths}
+    skipped = [path for path, record in records.items() if record["status"] == "skipped"]
+    for path, record in records.items():
+        if record["status"] not in ("ok", "skipped"):
+            yield f"capture failed: {path.parent}: {record['status']}: {record['reason']}"
+    if skipped:
+        yield f"not tried: {len(skipped)} other captures of {run.name}, which would fail alike"
+
+
+def untold_failures(dag: Dag) -> Iterator[str]:
+    """Yield `failures`; nothing below `profkit run`, which tells them itself."""
+    if progress_events.VARIABLE not in os.environ:
+        yield from failures(dag)
+
+
+def damages(dag: Dag) -> Iterator[str]:
+    """Yield a line for each table and record of the plan that is damaged: it is made again."""
+    for job, path, made in _records(dag):
+        if made.status == "unreadable":
+            yield f"{path}: {made.reason}; it is made again"
+        elif job == "conversion":
+            for table, found in damaged_tables(path, made).items():
+                yield f"{table}: {found}; it is made again"
+
+
+def _records(dag: Dag) -> Iterator[tuple[str, Path, JobRecord]]:
+    """Yield each job after the captures that left a record, with its path and what it says."""
+    for run in dag.plan.runs:
+        folder = Path(f"results/runs/{run.name}")
+        for tool in run.tools:
+            yield from _record("conversion", folder / "tables" / tool / "convert.json")
+            yield from _record("timeline", folder / "timeline" / f"{tool}.json")
+        for name in run.analyses:
+            yield from _record("analysis", folder / "analyze" / f"{name}.json")
+    for name in dag.plan.comparisons():
+        yield from _record("analysis", Path(f"{ACROSS}/analyze/{name}.json"))
+
+
+def _record(job: str, path: Path) -> Iterator[tuple[str, Path, JobRecord]]:
+    if path.is_file():
+        yield job, path, read_analysis(path) if job == "analysis" else read_job(path)

@@ -1,0 +1,56 @@
+"""The overrides that Snakemake is given, and those of the last selection."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from profkit.core.atomic_write import write_atomically
+from profkit.core.errors import ConfigError, InputError
+from profkit.core.settings import nearest
+
+_LAST = Path("results/.profkit/last.json")
+
+
+def check_config(config: Mapping[str, object]) -> None:
+    """Raise `ConfigError` for keys of Snakemake's ``--config`` that mean nothing here."""
+    for key in config:
+        if key != "overrides":
+            raise ConfigError(
+                f"--config {key}: no such key; {nearest(key, ['overrides'])}",
+                hint=f'write --config overrides="{key}={config[key]}"',
+            )
+
+
+def override_list(overrides: object) -> tuple[str, ...]:
+    """Return `overrides`, one string as on a command line or a list, as words."""
+    if isinstance(overrides, list) and all(isinstance(word, str) for word in overrides):
+        return tuple(overrides)
+    if not isinstance(overrides, str):
+        raise ConfigError(
+            f"overrides: not text but {overrides!r}",
+            hint="quote what YAML takes for its own, such as a colon with a space",
+        )
+    try:
+        return tuple(shlex.split(overrides))
+    except ValueError as error:
+        raise ConfigError(f"overrides: {error}: {overrides}", hint="close the quotes") from None
+
+
+def save_overrides(words: tuple[str, ...]) -> None:
+    """Keep `words` as the overrides of the last selection."""
+    content = json.dumps(words).encode()
+    if not _LAST.is_file() or _LAST.read_bytes() != content:
+        write_atomically(_LAST, content)
+
+
+def last_overrides() -> tuple[str, ...]:
+    """Return the overrides of the last selection; none if there was none."""
+    if not _LAST.is_file():
+        return ()
+    try:
+        return msgspec.json.decode(_LAST.read_bytes(), type=tuple[str, ...])
+    except msgspec.MsgspecError:
+        raise InputError(f"{_LAST}: is damaged", hint="name the overrides") from None
