@@ -37,15 +37,20 @@ _KNOWN_FORMS = re.compile(
     r"|xox[abeoprs]-[A-Za-z0-9-]{10,}|AIza[\w-]{35}|ya29\.[\w-]{20,}"
     r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"  # JSON web token
     r"|npm_[A-Za-z0-9]{36}|pypi-[\w-]{50,}|dckr_pat_[\w-]{20,}|SG\.[\w-]{16,}\.[\w-]{16,}"
-    r")|(?<=hooks\.slack\.com/services/)[\w/]+"
+    r")"
 )
-_IN_URL = re.compile(r"(?<=://)[^\s/'\"]*:[^\s/'\"]+(?=@)|(?<=://)[\w.~-]{16,}(?=@)")
+_IN_URL = re.compile(
+    r"(?<=://)[^\s/'\"]*:[^\s/'\"]+(?=@)|(?<=://)[\w.~-]{16,}(?=@)"
+    r"|(?<=://hooks\.slack\.com/services/)[\w/]+"
+)
 _HEADER = re.compile(r"(?i)(?<=\b(?:bearer ))[\w.~+/=-]{12,}|(?<=\bbasic )[\w+/=]{12,}")
 
-_HINT = r"secret|passw|passphrase|passcode|credential|bearer|token|key|auth|pat|pass|pwd|sig"
-_HINT += r"|session|cookie|webhook"
+_HINTS = (
+    *("secret", "pass", "credential", "bearer", "token", "key", "auth", "pat", "pwd", "sig"),
+    *("session", "cookie", "webhook"),
+)
 # Bounded, and begun only where a word begins: a line may be megabytes of one word.
-_NAME = rf"(?=[\w.-]{{0,80}}?(?:{_HINT}))(?P<name>[A-Za-z_][\w.-]{{0,79}})"
+_NAME = rf"(?=[\w.-]{{0,80}}?(?:{'|'.join(_HINTS)}))(?P<name>[A-Za-z_][\w.-]{{0,79}})"
 _QUOTE = r"\\?[\"']"
 # An annotation may stand between a name and its value, a prefix before a string.
 _ASSIGN = rf"(?:{_QUOTE})?\]?\s*(?::\s*[\w.|\[\] ]{{1,40}}?)?\s*(?:==?|=>|:=|:)\s*[bfru]{{0,2}}"
@@ -68,7 +73,7 @@ _LONG = re.compile(r"(?<![\w+/.-])[\w+/.-]{16,}={0,2}")
 _BEFORE_VALUE = re.compile(rf"(?P<name>[\w-]+){_ASSIGN}(?:{_QUOTE})?$", re.IGNORECASE)
 _BEFORE_LENGTH = 120
 # A line without these is not searched for names: nearly every line of a log.
-_HINTED = re.compile(rf"{_HINT}|basic |-u|user|login", re.IGNORECASE)
+_HINTED = (*_HINTS, "basic ", "-u", "user", "login")
 # Not a value but where one comes from: a call, an index, a template, a constant.
 _FROM_ELSEWHERE = re.compile(
     rf"[A-Za-z_][\w.]*[(\[]|[$<{{%*\[]|(?:args|cls|config|options|os|self)\.|(?:None|True|False|null|true|false)$|{REFERENCE}"
@@ -153,19 +158,19 @@ class Masker:
         return masked
 
     def _masked(self, text: str) -> str:
-        for pattern in (_PEM, _KNOWN_FORMS, _IN_URL, self._values):
+        for pattern in (_PEM, _KNOWN_FORMS, *([_IN_URL] if "://" in text else []), self._values):
             if pattern:
                 text = self._substituted(pattern, text, _is_whole)
         text = self._substituted(_LONG, text, _is_random_value)
-        return "".join(map(self._without_named, _runs_of_hinted_lines(text)))
+        runs = _runs_of_lines(text)
+        return "".join(self._without_named(run) if has_name else run for run, has_name in runs)
 
     def _without_named(self, lines: str) -> str:
-        """Mask the values under names of secrets in lines of which one has such a name."""
-        if _HINTED.search(lines):
-            lines = self._substituted(_HEADER, lines, _is_whole)
-            lines = self._substituted(_USER, lines, _is_password)
-            for pattern in (_NAMED, _FLAG):
-                lines = self._substituted(pattern, lines, _is_secret_value)
+        """Mask the values under names of secrets."""
+        lines = self._substituted(_HEADER, lines, _is_whole)
+        lines = self._substituted(_USER, lines, _is_password)
+        for pattern in (_NAMED, _FLAG):
+            lines = self._substituted(pattern, lines, _is_secret_value)
         return lines
 
     def _substituted(
@@ -214,19 +219,27 @@ def _is_random_value(match: re.Match[str]) -> bool:
     return bool(_BEFORE_VALUE.search(before)) and is_random(match[0])
 
 
-def _runs_of_hinted_lines(text: str) -> Iterator[str]:
-    """Yield `text` in parts: each line alone, but those with names together with the one after.
+def _runs_of_lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield `text` in parts, each with whether it may have a name of a secret.
 
-    A value may stand on the line below its name.
+    Lines that may come together with the one after them: a value may stand below its name.
     """
+    plain: list[str] = []
     run: list[str] = []
     for line in text.splitlines(keepends=True):
-        is_hinted = bool(_HINTED.search(line))
-        run.append(line)
-        if not is_hinted:
-            yield "".join(run)
+        lowered = line.lower()
+        if any(hint in lowered for hint in _HINTED):
+            if plain:
+                yield "".join(plain), False
+                plain = []
+            run.append(line)
+        elif run:
+            yield "".join([*run, line]), True
             run = []
-    yield "".join(run)
+        else:
+            plain.append(line)
+    yield "".join(plain), False
+    yield "".join(run), True
 
 
 def _blocks(path: Path) -> Iterator[str]:

@@ -6,6 +6,7 @@ reference, and nobody can look it up. The values are files that only the user ca
 outside of the project; the job that captures puts them back.
 """
 
+import contextlib
 import hashlib
 import hmac
 import os
@@ -30,14 +31,8 @@ def folder() -> Path:
 
 def reference(secret: str) -> str:
     """Return what stands for `secret`, and keep it; raises `ConfigError` where it cannot."""
-    try:
-        name = digest(secret)
-        _keep(folder() / name, secret.encode(errors="surrogateescape"))
-    except OSError as error:
-        raise ConfigError(
-            f"a secret of this configuration cannot be kept: {error}",
-            hint="set XDG_STATE_HOME to a folder of yours that can be written",
-        ) from None
+    name = digest(secret)
+    _keep(folder() / name, secret.encode(errors="surrogateescape"))
     return f"{REFERENCE}{name}"
 
 
@@ -102,15 +97,18 @@ def _keep(path: Path, content: bytes) -> None:
     """Write a file that only the user can read, unless it is there."""
     if path.is_file():
         return
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
     try:
-        # Unlike a move, a link leaves the file of another process that was first.
-        os.link(temporary, path)
-    except FileExistsError:
-        pass
-    finally:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        # Unlike a move, this leaves the file of another process that was first.
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
         temporary.unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"a secret of this configuration cannot be kept: {error}",
+            hint="set XDG_STATE_HOME to a folder of yours that can be written",
+        ) from None

@@ -1,6 +1,7 @@
 """A secret of a run, in its environment or its configuration, is in no file that profkit writes."""
 
 import json
+import shlex
 
 import pytest
 
@@ -37,7 +38,9 @@ def test_what_is_written_below_the_folder_of_a_run_holds_no_secret_of_its_config
     (tmp_path / "t.py").write_text(PRINTING)
     copy_project(tmp_path)
     tree = Tree(tmp_path)
-    done = tree.run("profkit", "run", *of_every_form("t.py"), "repeats=1")
+    overrides = shlex.join([*of_every_form("t.py"), "repeats=1"])
+    command = ("--cores", "2", "results/report.html", "--config", f"overrides={overrides}")
+    done = tree.run("snakemake", *command)
     assert done.returncode == 0, done.stdout + done.stderr
     secrets = (*FORMS, CANARIES["MY_CANARY_SECRET"])
     files = [path for path in tmp_path.rglob("*") if path.is_file()]

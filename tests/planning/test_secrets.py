@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from profkit.core import secret_store
+from profkit.core.errors import ConfigError
 from profkit.dag import inputs as dags
 from profkit.dag.overrides import last_overrides
 from profkit.dag.staleness import Wildcards
@@ -61,3 +62,11 @@ def test_what_is_no_secret_stays_as_it_was():
     words += ["+launcher.env={OMP_NUM_THREADS:1,MODE:fast,SORT_KEY:name}", "hardware=h100_sxm"]
     plan = cache.load([*words, "report.title='Tokens: key results'", *FEW])
     assert "profkit-secret" not in msgspec.json.encode(plan).decode()
+
+
+@pytest.mark.parametrize("value", ["[{}]", "{{password:{}}}"])
+def test_a_value_that_does_not_fit_is_shown_without_its_secret(value):
+    with pytest.raises(ConfigError) as caught:
+        cache.load([f"+launcher.env.DB_PASSWORD={value.format('hunter2')}"])
+    assert "launcher.env.DB_PASSWORD" in str(caught.value)
+    assert "hunter2" not in str(caught.value)

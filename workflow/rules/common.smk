@@ -1,6 +1,9 @@
+import sys
+
 from snakemake.exceptions import WorkflowError
 
 from profkit.dag import inputs as workflow_dag
+from profkit.core import secret_store
 from profkit.core.errors import ProfkitError
 from profkit.core.secret_masking import Masker
 from profkit.dag.failures import damages, untold_failures
@@ -15,6 +18,9 @@ try:
 except ProfkitError as error:
     # Snakemake shows its own errors without a traceback.
     raise WorkflowError(Masker().text(str(error))) from None
+# Snakemake writes its command line and a hash of the configuration into its log.
+sys.argv = secret_store.hiding().document(sys.argv)
+config["overrides"] = [*dag.plan.overrides]
 shell.prefix(workflow_dag.shell_prefix())
 
 
