@@ -53,6 +53,16 @@ def test_the_difference_is_uneven_shares_counters_and_padding():
     assert any("within 2% of the closed form" in finding.message for finding in result.findings)
 
 
+@pytest.mark.parametrize(("more", "counters"), [(0, 0), (10, 10), (30, 24), (-100, 0)])
+def test_counters_are_never_more_than_what_is_there(more, counters):
+    rows = [row("parameters", 4 * COUNT), row("states", 8 * COUNT + more, tensors=18)]
+    (states,) = (
+        row for row in table(found(rows, asked(world_size=1))) if row["quantity"] == "states"
+    )
+    assert states["counters_bytes"] == counters
+    assert states["padding_bytes"] == more - counters
+
+
 def test_what_is_far_off_is_a_warning_that_names_it():
     rows = [row("parameters", 4 * COUNT), row("gradients", 8 * COUNT), row("states", 8 * COUNT)]
     result = found(rows, asked(world_size=1))
