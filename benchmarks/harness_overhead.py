@@ -2,7 +2,7 @@
 
     python benchmarks/harness_overhead.py
 
-Four kinds take step_ends: bare, in a capture without a profiler, with a ``torch.profiler`` snippet
+Four kinds take turns: bare, in a capture without a profiler, with a ``torch.profiler`` snippet
 written by hand, in a capture with ``torch_profiler``. They do so in two ways.
 
 Inside of one process: what a step of a single layer computes longer. profkit does the same work
@@ -13,7 +13,7 @@ As whole programs: ratios of the median step times that ``examples/ddp_gpt.py``,
 the sizes of ``gpt_tiny``, measures itself. This is what a user sees, and wants a quiet machine.
 The time that passes and the time that the process computes are both printed.
 
-Results are medians over the step_ends, with intervals from a bootstrap over them. One rank with one
+Results are medians over the rounds, with intervals from a bootstrap over them. One rank with one
 thread.
 """
 
@@ -86,8 +86,8 @@ PROFILER = """
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--blocks", type=int, default=20, help="step_ends inside of one process")
-    parser.add_argument("--step_ends", type=int, default=10, help="step_ends of whole programs")
+    parser.add_argument("--blocks", type=int, default=20, help="rounds inside of one process")
+    parser.add_argument("--rounds", type=int, default=10, help="rounds of whole programs")
     parser.add_argument("--steps", type=int, default=60, help="measured steps of whole programs")
     args = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -98,13 +98,13 @@ def main() -> None:
             name: partial(_step_times, command, Path(folder), args.steps)
             for name, command in _programs(Path(folder), args.steps).items()
         }
-        _print_ratios(_taken(programs, args.step_ends))
+        _print_ratios(_taken(programs, args.rounds))
 
 
-def _taken(kinds: Mapping[str, Callable[[], Times]], step_ends: int) -> dict[str, list[Times]]:
-    """Return the times of each kind, which take step_ends."""
+def _taken(kinds: Mapping[str, Callable[[], Times]], rounds: int) -> dict[str, list[Times]]:
+    """Return the times of each kind, which take turns."""
     taken: dict[str, list[Times]] = {name: [] for name in kinds}
-    for turn in range(step_ends):
+    for turn in range(rounds):
         # Every other turn goes backwards: a machine that gets slower favours no kind.
         for name in list(kinds)[:: -1 if turn % 2 else 1]:
             taken[name].append(kinds[name]())
