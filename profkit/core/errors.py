@@ -1,10 +1,16 @@
 """Errors a user can act on: each says what happened, where, and what to do next."""
 
+from profkit.core.formatting import cut
+
+_LONGEST = 20_000
+
 
 class ProfkitError(Exception):
     """Base of every error that profkit raises on purpose; the CLI prints it without a traceback."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
+        # It may quote a value or an error of others, of any length.
+        message = cut(message, _LONGEST)
         super().__init__(f"{message}\n  hint: {hint}" if hint else message)
 
 

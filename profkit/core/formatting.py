@@ -23,6 +23,15 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def cut(text: str, limit: int) -> str:
+    """Return at most about `limit` characters of a text: its two ends, and how much is between."""
+    left_out = len(text) - limit
+    if left_out <= 0:
+        return text
+    head, tail = text[: limit // 2], text[len(text) - limit // 2 :]
+    return f"{head} [... {left_out:,} of {len(text):,} characters left out ...] {tail}"
+
+
 def shortened(text: str, limit: int = 80) -> str:
     """Return at most `limit` characters of a text, the end replaced by dots."""
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

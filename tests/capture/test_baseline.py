@@ -1,4 +1,5 @@
 import json
+import socket
 
 import pytest
 
@@ -22,6 +23,9 @@ def test_each_rank_leaves_its_steps_one_after_the_other(baseline):
             "label": label,
             "rank": rank,
             "world_size": 2,
+            "hostname": socket.gethostname(),
+            "node": 0,
+            "local_rank": rank,
         }
         assert len(steps) == 8
         borders = [time_ns for start_ns, end_ns, _, _ in steps for time_ns in (start_ns, end_ns)]

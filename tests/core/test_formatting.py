@@ -23,3 +23,11 @@ def test_one_thing_has_no_plural(count, text):
 )
 def test_times_have_three_digits_and_a_fitting_unit(time_ns, text):
     assert formatting.duration(time_ns) == text
+
+
+def test_a_long_text_is_cut_to_its_ends_with_what_is_left_out():
+    assert formatting.cut("short", 10) == "short"
+    assert (
+        formatting.cut("a" * 50 + "b" * 50, 10)
+        == "aaaaa [... 90 of 100 characters left out ...] bbbbb"
+    )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
+from profkit.capture.harness.record.bounded_log import BoundedLog
 from profkit.process import parent_watch, process_tree
 
 # Memory can fill by gigabytes a second.
@@ -55,12 +56,12 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
     """
     process_tree.adopt_orphans()
     spared = process_tree.children()
-    with log.open("wb") as output, _stoppable():
+    with BoundedLog(log) as output, _stoppable():
         try:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=output,
+                stdout=output.descriptor,
                 stderr=subprocess.STDOUT,
                 env=environment,
                 cwd=cwd or None,
@@ -68,7 +69,7 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
                 start_new_session=True,
                 preexec_fn=process_tree.die_with_parent,  # noqa: PLW1509 - one thread only
             )
-            ended = _wait(process, timeout_s, stop_reason)
+            ended = _wait(process, timeout_s, stop_reason, output)
         finally:
             # A second signal must not stop the killing half-way.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
@@ -78,7 +79,10 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
 
 
 def _wait(
-    process: "subprocess.Popen[bytes]", timeout_s: float, stop_reason: Callable[[], str]
+    process: "subprocess.Popen[bytes]",
+    timeout_s: float,
+    stop_reason: Callable[[], str],
+    output: BoundedLog,
 ) -> ProcessEnd:
     """Wait for the end of `process`; kill it after `timeout_s` or for a reason to stop."""
     deadline, stopped = time.monotonic() + timeout_s, ""
@@ -86,6 +90,7 @@ def _wait(
         try:
             return ProcessEnd(exit_code=process.wait(min(left_s, _PERIOD_S)))
         except subprocess.TimeoutExpired:
+            output.shorten()
             # Between this process and Snakemake is a shell, which survives when that is killed.
             if parent_watch.has_workflow_ended():
                 sys.exit("the process that asked for this capture has ended")

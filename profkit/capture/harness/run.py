@@ -33,9 +33,11 @@ from profkit.capture.harness.record.outcome import Outcome
 from profkit.capture.harness.spec import Spec, to_environment
 from profkit.capture.launchers.base import Node, RankLauncher
 from profkit.core.errors import ConfigError
+from profkit.core.formatting import cut
 from profkit.core.run_settings import RunSettings
 from profkit.process import caller_environment, process_tree
 
+_LINE_LENGTH = 2000
 # Other hosts may end later than the first one: their tools may still write files.
 _OTHERS_S = 120.0
 # After a failure they fail as well, or have never started.
@@ -209,7 +211,8 @@ def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> Non
     """Write the record: `about`, and the fields that are the same for every outcome."""
     out = job.spec.folder
     if about["status"] not in ("ok", "skipped"):
-        about["log_tail"] = capture_json.tail(out / capture_json.LOG)
+        tail = capture_json.tail(out / capture_json.LOG)
+        about["log_tail"] = [cut(line, _LINE_LENGTH) for line in tail]
     same = {
         "command": container.command_inside(job.command, job.launcher, job.spec, job.node),
         "ended": datetime.now(UTC).isoformat(),

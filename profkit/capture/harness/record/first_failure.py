@@ -8,11 +8,13 @@ from pathlib import Path
 
 from profkit.capture.base import Rank
 from profkit.capture.harness.record import capture_json
+from profkit.core.formatting import cut
 
 _ERROR = ".error.txt"
 # For an error file that could be created and not filled.
 _NO_SPACE = "no space was left on the disk, not even for what it failed of; see the log"
 _SUMMARY_LENGTH = 2000
+_DETAILS_LENGTH = 100_000
 _BEGINNING_BYTES = 64 << 10
 # What the other ranks say when one has ended.
 _LOST_PEER = re.compile(
@@ -74,7 +76,8 @@ class Failure:
 
 def write_error(out: Path, rank: Rank, summary: str, details: str) -> None:
     """Write the error that ended a rank, for `first_failure` and for people."""
-    text = f"{' '.join(summary.split())[:_SUMMARY_LENGTH]}\n\n{details}"
+    line = cut(" ".join(summary.split()), _SUMMARY_LENGTH)
+    text = f"{line}\n\n{cut(details, _DETAILS_LENGTH)}"
     # Texts of errors may hold what no encoding can: half of a pair of surrogates.
     path = out / f"{rank.label}{_ERROR}"
     path.write_text(text, encoding="utf-8", errors="backslashreplace")
@@ -168,7 +171,7 @@ def _said_in_log(out: Path, exit_code: int) -> Failure:
         return Failure(summary=f"{python} has no {package}; {advice}", details=text)
     said = [line for line in _SAID.findall(text) if _CHILD_FAILED not in line]
     last = said[-1:] or [line for line in text.splitlines() if line.strip()][-1:]
-    words = last[0].strip()[:_SUMMARY_LENGTH] if last else "it printed nothing"
+    words = cut(last[0].strip(), _SUMMARY_LENGTH) if last else "it printed nothing"
     summary = f"{_ending(exit_code)}: {words}"
     return Failure(summary=summary, details=text, signum=_signum(exit_code))
 

@@ -168,3 +168,22 @@ def test_a_log_without_refusals_tells_of_none(tmp_path):
     log = tmp_path / "capture.log"
     log.write_text("CUDA error: invalid argument\nloss 3.1\n")
     assert not refused_option(log)
+
+
+def test_an_error_of_any_length_is_kept_with_its_ends_and_its_size(tmp_path):
+    text = "ValueError: " + "A" * 5_000_000 + " the last words"
+    write_error(tmp_path, RANKS[0], text, f"Traceback\n{text}")
+    (path,) = tmp_path.iterdir()
+    assert path.stat().st_size < 200_000
+    failure = first_failure(tmp_path, RANKS, 1, "")
+    assert failure.summary.startswith("rank0_dp0_tp0_pp0: ValueError: AAA")
+    assert "of 5,000,027 characters left out ...]" in failure.summary
+    assert failure.summary.endswith("A the last words")
+    assert failure.details.rstrip().endswith("A the last words")
+
+
+def test_an_absent_host_goes_before_the_connections_that_it_broke(tmp_path):
+    write_error(tmp_path, RANKS[0], LOST, "")
+    absent = "host 1 of 2 (counted from 0) did not report"
+    assert first_failure(tmp_path, RANKS, 1, absent).summary == absent
+    assert "Connection closed" in first_failure(tmp_path, RANKS, 1, "").summary
