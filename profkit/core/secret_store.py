@@ -43,8 +43,17 @@ def digest(text: str) -> str:
 
 
 def hiding(environment: Mapping[str, str] = os.environ, known: Iterable[str] = ()) -> Masker:
-    """Return what puts references in the place of secrets; see `Masker`."""
-    return Masker(environment, known, reference)
+    """Return what puts references in the place of secrets; see `Masker`.
+
+    Of the secrets of `environment`, words and numbers are left unless they are `known`: a launcher
+    may be called like one.
+    """
+    unlike_others = {
+        name: value
+        for name, value in environment.items()
+        if not value.isalpha() and not value.isdigit()
+    }
+    return Masker(unlike_others, known, reference)
 
 
 def secrets_of(*texts: str) -> list[str]:

@@ -55,7 +55,11 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
             f"no run is selected by {' '.join(overrides)}",
             hint="a glob() or range() among them matches nothing",
         )
-    checker = _Checker(explicit=_is_chosen(overrides, "analysis"))
+    read = [name for name in composed[0].variables if name in os.environ]
+    checker = _Checker(
+        explicit=_is_chosen(overrides, "analysis"),
+        interpolated={name: os.environ[name] for name in read},
+    )
     runs: dict[str, Run] = {}
     configurations = [checker.configuration(choice.values) for choice in composed]
     for choice, config in zip(composed, configurations, strict=True):
@@ -184,6 +188,9 @@ class _Checker:
     explicit: bool
     """Whether the user named the analyses, so that one that cannot run is an error."""
 
+    interpolated: dict[str, str]
+    """Environment variables that the configurations read, with their values."""
+
     notes: list[str] = field(default_factory=list)
     left_out: dict[str, dict[str, None]] = field(default_factory=dict)
     """Names of analyses that cannot run, by the reason."""
@@ -238,10 +245,11 @@ class _Checker:
 
     def masker(self, behaviour: Mapping[str, Any]) -> Masker:
         """Return what hides the secrets of a run, those that its launcher sets among them."""
-        own = frozenset(secret_values(behaviour["launcher"].get("env", {})))
-        if own not in self.maskers:
-            self.maskers[own] = secret_store.hiding(os.environ, own)
-        return self.maskers[own]
+        own = behaviour["launcher"].get("env", {})
+        known = frozenset(secret_values(self.interpolated) | secret_values(own))
+        if known not in self.maskers:
+            self.maskers[known] = secret_store.hiding(os.environ, known)
+        return self.maskers[known]
 
     def imported(self, config: Configuration) -> list[Run]:
         """Return the runs that ``profkit import`` made."""

@@ -56,10 +56,12 @@ def test_a_plan_whose_secrets_were_deleted_is_made_anew(tmp_path, monkeypatch):
     assert SECRET in secret_store.resolved(kept.runs[0].behaviour)["launcher"]["env"].values()
 
 
-def test_what_is_no_secret_stays_as_it_was():
+def test_what_is_no_secret_stays_as_it_was(monkeypatch):
+    monkeypatch.setenv("OWN_PASSWORD", "python")
     arguments = "--max_new_tokens=20 --tokenizer=gpt2 --token-budget 512 --sort_key name"
     words = ["workload=script", f"workload.command='t.py {arguments} --auth-type none'"]
     words += ["+launcher.env={OMP_NUM_THREADS:1,MODE:fast,SORT_KEY:name}", "hardware=h100_sxm"]
+    words += ["launcher=python", "world_size=1"]
     plan = cache.load([*words, "report.title='Tokens: key results'", *FEW])
     assert "profkit-secret" not in msgspec.json.encode(plan).decode()
 
@@ -70,3 +72,10 @@ def test_a_value_that_does_not_fit_is_shown_without_its_secret(value):
         cache.load([f"+launcher.env.DB_PASSWORD={value.format('hunter2')}"])
     assert "launcher.env.DB_PASSWORD" in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+def test_a_word_is_hidden_where_it_comes_from_a_secret_variable(monkeypatch):
+    monkeypatch.setenv("OWN_PASSWORD", "postgres")
+    (run,) = cache.load(["+launcher.env.MODE=${oc.env:OWN_PASSWORD}", *FEW]).runs
+    reference = run.behaviour["launcher"]["env"]["MODE"]
+    assert secret_store.resolved(reference) == "postgres" != reference
