@@ -48,6 +48,21 @@ _COMPUTING_ENVIRONMENT = {
 _ENDED_WITH_SNAKEMAKE = ("manifest", "convert", "analyze", "report")
 
 
+_FULL = "make room on that disk, which may also have no inodes left, and run again"
+_READ_ONLY = "run in a folder that can be written, or make results/ one"
+_IN_THE_WAY = "a file lies where a folder must: move it away"
+# What to do about errors of the file system.
+_HINTS = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EROFS: _READ_ONLY,
+    errno.EACCES: _READ_ONLY,
+    errno.EPERM: _READ_ONLY,
+    errno.ENOTDIR: _IN_THE_WAY,
+    errno.EEXIST: _IN_THE_WAY,
+}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     command, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
@@ -79,9 +94,9 @@ def _run(command: str, argv: Sequence[str]) -> int:
         sys.stderr.write(f"profkit: {error}\n")
         return 1
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in _HINTS:
             raise
-        sys.stderr.write(f"profkit: {error}\n  hint: make room on that disk and run again\n")
+        sys.stderr.write(f"profkit: {error}\n  hint: {_HINTS[error.errno]}\n")
         return 1
     except KeyboardInterrupt:
         sys.stderr.write("profkit: interrupted\n")

@@ -28,8 +28,14 @@ class Settings:
 def nearest(name: str, candidates: Iterable[str]) -> str:
     """Return a hint that names the candidates most like `name`, or all of them."""
     choices = sorted(candidates)
-    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.7)
-    return f"did you mean {close[0]!r}?" if close else f"choose from: {', '.join(choices)}"
+    begun = [choice for choice in choices if name and choice.startswith(name)]
+    close = begun or difflib.get_close_matches(name, choices, n=1, cutoff=0.7)
+    if not choices:
+        return "there is none"
+    if not close:
+        return f"choose from: {', '.join(choices)}"
+    *others, last = map(repr, close)
+    return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"
 
 
 def known(what: str, name: str, plugins: Mapping[str, T]) -> T:

@@ -25,7 +25,7 @@ from profkit.core.parallel_layout import Parallel, Ranks
 from profkit.core.run_settings import RunSettings
 from profkit.core.secret_masking import Masker, secret_values
 from profkit.core.settings import adapter, checked, known
-from profkit.planning import conflicts, unread_settings
+from profkit.planning import conflicts, mistakes, unread_settings
 from profkit.planning.compose import Composed, compose_all
 from profkit.planning.configuration import Configuration
 from profkit.planning.imported_runs import imported, manifest_of
@@ -66,6 +66,11 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
         for run in checker.imported(config) if config.imports else [checker.run(choice, config)]:
             runs[run.name] = _merged(runs[run.name], run) if run.name in runs else run
     whole = _run_settings(configurations)
+    if any(config.report != configurations[0].report for config in configurations):
+        raise ConfigError(
+            "report: cannot be swept, as all runs have one report",
+            hint="put text with commas in further quotes: 'report.title=\"a, b\"'",
+        )
     _check_comparisons(runs.values())
     # Their settings are the same in all runs, of which they make none.
     settings = {name: values for run in runs.values() for name, values in run.tools.items()}
@@ -89,6 +94,7 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
         report=hide(checker.section("report", ReportSettings, configurations[0].report)),
         report_code=fingerprint("profkit.report", "profkit.report.__main__"),
         notes=(
+            *mistakes.repeated(overrides),
             *checker.notes,
             *conflicts.notes({} if whole.imports else chosen, exclusive=whole.exclusive),
             *(_left_out_note(reason, *names) for reason, names in checker.left_out.items()),
@@ -158,6 +164,11 @@ def _check_comparisons(runs: Iterable[Run]) -> None:
 
 def _merged(one: Run, other: Run) -> Run:
     """Return two captures of the same run as one, with the tools of both."""
+    if one.hardware != other.hardware:
+        raise ConfigError(
+            f"hardware: two for the same run {one.name}",
+            hint="hardware does not make another run: do not sweep",
+        )
     for kind in ("tools", "analyses", "comparisons"):
         mine, theirs = getattr(one, kind), getattr(other, kind)
         for name in sorted(set(mine) & set(theirs)):

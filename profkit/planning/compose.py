@@ -1,7 +1,7 @@
 """From ``conf/`` and overrides to plain configurations: Hydra composes, its grammar sweeps."""
 
-import difflib
 import itertools
+import math
 import re
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,22 +19,22 @@ from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from profkit.analyze import analyses
 from profkit.capture import tools
 from profkit.core import registry, resources
 from profkit.core.errors import ConfigError
-from profkit.core.settings import Settings, adapter, nearest
-from profkit.planning import resolvers
+from profkit.core.settings import Settings, adapter
+from profkit.planning import mistakes, resolvers
+from profkit.planning.mistakes import MAIN
 from profkit.workloads.models import family
 
 # Groups that are not in the defaults list and are switched on with "+": accepted without it too.
 _OPTIONAL_GROUPS = ("experiment", "toolset")
 
-# Name of profkit's own config.yaml: a user's program may well have one of that name in conf/.
-_MAIN = "profkit_config"
+# Beyond, a sweep is a mistake: planning alone would take minutes.
+_MOST_RUNS = 10_000
 
 # The section that an interpolation reads; empty for a relative one or a resolver.
 _INTERPOLATED = re.compile(r"\$\{(?:(\w+)[.}]|)")
@@ -74,7 +74,7 @@ def compose_all(conf: Path, overrides: Sequence[str]) -> list[Composed]:
         parser = OverridesParser.create(config_loader=loader)
         given = [_normalised(override) for override in overrides]
         parsed = _parse(parser, given)
-        _check_own(parsed)
+        mistakes.check(parsed, loader)
         with resolvers.watched() as variables:
             parsed += _parse(parser, _sweeps_of_experiment(parsed))
             composed = list(_expanded(loader, parser, parsed))
@@ -94,14 +94,14 @@ def _hydra(conf: Path, chosen: Sequence[str]) -> Iterator[ConfigLoader]:
     with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
         try:
             yield GlobalHydra.instance().config_loader()
-        except (HydraException, OmegaConfBaseException) as error:
-            raise _readable(error, chosen) from None
+        except mistakes.FOREIGN as error:
+            raise mistakes.readable(error, chosen) from None
 
 
 def _store_defaults(conf: Path) -> None:
     """Register with Hydra the group of all analyses, and the plugins of other packages."""
     store = ConfigStore.instance()
-    store.store(name=_MAIN, node=OmegaConf.load(conf / "config.yaml"))
+    store.store(name=MAIN, node=OmegaConf.load(conf / "config.yaml"))
     found: dict[str, dict[str, type[Settings]]] = {
         "tool": dict(tools()),
         "analysis": {name: analysis.config for name, analysis in analyses().items()},
@@ -132,22 +132,8 @@ def _parse(parser: OverridesParser, overrides: Sequence[str]) -> list[Override]:
         try:
             parsed += parser.parse_overrides([override])
         except HydraException as error:
-            reason = str(error).strip().partition("\n")[0]
-            hint = (
-                "it follows Hydra's grammar; put text with commas, = or brackets in further quotes"
-            )
-            raise ConfigError(f"cannot read {override!r}: {reason}", hint=hint) from None
+            raise mistakes.cannot_read(override, error, parser) from None
     return parsed
-
-
-def _check_own(parsed: Sequence[Override]) -> None:
-    """Refuse overrides of Hydra's own settings, which have no effect here."""
-    for override in parsed:
-        if re.split(r"[./@:]", override.key_or_group)[0] == "hydra":
-            raise ConfigError(
-                f"{override.input_line}: has no effect, as Hydra only composes here",
-                hint="results lie in results/; sweeps are written as lists of values",
-            )
 
 
 def _sweeps_of_experiment(parsed: Sequence[Override]) -> list[str]:
@@ -156,7 +142,7 @@ def _sweeps_of_experiment(parsed: Sequence[Override]) -> list[str]:
     if not chosen:
         return []
     plain = [str(override.input_line) for override in chosen if not override.is_sweep_override()]
-    composed = compose(_MAIN, overrides=plain, return_hydra_config=True)
+    composed = compose(MAIN, overrides=plain, return_hydra_config=True)
     params = OmegaConf.select(composed, "hydra.sweeper.params") or {}
     taken = {override.key_or_group for override in parsed}
     return [f"{key}={value}" for key, value in params.items() if key.lstrip("+") not in taken]
@@ -173,6 +159,9 @@ def _expanded(
     fixed = [str(override.input_line) for override in parsed if not override.is_sweep_override()]
     sweeps = [override for override in parsed if override.is_sweep_override()]
     axes = [_axis(sweep) for sweep in sweeps]
+    if math.prod(map(len, axes)) > _MOST_RUNS:
+        names = " ".join(str(sweep.input_line) for sweep in sweeps)
+        raise ConfigError(f"{names}: selects more than {_MOST_RUNS:,} runs", hint="sweep over less")
     values = {text: _parse(parser, [text])[0] for axis in axes for text in axis}
     is_group = [bool(loader.get_group_options(sweep.key_or_group)) for sweep in sweeps]
     groups = {
@@ -184,8 +173,9 @@ def _expanded(
     for choice in itertools.product(*axes):
         key = tuple(text for text in choice if text in groups)
         if key not in composed:
-            composed[key] = compose(_MAIN, overrides=[*fixed, *key])
+            composed[key] = compose(MAIN, overrides=[*fixed, *key])
             _check_appended(composed[key], parsed)
+            _add_required(composed[key])
             constant[key] = _constant(composed[key], swept)
         for text in choice:
             if text not in groups:
@@ -232,7 +222,8 @@ def _axis(override: Override) -> list[str]:
             hint="write range(start,stop,step) or a list of values",
         )
     key = override.get_key_element()
-    return [f"{key}={value}" for value in override.sweep_string_iterator()]
+    values = itertools.islice(override.sweep_string_iterator(), _MOST_RUNS + 1)
+    return [f"{key}={value}" for value in values]
 
 
 def _set(config: DictConfig, override: Override) -> None:
@@ -241,12 +232,25 @@ def _set(config: DictConfig, override: Override) -> None:
     elif OmegaConf.is_missing(config, override.key_or_group) or _has(config, override):
         OmegaConf.update(config, override.key_or_group, override.value())
     else:
-        raise _unknown_key(override.key_or_group, config)
+        raise mistakes.unknown_key(override.key_or_group, config)
 
 
 def _has(config: DictConfig, override: Override) -> bool:
     absent = object()
     return OmegaConf.select(config, override.key_or_group, default=absent) is not absent
+
+
+def _add_required(config: DictConfig) -> None:
+    """Add the analyses whose results the chosen ones read, with their options of ``conf/``."""
+    there = analyses()
+    found: list[str] = [name for name in config.analyses or () if name in there]
+    for name in found:
+        found += [other for other in there[name].results if other not in found]
+    if missing := [name for name in found if name not in config.analyses]:
+        alone = compose(MAIN, overrides=[f"analysis=[{','.join(missing)}]"])
+        with open_dict(config):
+            for name in missing:
+                config.analyses[name] = alone.analyses[name]
 
 
 def _check_appended(config: DictConfig, parsed: Sequence[Override]) -> None:
@@ -262,68 +266,3 @@ def _check_appended(config: DictConfig, parsed: Sequence[Override]) -> None:
                     f"{override.input_line}: has no effect beside {group}=[...]",
                     hint=f"name all of them: {group}=[...,{','.join(missing)}]",
                 )
-
-
-def _unknown_key(key: str, config: DictConfig) -> ConfigError:
-    """Return the error for a key that is not in `config`, with the nearest that is."""
-    keys = list(_flat(OmegaConf.to_container(config, resolve=False)))
-    if close := difflib.get_close_matches(key, keys, n=1, cutoff=0.75):
-        return ConfigError(f"no such key: {key}", hint=f"did you mean {close[0]!r}?")
-    folder, _, word = key.rpartition(".")
-    siblings = [key.rpartition(".")[2] for key in keys if key.rpartition(".")[0] == folder]
-    return ConfigError(f"no such key: {key}", hint=nearest(word, siblings or _tops(keys)))
-
-
-def _tops(keys: Sequence[str]) -> list[str]:
-    return [key for key in keys if "." not in key]
-
-
-def _flat(values: Any, prefix: str = "") -> Iterator[str]:
-    if isinstance(values, dict):
-        for key, value in values.items():
-            yield f"{prefix}{key}"
-            yield from _flat(value, f"{prefix}{key}.")
-
-
-def _groups_only(chosen: Sequence[str]) -> DictConfig:
-    """Compose what `chosen` says of groups, as far as Hydra accepts it."""
-    kept: list[str] = []
-    for override in chosen:
-        key = override.lstrip("+~").partition("=")[0]
-        if "." in key:
-            continue
-        try:
-            compose(_MAIN, overrides=[*kept, override])
-        except (HydraException, OmegaConfBaseException):
-            continue
-        kept.append(override)
-    return compose(_MAIN, overrides=kept)
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors during whose handling `error` was raised, from the last to the first."""
-    while (earlier := error.__context__) is not None:
-        yield earlier
-        error = earlier
-
-
-def _readable(error: Exception, chosen: Sequence[str]) -> ConfigError:
-    text = str(error)
-    for cause in _causes(error):
-        if isinstance(cause, ConfigError):
-            where = getattr(error, "full_key", None)
-            return ConfigError(f"{where}: {cause}" if where else str(cause))
-    if match := re.search(r"Could not (?:override|delete) '([^']+)'", text):
-        return _unknown_key(match[1], _groups_only(chosen))
-    if match := re.search(r"Multiple values for (\w+)\.", text):
-        prefix = f"+{match[1]}="
-        added = [word.removeprefix(prefix) for word in chosen if word.startswith(prefix)]
-        hint = f"name them in one list: +{match[1]}=[{','.join(added)}]"
-        return ConfigError(f"{match[1]}: added more than once", hint=hint)
-    if match := re.search(r"An item is already at '([^']+)'", text):
-        return ConfigError(f"+{match[1]}: the key is there already", hint="leave out the +")
-    if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]+)'", text):
-        group, name = match.groups()
-        options = re.findall(r"^\t(\S+)$", text, flags=re.MULTILINE)
-        return ConfigError(f"no {group} named {name!r}", hint=nearest(name, options))
-    return ConfigError(text.strip().partition("\n")[0], hint="the overrides follow Hydra's grammar")

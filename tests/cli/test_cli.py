@@ -158,3 +158,14 @@ def test_what_nobody_reads_any_more_is_an_error():
     os.close(writing)
     assert done.returncode == 120
     assert "BrokenPipeError" in done.stderr
+
+
+def test_a_file_in_the_place_of_the_results_is_a_mistake_and_no_traceback(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").touch()
+    assert main(["plan", "tool=[]", "analysis=[]"]) == 1
+    said = capsys.readouterr().err
+    assert "Not a directory: 'results/.profkit/" in said
+    assert "hint: a file lies where a folder must" in said

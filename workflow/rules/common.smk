@@ -15,7 +15,7 @@ try:
         config.get("overrides") or "",
         is_working=workflow.is_main_process and not workflow.output_settings.dryrun,
     )
-except ProfkitError as error:
+except (ProfkitError, OSError) as error:
     # Snakemake shows its own errors without a traceback.
     raise WorkflowError(Masker().text(str(error))) from None
 # Snakemake writes its command line and a hash of the configuration into its log.

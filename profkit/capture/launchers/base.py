@@ -13,6 +13,9 @@ from profkit.capture.launchers._container import Container
 from profkit.core.errors import ConfigError
 from profkit.core.settings import Settings
 
+# Beyond, a number is a mistake: no host has so many processors.
+_MOST_RANKS = 1024
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
@@ -71,7 +74,8 @@ class RankLauncher(Settings):
 
     def check(self, world_size: int) -> str:
         """Return why this launcher cannot start `world_size` ranks, or "" if it can."""
-        del world_size
+        if (ranks := world_size // self.host_count) > _MOST_RANKS:
+            return f"{ranks} ranks on one host: {_MOST_RANKS} at most; lower world_size"
         if not self.working_folder.is_dir():
             return f"cwd: no such folder: {self.cwd}"
         if self.container.engine == "none" and not shutil.which(self.interpreter):

@@ -1,0 +1,213 @@
+"""Mistakes in overrides and YAML files: found early where Hydra is silent, and said in words."""
+
+import difflib
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra import compose
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from profkit.core import resources
+from profkit.core.errors import ConfigError
+from profkit.core.settings import nearest
+
+MAIN = "profkit_config"
+"""Name of profkit's own config.yaml: a user's program may well have one of that name in conf/."""
+
+FOREIGN = (
+    HydraException,
+    OmegaConfBaseException,
+    yaml.YAMLError,
+    UnicodeDecodeError,
+    RecursionError,
+)
+"""Errors of those who compose, for `readable`."""
+
+# Groups of which several options may be chosen for one run.
+_LISTS = ("tool", "toolset", "analysis", "experiment")
+_GRAMMAR = "the overrides follow Hydra's grammar"
+
+
+def check(parsed: Sequence[Override], loader: ConfigLoader) -> None:
+    """Refuse overrides that Hydra takes without a word, or stumbles over."""
+    for override in parsed:
+        key, line = override.key_or_group, str(override.input_line)
+        if not key:
+            raise ConfigError(f"{line}: no key before the =", hint="write key=value")
+        if re.split(r"[./@:]", key)[0] == "hydra":
+            raise ConfigError(
+                f"{line}: has no effect, as Hydra only composes here",
+                hint="results lie in results/; sweeps are written as lists of values",
+            )
+        if options := loader.get_group_options(key):
+            _check_choice(override, options)
+
+
+def repeated(overrides: Sequence[str]) -> Iterator[str]:
+    """Yield a note on each key that `overrides` set more than once."""
+    words = [word.partition("=") for word in overrides if not word.startswith(("+", "~"))]
+    for key in dict.fromkeys(key for key, _, _ in words):
+        values = [value for name, _, value in words if name == key]
+        if len(values) > 1:
+            yield (
+                f"{key} is set {len(values)} times, and the last counts: {values[-1]};"
+                f" a run for each is {key}={','.join(values)}"
+            )
+
+
+def _check_choice(override: Override, options: Sequence[str]) -> None:
+    """Refuse what is no name of an option, and several names where one is chosen."""
+    if override.is_delete() or override.is_sweep_override():
+        return
+    key, value, line = override.key_or_group, override.value(), override.input_line
+    names = value if isinstance(value, list) else [value]
+    if any(not isinstance(name, str) for name in names):
+        raise ConfigError(f"{line}: {key} is chosen by name", hint=nearest("", options))
+    if isinstance(value, list) and key not in _LISTS:
+        swept = f"{key}={','.join(map(str, names))}"
+        raise ConfigError(f"{line}: a run has one {key}", hint=f"a run for each is {swept}")
+
+
+def cannot_read(override: str, error: HydraException, parser: OverridesParser) -> ConfigError:
+    """Return the error for an override that Hydra cannot parse, with one that it can."""
+    reason = str(error).strip().partition("\n")[0]
+    said = "" if "Exception" in reason or override in reason else f": {reason}"
+    return ConfigError(f"cannot read {override!r}{said}", hint=_repaired(override, parser))
+
+
+def _repaired(override: str, parser: OverridesParser) -> str:
+    key, is_set, value = override.partition("=")
+    if not is_set:
+        return f"write {key}=VALUE"
+    words = override.split()
+    if len(words) > 1 and all("=" in word for word in words):
+        return f"these are several overrides: quote each alone, {shlex.join(words)}"
+    quoted = value.strip("\"'").replace('"', '\\"')
+    text = f'{key}="{quoted}"'
+    try:
+        parser.parse_overrides([text])
+    except HydraException:
+        return f"{_GRAMMAR}; put text with commas, = or brackets in further quotes"
+    return f"put the text in further quotes: {shlex.quote(text)}"
+
+
+def unknown_key(key: str, config: DictConfig) -> ConfigError:
+    """Return the error for a key that is not in `config`, with the nearest that is."""
+    keys = list(_flat(OmegaConf.to_container(config, resolve=False)))
+    if close := difflib.get_close_matches(key, keys, n=1, cutoff=0.75):
+        return ConfigError(f"no such key: {key}", hint=f"did you mean {close[0]!r}?")
+    folder, _, word = key.rpartition(".")
+    siblings = [key.rpartition(".")[2] for key in keys if key.rpartition(".")[0] == folder]
+    return ConfigError(f"no such key: {key}", hint=nearest(word, siblings or _tops(keys)))
+
+
+def _tops(keys: Sequence[str]) -> list[str]:
+    return [key for key in keys if "." not in key]
+
+
+def _flat(values: Any, prefix: str = "") -> Iterator[str]:
+    if isinstance(values, dict):
+        for key, value in values.items():
+            yield f"{prefix}{key}"
+            yield from _flat(value, f"{prefix}{key}.")
+
+
+def _groups_only(chosen: Sequence[str]) -> DictConfig:
+    """Compose what `chosen` says of groups, as far as Hydra accepts it."""
+    kept: list[str] = []
+    for override in chosen:
+        key = override.lstrip("+~").partition("=")[0]
+        if "." in key:
+            continue
+        try:
+            compose(MAIN, overrides=[*kept, override])
+        except (HydraException, OmegaConfBaseException):
+            continue
+        kept.append(override)
+    return compose(MAIN, overrides=kept)
+
+
+def readable(error: BaseException, chosen: Sequence[str]) -> ConfigError:
+    """Return an error of `FOREIGN` in words; `chosen` are the overrides, for their groups' keys."""
+    for cause in _causes(error):
+        if isinstance(cause, ConfigError):
+            return ConfigError(f"{_where(error)}{cause}")
+    if isinstance(error, HydraException | OmegaConfBaseException):
+        return _of_overrides(error, chosen)
+    if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark):
+        problem = error.problem or error.context or "is no YAML"
+        hint = "mend that line; text with special characters needs quotes"
+        return ConfigError(f"{mark.name}:{mark.line + 1}: {problem}", hint=hint)
+    if isinstance(error, RecursionError):
+        text = "the options of conf/ include one another without an end"
+        return ConfigError(text, hint="look at the lists `defaults` in the files that were chosen")
+    files = (path for folder in resources.folders() for path in sorted(folder.rglob("*.yaml")))
+    named = ", ".join(str(path) for path in files if not _is_utf8(path))
+    return ConfigError(f"{named or 'conf/'}: not UTF-8: {error}", hint="save it as UTF-8")
+
+
+def _is_utf8(path: Path) -> bool:
+    try:
+        path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors during whose handling `error` was raised, from the last to the first."""
+    while (earlier := error.__context__) is not None:
+        yield earlier
+        error = earlier
+
+
+def _where(error: BaseException) -> str:
+    """Return the key that OmegaConf was at, with a colon."""
+    key = getattr(error, "full_key", None)
+    return f"{key}: " if key else ""
+
+
+def _of_overrides(error: Exception, chosen: Sequence[str]) -> ConfigError:
+    text = str(error)
+    if match := re.search(r"Could not (?:override|delete) '([^']+)'", text):
+        return unknown_key(match[1], _groups_only(chosen))
+    if match := re.search(r"Could not delete from config. '([^']+)' does not exist", text):
+        return unknown_key(match[1], _groups_only(chosen))
+    if match := re.search(r"Multiple values for (\w+)\.", text):
+        prefix = f"+{match[1]}="
+        added = [word.removeprefix(prefix) for word in chosen if word.startswith(prefix)]
+        hint = f"name them in one list: +{match[1]}=[{','.join(added)}]"
+        return ConfigError(f"{match[1]}: added more than once", hint=hint)
+    if match := re.search(r"An item is already at '([^']+)'", text):
+        return ConfigError(f"+{match[1]}: the key is there already", hint="leave out the +")
+    if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]+)'", text):
+        group, name = match.groups()
+        # Of a list of names, Hydra does not say what there is.
+        options = GlobalHydra.instance().config_loader().get_group_options(group)
+        return ConfigError(f"no {group} named {name!r}", hint=nearest(name, options))
+    return _of_interpolation(error, text)
+
+
+def _of_interpolation(error: Exception, text: str) -> ConfigError:
+    where = _where(error)
+    if "Recursive interpolation" in text:
+        hint = "give one of the keys that it goes through a value of its own"
+        return ConfigError(f"{where}its ${{...}} leads back to itself", hint=hint)
+    if match := re.search(r"Interpolation key '([^']+)' not found", text):
+        config = compose(MAIN)
+        return ConfigError(f"{where}{unknown_key(match[1], config)}")
+    if match := re.search(r"Unsupported interpolation type (\S+)", text):
+        hint = "${key} reads a key, ${oc.env:NAME} an environment variable"
+        return ConfigError(f"{where}${{{match[1]}:...}}: no such resolver", hint=hint)
+    line = text.strip().partition("\n")[0] or "cannot be read; is each ${ closed by a }?"
+    return ConfigError(f"{where}{line}", hint=_GRAMMAR)

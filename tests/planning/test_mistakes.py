@@ -1,0 +1,100 @@
+"""Mistakes in overrides and YAML files: each is said with what, where and what to do."""
+
+import pytest
+
+from profkit.core import resources
+from profkit.core.errors import ConfigError
+from profkit.planning.build import make
+from profkit.planning.compose import compose_all
+from profkit.planning.mistakes import repeated
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["=3"], "=3: no key before the =\n  hint: write key=value"),
+        (["batch"], "cannot read 'batch'\n  hint: write batch=VALUE"),
+        (["batch=2 steps=5"], "hint: these are several overrides: quote each alone, batch=2 step"),
+        (
+            ["report.title=it's"],
+            """hint: put the text in further quotes: 'report.title="it'"'"'s"'""",
+        ),
+        (["model=3"], "model=3: model is chosen by name\n  hint: choose from: cnn_small, "),
+        (["model=null"], "model=null: model is chosen by name"),
+        (
+            ["model=[gpt_tiny,hf]"],
+            "a run has one model\n  hint: a run for each is model=gpt_tiny,hf",
+        ),
+        (["tool=[torch_profiler,nsis]"], "no tool named 'nsis'\n  hint: did you mean 'nsys'?"),
+        (["tool=[nosuch]"], "no tool named 'nosuch'\n  hint: choose from: baseline, host_memory, "),
+        (["analysis=[stepz]"], "no analysis named 'stepz'\n  hint: did you mean 'steps'?"),
+        (
+            ["hardware=h100"],
+            "no hardware named 'h100'\n  hint: did you mean 'h100_nvl', 'h100_pcie' or 'h100_sxm'?",
+        ),
+        (["~tools.nosuch"], "no such key: tools.nosuch\n  hint: choose from: baseline, memory_la"),
+        (["steps=${batch}", "batch=${steps}"], "batch: its ${...} leads back to itself"),
+        (["batch=${bach}"], "batch: no such key: bach\n  hint: did you mean 'batch'?"),
+        (["batch=${nosuch:1}"], "batch: ${nosuch:...}: no such resolver"),
+        (["seed=range(0,100000)"], "seed=range(0,100000): selects more than 10,000 runs"),
+        (["seed=range(0,10**12)"], "cannot read 'seed=range(0,10**12)'"),
+        (["seed=range(0,1000)", "batch=range(1,1000)"], "selects more than 10,000 runs"),
+    ],
+)
+def test_a_mistake_in_an_override_is_named(overrides, message):
+    with pytest.raises(ConfigError) as caught:
+        compose_all(resources.CONF, overrides)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["world_size=1e9"], "launcher: 1000000000 ranks on one host: 1024 at most"),
+        (["report.title=a, b"], "report: cannot be swept, as all runs have one report"),
+        (["hardware=t4,l4"], "hardware: two for the same run"),
+    ],
+)
+def test_a_mistake_that_only_the_whole_plan_shows_is_named(overrides, message):
+    with pytest.raises(ConfigError) as caught:
+        make(resources.CONF, ["tool=[]", "analysis=[steps]", *overrides])
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"name: [a\nfamily: gpt\n", "mine.yaml:2: expected ',' or ']', but got ':'\n  hint: "),
+        (b"name:\n\tfoo: x\n", "mine.yaml:2: found character '\\t' that cannot start any token"),
+        (b"name: !foo bar\n", "mine.yaml:1: could not determine a constructor for the tag '!foo'"),
+        (b"name: !!python/object/apply:os.system [ls]\n", "mine.yaml:1: could not determine a con"),
+        (b"name: a\nname: b\n", "mine.yaml:2: found duplicate key name"),
+        (b"name: a\n---\nname: b\n", "mine.yaml:2: "),
+        (b"name: *x\n", "mine.yaml:1: found undefined alias 'x'"),
+        (b"name: caf\xe9\n", "mine.yaml: not UTF-8: "),
+        (b"\xff\xfen\x00", "mine.yaml: not UTF-8: "),
+        (b"defaults: [nosuch]\n", "no model named 'nosuch'\n  hint: choose from: cnn_small, "),
+        (b"defaults: [mine]\n", "the options of conf/ include one another without an end"),
+        (b"layers: ${nosuch.key}\n", "model.layers: no such key: nosuch.key"),
+    ],
+)
+def test_a_file_of_the_users_that_cannot_be_read_is_named(tmp_path, monkeypatch, content, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "conf/model").mkdir(parents=True)
+    (tmp_path / "conf/model/mine.yaml").write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        compose_all(resources.CONF, ["model=mine"])
+    assert message in str(caught.value)
+
+
+def test_an_analysis_brings_along_those_whose_results_it_reads():
+    (one,) = compose_all(resources.CONF, ["analysis=[bottlenecks]", "warmup_steps=5"])
+    assert {"breakdown", "steps"} <= set(one.values["analyses"])
+    (alone,) = compose_all(resources.CONF, ["analysis=[steps]", "warmup_steps=5"])
+    assert one.values["analyses"]["steps"] == alone.values["analyses"]["steps"]
+
+
+def test_a_key_that_is_set_twice_is_noted():
+    assert list(repeated(["batch=1", "+tool=ncu", "+tool=nsys", "steps=3", "batch=2"])) == [
+        "batch is set 2 times, and the last counts: 2; a run for each is batch=1,2"
+    ]
