@@ -15,21 +15,27 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def single_recording(own: "profile") -> Iterator[None]:
-    """Raise `ProfkitError` if a recording starts during another, and one of them is `own`."""
+def single_recording(own: "profile", tool: str) -> Iterator[None]:
+    """Raise `ProfkitError` if a recording starts during another, one being `own`, of `tool`."""
+    from torch._C._autograd import _profiler_enabled
     from torch.autograd import profiler
+    from torch.profiler import ProfilerAction
 
     recordings: Any = profiler.profile
     open_ones: list[object] = []
 
     def prepare(recording: Any) -> None:
+        is_own = recording is own.profiler
         others = [other for other in open_ones if other is not recording]
-        if others and own.profiler in (recording, *others):
+        # A recording may also come from emit_itt, emit_nvtx, or calls of PyTorch's own functions.
+        if (is_own and (others or _profiler_enabled())) or own.profiler in others:
+            if is_own:
+                # What was never prepared must not be stopped: PyTorch crashes.
+                own.current_action = ProfilerAction.NONE
             raise ProfkitError(
                 "the script uses torch.profiler while profkit's records, and PyTorch keeps one"
                 " recording at a time",
-                hint="switch the script's own profiler off, or leave out this one:"
-                " ~tools.torch_profiler",
+                hint=f"switch the script's own profiler off, or leave out this one: ~tools.{tool}",
             )
         if recording not in open_ones:
             open_ones.append(recording)

@@ -210,7 +210,7 @@ class Capture(Session):
         """See `Session.record`."""
         profiler = self.profiler(out, rank)
         recording = _Recording(profiler)
-        with single_recording(profiler):
+        with single_recording(profiler, "torch_profiler"):
             try:
                 yield recording
             finally:

@@ -25,7 +25,7 @@ from profkit.core.parallel_layout import Parallel, Ranks
 from profkit.core.run_settings import RunSettings
 from profkit.core.secret_masking import Masker, secret_values
 from profkit.core.settings import adapter, checked, known
-from profkit.planning import conflicts, mistakes, unread_settings
+from profkit.planning import conflicts, mistakes, script_notes
 from profkit.planning.compose import Composed, compose_all
 from profkit.planning.configuration import Configuration
 from profkit.planning.imported_runs import imported, manifest_of
@@ -77,15 +77,14 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
     chosen = {
         name: checked(f"tools.{name}", tools()[name], values) for name, values in settings.items()
     }
+    plans = {name: _tool_plan(name, tool, whole.repeats) for name, tool in sorted(chosen.items())}
     wanted = {name for run in runs.values() for name in (*run.analyses, *run.comparisons)}
     hide = secret_store.hiding(os.environ, itertools.chain(*checker.maskers)).document
     return Plan(
         overrides=tuple(map(hide, overrides)),
         runs=tuple(runs.values()),
         run_settings=whole,
-        tools={
-            name: _tool_plan(name, tool, whole.repeats) for name, tool in sorted(chosen.items())
-        },
+        tools=plans,
         analyses={
             name: _analysis_plan(name, analysis)
             for name, analysis in analyses().items()
@@ -98,6 +97,7 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
             *checker.notes,
             *conflicts.notes({} if whole.imports else chosen, exclusive=whole.exclusive),
             *(_left_out_note(reason, *names) for reason, names in checker.left_out.items()),
+            *script_notes.repeated(runs.values(), plans),
         ),
         variables=composed[0].variables,
         files=tuple(sorted(checker.files)),
@@ -232,7 +232,7 @@ class _Checker:
         behaviour["parallel"] = adapter(Parallel).dump_python(config.parallel, mode="json")
         self.check_model(config)
         workload = self.workload(behaviour, config, self.launcher(behaviour))
-        unread = unread_settings.notes(composed, workload)
+        unread = script_notes.unread(composed, workload)
         self.notes += [note for note in unread if note not in self.notes]
         steps = workload.total_steps(config.steps)
         config.check(steps)

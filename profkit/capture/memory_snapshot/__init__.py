@@ -215,7 +215,7 @@ class _Cpu:
     def watched(self) -> Iterator[None]:
         """See `_History.watched`."""
         try:
-            with single_recording(self.profiler):
+            with single_recording(self.profiler, "memory_snapshot"):
                 yield
         except (RuntimeError, MemoryError) as error:
             text = "out of memory" if isinstance(error, MemoryError) else str(error)

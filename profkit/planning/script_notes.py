@@ -1,9 +1,11 @@
-"""Settings that a run is given and its program never reads: names of runs must not claim them."""
+"""What users of a script should know: settings that it never reads, and how often it runs."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from profkit.planning.compose import Composed
+from profkit.planning.model import Run, ToolPlan
+from profkit.workloads import workload_settings
 from profkit.workloads.base import BaseWorkload
 
 # What a program can be told by its command; the ranks and their layout are the launcher's.
@@ -15,7 +17,7 @@ _KNOWN = _TOLD | {"workload", "launcher", "world_size"}
 _EXAMPLES = {"model": "${model.name}", "zero": "${zero.stage}"}
 
 
-def notes(composed: Composed, workload: BaseWorkload) -> Iterator[str]:
+def unread(composed: Composed, workload: BaseWorkload) -> Iterator[str]:
     """Yield a note on each setting of `composed` that does not reach `workload`."""
     # What stands in keys of the user's own is not known.
     if workload.reads_configuration or composed.passed_on - _KNOWN:
@@ -29,3 +31,21 @@ def notes(composed: Composed, workload: BaseWorkload) -> Iterator[str]:
                 f" write {_EXAMPLES.get(name, f'${{{name}}}')} into workload.command, or leave"
                 f" {name} out"
             )
+
+
+def repeated(runs: Iterable[Run], tools: Mapping[str, ToolPlan]) -> Iterator[str]:
+    """Yield a note on what scripts do again in each capture."""
+    names = [name for run in runs if _runs_script(run) for name in run.tools]
+    captures = sum(tools[name].repeats for name in names)
+    if captures > 1:
+        yield (
+            f"each of the {captures} captures runs the whole script: what it writes, such as"
+            " checkpoints, it writes each time"
+        )
+
+
+def _runs_script(run: Run) -> bool:
+    workload = run.behaviour.get("workload")
+    return (
+        isinstance(workload, Mapping) and not workload_settings(run.behaviour).reads_configuration
+    )

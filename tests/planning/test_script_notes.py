@@ -1,10 +1,11 @@
-"""Settings that a script never reads are told, so that no name of a run claims them."""
+"""Settings that a script never reads are told, and how often it runs."""
 
 import pytest
 
 from profkit.core import resources
 from profkit.planning.compose import compose_all
-from profkit.planning.unread_settings import notes
+from profkit.planning.model import Run, ToolPlan
+from profkit.planning.script_notes import repeated, unread
 from profkit.workloads.script import Workload as Script
 from profkit.workloads.train import Workload as Train
 
@@ -15,7 +16,7 @@ def told(command, *overrides, workload=None):
     found = [
         note.partition(" has no effect")[0]
         for composed in compose_all(resources.CONF, words)
-        for note in notes(composed, workload or Script(command=command))
+        for note in unread(composed, workload or Script(command=command))
     ]
     return set(found)
 
@@ -42,9 +43,30 @@ def test_a_program_that_reads_the_configuration_needs_no_note():
     assert told("s.py", "batch=4", workload=Train()) == set()
 
 
+def test_what_a_script_repeats_in_each_capture_is_said_once():
+    plans = {
+        "baseline": ToolPlan(tables=(), code="", repeats=3),
+        "nsys": ToolPlan(tables=(), code="", repeats=1),
+    }
+    of_script = run({"workload": {"name": "script", "command": "s.py"}}, plans)
+    of_train = run({"workload": {"name": "train"}}, plans)
+    (note,) = repeated([of_script, of_script, of_train], plans)
+    assert note == (
+        "each of the 8 captures runs the whole script: what it writes, such as checkpoints, it"
+        " writes each time"
+    )
+    assert list(repeated([of_train], plans)) == []
+    assert list(repeated([run({"imported": "trace"}, plans)], plans)) == []
+
+
+def run(behaviour, plans):
+    tools = {name: {} for name in plans}
+    return Run(name="r", behaviour=behaviour, hardware={}, tools=tools, analyses={}, overrides=())
+
+
 def test_the_note_says_what_to_write():
     (composed,) = compose_all(resources.CONF, ["workload=script", "zero=zero3"])
-    (note,) = notes(composed, Script(command="s.py"))
+    (note,) = unread(composed, Script(command="s.py"))
     assert note == (
         "zero has no effect: the script gets its command and its environment alone; write"
         " ${zero.stage} into workload.command, or leave zero out"
