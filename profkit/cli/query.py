@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from profkit.core.errors import InputError, ProfkitError
+from profkit.core.job_record import CONVERSION, damaged_tables, read_job
 from profkit.tables.schema import TABLES
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def answer(
     found = {name: sorted(runs.glob(f"*/tables/*/{name}.parquet")) for name in TABLES}
     if not any(found.values()):
         raise InputError(f"{runs}: holds no tables", hint="run `profkit run` in this folder first")
+    _check_tables(runs)
     with duckdb.connect(config=_CLOSED if is_closed else {}) as connection:
         for name, paths in found.items():
             if paths:
@@ -104,6 +106,14 @@ def _check(statements: "Sequence[duckdb.Statement]", *, is_closed: bool) -> None
             raise InputError(
                 f"{statement.type.name} is no question: {statement.query}", hint=_UNSAFE
             )
+
+
+def _check_tables(runs: Path) -> None:
+    """Raise `InputError` for a table that has changed since its conversion wrote its record."""
+    for record in sorted(runs.glob(f"*/tables/*/{CONVERSION}")):
+        for table, found in damaged_tables(record, read_job(record)).items():
+            hint = "`profkit run` with the overrides of this run converts it again"
+            raise InputError(f"{table}: {found}", hint=hint)
 
 
 def _view(name: str, paths: Iterable[Path]) -> str:

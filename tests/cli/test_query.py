@@ -1,11 +1,17 @@
 """SQL over the tables of all runs."""
 
+import json
+import os
+from dataclasses import asdict
+
 import pyarrow.parquet as pq
 import pytest
 
 from profkit.cli import main
 from profkit.cli.query import answer
+from profkit.core.checksums import checksum
 from profkit.core.errors import InputError
+from profkit.core.job_record import NOTHING
 from profkit.tables import schema
 
 
@@ -28,6 +34,20 @@ def test_runs_and_tools_are_columns(runs):
     names, rows = answer(sql, runs)
     assert names[:3] == ["run", "tool", "n"]
     assert rows == [("two", "baseline", 1, 5), ("it's one", "baseline", 2, 10)]
+
+
+def test_a_damaged_table_is_named(runs):
+    (path,) = runs.glob("two/tables/*/*.parquet")
+    record = {"provenance": asdict(NOTHING), "tables": {"steps": asdict(checksum(path))}}
+    path.with_name("convert.json").write_text(json.dumps(record))
+    for made in (path, path.with_name("convert.json")):
+        os.utime(made, (1e9, 1e9))  # what is written now is newer, however coarse the clock
+    assert answer("select count(*) from steps", runs)[1] == [(3,)]
+    content = bytearray(path.read_bytes())
+    content[50] ^= 4
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"two/tables/baseline/steps\.parquet: is damaged"):
+        answer("select count(*) from steps", runs)
 
 
 def test_mistakes_are_named(runs, tmp_path):
