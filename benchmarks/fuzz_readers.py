@@ -6,8 +6,8 @@ Each input is a small file of the project's own making with bytes flipped, cut, 
 replaced by absurd values, see `fuzz_inputs.py`. It is converted as a job would, to tables, in a
 process with a limit of 1 GiB on what it takes and of 20 s on each input. The reader refuses it by
 name, or converts it; it is silent if its rows differ from those of the undamaged file, no note says
-so, and the checksum of gzip could tell. Everything else is a crash. Prints a table, and ends with 1 after a crash, an input over
-the limits or a silent change; those are kept in the folder `--keep`.
+so, and the checksum of gzip could tell. Everything else is a crash. Prints a table, and ends with
+1 after a crash, an input over the limits or a silent change; those are kept in the folder `--keep`.
 """
 
 import argparse
