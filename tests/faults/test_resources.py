@@ -127,7 +127,8 @@ def test_a_tool_that_is_missing_or_not_permitted_costs_only_its_own_captures(far
         (farm.folder / f"conf/tool/{name}.yaml").write_text(yaml)
     script = farm.folder / "bin" / TOOLS["forbidden"]
     script.parent.mkdir()
-    script.write_text("#!/bin/sh\necho 'attach: Operation not permitted' >&2\nexit 13\n")
+    version = '#!/bin/sh\n[ "$1" = --version ] && echo 1.0 && exit\n'
+    script.write_text(f"{version}echo 'attach: Operation not permitted' >&2\nexit 13\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{script.parent}{os.pathsep}{os.environ['PATH']}")
     words = ("workload.how=nothing", "tool=[absent,forbidden]")
@@ -147,7 +148,7 @@ def test_a_tool_that_is_missing_or_not_permitted_costs_only_its_own_captures(far
     assert farm.records()["nothing"]["status"] == "ok"
 
     good = farm.captured("nothing")
-    script.write_text('#!/bin/sh\nexec "$@"\n')
+    script.write_text(f'{version}exec "$@"\n')
     (script.parent / TOOLS["absent"]).write_text(script.read_text())
     (script.parent / TOOLS["absent"]).chmod(0o755)
     status, said = farm.finish(*words)
