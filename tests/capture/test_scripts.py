@@ -34,7 +34,7 @@ for index in range(12):
     step()
     if index == 10 or index == 2:
         own.stop()
-        rows = {each.key: each.count for each in own.key_averages()}
+        rows = {row.key: row.count for row in own.key_averages()}
         print("saw", rows["aten::addmm"], "products")
 """
 
@@ -69,7 +69,7 @@ PROFILER = """
     profiler = torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU],
         schedule=torch.profiler.schedule(skip_first=5, wait=0, warmup=1, active=2, repeat=1),
-        on_trace_ready=lambda each: each.export_chrome_trace(f"by_hand_{rank}.json"),
+        on_trace_ready=lambda done: done.export_chrome_trace(f"by_hand_{rank}.json"),
         record_shapes=True,
         profile_memory=True,
         with_flops=True,
@@ -86,15 +86,15 @@ def operators(path):
     with opened(path, "rt") as file:
         events = json.load(file)["traceEvents"]
     steps = {
-        each["name"]: (each["ts"], each["ts"] + each["dur"])
-        for each in events
-        if each.get("cat") == "user_annotation" and each["name"].startswith("ProfilerStep#")
+        event["name"]: (event["ts"], event["ts"] + event["dur"])
+        for event in events
+        if event.get("cat") == "user_annotation" and event["name"].startswith("ProfilerStep#")
     }
     return [
         Counter(
-            each["name"]
-            for each in events
-            if each.get("cat") == "cpu_op" and start <= each["ts"] < end
+            event["name"]
+            for event in events
+            if event.get("cat") == "cpu_op" and start <= event["ts"] < end
         )
         for start, end in (steps[name] for name in sorted(steps))
     ]
@@ -104,7 +104,7 @@ def phases(path):
     """Return how often each phase is in a trace."""
     with gzip.open(path, "rt") as file:
         events = json.load(file)["traceEvents"]
-    names = [each["name"] for each in events if each.get("cat") == "user_annotation"]
+    names = [event["name"] for event in events if event.get("cat") == "user_annotation"]
     return Counter(name for name in names if name in {"forward", "backward", "optimizer"})
 
 
@@ -199,7 +199,7 @@ def test_two_recordings_one_after_the_other_both_work(capture, tmp_path, written
     assert made.record["status"] == "ok", made.record["log_tail"]
     assert "saw 2 products" in (made.folder / "capture.log").read_text()
     (trace,) = made.folder.glob("*.pt.trace.json.gz")
-    assert [each["aten::addmm"] for each in operators(trace)] == [1, 1]
+    assert [counts["aten::addmm"] for counts in operators(trace)] == [1, 1]
 
 
 def test_a_script_shorter_than_the_schedule_says_so(capture, tmp_path, written):

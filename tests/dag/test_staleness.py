@@ -174,7 +174,7 @@ def readers_of(name):
     for other, analysis in analyses().items():
         if other in ANALYSES and found & {*analysis.results, *analysis.results_if_there}:
             found.add(other)
-    return sorted({"report", *(f"analyze_{each}" for each in found)})
+    return sorted({"report", *(f"analyze_{name}" for name in found)})
 
 
 def analysed(tree):

@@ -27,8 +27,8 @@ CONF = '# @package workload\n# Does what it is told to.\nname: misbehaving\nhow:
 
 def _heed_signals() -> None:
     """Undo what the tests may have inherited: what runs in the background ignores the terminal."""
-    for each in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(each, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 class Farm(Tree):
@@ -94,7 +94,7 @@ class Farm(Tree):
         """Return the record of each run's baseline, by what the program was told."""
         paths = self.folder.glob("results/runs/*/capture/baseline/rep0/capture.json")
         records = [json.loads(path.read_text()) for path in paths]
-        return {each["workload"]["workload"]["how"]: each for each in records}
+        return {record["workload"]["workload"]["how"]: record for record in records}
 
     def captured(self, how: str) -> dict[str, str]:
         """Return the digest of each file of the good capture of `how`."""

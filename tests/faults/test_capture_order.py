@@ -9,15 +9,16 @@ def test_every_run_has_its_first_repeat_before_any_has_its_second(farm):
     assert status == 0, said
     paths = farm.folder.glob("results/runs/*/capture/baseline/rep*/capture.json")
     records = sorted((json.loads(path.read_text()) for path in paths), key=lambda x: x["started"])
-    assert [each["repeat"] for each in records] == [0, 0, 1, 1]
+    assert [record["repeat"] for record in records] == [0, 0, 1, 1]
     # One after the other: a capture has the machine to itself.
-    ends = [each["ended"] for each in records]
-    assert all(end <= each["started"] for end, each in zip(ends, records[1:], strict=False))
+    ends = [record["ended"] for record in records]
+    assert all(end <= record["started"] for end, record in zip(ends, records[1:], strict=False))
 
     document = json.loads((farm.folder / "results/selection/analyze/comparison.json").read_text())
     (pair,) = (row for row in document["result"]["tables"]["pairs"]["rows"] if "median" in row[0])
     assert pair[document["result"]["tables"]["pairs"]["columns"].index("repeats")] == 2
     assert not any(
-        "at another time" in each["reason"] for each in document["result"]["abstentions"]
+        "at another time" in abstention["reason"]
+        for abstention in document["result"]["abstentions"]
     )
     assert "Differences between runs" in farm.report()

@@ -43,8 +43,8 @@ def hanging(farm, good):
 
 def working(farm, words):
     """Return the processes of this farm with `words` in their command line, the oldest first."""
-    found = [each for each in farm.alive() if words in " ".join(cmdline(each))]
-    return sorted(found, key=lambda each: each.create_time())
+    found = [process for process in farm.alive() if words in " ".join(cmdline(process))]
+    return sorted(found, key=lambda process: process.create_time())
 
 
 def cmdline(process):
@@ -101,7 +101,7 @@ def test_a_launcher_that_is_killed_is_a_failed_capture_in_a_whole_report(farm, h
     assert "killed by signal 9" in record["reason"]
     assert record["reason"] in farm.report()
     assert "in the fourth step" in farm.report()
-    assert "rank0_dp0_tp0_pp0.steps.json" in [each["path"] for each in record["files"]]
+    assert "rank0_dp0_tp0_pp0.steps.json" in [file["path"] for file in record["files"]]
     assert farm.captured("nothing") == good
 
 

@@ -21,7 +21,7 @@ def test_ranks_that_fail_are_shown_and_tried_again_and_cost_nobody_else_anything
     farm.check_every_file_is_whole()
 
     records = farm.records()
-    found = {how: each["status"] for how, each in records.items()}
+    found = {how: record["status"] for how, record in records.items()}
     assert found == {"nothing": "ok"} | {how: status for how, (status, _) in FAULTS.items()}
     for how, (_, reason) in FAULTS.items():
         assert reason in records[how]["reason"]
@@ -29,7 +29,7 @@ def test_ranks_that_fail_are_shown_and_tried_again_and_cost_nobody_else_anything
     assert records["hang"]["exit_code"] == -signal.SIGKILL
     assert any(" in hang" in line for line in records["hang"]["log_tail"])
     for how in WITH_STEPS:
-        names = [each["path"] for each in records[how]["files"]]
+        names = [file["path"] for file in records[how]["files"]]
         assert "rank0_dp0_tp0_pp0.steps.json" in names
         assert "in the fourth step" in records[how]["log_tail"]
 
@@ -44,8 +44,8 @@ def test_ranks_that_fail_are_shown_and_tried_again_and_cost_nobody_else_anything
     status, said = farm.finish(SWEEP, LIMIT)
     assert status == 0, said
     records = farm.records()
-    assert {each["status"] for each in records.values()} == {"ok"}
-    assert {how: each["attempt"] for how, each in records.items()} == {
+    assert {record["status"] for record in records.values()} == {"ok"}
+    assert {how: record["attempt"] for how, record in records.items()} == {
         "nothing": 1
     } | dict.fromkeys(FAULTS, 2)
     assert farm.captured("nothing") == good

@@ -29,7 +29,7 @@ def test_a_run_that_needs_more_memory_than_it_may_take_is_ended_with_that_reason
     assert record["reason"] in said
     assert record["reason"] in farm.report()
     assert "in the fourth step" in farm.report()
-    assert "rank0_dp0_tp0_pp0.steps.json" in [each["path"] for each in record["files"]]
+    assert "rank0_dp0_tp0_pp0.steps.json" in [file["path"] for file in record["files"]]
     assert farm.captures("workload.how=gobble") == {"gobble"}
 
 
@@ -43,7 +43,7 @@ def test_a_disk_that_fills_up_is_the_reason_and_leaves_room_for_the_report(farm,
     assert record["status"] == "error"
     assert record["reason"].startswith("no space is left on the disk of ")
     assert "in the fourth step" in record["log_tail"]
-    assert [each["path"] for each in record["files"] if "half" in each["path"]] == []
+    assert [file["path"] for file in record["files"] if "half" in file["path"]] == []
     assert (
         "removed, as the disk was full when it was written: rank0_dp0_tp0_pp0.half.json"
         in record["warnings"]

@@ -79,7 +79,7 @@ def test_a_tool_that_ends_before_the_program_begins_is_started_again(tmp_path, s
     told = f"the tool ended before the program began (exit status {status}, {status};"
     assert done.stdout.startswith(told)
     left = (tmp_path / "left").read_text().split()
-    assert [is_running(each) for each in left] == [False, False]
+    assert [is_running(pid) for pid in left] == [False, False]
 
 
 def test_a_tool_that_always_fails_is_given_up(tmp_path):

@@ -17,11 +17,11 @@ ACROSS = """
 import os, subprocess, sys
 second = ["unshare", "--uts", "--pid", "--fork", "--mount-proc"]
 second += ["sh", "-c", 'hostname aaa-second; exec "$@"', "sh"]
-each = [
+hosts = [
     subprocess.Popen([*start, *sys.argv[1:]], env=os.environ | {"SLURM_NODEID": str(node)})
     for node, start in enumerate(([], second))
 ]
-sys.exit(max(process.wait() for process in each))
+sys.exit(max(process.wait() for process in hosts))
 """
 RANKS = ["rank0_dp0_tp0_pp0", "rank1_dp1_tp0_pp0"]
 
@@ -149,7 +149,7 @@ def test_two_hosts_make_one_capture(started_on_each, tmp_path):
     assert started_on_each(out, launcher=launcher, steps=3) == ["", ""]
     assert record(out)["status"] == "ok", record(out)
     assert record(out)["ranks"] == RANKS
-    assert [(each["node"], each["exit_code"]) for each in record(out)["nodes"]] == [(1, 0)]
+    assert [(node["node"], node["exit_code"]) for node in record(out)["nodes"]] == [(1, 0)]
     names = {path.name for path in out.iterdir()}
     assert names == {
         "capture.json",

@@ -39,7 +39,7 @@ def seen(monkeypatch, *states, period_s=0.0):
 def said(summary, *earlier):
     """Return the warnings about GPUs, without where to look."""
     found = conditions.warnings(summary | {"cpu": {}}, earlier)
-    return [each.partition(";")[0] for each in found]
+    return [warning.partition(";")[0] for warning in found]
 
 
 def test_clocks_and_temperatures_are_those_of_the_gpu_at_work(monkeypatch):
@@ -108,7 +108,7 @@ def test_what_others_take_of_the_cpus_is_what_is_not_our_own():
 def test_other_work_and_other_machines_are_warnings():
     cpu = {"other_work_share": 0.3, "stolen_share": 0.2}
     assert [
-        each.partition(";")[0] for each in conditions.warnings({"gpus": [], "cpu": cpu}, [])
+        warning.partition(";")[0] for warning in conditions.warnings({"gpus": [], "cpu": cpu}, [])
     ] == [
         "other processes took more than 10% of the CPUs' time",
         "other virtual machines took more than 5% of the CPUs' time",

@@ -179,7 +179,7 @@ def test_a_reading_holds_use_energy_and_what_went_over_the_links():
 
 
 def test_a_gpu_that_does_not_count_pcie_traffic_is_asked_for_its_rate():
-    unsupported = [field(each, 0, answer=pynvml.NVML_ERROR_NOT_SUPPORTED) for each in range(4)]
+    unsupported = [field(number, 0, answer=pynvml.NVML_ERROR_NOT_SUPPORTED) for number in range(4)]
     rates = {pynvml.NVML_PCIE_UTIL_TX_BYTES: 12, pynvml.NVML_PCIE_UTIL_RX_BYTES: 34}
     fake = FakeNvml(
         **READING, nvmlDeviceGetFieldValues=unsupported, nvmlDeviceGetPcieThroughput=rates

@@ -38,7 +38,7 @@ ROOT = "CapEff:\t000001ffffffffff\n"
 def test_ptrace_is_forbidden_by_yama_and_not_for_administrators(proc, scope, status, is_forbidden):
     folder = proc(sys__kernel__yama__ptrace_scope=scope, self__status=status)
     problems = list(permissions.tracing(folder))
-    assert [each.kind for each in problems] == ["forbidden"] * is_forbidden
+    assert [problem.kind for problem in problems] == ["forbidden"] * is_forbidden
 
 
 def test_without_yama_everything_is_traceable(proc):

@@ -108,7 +108,7 @@ def test_progress_is_told_five_times_a_second_and_at_the_last_step(monkeypatch, 
         for _ in range(5):
             steps.step(2)
     told = [json.loads(line) for line in log.read_text().splitlines()]
-    assert [each.pop("step") for each in told] == [1, 3, 5]
+    assert [event.pop("step") for event in told] == [1, 3, 5]
     told[0].pop("time_s")
     assert told[0] == {"event": "step", **about}
 

@@ -21,7 +21,9 @@ HERE = Rank(rank=5, world_size=8, local_rank=1)
 def mesh(names, sizes, coordinate):
     """What a DeviceMesh says of itself."""
     return SimpleNamespace(
-        mesh_dim_names=names, get_coordinate=lambda: coordinate, size=lambda each: sizes[each]
+        mesh_dim_names=names,
+        get_coordinate=lambda: coordinate,
+        size=lambda dimension: sizes[dimension],
     )
 
 
