@@ -31,7 +31,9 @@ def test_it_samples_at_its_period_and_times_phases(tmp_path, monkeypatch):
         recorder.step()
     written = lines(tmp_path, Rank())
     samples = [record for record in written if "readings" in record]
-    assert 3 <= len(samples) <= 13
+    (cost,) = [record for record in written if "cpu_ns" in record]
+    assert min(cost["cpu_ns"], cost["elapsed_ns"]) > 0
+    assert 3 <= len(samples) <= cost["elapsed_ns"] / 20_000_000 + 3
     assert [sample["time_ns"] for sample in samples] == sorted(
         sample["time_ns"] for sample in samples
     )
@@ -39,8 +41,6 @@ def test_it_samples_at_its_period_and_times_phases(tmp_path, monkeypatch):
     (phase,) = [record for record in written if "phase" in record]
     assert (phase["phase"], phase["kind"]) == ("forward", "host")
     assert phase["end_ns"] - phase["start_ns"] >= 200_000_000
-    (cost,) = [record for record in written if "cpu_ns" in record]
-    assert 0 < cost["cpu_ns"] < cost["elapsed_ns"] / 2
 
 
 def test_only_the_first_rank_of_a_host_reads_the_host(tmp_path):
