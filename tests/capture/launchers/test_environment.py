@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,8 @@ print(json.dumps(dict(
 )))
 """
 
+_OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+
 
 @pytest.fixture
 def state(tmp_path, monkeypatch):
@@ -45,7 +48,11 @@ def state(tmp_path, monkeypatch):
     program.write_text(STATE.format(python=sys.executable))
     program.chmod(0o755)
     monkeypatch.chdir(tmp_path)
+    # Tests in the background ignore these; a capture heeds them, and so does what it starts.
+    heeded = {number: signal.signal(number, signal.SIG_DFL) for number in _OF_TERMINALS}
     yield program
+    for number, before in heeded.items():
+        signal.signal(number, before)
     shell.prefix("")
 
 
