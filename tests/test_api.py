@@ -54,6 +54,7 @@ def test_what_analyses_need_loads_pandas():
     assert {"pandas", "pyarrow"} <= set(loaded_by("from profkit.api import analysis"))
 
 
+@pytest.mark.slow  # takes a minute without the cache of `make lint`
 def test_type_checkers_see_every_name_and_no_other(tmp_path):
     plugin = tmp_path / "plugin.py"
     plugin.write_text("from profkit.api import Result, Reslut\nreveal_type(Result())\n")
