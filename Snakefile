@@ -22,7 +22,7 @@ onstart:
 
 onsuccess:
     # Jobs that failed have left a record that says so, for the report to show.
-    if failed := list(untold_failures(dag)):
+    if failed := list(unreported_failures(dag)):
         raise WorkflowError("\n".join(failed))
 
 

@@ -100,8 +100,8 @@ def _confirm(then: Manifest, *, is_confirmed: bool) -> None:
     if is_confirmed:
         return
     if not sys.stdin.isatty():
-        raise InputError("nothing was run: nobody can be asked", hint="--yes runs it unasked")
-    sys.stdout.write("A run is a program of whoever made the manifest. Run it? [y/N] ")
+        raise InputError("nothing was run: there is no terminal to ask on", hint="--yes runs it")
+    sys.stdout.write("This runs a program that the manifest chose. Run it? [y/N] ")
     sys.stdout.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise InputError("nothing was run")

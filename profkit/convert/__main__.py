@@ -104,12 +104,7 @@ def convert(  # noqa: PLR0913 - the arguments of the job
         notes += [
             Note(file=file_label(part.raw.path), text=t) for part in parts for t in part.notes
         ]
-        if parts and all(part.folder is None for part in parts):
-            raise InputError(
-                f"none of the {len(parts)} files of {tool} could be read; the first: "
-                f"{parts[0].notes[0]}",
-                hint=f"look at them in {captures[0].parent}, or capture again",
-            )
+        _check_some_are_read(tool, parts, captures)
         own = converter(tool).produces if has_converter(tool) else ()
         with ThreadPoolExecutor(max(cores, 1)) as joining:
             list(joining.map(lambda name: join(tables / f"{name}.parquet", name, parts), own))
@@ -130,6 +125,15 @@ def convert(  # noqa: PLR0913 - the arguments of the job
         "provenance": asdict(made_of),
     }
     write_atomically(tables / CONVERSION, json.dumps(record, indent=1).encode() + b"\n")
+
+
+def _check_some_are_read(tool: str, parts: Sequence[Part], captures: Sequence[Path]) -> None:
+    if parts and all(part.folder is None for part in parts):
+        raise InputError(
+            f"none of the {len(parts)} files of {tool} could be read; the first: "
+            f"{parts[0].notes[0]}",
+            hint=f"look at them in {captures[0].parent}, or capture again",
+        )
 
 
 def _damaged_files(captures: Iterable[Path]) -> dict[Path, str]:

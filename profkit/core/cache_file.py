@@ -1,20 +1,14 @@
 """Files of caches: a damaged one is no entry, and what it held is made again."""
 
 import hashlib
-import os
 from pathlib import Path
+
+from profkit.core.atomic_write import write_atomically
 
 
 def write_cached(path: Path, content: bytes) -> None:
     """Write `content` below its hash; not synced to the disk, as a lost entry costs little."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(_digest(content) + b"\n" + content)
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_atomically(path, _digest(content) + b"\n" + content, synced=False)
 
 
 def read_cached(path: Path) -> bytes | None:

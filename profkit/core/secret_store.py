@@ -2,8 +2,8 @@
 
 Where a configuration holds a secret, plans, params of jobs, records and reports hold a reference
 such as ``profkit-secret-0123456789abcdef``: a keyed hash, so that another value is another
-reference, and nobody can look it up. The values are files that only the user can read, in a folder
-outside of the project; the job that captures puts them back.
+reference, and a list of likely values does not help to guess it. The values are files that only the
+user can read, in a folder outside of the project; the job that captures puts them back.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ def reference(secret: str) -> str:
 
 
 def digest(text: str) -> str:
-    """Return a keyed hash of `text`, which nobody else can look up."""
+    """Return a hash of `text` with a key of this user's."""
     content = text.encode(errors="surrogateescape")
     return hmac.new(_salt(folder()), content, hashlib.sha256).hexdigest()[:16]
 

@@ -32,8 +32,8 @@ def _failed_captures(dag: Dag, run: Run) -> Iterator[str]:
         yield f"not tried: {len(skipped)} other captures of {run.name}, which would fail alike"
 
 
-def untold_failures(dag: Dag) -> Iterator[str]:
-    """Yield `failures`; nothing below `profkit run`, which tells them itself."""
+def unreported_failures(dag: Dag) -> Iterator[str]:
+    """Yield `failures`; nothing below `profkit run`, which prints them itself."""
     if progress_events.VARIABLE not in os.environ:
         yield from failures(dag)
 

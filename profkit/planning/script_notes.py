@@ -8,12 +8,12 @@ from profkit.planning.model import Run, ToolPlan
 from profkit.workloads import workload_settings
 from profkit.workloads.base import BaseWorkload
 
-# What a program can be told by its command; the ranks and their layout are the launcher's.
-_TOLD = {
+# What a command can pass on to a program; the ranks and their layout are the launcher's.
+_PASSED_ON = {
     *("model", "zero", "batch", "precision", "compile", "grad_accumulation"),
     *("steps", "seed", "device"),
 }
-_KNOWN = _TOLD | {"workload", "launcher", "world_size"}
+_KNOWN = _PASSED_ON | {"workload", "launcher", "world_size"}
 _EXAMPLES = {"model": "${model.name}", "zero": "${zero.stage}"}
 
 
@@ -25,7 +25,7 @@ def unread(composed: Composed, workload: BaseWorkload) -> Iterator[str]:
     for override in composed.overrides:
         key, _, value = override.lstrip("+~").partition("=")
         name = re.split(r"[.@/]", key)[0]
-        if name in _TOLD - composed.passed_on and value not in ("", "none"):
+        if name in _PASSED_ON - composed.passed_on and value not in ("", "none"):
             yield (
                 f"{name} has no effect: the script gets its command and its environment alone;"
                 f" write {_EXAMPLES.get(name, f'${{{name}}}')} into workload.command, or leave"

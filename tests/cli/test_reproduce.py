@@ -216,7 +216,7 @@ def test_only_plain_variables_of_the_allow_list_are_set(run_again):
 @pytest.mark.parametrize(
     ("answer", "count", "said"),
     [
-        (None, 0, "nobody can be asked"),
+        (None, 0, "there is no terminal to ask on"),
         ("\n", 0, "nothing was run"),
         ("no\n", 0, "nothing was run"),
         ("y\n", 1, "the run failed"),

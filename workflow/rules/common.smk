@@ -6,7 +6,7 @@ from profkit.dag import inputs as workflow_dag
 from profkit.core import secret_store
 from profkit.core.errors import ProfkitError
 from profkit.core.secret_masking import Masker
-from profkit.dag.failures import damages, untold_failures
+from profkit.dag.failures import damages, unreported_failures
 from profkit.dag.overrides import check_config
 
 try:
