@@ -109,7 +109,8 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
 def _results(paths: Sequence[Path]) -> dict[str, result.Result]:
     """Return the results of one analysis by run, without the runs in which it failed."""
     documents = {path.resolve().parents[1].name: _read(path, result.read) for path in paths}
-    return {run: each.result for run, each in documents.items() if each.status == "ok"}
+    found = documents.items()
+    return {run: document.result for run, document in found if document.status == "ok"}
 
 
 def _read_section(

@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from profkit.cli.manifest_of_run import Manifest, environment, left_out, overrides, read
+from profkit.cli.untrusted_manifest import Manifest, environment, left_out, overrides, read
 from profkit.core import secret_store
 from profkit.core.errors import InputError
 from profkit.core.secret_masking import MASK

@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 from profkit.cli import main, reproduce
-from profkit.cli.manifest_of_run import overrides
 from profkit.cli.reproduce import commands, differences
+from profkit.cli.untrusted_manifest import overrides
 from profkit.core import secret_store
 from tests.conftest import SMALL
 
