@@ -2,7 +2,8 @@
 
 An analysis takes `analysis`, its tables and a `Settings`, and returns a `Result`; a converter is a
 function under `converter`; a tool is a `Wrapper` or a `Session` called ``Capture``; a family of
-models is a `ModelFamily` called ``Model``. A notebook asks `load` for a run. Scripts mark their
+models is a `ModelFamily` called ``Model``; a pattern is a function under `pattern` called
+``match``. A notebook asks `load` for a run. Scripts mark their
 steps and phases with ``profkit.steps`` and ``profkit.phase``, which are in `profkit` itself.
 
 Names are imported when they are asked for, so that a tool that runs inside a training process
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         table,
     )
     from profkit.core.settings import Settings
+    from profkit.patterns.base import Match, Pattern, Step, pattern
     from profkit.tables import columns, schema
     from profkit.tables.loaded_run import LoadedRun, load
     from profkit.workloads.models._saved_bytes import SavedBytes
@@ -68,10 +70,12 @@ __all__ = [
     "Inputs",
     "Interval",
     "LoadedRun",
+    "Match",
     "Metric",
     "ModelFamily",
     "NullRecorder",
     "OfTool",
+    "Pattern",
     "PluginError",
     "Problem",
     "ProfkitError",
@@ -84,12 +88,14 @@ __all__ = [
     "Session",
     "Settings",
     "Severity",
+    "Step",
     "Table",
     "Wrapper",
     "analysis",
     "columns",
     "converter",
     "load",
+    "pattern",
     "schema",
     "table",
 ]

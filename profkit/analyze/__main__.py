@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from profkit import analyze
-from profkit.analyze.base import Analysis, Columns
+from profkit.analyze.base import Analysis, Columns, Recording, Recordings
 from profkit.core import job_record, job_usage, progress_events, registry, resources, result
+from profkit.core.capture_record import capture_warnings
 from profkit.core.checksums import sha256
 from profkit.core.errors import InputError, ProfkitError
 from profkit.core.fingerprint import provenance
@@ -102,8 +103,40 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
             raise InputError(f"the analysis {name} failed, whose result this one reads")
         inputs[name] = by_run if analysis.across else next(iter(by_run.values()))
     for name in analysis.results_if_there:
-        inputs[name] = _results([path for path in results if path.stem == name])
+        by_run = _results([path for path in results if path.stem == name])
+        inputs[name] = by_run if analysis.across else next(iter(by_run.values()), None)
+    if analysis.reads_recordings:
+        inputs["recordings"] = _recordings(tables)
     return inputs
+
+
+def _recordings(tables: Sequence[Path]) -> Recordings:
+    """Return what the conversions behind `tables`, and the captures behind these, noted by tool."""
+    # results/runs/<run>/tables/<tool>/<table>.parquet
+    folders = dict.fromkeys(path.parent for path in tables)
+    return {
+        folder.name: Recording(
+            notes=tuple(dict.fromkeys(note.get("text", "") for note in _notes(folder))),
+            warnings=tuple(
+                dict.fromkeys(
+                    text
+                    for path in sorted(_captures_behind(folder).glob("rep*/capture.json"))
+                    for text in capture_warnings(path)
+                )
+            ),
+        )
+        for folder in folders
+    }
+
+
+def _notes(folder: Path) -> Sequence[Mapping[str, str]]:
+    record = folder / job_record.CONVERSION
+    return job_record.read_job(record).notes if record.is_file() else ()
+
+
+def _captures_behind(folder: Path) -> Path:
+    """Return the folder of the captures that the tables in `folder` were made of."""
+    return folder.parent.parent / "capture" / folder.name
 
 
 def _results(paths: Sequence[Path]) -> dict[str, result.Result]:

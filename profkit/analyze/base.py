@@ -53,8 +53,24 @@ Behaviour = dict[str, Any]
 ByRun = dict[str, Result]
 """Annotate a parameter of an analysis across runs with this to get the result of every run."""
 
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recording:
+    """What is known of the recordings of one tool besides their tables."""
+
+    notes: tuple[str, ...] = ()
+    """What converting them repaired or lost."""
+
+    warnings: tuple[str, ...] = ()
+    """What the captures warned of: the tool, or the machine that was busy meanwhile."""
+
+
+Recordings = dict[str, Recording]
+"""Type of the parameter ``recordings``: by tool, for the tools whose tables are read."""
+
 _CONFIG = "config"
-_IF_THERE = ByRun | None
+_RECORDINGS = "recordings"
+_IF_THERE = {"": Result | None, "runs": ByRun | None}
 _BY_TOOL = (ByTool, ByToolIfAny, ByToolOrOther)
 _OF_THE_RUN = {"hardware": Hardware, "behaviour": Behaviour}
 
@@ -96,6 +112,9 @@ class Analysis:
     config: type[Settings]
     """Its settings."""
 
+    reads_recordings: bool = field(default=False, kw_only=True)
+    """Whether it asks what is known of the recordings besides their tables."""
+
     results_if_there: tuple[str, ...] = field(default=(), kw_only=True)
     """Other analyses whose result it reads if it exists; at least one must exist."""
 
@@ -117,15 +136,16 @@ def analysis(
     - `ByTool`: a table of every tool; `ByToolIfAny`: None if no tool makes it; `ByToolOrOther`:
       the same, but at least one table so annotated must exist;
     - `OfTool`: a table of one tool beside that of the traces, None if the tool is not enabled;
-    - `Result`: the result of another analysis;
+    - `Result`: the result of another analysis; ``Result | None``: None if it is not there, but
+      at least one analysis so annotated must have one;
+    - ``recordings: Recordings``: what converters and captures noted, by tool;
     - ``hardware: Hardware``: peaks of the configured device, or of the device in the traces;
     - ``behaviour: Behaviour``: the run's settings;
     - ``config``: the analysis' own settings, a dataclass.
 
     Across runs, tables have the further Categorical column ``run``, whose categories are the runs
-    in the order of the selection. `ByRun` stands for `Result`, ``ByRun | None`` for results that
-    may be missing (at least one analysis so annotated must have one), and hardware and behaviour
-    are dictionaries by run.
+    in the order of the selection. `ByRun` stands for `Result`, ``ByRun | None`` for
+    ``Result | None``, and hardware and behaviour are dictionaries by run.
     """
 
     def register(function: Callable[..., Result]) -> Analysis:
@@ -155,7 +175,10 @@ def analysis(
             tables_of_tools=of_tools,
             alternatives=tuple(name for name, kind in kinds.items() if kind == ByToolOrOther),
             results=tuple(name for name, kind in kinds.items() if kind in (Result, ByRun)),
-            results_if_there=tuple(name for name, kind in kinds.items() if kind == _IF_THERE),
+            results_if_there=tuple(
+                name for name, kind in kinds.items() if kind == _IF_THERE[across]
+            ),
+            reads_recordings=_RECORDINGS in kinds,
             of_the_run=tuple(name for name in kinds if name in _OF_THE_RUN),
             config=_config(function, parameters),
             run=function,
@@ -185,8 +208,12 @@ def _check(function: Callable[..., Any], name: str, kind: object, across: str) -
             wanted = f"dictionary by run of {one}" if across else one
             raise _error(function, f"parameter {name!r} must be a {wanted}")
         return
+    if name == _RECORDINGS and not across:
+        if kind != Recordings:
+            raise _error(function, f"parameter {name!r} must be a {Recordings}")
+        return
     results, called = (ByRun, "ByRun") if across else (Result, "Result")
-    if kind == results or (across and kind == _IF_THERE):
+    if kind in (results, _IF_THERE[across]):
         return
     if kind is not pd.DataFrame and kind not in _BY_TOOL:
         raise _error(function, f"parameter {name!r} must be a pd.DataFrame, ByTool or {called}")

@@ -10,7 +10,11 @@ from rich.table import Table
 from profkit.core import registry, resources
 from profkit.core.settings import known
 
-_PACKAGES = {"tools": "profkit.capture", "analyses": "profkit.analyze"}
+_PACKAGES = {
+    "tools": "profkit.capture",
+    "analyses": "profkit.analyze",
+    "patterns": "profkit.patterns",
+}
 
 
 def main(argv: Sequence[str]) -> None:
@@ -19,7 +23,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("kind", nargs="?", help="tools, analyses, models, workloads, ...")
     args = parser.parse_args(argv)
     folders = [path for path in sorted(resources.CONF.iterdir()) if path.is_dir()]
-    groups = {_plural(path.name): path.name for path in folders}
+    groups = {_plural(path.name): path.name for path in folders} | {"patterns": ""}
     kinds = [args.kind] if args.kind else list(groups)
     console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
     for kind in kinds:

@@ -72,6 +72,13 @@ def _damaged(path: Path) -> dict[str, Any]:
     }
 
 
+def capture_warnings(path: Path) -> tuple[str, ...]:
+    """Return what the capture with the record at `path` warned of: the tool, and its machine."""
+    record = read_capture(path)
+    of_machine = record.get("conditions", {}).get("warnings", ())
+    return (*record.get("warnings", ()), *map(str, of_machine))
+
+
 def imported_files(path: Path) -> dict[Path, str]:
     """Return the imported files that the record at `path` lists, with their hashes at the import.
 

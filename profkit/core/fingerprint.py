@@ -19,12 +19,16 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
+from profkit.core import registry
 from profkit.core.checksums import sha256
 from profkit.core.result import Provenance
 from profkit.core.source_hash import ASSETS, Import, syntax
 
 TIMELINE_CODE = ("profkit.timeline", "profkit.timeline.merge_ranks")
 """The stage and the module of the code behind a timeline."""
+
+ROOMS_OF_PLUGINS = frozenset({"profkit.patterns"})
+"""Packages whose plugins work together in one job, so that a change of one makes it stale."""
 
 
 def provenance(
@@ -57,6 +61,8 @@ def fingerprint(stage: str, module: str) -> str:
 def closure(stage: str, module: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return the hash of each module and asset behind `module`, and the version of each package.
 
+    Behind what takes a name from `ROOMS_OF_PLUGINS` are all plugins that are found there.
+
     The edge of `stage` (``profkit.analyze.__main__`` for ``profkit.analyze``) belongs to it, but
     not what the edge imports: that reads and writes files, and would make every result depend on
     every module.
@@ -78,6 +84,8 @@ def closure(stage: str, module: str) -> tuple[dict[str, str], dict[str, str]]:
             else:
                 packages.add(imported.partition(".")[0])
         modules.update(_assets(path, name))
+        if name in ROOMS_OF_PLUGINS:
+            pending.extend(registry.module_names(name).values())
     return dict(sorted(modules.items())), _versions(packages)
 
 

@@ -46,6 +46,9 @@ class JobRecord:
     tables: Mapping[str, Checksum] = field(default_factory=dict)
     """Checksum of each table of a conversion, by its name."""
 
+    notes: tuple[dict[str, str], ...] = ()
+    """What a conversion repaired or lost: file and text of each."""
+
     @property
     def has_failed(self) -> bool:
         """Whether the job has to be tried again."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_DEFINED = re.compile(r"^(?:class Capture|def (?:convert|analyze))\b", re.MULTILINE)
+_DEFINED = re.compile(r"^(?:class Capture|def (?:convert|analyze|match))\b", re.MULTILINE)
 
 
 @cache

@@ -11,6 +11,7 @@ import msgspec
 
 from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import InputError
+from profkit.core.verdict import KernelVerdict, MemoryVerdict, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -165,6 +166,14 @@ class Result:
     tables: dict[str, Table] = field(default_factory=dict)
     charts: tuple[Chart, ...] = ()
     abstentions: tuple[Abstention, ...] = ()
+    verdict: Verdict | None = None
+    """The verdict on the run, of the analysis ``verdict`` alone..."""
+
+    memory: MemoryVerdict | None = None
+    """...and what other analyses contribute to it: about its memory..."""
+
+    kernels: KernelVerdict | None = None
+    """...and about the kernels that were measured with hardware counters."""
 
     @classmethod
     def abstain(cls, what: str, reason: str) -> "Result":

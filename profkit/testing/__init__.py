@@ -11,6 +11,8 @@ Tables come from dictionaries or tuples, and an analysis runs on them as it is::
     def test_it_keeps_the_contract():
         check_analysis(longest)
 
+A pattern is tried on such rows by `found`, which returns its matches.
+
 `ResultTree` makes the folder of a run, on which ``profkit convert`` and ``profkit analyze`` work.
 `check_analysis`, `check_tool` and `check_model` hold a plugin's module to what profkit asks of all.
 """
@@ -18,7 +20,7 @@ Tables come from dictionaries or tuples, and an analysis runs on them as it is::
 from profkit.testing.analysis_contract import check_analysis
 from profkit.testing.model_contract import check_model
 from profkit.testing.result_tree import ResultTree
-from profkit.testing.small_tables import ORIGIN_NS, frame, rows, run, span
+from profkit.testing.small_tables import ORIGIN_NS, found, frame, rows, run, span
 from profkit.testing.tool_contract import check_tool
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "check_analysis",
     "check_model",
     "check_tool",
+    "found",
     "frame",
     "rows",
     "run",

@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 
 from profkit.analyze.base import Analysis
+from profkit.core.hardware import Hardware
 from profkit.core.result import Result
+from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, TABLES, Match, Pattern, Step
 from profkit.tables import schema
 
 ORIGIN_NS = 1_790_000_000_000_000_001
@@ -57,6 +60,20 @@ def run(analysis: Analysis, **given: Any) -> Result:
 
 def _table(name: str, rows: pd.DataFrame | Rows) -> pd.DataFrame:
     return rows if isinstance(rows, pd.DataFrame) else frame(name, rows)
+
+
+def found(given_pattern: Pattern, *, step: Step | None = None, **known: Any) -> tuple[Match, ...]:
+    """Return what a pattern matches in what is `known` by name of its parameters, one step.
+
+    Rows of a table may have ``charged_ns`` besides its columns; tables left out have no rows.
+    """
+    given: dict[str, Any] = {"step": step or Step(count=1, ms=1.0), "behaviour": {}}
+    given |= {"hardware": Hardware(), "causes": pd.DataFrame(columns=list(CAUSE_COLUMNS))} | known
+    for name in set(given_pattern.parameters) & set(TABLES):
+        rows = [dict(row) for row in given.get(name, ())]
+        time = [row.pop(CHARGED, 0) for row in rows]
+        given[name] = frame(name, rows).assign(**{CHARGED: np.array(time, dtype=np.int64)})
+    return given_pattern.matches(given)
 
 
 def rows(result: Result, table: str) -> list[dict[str, Any]]:

@@ -1,0 +1,123 @@
+"""The contract of a pattern: a function that looks for one known loss of time in a recording."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from profkit.core.errors import PluginError
+from profkit.core.hardware import Hardware
+from profkit.core.verdict import Confidence, Evidence
+
+TABLES = (
+    "steps",
+    "cpu_ops",
+    "kernels",
+    "runtime_calls",
+    "annotations",
+    "collectives",
+    "python_calls",
+    "devices",
+)
+"""Tables that a pattern may name as parameters: rows of the rank that the verdict is about, of the
+steps that count. ``kernels``, ``runtime_calls`` and ``cpu_ops`` have the further column
+``charged_ns``, the time of the step that the row alone is charged with: it never overlaps another
+row's, so that sums over rows are bounds of what can be gained."""
+
+CHARGED = "charged_ns"
+
+CAUSE_COLUMNS = ("id", "ms_per_step", "gain_ms", "share", "place")
+"""Columns of the parameter ``causes``: one row for each cause of that rank."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """What is divided: the steps that count, of the rank that the verdict is about."""
+
+    count: int
+    """How many steps there are."""
+
+    ms: float
+    """Their mean time, in ms."""
+
+    ranks: int = 1
+    """Ranks of the job, as far as it is known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Match:
+    """One finding of a pattern."""
+
+    cause: str
+    """Id of the cause that it explains; where it is no leaf, the largest below it counts."""
+
+    advice: str
+    """What to change: the line, API, flag or setting, in one or two sentences."""
+
+    gain_ns: float
+    """Upper bound of its gain over all steps that count, in ns: a sum of `CHARGED`, mostly."""
+
+    place: str = ""
+    """``file.py(line): function``, operator or module."""
+
+    confidence: Confidence = Confidence.MEDIUM
+    evidence: Evidence = field(default_factory=dict)
+    """Numbers and words by which a reader can check it, units as suffixes."""
+
+
+Matches = Match | Iterable[Match] | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pattern:
+    """A registered pattern."""
+
+    title: str
+    """What is wrong, in a few words; the title of its actions."""
+
+    source: str
+    """Document behind its advice, as a URL."""
+
+    parameters: tuple[str, ...]
+    find: Callable[..., Matches] = field(repr=False)
+
+    def matches(self, known: Mapping[str, Any]) -> tuple[Match, ...]:
+        """Return what the pattern finds in `known`, by name of its parameters."""
+        found = self.find(**{name: known[name] for name in self.parameters})
+        if found is None:
+            return ()
+        return (found,) if isinstance(found, Match) else tuple(found)
+
+
+_OTHERS = {"causes": pd.DataFrame, "step": Step, "hardware": Hardware, "behaviour": dict}
+
+
+def pattern(*, title: str, source: str) -> Callable[[Callable[..., Matches]], Pattern]:
+    """Register a function as a pattern; each parameter says by its name what it looks at.
+
+    - one of `TABLES`: rows with a ``charged_ns`` where they are charged with time;
+    - ``causes``: all causes, with `CAUSE_COLUMNS`;
+    - ``step: Step``: how many steps there are, and their mean time;
+    - ``hardware: Hardware`` and ``behaviour``: peaks of the GPU, and the run's own settings.
+    """
+    if not source.startswith("https://"):
+        raise PluginError(f"pattern {title!r}: source must be the URL of a document")
+
+    def register(function: Callable[..., Matches]) -> Pattern:
+        names = tuple(inspect.signature(function).parameters)
+        if unknown := sorted(set(names) - {*TABLES, *_OTHERS}):
+            code = function.__code__
+            raise PluginError(
+                f"{code.co_filename}:{code.co_firstlineno}: unknown parameter {unknown[0]!r}",
+                hint=f"a pattern may name {', '.join((*TABLES, *_OTHERS))}",
+            )
+        return Pattern(title=title, source=source, parameters=names, find=function)
+
+    return register
+
+
+def charged(rows: pd.DataFrame, which: Any = None) -> float:
+    """Return the time that `rows`, or those of them that `which` tells, are charged with, in ns."""
+    return float((rows if which is None else rows[which])[CHARGED].sum())
