@@ -16,6 +16,7 @@ from profkit.core.fingerprint import TIMELINE_CODE, closure
 from profkit.core.job_record import JobRecord, damaged_tables, read_analysis, read_job
 from profkit.core.run_manifest import read_manifest
 from profkit.core.settings import nearest
+from profkit.dag import snakemake_records
 from profkit.dag.inputs import ACROSS, REPORT, Dag
 from profkit.planning.model import Run
 
@@ -202,6 +203,12 @@ class Staleness:
         reasons += _changes(path, made, ("profkit.report", "profkit.report.__main__"), inputs)
         return list(dict.fromkeys(reasons))
 
+    def forgotten(self) -> list[str]:
+        """Return the stale files that Snakemake takes for fresh, as it has lost their params."""
+        files = [*map(Path, self.dag.report_inputs()), REPORT]
+        lost = (file for file in files if file.is_file() and not snakemake_records.has(file))
+        return [str(file) for file in lost if self.why(file)]
+
     def stale_jobs(self, run: Run) -> dict[str, list[str]]:
         """Return the reasons for each job of `run` that is stale, but for the report."""
         found = {
@@ -257,8 +264,11 @@ def _changes(
         file = Path(name)
         # Hashing gigabytes is for files that may have changed.
         is_newer = file.is_file() and file.stat().st_mtime_ns > age
-        if name in made.inputs and is_newer and sha256(file) != made.inputs[name]:
-            reasons.append(f"input {name} changed")
+        if name in made.inputs and is_newer:
+            if sha256(file) != made.inputs[name]:
+                reasons.append(f"input {name} changed")
+            elif not snakemake_records.has(path):
+                reasons.append(f"input {name} is newer, and Snakemake has lost its checksum")
     return [f"{path}: {reason}" for reason in reasons]
 
 

@@ -53,6 +53,30 @@ def test_a_second_run_has_nothing_to_do(tree):
     assert tree.why("results/report.html") == "results/report.html is fresh\n"
 
 
+def test_what_snakemake_has_forgotten_is_made_again_as_if_it_had_not(tree, edit):
+    record = next((tree.folder / "results/runs").glob("*/capture/memory_layers/rep0/capture.json"))
+    text, before = record.read_text(), record.stat().st_mtime_ns
+    override = "analyses.bottlenecks.idle=0.77 tools.torch_profiler.with_stack=true"
+    edit("profkit/analyze/kernels.py", "= kernels.reset_index(", "= kernels.copy().reset_index(")
+    record.write_text(text.replace('"status": "ok"', '"status": "error"', 1))
+    kept = tree.folder / ".snakemake/metadata"
+    try:
+        remembered = tree.jobs(override)
+        away = kept.rename(tree.folder / "metadata")
+        assert tree.jobs(override) == remembered
+        edit("profkit/analyze/kernels.py", "= kernels.copy().reset_", "= kernels.reset_")
+        record.write_text(text)
+        assert "capture.json is newer, and Snakemake has lost" in tree.why("results/report.html")
+        assert "convert_memory_layers" in tree.jobs()
+        os.utime(record, ns=(before, before))
+        assert tree.jobs() == [], "what is fresh stays so"
+    finally:
+        record.write_text(text)
+        os.utime(record, ns=(before, before))
+        shutil.rmtree(kept)
+        away.rename(kept)
+
+
 def test_touching_everything_reruns_nothing(tree):
     for path in sorted(tree.folder.rglob("*"), reverse=True):
         if path.is_file() and ".snakemake" not in path.parts:

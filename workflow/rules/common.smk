@@ -8,6 +8,7 @@ from profkit.core.errors import ProfkitError
 from profkit.core.secret_masking import Masker
 from profkit.dag.failures import damages, unreported_failures
 from profkit.dag.overrides import check_config
+from profkit.dag.staleness import Staleness
 
 try:
     check_config(config)
