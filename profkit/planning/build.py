@@ -180,6 +180,7 @@ def _merged(one: Run, other: Run) -> Run:
     return Run(
         name=one.name,
         behaviour=one.behaviour,
+        unread=one.unread,
         hardware=one.hardware,
         tools=one.tools | other.tools,
         analyses=one.analyses | other.analyses,
@@ -233,7 +234,8 @@ class _Checker:
         self.check_model(config)
         workload = self.workload(behaviour, config, self.launcher(behaviour))
         unread = script_notes.unread(composed, workload)
-        self.notes += [note for note in unread if note not in self.notes]
+        notes = script_notes.without_effect(composed, unread)
+        self.notes += [note for note in notes if note not in self.notes]
         steps = workload.total_steps(config.steps)
         config.check(steps)
         chosen = {
@@ -244,8 +246,9 @@ class _Checker:
         hide = self.masker(behaviour).document
         behaviour = hide(behaviour)
         return Run(
-            name=run_name(behaviour, workload.name_for_run(behaviour["model"]["name"])),
+            name=run_name(behaviour, workload, unread),
             behaviour=behaviour,
+            unread=tuple(sorted(unread)),
             hardware=self.section("hardware", Hardware, config.hardware),
             tools=hide(chosen),
             analyses=_with_scope(settings, ""),

@@ -36,8 +36,8 @@ _OPTIONAL_GROUPS = ("experiment", "toolset")
 # Beyond, a sweep is a mistake: planning alone would take minutes.
 _MOST_RUNS = 10_000
 
-# The section that an interpolation reads; empty for a relative one or a resolver.
-_INTERPOLATED = re.compile(r"\$\{(?:(\w+)[.}]|)")
+# What an interpolation begins with, a section unless it is a resolver; empty for a key alone.
+_INTERPOLATED = re.compile(r"\$\{\.*(?:(\w+)[.}]|)")
 
 
 class OwnOptions(SearchPathPlugin):
@@ -62,7 +62,8 @@ class Composed:
     """Environment variables that were read for this one or another of the selection."""
 
     passed_on: frozenset[str] = frozenset()
-    """Keys and sections that the workload's command and the launcher take values from."""
+    """Keys and sections that the workload's command and the launcher take values from, be it by
+    way of others."""
 
 
 def compose_all(conf: Path, overrides: Sequence[str]) -> list[Composed]:
@@ -186,10 +187,14 @@ def _expanded(
 
 
 def _passed_on(config: DictConfig) -> frozenset[str]:
-    raw = [OmegaConf.to_container(config[key], resolve=False) for key in ("workload", "launcher")]
+    raw = OmegaConf.to_container(config, resolve=False)
+    assert isinstance(raw, dict)  # noqa: S101 - a DictConfig always becomes a dict
     # The throughput is no part of what the program does.
-    texts = [{**section, "samples": None} for section in raw if isinstance(section, dict)]
-    return frozenset(_INTERPOLATED.findall(repr(texts)))
+    raw["workload"] = {**raw["workload"], "samples": None}
+    read = {"workload", "launcher"}
+    while more := set(_INTERPOLATED.findall(repr([raw[key] for key in read]))) & set(raw) - read:
+        read |= more
+    return frozenset(read)
 
 
 def _constant(config: DictConfig, swept: set[str]) -> dict[str, Any]:

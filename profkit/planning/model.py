@@ -13,6 +13,9 @@ _AUTO = "auto"
 _DEVICES = "devices"
 """Table of the GPUs that a trace names."""
 
+_COMMAND = "workload.command"
+"""What takes values from other keys, which tell runs apart in fewer words."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
@@ -23,6 +26,9 @@ class Run:
 
     behaviour: dict[str, Any]
     """What changes how the workload behaves: its identity."""
+
+    unread: tuple[str, ...] = ()
+    """Keys of `behaviour` that its program never gets, so that no label shows them."""
 
     hardware: dict[str, Any]
     """Peaks that measured numbers are compared with."""
@@ -165,14 +171,21 @@ def tool_with_tables(by_tool: Mapping[str, Sequence[str]], tables: Sequence[str]
 
 def differing(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     """Return for each run the keys of its behaviour that are not the same in all of them."""
-    flat = {run.name: _scalars(run.behaviour) for run in runs}
+    flat = {run.name: _scalars(_read(run)) for run in runs}
     keys = dict.fromkeys(itertools.chain.from_iterable(flat.values()))
     varying = [key for key in keys if len({str(one.get(key)) for one in flat.values()}) > 1]
     shown = [key for key in varying if not _follows(key, list(flat.values()))]
+    others = [key for key in shown if key != _COMMAND]
+    if others and _is_known(_COMMAND, others, list(flat.values())):
+        shown = others
     return {
         name: {key.removesuffix(".name"): behaviour.get(key) for key in shown}
         for name, behaviour in flat.items()
     }
+
+
+def _read(run: Run) -> dict[str, Any]:
+    return {key: value for key, value in run.behaviour.items() if key not in run.unread}
 
 
 def _follows(key: str, behaviours: Sequence[Mapping[str, Any]]) -> bool:
@@ -180,8 +193,14 @@ def _follows(key: str, behaviours: Sequence[Mapping[str, Any]]) -> bool:
     name = f"{key.partition('.')[0]}.name"
     if key == name or name not in behaviours[0]:
         return False
-    pairs = {(str(behaviour.get(name)), str(behaviour.get(key))) for behaviour in behaviours}
-    return len(pairs) == len({choice for choice, _ in pairs})
+    return _is_known(key, [name], behaviours)
+
+
+def _is_known(key: str, others: Sequence[str], behaviours: Sequence[Mapping[str, Any]]) -> bool:
+    """Say whether the value of `key` is known once those of `others` are."""
+    choices = [tuple(str(behaviour.get(other)) for other in others) for behaviour in behaviours]
+    values = [str(behaviour.get(key)) for behaviour in behaviours]
+    return len({*zip(choices, values, strict=True)}) == len({*choices})
 
 
 def _scalars(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

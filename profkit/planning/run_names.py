@@ -1,24 +1,45 @@
 """Names of runs: readable, and unique by what changes the behaviour of the workload."""
 
 import hashlib
+import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from pathlib import Path
 from typing import Any
 
+from profkit.workloads.base import BaseWorkload
 
-def run_name(behaviour: Mapping[str, Any], subject: str) -> str:
-    """Return a readable name of a run of `subject`, unique by the content of `behaviour`."""
+_RUNS = Path("results/runs")
+
+
+def run_name(
+    behaviour: Mapping[str, Any], workload: BaseWorkload, unread: Container[str] = ()
+) -> str:
+    """Return a readable name of a run of `workload`, unique by the content of `behaviour`.
+
+    It says nothing of keys that are `unread`, unless there are captures under the longer name.
+    """
     digest = hashlib.sha256(json.dumps(behaviour, sort_keys=True).encode()).hexdigest()[:8]
-    words = (
-        subject,
-        behaviour["workload"]["name"],
-        f"b{behaviour['batch']}",
-        f"w{behaviour['world_size']}",
-        *_sharding_words(behaviour["zero"]),
-        behaviour["precision"],
-        *([] if behaviour["compile"] == "none" else ["compile", behaviour["compile"]]),
-    )
-    return "-".join([*map(str, words), digest])
+    whole, short = ("-".join([*_words(behaviour, workload, keys), digest]) for keys in ((), unread))
+    return whole if (_RUNS / whole).is_dir() else short
+
+
+def _words(
+    behaviour: Mapping[str, Any], workload: BaseWorkload, unread: Container[str]
+) -> list[str]:
+    """Return the words that tell a run from others, without what is `unread`."""
+    model = "none" if "model" in unread else behaviour["model"]["name"]
+    compiled = behaviour["compile"]
+    words = {
+        "workload": [behaviour["workload"]["name"]],
+        "batch": [f"b{behaviour['batch']}"],
+        "world_size": [f"w{behaviour['world_size']}"],
+        "zero": _sharding_words(behaviour["zero"]),
+        "precision": [behaviour["precision"]],
+        "compile": [] if compiled == "none" else ["compile", compiled],
+    }
+    kept = (words[key] for key in words if key not in unread)
+    return [workload.name_for_run(model), *itertools.chain.from_iterable(kept)]
 
 
 def _sharding_words(zero: Mapping[str, Any]) -> list[str]:

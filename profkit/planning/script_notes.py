@@ -1,7 +1,7 @@
 """What users of a script should know: settings that it never reads, and how often it runs."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from profkit.planning.compose import Composed
 from profkit.planning.model import Run, ToolPlan
@@ -13,19 +13,22 @@ _PASSED_ON = {
     *("model", "zero", "batch", "precision", "compile", "grad_accumulation"),
     *("steps", "seed", "device"),
 }
-_KNOWN = _PASSED_ON | {"workload", "launcher", "world_size"}
 _EXAMPLES = {"model": "${model.name}", "zero": "${zero.stage}"}
 
 
-def unread(composed: Composed, workload: BaseWorkload) -> Iterator[str]:
-    """Yield a note on each setting of `composed` that does not reach `workload`."""
-    # What stands in keys of the user's own is not known.
-    if workload.reads_configuration or composed.passed_on - _KNOWN:
-        return
+def unread(composed: Composed, workload: BaseWorkload) -> frozenset[str]:
+    """Return the keys of the configuration that do not reach `workload`."""
+    if workload.reads_configuration:
+        return frozenset()
+    return frozenset(_PASSED_ON - composed.passed_on)
+
+
+def without_effect(composed: Composed, keys: Container[str]) -> Iterator[str]:
+    """Yield a note on each override of `composed` that sets one of `keys`, which are not read."""
     for override in composed.overrides:
         key, _, value = override.lstrip("+~").partition("=")
         name = re.split(r"[.@/]", key)[0]
-        if name in _PASSED_ON - composed.passed_on and value not in ("", "none"):
+        if name in keys and value not in ("", "none"):
             yield (
                 f"{name} has no effect: the script gets its command and its environment alone;"
                 f" write {_EXAMPLES.get(name, f'${{{name}}}')} into workload.command, or leave"

@@ -48,6 +48,39 @@ def test_what_changes_the_workload_is_another_run(override):
     assert planned(override).runs[0].name != planned().runs[0].name
 
 
+OF_SCRIPT = ("workload=script", "batch=2,4", "zero=none,zero2", "precision=bf16")
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "differing_keys"),
+    [
+        ("s.py", "s-script-w2", set()),
+        ("s.py --batch ${batch}", "s-script-b2-w2", {"batch"}),
+        ("s.py ${zero.stage} ${compile}", "s-script-w2-none", {"zero"}),
+    ],
+)
+def test_labels_show_what_a_script_reads(tmp_path, monkeypatch, command, words, differing_keys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.py").touch()
+    plan = make(resources.CONF, (*OF_SCRIPT, f"workload.command='{command}'"))
+    first, *_ = plan.runs
+    assert first.name.rpartition("-")[0] == words
+    assert {*differing(plan.runs)[first.name]} == differing_keys
+    assert len({run.name for run in plan.runs}) == 4, "identities are as they were"
+
+
+def test_captures_under_a_name_with_more_words_keep_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.py").touch()
+    words = ("workload=script", "workload.command=s.py")
+    (run,) = make(resources.CONF, words).runs
+    digest = run.name.rpartition("-")[2]
+    assert run.name == f"s-script-w2-{digest}"
+    (tmp_path / f"results/runs/s-script-b2-w2-none-fp32-{digest}").mkdir(parents=True)
+    (run,) = make(resources.CONF, words).runs
+    assert run.name == f"s-script-b2-w2-none-fp32-{digest}"
+
+
 def test_six_runs_and_what_tells_them_apart():
     plan = planned("batch=1,2,4", "model=gpt_tiny,cnn_small")
     differs = differing(plan.runs)

@@ -5,7 +5,7 @@ import pytest
 from profkit.core import resources
 from profkit.planning.compose import compose_all
 from profkit.planning.model import Run, ToolPlan
-from profkit.planning.script_notes import repeated, unread
+from profkit.planning.script_notes import repeated, unread, without_effect
 from profkit.workloads.script import Workload as Script
 from profkit.workloads.train import Workload as Train
 
@@ -16,7 +16,7 @@ def told(command, *overrides, workload=None):
     found = [
         note.partition(" has no effect")[0]
         for composed in compose_all(resources.CONF, words)
-        for note in unread(composed, workload or Script(command=command))
+        for note in without_effect(composed, unread(composed, workload or Script(command=command)))
     ]
     return set(found)
 
@@ -29,7 +29,9 @@ def told(command, *overrides, workload=None):
         ("s.py --stage ${zero.stage}", ["zero=zero2", "zero.offload=cpu"], ""),
         ("s.py", ["batch=4", "+launcher.env.B=${batch}"], ""),
         ("s.py", ["batch=4", "workload.samples=${batch}"], "batch"),
-        ("s.py ${mine}", ["+mine=${batch}", "batch=4"], ""),
+        ("s.py ${mine}", ["+mine=${batch}", "batch=4", "seed=2"], "seed"),
+        ("s.py ${..batch}", ["batch=4", "seed=2"], "seed"),
+        ("s.py", ["batch=4", "+launcher.env.HOME=${oc.env:HOME}"], "batch"),
         ("s.py", ["world_size=4", "model=none", "zero=none", "timeout_s=9"], ""),
     ],
 )
@@ -66,7 +68,7 @@ def run(behaviour, plans):
 
 def test_the_note_says_what_to_write():
     (composed,) = compose_all(resources.CONF, ["workload=script", "zero=zero3"])
-    (note,) = unread(composed, Script(command="s.py"))
+    (note,) = without_effect(composed, unread(composed, Script(command="s.py")))
     assert note == (
         "zero has no effect: the script gets its command and its environment alone; write"
         " ${zero.stage} into workload.command, or leave zero out"
