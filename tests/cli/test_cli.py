@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -151,13 +153,35 @@ def test_a_command_ends_with_its_status_and_all_that_is_to_be_done_before_an_end
     assert (done.returncode, done.stderr) == (3, "")
 
 
-def test_what_nobody_reads_any_more_is_an_error():
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print('this')",
+        "for _ in range(9000): print('this')",
+        "parser.print_help()",
+        "parser.parse_args(['--help'])",
+    ],
+)
+def test_a_command_whose_reader_has_gone_ends_quietly_as_other_tools_do(code):
     reading, writing = os.pipe()
     os.close(reading)
-    done = ended("    print('this')\n    return 0", stdout=writing, stderr=subprocess.PIPE)
+    code = f"    import argparse; parser = argparse.ArgumentParser()\n    {code}"
+    done = ended(f"{code}\n    return 0", stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def test_a_pipe_of_a_commands_own_that_breaks_is_an_error():
+    done = ended("    raise BrokenPipeError('of a socket')", capture_output=True)
+    assert done.returncode == 1
+    assert "of a socket" in done.stderr
+
+
+def test_a_full_disk_behind_what_is_printed_is_an_error():
+    with Path("/dev/full").open("w") as full:
+        done = ended("    print('this')\n    return 0", stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 120
-    assert "BrokenPipeError" in done.stderr
+    assert "No space left" in done.stderr
 
 
 def test_a_file_in_the_place_of_the_results_is_a_mistake_and_no_traceback(
