@@ -17,17 +17,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-JOBS = ("manifest", "convert", "analyze", "timeline", "report")
-"""Commands that are handed over; a capture is not, which must be as alone as it can be."""
+from profkit.process.job_client import SOCKET, VARIABLE
 
-VARIABLE = "PROFKIT_JOB_SERVER"
-"""Environment variable with the folder of the server's socket, and the Python that it runs."""
-
-_SOCKET = "socket"
 _WAITING = 128
 
 _servers: list["subprocess.Popen[bytes]"] = []
@@ -39,7 +33,7 @@ def start(module: str) -> None:
         return
     folder = tempfile.mkdtemp(prefix="profkit-jobs-")
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(f"{folder}/{_SOCKET}")
+        listening.bind(f"{folder}/{SOCKET}")
         listening.listen(_WAITING)
         server = subprocess.Popen(
             [sys.executable, "-m", module, str(listening.fileno())],
@@ -57,29 +51,6 @@ def stop() -> None:
     while _servers:
         os.environ.pop(VARIABLE, None)
         _servers.pop().communicate()
-
-
-def run_in_fork(argv: Sequence[str]) -> int | None:
-    """Return the exit status of the job `argv` in a fork of the server; None if there is none.
-
-    Whatever this process starts knows nothing of the server.
-    """
-    folder, _, prefix = os.environ.pop(VARIABLE, "").partition(os.pathsep)
-    if not folder or prefix != sys.prefix or not argv or argv[0] not in JOBS:
-        return None
-    job = {"argv": list(argv), "cwd": str(Path.cwd()), "environment": dict(os.environ)}
-    try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(f"{folder}/{_SOCKET}")
-            socket.send_fds(connection, [b"\n"], [0, 1, 2])
-            connection.sendall(json.dumps(job).encode() + b"\n")
-            status = connection.makefile("rb").readline()
-    except OSError:
-        return None
-    if not status:
-        return None
-    # A signal's number is added to 128, as in shells.
-    return int(status) if int(status) >= 0 else 128 - int(status)
 
 
 def serve(listening_fd: int) -> None:

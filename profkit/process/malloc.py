@@ -1,6 +1,5 @@
 """Settings of the C library's allocator and of Python's garbage collector."""
 
-import ctypes
 import gc
 import sys
 from collections.abc import Iterator
@@ -21,6 +20,8 @@ def keep_freed() -> None:
     By default every few MiB go back to the system and are faulted in again, a page at a time: a
     program that works block by block spends a tenth of its time on that.
     """
+    import ctypes  # noqa: PLC0415 - what reads no large file does without
+
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
         mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
         mallopt(_M_MMAP_THRESHOLD, _LARGEST_BYTES)

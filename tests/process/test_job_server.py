@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from profkit.process import job_server
+from profkit.process import job_client, job_server
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (
-    "import sys; from profkit.process.job_server import run_in_fork;"
+    "import sys; from profkit.process.job_client import run_in_fork;"
     "status = run_in_fork(sys.argv[1:]); print('status', status); sys.exit(status or 0)"
 )
 
@@ -62,7 +62,7 @@ def test_a_job_has_the_streams_folder_and_environment_of_its_command(server, tmp
     assert found["argv"] == ["analyze", "describe", str(made)]
     given = {name: value for name, value in environment.items() if name in found["environment"]}
     assert found["environment"] == given
-    assert set(environment) - set(given) == {job_server.VARIABLE}
+    assert set(environment) - set(given) == {job_client.VARIABLE}
 
 
 @pytest.mark.parametrize(("job", "status"), [("refuse", 3), ("crash", 128 + signal.SIGSEGV)])
@@ -97,25 +97,25 @@ def test_other_commands_work_by_themselves(command, tmp_path):
 
 
 def test_without_a_server_a_command_works_by_itself(monkeypatch):
-    monkeypatch.delenv(job_server.VARIABLE, raising=False)
-    assert job_server.run_in_fork(["analyze"]) is None
-    monkeypatch.setenv(job_server.VARIABLE, f"/nowhere{os.pathsep}{sys.prefix}")
-    assert job_server.run_in_fork(["analyze"]) is None
-    assert job_server.VARIABLE not in os.environ
+    monkeypatch.delenv(job_client.VARIABLE, raising=False)
+    assert job_client.run_in_fork(["analyze"]) is None
+    monkeypatch.setenv(job_client.VARIABLE, f"/nowhere{os.pathsep}{sys.prefix}")
+    assert job_client.run_in_fork(["analyze"]) is None
+    assert job_client.VARIABLE not in os.environ
 
 
 @pytest.mark.usefixtures("server")
 def test_a_job_of_another_environment_works_by_itself(monkeypatch):
-    folder, _, _ = os.environ[job_server.VARIABLE].partition(os.pathsep)
-    monkeypatch.setenv(job_server.VARIABLE, f"{folder}{os.pathsep}/another/python")
-    assert job_server.run_in_fork(["analyze", "refuse", "x"]) is None
+    folder, _, _ = os.environ[job_client.VARIABLE].partition(os.pathsep)
+    monkeypatch.setenv(job_client.VARIABLE, f"{folder}{os.pathsep}/another/python")
+    assert job_client.run_in_fork(["analyze", "refuse", "x"]) is None
 
 
 WORKFLOW = """
 import os, time
-from profkit.process import job_server
+from profkit.process import job_client, job_server
 job_server.start("tests.process.job_program")
-print(os.environ[job_server.VARIABLE], flush=True)
+print(os.environ[job_client.VARIABLE], flush=True)
 time.sleep(600)
 """
 
@@ -152,6 +152,6 @@ def test_the_server_and_its_folder_go_when_the_workflow_is_killed(workflow):
 def test_a_job_whose_server_was_killed_is_done_by_its_command(workflow):
     _, variable, server = workflow
     server.kill()
-    given = os.environ | {job_server.VARIABLE: variable}
+    given = os.environ | {job_client.VARIABLE: variable}
     output, _ = begin("analyze", "refuse", "x", env=given).communicate()
     assert output == "status None\n"
