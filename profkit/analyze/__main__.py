@@ -21,7 +21,7 @@ from profkit.core.checksums import sha256
 from profkit.core.errors import InputError, ProfkitError
 from profkit.core.fingerprint import provenance
 from profkit.core.hardware import AUTO, Hardware, read_hardware, reported_hardware
-from profkit.core.settings import checked, from_json
+from profkit.core.settings import Settings, checked, from_json
 from profkit.process import malloc
 
 T = TypeVar("T")
@@ -57,14 +57,11 @@ def _run(options: argparse.Namespace) -> None:
     }
     hashes = {str(path): _read(path, job_record.verified) for path in options.tables}
     hashes |= {str(path): _read(path, sha256) for path in options.results}
-    inputs = _inputs(analysis, options.tables, options.results)
-    for name, section in sections.items():
-        inputs[name] = _read_section(analysis, name, section, options.tables)
     document = result.Document(
         analysis=options.name,
         title=analysis.title,
         summary=analysis.summary,
-        result=analysis.run(**inputs, config=config),
+        result=result_of(analysis, config, sections, options.tables, options.results),
         provenance=provenance(
             analyze.__name__,
             registry.module_name("analysis", analyze.__name__, options.name),
@@ -76,6 +73,23 @@ def _run(options: argparse.Namespace) -> None:
     )
     options.out.parent.mkdir(parents=True, exist_ok=True)
     result.write(options.out, document)
+
+
+def result_of(
+    analysis: Analysis,
+    config: Settings,
+    sections: Mapping[str, dict[str, Any]],
+    tables: list[Path],
+    results: list[Path],
+) -> result.Result:
+    """Run `analysis` on those of the given tables and results that its parameters name.
+
+    `sections` are the parts of the run's configuration that it reads, by the parameter's name.
+    """
+    inputs = _inputs(analysis, tables, results)
+    for name, section in sections.items():
+        inputs[name] = _read_section(analysis, name, section, tables)
+    return analysis.run(**inputs, config=config)
 
 
 def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict[str, Any]:

@@ -8,31 +8,59 @@ from collections.abc import Sequence
 
 from profkit import __version__
 from profkit.core.errors import ProfkitError
-from profkit.process import parent_watch
 from profkit.process.malloc import uncollected
+
+JOBS_TITLE = "Jobs of the workflow"
 
 # Module of each command; its ``main(argv)`` returns an exit status, or None for success. Imported
 # late: a capture must not load pandas, and no job should load Hydra without need.
-COMMANDS = {
-    "run": ("profkit.cli.run", "capture, convert, analyze and report what overrides select"),
-    "import": ("profkit.cli.import_files", "make a run of files that a profiler left elsewhere"),
-    "new": ("profkit.cli.new", "write the files of a plugin: an analysis, a tool or a model"),
-    "init": ("profkit.cli.init", "write a starting point: a conf/ of one's own with an example"),
-    "plan": ("profkit.cli.plan", "print the runs that overrides select, and what is stale"),
-    "list": ("profkit.cli.list_options", "print what there is: tools, analyses, models, ..."),
-    "why": ("profkit.cli.why", "say why a result is stale, or that it is fresh"),
-    "reproduce": ("profkit.cli.reproduce", "print what makes a run again, or make it and compare"),
-    "query": ("profkit.cli.query", "ask the tables of all runs with SQL"),
-    "timeline": ("profkit.timeline.__main__", "write one trace of all ranks, to open in Perfetto"),
-    "doctor": ("profkit.cli.doctor", "say which tools work on this machine, and what to do"),
-    "hardware": ("profkit.cli.hardware", "measure the peaks of this machine's CPU"),
-    "capture": ("profkit.capture.__main__", "job: run a workload under one tool"),
-    "manifest": ("profkit.cli.manifest", "job: write what makes a run reproducible"),
-    "convert": ("profkit.convert.__main__", "job: raw files of one tool to tables"),
-    "analyze": ("profkit.analyze.__main__", "job: tables to a result"),
-    "failed": ("profkit.cli.failed", "job: a record of one that failed, in place of its results"),
-    "report": ("profkit.report.__main__", "job: results to one HTML file"),
+GROUPS = {
+    "What people type first": {
+        "show": (
+            "profkit.cli.show",
+            "print what limits a run, or a recording that was not imported",
+        ),
+        "ls": ("profkit.cli.list_runs", "list the runs: when, status, step time, size"),
+    },
+    "Captures and reports": {
+        "run": ("profkit.cli.run", "capture, convert, analyze and report what overrides select"),
+        "import": (
+            "profkit.cli.import_files",
+            "make a run of files that a profiler left elsewhere",
+        ),
+        "plan": ("profkit.cli.plan", "print the runs that overrides select, and what is stale"),
+        "why": ("profkit.cli.why", "say why a result is stale, or that it is fresh"),
+        "query": ("profkit.cli.query", "ask the tables of all runs with SQL"),
+        "reproduce": (
+            "profkit.cli.reproduce",
+            "print what makes a run again, or make it and compare",
+        ),
+    },
+    "This machine, and what there is": {
+        "list": ("profkit.cli.list_options", "print what there is: tools, analyses, models, ..."),
+        "doctor": ("profkit.cli.doctor", "say which tools work on this machine, and what to do"),
+        "hardware": ("profkit.cli.hardware", "measure the peaks of this machine's CPU"),
+        "init": (
+            "profkit.cli.init",
+            "write a starting point: a conf/ of one's own with an example",
+        ),
+        "new": ("profkit.cli.new", "write the files of a plugin: an analysis, a tool or a model"),
+        "completion": (
+            "profkit.cli.completion",
+            "print what makes bash, zsh or fish complete words",
+        ),
+    },
+    JOBS_TITLE: {
+        "capture": ("profkit.capture.__main__", "run a workload under one tool"),
+        "manifest": ("profkit.cli.manifest", "write what makes a run reproducible"),
+        "convert": ("profkit.convert.__main__", "raw files of one tool to tables"),
+        "analyze": ("profkit.analyze.__main__", "tables to a result"),
+        "timeline": ("profkit.timeline.__main__", "one trace of all ranks, to open in Perfetto"),
+        "failed": ("profkit.cli.failed", "a record of a job that failed, in place of its results"),
+        "report": ("profkit.report.__main__", "results to one HTML file"),
+    },
 }
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 # Jobs that compute in this process, and environment variables for their libraries. A workload has
 # its own.
@@ -69,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command in ("-h", "--help"):
         sys.stdout.write(_usage())
         return 0
-    if command == "--version":
+    if command in ("-V", "--version"):
         sys.stdout.write(f"profkit {__version__}\n")
         return 0
     if command not in COMMANDS:
@@ -84,7 +112,7 @@ def _run(command: str, argv: Sequence[str]) -> int:
     if command == "convert":
         importlib.import_module("profkit.cli.fork_server").start(argv)
     if command in _ENDED_WITH_SNAKEMAKE:
-        parent_watch.end_with_workflow()
+        importlib.import_module("profkit.process.parent_watch").end_with_workflow()
     try:
         # pandas alone makes so many objects that collecting takes a fifth of the time to import it.
         with uncollected():
@@ -110,5 +138,8 @@ def prepare_computing() -> None:
 
 
 def _usage() -> str:
-    lines = [f"  {name:10} {about}" for name, (_, about) in COMMANDS.items()]
-    return "\n".join(["usage: profkit COMMAND ...", "", *lines, ""])
+    lines = ["usage: profkit COMMAND ...      profkit COMMAND --help says more"]
+    for title, commands in GROUPS.items():
+        lines += ["", f"{title}:"]
+        lines += [f"  {name:10} {about}" for name, (_, about) in commands.items()]
+    return "\n".join([*lines, ""])

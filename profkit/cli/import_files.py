@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from profkit.cli import run
+from profkit.cli.loudness import add_loudness
 from profkit.core.errors import InputError
+from profkit.core.formatting import counted
 from profkit.core.settings import known
 from profkit.planning.imported_runs import add_run, find, import_kinds
 
@@ -23,6 +25,7 @@ def main(argv: Sequence[str]) -> int:
     about = "files, folders of them, and overrides as of `profkit run`"
     parser.add_argument("words", nargs="+", metavar="path|override", help=about)
     parser.add_argument("--name", help="beginning of the run's name; that of the first path")
+    add_loudness(parser)
     args = parser.parse_intermixed_args(argv)
     tool, kind = known("kind of import", args.kind, kinds)
     overrides = [word for word in args.words if _is_override(word)]
@@ -34,8 +37,11 @@ def main(argv: Sequence[str]) -> int:
     command = shlex.join(["profkit", "import", *argv])
     made = add_run(files, tool, kind, name=name, command=command)
     ranks = len({file.rank for file in files})
-    sys.stderr.write(f"{len(files)} files of {ranks} ranks are the run {made}\n")
-    return run.main([f"imports=[{made}]", *overrides])
+    if not args.quiet:
+        what = f"{counted(len(files), 'file')} of {counted(ranks, 'rank')}"
+        sys.stderr.write(f"the run {made} has {what}\n")
+    loudness = ["--quiet"] * args.quiet + ["--verbose"] * args.verbose
+    return run.main([f"imports=[{made}]", *overrides, *loudness])
 
 
 def _is_override(word: str) -> bool:

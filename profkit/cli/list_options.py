@@ -22,11 +22,10 @@ def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="profkit list", description=__doc__)
     parser.add_argument("kind", nargs="?", help="tools, analyses, models, workloads, ...")
     args = parser.parse_args(argv)
-    folders = [path for path in sorted(resources.CONF.iterdir()) if path.is_dir()]
-    groups = {_plural(path.name): path.name for path in folders} | {"patterns": ""}
-    kinds = [args.kind] if args.kind else list(groups)
+    groups = kinds()
+    wanted = [args.kind] if args.kind else list(groups)
     console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
-    for kind in kinds:
+    for kind in wanted:
         group = known("kind of thing", kind, groups)
         if kind in _PACKAGES:
             rows = _plugins(_PACKAGES[kind])
@@ -42,6 +41,12 @@ def main(argv: Sequence[str]) -> None:
         if not args.kind:
             console.print(f"{kind}:")
         console.print(table)
+
+
+def kinds() -> dict[str, str]:
+    """Return what there is to choose from, each kind with its group in ``conf/``."""
+    folders = [path for path in sorted(resources.CONF.iterdir()) if path.is_dir()]
+    return {_plural(path.name): path.name for path in folders} | {"patterns": ""}
 
 
 def _plugins(package: str) -> dict[str, str]:

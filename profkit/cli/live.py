@@ -30,13 +30,15 @@ class _Job:
 class View:
     """Shows the jobs that the events report; use as a context."""
 
-    def __init__(self, *, verbose: bool) -> None:
-        self._console = Console(stderr=True, highlight=False)
+    def __init__(self, *, verbose: bool, quiet: bool = False) -> None:
+        self.is_verbose = verbose
+        """Whether Snakemake's own output is shown as well."""
+        self._console = Console(stderr=True, highlight=False, quiet=quiet)
         self._jobs: dict[_Key, _Job] = {}
         self._read = 0
         self._start_s = time.time()
         self._done = 0
-        is_live = self._console.is_terminal and not verbose
+        is_live = self._console.is_terminal and not (verbose or quiet)
         self._live = (
             Live(console=self._console, transient=True, auto_refresh=False) if is_live else None
         )

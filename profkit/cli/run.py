@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from profkit.cli.live import View
+from profkit.cli.loudness import add_loudness
 from profkit.core import progress_events, resources
 from profkit.core.capture_record import read_capture
 from profkit.core.errors import ConfigError
@@ -59,20 +60,20 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="profkit run", description=__doc__)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides and sweeps")
     parser.add_argument("--cores", type=int, default=os.cpu_count(), help="cores to use")
-    parser.add_argument("--verbose", action="store_true", help="show what Snakemake says")
+    add_loudness(parser)
     args = parser.parse_intermixed_args(own)
     if args.cores < 1:
         raise ConfigError(f"--cores: must be at least 1, got {args.cores}")
     dag = Dag(load(args.overrides))
-    for note in (*dag.notes_on_jobs(), *damages(dag)):
-        sys.stderr.write(f"note: {note}\n")
+    notes = [] if args.quiet else [*dag.notes_on_jobs(), *damages(dag)]
+    sys.stderr.writelines(f"note: {note}\n" for note in notes)
     command = [*_command(dag.plan, args.cores), *extra]
     if _PRINTING & {word.partition("=")[0] for word in extra}:
         return subprocess.run(command, check=False).returncode
     output = SnakemakeOutput()
-    status = _run_snakemake(command, output, verbose=args.verbose)
+    status = _run_snakemake(command, output, View(verbose=args.verbose, quiet=args.quiet))
     failed = list(failures(dag))
-    sys.stderr.writelines(f"{line}\n" for line in _losses(dag))
+    sys.stderr.writelines(f"{line}\n" for line in ([] if args.quiet else _losses(dag)))
     _print_outcome(status, output, failed)
     return 1 if status or failed else 0
 
@@ -91,7 +92,7 @@ def _command(plan: Plan, cores: int) -> list[str]:
     return [*command, "results/report.html", "--config", f"overrides={json.dumps(plan.overrides)}"]
 
 
-def _run_snakemake(command: Sequence[str], output: SnakemakeOutput, *, verbose: bool) -> int:
+def _run_snakemake(command: Sequence[str], output: SnakemakeOutput, view: View) -> int:
     """Run Snakemake to its end and return its exit status."""
     # A file of its own: another run in this folder, which Snakemake refuses, must not disturb.
     log = Path(f"results/.profkit/events-{os.getpid()}.jsonl").resolve()
@@ -99,9 +100,10 @@ def _run_snakemake(command: Sequence[str], output: SnakemakeOutput, *, verbose: 
     log.write_bytes(b"")
     try:
         with _started(command, log) as process:
-            reader = threading.Thread(target=_read, args=(process, output, verbose), daemon=True)
+            read = (process, output, view.is_verbose)
+            reader = threading.Thread(target=_read, args=read, daemon=True)
             reader.start()
-            with View(verbose=verbose) as view:
+            with view:
                 while process.poll() is None:
                     view.show(log, output.total)
                 # A job that outlives Snakemake holds its output open: do not wait for that.

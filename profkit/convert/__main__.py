@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from profkit.convert import STEPS, converter, has_converter
+from profkit.convert import STEPS, converter, has_converter, produced
 from profkit.convert._join_parts import Part, file_label, join, referenced_rows, with_unique_ids
 from profkit.convert._parquet import write
 from profkit.convert.base import Raw
@@ -98,22 +98,18 @@ def convert(  # noqa: PLR0913 - the arguments of the job
         if cores <= 1:
             damaged.result()
         raws = [replace(raw, block_bytes=block_bytes) for raw in _raws(tool, good, notes)]
-        parts = _parts(tool, raws, files, Path(scratch), cores)
+        parts = convert_files(tool, raws, files, Path(scratch), cores)
         parts = [_unless_damaged(part, damaged.result()) for part in parts]
-        parts = with_unique_ids(parts, whole=has_converter(tool) and converter(tool).whole)
+        unread: list[Note] = []
+        steps = _harness_steps(good, damaged.result(), unread)
+        parts = join_tables(tool, parts, tables, steps, cores)
         notes += [
             Note(file=file_label(part.raw.path), text=t) for part in parts for t in part.notes
         ]
-        _check_some_are_read(tool, parts, captures)
-        own = converter(tool).produces if has_converter(tool) else ()
-        with ThreadPoolExecutor(max(cores, 1)) as joining:
-            list(joining.map(lambda name: join(tables / f"{name}.parquet", name, parts), own))
-        if STEPS not in own:
-            steps = _harness_steps(good, damaged.result(), notes)
-            write(tables / f"{STEPS}.parquet", STEPS, steps)
+        notes += unread
         made_of = proven.result()
     status, reason = _outcome(parts, damaged.result())
-    made = [tables / f"{name}.parquet" for name in dict.fromkeys((STEPS, *own))]
+    made = [tables / f"{name}.parquet" for name in dict.fromkeys((STEPS, *produced(tool)))]
     record = {
         "schema_version": 1,
         "tool": tool,
@@ -127,13 +123,31 @@ def convert(  # noqa: PLR0913 - the arguments of the job
     write_atomically(tables / CONVERSION, json.dumps(record, indent=1).encode() + b"\n")
 
 
-def _check_some_are_read(tool: str, parts: Sequence[Part], captures: Sequence[Path]) -> None:
+def join_tables(
+    tool: str,
+    parts: Sequence[Part],
+    tables: Path,
+    steps: Iterable[pa.Table] = (),
+    cores: int = 1,
+) -> list[Part]:
+    """Leave the tables that `parts` make together in `tables`; return the parts as they were used.
+
+    `steps` are those that the harness timed, for tools whose files hold none. Raises `InputError`
+    if no part could be read.
+    """
     if parts and all(part.folder is None for part in parts):
         raise InputError(
             f"none of the {len(parts)} files of {tool} could be read; the first: "
             f"{parts[0].notes[0]}",
-            hint=f"look at them in {captures[0].parent}, or capture again",
+            hint=f"look at them in {parts[0].raw.path.parent}, or capture again",
         )
+    used = with_unique_ids(parts, whole=has_converter(tool) and converter(tool).whole)
+    own = converter(tool).produces if has_converter(tool) else ()
+    with ThreadPoolExecutor(max(cores, 1)) as joining:
+        list(joining.map(lambda name: join(tables / f"{name}.parquet", name, used), own))
+    if STEPS not in own:
+        write(tables / f"{STEPS}.parquet", STEPS, steps)
+    return used
 
 
 def _damaged_files(captures: Iterable[Path]) -> dict[Path, str]:
@@ -264,7 +278,9 @@ def _rank(label: str) -> int:
     return int(found[1]) if found else -1
 
 
-def _parts(tool: str, raws: Sequence[Raw], files: Path, scratch: Path, cores: int) -> list[Part]:
+def convert_files(
+    tool: str, raws: Sequence[Raw], files: Path, scratch: Path, cores: int = 1
+) -> list[Part]:
     """Convert each raw file, in up to `cores` processes, and return the parts in order."""
     shared = cores if len(raws) == 1 else 1
     jobs = [

@@ -83,6 +83,9 @@ class Importable:
     stated_rank: Callable[[Path], int] = field(repr=False)
     """Returns the rank that a file states, -1 if none; raises `InputError` for another kind."""
 
+    begins: tuple[bytes, ...] = ()
+    """First bytes of such files, by which one with another name is known; none if they vary."""
+
     recorded: Callable[[Path], Recorded] | None = field(default=None, repr=False)
     """Returns when and on what a file was recorded; None if files of this kind do not say."""
 

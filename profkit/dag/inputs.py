@@ -26,7 +26,7 @@ from profkit.dag.attempts import (
     of_report,
     of_timeline,
 )
-from profkit.dag.overrides import override_list, save_overrides
+from profkit.dag.overrides import override_list, save_selection
 from profkit.planning import cache
 from profkit.planning.model import Plan, Run, differing
 from profkit.process import caller_environment, job_server, parent_watch
@@ -55,7 +55,7 @@ def load(overrides: object, *, is_working: bool = True) -> "Dag":
     if is_working:
         snakemake_locks.register()
         os.environ[parent_watch.INVOCATION] = uuid.uuid4().hex
-        save_overrides(dag.plan.overrides)
+        save_selection(dag.plan.overrides, [run.name for run in dag.plan.runs])
     return dag
 
 

@@ -1,8 +1,8 @@
-"""The overrides that Snakemake is given, and those of the last selection."""
+"""The overrides that Snakemake is given, and those of the last selection with its runs."""
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -12,6 +12,7 @@ from profkit.core.errors import ConfigError, InputError
 from profkit.core.settings import nearest
 
 _LAST = Path("results/.profkit/last.json")
+_LAST_RUNS = Path("results/.profkit/last_runs.json")
 
 
 def check_config(config: Mapping[str, object]) -> None:
@@ -39,11 +40,12 @@ def override_list(overrides: object) -> tuple[str, ...]:
         raise ConfigError(f"overrides: {error}: {overrides}", hint="close the quotes") from None
 
 
-def save_overrides(words: tuple[str, ...]) -> None:
-    """Keep `words` as the overrides of the last selection."""
-    content = json.dumps(words).encode()
-    if not _LAST.is_file() or _LAST.read_bytes() != content:
-        write_atomically(_LAST, content)
+def save_selection(words: tuple[str, ...], runs: Iterable[str]) -> None:
+    """Keep `words` as the overrides of the last selection, and the names of its `runs`."""
+    for path, names in ((_LAST, words), (_LAST_RUNS, tuple(runs))):
+        content = json.dumps(names).encode()
+        if not path.is_file() or path.read_bytes() != content:
+            write_atomically(path, content)
 
 
 def last_overrides() -> tuple[str, ...]:
@@ -54,3 +56,11 @@ def last_overrides() -> tuple[str, ...]:
         return msgspec.json.decode(_LAST.read_bytes(), type=tuple[str, ...])
     except msgspec.MsgspecError:
         raise InputError(f"{_LAST}: is damaged", hint="name the overrides") from None
+
+
+def last_runs() -> tuple[str, ...]:
+    """Return the names of the runs of the last selection; none if that is not known."""
+    try:
+        return msgspec.json.decode(_LAST_RUNS.read_bytes(), type=tuple[str, ...])
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return ()

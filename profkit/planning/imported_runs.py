@@ -182,7 +182,7 @@ def add_run(
     placed = {file.path: folder / _name(file, kind, size) for file in files}
     for source, target in placed.items():
         _link(source, target)
-    behaviour = {"model": {"name": slug}, "imported": kind.word, "world_size": size}
+    behaviour = run_behaviour(slug, kind, size)
     made = {
         target.name: {**states[source], "sha256": hashes[source]}
         for source, target in placed.items()
@@ -206,6 +206,11 @@ def add_run(
     _write(folder / "capture.json", record)
     _write(RUNS / run / "manifest.json", manifest)
     return run
+
+
+def run_behaviour(name: str, kind: Importable, world_size: int) -> dict[str, Any]:
+    """Return what is known of how the workload behind files of `kind` behaved."""
+    return {"model": {"name": name}, "imported": kind.word, "world_size": world_size}
 
 
 def _name(found: ImportedFile, kind: Importable, size: int) -> str:

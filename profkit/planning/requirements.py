@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from profkit.analyze import analyses
+from profkit.analyze import analysis as analysis_named
 from profkit.capture import tools
 from profkit.convert import produced
 from profkit.planning.model import tool_with_tables
@@ -11,7 +11,7 @@ from profkit.planning.model import tool_with_tables
 
 def missing_requirement(name: str, enabled: tuple[str, ...], chosen: Mapping[str, Any]) -> str:
     """Return why analysis `name` cannot run with the tools and analyses chosen, or ""."""
-    analysis = analyses()[name]
+    analysis = analysis_named(name)
     needed = [table for table in analysis.tables_by_tool if table not in analysis.optional]
     for tables in [analysis.tables, *((table,) for table in needed)]:
         if tables and not _is_made(tables, enabled):
@@ -23,7 +23,7 @@ def missing_requirement(name: str, enabled: tuple[str, ...], chosen: Mapping[str
     for other in analysis.results:
         if other not in chosen:
             return f"it reads the result of analysis {other!r}, which is not chosen"
-        if analyses()[other].across:
+        if analysis_named(other).across:
             return f"it reads the result of analysis {other!r}, which is about all runs"
         if reason := missing_requirement(other, enabled, chosen):
             return reason

@@ -19,6 +19,7 @@ from profkit.convert.memory_snapshot import flame_graphs, pickles, snapshot, tab
         patterns=("*.pickle", "*.pkl"),
         suffix=".memory.pickle",
         stated_rank=pickles.stated_rank,
+        begins=(b"\x80",),
     ),
     after_oom=True,
     whole=True,

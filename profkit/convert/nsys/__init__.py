@@ -28,6 +28,7 @@ def _stated_rank(path: Path) -> int:
         patterns=("*.nsys-rep", "*.qdrep", "*.sqlite", "*.sqlite.gz"),
         suffix=".nsys-rep",
         stated_rank=_stated_rank,
+        begins=(b"SQLite format 3\0",),
     ),
 )
 def convert(raw: Raw, out: Path) -> Converted:

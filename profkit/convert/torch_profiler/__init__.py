@@ -25,6 +25,7 @@ from profkit.convert.torch_profiler.recorded import recorded
         patterns=("*.json", "*.json.gz"),
         suffix=".pt.trace.json",
         stated_rank=trace.stated_rank,
+        begins=(b"{", b"["),
         recorded=recorded,
     ),
 )

@@ -1,0 +1,40 @@
+"""``profkit ls``: the runs in this folder, when they were made, how they went, their step time."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from profkit.cli.run_folders import all_runs
+from profkit.core.formatting import duration, size
+from profkit.dag.overrides import last_runs
+
+_HEADINGS = ("  run", "ended", "status", "step", "size")
+
+
+def main(argv: Sequence[str]) -> None:
+    """Print one line a run, the newest first; those of the last selection have a star."""
+    parser = argparse.ArgumentParser(prog="profkit ls", description=__doc__)
+    parser.add_argument("-q", "--quiet", action="store_true", help="print the names only")
+    args = parser.parse_args(argv)
+    runs = all_runs()
+    if args.quiet:
+        sys.stdout.writelines(f"{run.name}\n" for run in runs)
+        return
+    if not runs:
+        sys.stdout.write("no runs here: profkit profile -- COMMAND makes one\n")
+        return
+    selected = last_runs()
+    rows = [
+        (
+            f"{'*' if run.name in selected else ' '} {run.name}",
+            run.ended[:16].replace("T", " "),
+            run.status,
+            duration(run.step_time_ns) if run.step_time_ns is not None else "",
+            size(sum(path.stat().st_size for path in run.files())),
+        )
+        for run in runs
+    ]
+    widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
+    for row in (_HEADINGS, *rows):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        sys.stdout.write("  ".join(cells).rstrip() + "\n")

@@ -1,0 +1,64 @@
+"""``profkit show [RUN|FILE...]``: what limits a run, or files that were never imported."""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from profkit.cli.answer import answer, notes
+from profkit.cli.run_folders import RunFolder, is_run, last_selected, run_named
+from profkit.core.errors import InputError
+from profkit.core.formatting import counted
+
+_REPORT = Path("results/report.html")
+
+
+def main(argv: Sequence[str]) -> None:
+    """Print the answer on one run, or on files of one."""
+    parser = argparse.ArgumentParser(prog="profkit show", description=__doc__)
+    about = "name of a run, or the begin of one, or its folder; the newest of the last selection"
+    about += " if left out. Or traces, memory snapshots, reports of nsys or ncu: ranks of one run"
+    parser.add_argument("targets", nargs="*", metavar="run|file", help=about)
+    parser.add_argument("--notes", action="store_true", help="list what was not recorded, and why")
+    args = parser.parse_args(argv)
+    paths = [Path(target) for target in args.targets]
+    if not paths:
+        runs = last_selected()
+        _print(_of_run(runs[0], notes_only=args.notes))
+        if len(runs) > 1 and not args.notes:
+            _print([f"{counted(len(runs) - 1, 'more run')} in this selection: profkit ls"])
+    elif all(path.exists() and not is_run(path) for path in paths):
+        _show_files(paths, notes_only=args.notes)
+    elif len(paths) == 1:
+        _print(_of_run(run_named(args.targets[0]), notes_only=args.notes))
+    else:
+        missing = next(path for path in paths if not path.exists() or is_run(path))
+        raise InputError(f"{missing}: not a file", hint="name one run, or files of one")
+
+
+def _show_files(paths: Sequence[Path], *, notes_only: bool) -> None:
+    # Late: what reads files takes longer to import than to print what is there of a run.
+    from profkit.cli.unkept_run import unkept_run  # noqa: PLC0415
+
+    with unkept_run(paths) as (folder, word):
+        run = RunFolder(folder)
+        _print(notes(run) if notes_only else answer(run))
+    if not notes_only:
+        _print([f"All of it as a report: profkit import {word} {paths[0]}"])
+
+
+def _of_run(run: RunFolder, *, notes_only: bool) -> Iterator[str]:
+    if notes_only:
+        yield from notes(run)
+        return
+    when = run.ended[:16].replace("T", " ")
+    yield "  ".join(filter(None, (run.name, when, "" if run.status == "ok" else run.status)))
+    yield from answer(run)
+    if found := list(notes(run)):
+        yield f"{counted(len(found), 'note')} on what was not recorded: profkit show --notes"
+    if _REPORT.is_file():
+        yield f"report: {_REPORT}"
+
+
+def _print(lines: Iterator[str] | Sequence[str]) -> None:
+    sys.stdout.writelines(f"{line}\n" for line in lines)

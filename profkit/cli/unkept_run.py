@@ -1,0 +1,122 @@
+"""A run of files that were never imported: made in this process, and gone at its end."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+
+from profkit.analyze import analysis
+from profkit.analyze.__main__ import result_of
+from profkit.analyze.base import Analysis
+from profkit.capture.base import Rank
+from profkit.cli.answer import ANALYSES
+from profkit.convert.__main__ import convert_files, join_tables
+from profkit.convert.base import Importable, Raw
+from profkit.core import result
+from profkit.core.errors import InputError
+from profkit.core.hardware import AUTO
+from profkit.core.job_record import CONVERSION, NOTHING, JobRecord
+from profkit.planning.imported_runs import find, import_kinds, run_behaviour
+from profkit.planning.requirements import missing_requirement
+
+_START_BYTES = 16
+
+
+@contextmanager
+def unkept_run(paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
+    """Convert the files at `paths` and make the analyses of the answer, by default settings.
+
+    Yields the folder of the run, which is removed afterwards, and what they are for
+    ``profkit import``. Analyses that the files cannot give
+    are left out; raises `InputError` for files that are no recording.
+    """
+    tool, kind = _kind(paths[0])
+    files = find(paths, kind)
+    size = max(file.rank for file in files) + 1
+    with tempfile.TemporaryDirectory(prefix="profkit-show-") as scratch:
+        run = Path(scratch, "results", "runs", _name(paths[0]))
+        tables = run / "tables" / tool
+        opened = run / "convert" / tool
+        for folder in (tables, opened):
+            folder.mkdir(parents=True)
+        raws = [
+            Raw(
+                path=file.path,
+                label=Rank(rank=file.rank, world_size=size, dp=file.rank).label,
+                rank=file.rank,
+                repeat=0,
+                scratch=Path(scratch),
+            )
+            for file in files
+        ]
+        parts = convert_files(tool, raws, opened, Path(scratch))
+        used = join_tables(tool, parts, tables)
+        notes = [{"file": part.raw.path.name, "text": t} for part in used for t in part.notes]
+        record = JobRecord(provenance=NOTHING, notes=tuple(notes))
+        (tables / CONVERSION).write_bytes(msgspec.json.encode(record))
+        behaviour = run_behaviour(run.name, kind, size)
+        with pd.option_context("mode.string_storage", "python"):
+            _analyze(run, tool, {"hardware": {"name": AUTO}, "behaviour": behaviour})
+        yield run, kind.word
+
+
+def _name(path: Path) -> str:
+    return path.resolve().name.partition(".")[0] or "file"
+
+
+def _kind(path: Path) -> tuple[str, Importable]:
+    """Return the tool whose files those at `path` are, and how they come in."""
+    kinds = import_kinds().values()
+    if path.is_dir():
+        held = (kind for kind in kinds if any(map(any, map(path.rglob, kind[1].patterns))))
+        if found := next(held, None):
+            return found
+        raise InputError(f"{path}: neither a run nor a folder of recordings")
+    if named := [kind for kind in kinds if any(map(path.match, kind[1].patterns))]:
+        return named[0]
+    with path.open("rb") as file:
+        start = file.read(_START_BYTES)
+    if begun := [kind for kind in kinds if start.startswith(kind[1].begins)]:
+        return begun[0]
+    for tool, kind in kinds:
+        if not kind.begins:
+            with suppress(InputError):
+                kind.stated_rank(path)
+                return tool, kind
+    words = ", ".join(kind.word for _, kind in kinds)
+    raise InputError(f"{path}: none of the recordings that profkit reads: {words}")
+
+
+def _analyze(run: Path, tool: str, sections: dict[str, dict[str, Any]]) -> None:
+    """Leave the results of the analyses of the answer, and of those that they read, in `run`."""
+    needed: dict[str, Analysis] = {}
+    for name in ANALYSES:
+        _add(name, needed)
+    tables = sorted((run / "tables" / tool).glob("*.parquet"))
+    folder = run / "analyze"
+    folder.mkdir()
+    for name, one in needed.items():
+        if missing_requirement(name, (tool,), needed):
+            continue
+        read = {section: sections[section] for section in one.of_the_run}
+        results = [folder / f"{other}.json" for other in (*one.results, *one.results_if_there)]
+        made = result_of(one, one.config(), read, tables, list(filter(Path.is_file, results)))
+        result.write(
+            folder / f"{name}.json",
+            result.Document(
+                analysis=name, title=one.title, summary="", result=made, provenance=NOTHING
+            ),
+        )
+
+
+def _add(name: str, needed: dict[str, Analysis]) -> None:
+    """Add an analysis to those `needed`, after the others whose results it reads."""
+    if name not in needed:
+        one = analysis(name)
+        for other in (*one.results, *one.results_if_there):
+            _add(other, needed)
+        needed[name] = one

@@ -1,0 +1,174 @@
+"""The answer in the terminal, on runs and on files that were never imported."""
+
+import json
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+from profkit.cli import main
+from profkit.core import result
+from profkit.core.job_record import NOTHING
+from profkit.core.result import Abstention, Finding, Result, Severity
+from profkit.dag.overrides import save_selection
+from tests.cli.test_run_folders import make_run
+from tests.convert.nsys.reports import written
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Return an empty folder, in which the commands are typed."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def event(name, start_us, duration_us, category="cpu_op"):
+    where = {"pid": 1, "tid": 1, "ts": start_us, "dur": duration_us}
+    return {"ph": "X", "cat": category, "name": name, **where}
+
+
+def write_trace(path, rank=None):
+    steps = [event(f"ProfilerStep#{n}", n * 1000, 1000, "user_annotation") for n in range(5)]
+    work = [event("aten::mm", n * 1000 + 100, 900) for n in range(5)]
+    info = {} if rank is None else {"distributedInfo": {"backend": "nccl", "rank": rank}}
+    path.write_text(json.dumps({**info, "traceEvents": [*steps, *work]}))
+
+
+def write_snapshot(path):
+    frame = [{"name": "build", "filename": "model.py", "line": 3}]
+    entry = {"action": "alloc", "addr": 64, "size": 1 << 20, "stream": 0, "frames": frame}
+    path.write_bytes(pickle.dumps({"segments": [], "device_traces": [[entry]]}))
+
+
+def write_page(path):
+    path.write_text(
+        '"ID","Process ID","Kernel Name","Stream","Grid Size","gpu__time_duration.sum"\n'
+        '"","","","","","ns"\n'
+        '"0","1","gemm","7","(1, 1, 1)","2000"\n'
+    )
+
+
+def write_report(path):
+    calls = [(0, 9_000, "cudaLaunchKernel", 1, 77)]
+    written(path, kernels=[(1_000, 9_000, "gemm", 1, 77, 0)], calls=calls)
+
+
+WRITERS = {
+    "trace": write_trace,
+    "snapshot": write_snapshot,
+    "nsys": write_report,
+    "ncu": write_page,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("a.json", "trace", "A step takes 1 ms"),
+        ("b.pickle", "snapshot", "1 MiB"),
+        ("c.sqlite", "nsys", "kernels 100%"),
+        ("d.csv", "ncu", "gemm"),
+        ("without_an_ending", "trace", "A step takes 1 ms"),
+        ("snapshot.bin", "snapshot", "1 MiB"),
+    ],
+)
+def test_a_file_is_shown_and_leaves_nothing(folder, capsys, name, kind, said):
+    WRITERS[kind](folder / name)
+    assert main(["show", name]) == 0
+    shown = capsys.readouterr().out
+    assert said in shown
+    assert f"profkit import {kind} {name}" in shown
+    assert [path.name for path in folder.iterdir()] == [name]
+
+
+def test_files_and_folders_of_ranks_are_one_run(folder, capsys):
+    (folder / "traces").mkdir()
+    for rank in range(2):
+        write_trace(folder / f"traces/rank{rank}.json", rank)
+    assert main(["show", "traces"]) == 0
+    shown = capsys.readouterr().out
+    assert main(["show", "traces/rank0.json", "traces/rank1.json"]) == 0
+    assert capsys.readouterr().out.splitlines()[:-1] == shown.splitlines()[:-1]
+    assert "profkit import trace traces" in shown
+
+
+def test_what_was_not_recorded_is_listed_on_request(folder, capsys):
+    write_trace(folder / "a.json")
+    assert main(["show", "a.json", "--notes"]) == 0
+    assert "communication: no communication call was recorded" in capsys.readouterr().out
+
+
+def test_a_file_that_is_no_recording_is_named(folder, capsys):
+    (folder / "notes.txt").write_text("hello")
+    (folder / "bad.json").write_text("{")
+    (folder / "empty").mkdir()
+    for name in ("notes.txt", "bad.json", "empty", "nothing"):
+        assert main(["show", name]) == 1
+        assert name in capsys.readouterr().err
+
+
+def document(run, name, **content):
+    made = result.Document(
+        analysis=name, title="", summary="", result=Result(**content), provenance=NOTHING
+    )
+    (run / "analyze").mkdir(exist_ok=True)
+    result.write(run / f"analyze/{name}.json", made)
+
+
+def finding(severity, message):
+    return Finding(
+        severity=severity, message=message, metric="m", value=1.0, unit="", advice=f"do {message}"
+    )
+
+
+@pytest.fixture
+def run(folder):
+    """Return the folder of a run with results, the only one of the last selection."""
+    run = make_run(folder, "gpt-1", "2026-01-02T10:00:00+00:00", ["ok", "oom"])
+    make_run(folder, "other", "2026-01-03T10:00:00+00:00", ["ok"])
+    save_selection((), ["gpt-1"])
+    document(run, "steps", findings=(finding(Severity.INFO, "a step takes 1 s"),))
+    missing = Abstention(what="energy", reason="not recorded")
+    severities = (Severity.INFO, Severity.WARN, Severity.INFO, Severity.BAD)
+    found = tuple(finding(severity, f"finding {at}") for at, severity in enumerate(severities))
+    document(run, "idle", findings=found, abstentions=(missing, missing))
+    return run
+
+
+def test_the_run_of_the_last_selection_is_shown_with_its_worst_findings(run, capsys):
+    assert main(["show"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[:2] == [
+        "gpt-1  2026-01-02 10:00  1 of 2 captures: oom",
+        "a step takes 1 s",
+    ]
+    order = [shown.index(f"finding {at}") for at in (3, 1, 0)]
+    assert order == sorted(order)
+    assert "finding 2" not in shown
+    assert "1 note on what was not recorded: profkit show --notes" in shown
+    for name in ("gpt", "gpt-1", "results/runs/gpt-1", str(run)):
+        assert main(["show", name]) == 0
+        assert capsys.readouterr().out == shown
+    assert main(["show", "--notes"]) == 0
+    assert capsys.readouterr().out == "energy: not recorded\n"
+
+
+def test_damaged_results_are_said_and_the_others_shown(run, capsys):
+    (run / "analyze/idle.json").write_text("{")
+    assert main(["show"]) == 0
+    assert "a step takes 1 s" in capsys.readouterr().out
+    assert main(["show", "--notes"]) == 0
+    assert "idle.json" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("run")
+@pytest.mark.parametrize("command", ["show", "ls"])
+def test_to_look_at_runs_imports_nothing_that_takes_long(command):
+    code = (
+        f"import sys; from profkit.cli import main; main([{command!r}]);"
+        "slow = {'hydra', 'torch', 'pandas', 'numpy', 'pyarrow', 'pydantic', 'rich', 'snakemake'};"
+        "print(sorted(slow & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
