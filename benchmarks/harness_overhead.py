@@ -40,8 +40,8 @@ from profkit import marks
 from profkit.analyze.shared.uncertainty import Times, interval, resampled
 from profkit.capture.base import Rank, Session
 from profkit.capture.baseline import Capture as Baseline
-from profkit.capture.harness.rank import step_markers
 from profkit.capture.harness.ranks.clock import StepClock
+from profkit.capture.harness.ranks.recording import step_markers
 from profkit.capture.torch_profiler import Capture as TorchProfiler
 from profkit.core.errors import ProfkitError
 from profkit.workloads.automatic.step_hooks import StepHooks

@@ -104,6 +104,12 @@ def listen(*listeners: Listener, markers: tuple[Marker, ...] = ()) -> None:
     _marks.markers = markers
 
 
+def begin_anew(*listeners: Listener, markers: tuple[Marker, ...] = ()) -> None:
+    """Forget the steps so far, for a process that was forked, and `listen`."""
+    vars(_marks).update(vars(_Marks()))
+    listen(*listeners, markers=markers)
+
+
 def listen_too(listener: Listener) -> None:
     """Send steps to `listener` as well, after those that listen already."""
     _marks.listeners = (*_marks.listeners, listener)

@@ -36,6 +36,7 @@ NEEDS = {
     "chromium": "draws a report in a browser",
     "default_tree": "runs the pipeline",
     "farm": "runs the pipeline",
+    "followed": "trains in processes of its own",
     "hanging": "runs the pipeline",
     "of_modes": "trains on two ranks",
     "real_data": "reads real captures",

@@ -18,7 +18,6 @@ from typing import ClassVar, Literal, Protocol, Self
 from profkit.core.errors import PluginError
 from profkit.core.parallel_layout import Parallel, Ranks
 from profkit.core.settings import Settings
-from profkit.process import bounded_command
 
 _VERSION_TIMEOUT_S = 20
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
@@ -320,6 +319,9 @@ def executable_version(binary: str) -> str:
 @functools.cache
 def _asked_version(path: str) -> tuple[str, str]:
     """Return the version that the program at `path` prints, or why there is none."""
+    # Late: tools are imported in programs of users, which may have no psutil.
+    from profkit.process import bounded_command
+
     answer = bounded_command.ask([path, "--version"], timeout_s=_VERSION_TIMEOUT_S)
     if answer.failure:
         return "", answer.failure

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import NonNegativeInt, PositiveInt
-
 from profkit.capture.base import Problem, Rank, Recorder, Session
+from profkit.core.bounds import NonNegativeInt, PositiveInt
 from profkit.core.errors import ProfkitError
 
 _SUFFIX = ".memlab.json"

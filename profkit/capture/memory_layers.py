@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import NonNegativeInt
-
 from profkit.capture.base import Rank, Recorder, Session
+from profkit.core.bounds import NonNegativeInt
 
 if TYPE_CHECKING:
     from torch import nn

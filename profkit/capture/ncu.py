@@ -11,12 +11,12 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
 import msgspec
-from pydantic import NonNegativeInt, PositiveFloat
 
 from profkit.capture._profiled_steps import ProfiledSteps
 from profkit.capture.base import NullRecorder, Problem, Rank, Recorder, Wrapper
 from profkit.capture.harness.machine import nvml, permissions
 from profkit.capture.harness.ranks import module_ranges
+from profkit.core.bounds import NonNegativeInt, PositiveFloat
 from profkit.core.errors import InputError
 from profkit.core.parallel_layout import Ranks
 

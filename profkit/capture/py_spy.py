@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pydantic import PositiveFloat, PositiveInt
-
 from profkit.capture.base import Problem, Rank, Wrapper, executable
 from profkit.capture.harness.machine import permissions
+from profkit.core.bounds import PositiveFloat, PositiveInt
 from profkit.process import bounded_command
 
 _DUMP_TIMEOUT_S = 60

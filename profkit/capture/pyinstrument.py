@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import PositiveFloat
-
 from profkit.capture.base import NullRecorder, Rank, Recorder, Session
+from profkit.core.bounds import PositiveFloat
 
 if TYPE_CHECKING:
     from pyinstrument import Profiler

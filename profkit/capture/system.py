@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import PositiveFloat
-
 from profkit import marks
 from profkit.capture._sensors import Sensors
 from profkit.capture.base import Rank, Recorder, Session
 from profkit.capture.harness.machine import nvml
 from profkit.capture.harness.ranks.clock import Timer, timer
+from profkit.core.bounds import PositiveFloat
 
 _SUFFIX = ".samples.jsonl"
 _STEP = "step#"

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import PositiveInt
-
 from profkit import marks
 from profkit.capture.base import NullRecorder, Rank, Recorder, Session
+from profkit.core.bounds import PositiveInt
 from profkit.core.errors import ProfkitError
 from profkit.core.parallel_layout import Parallel
 

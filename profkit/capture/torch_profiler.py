@@ -11,12 +11,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import NonNegativeInt, PositiveInt
-
 from profkit import marks
 from profkit.capture._single_recording import single_recording
 from profkit.capture.base import Problem, Rank, Recorder, Session
 from profkit.capture.harness.machine import permissions
+from profkit.core.bounds import NonNegativeInt, PositiveInt
 from profkit.core.errors import ProfkitError
 from profkit.core.settings import Settings
 

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import PositiveInt
-
+from profkit.core.bounds import PositiveInt
 from profkit.core.settings import Settings
 
 Axis = Literal["dp", "tp", "pp"]

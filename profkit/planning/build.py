@@ -306,7 +306,8 @@ class _Checker:
         workload = workload_settings(behaviour)
         # What an image holds shows when it runs.
         is_seen = launcher.container.engine == "none"
-        if reason := workload.check(launcher.working_folder) if is_seen else "":
+        check = workload.check_command if launcher.finds_ranks else workload.check
+        if reason := check(launcher.working_folder) if is_seen else "":
             raise ConfigError(f"workload.{reason}")
         if is_seen and (program := workload.program(launcher.working_folder)):
             self.files.add(str(program))

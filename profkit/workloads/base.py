@@ -23,6 +23,16 @@ class BaseWorkload(Settings):
         del folder
         return ""
 
+    def check_command(self, folder: Path) -> str:
+        """Return why its command cannot be started from `folder` as it stands, or ""."""
+        del folder
+        return "the launcher command starts a command of yours: set workload=script"
+
+    @property
+    def words(self) -> list[str]:
+        """Words of its command; [] for one that is not started by a command of the user's."""
+        return []
+
     def program(self, folder: Path) -> Path | None:
         """Return the user's file that it runs from `folder`, if it is one."""
         del folder

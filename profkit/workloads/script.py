@@ -1,5 +1,7 @@
 """A training or inference script of yours, unchanged: its steps are found by looking on."""
 
+import functools
+import importlib
 import importlib.machinery
 import json
 import os
@@ -12,14 +14,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
-
-from pydantic import PositiveInt
+from typing import Any, ClassVar
 
 from profkit import marks
+from profkit.core.bounds import PositiveInt
 from profkit.core.errors import ProfkitError
 from profkit.workloads.automatic.step_ends import StepKind
+from profkit.workloads.automatic.step_limit import StepLimit
 from profkit.workloads.base import EXTRA_ARGUMENTS, BaseWorkload
+from profkit.workloads.runtime import command_words
 
 _PYTHON = re.compile(r"python[\d.]*(\.exe)?")
 _STARTERS = ("torchrun", "accelerate", "deepspeed")
@@ -32,7 +35,8 @@ class Workload(BaseWorkload):
     reads_configuration: ClassVar = False
 
     command: str = ""
-    """The script and its arguments as on a command line, without ``python``; or ``-m module``."""
+    """The script and its arguments as on a command line, without ``python``; or ``-m module``. With
+    ``launcher=command``, a whole command as typed: ``torchrun --nproc-per-node 2 train.py``."""
 
     step: StepKind = "auto"
     """What a step is: of an optimizer, a forward pass, what ``profkit.step()`` marks; auto takes
@@ -61,9 +65,19 @@ class Workload(BaseWorkload):
             return _unfit_module(words, folder)
         return _unfit_script(words[0], folder)
 
+    def check_command(self, folder: Path) -> str:
+        """See `BaseWorkload.check_command`."""
+        try:
+            words = self.words
+        except ValueError as error:
+            return f"command: {error}: {self.command}"
+        reason = command_words.missing_program(words, folder, os.environ)
+        return f"command: {reason}" if reason else ""
+
     def program(self, folder: Path) -> Path | None:
         """See `BaseWorkload.program`."""
-        return None if self.words[0] == "-m" else folder / self.words[0]
+        path = folder / command_words.script(self.words)
+        return None if self.words[0] == "-m" or not path.is_file() else path
 
     def total_steps(self, steps: int) -> int:
         """See `BaseWorkload.total_steps`."""
@@ -72,8 +86,10 @@ class Workload(BaseWorkload):
 
     def name_for_run(self, model: str) -> str:
         """See `BaseWorkload.name_for_run`."""
-        script = self.words[1] if self.words[0] == "-m" else Path(self.words[0]).stem
-        word = re.sub(r"[^A-Za-z0-9_.]+", "_", script).strip("_.") or "script"
+        script = command_words.script(self.words)
+        # A module's name has dots of its own.
+        name = script if "-m" in self.words else Path(script).stem
+        word = re.sub(r"[^A-Za-z0-9_.]+", "_", name).strip("_.") or "script"
         return word if model == "none" else f"{word}-{model}"
 
 
@@ -107,27 +123,6 @@ def _is_python(path: Path) -> bool:
     except (SyntaxError, ValueError):
         return False
     return True
-
-
-class Limit:
-    """Ends the script after its step number `steps`."""
-
-    def __init__(self, steps: int) -> None:
-        self.left = steps
-
-    def begin(self) -> None:
-        """See `profkit.marks.Listener`."""
-
-    def step(self, samples: int) -> None:
-        """See `profkit.marks.Listener`."""
-        del samples
-        self.left -= 1
-        if self.left == 0:
-            # Scripts catch errors of their own, and hardly ever this.
-            raise SystemExit(0)
-
-    def note(self, text: str) -> None:
-        """See `profkit.marks.Listener`."""
 
 
 def run(settings: Workload) -> None:
@@ -174,14 +169,36 @@ def _hard_exits() -> Iterator[None]:
             exit_now(int(sys.exc_info()[0] not in (None, SystemExit)))
 
 
+@contextmanager
+def _note_on_spawn() -> Iterator[None]:
+    """Leave a note when the script starts processes, which profkit does not see here."""
+    module: Any = importlib.import_module("torch.multiprocessing.spawn")
+    original = module.start_processes
+
+    @functools.wraps(original)
+    def start_processes(*args: Any, **kwargs: Any) -> Any:
+        marks.note(
+            "The script starts processes itself with torch.multiprocessing.spawn, and profkit sees"
+            " none of them: let launcher=command follow the whole command, or launcher=torchrun"
+            " start the ranks."
+        )
+        return original(*args, **kwargs)
+
+    module.start_processes = start_processes
+    try:
+        yield
+    finally:
+        module.start_processes = original
+
+
 def observed(settings: Workload) -> None:
     """Run the script and mark its steps; raises `ProfkitError` if it has none."""
     # Late: plans import this module, and torch takes seconds.
     from profkit.workloads.automatic.step_hooks import StepHooks
 
     if settings.stop_after:
-        marks.listen_too(Limit(settings.stop_after))
-    with _hard_exits(), StepHooks(settings.step, settings.samples or -1):
+        marks.listen_too(StepLimit(settings.stop_after))
+    with _hard_exits(), _note_on_spawn(), StepHooks(settings.step, settings.samples or -1):
         run(settings)
     if not marks.steps_seen():
         raise ProfkitError(

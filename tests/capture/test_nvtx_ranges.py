@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from profkit.capture.base import executable
-from profkit.capture.harness.rank import step_markers
 from profkit.capture.harness.ranks import function_ranges, module_ranges, nvtx_ranges
+from profkit.capture.harness.ranks.recording import step_markers
 
 PROGRAM = """
 import torch
 from profkit import marks
 from profkit.capture.harness.ranks import function_ranges, module_ranges, nvtx_ranges
-from profkit.capture.harness.rank import step_markers
+from profkit.capture.harness.ranks.recording import step_markers
 
 def outer():
     return inner()

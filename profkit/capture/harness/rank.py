@@ -9,18 +9,18 @@ import runpy
 import sys
 import time
 import traceback
-from contextlib import AbstractContextManager, nullcontext
 
 from profkit import marks
-from profkit.capture.base import NullRecorder, Rank, Recorder, Session, Tool, Wrapper, executable
+from profkit.capture.base import Rank, Tool, Wrapper, executable
 from profkit.capture.harness import tool_supervisor
-from profkit.capture.harness.ranks import nvtx_ranges, rank_files
+from profkit.capture.harness.ranks import rank_files
 from profkit.capture.harness.ranks.clock import StepClock
 from profkit.capture.harness.ranks.collective_timeouts import extend_timeouts
 from profkit.capture.harness.ranks.coordinates import CoordinatesListener
+from profkit.capture.harness.ranks.recording import recording, step_markers
 from profkit.capture.harness.ranks.sources import SourcesListener
 from profkit.capture.harness.record import rank_warnings
-from profkit.capture.harness.record.first_failure import has_failed, write_error
+from profkit.capture.harness.record.rank_errors import has_failed, write_error
 from profkit.capture.harness.spec import Spec, from_environment, rank_of
 from profkit.core import registry
 from profkit.core.errors import ProfkitError
@@ -85,7 +85,7 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
     coordinates = CoordinatesListener(rank, spec.parallel, lambda: extend_timeouts(spec, tool))
     sources = SourcesListener(spec, rank)
     with (
-        _recording(spec, rank, tool) as recorder,
+        recording(spec.folder, rank, tool, is_profiled=is_profiled) as recorder,
         StepClock(spec.folder, rank, recorder, progress, spec.node) as clock,
     ):
         marks.listen(sources, coordinates, clock, markers=step_markers() if has_markers else ())
@@ -104,14 +104,6 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
     gc.freeze()
 
 
-def _recording(spec: Spec, rank: Rank, tool: Tool) -> AbstractContextManager[Recorder]:
-    if isinstance(tool, Session) and spec.records_rank(rank, tool):
-        return tool.record(spec.folder, rank)
-    if isinstance(tool, Wrapper) and spec.records_rank(rank, tool):
-        return tool.inside_workload(spec.folder, rank)
-    return nullcontext(NullRecorder())
-
-
 def _wait_for_profiled(spec: Spec, tool: Tool) -> None:
     """Wait for the ranks that are recorded, which write their files after the last step.
 
@@ -123,16 +115,6 @@ def _wait_for_profiled(spec: Spec, tool: Tool) -> None:
         if has_failed(spec.folder):
             return
         time.sleep(_PERIOD_S)
-
-
-def step_markers() -> tuple[marks.Marker, ...]:
-    """Return the ranges around steps and phases: record_function's, and NVTX's if recorded."""
-    # Late: the outer process of a wrapper does not need torch.
-    from torch.profiler import record_function
-
-    if nvtx_ranges.is_recorded():
-        return record_function, nvtx_ranges.spans()
-    return (record_function,)
 
 
 def run_workload(spec: Spec) -> None:

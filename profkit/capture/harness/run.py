@@ -11,6 +11,9 @@ from typing import Any
 
 from profkit.capture.base import Rank, Tool, Wrapper, executable
 from profkit.capture.harness import container, early_stop, tool_supervisor
+from profkit.capture.harness.followed import found_ranks
+from profkit.capture.harness.followed import request as follow_request
+from profkit.capture.harness.followed.found_ranks import FoundRanks
 from profkit.capture.harness.hosts import host_reports
 from profkit.capture.harness.launch import ProcessEnd, launch
 from profkit.capture.harness.machine import (
@@ -36,6 +39,8 @@ from profkit.core.errors import ConfigError
 from profkit.core.formatting import cut
 from profkit.core.run_settings import RunSettings
 from profkit.process import caller_environment, process_tree
+from profkit.workloads import workload_settings
+from profkit.workloads.runtime import command_words
 
 _LINE_LENGTH = 2000
 # Other hosts may end later than the first one: their tools may still write files.
@@ -58,8 +63,9 @@ class Job:
     def command(self) -> list[str]:
         """The command line that starts the ranks, as it is without a container."""
         ranks = self.spec.ranks()
-        started = self.launcher.command(PROGRAM, len(ranks), self.node)
-        if not isinstance(self.tool, Wrapper) or not self.tool.wraps_launcher:
+        program = command_words.split(self.words)[1] if self.launcher.finds_ranks else PROGRAM
+        started = self.launcher.command(program, len(ranks), self.node)
+        if not isinstance(self.tool, Wrapper) or not self._wraps_launcher:
             return started
         first = ranks[self.node.rank * len(ranks) // self.launcher.host_count]
         binary, *arguments = self.tool.command(started, self.spec.folder, first)
@@ -67,6 +73,17 @@ class Job:
             return [binary, *arguments]
         command = [executable(binary) or binary, *arguments]
         return tool_supervisor.supervised_command(self.tool, command, started)
+
+    @property
+    def words(self) -> list[str]:
+        """The user's own command, word by word; [] for a workload that is none."""
+        return workload_settings(self.spec.workload).words
+
+    @property
+    def _wraps_launcher(self) -> bool:
+        """Whether one process of the tool runs all ranks of this host."""
+        wraps = isinstance(self.tool, Wrapper) and self.tool.wraps_launcher
+        return wraps or self.launcher.finds_ranks
 
     @property
     def environment(self) -> dict[str, str]:
@@ -77,7 +94,13 @@ class Job:
     def added_variables(self) -> dict[str, str]:
         """Variables that the tool, the launcher's settings and profkit itself add or replace."""
         given = {**self.tool.environment_variables, **self.launcher.environment_variables}
-        return {**given, **to_environment(self.spec)}
+        added = {**given, **to_environment(self.spec)}
+        if not self.launcher.finds_ranks:
+            return added
+        added = command_words.split(self.words)[0] | added
+        own = follow_request.of(self.spec, self.tool)
+        known = {**caller_environment.restored(), **added}
+        return added | follow_request.to_environment(own, self.spec, known)
 
     @property
     def mask(self) -> OutputMask:
@@ -87,7 +110,7 @@ class Job:
     def profiled(self, ranks: Sequence[Rank]) -> list[str]:
         """Return the labels of those `ranks` that the tool writes files for."""
         recorded = [rank for rank in ranks if self.spec.records_rank(rank, self.tool)]
-        if isinstance(self.tool, Wrapper) and self.tool.wraps_launcher:
+        if isinstance(self.tool, Wrapper) and self._wraps_launcher:
             recorded = list(ranks[:: max(len(ranks) // self.launcher.host_count, 1)])
         return [rank.label for rank in recorded]
 
@@ -115,8 +138,10 @@ class CollectedResult:
     conditions: dict[str, Any]
     dropped: list[str]
     """Files that were removed because the disk was full."""
-    finishing_notes: list[str]
-    """Notes of `Tool.finish`."""
+    notes: list[str]
+    """Notes on its ranks and of `Tool.finish`, for readers."""
+    followed: dict[str, Any]
+    """What was found out of a followed command: its launcher and its number of ranks."""
     places: list[dict[str, Any]]
     """Host, number of the host and place on it of each rank that made a step."""
 
@@ -172,6 +197,7 @@ def _captured(job: Job) -> Outcome:
         "losses": losses,
         "warnings": warnings,
         "conditions": {} if collected is None else collected.conditions,
+        **({} if collected is None else collected.followed),
     }
     _write_record(job, about, job.spec.ranks() if collected is None else collected.ranks)
     return result
@@ -185,7 +211,8 @@ def record_lost(job: Job, exit_code: int, reason: str, started: datetime) -> Out
     spec.folder.mkdir(parents=True, exist_ok=True)
     disk_space.release(spec.folder)
     host_reports.withdraw_start(spec.folder)
-    ranks, named_by = rank_files.rename_files(spec.folder, spec.ranks())
+    found = _found_ranks(job)
+    ranks, named_by = found.ranks, found.named_by
     places = clock.collect(spec.folder)
     result = Outcome(status="error", reason=reason)
     about = {
@@ -196,7 +223,9 @@ def record_lost(job: Job, exit_code: int, reason: str, started: datetime) -> Out
         "ranks_named_by": named_by,
         "nodes": [],
         "places": places,
+        **found.facts,
         "warnings": [
+            *found.notes,
             *rank_warnings.collect(spec.folder),
             *job.mask.files(spec.folder, job.tool),
             *(f"process {pid} could not be killed" for pid in survivors),
@@ -236,7 +265,8 @@ def _collect(job: Job) -> CollectedResult:
     within_s = _OTHERS_AFTER_FAILURE_S if ended.exit_code else _OTHERS_S
     hosts = job.launcher.host_count
     reports, absent = host_reports.gather_reports(out, hosts, spec.attempt, within_s)
-    ranks, named_by = rank_files.rename_files(out, spec.ranks())
+    found = _found_ranks(job)
+    ranks, named_by = found.ranks, found.named_by
     dropped = disk_space.drop_unfinished(out, [rank.label for rank in ranks]) if trouble else []
     places = clock.collect(out)
     finishing_notes = job.tool.finish(out)
@@ -250,6 +280,12 @@ def _collect(job: Job) -> CollectedResult:
     result = outcome.judge_capture(worst, job.run_settings.timeout_s, failure, missing)
     if absent and worst.timed_out:
         result = replace(result, reason=f"{result.reason}; {absent}")
+    if result.status == "ok" and found.lack:
+        result = Outcome(status="error", reason=found.lack, would_repeat=True)
+    notes = [*found.notes, *finishing_notes]
+    if job.launcher.finds_ranks and failure and outcome.is_kept(result, failure, missing, ranks):
+        notes.append(f"The program failed after what was recorded: {failure.summary}")
+        result = Outcome(status="ok")
     if trouble:
         result = Outcome(status="error", reason=trouble)
     return CollectedResult(
@@ -260,9 +296,19 @@ def _collect(job: Job) -> CollectedResult:
         reports=reports,
         conditions=readings,
         dropped=dropped,
-        finishing_notes=finishing_notes,
+        notes=notes,
+        followed=found.facts,
         places=places,
     )
+
+
+def _found_ranks(job: Job) -> FoundRanks:
+    """Return the ranks with the coordinates that they had, by which their files are named now."""
+    out, spec = job.spec.folder, job.spec
+    if job.launcher.finds_ranks:
+        return found_ranks.settle(out, spec.parallel)
+    ranks, named_by = rank_files.rename_files(out, spec.ranks())
+    return FoundRanks(ranks=ranks, named_by=named_by)
 
 
 def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], str]:
@@ -311,7 +357,7 @@ def _warnings(job: Job, collected: CollectedResult) -> list[str]:
     ]
     return [
         *rank_warnings.collect(out),
-        *collected.finishing_notes,
+        *collected.notes,
         *job.mask.files(out, job.tool),
         *killing,
         *removed,

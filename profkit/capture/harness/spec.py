@@ -4,16 +4,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from profkit.capture import tool as find_tool
 from profkit.capture.base import Rank, Tool
 from profkit.capture.harness.ranks.coordinates import configured_rank
-from profkit.capture.launchers import launcher as find_launcher
-from profkit.capture.launchers.base import RankLauncher
 from profkit.core.parallel_layout import Parallel
 from profkit.core.settings import checked
 from profkit.workloads import workload_settings
+
+if TYPE_CHECKING:
+    from profkit.capture.launchers.base import RankLauncher
 
 VARIABLE = "PROFKIT_CAPTURE"
 """Environment variable with the `Spec` as JSON; every process of a capture has it."""
@@ -98,8 +99,11 @@ class Spec:
         """Return the tool with its settings; raises `ConfigError` if they do not fit."""
         return checked(f"tools.{self.tool}", find_tool(self.tool), self.settings)
 
-    def load_launcher(self) -> RankLauncher:
+    def load_launcher(self) -> "RankLauncher":
         """Return the launcher; raises `ConfigError` if its settings do not fit."""
+        # Late: ranks start nothing, and some run where there is no pydantic.
+        from profkit.capture.launchers import launcher as find_launcher
+
         settings = dict(self.workload.get("launcher", {"name": "python"}))
         return checked("launcher", find_launcher(settings.pop("name", "python")), settings)
 

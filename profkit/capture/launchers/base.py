@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, PositiveInt
 
@@ -34,6 +34,9 @@ class Node:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RankLauncher(Settings):
     """Starts a Python program once per rank, with RANK, LOCAL_RANK and WORLD_SIZE set."""
+
+    finds_ranks: ClassVar[bool] = False
+    """Whether it starts a whole command instead, whose ranks are found while it runs."""
 
     python: str = ""
     """Python that runs the ranks and has profkit installed; empty takes the one of profkit."""

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
-from pydantic import NonNegativeInt, PositiveInt
-
 from profkit.capture._single_recording import single_recording
 from profkit.capture.base import Rank, Recorder, Session
 from profkit.capture.memory_snapshot import cpu_allocation_history
+from profkit.core.bounds import NonNegativeInt, PositiveInt
 
 _SUFFIX = ".memory.pickle"
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|Cannot allocate memory")

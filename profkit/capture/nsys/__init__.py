@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
-
 from profkit.capture.base import (
     Problem,
     Rank,
@@ -23,6 +21,7 @@ from profkit.capture.harness.ranks import function_ranges, module_ranges, nvtx_r
 from profkit.capture.nsys import importer, step_window
 from profkit.capture.nsys.flags import Flag, KnownFlags, arguments, known_flags, unknown
 from profkit.capture.nsys.step_window import CAPTURE_RANGE, LONG_S, StepWindow
+from profkit.core.bounds import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

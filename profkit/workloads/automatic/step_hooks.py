@@ -56,7 +56,6 @@ class StepHooks(ExitStack):
         self.callback(register_optimizer_step_pre_hook(self._before_step).remove)
         self.callback(register_optimizer_step_post_hook(self._after_step).remove)
         self._replace(torch.amp.GradScaler, "_maybe_opt_step", self._as_update_of(1))
-        self._replace(sys.modules["torch.multiprocessing.spawn"], "start_processes", _with_note)
         if marks.shows_phases():
             self._replace(torch.autograd, "backward", _in_backward)
         return self
@@ -232,20 +231,6 @@ def _once_after(module: nn.Module, act: Callable[[], None]) -> None:
         act()
 
     handle = module.register_forward_hook(hook, always_call=True)
-
-
-def _with_note(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `start_processes` with a note: profkit does not see the processes that it starts."""
-
-    @functools.wraps(original)
-    def start_processes(*args: Any, **kwargs: Any) -> Any:
-        marks.note(
-            "The script starts processes itself with torch.multiprocessing.spawn, and profkit sees"
-            " none of them: let the launcher start its ranks, launcher=torchrun for one."
-        )
-        return original(*args, **kwargs)
-
-    return start_processes
 
 
 def _in_backward(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -64,8 +64,11 @@ def last_state(text):
 @pytest.mark.parametrize("launcher", sorted(launchers()))
 def test_a_job_of_snakemake_starts_the_launcher_as_a_bare_shell_does(state, launcher):
     shell.prefix(shell_prefix())
-    settings = {"name": launcher, "python": str(state), "env": {"GOTO_NUM_THREADS": "5"}}
-    behaviour = {"workload": {"name": "train"}, "launcher": settings, "world_size": 1}
+    settings = {"name": launcher, "env": {"GOTO_NUM_THREADS": "5"}}
+    workload = {"name": "script", "command": str(state)}
+    if launcher != "command":
+        settings, workload = {**settings, "python": str(state)}, {"name": "train"}
+    behaviour = {"workload": workload, "launcher": settings, "world_size": 1}
     out = Path("results/runs/r/capture/baseline/rep0")
     workload = shlex.quote(json.dumps(behaviour))
     command = f"profkit capture baseline --out {out} --workload {{workload}}"

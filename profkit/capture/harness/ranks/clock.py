@@ -208,6 +208,23 @@ class StepClock:
         self.file.close()
 
 
+def steps_so_far(out: Path, rank: Rank) -> int:
+    """Return how many steps `rank` has written."""
+    part = out / f"{rank.label}{_PART}"
+    # The first line is about the rank.
+    return max(part.read_bytes().count(b"\n") - 1, 0) if part.is_file() else 0
+
+
+def renumber(out: Path, rank: Rank) -> None:
+    """Correct the numbers of `rank`, by whose label its file is called by now."""
+    part = out / f"{rank.label}{_PART}"
+    lines = part.read_text().splitlines(keepends=True) if part.is_file() else []
+    if lines and lines[0].endswith("\n"):
+        numbers = {"label": rank.label, "rank": rank.rank, "world_size": rank.world_size}
+        numbers |= {"local_rank": rank.local_rank}
+        part.write_text("".join([json.dumps(json.loads(lines[0]) | numbers) + "\n", *lines[1:]]))
+
+
 def collect(out: Path) -> list[dict[str, Any]]:
     """Make ``<label>.steps.json`` of each rank's lines in `out`; return where each rank ran."""
     places = []

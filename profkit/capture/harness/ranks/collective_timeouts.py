@@ -4,12 +4,15 @@ import sys
 import time
 import warnings
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from profkit.capture.base import Tool
-from profkit.capture.harness.spec import Spec
+
+if TYPE_CHECKING:
+    from profkit.capture.harness.spec import Spec
 
 
-def extend_timeouts(spec: Spec, tool: Tool) -> None:
+def extend_timeouts(spec: "Spec", tool: Tool) -> None:
     """Have collectives wait until the end of the capture, if `tool` can delay a rank.
 
     While one rank writes a large trace between two steps, the others wait in their next

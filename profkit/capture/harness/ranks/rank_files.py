@@ -34,15 +34,15 @@ def rename_files(out: Path, ranks: Sequence[Rank]) -> tuple[list[Rank], list[str
 
     Return the ranks with these, and their sources. A rank that was killed keeps its first name.
     """
-    located_ranks = [_pop_coordinates(out, start) for start in ranks]
+    located_ranks = [pop_coordinates(out, start) for start in ranks]
     for start, located in zip(ranks, located_ranks, strict=True):
         if located.rank.label != start.label:
-            _rename(out, start.label, located.rank.label)
+            rename(out, start.label, located.rank.label)
     sources = {located.source for located in located_ranks if located.source}
     return [located.rank for located in located_ranks], sorted(sources)
 
 
-def _pop_coordinates(out: Path, start: Rank) -> LocatedRank:
+def pop_coordinates(out: Path, start: Rank) -> LocatedRank:
     """Return the coordinates of the rank with files named after `start`, and remove their file."""
     path = out / f"{start.label}{_COORDINATES}"
     if not path.is_file():
@@ -52,6 +52,7 @@ def _pop_coordinates(out: Path, start: Rank) -> LocatedRank:
     return LocatedRank(**{**values, "rank": Rank(**values["rank"])})
 
 
-def _rename(out: Path, old: str, new: str) -> None:
+def rename(out: Path, old: str, new: str) -> None:
+    """Rename the files in `out` whose names begin with the label `old`."""
     for path in out.glob(f"{old}.*"):
         path.rename(path.with_name(new + path.name.removeprefix(old)))

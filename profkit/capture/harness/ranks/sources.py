@@ -15,11 +15,14 @@ import sysconfig
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import profkit
 from profkit.capture.base import Rank
 from profkit.capture.harness.record import rank_warnings
-from profkit.capture.harness.spec import Spec
+
+if TYPE_CHECKING:
+    from profkit.capture.harness.spec import Spec
 
 _PART = ".sources.json"
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -33,16 +36,19 @@ CHANGED_MEANWHILE = ""
 
 
 class SourcesListener:
-    """Notes the sources when the first step begins, and at the end those that came later."""
+    """Notes the sources when the first step begins, and at the end those that came later.
 
-    def __init__(self, spec: Spec, rank: Rank) -> None:
+    `home` is the folder of the script, if the first word of the command is not the script itself.
+    """
+
+    def __init__(self, spec: "Spec", rank: Rank, home: Path | None = None) -> None:
         self.spec = spec
         self.rank = rank
         self.start_ns = time.time_ns()
         self.hashes: dict[Path, str] = {}
         words = shlex.split(str(spec.workload.get("workload", {}).get("command", "")))
         is_script = bool(words) and words[0] != "-m"
-        self.home = Path(words[0]).absolute().parent if is_script else Path.cwd()
+        self.home = home or (Path(words[0]).absolute().parent if is_script else Path.cwd())
         # One rank may write what another one finds there.
         self.named = {path: _sha256(path) for path in _files(words[1:])} if rank.rank == 0 else {}
 

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profkit.capture.base import Rank
-from profkit.capture.harness.record import capture_json
+from profkit.capture.harness.record import capture_json, rank_errors
 from profkit.core.formatting import cut
 
-_ERROR = ".error.txt"
 # For an error file that could be created and not filled.
 _NO_SPACE = "no space was left on the disk, not even for what it failed of; see the log"
 _SUMMARY_LENGTH = 2000
-_DETAILS_LENGTH = 100_000
 _BEGINNING_BYTES = 64 << 10
 # What the other ranks say when one has ended.
 _LOST_PEER = re.compile(
@@ -74,20 +72,6 @@ class Failure:
         return not self.signum and not passing
 
 
-def write_error(out: Path, rank: Rank, summary: str, details: str) -> None:
-    """Write the error that ended a rank, for `first_failure` and for people."""
-    line = cut(" ".join(summary.split()), _SUMMARY_LENGTH)
-    text = f"{line}\n\n{cut(details, _DETAILS_LENGTH)}"
-    # Texts of errors may hold what no encoding can: half of a pair of surrogates.
-    path = out / f"{rank.label}{_ERROR}"
-    path.write_text(text, encoding="utf-8", errors="backslashreplace")
-
-
-def has_failed(out: Path) -> bool:
-    """Say whether some rank has written an error."""
-    return any(out.glob(f"*{_ERROR}"))
-
-
 def first_failure(out: Path, ranks: Sequence[Rank], exit_code: int, told: str) -> Failure | None:
     """Return what failed first; None if nothing did.
 
@@ -110,12 +94,12 @@ def first_failure(out: Path, ranks: Sequence[Rank], exit_code: int, told: str) -
 
 def _written(out: Path) -> list[Failure]:
     """Return the errors that ranks wrote, first failures before lost connections, by time."""
-    files = sorted(out.glob(f"*{_ERROR}"), key=lambda path: path.stat().st_mtime_ns)
+    files = sorted(out.glob(f"*{rank_errors.SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
     found = []
     for path in files:
         text = path.read_text(encoding="utf-8", errors="replace") or _NO_SPACE
         summary, _, details = text.partition("\n")
-        label = path.name.removesuffix(_ERROR)
+        label = path.name.removesuffix(rank_errors.SUFFIX)
         found.append(Failure(summary=f"{label}: {summary}", details=details))
     return sorted(found, key=lambda failure: bool(_LOST_PEER.search(failure.summary)))
 
@@ -126,7 +110,7 @@ def _silent_rank(out: Path, ranks: Sequence[Rank], exit_code: int) -> Failure | 
         (rank, code)
         for number, code in _ended_ranks(out)
         for rank in ranks
-        if rank.rank == number and code and not (out / f"{rank.label}{_ERROR}").exists()
+        if rank.rank == number and code and not (out / f"{rank.label}{rank_errors.SUFFIX}").exists()
     ]
     if _signum(exit_code) and len(ranks) == 1:
         silent = [(ranks[0], exit_code)]

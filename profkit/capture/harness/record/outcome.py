@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from profkit.capture.base import Tool
+from profkit.capture.base import Rank, Tool
 from profkit.capture.harness.launch import ProcessEnd
 from profkit.capture.harness.record.first_failure import Failure
 
@@ -65,6 +65,13 @@ def judge_capture(
     if failure.signum == signal.SIGKILL:
         return _killed(failure, ended.shortage)
     return Outcome(status="error", reason=failure.summary, would_repeat=failure.would_repeat)
+
+
+def is_kept(
+    result: Outcome, failure: Failure, missing: Sequence[str], ranks: Sequence[Rank]
+) -> bool:
+    """Say whether a program failed by itself when all files of its `ranks` were there already."""
+    return result.status == "error" and bool(ranks) and not missing and not failure.signum
 
 
 def _killed(failure: Failure, shortage: str) -> Outcome:

@@ -9,8 +9,8 @@ from profkit.capture.harness.record.first_failure import (
     Failure,
     first_failure,
     refused_option,
-    write_error,
 )
+from profkit.capture.harness.record.rank_errors import write_error
 
 RANKS = [Rank(rank=number, world_size=2, dp=number) for number in (0, 1)]
 LOST = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:2205"

@@ -1,0 +1,160 @@
+"""Settle which processes of a followed command were its ranks, and name their files so."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from profkit.capture.base import Rank
+from profkit.capture.harness.followed import process_record
+from profkit.capture.harness.followed.process_record import ProcessRecord
+from profkit.capture.harness.followed.request import TOO_OLD
+from profkit.capture.harness.ranks import clock, rank_files
+from profkit.capture.harness.ranks.coordinates import configured_rank
+from profkit.capture.harness.record import rank_errors
+from profkit.core.formatting import counted, cut
+from profkit.core.parallel_layout import Parallel
+
+_SHOWN = 120
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FoundRanks:
+    """The ranks of a command."""
+
+    ranks: list[Rank]
+    named_by: list[str]
+    """Sources of the coordinates of the ranks."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    """For the record: number of ranks, and what started them, as far as they say."""
+
+    notes: list[str] = field(default_factory=list)
+    """What readers should know of processes that are no ranks."""
+
+    lack: str = ""
+    """Why there is no rank, and what to do; "" if there is one."""
+
+
+def settle(out: Path, parallel: Parallel) -> FoundRanks:
+    """Choose the ranks among the processes with files in `out`, and remove the files of others."""
+    records = [_counted(out, record) for record in process_record.read(out)]
+    chosen, notes = _numbered(_candidates(out, records))
+    world_size = max([record.world_size for record in chosen], default=0)
+    ranks, sources = [], set()
+    for record in records:
+        (out / f"{record.as_rank().label}{process_record.SUFFIX}").unlink()
+    for record in chosen:
+        rank, source = _located(out, record, parallel)
+        rank_files.rename(out, record.as_rank().label, rank.label)
+        clock.renumber(out, rank)
+        ranks.append(rank)
+        sources.add(source)
+    absent = sorted({*range(world_size)} - {rank.rank for rank in ranks})
+    if absent:
+        few = ", ".join(map(str, absent[:8]))
+        notes.append(f"No step was seen on {counted(len(absent), 'rank')} of {world_size}: {few}.")
+    for record in records:
+        for path in out.glob(f"{record.as_rank().label}.*"):
+            path.unlink()
+    return FoundRanks(
+        ranks=ranks,
+        named_by=sorted(sources - {""}),
+        facts={
+            "world_size": world_size,
+            "launched_by": chosen[0].launcher if chosen else "",
+            "numbered_by": chosen[0].numbered_by if chosen else "",
+        },
+        notes=notes,
+        lack="" if chosen else _lack(out, records),
+    )
+
+
+def _counted(out: Path, record: ProcessRecord) -> ProcessRecord:
+    """Return `record` with the steps that a process had made when it was killed."""
+    return replace(record, steps=max(record.steps, clock.steps_so_far(out, record.as_rank())))
+
+
+def _candidates(out: Path, records: Sequence[ProcessRecord]) -> list[ProcessRecord]:
+    """Return the processes that made a step or failed; those that train, if there are such."""
+    failed = {
+        record.process
+        for record in records
+        if (out / f"{record.as_rank().label}{rank_errors.SUFFIX}").exists()
+    }
+    some = [record for record in records if record.steps or record.process in failed]
+    if any(record.is_training for record in some):
+        # Another process may evaluate, beside those that train or after them.
+        some = [record for record in some if record.is_training or record.process in failed]
+    return some
+
+
+def _numbered(candidates: Sequence[ProcessRecord]) -> tuple[list[ProcessRecord], list[str]]:
+    """Return the ranks, in order and with their numbers, and notes on processes left out.
+
+    Of several programs that ran one after the other, the ranks are those of the first one.
+    """
+    chosen: dict[int, ProcessRecord] = {}
+    left_out = []
+    has_numbers = any(record.numbered_by for record in candidates)
+    first_end = min((record.ended_ns or sys.maxsize for record in candidates), default=0)
+    for record in candidates:
+        number = record.rank if has_numbers else len(chosen)
+        is_beside = record.numbered_by if has_numbers else record.begun_ns < first_end
+        if number in chosen or not is_beside:
+            left_out.append(record)
+        elif has_numbers:
+            chosen[number] = record
+        else:
+            chosen[number] = replace(record, rank=number, local_rank=number)
+    size = len(chosen)
+    ranks = [
+        record if record.numbered_by else replace(record, world_size=size)
+        for _, record in sorted(chosen.items())
+    ]
+    return ranks, [_left_out(record) for record in left_out if record.steps]
+
+
+def _left_out(record: ProcessRecord) -> str:
+    words = cut(" ".join(record.command), _SHOWN)
+    return (
+        f"A process that is left out made {counted(record.steps, 'step')} as well: {words}. It ran"
+        " beside the first program or after it; profile it by a command of its own."
+    )
+
+
+def _located(out: Path, record: ProcessRecord, parallel: Parallel) -> tuple[Rank, str]:
+    """Return the rank with its coordinates, and what named them."""
+    located = rank_files.pop_coordinates(out, record.as_rank())
+    if located.source and located.source != "configuration":
+        numbers = {"rank": record.rank, "world_size": record.world_size}
+        rank = Rank(
+            **numbers,
+            local_rank=record.local_rank,
+            dp=located.rank.dp,
+            tp=located.rank.tp,
+            pp=located.rank.pp,
+        )
+        return rank, located.source
+    rank = configured_rank(record.rank, record.world_size, record.local_rank, parallel)
+    return rank, "configuration"
+
+
+def _lack(out: Path, records: Sequence[ProcessRecord]) -> str:
+    if (out / TOO_OLD).is_file():
+        return (
+            f"{(out / TOO_OLD).read_text().strip()}, and profkit looks into programs of Python 3.11"
+            " and newer: run it with such a Python"
+        )
+    if not records:
+        return (
+            "no process of the command imported torch where profkit could see it: check that it"
+            " runs PyTorch on this host, and neither as python -I or -E nor with a PYTHONPATH that"
+            " a script replaces"
+        )
+    return (
+        f"{counted(len(records), 'process')} imported torch, and none made a step: call"
+        " profkit.step() at the end of each step, or set workload.step=forward if the program"
+        " calls a module but no optimizer"
+    )

@@ -1,0 +1,218 @@
+"""One process of a followed command, from its import of torch to its end.
+
+It is a rank from the moment when it makes a model or an optimizer, or marks a step, and then has
+files named after its process; which rank it was is settled when the command has ended.
+"""
+
+import atexit
+import ctypes
+import functools
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from profkit import marks
+from profkit.capture.base import NullRecorder, Recorder
+from profkit.capture.harness.followed import process_record
+from profkit.capture.harness.followed.process_record import ProcessRank, ProcessRecord
+from profkit.capture.harness.followed.request import FollowRequest, from_environment
+from profkit.capture.harness.ranks import rank_files
+from profkit.capture.harness.ranks.clock import StepClock
+from profkit.capture.harness.ranks.collective_timeouts import extend_timeouts
+from profkit.capture.harness.ranks.coordinates import CoordinatesListener
+from profkit.capture.harness.ranks.recording import recording, step_markers
+from profkit.capture.harness.ranks.sources import SourcesListener
+from profkit.capture.harness.record import rank_errors, rank_warnings
+from profkit.capture.harness.spec import Spec
+from profkit.capture.harness.spec import from_environment as spec_from_environment
+from profkit.workloads.automatic.step_limit import StepLimit
+
+# A program that goes on after its last step is ended after this time: threads may hold it.
+_END_S = 10.0
+
+
+def follow() -> None:
+    """Watch this process, which has just imported torch."""
+    spec = spec_from_environment(os.environ)
+    if not spec.folder.is_dir():
+        return
+    try:
+        request = from_environment(os.environ)
+    except ModuleNotFoundError as error:
+        needs = f"{spec.tool} needs {error.name} in the Python of the program"
+        advice = f"{sys.executable} -m pip install {error.name}"
+        process = ProcessRecord.of_this_process().as_rank()
+        rank_errors.write_error(spec.folder, process, f"{needs}; {advice}", "")
+        return
+    FollowedProcess(spec, request).watch()
+
+
+class FollowedProcess:
+    """Listens for the first step of this process; with a model or an optimizer it is a rank."""
+
+    def __init__(self, spec: Spec, request: FollowRequest) -> None:
+        self.spec = spec
+        self.request = request
+        self.exit_now = os._exit
+        self.hooks = ExitStack()
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget what was before, in a process that was just begun or forked."""
+        self.rank: ProcessRank | None = None
+        self.record = ProcessRecord.of_this_process()
+        self.open = ExitStack()
+        self.listeners: tuple[marks.Listener, ...] = ()
+        self.sources: SourcesListener | None = None
+        self.coordinates: CoordinatesListener | None = None
+        self.recorder: Recorder = NullRecorder()
+
+    def watch(self) -> None:
+        """Install the hooks, for this process and those that it forks."""
+        self._observe()
+        atexit.register(self.end)
+        os.register_at_fork(after_in_child=self._go_on_in_child)
+
+        def exit_after_end(code: int) -> None:
+            self.end()
+            self.exit_now(code)
+
+        os._exit = exit_after_end  # type: ignore[assignment]
+
+    def _observe(self) -> None:
+        from torch import nn, optim
+
+        from profkit.workloads.automatic.step_hooks import StepHooks
+
+        has_markers = self.request.tool.opens_step_ranges
+        marks.begin_anew(self, markers=step_markers() if has_markers else ())
+        self.step_hooks = self.hooks.enter_context(
+            StepHooks(self.request.step, self.request.samples)
+        )
+        for made in (nn.Module, optim.Optimizer):
+            self.hooks.callback(_before_first_instance(made, self.become_rank))
+        self.record.write(self.spec.folder)
+
+    def _go_on_in_child(self) -> None:
+        # What the parent records is not this process's to end, not even as garbage.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.open))
+        self.hooks.close()
+        self.begin_anew()
+        self._observe()
+
+    def become_rank(self) -> None:
+        """Let the tool record this process, unless it loads data for another one."""
+        from torch.utils.data import get_worker_info
+
+        if self.rank is not None or get_worker_info() is not None:
+            return
+        self.rank = self.record.as_rank()
+        spec, tool = self.spec, self.request.tool
+        self.sources = SourcesListener(spec, self.rank, process_record.main_folder())
+        self.listeners = (self.sources,)
+        self.open.push(self._record_failure)
+        parallel = self.request.parallel
+        is_profiled = tool.records_rank(self.rank.rank, self.rank.world_size, parallel)
+        self.recorder = self.open.enter_context(
+            recording(spec.folder, self.rank, tool, is_profiled=is_profiled)
+        )
+
+    def begin(self) -> None:
+        """See `profkit.marks.Listener`."""
+        self.become_rank()
+        if self.rank is None:
+            return
+        self.record.locate()
+        self.rank = rank = self.record.as_rank()
+        spec, request = self.spec, self.request
+        progress = {"run": spec.run, "tool": spec.tool, "repeat": spec.repeat}
+        progress["total"] = request.stop_after or -1
+        clock = StepClock(spec.folder, rank, self.recorder, progress, spec.node)
+        self.open.enter_context(clock)
+        at_first_step = functools.partial(extend_timeouts, spec, request.tool)
+        self.coordinates = CoordinatesListener(rank, request.parallel, at_first_step)
+        self.listeners = (*self.listeners, self.coordinates, clock)
+        if request.stop_after:
+            limit = StepLimit(request.stop_after, self._end_early)
+            self.listeners = (*self.listeners, limit)
+        for listener in self.listeners:
+            listener.begin()
+
+    def step(self, samples: int) -> None:
+        """See `profkit.marks.Listener`."""
+        self.record.steps += 1
+        if self.record.steps == 1:
+            self._write_record()
+        for listener in self.listeners:
+            listener.step(samples)
+
+    def note(self, text: str) -> None:
+        """See `profkit.marks.Listener`."""
+        if self.rank is not None:
+            rank_warnings.add(self.spec.folder, self.rank, text)
+
+    def _end_early(self) -> None:
+        """End what records, and after a while the program, should it go on regardless."""
+        self.end()
+        last = threading.Timer(_END_S, self.exit_now, (0,))
+        last.daemon = True
+        last.start()
+
+    def end(self) -> None:
+        """Write what was recorded; later calls do nothing."""
+        if self.rank is None:
+            return
+        self.hooks.close()
+        error = getattr(sys, "last_value", None)
+        parts, self.open = self.open, ExitStack()
+        marks.listen()
+        if self.sources is not None:
+            self.sources.write()
+        if error is None:
+            parts.close()
+        else:
+            parts.__exit__(type(error), error, error.__traceback__)
+        if self.coordinates is not None:
+            located = self.coordinates.located()
+            if located.doubt:
+                rank_warnings.add(self.spec.folder, self.rank, located.doubt)
+            rank_files.write_coordinates(self.spec.folder, self.rank, located)
+        self.record.ended_ns = time.time_ns()
+        self._write_record()
+        self.rank = None
+
+    def _write_record(self) -> None:
+        self.record.is_training = self.step_hooks.is_training
+        self.record.write(self.spec.folder)
+
+    def _record_failure(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        """Write the error that ended the program or the tool; nobody else can handle it here."""
+        del trace
+        if error is not None and self.rank is not None:
+            summary = "".join(traceback.format_exception_only(kind, error))
+            details = "".join(traceback.format_exception(error))
+            rank_errors.write_error(self.spec.folder, self.rank, summary, details)
+        return True
+
+
+def _before_first_instance(made: Any, act: Callable[[], None]) -> Callable[[], None]:
+    """Call `act` before the first instance of class `made` is; return what undoes this."""
+    original = made.__init__
+
+    @functools.wraps(original)
+    def first(*args: Any, **kwargs: Any) -> None:
+        made.__init__ = original
+        act()
+        original(*args, **kwargs)
+
+    def undo() -> None:
+        if made.__init__ is first:
+            made.__init__ = original
+
+    made.__init__ = first
+    return undo

@@ -1,0 +1,24 @@
+"""Errors that end ranks, each in a file of its own until the capture has been judged."""
+
+from pathlib import Path
+
+from profkit.capture.base import Rank
+from profkit.core.formatting import cut
+
+SUFFIX = ".error.txt"
+_SUMMARY_LENGTH = 2000
+_DETAILS_LENGTH = 100_000
+
+
+def write_error(out: Path, rank: Rank, summary: str, details: str) -> None:
+    """Write the error that ended a rank, for `first_failure` and for people."""
+    line = cut(" ".join(summary.split()), _SUMMARY_LENGTH)
+    text = f"{line}\n\n{cut(details, _DETAILS_LENGTH)}"
+    # Texts of errors may hold what no encoding can: half of a pair of surrogates.
+    path = out / f"{rank.label}{SUFFIX}"
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def has_failed(out: Path) -> bool:
+    """Say whether some rank has written an error."""
+    return any(out.glob(f"*{SUFFIX}"))

@@ -1,0 +1,26 @@
+"""End a script after a number of steps, on every rank alike."""
+
+from collections.abc import Callable
+
+
+class StepLimit:
+    """Ends the script after its step number `steps`; calls `at_end` before."""
+
+    def __init__(self, steps: int, at_end: Callable[[], object] = bool) -> None:
+        self.left = steps
+        self.at_end = at_end
+
+    def begin(self) -> None:
+        """See `profkit.marks.Listener`."""
+
+    def step(self, samples: int) -> None:
+        """See `profkit.marks.Listener`."""
+        del samples
+        self.left -= 1
+        if self.left == 0:
+            self.at_end()
+            # Scripts catch errors of their own, and hardly ever this.
+            raise SystemExit(0)
+
+    def note(self, text: str) -> None:
+        """See `profkit.marks.Listener`."""

@@ -1,0 +1,64 @@
+"""The words of a whole command line: assignments, the program, and the script that it runs."""
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+# Programs that run another one; the script is among their words.
+_STARTERS = re.compile(
+    r"(python|pypy)[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|(ba|da|z|k)?sh"
+    r"|uv|uvx|poetry|pipenv|pdm|hatch|rye|conda|mamba|micromamba|env|time|nice|taskset|numactl"
+)
+_SCRIPT = re.compile(r".*\.(py|pyz|sh)")
+
+
+def split(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the assignments in front of a command, as in a shell, and the command itself."""
+    variables: dict[str, str] = {}
+    for index, word in enumerate(words):
+        if (found := _ASSIGNMENT.fullmatch(word)) is None:
+            return variables, list(words[index:])
+        variables[found[1]] = found[2]
+    return variables, []
+
+
+def script(words: Sequence[str]) -> str:
+    """Return the word that names what a command runs: a script, a module, or the program itself."""
+    command = split(words)[1]
+    if not command:
+        return ""
+    if not _STARTERS.fullmatch(Path(command[0]).name):
+        return command[1] if command[0] == "-m" and len(command) > 1 else command[0]
+    for index, word in enumerate(command[1:], start=1):
+        if word in ("-m", "--module") and index + 1 < len(command):
+            return command[index + 1]
+        if _SCRIPT.fullmatch(word) and "=" not in word:
+            return word
+    return command[0]
+
+
+def missing_program(words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> str:
+    """Return why the program of a command cannot be started from `folder`, or ""."""
+    variables, command = split(words)
+    if not command:
+        return "it has assignments and no program" if variables else "it is empty"
+    name = command[0]
+    path = variables.get("PATH", environment.get("PATH", os.defpath))
+    if os.sep in name or not name:
+        found = folder / name
+        if not found.is_file():
+            return f"no such program: {found}"
+        return "" if os.access(found, os.X_OK) else f"{found} is not executable; {_start(found)}"
+    if shutil.which(name, path=path):
+        return ""
+    if (folder / name).is_file():
+        return f"{name} is no program on PATH; {_start(Path(name))}"
+    return f"no program named {name!r} on PATH"
+
+
+def _start(path: Path) -> str:
+    starter = {".py": "python ", ".sh": "bash "}.get(path.suffix)
+    return f"write {starter}{path.name}" if starter else f"write ./{path.name}, or chmod +x it"
