@@ -11,12 +11,12 @@ import socket
 from pathlib import Path
 from typing import IO
 
+from profkit.core import result_folder
 from profkit.core.errors import ProfkitError
+from profkit.dag import snakemake_files
 
 LOCK = Path("results/.profkit/running.lock")
 """File that a working Snakemake has locked; it names that, and is empty after a proper end."""
-
-_SNAKEMAKE_LOCKS = Path(".snakemake/locks")
 
 _locked_files: dict[Path, IO[bytes]] = {}
 
@@ -29,6 +29,7 @@ def register() -> None:
     path = LOCK.absolute()
     if path in _locked_files:
         return
+    result_folder.prepare()
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.open("a+b")
     try:
@@ -39,8 +40,9 @@ def register() -> None:
             hint="wait for its end, or work in another folder",
         ) from None
     if _holder(path):
-        for lock in _SNAKEMAKE_LOCKS.glob("*.lock"):
+        for lock in (snakemake_files.FOLDER / "locks").glob("*.lock"):
             lock.unlink(missing_ok=True)
+    snakemake_files.bring_over()
     file.truncate(0)
     file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
     file.flush()

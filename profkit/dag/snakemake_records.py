@@ -3,7 +3,7 @@
 from base64 import urlsafe_b64encode
 from pathlib import Path
 
-_FOLDER = Path(".snakemake/metadata")
+from profkit.dag import snakemake_files
 
 _LONGEST = 254
 """Characters of a name; what is longer is cut into folders, whose names begin with @."""
@@ -13,4 +13,5 @@ def has(output: Path) -> bool:
     """Say whether there is a record of `output`; without one, only its age makes it stale."""
     name = urlsafe_b64encode(str(output).encode()).decode()
     *folders, last = (name[start : start + _LONGEST] for start in range(0, len(name), _LONGEST))
-    return _FOLDER.joinpath(*(f"@{folder}" for folder in folders), last).is_file()
+    record = Path("metadata", *(f"@{folder}" for folder in folders), last)
+    return (snakemake_files.folder() / record).is_file()

@@ -18,7 +18,7 @@ import msgspec
 
 import profkit
 from profkit import __version__
-from profkit.core import resources, secret_store, source_hash
+from profkit.core import resources, result_folder, secret_store, source_hash
 from profkit.core.cache_file import read_cached, write_cached
 from profkit.planning.model import Plan
 
@@ -41,6 +41,7 @@ def load(overrides: Sequence[str], conf: Path = resources.CONF) -> Plan:
     from profkit.planning.build import make  # noqa: PLC0415
 
     plan = make(conf, given)
+    result_folder.prepare()
     write_cached(path, msgspec.json.encode(_Kept(plan, _hash_of(plan.variables))))
     source_hash.keep()  # for the jobs
     for old in sorted(CACHE.glob("[!.]*"), key=lambda path: path.stat().st_mtime_ns)[:-_KEPT]:

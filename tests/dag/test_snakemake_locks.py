@@ -16,7 +16,7 @@ WAIT = "sys.stdin.read()"
 def lock(tmp_path, monkeypatch):
     """Return the lock that a Snakemake has left in the current folder."""
     monkeypatch.chdir(tmp_path)
-    lock = tmp_path / ".snakemake/locks/0.input.lock"
+    lock = tmp_path / "results/.snakemake/locks/0.input.lock"
     lock.parent.mkdir(parents=True)
     lock.write_text("results/report.html\n")
     return lock

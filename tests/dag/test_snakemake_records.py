@@ -15,7 +15,7 @@ def test_a_record_is_found_at_any_length_of_the_name(tmp_path, monkeypatch, leng
     output = Path("r" * length)
     assert not snakemake_records.has(output)
     of_linux = SimpleNamespace(_fetch_max_len=lambda _: 255)
-    folder = ".snakemake/metadata"
+    folder = "results/.snakemake/metadata"
     record = Path(FilePersistence._record_path(of_linux, folder, str(output)))
     record.parent.mkdir(parents=True)
     record.write_text("{}")

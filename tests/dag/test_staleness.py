@@ -59,7 +59,7 @@ def test_what_snakemake_has_forgotten_is_made_again_as_if_it_had_not(tree, edit)
     override = "analyses.bottlenecks.idle=0.77 tools.torch_profiler.with_stack=true"
     edit("profkit/analyze/kernels.py", "= kernels.reset_index(", "= kernels.copy().reset_index(")
     record.write_text(text.replace('"status": "ok"', '"status": "error"', 1))
-    kept = tree.folder / ".snakemake/metadata"
+    kept = tree.folder / "results/.snakemake/metadata"
     try:
         remembered = tree.jobs(override)
         away = kept.rename(tree.folder / "metadata")

@@ -76,7 +76,7 @@ KILLED = {
 def test_a_killed_process_takes_all_that_it_started_with_it(farm, hanging, good, who):
     working(farm, KILLED[who])[0].kill()
     assert hanging.wait(120) != 0
-    locks = list(farm.folder.glob(".snakemake/locks/*.lock"))
+    locks = list(farm.folder.glob("results/.snakemake/locks/*.lock"))
     assert bool(locks) == (who in {"profkit run", "Snakemake"})
     check_what_must_be_true_after(farm, hanging, good)
 

@@ -1,8 +1,10 @@
 import sys
 
+import snakemake.workflow
 from snakemake.exceptions import WorkflowError
 
 from profkit.dag import inputs as workflow_dag
+from profkit.dag import snakemake_files
 from profkit.core import secret_store
 from profkit.core.errors import ProfkitError
 from profkit.core.secret_masking import Masker
@@ -10,6 +12,9 @@ from profkit.dag.failures import damages, unreported_failures
 from profkit.dag.overrides import check_config
 from profkit.dag.staleness import Staleness
 
+snakemake_files.keep_in_results(
+    snakemake.workflow, workflow.logger_manager.logfile_handlers
+)
 try:
     check_config(config)
     dag = workflow_dag.load(
