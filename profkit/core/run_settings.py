@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any, Literal
 
 import msgspec
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 
 from profkit.core.errors import ConfigError
 from profkit.core.settings import from_json, known
@@ -18,6 +18,7 @@ FLAG = "--run-settings"
 # loaded anyway: pydantic would take it a tenth of a second.
 _Positive = Annotated[int, Gt(0), msgspec.Meta(gt=0)]
 _NonNegative = Annotated[int, Ge(0), msgspec.Meta(ge=0)]
+_Repeats = Annotated[int, Gt(0), Le(1000), msgspec.Meta(gt=0, le=1000)]
 
 
 # Without slots, since `profkit.planning.configuration` inherits these and others.
@@ -25,7 +26,7 @@ _NonNegative = Annotated[int, Ge(0), msgspec.Meta(ge=0)]
 class RunSettings:
     """Keys of ``conf/config.yaml`` that make no other run, and so cannot be swept."""
 
-    repeats: _Positive = 3
+    repeats: _Repeats = 3
     """How often each tool captures the same run; those that only count do so once."""
 
     capture: Literal["renew", "keep"] = "renew"

@@ -2,7 +2,7 @@
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
@@ -70,13 +70,30 @@ def checked(where: str, kind: type[T], settings: object) -> T:
     from pydantic import ValidationError  # noqa: PLC0415 - see above
 
     try:
-        return cast("T", adapter(kind).validate_python(settings))
+        read = cast("T", adapter(kind).validate_python(settings))
     except ValidationError as error:
         problems = [
             _problem(where, kind, [str(key) for key in problem["loc"]], problem)
             for problem in error.errors(include_url=False)
         ]
         raise ConfigError("\n  ".join(["invalid configuration", *problems])) from None
+    if isinstance(settings, Mapping):
+        problems = [*_truths_as_numbers(where, settings, adapter(kind).dump_python(read))]
+        if problems:
+            raise ConfigError("\n  ".join(["invalid configuration", *problems]))
+    return read
+
+
+def _truths_as_numbers(where: str, given: object, read: object) -> Iterator[str]:
+    """Yield a line for each true or false that was `given` and would be `read` as 1 or 0."""
+    if isinstance(given, bool) and isinstance(read, int | float) and not isinstance(read, bool):
+        yield f"{where}: Input should be a number, got {given}"
+    elif isinstance(given, Mapping) and isinstance(read, Mapping):
+        for key in given:
+            yield from _truths_as_numbers(f"{where}.{key}".lstrip("."), given[key], read.get(key))
+    elif isinstance(given, list | tuple) and isinstance(read, list | tuple):
+        for one, other in zip(given, read, strict=False):
+            yield from _truths_as_numbers(where, one, other)
 
 
 def _problem(where: str, kind: type, keys: list[str], problem: Mapping[str, object]) -> str:

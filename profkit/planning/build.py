@@ -49,6 +49,13 @@ _BEHAVIOUR_KEYS = tuple(field.name for field in fields(Request) if field.name no
 
 def make(conf: Path, overrides: Sequence[str]) -> Plan:
     """Return the plan for `overrides`; raises `ConfigError` with all there is to say about one."""
+    try:
+        return _made(conf, overrides)
+    except ConfigError as error:
+        raise mistakes.placed(error, overrides) from None
+
+
+def _made(conf: Path, overrides: Sequence[str]) -> Plan:
     composed = compose_all(conf, overrides)
     if not composed:
         raise ConfigError(

@@ -75,7 +75,7 @@ def compose_all(conf: Path, overrides: Sequence[str]) -> list[Composed]:
         parser = OverridesParser.create(config_loader=loader)
         given = [_normalised(override) for override in overrides]
         parsed = _parse(parser, given)
-        mistakes.check(parsed, loader)
+        mistakes.check(parsed, loader, OmegaConf.load(conf / "config.yaml").keys())
         with resolvers.watched() as variables:
             parsed += _parse(parser, _sweeps_of_experiment(parsed))
             composed = list(_expanded(loader, parser, parsed))

@@ -3,7 +3,7 @@
 import difflib
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 from profkit.core import resources
 from profkit.core.errors import ConfigError
 from profkit.core.settings import nearest
+from profkit.planning import own_files
 
 MAIN = "profkit_config"
 """Name of profkit's own config.yaml: a user's program may well have one of that name in conf/."""
@@ -28,18 +29,24 @@ FOREIGN = (
     HydraException,
     OmegaConfBaseException,
     yaml.YAMLError,
-    UnicodeDecodeError,
+    ValueError,
     RecursionError,
 )
 """Errors of those who compose, for `readable`."""
 
 # Groups of which several options may be chosen for one run.
 _LISTS = ("tool", "toolset", "analysis", "experiment")
+_NO_KEY = re.compile(r"Could not (?:override|delete|delete from config\.) '([^']+)'")
+_EMPTY = {"tools": "tool=[]", "analyses": "analysis=[]"}
+_CLOSE = "close each ${ by a }"
 _GRAMMAR = "the overrides follow Hydra's grammar"
 
 
-def check(parsed: Sequence[Override], loader: ConfigLoader) -> None:
-    """Refuse overrides that Hydra takes without a word, or stumbles over."""
+def check(parsed: Sequence[Override], loader: ConfigLoader, main: Collection[Any]) -> None:
+    """Refuse overrides that Hydra takes without a word, or stumbles over.
+
+    `main` are the keys of config.yaml.
+    """
     for override in parsed:
         key, line = override.key_or_group, str(override.input_line)
         if not key:
@@ -49,8 +56,13 @@ def check(parsed: Sequence[Override], loader: ConfigLoader) -> None:
                 f"{line}: has no effect, as Hydra only composes here",
                 hint="results lie in results/; sweeps are written as lists of values",
             )
-        if options := loader.get_group_options(key):
+        options = loader.get_group_options(key)
+        if override.is_delete():
+            _check_deleted(override, options)
+        elif options:
             _check_choice(override, options)
+        elif "." not in key and key not in main and not _is_group(key, loader):
+            raise ConfigError(f"no such key: {key}", hint=nearest(key, _names(main, loader)))
 
 
 def repeated(overrides: Sequence[str]) -> Iterator[str]:
@@ -67,7 +79,7 @@ def repeated(overrides: Sequence[str]) -> Iterator[str]:
 
 def _check_choice(override: Override, options: Sequence[str]) -> None:
     """Refuse what is no name of an option, and several names where one is chosen."""
-    if override.is_delete() or override.is_sweep_override():
+    if override.is_sweep_override():
         return
     key, value, line = override.key_or_group, override.value(), override.input_line
     names = value if isinstance(value, list) else [value]
@@ -76,6 +88,28 @@ def _check_choice(override: Override, options: Sequence[str]) -> None:
     if isinstance(value, list) and key not in _LISTS:
         swept = f"{key}={','.join(map(str, names))}"
         raise ConfigError(f"{line}: a run has one {key}", hint=f"a run for each is {swept}")
+
+
+def _check_deleted(override: Override, options: Sequence[str]) -> None:
+    """Refuse to take away what a run has to have: its groups, and the values of settings."""
+    key, line = override.key_or_group, override.input_line
+    section, *names = key.split(".")
+    is_entry = (section in ("tools", "analyses") and len(names) == 1) or names[:1] == ["env"]
+    if is_entry or key in _LISTS:
+        return
+    if options:
+        raise ConfigError(f"{line}: a run has one {key}", hint=f"choose from: {', '.join(options)}")
+    hint = f"write {_EMPTY.get(key, f'{key}=VALUE, or leave it out for its default')}"
+    raise ConfigError(f"{line}: a setting has to have a value", hint=hint)
+
+
+def _names(main: Collection[Any], loader: ConfigLoader) -> list[str]:
+    return sorted({*map(str, main), *loader.list_groups("")} - {"defaults", "hydra"})
+
+
+def _is_group(key: str, loader: ConfigLoader) -> bool:
+    """Say whether `key` is a group, which its package may follow."""
+    return bool(loader.get_group_options(re.split(r"[@:]", key)[0]))
 
 
 def cannot_read(override: str, error: HydraException, parser: OverridesParser) -> ConfigError:
@@ -89,6 +123,8 @@ def _repaired(override: str, parser: OverridesParser) -> str:
     key, is_set, value = override.partition("=")
     if not is_set:
         return f"write {key}=VALUE"
+    if not own_files.is_readable(value):
+        return _CLOSE
     words = override.split()
     if len(words) > 1 and all("=" in word for word in words):
         return f"these are several overrides: quote each alone, {shlex.join(words)}"
@@ -124,11 +160,13 @@ def _flat(values: Any, prefix: str = "") -> Iterator[str]:
 
 def _groups_only(chosen: Sequence[str]) -> DictConfig:
     """Compose what `chosen` says of groups, as far as Hydra accepts it."""
+    groups = [word for word in chosen if "." not in word.lstrip("+~").partition("=")[0]]
+    try:
+        return compose(MAIN, overrides=groups)
+    except (HydraException, OmegaConfBaseException):
+        pass  # of which one, is seen one by one
     kept: list[str] = []
-    for override in chosen:
-        key = override.lstrip("+~").partition("=")[0]
-        if "." in key:
-            continue
+    for override in groups:
         try:
             compose(MAIN, overrides=[*kept, override])
         except (HydraException, OmegaConfBaseException):
@@ -144,6 +182,9 @@ def readable(error: BaseException, chosen: Sequence[str]) -> ConfigError:
             return ConfigError(f"{_where(error)}{cause}")
     if isinstance(error, HydraException | OmegaConfBaseException):
         return _of_overrides(error, chosen)
+    if match := re.search(r"Invalid defaults list in '([^']+)', (.*)", str(error)):
+        text = f"conf/{match[1]}.yaml: {match[2]}"
+        return ConfigError(text, hint="write defaults: [override /model: gpt_tiny], for one")
     if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark):
         problem = error.problem or error.context or "is no YAML"
         hint = "mend that line; text with special characters needs quotes"
@@ -151,6 +192,8 @@ def readable(error: BaseException, chosen: Sequence[str]) -> ConfigError:
     if isinstance(error, RecursionError):
         text = "the options of conf/ include one another without an end"
         return ConfigError(text, hint="look at the lists `defaults` in the files that were chosen")
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
     files = (path for folder in resources.folders() for path in sorted(folder.rglob("*.yaml")))
     named = ", ".join(str(path) for path in files if not _is_utf8(path))
     return ConfigError(f"{named or 'conf/'}: not UTF-8: {error}", hint="save it as UTF-8")
@@ -179,9 +222,7 @@ def _where(error: BaseException) -> str:
 
 def _of_overrides(error: Exception, chosen: Sequence[str]) -> ConfigError:
     text = str(error)
-    if match := re.search(r"Could not (?:override|delete) '([^']+)'", text):
-        return unknown_key(match[1], _groups_only(chosen))
-    if match := re.search(r"Could not delete from config. '([^']+)' does not exist", text):
+    if match := _NO_KEY.search(text):
         return unknown_key(match[1], _groups_only(chosen))
     if match := re.search(r"Multiple values for (\w+)\.", text):
         prefix = f"+{match[1]}="
@@ -195,10 +236,33 @@ def _of_overrides(error: Exception, chosen: Sequence[str]) -> ConfigError:
         # Of a list of names, Hydra does not say what there is.
         options = GlobalHydra.instance().config_loader().get_group_options(group)
         return ConfigError(f"no {group} named {name!r}", hint=nearest(name, options))
-    return _of_interpolation(error, text)
+    if match := re.match(r"In '([^']+)': \w+ raised while composing config", text):
+        return _of_merging(match[1], chosen)
+    return _of_interpolation(error, text, chosen)
 
 
-def _of_interpolation(error: Exception, text: str) -> ConfigError:
+def _of_merging(option: str, chosen: Sequence[str]) -> ConfigError:
+    """Return the error for the file of `option`, whose content fits no section."""
+    path = Path("conf", f"{option}.yaml")
+    sections = own_files.sections(OmegaConf.to_container(compose(MAIN), resolve=False))
+    files = [file for file in own_files.chosen(chosen) if file.path == path]
+    found = [text for file in files if (text := own_files.misplaced(file, sections))]
+    return ConfigError(found[0] if found else f"{path}: is no section where one belongs")
+
+
+def placed(error: ConfigError, overrides: Sequence[str]) -> ConfigError:
+    """Return `error` with file and line behind each key whose value a file of the user's gives."""
+    files = own_files.chosen(overrides)
+    lines = str(error).splitlines()
+    keys = [match[1] if (match := re.match(r" *([\w.]+): ", line)) else "" for line in lines]
+    names = [word.lstrip("+").partition("=")[0] for word in overrides]
+    overridden = {"", *(name for name in names if not resources.folders(name))}
+    places = ["" if key in overridden else own_files.place_of(key, files) for key in keys]
+    pairs = zip(lines, places, strict=True)
+    return ConfigError("\n".join(f"{line} ({place})" if place else line for line, place in pairs))
+
+
+def _of_interpolation(error: Exception, text: str, chosen: Sequence[str]) -> ConfigError:
     where = _where(error)
     if "Recursive interpolation" in text:
         hint = "give one of the keys that it goes through a value of its own"
@@ -209,5 +273,9 @@ def _of_interpolation(error: Exception, text: str) -> ConfigError:
     if match := re.search(r"Unsupported interpolation type (\S+)", text):
         hint = "${key} reads a key, ${oc.env:NAME} an environment variable"
         return ConfigError(f"{where}${{{match[1]}:...}}: no such resolver", hint=hint)
-    line = text.strip().partition("\n")[0] or "cannot be read; is each ${ closed by a }?"
-    return ConfigError(f"{where}{line}", hint=_GRAMMAR)
+    if line := text.strip().partition("\n")[0]:
+        return ConfigError(f"{where}{line}", hint=_GRAMMAR)
+    place = own_files.unreadable(own_files.chosen(chosen))
+    words = [word for word in chosen if not own_files.is_readable(word)]
+    found = place or next(iter(words), "an override or a file of conf/")
+    return ConfigError(f"{found}: cannot be read", hint=_CLOSE)

@@ -123,7 +123,7 @@ def test_an_analysis_reads_tables_of_one_tool_so_that_clocks_agree():
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["+nonsense=1"], "nonsense: no such key"),
+        (["+nonsense=1"], "no such key: nonsense"),
         (["batch=zero"], "batch: Input should be a valid integer"),
         (["batch=0"], "batch: Input should be greater than 0"),
         (["precision=fp8"], "precision: Input should be 'fp32' or 'bf16'"),

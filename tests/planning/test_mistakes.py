@@ -33,6 +33,21 @@ from profkit.planning.mistakes import repeated
             "no hardware named 'h100'\n  hint: did you mean 'h100_nvl', 'h100_pcie' or 'h100_sxm'?",
         ),
         (["~tools.nosuch"], "no such key: tools.nosuch\n  hint: choose from: baseline, memory_la"),
+        (["bach=2"], "no such key: bach\n  hint: did you mean 'batch'?"),
+        (["+nosuch=2"], "no such key: nosuch\n  hint: choose from: analyses, analysis, batch, "),
+        (["model.layrs=2"], "no such key: model.layrs\n  hint: did you mean 'model.layers'?"),
+        (["~model"], "~model: a run has one model\n  hint: choose from: cnn_small, "),
+        (["~workload"], "~workload: a run has one workload\n  hint: choose from: infer, script, "),
+        (
+            ["~batch"],
+            "~batch: a setting has to have a value\n  hint: write batch=VALUE, or leave it",
+        ),
+        (["~model.layers"], "~model.layers: a setting has to have a value"),
+        (["~tools"], "~tools: a setting has to have a value\n  hint: write tool=[]"),
+        (
+            ["batch=${steps"],
+            "mismatched input '{' expecting <EOF>\n  hint: close each ${ by a }",
+        ),
         (["steps=${batch}", "batch=${steps}"], "batch: its ${...} leads back to itself"),
         (["batch=${bach}"], "batch: no such key: bach\n  hint: did you mean 'batch'?"),
         (["batch=${nosuch:1}"], "batch: ${nosuch:...}: no such resolver"),
@@ -52,6 +67,17 @@ def test_a_mistake_in_an_override_is_named(overrides, message):
     [
         (["world_size=1e9"], "launcher: 1000000000 ranks on one host: 1024 at most"),
         (["report.title=a, b"], "report: cannot be swept, as all runs have one report"),
+        (["batch=true"], "batch: Input should be a number, got True"),
+        (["ranks=[true]"], "ranks: Input should be a number, got True"),
+        (["model.layers=true"], "model.layers: Input should be a number, got True"),
+        (
+            ["analysis=[bottlenecks]", "analyses.bottlenecks.idle=true"],
+            "analyses.bottlenecks.idle: Input should be a number",
+        ),
+        (["steps=1000000000000000000"], "steps: Input should be less than or equal to 1000000000"),
+        (["steps=1e19"], "steps: Unable to parse input string as an integer"),
+        (["seed=99999999999999999999"], "seed: Input should be less than 9223372036854775808"),
+        (["repeats=1e6"], "repeats: Input should be less than or equal to 1000"),
         (["hardware=t4,l4"], "hardware: two for the same run"),
     ],
 )
@@ -85,6 +111,57 @@ def test_a_file_of_the_users_that_cannot_be_read_is_named(tmp_path, monkeypatch,
     with pytest.raises(ConfigError) as caught:
         compose_all(resources.CONF, ["model=mine"])
     assert message in str(caught.value)
+
+
+IN_FILES = {
+    "model": [
+        ("- a\n", "model: Input should be a valid dictionary, got ['a'] (conf/model/mine.yaml:1)"),
+        ("", "model.name: must be a word that can name a folder (conf/model/mine.yaml:1)"),
+        ("name: a\nfamily: gpt\nlayers: two\n", "got 'two' (conf/model/mine.yaml:3)"),
+        ("layers: ${batch\n", "conf/model/mine.yaml:1: model.layers: '${batch': cannot be read"),
+    ],
+    "launcher": [
+        ("name: python\nenv: [A]\n", "got ['A'] (conf/launcher/mine.yaml:2)"),
+        ("name: python\nenv: {A: '${oc.env:B'}\n", "mine.yaml:2: launcher.env.A: '${oc.env:B': "),
+    ],
+    "experiment": [
+        ("model: [a]\n", "conf/experiment/mine.yaml:2: model is a list and has to be a section (n"),
+        ("tools: 3\n", "tools: Input should be a valid dictionary, got 3 (conf/experiment/mine"),
+        ("batch: [2]\n", "got [2] (conf/experiment/mine.yaml:2)"),
+        ("defaults: model\n", "conf/experiment/mine.yaml: defaults must be a list"),
+        (
+            "hydra:\n  sweeper:\n    params:\n      batch: '1,${st'\n",
+            "conf/experiment/mine.yaml:5: hydra.sweeper.params.batch: '1,${st': cannot be read",
+        ),
+    ],
+}
+
+
+def mistake_in(folder, group, content, *overrides):
+    """Return what is said of the option `mine` of `group` with `content`."""
+    (folder / "conf" / group).mkdir(parents=True)
+    header = "# @package _global_\n" if group == "experiment" else ""
+    (folder / "conf" / group / "mine.yaml").write_text(header + content)
+    with pytest.raises(ConfigError) as caught:
+        make(resources.CONF, [f"{group}=mine", *overrides, "tool=[]", "analysis=[steps]"])
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("group", "content", "message"),
+    [(group, *case) for group, cases in IN_FILES.items() for case in cases],
+)
+def test_a_mistake_in_a_file_of_the_users_is_named_with_its_line(
+    tmp_path, monkeypatch, group, content, message
+):
+    monkeypatch.chdir(tmp_path)
+    assert message in mistake_in(tmp_path, group, content)
+
+
+def test_a_mistake_in_an_override_is_none_of_the_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    good = "name: a\nfamily: gpt\nlayers: 2\n"
+    assert mistake_in(tmp_path, "model", good, "model.layers=two").endswith("got 'two'")
 
 
 def test_an_analysis_brings_along_those_whose_results_it_reads():

@@ -4,9 +4,9 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import PositiveInt
+from pydantic import Field
 
 from profkit.core.errors import ConfigError
 from profkit.core.parallel_layout import Parallel
@@ -16,6 +16,12 @@ from profkit.workloads.models.base import ModelFamily
 from profkit.workloads.zero import Zero
 
 T = TypeVar("T", bound=Settings)
+
+# More is a mistake in writing, which would only show after hours.
+_Count = Annotated[int, Field(gt=0, le=10**9)]
+
+# What PyTorch takes, of ranks beyond the first as well.
+_Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 # Keys that choose a plugin in conf/ and are not settings of it.
 _CHOICES = ("name", "family")
@@ -37,10 +43,10 @@ class Request(Settings):
     launcher: dict[str, Any] = field(default_factory=dict)
     """How the ranks were started, with its ``name``; of no use to the program."""
 
-    batch: PositiveInt = 2
+    batch: _Count = 2
     """Samples that a rank processes between two optimizer steps, divided by `grad_accumulation`."""
 
-    world_size: PositiveInt = 1
+    world_size: _Count = 1
     """Number of ranks, one process each; must be what the launcher started."""
 
     parallel: Parallel = field(default_factory=Parallel)
@@ -52,13 +58,13 @@ class Request(Settings):
     compile: Literal["none", "default", "reduce-overhead", "max-autotune"] = "none"
     """Mode of torch.compile, or none; compiling happens in the first step."""
 
-    grad_accumulation: PositiveInt = 1
+    grad_accumulation: _Count = 1
     """Batches whose gradients are summed before an optimizer step."""
 
-    steps: PositiveInt = 12
+    steps: _Count = 12
     """Steps that the workload runs."""
 
-    seed: int = 0
+    seed: _Seed = 0
     """Seed of the model, and plus its rank of the synthetic data of a rank."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
