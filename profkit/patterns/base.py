@@ -28,6 +28,9 @@ row's, so that sums over rows are bounds of what can be gained."""
 
 CHARGED = "charged_ns"
 
+LEAST_SHARE = 0.02
+"""Share of the step time below which a match is not worth a word."""
+
 CAUSE_COLUMNS = ("id", "ms_per_step", "gain_ms", "share", "place")
 """Columns of the parameter ``causes``: one row for each cause of that rank."""
 
@@ -84,11 +87,12 @@ class Pattern:
     find: Callable[..., Matches] = field(repr=False)
 
     def matches(self, known: Mapping[str, Any]) -> tuple[Match, ...]:
-        """Return what the pattern finds in `known`, by name of its parameters."""
+        """Return what the pattern finds in `known`, by name, unless it is small."""
         found = self.find(**{name: known[name] for name in self.parameters})
-        if found is None:
-            return ()
-        return (found,) if isinstance(found, Match) else tuple(found)
+        made = () if found is None else (found,) if isinstance(found, Match) else tuple(found)
+        step = known["step"]
+        least_ns = LEAST_SHARE * step.ms * 1e6 * step.count
+        return tuple(match for match in made if match.gain_ns >= least_ns)
 
 
 _OTHERS = {"causes": pd.DataFrame, "step": Step, "hardware": Hardware, "behaviour": dict}

@@ -5,8 +5,6 @@ import pandas as pd
 from profkit.core.verdict import Confidence
 from profkit.patterns.base import Match, Step, charged, pattern
 
-_LEAST_SHARE = 0.02
-
 
 @pattern(
     title="Copies from pageable memory",
@@ -17,15 +15,14 @@ def match(kernels: pd.DataFrame, step: Step) -> Match | None:
     to_gpu = kernels["copy_kind"].astype(object) == "HtoD"
     pageable = kernels["name"].astype(str).str.contains("Pageable", case=False)
     copies = kernels[(to_gpu & pageable).to_numpy()]
-    gain = charged(copies)
-    if gain < _LEAST_SHARE * step.ms * 1e6 * step.count:
+    if copies.empty:
         return None
     size = int(copies["size_bytes"].clip(lower=0).sum())
     return Match(
         cause="exposed_copies.HtoD_pageable",
         advice="Set `pin_memory=True` in the DataLoader and copy with "
         "`.to(device, non_blocking=True)`.",
-        gain_ns=gain,
+        gain_ns=charged(copies),
         confidence=Confidence.HIGH,
         evidence={
             "copies_per_step": round(len(copies) / step.count, 1),

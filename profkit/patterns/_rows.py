@@ -1,0 +1,132 @@
+"""Rows that a pattern is about: by their text, by the operators around them, by their line."""
+
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit.patterns.base import CHARGED, charged
+
+Chosen: TypeAlias = NDArray[np.bool_]
+"""One flag for each row of a table."""
+
+_NOT_USERS = re.compile(r"^<|^torch/|/torch/|^threading\.py|^runpy\.py|/lib/python3")
+
+
+def having(rows: pd.DataFrame, expression: str, column: str = "name") -> Chosen:
+    """Choose the rows whose text in `column` contains the regular `expression`."""
+    contains = re.compile(expression).search
+    return fitting(rows, column, lambda text: contains(text) is not None)
+
+
+def fitting(rows: pd.DataFrame, column: str, fits: Callable[[str], bool]) -> Chosen:
+    """Choose the rows whose text in `column` is one that `fits`."""
+    text = rows[column].astype("category").cat
+    # A text is looked at once, however many rows have it.
+    found = [fits(str(category)) for category in text.categories]
+    return np.array([*found, False])[text.codes.to_numpy()]
+
+
+def equal(rows: pd.DataFrame, column: str, text: str) -> Chosen:
+    """Choose the rows whose text in `column` is this one."""
+    return np.array(rows[column] == text, dtype=bool)
+
+
+def inside(cpu_ops: pd.DataFrame, roots: Chosen) -> Chosen:
+    """Choose the operators `roots` and all that lie inside them on the same thread."""
+    chosen = roots.copy()
+    parent = _position(cpu_ops, cpu_ops, "parent")
+    while True:
+        more = np.append(chosen, False)[parent] & ~chosen
+        if not more.any():
+            return chosen
+        chosen |= more
+
+
+def parents(cpu_ops: pd.DataFrame, chosen: Chosen) -> Chosen:
+    """Choose the operators that directly enclose one of those `chosen`."""
+    above = _position(cpu_ops, cpu_ops, "parent")[chosen]
+    made = np.zeros(len(cpu_ops) + 1, dtype=bool)
+    made[above] = True
+    return made[:-1]
+
+
+def belonging(rows: pd.DataFrame, cpu_ops: pd.DataFrame, chosen: Chosen) -> Chosen:
+    """Choose the rows of another table whose operator is one of those `chosen`."""
+    return np.append(chosen, False)[_position(cpu_ops, rows, "op")]
+
+
+def operators_of(rows: pd.DataFrame, cpu_ops: pd.DataFrame) -> Chosen:
+    """Choose the operators that `rows` of another table belong to."""
+    made = np.zeros(len(cpu_ops) + 1, dtype=bool)
+    made[_position(cpu_ops, rows, "op")] = True
+    made[-1] = False
+    return made[:-1]
+
+
+def _position(cpu_ops: pd.DataFrame, rows: pd.DataFrame, column: str) -> NDArray[np.int64]:
+    """Return where in `cpu_ops` the operator is that `column` names; -1 if it is not there."""
+    if cpu_ops.empty:
+        return np.full(len(rows), -1, dtype=np.int64)
+    size = int(cpu_ops["op"].max()) + 1
+    known = (cpu_ops["repeat"].to_numpy(np.int64) * size) + cpu_ops["op"].to_numpy(np.int64)
+    wanted = rows[column].to_numpy(np.int64)
+    inside_of = (wanted >= 0) & (wanted < size)
+    wanted = np.where(inside_of, rows["repeat"].to_numpy(np.int64) * size + wanted, -1)
+    order = np.argsort(known, kind="stable")
+    at = order[np.searchsorted(known, wanted, sorter=order).clip(max=len(known) - 1)]
+    return np.where(known[at] == wanted, at, -1)
+
+
+def time(cpu_ops: pd.DataFrame, chosen: Chosen, *others: pd.DataFrame) -> float:
+    """Return what `chosen` operators, and what belongs to them in `others`, are charged, in ns."""
+    own = charged(cpu_ops, chosen)
+    return own + sum(charged(rows, belonging(rows, cpu_ops, chosen)) for rows in others)
+
+
+def per_step(chosen: Chosen, steps: int) -> float:
+    """Return how many rows are `chosen` in a step."""
+    return round(int(chosen.sum()) / max(steps, 1), 1)
+
+
+def cause(cpu_ops: pd.DataFrame, chosen: Chosen, kernels: pd.DataFrame) -> str:
+    """Return the id of the cause with most of the time of the operators `chosen`."""
+    own = cpu_ops[chosen]
+    if kernels.empty:
+        return f"cpu_operators.{_most(own['name'], own[CHARGED])}"
+    at = _position(cpu_ops, kernels, "op")
+    theirs = np.append(chosen, False)[at]
+    if charged(kernels, theirs) < charged(own):
+        return "gpu_idle.python"
+    names = cpu_ops["name"].astype(object).to_numpy()[at[theirs]]
+    return f"gpu_computing.{_most(pd.Series(names), kernels[CHARGED][theirs])}"
+
+
+def _most(names: "pd.Series[str]", time_ns: "pd.Series[int]") -> str:
+    """Return the name with most of `time_ns`, as ids have it; empty if there is none."""
+    if not len(names):
+        return ""
+    sums = pd.Series(time_ns.to_numpy()).groupby(names.astype(object).to_numpy()).sum()
+    return str(sums.idxmax()).replace(".", "_")
+
+
+def place(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
+    """Return the user's line, else the module, else the operator of most of those `chosen`."""
+    rows = cpu_ops[chosen]
+    if rows.empty:
+        return ""
+    stacks = rows["stack"].astype(object).map(_line)
+    for texts in (stacks, rows["module"].astype(object), rows["name"].astype(object)):
+        known = texts[texts != ""]
+        if len(known):
+            return str(known.value_counts().index[0])
+    return ""
+
+
+def _line(stack: object) -> str:
+    """Return the innermost frame of a stack that is not of PyTorch or Python itself."""
+    frames = [frame for frame in str(stack).split(";") if frame and not _NOT_USERS.search(frame)]
+    return frames[-1] if frames else ""

@@ -1,0 +1,37 @@
+"""What operators were given: shapes and types of their inputs, as they were recorded."""
+
+import json
+import math
+import re
+from functools import lru_cache
+from typing import Any
+
+HALF = re.compile(r"BFloat16|Half")
+MATMULS = r"^aten::(?:mm|addmm|bmm|baddbmm|_grouped_mm)$"
+"""Operators that are matrix products, not those that call them."""
+
+CONVOLUTIONS = r"^aten::(?:cudnn_|miopen_|mkldnn_|thnn_|slow_)?_?convolution(?:_backward)?"
+ELEMENTWISE_KERNEL = r"elementwise_kernel|CatArrayBatchedCopy|reduce_kernel"
+
+
+MATRIX = 2
+"""Number of sizes of a matrix."""
+
+
+@lru_cache(maxsize=4096)
+def listed(text: str) -> list[Any]:
+    """Return the JSON list that a column holds; empty if nothing was recorded."""
+    found = json.loads(text) if text else []
+    return found if isinstance(found, list) else []
+
+
+def elements(of: list[int]) -> int:
+    """Return how many elements a tensor of this shape has."""
+    return math.prod(of)
+
+
+def shape(text: str, number: int = 0) -> list[int]:
+    """Return the shape of one input; empty if it is a scalar, a list or not recorded."""
+    shapes = listed(text)
+    found = shapes[number] if number < len(shapes) else []
+    return found if isinstance(found, list) and all(isinstance(n, int) for n in found) else []

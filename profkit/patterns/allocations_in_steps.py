@@ -1,0 +1,30 @@
+"""Allocations in steps: device memory from the driver, where the allocator should have it."""
+
+import pandas as pd
+
+from profkit.core.verdict import Confidence
+from profkit.patterns._rows import having, per_step
+from profkit.patterns.base import CHARGED, Match, Step, charged, pattern
+
+_CALLS = r"^(?:cudaMalloc|cudaFree|hipMalloc|hipFree|cuMem(?:Create|Map|Unmap|SetAccess|Release))"
+
+
+@pattern(
+    title="Memory allocated from the driver in steps",
+    source="https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management",
+)
+def match(runtime_calls: pd.DataFrame, step: Step) -> Match | None:
+    """Find calls that allocate or free device memory in the steps that count."""
+    calls = having(runtime_calls, _CALLS)
+    if not calls.any():
+        return None
+    rows = runtime_calls[calls]
+    largest = str(rows.groupby(rows["name"].astype(object))[CHARGED].sum().idxmax())
+    return Match(
+        cause=f"gpu_idle.blocked.{largest}",
+        advice="Leave memory to PyTorch's allocator: unset `PYTORCH_NO_CUDA_MEMORY_CACHING`, call "
+        "no `empty_cache()`, set `PYTORCH_ALLOC_CONF=expandable_segments:True` where sizes change.",
+        gain_ns=charged(rows),
+        confidence=Confidence.HIGH,
+        evidence={"calls_per_step": per_step(calls, step.count), "call": largest},
+    )

@@ -1,0 +1,29 @@
+"""Attention without a fused kernel: `scaled_dot_product_attention` took its math backend."""
+
+import pandas as pd
+
+from profkit.core.verdict import Confidence
+from profkit.patterns._rows import cause, having, inside, per_step, place, time
+from profkit.patterns.base import Match, Step, pattern
+
+
+@pattern(
+    title="Attention without a fused kernel",
+    source="https://docs.pytorch.org/docs/stable/generated/torch.nn.attention.sdpa_kernel.html",
+)
+def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
+    """Find calls of the backend that computes attention in single operators."""
+    calls = having(cpu_ops, r"^aten::_scaled_dot_product_attention_math")
+    if not calls.any() or kernels.empty:
+        return None
+    chosen = inside(cpu_ops, calls)
+    return Match(
+        cause=cause(cpu_ops, chosen, kernels),
+        advice="Give `scaled_dot_product_attention` what a fused backend takes (fp16 or bf16, "
+        "`is_causal=True` instead of a mask, head size up to 256); "
+        "`with sdpa_kernel(SDPBackend.FLASH_ATTENTION)` says what is in the way.",
+        gain_ns=time(cpu_ops, chosen, kernels),
+        place=place(cpu_ops, calls),
+        confidence=Confidence.HIGH,
+        evidence={"calls_per_step": per_step(calls, step.count)},
+    )

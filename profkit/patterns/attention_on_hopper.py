@@ -1,0 +1,30 @@
+"""Old attention kernels: FlashAttention 2 on a Hopper GPU, which has faster ones."""
+
+import pandas as pd
+
+from profkit.patterns._rows import having
+from profkit.patterns.base import Match, charged, pattern
+
+_GAIN = 1 / 3
+"""FlashAttention 3 is 1.5 to 2 times as fast as FlashAttention 2 on H100, so at least a third."""
+
+
+@pattern(
+    title="FlashAttention 2 on Hopper",
+    source="https://pytorch.org/blog/flashattention-3/",
+)
+def match(kernels: pd.DataFrame, devices: pd.DataFrame) -> Match | None:
+    """Find FlashAttention 2 kernels beside kernels or devices of compute capability 9.0."""
+    old = having(kernels, r"flash_(?:fwd|bwd)(?!_v3|.*(?:sm90|Sm90))")
+    hopper = having(kernels, r"^sm90_|^nvjet_|wgmma").any() or (
+        devices["capability"].astype(object).astype(str).str.startswith("9.").any()
+    )
+    if not old.any() or not hopper:
+        return None
+    return Match(
+        cause="gpu_computing",
+        advice="Take cuDNN's attention, `with sdpa_kernel(SDPBackend.CUDNN_ATTENTION)`, or "
+        "FlashAttention 3: they use Hopper's asynchronous tensor cores.",
+        gain_ns=charged(kernels, old) * _GAIN,
+        evidence={"kernels": int(old.sum())},
+    )

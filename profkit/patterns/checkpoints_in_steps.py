@@ -1,0 +1,30 @@
+"""Checkpoints in steps: training waits until a file is written."""
+
+import pandas as pd
+
+from profkit.patterns._python_calls import spent_in
+from profkit.patterns.base import Match, Step, pattern
+
+_FUNCTIONS = (
+    r"torch/serialization\.py\(\d+\): (?:_?save|_legacy_save)$"
+    r"|: save_(?:checkpoint|pretrained|state)$"
+)
+
+
+@pattern(
+    title="Checkpoints written in steps",
+    source="https://docs.pytorch.org/tutorials/recipes/distributed_async_checkpoint_recipe.html",
+)
+def match(python_calls: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match | None:
+    """Find `torch.save` in the steps that count."""
+    spent = spent_in(_FUNCTIONS, python_calls, causes, step)
+    if spent is None:
+        return None
+    return Match(
+        cause=spent.cause,
+        advice="Save less often, or beside training with "
+        "`torch.distributed.checkpoint.async_save`, which copies to pinned memory first.",
+        gain_ns=spent.gain_ns,
+        place=spent.place,
+        evidence={"calls_per_step": round(spent.calls / step.count, 1)},
+    )

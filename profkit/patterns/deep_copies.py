@@ -1,0 +1,27 @@
+"""Deep copies: the weights copied in Python in each step."""
+
+import pandas as pd
+
+from profkit.patterns._python_calls import spent_in
+from profkit.patterns.base import Match, Step, pattern
+
+_FUNCTIONS = r"copy\.py\(\d+\): (?:deepcopy|_deepcopy_\w+|_reconstruct)$|: (?:load_)?state_dict$"
+
+
+@pattern(
+    title="Weights copied in each step",
+    source="https://docs.pytorch.org/docs/stable/optim.html#weight-averaging-swa-and-ema",
+)
+def match(python_calls: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match | None:
+    """Find deep copies and state dictionaries that are made in the steps that count."""
+    spent = spent_in(_FUNCTIONS, python_calls, causes, step)
+    if spent is None:
+        return None
+    return Match(
+        cause=spent.cause,
+        advice="Average weights with `torch.optim.swa_utils.AveragedModel` "
+        "or copy them every 100 steps; `copy.deepcopy(model)` walks every tensor in Python.",
+        gain_ns=spent.gain_ns,
+        place=spent.place,
+        evidence={"calls_per_step": round(spent.calls / step.count, 1)},
+    )

@@ -1,0 +1,66 @@
+"""Dense gradients of large tables: all rows of an embedding updated where few were looked up."""
+
+import pandas as pd
+
+from profkit.core.verdict import Confidence
+from profkit.patterns._rows import Chosen, cause, having, inside, time
+from profkit.patterns._shapes import MATRIX, elements, listed, shape
+from profkit.patterns.base import Match, Step, pattern
+
+_ROWS_PER_LOOKUP = 8
+
+
+@pattern(
+    title="Dense gradient of a large embedding",
+    source="https://docs.pytorch.org/docs/stable/generated/torch.nn.Embedding.html",
+)
+def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
+    """Find tables with far more rows than lookups, and what is done to all of their rows."""
+    lookups = having(cpu_ops, r"^aten::embedding$")
+    dense = having(cpu_ops, r"^aten::embedding_dense_backward$")
+    shapes = cpu_ops["input_shapes"].astype(object)
+    tables = [shape(text) for text in shapes[lookups] if _is_sparse_use(text)]
+    if not dense.any() or not tables:
+        return None
+    table = max(tables)
+    share = shapes.map(lambda text: _share(text, table))
+    update = inside(cpu_ops, having(cpu_ops, r"^Optimizer\.step#|^Optimizer\.zero_grad"))
+    own = update & (share > 0).to_numpy(dtype=bool)
+    backward = inside(cpu_ops, dense)
+    gain = time(cpu_ops, backward, kernels) + _shared(cpu_ops, own, share, kernels)
+    return Match(
+        cause=cause(cpu_ops, inside(cpu_ops, own) | backward, kernels),
+        advice=f"Create the table of {table[0]:,} rows with `torch.nn.Embedding(..., sparse=True)` "
+        "and update it with `torch.optim.SparseAdam`: only the rows looked up are touched.",
+        gain_ns=gain,
+        confidence=Confidence.HIGH,
+        evidence={"table": str(table), "steps": step.count},
+    )
+
+
+def _shared(
+    cpu_ops: pd.DataFrame, own: Chosen, share: "pd.Series[float]", kernels: pd.DataFrame
+) -> float:
+    """Return the time of the operators `own`, each by the `share` of its inputs."""
+    of_share = share[own].groupby(share[own]).groups
+    found = 0.0
+    for part, rows in of_share.items():
+        chosen = own & cpu_ops.index.isin(rows)
+        found += float(str(part)) * time(cpu_ops, inside(cpu_ops, chosen), kernels)
+    return found
+
+
+def _is_sparse_use(text: str) -> bool:
+    table, indices = shape(text, 0), shape(text, 1)
+    return len(table) == MATRIX and table[0] >= _ROWS_PER_LOOKUP * elements(indices)
+
+
+def _share(text: str, table: list[int]) -> float:
+    """Return the part of the first input (a tensor or a list of them) that is the `table`."""
+    given = listed(text)
+    if not given or not isinstance(given[0], list):
+        return 0.0
+    if given[0] == table:
+        return 1.0
+    sizes: list[int] = [elements(one) for one in given[0] if isinstance(one, list)]
+    return elements(table) / max(sum(sizes), 1) if table in given[0] else 0.0

@@ -1,0 +1,30 @@
+"""FP64 arithmetic: operators on double precision where training needs single."""
+
+import pandas as pd
+
+from profkit.core.verdict import Confidence
+from profkit.patterns._rows import cause, having, per_step, place, time
+from profkit.patterns.base import Match, Step, pattern
+
+
+@pattern(
+    title="FP64 arithmetic",
+    source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+)
+def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
+    """Find operators whose inputs are doubles."""
+    doubles = having(cpu_ops, r'"double"', "input_types") & having(cpu_ops, "^aten::")
+    doubles &= ~having(cpu_ops, r"^aten::(?:to|_to_copy|copy_|item|_local_scalar_dense)$")
+    if not doubles.any():
+        return None
+    where = place(cpu_ops, doubles)
+    return Match(
+        cause=cause(cpu_ops, doubles, kernels),
+        advice="Use float32: NumPy arrays are float64, so call "
+        "`torch.from_numpy(array).float()` or give `dtype=torch.float32`"
+        + (f" in {where}." if where else "."),
+        gain_ns=time(cpu_ops, doubles, kernels) / 2,
+        place=where,
+        confidence=Confidence.HIGH,
+        evidence={"operators_per_step": per_step(doubles, step.count)},
+    )

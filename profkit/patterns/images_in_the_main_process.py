@@ -1,0 +1,31 @@
+"""Images in the main process: decoding, resizing and normalising while training waits."""
+
+import pandas as pd
+
+from profkit.patterns._python_calls import spent_in
+from profkit.patterns.base import Match, Step, pattern
+
+_FUNCTIONS = (
+    r"PIL/|torchvision/transforms|image_transforms\.py|image_processing_\w+\.py|imageio|albumentations"
+    r"|zoom_shift|scipy/ndimage|decode_(?:jpeg|image)|cv2|skimage/"
+)
+
+
+@pattern(
+    title="Images prepared in the main process",
+    source="https://docs.pytorch.org/vision/stable/transforms.html#performance-considerations",
+)
+def match(python_calls: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match | None:
+    """Find time in functions that decode, resize or normalise images."""
+    spent = spent_in(_FUNCTIONS, python_calls, causes, step)
+    if spent is None:
+        return None
+    return Match(
+        cause=spent.cause,
+        advice="Move it into workers (`DataLoader(num_workers=4)`), or to the GPU: "
+        "`torchvision.transforms.v2` on tensors of uint8, a fast image processor "
+        "(`use_fast=True`).",
+        gain_ns=spent.gain_ns,
+        place=spent.place,
+        evidence={"calls_per_step": round(spent.calls / step.count, 1)},
+    )

@@ -1,0 +1,40 @@
+"""One large gather: an all-gather far larger than the others, such as that of the logits."""
+
+import pandas as pd
+
+from profkit.patterns._communication import CAUSE, exposed, of_kind
+from profkit.patterns._rows import operators_of, place
+from profkit.patterns.base import Match, Step, pattern
+
+_LEAST_CALLS = 4
+_TIMES_THE_MEDIAN = 8
+
+
+@pattern(
+    title="One large all-gather",
+    source="https://docs.pytorch.org/docs/stable/distributed.tensor.parallel.html",
+)
+def match(
+    cpu_ops: pd.DataFrame,
+    collectives: pd.DataFrame,
+    kernels: pd.DataFrame,
+    causes: pd.DataFrame,
+    step: Step,
+) -> Match | None:
+    """Find the all-gathers that take eight times as long as the median one."""
+    calls = of_kind(collectives, "allgather")
+    length = (collectives["end_ns"] - collectives["start_ns"]).to_numpy()
+    if calls.sum() < _LEAST_CALLS:
+        return None
+    large = calls & (length >= _TIMES_THE_MEDIAN * pd.Series(length[calls]).median())
+    if not large.any():
+        return None
+    launched = operators_of(collectives[large], cpu_ops)
+    return Match(
+        cause=f"{CAUSE}.transfer",
+        advice="Leave the output sharded and compute the loss on shards: `loss_parallel()` with "
+        "`ColwiseParallel(use_local_output=False)`, instead of gathering all logits.",
+        gain_ns=exposed(large, collectives, kernels, causes, step),
+        place=place(cpu_ops, launched),
+        evidence={"gathers": int(large.sum()), "longest_ms": round(float(length.max()) / 1e6, 3)},
+    )

@@ -1,0 +1,45 @@
+"""Repeated small products: equal matrix products in a Python loop."""
+
+import pandas as pd
+
+from profkit.patterns._rows import Chosen, cause, having, inside, per_step, place, time
+from profkit.patterns._shapes import MATMULS
+from profkit.patterns.base import Match, Step, pattern
+
+_LEAST_RUN = 16
+_MOST_NS = 50_000
+
+
+@pattern(
+    title="Equal small products in a loop",
+    source="https://docs.pytorch.org/docs/stable/generated/torch.bmm.html",
+)
+def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
+    """Find sixteen or more equal short products that follow one another."""
+    products = having(cpu_ops, MATMULS) & having(cpu_ops, "^.*[0-9]", "input_shapes")
+    short = cpu_ops["end_ns"] - cpu_ops["start_ns"] < _MOST_NS
+    products &= short.to_numpy(dtype=bool)
+    runs = _in_runs(cpu_ops, products)
+    if not runs.any():
+        return None
+    chosen = inside(cpu_ops, runs)
+    shapes = cpu_ops["input_shapes"].astype(object)[runs].value_counts().index[0]
+    return Match(
+        cause=cause(cpu_ops, chosen, kernels),
+        advice=f"Stack the operands of {shapes} and call `torch.bmm` (or `torch.einsum`) once "
+        "instead of in a loop.",
+        gain_ns=time(cpu_ops, chosen, kernels) * 3 / 4,
+        place=place(cpu_ops, runs),
+        evidence={"products_per_step": per_step(runs, step.count), "input_shapes": str(shapes)},
+    )
+
+
+def _in_runs(cpu_ops: pd.DataFrame, products: Chosen) -> Chosen:
+    """Choose the products of runs of equal ones in one module and on one thread."""
+    rows = cpu_ops.loc[products, ["repeat", "tid", "start_ns", "module", "name", "input_shapes"]]
+    rows = rows.astype({"module": str, "name": str, "input_shapes": str})
+    rows = rows.sort_values(["repeat", "tid", "start_ns"], kind="stable")
+    key = ["repeat", "tid", "module", "name", "input_shapes"]
+    run = (rows[key] != rows[key].shift()).any(axis=1).cumsum()
+    long = rows.index[run.map(run.value_counts()) >= _LEAST_RUN]
+    return products & cpu_ops.index.isin(long)

@@ -1,0 +1,36 @@
+"""Short kernels: the GPU is done with each before the CPU has launched the next."""
+
+import pandas as pd
+
+from profkit.core.verdict import Confidence
+from profkit.patterns.base import Match, Step, pattern
+
+_MOST_MEDIAN_NS = 10_000
+_LEAST_KERNELS = 20
+_LEAST_IDLE = 0.2
+
+
+@pattern(
+    title="Short kernels, bound by launches",
+    source="https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs",
+)
+def match(kernels: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match | None:
+    """Find many short kernels outside CUDA graphs where the GPU waits for Python and launches."""
+    idle = causes.loc[causes["id"].astype(str) == "gpu_idle.python", "ms_per_step"]
+    single = kernels[(kernels["graph"] < 0).to_numpy(dtype=bool)]
+    if idle.empty or len(single) < _LEAST_KERNELS * step.count:
+        return None
+    median = float((single["end_ns"] - single["start_ns"]).median())
+    if median > _MOST_MEDIAN_NS or float(idle.iloc[0]) < _LEAST_IDLE * step.ms:
+        return None
+    return Match(
+        cause="gpu_idle.python",
+        advice='Launch fewer: `torch.compile(model, mode="reduce-overhead")` or '
+        "`torch.cuda.make_graphed_callables` (CUDA graphs), or a larger batch.",
+        gain_ns=float(idle.iloc[0]) * 1e6 * step.count,
+        confidence=Confidence.HIGH,
+        evidence={
+            "kernels_per_step": round(len(single) / step.count, 1),
+            "median_kernel_us": round(median / 1e3, 1),
+        },
+    )

@@ -1,0 +1,31 @@
+"""Copies that change strides: `contiguous`, `clone` and `reshape` in the forward pass."""
+
+import pandas as pd
+
+from profkit.patterns._rows import cause, having, inside, per_step, place, time
+from profkit.patterns.base import Match, Step, pattern
+
+_LEAST_SHARE = 0.05
+
+
+@pattern(
+    title="Copies that change strides",
+    source="https://docs.pytorch.org/docs/stable/tensor_view.html",
+)
+def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
+    """Find copies below `contiguous` and `reshape`."""
+    calls = having(cpu_ops, r"^aten::(?:contiguous|_reshape_copy|reshape)$")
+    if not calls.any():
+        return None
+    chosen = inside(cpu_ops, calls) & having(cpu_ops, r"^aten::(?:clone|copy_)$")
+    gain = time(cpu_ops, chosen, kernels)
+    if gain < _LEAST_SHARE * step.ms * 1e6 * step.count:
+        return None
+    return Match(
+        cause=cause(cpu_ops, chosen, kernels),
+        advice="Produce the layout that is read next: transpose once before the loop over layers, "
+        "or give strided tensors to `scaled_dot_product_attention` and `einsum` as they are.",
+        gain_ns=gain,
+        place=place(cpu_ops, chosen),
+        evidence={"copies_per_step": per_step(chosen, step.count)},
+    )

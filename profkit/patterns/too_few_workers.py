@@ -1,0 +1,26 @@
+"""Too few workers: the step waits for a DataLoader that has workers already."""
+
+import pandas as pd
+
+from profkit.patterns._rows import having, inside, per_step, time
+from profkit.patterns.base import Match, Step, pattern
+
+
+@pattern(
+    title="DataLoader workers too slow",
+    source="https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading",
+)
+def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
+    """Find time in the iterator of a DataLoader that waits for its workers."""
+    calls = having(cpu_ops, "_MultiProcessingDataLoaderIter")
+    if not calls.any():
+        return None
+    loading = "gpu_idle.loading_data" if len(kernels) else "loading_data"
+    return Match(
+        cause=loading,
+        advice="Raise `num_workers` (up to the CPU cores of the rank) and `prefetch_factor`, or "
+        "make `__getitem__` cheaper: decode and resize ahead of training.",
+        gain_ns=time(cpu_ops, inside(cpu_ops, calls)),
+        place="DataLoader.__next__",
+        evidence={"batches_per_step": per_step(calls, step.count)},
+    )

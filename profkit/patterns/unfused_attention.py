@@ -1,0 +1,64 @@
+"""Unfused attention: a softmax between two batched matrix products."""
+
+import numpy as np
+import pandas as pd
+
+from profkit.core.verdict import Confidence
+from profkit.patterns._rows import Chosen, cause, having, inside, per_step, place, time
+from profkit.patterns._shapes import MATRIX, shape
+from profkit.patterns.base import Match, Step, pattern
+
+_PRODUCT, _SOFTMAX = r"^aten::(?:bmm|baddbmm)$", r"^aten::_softmax(?:_backward_data)?$"
+
+
+@pattern(
+    title="Unfused attention",
+    source="https://docs.pytorch.org/docs/stable/generated/"
+    "torch.nn.functional.scaled_dot_product_attention.html",
+)
+def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
+    """Find softmaxes of scores that one batched product made and the next one reads."""
+    softmax = having(cpu_ops, _SOFTMAX)
+    if not softmax.any():
+        return None
+    found, between = _between_products(cpu_ops, softmax)
+    if not found.any():
+        return None
+    where = place(cpu_ops, found)
+    chosen = inside(cpu_ops, between)
+    widest = max((shape(str(text)) for text in cpu_ops["input_shapes"][found]), default=[])
+    return Match(
+        cause=cause(cpu_ops, inside(cpu_ops, found), kernels),
+        advice="Use `torch.nn.functional.scaled_dot_product_attention`"
+        + (f" in {where}" if where else "")
+        + ": it keeps no matrix of scores in memory.",
+        gain_ns=time(cpu_ops, chosen, kernels),
+        place=where,
+        confidence=Confidence.HIGH,
+        evidence={"softmax_per_step": per_step(found, step.count), "scores": str(widest)},
+    )
+
+
+def _between_products(cpu_ops: pd.DataFrame, softmax: Chosen) -> tuple[Chosen, Chosen]:
+    """Choose the softmaxes between two products, and all that starts from one to the other."""
+    rows = cpu_ops[["repeat", "tid", "start_ns", "input_shapes"]].reset_index(drop=True)
+    key = rows[softmax | having(cpu_ops, _PRODUCT)].sort_values(["repeat", "tid", "start_ns"])
+    at = key.index.to_numpy()
+    is_softmax = softmax[at]
+    scores = (
+        key["input_shapes"].astype(object).map(lambda text: len(shape(text)) != MATRIX).to_numpy()
+    )
+    same = (key[["repeat", "tid"]].diff().fillna(1) == 0).all(axis=1).to_numpy()
+    middle = np.flatnonzero(is_softmax[1:-1] & scores[1:-1]) + 1
+    middle = middle[same[middle] & same[middle + 1]]
+    middle = middle[~is_softmax[middle - 1] & ~is_softmax[middle + 1]]
+    found, between = (np.zeros(len(rows), dtype=bool) for _ in range(2))
+    found[at[middle]] = True
+    first, last = at[middle - 1], at[middle + 1]
+    start = rows["start_ns"].to_numpy(np.int64)
+    order = np.lexsort((start, rows["tid"], rows["repeat"]))
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = np.arange(len(order))
+    for low, high in zip(position[first], position[last], strict=True):
+        between[order[low : high + 1]] = True
+    return found, between

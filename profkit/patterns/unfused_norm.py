@@ -1,0 +1,44 @@
+"""Unfused normalisation: RMSNorm or LayerNorm written in single operators."""
+
+import pandas as pd
+
+from profkit.patterns._rows import (
+    Chosen,
+    cause,
+    fitting,
+    having,
+    inside,
+    parents,
+    per_step,
+    place,
+    time,
+)
+from profkit.patterns.base import Match, Step, pattern
+
+
+@pattern(
+    title="Unfused normalisation",
+    source="https://docs.pytorch.org/docs/stable/generated/torch.nn.RMSNorm.html",
+)
+def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
+    """Find a module in which a mean and a reciprocal square root are operators of their own."""
+    forward = ~having(cpu_ops, "^autograd::|Backward")
+    roots = having(cpu_ops, r"^aten::rsqrt$") & forward
+    modules = _modules(cpu_ops, roots) & _modules(cpu_ops, having(cpu_ops, r"^aten::mean$"))
+    if not modules:
+        return None
+    chosen = fitting(cpu_ops, "module", modules.__contains__)
+    chosen &= having(cpu_ops, r"^aten::(?:pow|mean|rsqrt|mul|add|sub|to|_to_copy|copy_)$")
+    chosen = inside(cpu_ops, chosen & ~parents(cpu_ops, having(cpu_ops, "^aten::native_")))
+    return Match(
+        cause=cause(cpu_ops, chosen, kernels),
+        advice="Use `torch.nn.RMSNorm` (`torch.nn.functional.rms_norm`) or `torch.nn.LayerNorm` "
+        "in its place: one kernel instead of five or more.",
+        gain_ns=time(cpu_ops, chosen, kernels) * 2 / 3,
+        place=place(cpu_ops, roots),
+        evidence={"normalisations_per_step": per_step(roots, step.count)},
+    )
+
+
+def _modules(cpu_ops: pd.DataFrame, chosen: Chosen) -> set[str]:
+    return set(cpu_ops["module"].astype(object)[chosen]) - {""}

@@ -1,0 +1,57 @@
+"""Unfused optimizers: one kernel for each operation and parameter in the optimizer's step."""
+
+import re
+
+import pandas as pd
+
+from profkit.core.verdict import Confidence
+from profkit.patterns._rows import cause, having, inside, per_step, time
+from profkit.patterns.base import Match, Step, pattern
+
+_STEP = r"^Optimizer\.step#(\w+)\.step"
+_LEAST_OPERATORS = 60
+_FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
+_FOREACH = frozenset({"Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"})
+
+
+@pattern(
+    title="Unfused optimizer",
+    source="https://docs.pytorch.org/docs/stable/optim.html",
+)
+def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
+    """Find optimizer steps with many operators on single tensors."""
+    steps = having(cpu_ops, _STEP)
+    if not steps.any():
+        return None
+    chosen = inside(cpu_ops, steps)
+    single = chosen & having(cpu_ops, r"^aten::(?:add|mul|addcmul|addcdiv|sqrt|div|lerp|sub)_?$")
+    fused = chosen & having(cpu_ops, "_foreach_|_fused_")
+    if single.sum() < _LEAST_OPERATORS * step.count or fused.sum() * 2 > single.sum():
+        return None
+    name = str(cpu_ops["name"].astype(object)[steps].iloc[0])
+    optimizer = found.group(1) if (found := re.search(_STEP, name)) else ""
+    return Match(
+        cause=cause(cpu_ops, chosen & ~steps, kernels),
+        advice=_advice(optimizer, has_gpu=not kernels.empty),
+        gain_ns=time(cpu_ops, chosen, kernels) * 2 / 3,
+        place=f"optimizer {optimizer}".strip(),
+        confidence=Confidence.HIGH,
+        evidence={"operators_per_step": per_step(single, step.count)},
+    )
+
+
+def _advice(optimizer: str, *, has_gpu: bool) -> str:
+    if optimizer in _FUSED and not (optimizer == "Adagrad" and has_gpu):
+        return (
+            f"Create it with `torch.optim.{optimizer}(..., fused=True)`: one kernel for many "
+            "parameters."
+        )
+    if optimizer in _FOREACH | _FUSED:
+        return (
+            f"Create it with `torch.optim.{optimizer}(..., foreach=True)`, or compile its step: "
+            "`torch.compile(optimizer.step)`."
+        )
+    return (
+        "Take an optimizer of `torch.optim` with `fused=True`, or write it with "
+        "`torch._foreach_*` and compile its step: `torch.compile(optimizer.step)`."
+    )

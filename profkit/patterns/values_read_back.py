@@ -1,0 +1,38 @@
+"""Values read back: `.item()` and the like, which wait until the GPU is done."""
+
+import pandas as pd
+
+from profkit.core.verdict import Confidence
+from profkit.patterns._rows import belonging, having, inside, per_step, place
+from profkit.patterns.base import Match, Step, charged, pattern
+
+
+@pattern(
+    title="Values read back from the GPU",
+    source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
+    "#avoid-unnecessary-cpu-gpu-synchronization",
+)
+def match(
+    cpu_ops: pd.DataFrame, runtime_calls: pd.DataFrame, kernels: pd.DataFrame, step: Step
+) -> Match | None:
+    """Find synchronisations below `aten::_local_scalar_dense`, which `.item()` ends in."""
+    reads = having(cpu_ops, r"^aten::_local_scalar_dense$")
+    if not reads.any() or kernels.empty:
+        return None
+    calls = belonging(runtime_calls, cpu_ops, inside(cpu_ops, reads))
+    waits = calls & having(runtime_calls, "Synchronize|Memcpy")
+    if not waits.any():
+        return None
+    where = place(cpu_ops, reads)
+    names = runtime_calls[waits].groupby(runtime_calls["name"].astype(object)[waits])
+    longest = str(names["charged_ns"].sum().idxmax())
+    return Match(
+        cause=f"gpu_idle.blocked.{longest}",
+        advice="Keep the value on the GPU: no `.item()`, `float()`, `bool()` or `print` of a "
+        f"tensor in each step (in {where or 'the loop'}); add up with tensors and read every "
+        "100 steps.",
+        gain_ns=max(charged(runtime_calls, waits), charged(cpu_ops, reads)),
+        place=where,
+        confidence=Confidence.HIGH,
+        evidence={"reads_per_step": per_step(reads, step.count)},
+    )

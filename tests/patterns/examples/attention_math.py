@@ -1,0 +1,19 @@
+"""Examples of `attention_math`."""
+
+from tests.patterns.recorded import kernel, op
+
+OPS = [
+    op(0, "aten::scaled_dot_product_attention"),
+    op(1, "aten::_scaled_dot_product_attention_math", parent=0),
+    op(2, "aten::bmm", parent=1),
+]
+
+FOUND = {"cpu_ops": OPS, "kernels": [kernel(2, "gemm", 90_000)]}
+EXPECTED = ("gpu_computing.aten::bmm", 90_000, "is_causal=True")
+PASSED = {
+    "a fused backend": {
+        "cpu_ops": [op(0, "aten::_scaled_dot_product_flash_attention")],
+        "kernels": [kernel(0, "flash_fwd_kernel", 90_000)],
+    },
+    "no GPU": {"cpu_ops": [row | {"charged_ns": 90_000} for row in OPS]},
+}

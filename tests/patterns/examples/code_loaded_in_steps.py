@@ -1,0 +1,11 @@
+"""Examples of `code_loaded_in_steps`."""
+
+from tests.patterns.recorded import call
+
+FOUND = {
+    "runtime_calls": [
+        call(0, "cuLibraryLoadData", 20_000), call(0, "cudaLaunchKernel", 70_000, 2_000_000)
+    ]
+}  # fmt: skip
+EXPECTED = ("gpu_idle.blocked.cudaLaunchKernel", 90_000, "CUDA_MODULE_LOADING=EAGER")
+PASSED = {"short launches": {"runtime_calls": [call(0, "cudaLaunchKernel", 90_000)]}}

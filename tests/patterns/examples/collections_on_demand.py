@@ -1,0 +1,15 @@
+"""Examples of `collections_on_demand`."""
+
+from tests.patterns.recorded import causes, python
+
+CALLED = "<built-in function collect>"
+
+FOUND = {
+    "python_calls": [python(0, 90_000, CALLED), python(10_000, 20_000, CALLED)],
+    "causes": causes(("gpu_idle", 0.08, "")),
+}
+EXPECTED = ("gpu_idle.python", 80_000, "gc.freeze()")
+PASSED = {
+    "another collection": {"python_calls": [python(0, 90_000, "data.py(3): collect")]},
+    "a busy GPU": {**FOUND, "causes": causes(("gpu_idle", 0.001, ""))},
+}

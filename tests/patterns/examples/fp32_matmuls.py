@@ -1,0 +1,17 @@
+"""Examples of `fp32_matmuls`."""
+
+from profkit.core.hardware import Hardware
+from tests.patterns.recorded import kernel, op
+
+A100 = Hardware(name="A100", peak_flops={"fp32": 19.5e12, "tf32": 156e12})
+OPS = [op(0, "aten::mm", input_types='["float", "float"]')]
+
+FOUND = {"kernels": [kernel(0, "ampere_sgemm_128x64_nn", 80_000)], "cpu_ops": OPS, "hardware": A100}
+EXPECTED = ("gpu_computing.aten::mm", 70_000, "set_float32_matmul_precision")
+PASSED = {
+    "TF32": {"kernels": [kernel(0, "ampere_tf32_s1688gemm_128x64", 80_000)], "cpu_ops": OPS},
+    "a GPU without tensor cores": {
+        "kernels": [kernel(0, "maxwell_sgemm_128x64_nn", 80_000)],
+        "devices": [{"rank": 0, "repeat": 0, "device": 0, "capability": "6.1"}],
+    },
+}

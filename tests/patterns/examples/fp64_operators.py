@@ -1,0 +1,13 @@
+"""Examples of `fp64_operators`."""
+
+from tests.patterns.recorded import kernel, op
+
+FOUND = {"cpu_ops": [op(0, "aten::mm", 90_000, input_types='["double", "double"]')]}
+EXPECTED = ("cpu_operators.aten::mm", 45_000, "float32")
+PASSED = {
+    "single precision": {"cpu_ops": [op(0, "aten::mm", 90_000, input_types='["float"]')]},
+    "a value read": {
+        "cpu_ops": [op(0, "aten::item", 90_000, input_types='["double"]')],
+        "kernels": [kernel(0, "copy", 90_000)],
+    },
+}

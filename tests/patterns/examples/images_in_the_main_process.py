@@ -1,0 +1,15 @@
+"""Examples of `images_in_the_main_process`."""
+
+from tests.patterns.recorded import causes, python
+
+CALLED = "transformers/image_transforms.py(390): normalize"
+
+FOUND = {
+    "python_calls": [python(0, 90_000, CALLED), python(10_000, 20_000, CALLED)],
+    "causes": causes(("gpu_idle", 0.08, "")),
+}
+EXPECTED = ("gpu_idle.python", 80_000, "DataLoader(num_workers=4)")
+PASSED = {
+    "a model": {"python_calls": [python(0, 90_000, "model.py(3): forward")]},
+    "a busy GPU": {**FOUND, "causes": causes(("gpu_idle", 0.001, ""))},
+}

@@ -1,0 +1,18 @@
+"""Examples of `repeated_small_matmuls`."""
+
+from tests.patterns.recorded import op
+
+
+def products(count, size="[[4, 64], [64, 64]]"):
+    made = [op(n, "aten::mm", 120_000 // count, input_shapes=size) for n in range(count)]
+    return {"cpu_ops": made}
+
+
+FOUND = products(20)
+EXPECTED = ("cpu_operators.aten::mm", 90_000, "torch.bmm")
+PASSED = {
+    "a few": products(8),
+    "of different sizes": {
+        "cpu_ops": [op(n, "aten::mm", 6_000, input_shapes=f"[[{n}, 64]]") for n in range(20)]
+    },
+}

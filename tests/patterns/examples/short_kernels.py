@@ -1,0 +1,14 @@
+"""Examples of `short_kernels`."""
+
+from tests.patterns.recorded import causes, kernel
+
+IDLE = causes(("gpu_idle.python", 0.5, ""))
+SHORT = [kernel(number, "elementwise", 5_000) for number in range(30)]
+
+FOUND = {"kernels": SHORT, "causes": IDLE}
+EXPECTED = ("gpu_idle.python", 500_000, "reduce-overhead")
+PASSED = {
+    "a busy GPU": {"kernels": SHORT, "causes": causes(("gpu_idle.python", 0.1, ""))},
+    "long kernels": {"kernels": [kernel(0, "gemm", 50_000)] * 30, "causes": IDLE},
+    "kernels of a graph": {"kernels": [row | {"graph": 3} for row in SHORT], "causes": IDLE},
+}

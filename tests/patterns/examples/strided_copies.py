@@ -1,0 +1,17 @@
+"""Examples of `strided_copies`."""
+
+from tests.patterns.recorded import kernel, op
+
+KERNELS = [kernel(2, "direct_copy_kernel", 90_000)]
+
+FOUND = {
+    "cpu_ops": [
+        op(0, "aten::contiguous"), op(1, "aten::clone", parent=0), op(2, "aten::copy_", parent=1)
+    ],
+    "kernels": KERNELS,
+}  # fmt: skip
+EXPECTED = ("gpu_computing.aten::copy_", 90_000, "transpose once")
+PASSED = {
+    "a tensor that is contiguous": {"cpu_ops": [op(2, "aten::contiguous")]},
+    "another copy": {"cpu_ops": [op(2, "aten::copy_")], "kernels": KERNELS},
+}

@@ -1,0 +1,19 @@
+"""Examples of `unfused_optimizer`."""
+
+from tests.patterns.recorded import op
+
+STEP = "Optimizer.step#AdamW.step"
+
+FOUND = {
+    "cpu_ops": [op(0, STEP, kind="annotation")]
+    + [op(number, "aten::addcdiv_", 1_500, parent=0) for number in range(1, 101)]
+}
+EXPECTED = ("cpu_operators.aten::addcdiv_", 100_000, "torch.optim.AdamW(..., fused=True)")
+PASSED = {
+    "a fused optimizer": {
+        "cpu_ops": [op(0, STEP, kind="annotation"), op(1, "aten::_fused_adamw_", 90_000, parent=0)]
+    },
+    "the same operators elsewhere": {
+        "cpu_ops": [op(number, "aten::addcdiv_", 1_500) for number in range(1, 101)]
+    },
+}
