@@ -7,6 +7,9 @@ OTHER = "custom or unknown"
 # What builds on CUTLASS or CUB comes before them, as their names occur in its own.
 _LIBRARIES: dict[str, tuple[str, ...]] = {
     "NCCL or RCCL": ("nccl", "rccl", "msccl"),
+    "oneCCL or HCCL": ("oneccl", r"\bccl_", "hccl", r"\bhcom_?[A-Za-z]"),
+    "NVSHMEM or DeepEP": ("(?:nv|roc)shmem", r"(?<![A-Za-z0-9])ep::"),
+    "PyTorch's symmetric memory": (r"multimem_\w+_kernel", r"(?:one|two)_shot_all_reduce"),
     "FlashAttention": ("flash_(?:fwd|bwd|attn)", "pytorch_flash", r"\bflash::", "FlashAttn"),
     "FlashInfer": ("flashinfer::", "BatchDecodeWithPagedKV", "BatchPrefillWith"),
     "Transformer Engine": ("transformer_engine",),

@@ -140,7 +140,7 @@ TABLES = {
         (
             "operation",
             TEXT,
-            "allreduce, allgather, alltoall, broadcast, send...; empty if unknown.",
+            "allreduce, allgather, alltoall, dispatch, send...; empty if unknown.",
         ),
         ("name", TEXT, "Kernel, or range on the host, as recorded."),
         ("group", TEXT, "Name of the process group."),

@@ -1,7 +1,7 @@
 """Communication calls: what each moves, in which group, and which CPU call asked for it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,17 @@ from profkit.convert.columns.values import UNKNOWN_NS, Ints
 from profkit.convert.linking.device_work import DeviceWork
 from profkit.convert.linking.lookup import nearest_with
 from profkit.convert.linking.messages import (
-    NO_MESSAGE,
     RANKS_BELOW,
     UNKNOWN,
     Message,
+    count_of,
     elements,
+    largest,
     operation_of,
     plausible,
     size_bytes,
 )
+from profkit.convert.linking.names import is_communicating_call
 from profkit.convert.linking.tree import is_asynchronous
 from profkit.tables import schema
 
@@ -30,7 +32,7 @@ _DISPATCHED = re.compile(r"c10d::")
 
 
 def communication(
-    work: DeviceWork, group: Message, base_ns: int
+    work: DeviceWork, groups: Mapping[str, Message], base_ns: int
 ) -> tuple[dict[str, Any], DiskColumn]:
     """Return the columns of `collectives`: communication kernels, and calls without a device.
 
@@ -43,7 +45,9 @@ def communication(
     host = host[np.argsort(operators.index[host])]
     of_host = ops.select(host)
     op_row = np.concatenate([work.op_row()[at], host])
-    words = Words(names=names, texts=gathered.texts, messages=gathered.messages.all(), group=group)
+    words = Words(
+        names=names, texts=gathered.texts, messages=gathered.messages.all(), groups=groups
+    )
     name = np.concatenate([device["name"], of_host["name"]])
     message = np.concatenate([device["message"], of_host["message"]])
     parents = operators.parents
@@ -93,7 +97,8 @@ def described(  # noqa: PLR0913 - one column each
     `own` are the numbers of what the calls themselves say, `own_name` those of their names, and
     `ops` the rows of the operators they belong to, in `columns`. Failing the call, the nearest
     operator counts that says something; failing that, the backend's range around it and the
-    shapes of its inputs; failing that, the name.
+    shapes of its inputs; failing that, an operator around it that is called after a collective,
+    and the largest of its inputs; failing that, the name.
     """
     above = nearest_with(lambda rows: columns.at("message", rows) > 0, ops, parents)
     stated = np.where(own > 0, own, columns.at("message", above, 0))
@@ -101,12 +106,19 @@ def described(  # noqa: PLR0913 - one column each
     around = nearest_with(
         lambda rows: ranges[columns.at("name", rows)], np.where(stated > 0, -1, ops), parents
     )
+    calling = words.names.matching(is_communicating_call)
+    by_call = nearest_with(
+        lambda rows: calling[columns.at("name", rows)],
+        np.where((stated > 0) | (around >= 0), -1, ops),
+        parents,
+    )
+    around = np.where(around >= 0, around, by_call)
     texts = [columns.at(column, around, 0) for column in ("name", "input_shapes", "input_types")]
     # Of "nccl:coalesced" only the kernel says what it does.
     names_operation = words.names.matching(lambda name: bool(operation_of(name)))[texts[0]]
     of_range = np.where((texts[0] > 0) & names_operation, texts[0], own_name)
     distinct, which = np.unique(
-        np.stack([stated, of_range, *texts[1:]]), axis=1, return_inverse=True
+        np.stack([stated, of_range, *texts[1:], by_call >= 0]), axis=1, return_inverse=True
     )
     numbers = [words.number(*key) for key in distinct.T.tolist()]
     return np.array(numbers, dtype=np.int64)[which.ravel()]
@@ -116,27 +128,32 @@ class Words:
     """The texts and messages of one trace by number; new messages get numbers after the old."""
 
     def __init__(
-        self, *, names: Text, texts: Text, messages: Sequence[Message], group: Message
+        self,
+        *,
+        names: Text,
+        texts: Text,
+        messages: Sequence[Message],
+        groups: Mapping[str, Message],
     ) -> None:
         self.names = names
         self.messages = [*messages]
         self._name = list(names.numbers)
         self._text = list(texts.numbers)
-        self._group = group
+        self._groups = groups
 
-    def number(self, stated: int, name: int, shapes: int, types: int) -> int:
-        """Return the number of the message `stated`, or of a new one from a range."""
+    def number(self, stated: int, name: int, shapes: int, types: int, by_call: int) -> int:
+        """Return the number of the message `stated`, or of a new one from a range or `by_call`."""
         message = self.messages[stated]
         if not stated:
-            given, dtype = elements(self._text[shapes], self._text[types])
+            read = largest if by_call else elements
+            given, dtype = read(self._text[shapes], self._text[types])
             operation = operation_of(self._name[name])
             message = Message(operation=operation, given=given, dtype=dtype)
-        if not message.group and message.size < 0:
-            group = self._group
+        if message.size < 0 and (group := self._groups.get(message.group)):
             message = message._replace(
                 group=group.group,
-                description=group.description,
-                ranks=group.ranks,
+                description=message.description or group.description,
+                ranks=message.ranks or group.ranks,
                 size=group.size,
             )
         self.messages.append(message)
@@ -182,16 +199,25 @@ def call_starts(names: Text, ops: Columns, ranges: Column) -> Ints:
     return result
 
 
-def only_group(distributed_info: Any) -> Message:
-    """Return the group of all calls, where a trace says that there is only one."""
-    groups = distributed_info.get("pg_config") if isinstance(distributed_info, dict) else None
-    if not isinstance(groups, list) or len(groups) != 1 or not isinstance(groups[0], dict):
-        return NO_MESSAGE
-    name, description, size = (groups[0].get(key) for key in ("pg_name", "pg_desc", "pg_size"))
-    ranks = groups[0].get("ranks")
+def groups_of(distributed_info: Any) -> dict[str, Message]:
+    """Return the groups that a trace describes, by name; if there is only one, also as that of "".
+
+    A call that names no group is then of the only one.
+    """
+    listed = distributed_info.get("pg_config") if isinstance(distributed_info, dict) else None
+    found = [_group(one) for one in listed or () if isinstance(one, dict)]
+    only = {"": found[0]} if isinstance(listed, list) and len(listed) == len(found) == 1 else {}
+    return {group.group: group for group in found if group.group} | only
+
+
+def _group(facts: dict[str, Any]) -> Message:
+    name, description, size = (facts.get(key) for key in ("pg_name", "pg_desc", "pg_size"))
+    listed = facts.get("ranks")
+    ranks = str(listed).replace(" ", "") if isinstance(listed, list) else ""
+    stated = plausible(size, RANKS_BELOW)
     return Message(
-        group=str(name or ""),
+        group="" if name is None else str(name),
         description=str(description or ""),
-        ranks=str(ranks).replace(" ", "") if isinstance(ranks, list) else "",
-        size=plausible(size, RANKS_BELOW),
+        ranks=ranks,
+        size=count_of(ranks) if stated < 0 else stated,
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -21,7 +21,7 @@ from profkit.convert.linking.device_work import DeviceWork
 from profkit.convert.linking.gathered import Gathered
 from profkit.convert.linking.launches import Launches
 from profkit.convert.linking.lookup import at_or
-from profkit.convert.linking.messages import NO_MESSAGE, Message
+from profkit.convert.linking.messages import Message
 from profkit.convert.linking.operators import Operators
 from profkit.convert.linking.ordered import Ordered, first_with, repeated
 from profkit.convert.linking.origin import Origin
@@ -39,8 +39,8 @@ class Linker:
 
     gathered: Gathered
     origin: Origin
-    group: Message = NO_MESSAGE
-    """The process group of calls that name none, where there is only one."""
+    groups: Mapping[str, Message] = field(default_factory=dict)
+    """Process groups by name; that of calls that name none has the name ""."""
     given_steps: StepSpans | None = None
     """Steps of a recorder that does not call them ProfilerStep."""
     pool: Executor | None = None
@@ -160,7 +160,7 @@ class Linker:
 
     @cached_property
     def _communication(self) -> tuple[dict[str, Any], DiskColumn]:
-        return communication(self.work, self.group, self.origin.base_ns)
+        return communication(self.work, self.groups, self.origin.base_ns)
 
     def _kernels(self) -> Chunks:
         work, context = self.work, self.context.of_work(self.work)

@@ -19,10 +19,12 @@ RANKS_BELOW = 1 << 31
 
 # The first that is found counts: "reduce" is part of two others.
 _OPERATIONS = {
-    "allreduce": re.compile(r"all_?reduce"),
+    "allreduce": re.compile(r"all_?reduce|cross_device_reduce|one_?shot_reduce"),
     "reduce_scatter": re.compile(r"reduce_?scatter"),
     "allgather": re.compile(r"all_?gather"),
     "alltoall": re.compile(r"all_?(?:to|2)_?all"),
+    "dispatch": re.compile(r"(?<![a-z0-9])ep::.*dispatch|epdispatch"),
+    "combine": re.compile(r"(?<![a-z0-9])ep::.*combine|epcombine"),
     "sendrecv": re.compile(r"send_?recv"),
     "broadcast": re.compile(r"broadcast"),
     "barrier": re.compile(r"barrier"),
@@ -152,12 +154,14 @@ def _message(args: Arguments) -> Message:
     if not operation:
         return NO_MESSAGE
     size, given, got = integers([args.group_size, args.elements_in, args.elements_out]).tolist()
+    ranks = ranks_of(bytes(args.group_ranks))
+    stated = plausible(size, RANKS_BELOW)
     return Message(
         operation=operation,
         group=_text(args.group),
         description=_text(args.group_description),
-        ranks=ranks_of(bytes(args.group_ranks)),
-        size=plausible(size, RANKS_BELOW),
+        ranks=ranks,
+        size=count_of(ranks) if stated < 0 else stated,
         given=plausible(given),
         got=plausible(got),
         dtype=dtype_of(_text(args.dtype)),
@@ -191,6 +195,16 @@ def ranks_of(text: bytes) -> str:
     return str(listed).replace(" ", "")
 
 
+def count_of(ranks: str) -> int:
+    """Return how many `ranks` there are; -1 if that is unknown, as of a list that ends in dots."""
+    try:
+        listed = json.loads(ranks)
+    except ValueError:
+        return UNKNOWN
+    is_whole = isinstance(listed, list) and all(type(rank) is int for rank in listed)
+    return len(listed) if is_whole and listed else UNKNOWN
+
+
 def elements(shapes: str, types: str) -> tuple[int, str]:
     """Return how many elements the tensors of one range hold, and their type if it is one.
 
@@ -206,6 +220,23 @@ def elements(shapes: str, types: str) -> tuple[int, str]:
         return UNKNOWN, ""
     dtypes = {dtype_of(dtype) for dtype in kinds}
     return plausible(count), dtypes.pop() if len(dtypes) == 1 else ""
+
+
+def largest(shapes: str, types: str) -> tuple[int, str]:
+    """Return elements and type of the largest tensor among the inputs of an operator.
+
+    What it gives is an input, and what it gets often one as well; -1 if they do not say.
+    """
+    try:
+        dims, kinds = json.loads(shapes), json.loads(types)
+        pairs = zip(dims, map(dtype_of, kinds), strict=True)
+        known = [(shape, kind) for shape, kind in pairs if shape and kind in _SIZE]
+        sizes = [(math.prod(map(int, shape)), kind) for shape, kind in known]
+    except (ValueError, TypeError, AttributeError):
+        # Of a version that writes them otherwise, or damaged.
+        return UNKNOWN, ""
+    count, dtype = max(sizes, key=lambda pair: pair[0] * _SIZE[pair[1]], default=(UNKNOWN, ""))
+    return plausible(count), dtype
 
 
 def size_bytes(message: Message) -> int:

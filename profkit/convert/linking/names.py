@@ -3,10 +3,21 @@
 import re
 
 _COMMUNICATION = re.compile(
-    r"nccl|rccl|msccl|oneccl|hccl|nvshmem|deep_?ep\b|cross_device_|userbuffers|multimem_"
-    r"|all_?reduce|all_?gather|reduce_?scatter|all_?(?:to|2)_?all"
+    # Libraries: of NVIDIA, AMD, Microsoft, Intel and Huawei, and of experts' tokens.
+    r"nccl|rccl|msccl|oneccl|\bccl_|hccl|\bhcom_?[abrs]|(?:nv|roc|\bi)shmem|deep_?ep\b|(?<![a-z0-9])ep::"
+    r"|\bmori::|epdispatch|epcombine|\bpplx::"
+    # Kernels of PyTorch's symmetric memory, of Transformer Engine and of serving engines.
+    r"|multimem_|(?:barrier|put_signal|wait_signal)_kernel\b|one_?shot_reduce|cross_device_"
+    r"|userbuffers|quickreduce::|turbomind::comm::"
+    # Whatever is called after its operation.
+    r"|all_?reduce|all_?gather|reduce_?scatter|all_?(?:to|2)_?all|(?<!\w)send_?recv"
 )
 """In a name in lower case."""
+_COMMUNICATING_CALL = re.compile(
+    r"c10d::|_c10d_functional::|symm_mem::|all_?reduce|all_?gather|reduce_?scatter"
+    r"|all_?(?:to|2)_?all"
+)
+"""In the name of an operator in lower case whose inputs are what it sends."""
 _COMMUNICATING_OP = re.compile(
     r"nccl:|rccl:|xccl:|c10d::|_c10d_functional::|record_param_comms$|symm_mem::"
 )
@@ -18,8 +29,9 @@ _COPY_KIND = re.compile(r"\b([HDPM])(?:to|2)([HDPM])\b")
 def names_communication(kernel: str) -> bool:
     """Return whether a kernel of this name moves data between ranks, in any library.
 
-    NCCL (``ncclDevKernel``, ``ncclKernel``), RCCL and MSCCL, NVSHMEM, DeepEP, and the custom
-    all-reduces of inference engines (``cross_device_reduce``, ``allreduce_fusion``...).
+    NCCL (``ncclDevKernel``, ``ncclKernel``), RCCL, MSCCL and MSCCL++, oneCCL, HCCL, NVSHMEM,
+    DeepEP (``ep::``), symmetric memory (``multimem_``), and the custom all-reduces of serving
+    engines (``cross_device_reduce``, ``allreduce_fusion``...).
     """
     return _COMMUNICATION.search(kernel.lower()) is not None and not _OF_INDUCTOR.match(kernel)
 
@@ -27,6 +39,11 @@ def names_communication(kernel: str) -> bool:
 def launches_communication(op: str) -> bool:
     """Return whether kernels launched directly by this operator move data between ranks."""
     return _COMMUNICATING_OP.match(op) is not None
+
+
+def is_communicating_call(op: str) -> bool:
+    """Return whether the inputs of this operator are what its communication kernel moves."""
+    return _COMMUNICATING_CALL.search(op.lower()) is not None
 
 
 def copy_direction(text: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from profkit.convert.columns.spill import Scratch
-from profkit.convert.linking.collectives import only_group
+from profkit.convert.linking.collectives import groups_of
 from profkit.convert.linking.linker import Linker
 from profkit.convert.linking.messages import RANKS_BELOW, plausible
 from profkit.convert.linking.origin import Origin
@@ -77,7 +77,7 @@ def read(  # noqa: PLR0913 - the arguments of a job
         linker = Linker(
             gathered=gathered,
             origin=origin,
-            group=only_group(header.distributedInfo),
+            groups=groups_of(header.distributedInfo),
             pool=pool,
         )
         linker.begin()

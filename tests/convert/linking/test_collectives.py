@@ -150,6 +150,76 @@ def test_the_only_group_is_that_of_every_call(read):
     assert list(picked(row, *names).values()) == ["", "", "", -1]
 
 
+def test_the_size_of_a_named_group_is_that_of_the_metadata(read):
+    groups = [
+        {"pg_name": "0", "pg_desc": "default_pg", "pg_size": 128},
+        {"pg_name": "5", "ranks": [0, 8, 16]},
+    ]
+    of = {key: value for key, value in MESSAGE.items() if key != "Group size"}
+    del of["Process Group Ranks"]
+    (row,) = read(
+        event("kernel", "ncclDevKernel_AllGather", 30, 40, **of),
+        distributedInfo={"rank": 0, "world_size": 128, "pg_config": groups},
+    )
+    known = ("group", "group_description", "group_ranks", "group_size")
+    assert list(picked(row, *known).values()) == ["5", "mesh_tp", "[0,8,16]", 3]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "size"), [("[0, 1, 2, 3]", 4), ("[0, 1, ..., 127]", -1), ("", -1), ("[]", -1)]
+)
+def test_the_size_of_a_group_is_the_number_of_its_ranks_if_they_are_all_listed(read, ranks, size):
+    of = {key: value for key, value in MESSAGE.items() if key != "Group size"}
+    (row,) = read(event("kernel", "ncclKernel", 3, 4, **of | {"Process Group Ranks": ranks}))
+    assert row["group_size"] == size
+
+
+OF_ENGINE = {"Input Dims": [[], [64, 4096], [64, 4096], [], []]}
+OF_ENGINE["Input type"] = ["Scalar", "c10::BFloat16", "c10::BFloat16", "Scalar", "Scalar"]
+
+
+@pytest.mark.parametrize(
+    ("op", "kernel", "args", "expected"),
+    [
+        (
+            "_C_custom_ar::all_reduce",
+            "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 4>(vllm::RankData*)",
+            OF_ENGINE,
+            ("allreduce", "bfloat16", 2 * 64 * 4096),
+        ),
+        (
+            "symm_mem::multimem_one_shot_all_reduce",
+            "void (anonymous namespace)::multimem_one_shot_reduce_kernel<float, 16>(float*)",
+            {"Input Dims": [[1024], [], []], "Input type": ["float", "", ""]},
+            ("allreduce", "float32", 4096),
+        ),
+        (
+            "aten::linear",
+            "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 4>(vllm::RankData*)",
+            OF_ENGINE,
+            ("allreduce", "", -1),
+        ),
+        (
+            "_c10d_functional::all_gather_into_tensor",
+            "multimem_all_gather_kernel",
+            {"Input Dims": [["a"], []], "Input type": ["float", ""]},
+            ("allgather", "", -1),
+        ),
+        ("x", "void deep_ep::intranode::dispatch<8, 768>(int4*)", {}, ("dispatch", "", -1)),
+        ("x", "void dpsk::ep::internode::combine_ll<7168>(int4*)", {}, ("combine", "", -1)),
+    ],
+)
+def test_kernels_without_a_message_are_as_large_as_their_operators_inputs(
+    read, op, kernel, args, expected
+):
+    (row,) = read(
+        event("cpu_op", op, 1, 20, **args),
+        event("cuda_runtime", "cudaLaunchKernel", 5, 2, correlation=9),
+        event("kernel", kernel, 30, 40, correlation=9),
+    )
+    assert tuple(picked(row, "operation", "dtype", "size_bytes").values()) == expected
+
+
 def test_calls_of_gloo_belong_to_the_operators_in_their_order(read):
     shapes = {"Input Dims": [[8]], "Input type": ["long int"]}
     found = read(
@@ -172,7 +242,7 @@ def test_counts_beyond_reason_are_unknown(read):
     damage = dict.fromkeys(("In msg nelems", "Out msg nelems", "Group size"), 2**62)
     (row,) = read(event("kernel", "ncclKernel", 3, 4, **(MESSAGE | damage)))
     known = ("in_elements", "out_elements", "group_size", "size_bytes")
-    assert list(picked(row, *known).values()) == [-1, -1, -1, -1]
+    assert list(picked(row, *known).values()) == [-1, -1, 4, -1], "its ranks are listed"
 
 
 def test_waiting_is_no_message(read):
@@ -190,6 +260,9 @@ def test_waiting_is_no_message(read):
         ("allreduce_coalesced", "allreduce"),
         ("reduce", "reduce"),
         ("gloo:gather", "gather"),
+        ("hcom_allReduce__428_0_1", "allreduce"),
+        ("HcomReduceScatter", "reduce_scatter"),
+        ("void aiter::reduce_scatter_cross_device_store<__half, 8>", "reduce_scatter"),
         ("init", ""),
     ],
 )
