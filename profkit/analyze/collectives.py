@@ -84,13 +84,15 @@ def _moved(collectives: pd.DataFrame, matched: pd.DataFrame) -> pd.DataFrame:
         group_name=group.where(group != "", rows["group"].astype(object)),
         group_ranks_count=size,
         time_ns=rows["end_ns"] - rows["start_ns"],
-        with_waiting=rows["ranks"] < 0,
+        with_waiting=(rows["ranks"] < 0) | (rows["ranks"] < rows["group_size"]),
+        group_is_known=rows["group_size"] > 0,
     )
 
 
 def _sizes(moved: pd.DataFrame) -> pd.DataFrame:
     """Return calls, time and bandwidth of each operation, group and size; the longest first."""
-    by_size = moved.groupby([*_BY, "group_ranks_count", "with_waiting"], dropna=False)
+    of_group = ["group_ranks_count", "group_is_known", "with_waiting"]
+    by_size = moved.groupby([*_BY, *of_group], dropna=False)
     rows = by_size.agg(
         calls=("time_ns", "size"), time_ns=("time_ns", "sum"), median_time_ns=("time_ns", "median")
     ).reset_index()
@@ -113,12 +115,15 @@ def _waiting(matched: MatchedCollectives, config: Config) -> tuple[Finding, ...]
     worst = _by_collective(matched).iloc[0]
     heavy = share > config.warn_wait_share
     ranks, calls = rows["rank"].nunique(), rows["meeting"].nunique()
+    missing = int(rows["group_size"].max()) if (rows["ranks"] < rows["group_size"]).any() else 0
+    recorded = f" (recorded of {missing})" if missing else ""
+    least, most = ("at least ", "at most ") if missing else ("", "")
     return (
         Finding(
             severity=Severity.WARN if heavy else Severity.INFO,
-            message=f"Of the {duration(wait + transfer)} that {ranks} ranks spent in {calls} "
-            f"collectives (sum over ranks), {share:.0%} was waiting for the last rank to come and "
-            f"{1 - share:.0%} transfer; clocks agree to "
+            message=f"Of the {duration(wait + transfer)} that {ranks} ranks{recorded} spent in "
+            f"{calls} collectives (sum over ranks), {least}{share:.0%} was waiting for the last "
+            f"rank to come and {most}{1 - share:.0%} transfer; clocks agree to "
             f"{duration(float(matched.clocks['residual_ns'].max()))}.",
             metric="collectives.wait_share",
             value=share,
@@ -143,7 +148,7 @@ def _fastest(sizes: pd.DataFrame) -> tuple[Finding, ...]:
         return ()
     row = known.iloc[int((known["size_bytes"] * known["calls"]).to_numpy().argmax())]
     algorithm, bus = (row[f"{name}_bandwidth_bytes_per_s"] for name in ("algorithm", "bus"))
-    at_least = "at least " if row["with_waiting"] else ""
+    at_least = "at least " if row["with_waiting"] or not row["group_is_known"] else ""
     of = f" on {row['group_ranks_count']} ranks" if row["group_ranks_count"] > 0 else ""
     return (
         Finding(
@@ -210,15 +215,17 @@ def _by_collective(matched: MatchedCollectives) -> pd.DataFrame:
 
 
 def _tables(sizes: pd.DataFrame, matched: MatchedCollectives, config: Config) -> dict[str, Table]:
-    shown = sizes.rename(columns={"group_name": "group", "group_ranks_count": "ranks"})
+    shown = sizes.drop(columns="group_is_known")
+    shown = shown.rename(columns={"group_name": "group", "group_ranks_count": "ranks"})
     shown["with_waiting"] = np.where(shown["with_waiting"], "yes", "no")
     tables = {
         "by_size": table(
             shown.replace({"size_bytes": -1, "ranks": -1}, None),
             title="Bandwidth by operation, group and size",
-            note="Time is that of the rank that came last; where ranks could not be matched it "
-            "contains waiting, and the bandwidth is a lower bound. Size is the larger of input and "
-            "output. Ranks are those of the group or, if it is unknown, those that took part.",
+            note="Time is that of the rank that came last; where ranks could not be matched, or "
+            "were not all recorded, it contains waiting, and the bandwidth is a lower bound. Size "
+            "is the larger of input and output. Ranks are those of the group or, if it is unknown, "
+            "those recorded, and the bus bandwidth is a lower bound.",
             limit=config.max_rows,
         ),
     }

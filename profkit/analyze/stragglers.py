@@ -85,14 +85,15 @@ def analyze(
         reason = "no call could be matched with one on another rank: capture every rank"
         return Result.abstain("stragglers", reason)
     late, close = _late(matched)
-    missing = _abstentions(close, matched)
+    size = _incomplete(matched)
+    missing = _abstentions(close, matched, size)
     if late.empty:
         return Result(abstentions=missing)
     total = int((matched.rows["wait_ns"] + matched.rows["transfer_ns"]).sum())
     causes = _causes(late.head(config.max_causes), cpu_ops, kernels)
     ranks, steps = _summed(late, ["rank"]), _summed(late, ["step", "rank"])
     return Result(
-        findings=_findings(ranks, matched.rows["meeting"].nunique(), causes, total, config),
+        findings=_findings(ranks, matched, causes, total, config),
         metrics=_metrics(late, ranks, total),
         tables=_tables(ranks, steps, causes, config),
         charts=_CHARTS,
@@ -222,19 +223,29 @@ def _metrics(late: pd.DataFrame, ranks: pd.DataFrame, total: int) -> dict[str, M
     }
 
 
+def _incomplete(matched: MatchedCollectives) -> int:
+    """Return the ranks of the largest group that was not recorded whole; 0 if all were."""
+    rows = matched.rows
+    return int(rows["group_size"].where(rows["ranks"] < rows["group_size"], 0).max())
+
+
 def _findings(
     ranks: pd.DataFrame,
-    calls: int,
+    matched: MatchedCollectives,
     causes: pd.DataFrame,
     total: int,
     config: Config,
 ) -> tuple[Finding, ...]:
     worst = ranks.iloc[0]
+    calls, recorded = (matched.rows[name].nunique() for name in ("meeting", "rank"))
+    size = _incomplete(matched)
     rank, share = int(worst["rank"]), float(worst["wait_share"])
     waited = int(ranks["caused_wait_ns"].sum())
-    bad = share > config.warn_share and waited > config.min_wait_share * total
+    # The last of a few ranks may have come long before the last of all.
+    bad = not size and share > config.warn_share and waited > config.min_wait_share * total
+    among = f"Of the {recorded} ranks recorded of {size}, rank" if size else "Rank"
     message = (
-        f"Rank {rank} came last to {int(worst['times_late'])} of {calls} collectives and caused "
+        f"{among} {rank} came last to {int(worst['times_late'])} of {calls} collectives and caused "
         f"{share:.0%} of the {duration(waited)} that ranks waited for late ones (sum over ranks; "
         f"{waited / max(total, 1):.0%} of their time in collectives)"
     )
@@ -299,14 +310,19 @@ def _tables(
     }
 
 
-def _abstentions(close: int, matched: MatchedCollectives) -> tuple[Abstention, ...]:
-    calls = matched.rows["meeting"].nunique()
-    if not close:
-        return ()
+def _abstentions(close: int, matched: MatchedCollectives, size: int) -> tuple[Abstention, ...]:
+    calls, recorded = (matched.rows[name].nunique() for name in ("meeting", "rank"))
     doubt = duration(float(matched.clocks["residual_ns"].max()))
-    return (
-        Abstention(
-            what=f"the last rank of {close} of {calls} collectives",
-            reason=f"it came within what the clocks of the ranks disagree by ({doubt} at most)",
+    reasons = (
+        (
+            close,
+            f"the last rank of {close} of {calls} collectives",
+            f"it came within what the clocks of the ranks disagree by ({doubt} at most)",
+        ),
+        (
+            size,
+            f"the straggler of {size} ranks",
+            f"only {recorded} were recorded, and another may have come last: capture every rank",
         ),
     )
+    return tuple(Abstention(what=what, reason=reason) for holds, what, reason in reasons if holds)

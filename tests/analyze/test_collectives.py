@@ -177,6 +177,16 @@ def test_ranks_that_were_not_recorded_may_have_come_last():
     assert [abstention.what for abstention in result.abstentions] == [
         "all waiting in 2 of 2 collectives"
     ]
+    waiting, bandwidth = result.findings
+    assert "that 2 ranks (recorded of 4) spent in 2 collectives" in waiting.message
+    assert "at least" in waiting.message
+    assert "at least" in bandwidth.message, "what is left may be waiting"
+
+
+def test_ranks_that_are_not_known_to_be_all_give_a_bandwidth_of_at_least():
+    result = run(*(row | {"group_size": -1} for row in TWO_RANKS))
+    assert "at least" in result.findings[1].message
+    assert "at least" not in run(*TWO_RANKS).findings[1].message
 
 
 def test_unknown_sizes_are_no_bandwidth():

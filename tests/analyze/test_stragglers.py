@@ -60,6 +60,16 @@ def test_the_operator_in_which_the_last_rank_fell_behind_is_found():
     assert result.findings[0].severity == "warn"
 
 
+def test_the_last_of_a_few_ranks_is_no_straggler_of_all():
+    result = run([row | {"group_size": 128} for row in LATE_CALL])
+    (finding,) = result.findings
+    assert finding.message.startswith("Of the 3 ranks recorded of 128, rank 2 came last to 1 of 1")
+    assert (finding.severity, finding.advice) == ("info", "")
+    (abstention,) = result.abstentions
+    assert abstention.what == "the straggler of 128 ranks"
+    assert run([row | {"group_size": 3} for row in LATE_CALL]).findings[0].severity == "warn"
+
+
 def test_a_gap_without_operators_is_after_the_last_one():
     ops = [op(rank, "aten::a", 10, 20) for rank in range(3)]
     ops += [op(0, "aten::b", 30, 40), op(1, "aten::b", 30, 40), op(2, "aten::b", 330, 340)]
