@@ -35,3 +35,13 @@ def shape(text: str, number: int = 0) -> list[int]:
     shapes = listed(text)
     found = shapes[number] if number < len(shapes) else []
     return found if isinstance(found, list) and all(isinstance(n, int) for n in found) else []
+
+
+def operands(text: str) -> tuple[list[int], list[int]]:
+    """Return the shapes of the two matrices of a product; empty if they were not recorded."""
+    # `addmm` and `baddbmm` add to the product what they are given first.
+    for number in (1, 0):
+        left, right = shape(text, number), shape(text, number + 1)
+        if len(left) > 1 and len(right) > 1 and left[-1] == right[-2]:
+            return left, right
+    return [], []

@@ -8,6 +8,8 @@ from profkit.patterns.base import CHARGED, Match, Step, charged, pattern
 
 _CALLS = r"^(?:cudaMalloc|cudaFree|hipMalloc|hipFree|cuMem(?:Create|Map|Unmap|SetAccess|Release))"
 
+_MOST_OF_ONE = 0.6
+
 
 @pattern(
     title="Memory allocated from the driver in steps",
@@ -19,6 +21,9 @@ def match(runtime_calls: pd.DataFrame, step: Step) -> Match | None:
     if not calls.any():
         return None
     rows = runtime_calls[calls]
+    if rows[CHARGED].max() > _MOST_OF_ONE * rows[CHARGED].sum():
+        # A single long one is start-up: of cuDNN, or of the context.
+        return None
     largest = str(rows.groupby(rows["name"].astype(object))[CHARGED].sum().idxmax())
     return Match(
         cause=f"gpu_idle.blocked.{largest}",

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from profkit.patterns._rows import belonging, cause, fitting, having, place
-from profkit.patterns._shapes import HALF, MATMULS, shape
+from profkit.patterns._shapes import HALF, MATMULS, operands
 from profkit.patterns.base import Match, charged, pattern
 
 _UNIT = 8
@@ -17,7 +17,7 @@ _GAIN = 0.5
     "index.html",
 )
 def match(kernels: pd.DataFrame, cpu_ops: pd.DataFrame) -> Match | None:
-    """Find half-precision products with a size that is no multiple of 8."""
+    """Find half-precision products whose rows have a length that is no multiple of 8."""
     products = having(cpu_ops, MATMULS) & having(cpu_ops, HALF.pattern, "input_types")
     products &= fitting(cpu_ops, "input_shapes", _is_odd)
     slow = belonging(kernels, cpu_ops, products)
@@ -35,5 +35,5 @@ def match(kernels: pd.DataFrame, cpu_ops: pd.DataFrame) -> Match | None:
 
 
 def _is_odd(text: str) -> bool:
-    shapes = [found for number in range(3) if len(found := shape(text, number)) > 1]
-    return any(size % _UNIT and size > _UNIT for found in shapes for size in found[-2:])
+    """Say whether the length of a row in memory is odd; the number of rows may be."""
+    return any(matrix[-1] % _UNIT for matrix in operands(text) if matrix)

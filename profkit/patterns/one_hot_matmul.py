@@ -4,7 +4,7 @@ import pandas as pd
 
 from profkit.core.verdict import Confidence
 from profkit.patterns._rows import cause, fitting, having, inside, per_step, place, time
-from profkit.patterns._shapes import MATMULS, shape
+from profkit.patterns._shapes import MATMULS, operands, shape
 from profkit.patterns.base import Match, Step, pattern
 
 
@@ -39,8 +39,5 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
 
 def _inner(text: str) -> int:
     """Return the size that the product sums over; -1 if it was not recorded."""
-    first, second = shape(text, 0), shape(text, 1)
-    if len(first) > 1 and len(second) > 1 and first[-1] == second[-2]:
-        return first[-1]
-    third = shape(text, 2)
-    return second[-1] if len(second) > 1 and len(third) > 1 and second[-1] == third[-2] else -1
+    left, _ = operands(text)
+    return left[-1] if left else -1

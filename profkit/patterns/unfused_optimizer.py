@@ -8,7 +8,7 @@ from profkit.core.verdict import Confidence
 from profkit.patterns._rows import cause, having, inside, per_step, time
 from profkit.patterns.base import Match, Step, pattern
 
-_STEP = r"^Optimizer\.step#(\w+)\.step"
+_STEP = r"^Optimizer\.step#(?!Fused)(\w+)\.step"
 _LEAST_OPERATORS = 60
 _FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
 _FOREACH = frozenset({"Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"})

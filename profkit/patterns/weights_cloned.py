@@ -6,6 +6,7 @@ from profkit.patterns._rows import cause, equal, having, inside, per_step, place
 from profkit.patterns.base import Match, Step, pattern
 
 _LEAST_CLONES = 8
+_OTHERS = r"^(?:autograd::|Optimizer\.|Compiled|Torch-Compiled|aten::(?!clone$))"
 
 
 @pattern(
@@ -16,7 +17,10 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     """Find eight or more clones a step that no module, loss or optimizer made."""
     clones = having(cpu_ops, r"^aten::clone$")
     outside = equal(cpu_ops, "module", "")
-    outside &= ~inside(cpu_ops, having(cpu_ops, r"^autograd::|^Optimizer\.|^aten::(?!clone$)"))
+    outside &= ~inside(
+        cpu_ops,
+        having(cpu_ops, r"^autograd::|^Optimizer\.|^Compiled|^Torch-Compiled|^aten::(?!clone$)"),
+    )
     clones &= outside
     if clones.sum() < _LEAST_CLONES * step.count:
         return None

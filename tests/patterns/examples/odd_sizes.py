@@ -15,6 +15,10 @@ PASSED = {
         "cpu_ops": [op(0, "aten::mm", input_types=HALF, input_shapes="[[512, 768], [768, 50304]]")],
         "kernels": KERNELS,
     },
+    "an odd number of rows": {
+        "cpu_ops": [op(0, "aten::mm", input_types=HALF, input_shapes="[[788, 768], [768, 64]]")],
+        "kernels": KERNELS,
+    },
     "FP32": {
         "cpu_ops": [op(0, "aten::mm", input_types='["float"]', input_shapes="[[9, 9], [9, 9]]")],
         "kernels": KERNELS,

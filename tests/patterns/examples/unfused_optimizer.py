@@ -10,6 +10,9 @@ FOUND = {
 }
 EXPECTED = ("cpu_operators.aten::addcdiv_", 100_000, "torch.optim.AdamW(..., fused=True)")
 PASSED = {
+    "an optimizer of Apex": {
+        "cpu_ops": [op(0, "Optimizer.step#FusedAdam.step"), *FOUND["cpu_ops"][1:]]
+    },
     "a fused optimizer": {
         "cpu_ops": [op(0, STEP, kind="annotation"), op(1, "aten::_fused_adamw_", 90_000, parent=0)]
     },

@@ -1,4 +1,4 @@
-"""Examples of `code_loaded_in_steps`."""
+"""Examples of `start_up_in_steps`."""
 
 from tests.patterns.recorded import call
 
@@ -8,4 +8,7 @@ FOUND = {
     ]
 }  # fmt: skip
 EXPECTED = ("gpu_idle.blocked.cudaLaunchKernel", 90_000, "CUDA_MODULE_LOADING=EAGER")
-PASSED = {"short launches": {"runtime_calls": [call(0, "cudaLaunchKernel", 90_000)]}}
+PASSED = {
+    "short allocations": {"runtime_calls": [call(0, "cudaMalloc", 90_000, 5_000_000)]},
+    "short launches": {"runtime_calls": [call(0, "cudaLaunchKernel", 90_000)]},
+}
