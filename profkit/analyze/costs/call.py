@@ -40,7 +40,8 @@ class Call:
     """The inputs of one call by position; reading a missing one raises `UncountedError`."""
 
     shapes: list[Any]
-    """Dimensions of tensors, [] for scalars, lists of dimensions for lists of tensors."""
+    """Dimensions of tensors, lists of dimensions for lists of tensors; [] for scalars, and for
+    tensors whose shape was not known."""
 
     types: list[Any]
     """Element types of tensors; empty if not recorded."""
@@ -69,8 +70,14 @@ class Call:
         return found
 
     def elements(self, position: int) -> int:
-        """Return the number of elements of a tensor."""
-        return math.prod(self.shape(position))
+        """Return the number of elements of a tensor of at least one dimension.
+
+        Without any it may be one number, or of unknown shape: then nothing of it is counted.
+        """
+        shape = self.shape(position)
+        if not shape:
+            raise UncountedError
+        return math.prod(shape)
 
     def item_bytes(self, position: int) -> float:
         """Return the bytes of an element of a tensor, NaN where the type is not known."""
@@ -78,8 +85,9 @@ class Call:
         return ITEM_BYTES.get(str(kind), math.nan)
 
     def size_bytes(self, position: int) -> float:
-        """Return the bytes of a tensor, NaN where its type is not known."""
-        return self.elements(position) * self.item_bytes(position)
+        """Return the bytes of a tensor, NaN where its type or its shape is not known."""
+        shape = self.shape(position)
+        return math.prod(shape) * self.item_bytes(position) if shape else math.nan
 
     def is_tensor(self, position: int) -> bool:
         """Tell whether an input is there and is a tensor, of no dimension included."""

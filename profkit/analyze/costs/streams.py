@@ -19,22 +19,23 @@ _BOOLEAN = 1
 _INDEX = 8
 
 
-def elementwise(operations: int = 1, item: float = 0.0) -> Formula:
+def elementwise(operations: int = 1, item: float = 0.0, *, inputs: int = 2) -> Formula:
     """Return the costs of an operator on tensors of shapes that broadcast.
 
     `operations` are those for each output; `item` is the size of one, that of the inputs if 0.
+    A tensor beyond the `inputs` that it can have is the one that ``out=`` names: it is written.
     """
 
     def formula(call: Call) -> Work:
-        tensors = call.tensors()
-        if not tensors:
-            raise UncountedError
-        shape = _broadcast([call.shape(position) for position in tensors])
-        elements = math.prod(shape)
+        tensors = call.tensors()[:inputs]
         # A tensor of no dimension does not decide the type of the result.
-        typed = [position for position in tensors if call.shape(position)] or tensors
+        typed = [position for position in tensors if call.shape(position)]
+        if not typed:
+            raise UncountedError
+        elements = math.prod(_broadcast([call.shape(position) for position in tensors]))
         written = item or max(call.item_bytes(position) for position in typed)
-        read = sum(call.size_bytes(position) for position in tensors)
+        numbers = (call.item_bytes(position) for position in tensors if position not in typed)
+        read = sum(call.size_bytes(position) for position in typed) + sum(numbers)
         return Work(float(operations * elements), read + elements * written)
 
     return formula
@@ -156,13 +157,21 @@ def foreach(operations: int = 1, *, writes: bool = True) -> Formula:
     """Return the costs of ``_foreach_*``: lists of tensors, the result as large as the first."""
 
     def formula(call: Call) -> Work:
-        first = sum(call.listed(0))
+        first = _first(call)
         others = range(1, len(call.shapes))
         lists = [0, *(position for position in others if _is_list(call, position))]
         moved = sum(sum(call.listed(position)) for position in lists) + writes * first
         return Work(float(operations * first), float(moved * _LISTED_ITEM_BYTES))
 
     return formula
+
+
+def _first(call: Call) -> int:
+    """Return the elements of all tensors in the first list, whose shapes must be known."""
+    counts = call.listed(0)
+    if not any(call.shapes[0]):
+        raise UncountedError
+    return sum(counts)
 
 
 def _is_list(call: Call, position: int) -> bool:
@@ -177,7 +186,7 @@ def optimizer(operations: int, written: Sequence[int]) -> Formula:
     """
 
     def formula(call: Call) -> Work:
-        parameters = sum(call.listed(0))
+        parameters = _first(call)
         lists = [position for position in range(len(call.shapes)) if _is_list(call, position)]
         again = [position for position in written if position in lists]
         moved = sum(sum(call.listed(position)) for position in (*lists, *again))
@@ -193,19 +202,24 @@ def _named(names: str, formula: Formula) -> dict[str, Formula]:
 
 ELEMENTWISE: Mapping[str, Formula] = MappingProxyType(
     _named(
-        "add sub rsub mul div neg abs pow sqrt rsqrt exp log log1p sin cos tanh sigmoid silu gelu "
-        "relu hardtanh leaky_relu elu softplus clamp clamp_min clamp_max reciprocal square floor "
-        "ceil round sign erf where masked_fill threshold maximum minimum fmod remainder atan2 "
-        "bitwise_and bitwise_or bitwise_not sigmoid_backward tanh_backward silu_backward "
-        "gelu_backward threshold_backward hardtanh_backward leaky_relu_backward cumsum "
-        "mse_loss_backward binary_cross_entropy_with_logits tril triu",
+        "neg abs sqrt rsqrt exp log log1p sin cos tanh sigmoid silu gelu relu hardtanh leaky_relu "
+        "elu softplus reciprocal square floor ceil round sign erf bitwise_not cumsum tril triu "
+        "threshold",
+        elementwise(inputs=1),
+    )
+    | _named(
+        "add sub rsub mul div pow clamp_min clamp_max maximum minimum fmod remainder atan2 "
+        "bitwise_and bitwise_or sigmoid_backward tanh_backward silu_backward gelu_backward "
+        "threshold_backward hardtanh_backward leaky_relu_backward",
         elementwise(),
     )
-    | _named("addcmul addcdiv lerp", elementwise(3))
-    | _named("eq ne lt le gt ge logical_and logical_or logical_not isnan isinf",
-             elementwise(item=_BOOLEAN))
+    | _named("clamp where masked_fill mse_loss_backward", elementwise(inputs=3))
+    | _named("binary_cross_entropy_with_logits", elementwise(inputs=4))
+    | _named("addcmul addcdiv lerp", elementwise(3, inputs=3))
+    | _named("eq ne lt le gt ge logical_and logical_or", elementwise(item=_BOOLEAN))
+    | _named("logical_not isnan isinf", elementwise(item=_BOOLEAN, inputs=1))
     | {"aten::copy_": _copy, "aten::fill_": _fill, "aten::zero_": _fill}
-)  # fmt: skip
+)
 """Operators on elements, copies and sets."""
 
 REDUCTIONS: Mapping[str, Formula] = MappingProxyType(

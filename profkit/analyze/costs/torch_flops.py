@@ -22,7 +22,7 @@ _MATMULS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
 
 
 def _elementwise(call: Call) -> Work:
-    return Work(float(call.elements(0)), math.nan)
+    return Work(float(math.prod(call.shape(0))), math.nan)
 
 
 FORMULAS: Mapping[str, Formula] = MappingProxyType(

@@ -89,6 +89,63 @@ def test_a_grouped_convolution_multiplies_within_its_groups():
     assert cost("aten::convolution_backward", back, "", json.dumps(inputs))[2] == 2 * forward[2]
 
 
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("add", [[], []]),
+        ("copy_", [[], []]),
+        ("sum", [[]]),
+        ("_softmax", [[], []]),
+        ("fill_", [[], []]),
+        ("mm", [[], []]),
+        ("addmm", [[], [], []]),
+        ("native_layer_norm", [[], []]),
+        ("embedding", [[], []]),
+        ("_foreach_add", [[[], []], [[], []]]),
+    ],
+)
+def test_what_has_no_known_shape_costs_nothing_known(name, shapes):
+    types = ["TensorList" if name.startswith("_foreach") else "float"] * len(shapes)
+    found = cost(f"aten::{name}", json.dumps(shapes), json.dumps(types), "")
+    assert not found[2] > 0, "a set has no operations"
+    assert math.isnan(found[4])
+
+
+def test_flops_of_a_product_need_no_known_bias():
+    types = json.dumps(["float"] * 3)
+    found = cost("aten::addmm", json.dumps([[], [4, 5], [5, 6]]), types, "")
+    assert found[2] == 2 * 4 * 5 * 6
+    assert math.isnan(found[4])
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs"),
+    [
+        ("add", 2),
+        ("exp", 1),
+        ("where", 3),
+        ("addcmul", 3),
+        ("eq", 2),
+        ("logical_not", 1),
+        ("mm", 2),
+    ],
+)
+def test_what_out_names_is_written_and_not_read(name, inputs):
+    def call(count):
+        shapes, types = json.dumps([[8, 8]] * count), json.dumps(["float"] * count)
+        return cost(f"aten::{name}", shapes, types, "")
+
+    assert call(inputs + 1) == call(inputs)
+    assert not math.isnan(call(inputs)[4])
+
+
+def test_what_out_names_is_written_in_a_real_profile(tmp_path):
+    left, right, out = torch.randn(8, 8), torch.randn(8, 8), torch.empty(0)
+    ops = recorded(lambda: torch.add(left, right, out=out), tmp_path / "trace.json")
+    (add,) = costs.costs(ops[ops["name"] == "aten::add"]).to_dict("records")
+    assert (add["flops"], add["bytes"]) == (64, 3 * 64 * 4)
+
+
 @pytest.mark.parametrize("kind", ["flash_attention", "fused_attention_overrideable"])
 def test_the_backward_of_fused_attention_recomputes_the_scores(kind):
     query, key, value = [2, 8, 8, 16], [2, 4, 10, 16], [2, 4, 10, 12]
