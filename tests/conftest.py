@@ -21,6 +21,8 @@ from tests.warm import WarmPython
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Secrets of configurations are kept there.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="profkit-state-")
+# Of profkit alone: what torch has compiled is to be found by the captures.
+os.environ["PROFKIT_CACHE"] = f"{os.environ['XDG_STATE_HOME']}/cache"
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 # Ranks of several threads each would wait for one another on few cores, and waiting takes time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

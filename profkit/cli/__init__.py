@@ -2,12 +2,12 @@
 
 import errno
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 
 from profkit import __version__
 from profkit.core.errors import ProfkitError
+from profkit.process import computing
 from profkit.process.malloc import uncollected
 
 JOBS_TITLE = "Jobs of the workflow"
@@ -62,15 +62,8 @@ GROUPS = {
 }
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
-# Jobs that compute in this process, and environment variables for their libraries. A workload has
-# its own.
-_COMPUTING = ("convert", "analyze", "report")
-_COMPUTING_ENVIRONMENT = {
-    # Each has one core to itself; threads of NumPy's BLAS for the others spin for 0.1 s.
-    "OPENBLAS_NUM_THREADS": "1",
-    # Arrow's own pool keeps as much again as is in use, which no other library can use.
-    "ARROW_DEFAULT_MEMORY_POOL": "system",
-}
+_COMPUTING = ("convert", "analyze", "report", "show")
+"""Commands that compute in this process."""
 
 # Jobs that have to end when their Snakemake is killed; a capture watches for that itself.
 _ENDED_WITH_SNAKEMAKE = ("manifest", "convert", "analyze", "report")
@@ -108,14 +101,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(command: str, argv: Sequence[str]) -> int:
     if command in _COMPUTING:
-        prepare_computing()
+        computing.prepare()
     if command == "convert":
         importlib.import_module("profkit.cli.fork_server").start(argv)
     if command in _ENDED_WITH_SNAKEMAKE:
         importlib.import_module("profkit.process.parent_watch").end_with_workflow()
     try:
         # pandas alone makes so many objects that collecting takes a fifth of the time to import it.
-        with uncollected():
+        with uncollected(), computing.prepared():
             module = importlib.import_module(COMMANDS[command][0])
         return module.main(argv) or 0
     except ProfkitError as error:
@@ -129,12 +122,6 @@ def _run(command: str, argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("profkit: interrupted\n")
         return 130
-
-
-def prepare_computing() -> None:
-    """Set the environment of libraries that compute, before they are loaded."""
-    for name, value in _COMPUTING_ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
 
 
 def _usage() -> str:

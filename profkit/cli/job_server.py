@@ -7,7 +7,8 @@ import importlib
 import signal
 import sys
 
-from profkit.process import job_server
+from profkit.core import fingerprint, registry, settings
+from profkit.process import computing, job_server
 from profkit.process.malloc import uncollected
 
 _LOADED = (
@@ -23,13 +24,30 @@ def main() -> None:
     """Serve; in a fork, run its job."""
     # An interrupt of the terminal is for the workflow and its jobs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    command_line = importlib.import_module("profkit.cli")
-    with uncollected():
-        command_line.prepare_computing()
-        for name in _LOADED:
-            importlib.import_module(name)
+    _load()
     job_server.serve(int(sys.argv[1]))
     importlib.import_module("profkit.__main__").run()
+
+
+def fork() -> None:
+    """Serve in a fork of this process, which has made a plan and so loaded most of it already."""
+    job_server.fork(_load, _run_job)
+
+
+def _load() -> None:
+    """Load what most jobs need, and look up once what would be looked up by each of them."""
+    computing.prepare()
+    with uncollected():
+        for name in _LOADED:
+            importlib.import_module(name)
+        for module in registry.own("profkit.analyze").values():
+            settings.adapter(importlib.import_module(module).analyze.config)
+            fingerprint.closure("profkit.analyze", module)
+
+
+def _run_job() -> int:
+    status: int = importlib.import_module("profkit.cli").main()
+    return status
 
 
 if __name__ == "__main__":

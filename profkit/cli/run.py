@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
+from profkit.cli import job_server as forked_server
 from profkit.cli.live import View
 from profkit.cli.loudness import add_loudness
 from profkit.core import progress_events, resources
@@ -23,7 +24,7 @@ from profkit.dag.failures import damages, failures
 from profkit.dag.inputs import Dag
 from profkit.planning.cache import load
 from profkit.planning.model import Plan
-from profkit.process import process_tree
+from profkit.process import job_server, process_tree
 
 _TAIL = 30
 _STOP_S = 20
@@ -98,6 +99,8 @@ def _run_snakemake(command: Sequence[str], output: SnakemakeOutput, view: View) 
     log = Path(f"results/.profkit/events-{os.getpid()}.jsonl").resolve()
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_bytes(b"")
+    if "profkit.planning.build" in sys.modules:
+        forked_server.fork()  # a plan that was not in the cache has loaded what the jobs need
     try:
         with _started(command, log) as process:
             read = (process, output, view.is_verbose)
@@ -111,6 +114,7 @@ def _run_snakemake(command: Sequence[str], output: SnakemakeOutput, view: View) 
                 view.show(log, output.total)
             return process.returncode
     finally:
+        job_server.stop()
         log.unlink(missing_ok=True)
 
 

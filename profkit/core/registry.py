@@ -29,7 +29,7 @@ def module_names(package: str) -> Mapping[str, str]:
     define none in their ``__init__``: those are rooms that plugins share.
     Installed distributions add theirs through the entry point group named like the package.
     """
-    found = {**_own(package)}
+    found = {**own(package)}
     for point in external(package):
         if point.name in found:
             raise PluginError(f"{point.value}: the name {point.name!r} is already taken")
@@ -43,7 +43,7 @@ def find(package: str, name: str) -> str | None:
     The entry points of all distributions, which take a job 0.04 s, are read only for one that is
     not a module of `package` itself.
     """
-    return _own(package).get(name) or module_names(package).get(name)
+    return own(package).get(name) or module_names(package).get(name)
 
 
 def module_name(what: str, package: str, name: str) -> str:
@@ -64,7 +64,7 @@ def external(package: str) -> list["EntryPoint"]:
 
 
 @cache
-def _own(package: str) -> Mapping[str, str]:
+def own(package: str) -> Mapping[str, str]:
     """Return the dotted module of each plugin that is a file or a folder of `package` itself."""
     # Not by importing it: the package of the analyses loads pandas.
     spec = importlib.util.find_spec(package)

@@ -1,13 +1,14 @@
 """Hash of the syntax of a source file, its imports, and whether it reads assets.
 
 The hash is that of the syntax tree without docstrings, comments and layout. To parse a file takes
-5 ms, and every job needs tens of them, so they are cached beside the results, by the bytes of the
-file.
+5 ms, and every job needs tens of them, so they are cached for the user, by the bytes of the file.
 """
 
 import ast
 import hashlib
+import os
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,11 @@ import msgspec
 
 from profkit.core.cache_file import read_cached, write_cached
 
-KEPT = Path("results/.profkit/syntax")
-"""Folder of the cache, a file per source file; made only where there are results."""
+_MOST_KEPT = 2000
+"""Entries of the cache beyond which the oldest go: those of code that was edited since."""
 
 ASSETS = "assets"
 """Folder beside a module with the files that it reads: templates, styles, scripts."""
-
-_found: dict[Path, "Syntax"] = {}
-"""Entries that are not in the cache yet, by their file there."""
 
 
 class Import(msgspec.Struct, frozen=True):
@@ -54,24 +52,32 @@ class Syntax(msgspec.Struct, frozen=True):
     """Whether the code names the folder `ASSETS`, or a file in it: it then reads them."""
 
 
+def kept() -> Path:
+    """Return the folder of the cache, a file per source file; $PROFKIT_CACHE has it elsewhere."""
+    if own := os.environ.get("PROFKIT_CACHE"):
+        return Path(own, "syntax")
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "profkit" / "syntax"
+
+
 @cache
 def syntax(path: Path) -> Syntax:
     """Return the syntax of the file at `path`; read once in each process."""
     content = path.read_bytes()
-    kept = KEPT / f"{_key(content)}.cache"
-    if (entry := read_cached(kept)) is not None:
-        return msgspec.json.decode(entry, type=Syntax)
-    _found[kept] = found = _parsed(content, path)
-    if KEPT.parent.is_dir():
-        keep()
+    entry = kept() / f"{_key(content)}.cache"
+    if (written := read_cached(entry)) is not None:
+        return msgspec.json.decode(written, type=Syntax)
+    found = _parsed(content, path)
+    with suppress(OSError):  # a home that cannot be written, or is full: it is parsed each time
+        write_cached(entry, msgspec.json.encode(found))
     return found
 
 
-def keep() -> None:
-    """Write the entries found before there were results to the cache."""
-    while _found:
-        kept, found = _found.popitem()
-        write_cached(kept, msgspec.json.encode(found))
+def forget_old() -> None:
+    """Remove the oldest entries of the cache if there are too many."""
+    with suppress(OSError):
+        entries = sorted(kept().glob("[!.]*"), key=lambda path: path.stat().st_mtime_ns)
+        for old in entries[:-_MOST_KEPT]:
+            old.unlink(missing_ok=True)
 
 
 def _key(content: bytes) -> str:

@@ -29,7 +29,7 @@ from profkit.dag.attempts import (
 from profkit.dag.overrides import override_list, save_selection
 from profkit.planning import cache
 from profkit.planning.model import Plan, Run, differing
-from profkit.process import caller_environment, job_server, parent_watch
+from profkit.process import caller_environment, job_client, job_server, parent_watch
 
 SELECTIONS = Path("results/.profkit/selections")
 """Folder of selections, which reports are about; files are named by their content."""
@@ -74,8 +74,9 @@ def shell_prefix() -> str:
 
 
 def start_job_server() -> None:
-    """Start the process that runs jobs of this machine in forks of itself."""
-    job_server.start("profkit.cli.job_server")
+    """Start the process that runs jobs of this machine in forks of itself, if there is none yet."""
+    if job_client.VARIABLE not in os.environ:
+        job_server.start("profkit.cli.job_server")
 
 
 def as_json(values: object) -> str:

@@ -21,6 +21,8 @@ from profkit import __version__
 from profkit.core import resources, result_folder, secret_store, source_hash
 from profkit.core.cache_file import read_cached, write_cached
 from profkit.planning.model import Plan
+from profkit.process import computing
+from profkit.process.malloc import uncollected
 
 CACHE = Path("results/.profkit/plans")
 """Plans that were made before, by the hash of what they were made from."""
@@ -38,12 +40,13 @@ def load(overrides: Sequence[str], conf: Path = resources.CONF) -> Plan:
     if kept := _kept(path):
         return kept.plan
     # Late: Hydra and all plugins take most of a second, and a cached plan needs neither.
-    from profkit.planning.build import make  # noqa: PLC0415
+    with uncollected(), computing.prepared():
+        from profkit.planning.build import make  # noqa: PLC0415
 
-    plan = make(conf, given)
+        plan = make(conf, given)
     result_folder.prepare()
     write_cached(path, msgspec.json.encode(_Kept(plan, _hash_of(plan.variables))))
-    source_hash.keep()  # for the jobs
+    source_hash.forget_old()
     for old in sorted(CACHE.glob("[!.]*"), key=lambda path: path.stat().st_mtime_ns)[:-_KEPT]:
         old.unlink(missing_ok=True)
     return plan

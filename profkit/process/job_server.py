@@ -17,40 +17,105 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from profkit.process.job_client import SOCKET, VARIABLE
 
 _WAITING = 128
+_WORKFLOW = 0
+"""Descriptor, standard input, that the workflow holds open at its other end."""
 
-_servers: list["subprocess.Popen[bytes]"] = []
+
+_stops: list[Callable[[], object]] = []
+"""What ends each server that this process started, and waits for that."""
 
 
 def start(module: str) -> None:
     """Start ``python -m module``, which calls `serve`, for the jobs of this process."""
     if not hasattr(os, "pidfd_open"):
         return
-    folder = tempfile.mkdtemp(prefix="profkit-jobs-")
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(f"{folder}/{SOCKET}")
-        listening.listen(_WAITING)
+    with _listening() as listening:
         server = subprocess.Popen(
             [sys.executable, "-m", module, str(listening.fileno())],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             pass_fds=[listening.fileno()],
         )
+    _stops.append(server.communicate)
+
+
+def fork(load: Callable[[], None], run_job: Callable[[], int]) -> None:
+    """Start the server as a fork of this process, with all that this one has loaded.
+
+    It calls `load` once, and in the fork for each job `run_job`, which returns its status.
+    """
+    if not hasattr(os, "pidfd_open"):
+        return
+    own_end, open_end = os.pipe()
+    with _listening() as listening:
+        if not (pid := os.fork()):
+            os.close(open_end)
+            _serve_in_fork(listening, own_end, load, run_job)
+    os.close(own_end)
+    _stops.append(partial(_end_fork, pid, open_end))
+
+
+def _end_fork(pid: int, open_end: int) -> None:
+    os.close(open_end)
+    os.waitpid(pid, 0)
+
+
+def _listening() -> socket.socket:
+    """Return the socket of a new server, whose place is known to the jobs from now on."""
+    folder = tempfile.mkdtemp(prefix="profkit-jobs-")
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(f"{folder}/{SOCKET}")
+    listening.listen(_WAITING)
     os.environ[VARIABLE] = f"{folder}{os.pathsep}{sys.prefix}"
     atexit.register(stop)
-    _servers.append(server)
+    return listening
+
+
+def _serve_in_fork(
+    listening: socket.socket, workflow: int, load: Callable[[], None], run_job: Callable[[], int]
+) -> NoReturn:
+    """Be the server, and in its forks the jobs: nothing of the process that was forked goes on."""
+    status = 1
+    try:
+        atexit.unregister(stop)
+        _stops.clear()
+        os.environ.pop(VARIABLE)
+        # An interrupt of the terminal is for the process that was forked, which ends the jobs.
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.dup2(workflow, _WORKFLOW)
+        os.close(workflow)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        load()
+        serve(listening.detach())
+        status = run_job()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001 - as of any process, before its end
+        traceback.print_exc()
+    finally:
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
 
 
 def stop() -> None:
-    """Wait for the jobs of the server that `start` started, and for its end."""
-    while _servers:
+    """Wait for the jobs of the server that this process started, and for its end."""
+    while _stops:
         os.environ.pop(VARIABLE, None)
-        _servers.pop().communicate()
+        _stops.pop()()
 
 
 def serve(listening_fd: int) -> None:
@@ -77,8 +142,7 @@ class _Server:
 
     def next_job(self) -> socket.socket | None:
         """Return the connection of a job in its fork, and None in the server at its end."""
-        workflow = sys.stdin.fileno()
-        for descriptor in (workflow, self.listening.fileno()):
+        for descriptor in (_WORKFLOW, self.listening.fileno()):
             self.selector.register(descriptor, selectors.EVENT_READ)
         is_open = True
         while is_open or self.running:
@@ -86,9 +150,9 @@ class _Server:
                 if key.fd == self.listening.fileno():
                     if connection := self._forked():
                         return connection
-                elif key.fd == workflow:
+                elif key.fd == _WORKFLOW:
                     is_open = False
-                    self.selector.unregister(workflow)
+                    self.selector.unregister(_WORKFLOW)
                 else:
                     self._ended(key.fd)
         shutil.rmtree(Path(self.listening.getsockname()).parent)

@@ -191,5 +191,5 @@ def test_a_file_in_the_place_of_the_results_is_a_mistake_and_no_traceback(
     (tmp_path / "results").touch()
     assert main(["plan", "tool=[]", "analysis=[]"]) == 1
     said = capsys.readouterr().err
-    assert "Not a directory: 'results/.profkit/" in said
+    assert "'results'" in said
     assert "hint: a file lies where a folder must" in said

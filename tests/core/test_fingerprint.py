@@ -199,29 +199,27 @@ def test_an_analysis_that_uses_the_api_is_not_stale_when_another_stage_changes(
     assert "pandas" in packages
 
 
-def test_what_was_found_in_a_file_is_kept_beside_results_and_is_the_same(
-    package, tmp_path, monkeypatch
-):
+def test_what_was_found_in_a_file_is_kept_and_is_the_same(package, tmp_path, monkeypatch):
     alone = package()
-    monkeypatch.chdir(tmp_path)
-    source_hash.KEPT.parent.mkdir(parents=True)
-    first, kept = package(), sorted(source_hash.KEPT.iterdir())
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    first, kept = package(), sorted(source_hash.kept().iterdir())
     monkeypatch.setattr(source_hash, "_parsed", None)
     assert first == alone
     assert package() == alone
-    assert sorted(source_hash.KEPT.iterdir()) == kept
+    assert sorted(source_hash.kept().iterdir()) == kept
 
 
 def test_what_was_kept_and_is_damaged_is_found_again(package, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    source_hash.KEPT.parent.mkdir(parents=True)
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
     first = package()
-    for path in source_hash.KEPT.iterdir():
+    for path in source_hash.kept().iterdir():
         path.write_text("{")
     assert package() == first
 
 
-def test_without_results_nothing_is_kept(package, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_folder_where_commands_run_keeps_nothing(package, tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
     package()
-    assert not source_hash.KEPT.exists()
+    assert [*(tmp_path / "empty").iterdir()] == []

@@ -157,15 +157,24 @@ def test_a_cached_plan_is_the_same_plan(tmp_path, monkeypatch):
     assert plans.load(["batch=1,2"]) == first
 
 
-def test_a_plan_keeps_for_its_jobs_what_the_sources_are_made_of(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_what_sources_are_made_of_is_kept_for_all_folders(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path))
     source_hash.syntax.cache_clear()
-    plans.load(["tool=torch_profiler"])
-    kept = len([*source_hash.KEPT.iterdir()])
+    first = fingerprint("profkit.convert", "profkit.convert.torch_profiler")
+    kept = len([*source_hash.kept().iterdir()])
     source_hash.syntax.cache_clear()
     monkeypatch.setattr(source_hash, "_parsed", None)
-    fingerprint("profkit.convert", "profkit.convert.torch_profiler")
-    assert kept == len([*source_hash.KEPT.iterdir()]) > 0
+    assert fingerprint("profkit.convert", "profkit.convert.torch_profiler") == first
+    monkeypatch.setattr(source_hash, "_MOST_KEPT", 2)
+    source_hash.forget_old()
+    assert kept > len([*source_hash.kept().iterdir()]) == 2
+
+
+def test_sources_are_read_where_nothing_can_be_kept(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "file"))
+    source_hash.syntax.cache_clear()
+    assert fingerprint("profkit.convert", "profkit.convert.py_spy")
 
 
 def test_a_selection_that_cannot_be_leaves_no_results(tmp_path, monkeypatch):

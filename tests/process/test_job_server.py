@@ -155,3 +155,45 @@ def test_a_job_whose_server_was_killed_is_done_by_its_command(workflow):
     given = os.environ | {job_client.VARIABLE: variable}
     output, _ = begin("analyze", "refuse", "x", env=given).communicate()
     assert output == "status None\n"
+
+
+def test_a_fork_of_this_process_runs_jobs_and_ends_with_it(tmp_path):
+    code = """
+import os, subprocess, sys
+from pathlib import Path
+from profkit.process import job_server
+
+loaded = ["by the workflow"]
+
+def load():
+    loaded.append("by the server")
+
+def job():
+    print(loaded, sys.argv[1:], os.getcwd(), flush=True)
+    raise SystemExit(3)
+
+Path("before").write_text("")
+job_server.fork(load, job)
+command = "import sys; from profkit.process.job_client import run_in_fork; "
+command += "sys.exit(run_in_fork(sys.argv[1:]))"
+done = subprocess.run([sys.executable, "-c", command, "analyze", "x"], cwd="/")
+job_server.stop()
+print(done.returncode, "PROFKIT_JOB_SERVER" in os.environ)
+"""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    environment.pop(job_client.VARIABLE, None)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.splitlines() == [
+        "['by the workflow', 'by the server'] ['analyze', 'x'] /",
+        "3 False",
+    ]
+    assert done.stderr == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["before"]
