@@ -16,6 +16,7 @@ from playwright.sync_api import sync_playwright
 
 from tests.canary import CANARIES
 from tests.warm import WarmPython
+from tests.warm_ranks import warm_rank_python
 
 # A run is many processes: modules are compiled by the first of them, whatever the machine says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -138,7 +139,7 @@ class Tree:
 
     def __init__(self, folder, overrides=SMALL):
         self.folder = folder
-        self.overrides = overrides
+        self.overrides = f"{overrides} launcher.python={warm_rank_python()}".strip()
 
     def copied(self, folder, overrides):
         """Copy the tree with its results, as fresh as they are; return that of `overrides`."""

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.warm_ranks import warm_rank_python
+
 DEFAULT = {
     "workload": {"name": "train"},
     "model": {"name": "gpt_tiny", "family": "gpt"},
@@ -23,6 +25,9 @@ DEFAULT = {
     "seed": 0,
     "device": "cpu",
 }
+
+AROUND_PROCESSES = ("host_memory", "ncu", "nsys", "py_spy", "system")
+"""Tools that look at processes, which are not to be forks of another."""
 
 PROGRAMS = Path(__file__).parent / "programs"
 PLUGINS = {
@@ -59,7 +64,10 @@ class Capture:
 
 
 def arguments(tool: str, out: Path, settings: dict[str, Any], **behaviour: Any) -> list[str]:
-    workload = json.dumps(DEFAULT | behaviour)
+    behaviour = DEFAULT | behaviour
+    if tool not in AROUND_PROCESSES and behaviour["launcher"]["name"] in ("python", "torchrun"):
+        behaviour["launcher"] = {"python": warm_rank_python()} | behaviour["launcher"]
+    workload = json.dumps(behaviour)
     flags = ["--out", str(out), "--settings", json.dumps(settings), "--workload", workload]
     return [sys.executable, "-m", "profkit.capture", tool, *flags]
 

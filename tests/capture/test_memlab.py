@@ -5,7 +5,6 @@ There is no GPU here: what PyTorch would count is counted by the program itself.
 
 import json
 import subprocess
-import sys
 
 import pytest
 
@@ -14,6 +13,7 @@ from profkit.capture.memlab import Capture
 from profkit.convert.base import Raw
 from profkit.convert.memlab import convert
 from profkit.core.errors import InputError
+from tests.warm_ranks import warm_rank_python
 
 PROGRAM = """
 import contextlib, sys
@@ -80,7 +80,7 @@ def recorded(tmp_path):
         pytest.skip("pytorch_memlab is not installed: pip install pytorch_memlab")
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    command = [sys.executable, str(program), str(tmp_path)]
+    command = [warm_rank_python(), str(program), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return tmp_path / "rank0_dp0_tp0_pp0.memlab.json"

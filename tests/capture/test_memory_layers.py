@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +15,7 @@ from profkit.capture.base import Rank
 from profkit.capture.memory_layers import Capture
 from profkit.convert.base import Raw
 from profkit.convert.memory_layers import convert
+from tests.warm_ranks import warm_rank_python
 
 PROGRAM = Path(__file__).parent / "programs" / "layers_of_modes.py"
 STAGES = ["0-torch", *(f"{n}-{who}" for who in ("torch", "deepspeed") for n in (1, 2, 3))]
@@ -195,7 +195,7 @@ def test_a_script_is_looked_at_unchanged(capture, tmp_path):
 def of_modes(tmp_path_factory):
     """Return the folder with what two ranks recorded in each mode."""
     out = tmp_path_factory.mktemp("modes")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    torchrun = [warm_rank_python(), "-m", "torch.distributed.run", "--standalone"]
     # DeepSpeed's last: its stage 3 puts another linear layer in the place of torch's, for good.
     modes = sorted([*STAGES, *IN_BF16], key=lambda mode: "deepspeed" in mode)
     done = subprocess.run(

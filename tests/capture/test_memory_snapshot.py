@@ -4,7 +4,6 @@ import contextlib
 import pickle
 import resource
 import subprocess
-import sys
 
 import pytest
 import torch
@@ -14,6 +13,7 @@ from profkit.capture.base import Rank
 from profkit.capture.memory_snapshot import Capture
 from profkit.convert.base import Raw
 from profkit.convert.memory_snapshot import convert, snapshot
+from tests.warm_ranks import warm_rank_python
 
 PROGRAM = """
 import resource, sys, torch
@@ -46,7 +46,7 @@ def recorded(tmp_path):
     """Run the program above in a process of its own; return how it ended, and its pickle."""
 
     def run(*words):
-        command = [sys.executable, "-c", PROGRAM, str(tmp_path), *words]
+        command = [warm_rank_python(), "-c", PROGRAM, str(tmp_path), *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done, tmp_path / "rank0_dp0_tp0_pp0.memory.pickle"
 

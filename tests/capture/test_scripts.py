@@ -3,11 +3,12 @@
 import gzip
 import json
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from tests.warm_ranks import warm_rank_python
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ALONE = {"launcher": {"name": "python"}, "world_size": 1, "model": {"name": "none"}}
@@ -143,7 +144,13 @@ def test_the_same_script_profiled_by_hand_has_the_same_operators_in_each_step(ca
 
     by_hand = tmp_path / "by_hand.py"
     profiled_by_hand(example, by_hand)
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1"]
+    torchrun = [
+        warm_rank_python(),
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node=1",
+    ]
     command = [*torchrun, str(by_hand), *arguments]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=600)
     (trace,) = made.folder.glob("rank0*.pt.trace.json.gz")

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 
 import pytest
 
@@ -15,6 +14,7 @@ from profkit.convert.linking.messages import (
     size_bytes,
 )
 from profkit.convert.torch_profiler import trace
+from tests.warm_ranks import warm_rank_python
 
 
 @pytest.fixture
@@ -354,7 +354,7 @@ dist.destroy_process_group()
 def test_a_capture_over_gloo_tells_each_call(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    launcher = [warm_rank_python(), "-m", "torch.distributed.run", "--standalone"]
     command = [*launcher, "--nproc-per-node=2", str(program), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from profkit.workloads.train import Workload
 from profkit.workloads.zero import Zero
+from tests.warm_ranks import warm_rank_python
 
 HERE = Path(__file__).parent
 SHARDED = [
@@ -28,7 +28,7 @@ CLOSE = {"plain": 1e-5, "accumulated": 1e-5, "bf16": 5e-3}
 def ranks(tmp_path_factory):
     """Return what each of two ranks found in every mode."""
     out = tmp_path_factory.mktemp("modes")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    torchrun = [warm_rank_python(), "-m", "torch.distributed.run", "--standalone"]
     done = subprocess.run(
         [*torchrun, "--nproc-per-node=2", str(HERE / "every_mode.py"), str(out)],
         capture_output=True,

@@ -194,7 +194,12 @@ def test_one_command_starts_the_capture_on_hosts_with_process_numbers_of_their_o
     monkeypatch.setenv(parent_watch.VARIABLE, parent_watch.identity())
     script = tmp_path / "across.py"
     script.write_text(ACROSS)
-    launcher = {"name": "torchrun", "nnodes": 2, "across": [sys.executable, str(script)]}
+    launcher = {
+        "name": "torchrun",
+        "python": "",
+        "nnodes": 2,
+        "across": [sys.executable, str(script)],
+    }
     made = capture("baseline", tmp_path, {}, **programs("grouped"), launcher=launcher, steps=3)
     assert made.result.returncode == 0, made.result.stderr
     assert made.record["status"] == "ok", made.record
