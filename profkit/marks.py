@@ -53,6 +53,7 @@ class _Marks:
         self.open_step: ExitStack | None = None
         self.index = 0
         self.begun = False
+        self.expected = 0
         # Marks of the workload itself, which override observed ones.
         self.has_own_steps = False
         self.own_phases: set[str] = set()
@@ -154,6 +155,7 @@ def steps(total: int, *, samples: int = -1) -> Iterator[int]:
         yield from range(total)
         return
     _marks.has_own_steps = True
+    _marks.expected = _marks.index + total
     for index in range(total):
         if index == 0:
             _marks.begin()
@@ -206,6 +208,11 @@ def shows_phases() -> bool:
 def has_begun() -> bool:
     """Say whether the first step has begun."""
     return _marks.begun
+
+
+def expected_steps() -> int:
+    """Return how many steps there will be at least; 0 if nothing says so."""
+    return _marks.expected
 
 
 def steps_seen() -> int:

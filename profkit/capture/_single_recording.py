@@ -15,8 +15,13 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def single_recording(own: "profile", tool: str) -> Iterator[None]:
-    """Raise `ProfkitError` if a recording starts during another, one being `own`, of `tool`."""
+def single_recording(
+    own: "profile", tool: str, about_to_start: Callable[[object], object] = bool
+) -> Iterator[None]:
+    """Raise `ProfkitError` if a recording starts during another, one being `own`, of `tool`.
+
+    `about_to_start` is called with each other recording before that.
+    """
     from torch._C._autograd import _profiler_enabled
     from torch.autograd import profiler
     from torch.profiler import ProfilerAction
@@ -26,6 +31,8 @@ def single_recording(own: "profile", tool: str) -> Iterator[None]:
 
     def prepare(recording: Any) -> None:
         is_own = recording is own.profiler
+        if not is_own:
+            about_to_start(recording)
         others = [other for other in open_ones if other is not recording]
         # A recording may also come from emit_itt, emit_nvtx, or calls of PyTorch's own functions.
         if (is_own and (others or _profiler_enabled())) or own.profiler in others:

@@ -4,19 +4,22 @@ import gzip
 import shutil
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from profkit import marks
+from profkit.capture._first_steps import FirstSteps
 from profkit.capture._single_recording import single_recording
 from profkit.capture.base import Problem, Rank, Recorder, Session
 from profkit.capture.harness.machine import permissions
 from profkit.core.bounds import NonNegativeInt, PositiveInt
 from profkit.core.errors import ProfkitError
+from profkit.core.formatting import counted
 from profkit.core.settings import Settings
 
 if TYPE_CHECKING:
@@ -208,21 +211,43 @@ class Capture(Session):
     def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:
         """See `Session.record`."""
         profiler = self.profiler(out, rank)
-        recording = _Recording(profiler)
-        with single_recording(profiler, "torch_profiler"):
+        recording = _Recording(profiler, self._first_steps(out, rank), self.cycles.first)
+        with single_recording(profiler, "torch_profiler", recording.first_steps.yield_to):
             try:
                 yield recording
             finally:
-                recording.end()
+                first = recording.end()
+                if first is not None:
+                    _Writer(settings=self, out=out, label=rank.label)(first)
         # Only workloads whose number of steps is not known before get this far.
-        if recording.steps <= self.cycles.first:
+        if first is not None:
+            marks.note(
+                f"The program made {counted(recording.steps, 'step')}, and the schedule begins with"
+                f" number {self.cycles.first + 1}: its first steps were recorded instead, with all"
+                " that happens only once."
+            )
+        elif recording.steps <= self.cycles.first:
             raise ProfkitError(
                 f"the workload made {recording.steps} steps, and the first that is recorded is"
                 f" number {self.cycles.first + 1}",
                 hint="lower tools.torch_profiler.skip_first, wait or warmup, or let it run longer",
             )
-        if reason := self.check(recording.steps):
+        elif reason := self.check(recording.steps):
             marks.note(f"Less was recorded than asked for: {reason}.")
+
+    def _first_steps(self, out: Path, rank: Rank) -> FirstSteps:
+        """Return the recording of the steps before the schedule has anything to record."""
+        steps = min(self.cycles.first - self.cycles.warmup, PRESETS["early"].active)
+        early = replace(
+            self, skip_first=0, wait=0, warmup=0, active=max(steps, 1), repeat=1, acc_events=False
+        )
+        early = replace(early, skip_first_wait=False, execution_trace=False)
+        with warnings.catch_warnings():
+            # That there is no warm-up is the point of it.
+            warnings.simplefilter("ignore", UserWarning)
+            profiler = early.profiler(out, rank)
+        profiler.on_trace_ready = None
+        return FirstSteps(profiler, steps)
 
     def profiler(self, out: Path, rank: Rank) -> "profile":
         """Return PyTorch's profiler, not started."""
@@ -276,28 +301,41 @@ class Capture(Session):
 class _Recording:
     """Calls PyTorch's profiler at step boundaries."""
 
-    def __init__(self, profiler: "profile") -> None:
+    def __init__(self, profiler: "profile", first_steps: FirstSteps, first: int) -> None:
         self.profiler = profiler
+        self.first_steps = first_steps
+        self.first = first
         self.started = False
         self.steps = 0
 
     def begin(self) -> None:
         """See `Recorder.begin`."""
+        self.first_steps.begin()
         self.profiler.start()
         self.started = True
 
     def step(self) -> None:
         """See `Recorder.step`."""
         self.steps += 1
+        if self.steps > self.first:
+            self.first_steps.drop()
+        self.first_steps.step()
         self.profiler.step()
 
-    def end(self) -> None:
-        """Stop; a cycle that is cut short still gives its trace."""
+    def end(self) -> "profile | None":
+        """Stop; a cycle that is cut short still gives its trace.
+
+        Return the recording of the first steps if the first step of the schedule has not ended.
+        """
+        kept = self.first_steps.taken() if self.started and self.steps <= self.first else None
+        if kept is not None:
+            self.profiler.on_trace_ready = None
         if self.started:
             self.profiler.stop()
         if self.profiler.execution_trace_observer is not None:
             # Its file is not complete before.
             self.profiler.execution_trace_observer.cleanup()  # type: ignore[no-untyped-call]
+        return kept
 
 
 def _export(profiler: "profile", path: Path) -> None:

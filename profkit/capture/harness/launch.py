@@ -1,5 +1,6 @@
 """Start the ranks, wait for them, and end all of their processes."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,11 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
+from profkit.capture.harness.foreground import Foreground
 from profkit.capture.harness.record.bounded_log import BoundedLog
 from profkit.process import parent_watch, process_tree
 
 # Memory can fill by gigabytes a second.
 _PERIOD_S = 0.2
+# What was recorded is written meanwhile.
+_END_S = 60.0
+_NO_TERMINAL = Foreground()
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that ask a process to end."""
 
@@ -47,6 +52,7 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
     token: str,
     cwd: str = "",
     stop_reason: Callable[[], str] = str,
+    foreground: Foreground = _NO_TERMINAL,
 ) -> ProcessEnd:
     """Run `command` in folder `cwd` (here, if "") with its output in `log`, at most `timeout_s`.
 
@@ -56,11 +62,15 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
     """
     process_tree.adopt_orphans()
     spared = process_tree.children()
-    with BoundedLog(log) as output, _stoppable():
+    with (
+        BoundedLog(log, foreground.output) as output,
+        _stoppable(),
+        foreground.opened_input() as stdin,
+    ):
         try:
             process = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=output.descriptor,
                 stderr=subprocess.STDOUT,
                 env=environment,
@@ -69,7 +79,7 @@ def launch(  # noqa: PLR0913, PLR0917 - what a process is, and how long it may l
                 start_new_session=True,
                 preexec_fn=process_tree.die_with_parent,  # noqa: PLW1509 - one thread only
             )
-            ended = _wait(process, timeout_s, stop_reason, output)
+            ended = _wait(process, timeout_s, stop_reason, output, foreground)
         finally:
             # A second signal must not stop the killing half-way.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
@@ -83,10 +93,15 @@ def _wait(
     timeout_s: float,
     stop_reason: Callable[[], str],
     output: BoundedLog,
+    foreground: Foreground,
 ) -> ProcessEnd:
     """Wait for the end of `process`; kill it after `timeout_s` or for a reason to stop."""
     deadline, stopped = time.monotonic() + timeout_s, ""
+    is_ending = False
     while (left_s := deadline - time.monotonic()) > 0 and not (stopped := stop_reason()):
+        if not is_ending and foreground.is_to_end:
+            is_ending, deadline = True, time.monotonic() + _END_S
+            os.killpg(process.pid, signal.SIGINT)
         try:
             return ProcessEnd(exit_code=process.wait(min(left_s, _PERIOD_S)))
         except subprocess.TimeoutExpired:
@@ -95,7 +110,8 @@ def _wait(
             if parent_watch.has_workflow_ended():
                 sys.exit("the process that asked for this capture has ended")
     process.kill()
-    return ProcessEnd(exit_code=process.wait(), timed_out=not stopped, stopped=stopped)
+    is_late = not stopped and not is_ending
+    return ProcessEnd(exit_code=process.wait(), timed_out=is_late, stopped=stopped)
 
 
 @contextmanager

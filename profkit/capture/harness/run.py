@@ -14,6 +14,7 @@ from profkit.capture.harness import container, early_stop, tool_supervisor
 from profkit.capture.harness.followed import found_ranks
 from profkit.capture.harness.followed import request as follow_request
 from profkit.capture.harness.followed.found_ranks import FoundRanks
+from profkit.capture.harness.foreground import Foreground
 from profkit.capture.harness.hosts import host_reports
 from profkit.capture.harness.launch import ProcessEnd, launch
 from profkit.capture.harness.machine import (
@@ -180,6 +181,8 @@ def _captured(job: Job) -> Outcome:
     collected, result = None, Outcome(status="unavailable", reason=job.unavailable_reason())
     if not result.reason and (reason := early_stop.reason(job.spec)):
         result = Outcome(status="skipped", reason=reason)
+    elif not result.reason and _foreground(job).is_to_end:
+        result = Outcome(status="skipped", reason="interrupted before it began")
     elif not result.reason:
         capture_json.clear(out)
         with host_reports.announced_start(out):
@@ -337,7 +340,14 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], str]:
 
         command = container.command_inside(job.command, job.launcher, spec, job.node)
         ended = launch(
-            command, job.environment, log, job.run_settings.timeout_s, spec.token, cwd, watch
+            command,
+            job.environment,
+            log,
+            job.run_settings.timeout_s,
+            spec.token,
+            cwd,
+            watch,
+            _foreground(job),
         )
         if ended.stopped and ended.stopped == hosts.reason_to_stop():
             # Not for want of memory, as `stopped` says.
@@ -346,6 +356,11 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], str]:
     earlier = [record["conditions"] for record in capture_json.good_siblings(out)]
     readings["warnings"] = conditions.warnings(readings, earlier)
     return replace(ended, shortage=limit.shortage()), readings, trouble
+
+
+def _foreground(job: Job) -> Foreground:
+    """Return what links the command to a terminal; ranks that profkit itself starts have none."""
+    return Foreground.of(os.environ) if job.launcher.finds_ranks else Foreground()
 
 
 def _warnings(job: Job, collected: CollectedResult) -> list[str]:

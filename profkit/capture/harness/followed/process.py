@@ -30,6 +30,7 @@ from profkit.capture.harness.ranks.sources import SourcesListener
 from profkit.capture.harness.record import rank_errors, rank_warnings
 from profkit.capture.harness.spec import Spec
 from profkit.capture.harness.spec import from_environment as spec_from_environment
+from profkit.core.errors import ProfkitError
 from profkit.workloads.automatic.step_limit import StepLimit
 
 # A program that goes on after its last step is ended after this time: threads may hold it.
@@ -170,7 +171,6 @@ class FollowedProcess:
         self.hooks.close()
         error = getattr(sys, "last_value", None)
         parts, self.open = self.open, ExitStack()
-        marks.listen()
         if self.sources is not None:
             self.sources.write()
         if error is None:
@@ -182,6 +182,7 @@ class FollowedProcess:
             if located.doubt:
                 rank_warnings.add(self.spec.folder, self.rank, located.doubt)
             rank_files.write_coordinates(self.spec.folder, self.rank, located)
+        marks.listen()
         self.record.ended_ns = time.time_ns()
         self._write_record()
         self.rank = None
@@ -192,10 +193,11 @@ class FollowedProcess:
 
     def _record_failure(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
         """Write the error that ended the program or the tool; nobody else can handle it here."""
-        del trace
+        del kind, trace
         if error is not None and self.rank is not None:
-            summary = "".join(traceback.format_exception_only(kind, error))
-            details = "".join(traceback.format_exception(error))
+            is_own = isinstance(error, ProfkitError)
+            summary = str(error) if is_own else "".join(traceback.format_exception_only(error))
+            details = "" if is_own else "".join(traceback.format_exception(error))
             rank_errors.write_error(self.spec.folder, self.rank, summary, details)
         return True
 

@@ -84,11 +84,12 @@ class ProcessRecord:
                 record.rank, record.world_size, record.local_rank = map(int, values)
                 record.numbered_by = source
                 break
-        record.launcher = _launcher()
         return record
 
     def locate(self) -> None:
         """Take the numbers of this process from the program, if it has set up its ranks."""
+        # Not before: a process that is forked has another parent only a little later.
+        self.launcher = _launcher()
         distributed = sys.modules.get("torch.distributed")
         if distributed is None or not distributed.is_available():
             return

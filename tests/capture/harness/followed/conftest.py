@@ -1,7 +1,7 @@
 """Commands that are started as a capture starts them, without the rest of a capture."""
 
 import json
-import shlex
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -81,12 +81,12 @@ def followed(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def plainly():
-    """Return a function that runs a command without profkit, and returns what it printed."""
+def plainly(monkeypatch, capsys):
+    """Return a function that runs a script without profkit, and returns what it printed."""
 
-    def run_it(command):
-        words = [sys.executable, *shlex.split(command)[1:]]
-        done = subprocess.run(words, cwd=PROGRAMS, check=True, capture_output=True, text=True)
-        return done.stdout.splitlines()
+    def run_it(*words):
+        monkeypatch.setattr(sys, "argv", list(words))
+        runpy.run_path(str(PROGRAMS / words[0]), run_name="__main__")
+        return capsys.readouterr().out.splitlines()
 
     return run_it

@@ -1,19 +1,55 @@
 """Commands of the kinds that people type, followed into the processes that they start."""
 
+import json
+from pathlib import Path
 
-def test_a_program_that_is_followed_computes_the_same(followed, plainly):
-    made = followed("python train.py --steps 3 --accumulate 2")
+import pytest
+
+KINDS = ("sources.json", "steps.json")
+
+
+def test_a_program_in_a_shell_script_computes_the_same_when_it_is_followed(followed, plainly):
+    made = followed("bash train.sh --steps 3 --accumulate 2")
     assert made.result.returncode == 0, made.result.stderr
     assert (made.labels, made.steps) == (["rank0_dp0_tp0_pp0"], [3])
-    assert made.printed == plainly("python train.py --steps 3 --accumulate 2")
+    assert made.printed == ["prepared", *plainly("train.py", "--steps", "3", "--accumulate", "2")]
     assert made.notes == []
 
 
-def test_the_ranks_of_torchrun_are_found(followed):
-    made = followed("torchrun --nproc-per-node 2 train.py --ddp --steps 2")
-    assert made.labels == ["rank0_dp0_tp0_pp0", "rank1_dp1_tp0_pp0"]
-    assert made.steps == [2, 2]
-    facts = {"world_size": 2, "launched_by": "torchrun", "numbered_by": "environment"}
-    assert made.found.facts == facts
-    kinds = ("sources.json", "steps.json")
-    assert made.names == [f"{label}.{kind}" for label in made.labels for kind in kinds]
+def test_ranks_that_the_program_starts_itself_are_found(followed):
+    made = followed("python spawn.py fork")
+    assert made.result.returncode == 0, made.result.stderr
+    assert (made.labels, made.steps) == (["rank0_dp0_tp0_pp0", "rank1_dp1_tp0_pp0"], [3, 3])
+    by = {"launched_by": "multiprocessing", "numbered_by": "torch.distributed"}
+    assert made.found.facts == {"world_size": 2, **by}
+
+
+@pytest.mark.parametrize("way", ["fork", "forkserver"])
+def test_processes_that_train_are_ranks_and_one_that_evaluates_is_none(followed, way):
+    made = followed(f"python processes.py {way}")
+    assert made.printed == ["statuses [0, 0]"]
+    assert (made.labels, made.steps) == (["rank0_dp0_tp0_pp0", "rank1_dp1_tp0_pp0"], [4, 4])
+    assert made.found.facts["launched_by"] == "multiprocessing"
+    assert made.names == [f"{label}.{kind}" for label in made.labels for kind in KINDS]
+
+
+def test_a_package_with_workers_is_one_rank_that_ends_after_the_steps_asked_for(followed):
+    made = followed("python -m package.train", stop_after=6)
+    assert made.result.returncode == 0, made.result.stderr
+    assert (made.labels, made.steps) == (["rank0_dp0_tp0_pp0"], [6])
+    sources = json.loads((made.out / f"{made.labels[0]}.sources.json").read_text())
+    assert {Path(source).name for source in sources} >= {"sizes.py", "train.py"}
+
+
+@pytest.mark.parametrize(("how", "status"), [("_exit", 0), ("hook", 1)])
+def test_what_was_recorded_is_kept_however_a_program_ends(followed, how, status):
+    made = followed(f"python leaving.py {how} 3", "torch_profiler")
+    assert (made.result.returncode, made.steps) == (status, [3])
+    assert [name for name in made.names if name.endswith("pt.trace.json.gz")]
+    assert any(note.startswith("The program made 3 steps") for note in made.notes) == (not status)
+
+
+def test_a_command_without_torch_or_without_a_step_says_what_to_do(followed):
+    assert "no process of the command imported torch" in followed("python -c pass").found.lack
+    lack = followed("python -c 'import torch'", "system").found.lack
+    assert lack.startswith("1 process imported torch, and none made a step: call profkit.step()")

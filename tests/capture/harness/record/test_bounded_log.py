@@ -53,3 +53,21 @@ def test_the_end_of_one_long_last_line_is_kept(tmp_path, monkeypatch):
     assert text.startswith("Traceback\nxxx")
     assert text.endswith("x the last words\n")
     assert len(text) < 400
+
+
+@pytest.mark.usefixtures("small")
+def test_all_of_it_is_copied_as_it_comes_also_what_is_not_kept(tmp_path):
+    shown = tmp_path / "terminal"
+    shown.touch()
+    with BoundedLog(tmp_path / "capture.log", str(shown)) as log:
+        for last in range(50, 1001, 50):
+            prints(log, last - 50, last)
+            log.shorten(slack_bytes=300)
+    assert shown.read_text().splitlines() == [f"line {number:04}" for number in range(1000)]
+    assert (tmp_path / "capture.log").stat().st_size < 400
+
+
+def test_a_terminal_that_is_gone_does_no_harm(tmp_path):
+    with BoundedLog(tmp_path / "capture.log", str(tmp_path / "gone" / "terminal")) as log:
+        prints(log, 0, 3)
+    assert (tmp_path / "capture.log").read_text().splitlines()[-1] == "line 0002"

@@ -1,0 +1,52 @@
+"""What links a capture to the terminal of the person who waits for it, if somebody does.
+
+Between the two is a workflow, which has neither the terminal's input nor its output for a job.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+INPUT = "PROFKIT_INPUT"
+"""Environment variable with the path of what followed commands read, such as a terminal."""
+
+OUTPUT = "PROFKIT_OUTPUT"
+"""Environment variable with the path that their output is copied to as it comes."""
+
+END = "PROFKIT_END"
+"""Environment variable with the path of a file: once it exists, followed commands are interrupted
+as by Ctrl-C, and what they recorded until then is kept."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Foreground:
+    """Paths of what a command is linked to; "" for what it is not."""
+
+    input: str = os.devnull
+    output: str = ""
+    end: str = ""
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> "Foreground":
+        """Return the links that the caller asks for."""
+        return cls(
+            input=environment.get(INPUT) or os.devnull,
+            output=environment.get(OUTPUT, ""),
+            end=environment.get(END, ""),
+        )
+
+    @contextmanager
+    def opened_input(self) -> Iterator[int]:
+        """Open the input while the context is open; it becomes nobody's controlling terminal."""
+        descriptor = os.open(self.input, os.O_RDONLY | os.O_NOCTTY)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @property
+    def is_to_end(self) -> bool:
+        """Whether the command is to be interrupted."""
+        return bool(self.end) and Path(self.end).exists()

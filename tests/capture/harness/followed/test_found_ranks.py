@@ -1,0 +1,72 @@
+"""Which processes were the ranks, by what they say of themselves."""
+
+import pytest
+
+from profkit.capture.base import Rank
+from profkit.capture.harness.followed import found_ranks
+from profkit.capture.harness.followed.process_record import ProcessRecord
+from profkit.capture.harness.record.rank_errors import write_error
+from profkit.core.parallel_layout import Parallel
+
+
+@pytest.fixture
+def settled(tmp_path):
+    """Return a function from processes, each with what differs, to the ranks that they were."""
+
+    def settle(*processes):
+        for number, about in enumerate(processes):
+            words = ["python", f"program{number}.py"]
+            common = {"process": 100 + number, "parent": 1, "begun_ns": number, "command": words}
+            record = ProcessRecord(**{**common, "ended_ns": 50, **about})
+            record.write(tmp_path)
+            (tmp_path / f"{record.as_rank().label}.tool.txt").write_text(words[1])
+        return found_ranks.settle(tmp_path, Parallel())
+
+    return settle
+
+
+TRAINS = {"steps": 5, "is_training": True}
+EVALUATES = {"steps": 9}
+
+
+def kept(folder):
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_processes_side_by_side_are_ranks_in_the_order_in_which_they_began(settled, tmp_path):
+    found = settled(EVALUATES, TRAINS, TRAINS)
+    assert found.ranks == [
+        Rank(rank=index, world_size=2, local_rank=index, dp=index) for index in range(2)
+    ]
+    assert kept(tmp_path) == {
+        "rank0_dp0_tp0_pp0.tool.txt": "program1.py",
+        "rank1_dp1_tp0_pp0.tool.txt": "program2.py",
+    }
+
+
+def test_of_programs_one_after_the_other_the_first_one_counts_and_the_others_are_named(settled):
+    found = settled(TRAINS, {**TRAINS, "begun_ns": 60, "ended_ns": 70})
+    assert [rank.world_size for rank in found.ranks] == [1]
+    (note,) = found.notes
+    assert "made 5 steps as well: python program1.py" in note
+
+
+def test_ranks_with_numbers_keep_them_and_one_without_a_step_is_named(settled):
+    numbers = {"world_size": 3, "numbered_by": "environment"}
+    found = settled({**TRAINS, **numbers, "rank": 2}, {**TRAINS, **numbers, "rank": 0}, TRAINS)
+    assert [(rank.rank, rank.world_size) for rank in found.ranks] == [(0, 3), (2, 3)]
+    assert found.notes[-1] == "No step was seen on 1 rank of 3: 1."
+
+
+def test_a_process_that_failed_before_its_first_step_is_a_rank(settled, tmp_path):
+    begun = {"process": 7, "steps": 0}
+    failed = ProcessRecord(parent=1, begun_ns=0, command=[], **begun).as_rank()
+    write_error(tmp_path, failed, "RuntimeError: no memory", "")
+    assert [rank.label for rank in settled(begun).ranks] == ["rank0_dp0_tp0_pp0"]
+    assert "rank0_dp0_tp0_pp0.error.txt" in kept(tmp_path)
+
+
+def test_a_python_that_is_too_old_is_named(tmp_path):
+    (tmp_path / "capture.too_old.log").write_text("/usr/bin/python is Python 3.8.1")
+    lack = found_ranks.settle(tmp_path, Parallel()).lack
+    assert lack.startswith("/usr/bin/python is Python 3.8.1, and profkit looks into programs of")

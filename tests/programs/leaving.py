@@ -1,0 +1,24 @@
+"""A training that ends in the way that its argument names, after some steps."""
+
+import os
+import sys
+
+import torch
+from torch import nn
+
+how, count = sys.argv[1], int(sys.argv[2])
+if how == "hook":
+    sys.excepthook = lambda *about: print("own hook", about[1], flush=True)
+if how == "_exit":
+    os.chdir("/")
+model = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for _ in range(count):
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+if how == "exit":
+    sys.exit(3)
+if how == "_exit":
+    os._exit(0)
+if how in ("error", "hook"):
+    raise ValueError("after training")

@@ -1,0 +1,3 @@
+"""What the module beside it imports by a relative name."""
+
+WIDTH = 4
