@@ -3,11 +3,12 @@
 import pandas as pd
 
 from profkit.core.verdict import Confidence
-from profkit.patterns._rows import Chosen, cause, having, inside, time
+from profkit.patterns._rows import Chosen, cause, having, inside, per_step, time
 from profkit.patterns._shapes import MATRIX, elements, listed, shape
 from profkit.patterns.base import Match, Step, pattern
 
-_ROWS_PER_LOOKUP = 8
+_LEAST_ROWS = 50_000
+_ROWS_PER_LOOKUP = 20
 
 
 @pattern(
@@ -29,30 +30,29 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     backward = inside(cpu_ops, dense)
     gain = time(cpu_ops, backward, kernels) + _shared(cpu_ops, own, share, kernels)
     return Match(
-        cause=cause(cpu_ops, inside(cpu_ops, own) | backward, kernels),
+        cause=cause(cpu_ops, own | backward, kernels),
         advice=f"Create the table of {table[0]:,} rows with `torch.nn.Embedding(..., sparse=True)` "
         "and update it with `torch.optim.SparseAdam`: only the rows looked up are touched.",
         gain_ns=gain,
         confidence=Confidence.HIGH,
-        evidence={"table": str(table), "steps": step.count},
+        evidence={"table": str(table), "lookups_per_step": per_step(lookups, step.count)},
     )
 
 
 def _shared(
     cpu_ops: pd.DataFrame, own: Chosen, share: "pd.Series[float]", kernels: pd.DataFrame
 ) -> float:
-    """Return the time of the operators `own`, each by the `share` of its inputs."""
-    of_share = share[own].groupby(share[own]).groups
-    found = 0.0
-    for part, rows in of_share.items():
-        chosen = own & cpu_ops.index.isin(rows)
-        found += float(str(part)) * time(cpu_ops, inside(cpu_ops, chosen), kernels)
-    return found
+    """Return the time of the operators `own` themselves, each by the `share` of its inputs."""
+    parts = share.to_numpy()
+    return sum(
+        float(part) * time(cpu_ops, own & (parts == part), kernels) for part in set(parts[own])
+    )
 
 
 def _is_sparse_use(text: str) -> bool:
     table, indices = shape(text, 0), shape(text, 1)
-    return len(table) == MATRIX and table[0] >= _ROWS_PER_LOOKUP * elements(indices)
+    least = max(_LEAST_ROWS, _ROWS_PER_LOOKUP * elements(indices))
+    return len(table) == MATRIX and table[0] >= least
 
 
 def _share(text: str, table: list[int]) -> float:

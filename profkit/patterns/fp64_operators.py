@@ -4,6 +4,7 @@ import pandas as pd
 
 from profkit.core.verdict import Confidence
 from profkit.patterns._rows import cause, having, per_step, place, time
+from profkit.patterns._shapes import listed
 from profkit.patterns.base import Match, Step, pattern
 
 
@@ -15,6 +16,9 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     """Find operators whose inputs are doubles."""
     doubles = having(cpu_ops, r'"double"', "input_types") & having(cpu_ops, "^aten::")
     doubles &= ~having(cpu_ops, r"^aten::(?:to|_to_copy|copy_|item|_local_scalar_dense)$")
+    # A number of Python is a double as well, without a size.
+    given = zip(cpu_ops["input_types"][doubles], cpu_ops["input_shapes"][doubles], strict=True)
+    doubles[doubles] = [_has_doubles(str(types), str(shapes)) for types, shapes in given]
     if not doubles.any():
         return None
     where = place(cpu_ops, doubles)
@@ -28,3 +32,9 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
         confidence=Confidence.HIGH,
         evidence={"operators_per_step": per_step(doubles, step.count)},
     )
+
+
+def _has_doubles(types: str, shapes: str) -> bool:
+    """Say whether a tensor with sizes is one of doubles, or sizes were not recorded."""
+    sizes = listed(shapes) or [[1]]
+    return any(name == "double" and size for name, size in zip(listed(types), sizes, strict=False))
