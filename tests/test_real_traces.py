@@ -5,15 +5,29 @@ import html
 import json
 import random
 import warnings
+from pathlib import Path
 
 import pytest
+import yaml
 
 from profkit.core import fingerprint
+from profkit.core.formatting import milliseconds
 from profkit.planning.imported_runs import add_run, find, import_kinds
+from profkit.report.record import read_verdicts
+from profkit.report.verdict_text import step_parts
 from tests.convert.torch_profiler import damage
 from tests.stages import report_of
 
 TOOL, KIND = import_kinds()["trace"]
+MOST_WORDS, SHOWN = 15, 0.02
+EXPERT = Path(__file__).parent / "expected" / "verdicts.md"
+LIMITERS = {
+    block["file"]: block["limiter"]
+    for text in EXPERT.read_text().split("```yaml")[1:]
+    for block in [yaml.safe_load(text.partition("```")[0])]
+}
+"""What limits each real recording, in the words of an expert who looked at the raw data."""
+
 # One of each vintage and each kind of device, all of them small.
 SMALL_BYTES = 60_000
 HARMED = (
@@ -61,7 +75,25 @@ def test_traces_of_every_vintage_go_through_all_analyses_to_the_report(real_data
     # An analysis that finds nothing says so.
     for path in results:
         found = json.loads(path.read_bytes())["result"]
-        assert found["findings"] or found["metrics"] or found["abstentions"], path
+        assert any(found[key] for key in ("findings", "metrics", "abstentions", "verdict")), path
+    names = [*(str(path.relative_to(real_data)) for path in paths), "kineto/dlrm_8rank_v100"]
+    verdicts = read_verdicts(tree / "results/report.json")
+    for name, run in zip(names, runs, strict=True):
+        check_verdict(verdicts[run], name, html.unescape(page))
+
+
+def check_verdict(verdict, name, page):
+    """Check that the causes sum to the step, that numbers agree, and what an expert says."""
+    tops = [cause for cause in verdict.causes if "." not in cause.id]
+    assert sum(cause.ms_per_step for cause in tops) == pytest.approx(verdict.step_ms, rel=1e-9)
+    assert min(cause.ms_per_step for cause in verdict.causes) >= 0
+    assert verdict.limiter == LIMITERS[name], name
+    for part in step_parts(verdict.causes):
+        if part.share > SHOWN:
+            assert f"{part.title}: {milliseconds(part.ms_per_step)} ms" in page
+    for text in (verdict.headline, *(action.advice for action in verdict.actions)):
+        assert text in page
+    assert len(verdict.headline.split()) <= MOST_WORDS
 
 
 def test_damaged_traces_go_through_too_and_are_marked_in_the_report(real_data, tree):

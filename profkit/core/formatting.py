@@ -12,6 +12,11 @@ def duration(time_ns: float) -> str:
     return f"{value:.0f} {unit}" if abs(value) >= 999.5 else f"{value:.3g} {unit}"  # noqa: PLR2004
 
 
+def milliseconds(ms: float) -> str:
+    """Return a time in ms with three digits, for example ``0.123``, ``12.3`` or ``1,230``."""
+    return f"{ms:,.0f}" if abs(ms) >= 99.95 else f"{ms:.3g}"  # noqa: PLR2004
+
+
 def size(size_bytes: float) -> str:
     """Return a number of bytes with four digits and a fitting unit, for example ``12.25 MiB``."""
     factor, unit = next((unit for unit in _SIZES if abs(size_bytes) >= unit[0]), (1.0, "B"))

@@ -365,8 +365,9 @@ class _Checker:
         }
         reasons = {name: missing_requirement(name, enabled, settings) for name in settings}
         missing = {name: reason for name, reason in reasons.items() if reason}
+        spared = {other for name in settings for other in available[name].results_if_there}
         for name, reason in missing.items():
-            if self.explicit:
+            if self.explicit and name not in spared:
                 raise ConfigError(f"analysis {name}: {reason}")
             self.left_out.setdefault(reason, {})[name] = None
         return {name: values for name, values in settings.items() if name not in missing}

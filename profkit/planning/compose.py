@@ -250,7 +250,9 @@ def _add_required(config: DictConfig) -> None:
     there = analyses()
     found: list[str] = [name for name in config.analyses or () if name in there]
     for name in found:
-        found += [other for other in there[name].results if other not in found]
+        # Across runs, results that may be missing are those of a choice of the user's.
+        read = there[name].results + (() if there[name].across else there[name].results_if_there)
+        found += [other for other in read if other not in found]
     if missing := [name for name in found if name not in config.analyses]:
         alone = compose(MAIN, overrides=[f"analysis=[{','.join(missing)}]"])
         with open_dict(config):

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
 from pydantic import TypeAdapter
 
 from profkit.core import progress_events, settings
@@ -15,7 +14,7 @@ from profkit.core.atomic_write import write_atomically
 from profkit.core.checksums import sha256
 from profkit.core.fingerprint import provenance
 from profkit.core.job_record import JobRecord
-from profkit.report import result_tree
+from profkit.report import record, result_tree
 from profkit.report.build_view import Page, report_view
 from profkit.report.render import render
 from profkit.report.settings import Settings
@@ -65,8 +64,8 @@ def _report(arguments: argparse.Namespace) -> None:
     write_atomically(
         arguments.out, render(report_view(selection, runs, across, chosen, page)).encode()
     )
-    record = JobRecord(provenance=made_of, attempt=arguments.attempt)
-    write_atomically(arguments.out.with_suffix(".json"), msgspec.json.encode(record))
+    job = JobRecord(provenance=made_of, attempt=arguments.attempt)
+    write_atomically(arguments.out.with_suffix(".json"), record.encoded(runs, job))
 
 
 if __name__ == "__main__":

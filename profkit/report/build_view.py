@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 from profkit.core import result
 from profkit.core.errors import InputError
-from profkit.report import result_tree, topics, view
+from profkit.report import result_tree, shown_verdict, topics, view
 from profkit.report.column_labels import column, columns
 from profkit.report.compare import key_numbers, overview
 from profkit.report.embedded_json import embedded_json
 from profkit.report.provenance import differences, listings, machines, manifest
+from profkit.report.record import verdict_of
 from profkit.report.run_folder import (
     captures,
     configuration,
@@ -163,6 +164,7 @@ def _run(
         drawn=drawn,
         topics=about,
         silent=silent,
+        verdict=None if (found := verdict_of(run)) is None else shown_verdict.shown(found),
     )
 
 

@@ -271,6 +271,49 @@ class Run:
     silent: tuple[Section, ...] = ()
     """Sections of nothing but abstentions, out of the way of the others."""
 
+    verdict: "RunVerdict | None" = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepPart:
+    """A part of the step bar."""
+
+    title: str
+    ms: str
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToDo:
+    """One action of the verdict."""
+
+    title: str
+    gain: str
+    """Upper bound of its gain with its unit, empty for none."""
+
+    advice: str
+    place: str
+    confidence: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunVerdict:
+    """What limits a run, what to do, and how sure that is."""
+
+    limiter: str
+    headline: str
+    confidence: str
+    step_ms: str
+    parts: tuple[StepPart, ...]
+    actions: tuple[ToDo, ...]
+    others: tuple[str, ...]
+    """Headlines of its memory and of its measured kernels."""
+
+    failed: tuple[str, ...]
+    passed: tuple[str, ...]
+    """Checks of the recording that failed, and that passed."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Across:

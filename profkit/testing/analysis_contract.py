@@ -176,6 +176,8 @@ def _given(analysis: Analysis, make: _Make, runs: Sequence[str] = _RUNS) -> dict
     }
     of_tools = {name: table(of.table) for name, of in analysis.tables_of_tools.items()}
     known = {name: _by_run(analysis, _OF_THE_RUN[name], runs) for name in analysis.of_the_run}
+    if analysis.reads_recordings:
+        known["recordings"] = {}
     return {name: table(name) for name in analysis.tables} | by_tool | of_tools | known
 
 

@@ -53,6 +53,10 @@ def run(analysis: Analysis, **given: Any) -> Result:
         inputs[name] = None if own is None else _table(source.table, own)
     for name in analysis.results:
         inputs[name] = given.pop(name, {} if analysis.across else Result())
+    if analysis.reads_recordings:
+        inputs["recordings"] = given.pop("recordings", {})
+    if not analysis.across:
+        inputs |= {name: given.pop(name, None) for name in analysis.results_if_there}
     others = (*analysis.results_if_there, *analysis.of_the_run)
     inputs |= {name: given.pop(name) for name in others if name in given}
     return analysis.run(**inputs, config=analysis.config(**given))

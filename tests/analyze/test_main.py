@@ -4,12 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from profkit.analyze.__main__ import _frame_of_runs, main
 from profkit.core import result
 from profkit.core.errors import ConfigError, InputError
-from profkit.core.job_record import NOTHING
+from profkit.core.job_record import NOTHING, JobRecord
 from profkit.tables.loaded_run import LoadedRun
 from profkit.testing import ResultTree
 
@@ -46,24 +47,24 @@ def test_a_result_is_written_with_what_made_it(run):
     assert "profkit.analyze.observer_tax" in document.provenance.modules
 
 
-def test_an_analysis_of_results_reads_them(run):
-    steps = write(run, "baseline", "steps", [step(0, 50), step(1, 10)])
-    outs = {name: run / "analyze" / f"{name}.json" for name in ("steps", "bottlenecks")}
-    main(
-        ["steps", "--settings", '{"skip_first": 0}', "--tables", steps, "--out", str(outs["steps"])]
-    )
-    others = []
-    for name in ("breakdown", "operators", "kernels"):
-        document = result.read(outs["steps"])
-        others.append(run / "analyze" / f"{name}.json")
-        empty = result.Document(
-            analysis=name, title="", summary="", result=result.Result(),
-            provenance=document.provenance,
-        )  # fmt: skip
-        result.write(others[-1], empty)
-    files = [str(path) for path in (outs["steps"], *others)]
-    main(["bottlenecks", "--results", *files, "--out", str(outs["bottlenecks"])])
-    assert result.read(outs["bottlenecks"]).result.findings[0].metric == "steps.spread"
+def test_an_analysis_of_results_reads_those_that_are_there(run):
+    """The notes of the conversion reach it as well."""
+    op = {"rank": 0, "repeat": 0, "op": 0, "parent": -1, "kind": "operator", "tid": 1, "step": 0}
+    where = [{**op, "name": "aten::mm", "start_ns": 0, "end_ns": 100}]
+    empty = ("kernels", "runtime_calls", "annotations", "python_calls", "collectives", "devices")
+    tables = [write(run, "torch_profiler", name, []) for name in empty]
+    tables.append(write(run, "torch_profiler", "cpu_ops", where))
+    tables.append(write(run, "torch_profiler", "steps", [step(0, 100), step(1, 0)]))
+    record = JobRecord(provenance=NOTHING, notes=({"file": "x", "text": "3 events were lost."},))
+    (Path(tables[0]).parent / "convert.json").write_bytes(msgspec.json.encode(record))
+    outs = [str(run / "analyze" / f"{name}.json") for name in ("causes", "verdict")]
+    main(["causes", "--settings", '{"skip_first": 0}', "--tables", *tables, "--out", outs[0]])
+    main(["verdict", "--results", outs[0], "--out", outs[1]])
+    found = result.read(Path(outs[1])).result.verdict
+    assert "3 events were lost." in [check.message for check in found.trust if not check.passed]
+    assert {cause.id: cause.share for cause in found.causes}["cpu_operators"] == 1.0
+    main(["verdict", "--results", "--out", outs[1]])
+    assert result.read(Path(outs[1])).result.abstentions
 
 
 def test_the_first_tool_on_the_command_line_gives_the_table(run):
@@ -174,11 +175,7 @@ def test_a_result_that_failed_is_not_read_as_one(run):
         analysis="steps", title="", summary="", result=result.Result(), provenance=NOTHING,
         status="failed", reason="KeyError: 'x'",
     )  # fmt: skip
-    given = []
-    for name in ("breakdown", "operators", "steps", "kernels"):
-        given.append(str(run / "analyze" / f"{name}.json"))
-        result.write(Path(given[-1]), failed)
-    with pytest.raises(InputError, match="failed, whose result this one reads"):
-        main(["bottlenecks", "--results", *given, "--out", str(run / "analyze/bottlenecks.json")])
+    given = str(run / "analyze/steps.json")
+    result.write(Path(given), failed)
     with pytest.raises(InputError, match="the analysis steps failed: KeyError: 'x'"):
         LoadedRun(run).result("steps")

@@ -12,7 +12,7 @@ from tests.conftest import SMALL
 # Of every kind: on tables of one tool and of each, on results of others, and across runs.
 ANALYSES = {
     *("steps", "observer_tax", "breakdown", "operators", "kernels", "collectives"),
-    *("bottlenecks", "overlap", "memory_model", "memory_fit", "comparison"),
+    *("causes", "verdict", "overlap", "memory_model", "memory_fit", "comparison"),
 }
 
 
@@ -85,10 +85,10 @@ def test_touching_everything_reruns_nothing(tree):
 
 
 def test_a_setting_of_an_analysis_reruns_it_and_what_reads_it(tree):
-    override = "analyses.bottlenecks.idle=0.77"
-    assert tree.jobs(override) == ["analyze_bottlenecks", "report"]
-    said = tree.why(f"results/runs/{run_name(tree)}/analyze/bottlenecks.json", override)
-    assert "setting analyses.bottlenecks.idle" in said
+    override = "analyses.verdict.small=0.77"
+    assert tree.jobs(override) == ["analyze_verdict", "report"]
+    said = tree.why(f"results/runs/{run_name(tree)}/analyze/verdict.json", override)
+    assert "setting analyses.verdict.small" in said
     assert "-> 0.77" in said
 
 
@@ -304,11 +304,10 @@ def test_an_analysis_that_fails_leaves_the_tree_stale_until_it_works(tree, edit)
         said = done.stdout + done.stderr
         assert done.returncode == 1
         assert "analyze/kernels.json: AttributeError" in said
-        assert "analyze/bottlenecks.json: the analysis kernels failed" in said
         page = (tree.folder / "results/report.html").read_text()
-        assert "2 jobs failed" in page
+        assert "1 job failed" in page
         assert "AttributeError" in page
-        assert tree.jobs() == ["analyze_bottlenecks", "analyze_kernels", "report"]
+        assert tree.jobs() == ["analyze_kernels", "report"]
 
 
 def test_what_is_damaged_is_said_and_made_again(tree):

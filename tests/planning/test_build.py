@@ -34,7 +34,7 @@ def test_the_name_of_a_run_says_what_it_is_and_ends_in_its_identity():
         "timeout_s=9",
         "trace_block_mb=1",
         "hardware=h100_sxm",
-        "analyses.bottlenecks.idle=0.9",
+        "analyses.verdict.small=0.9",
     ],
 )
 def test_what_leaves_the_workload_alone_is_the_same_run(override):

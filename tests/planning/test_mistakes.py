@@ -165,10 +165,10 @@ def test_a_mistake_in_an_override_is_none_of_the_file(tmp_path, monkeypatch):
 
 
 def test_an_analysis_brings_along_those_whose_results_it_reads():
-    (one,) = compose_all(resources.CONF, ["analysis=[bottlenecks]", "warmup_steps=5"])
-    assert {"breakdown", "steps"} <= set(one.values["analyses"])
-    (alone,) = compose_all(resources.CONF, ["analysis=[steps]", "warmup_steps=5"])
-    assert one.values["analyses"]["steps"] == alone.values["analyses"]["steps"]
+    (one,) = compose_all(resources.CONF, ["analysis=[verdict]", "warmup_steps=5"])
+    assert {"verdict", "causes"} <= set(one.values["analyses"])
+    (alone,) = compose_all(resources.CONF, ["analysis=[causes]", "warmup_steps=5"])
+    assert one.values["analyses"]["causes"] == alone.values["analyses"]["causes"]
 
 
 def test_a_key_that_is_set_twice_is_noted():

@@ -1,0 +1,232 @@
+"""What to do about a cause that no pattern explains: advice that belongs to the cause itself."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from profkit.core.formatting import milliseconds
+from profkit.core.verdict import Action, Cause, Confidence
+
+_SYNC = re.compile(r"Synchronize|cudaMemcpy$|hipMemcpy|^cudaMemcpyAsync|urEventWait|urQueueFinish")
+_ALLOCATE = re.compile(r"[mM]alloc|[fF]ree$|FreeAsync|MemCreate|MemMap|MemSetAccess|MemUnmap|Host")
+_LOAD = re.compile(r"Module|Library|Link|LaunchKernel|hipLaunch|FuncGetAttr|Stream.*Range|Create")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Rule:
+    """Advice on causes whose id matches."""
+
+    cause: re.Pattern[str]
+    title: str
+    advice: Callable[[Cause], str]
+    least: float
+    """Share of the step under which nothing is said."""
+
+    source: str
+    confidence: Confidence = Confidence.MEDIUM
+
+
+_SHORT_GAP_MS = 0.2
+_MOSTLY = 0.5
+_TUNING = "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
+_GRAPHS = "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs"
+_MEMORY = "https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management"
+_LAZY = "https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/lazy-loading.html"
+_DDP = "https://docs.pytorch.org/docs/stable/notes/ddp.html"
+_DATA = "https://docs.pytorch.org/docs/stable/data.html"
+
+
+def _at(cause: Cause, text: str) -> str:
+    return f"{text} in {cause.place}" if cause.place else text
+
+
+def _loading(cause: Cause) -> str:
+    return (
+        f"{_at(cause, 'Loading runs')}: use `num_workers` > 0, `persistent_workers=True` and "
+        "`prefetch_factor` in the DataLoader, or make that function faster."
+        if cause.place
+        else "More DataLoader workers (`num_workers`, `persistent_workers=True`, "
+        "`prefetch_factor`), or a cheaper dataset."
+    )
+
+
+def _dispatch(cause: Cause) -> str:
+    gaps = float(cause.evidence.get("gaps_per_step", 0.0))
+    where = f" in {cause.place}" if cause.place else ""
+    if gaps and cause.ms_per_step / gaps < _SHORT_GAP_MS:
+        return (
+            'Launch fewer, larger kernels: `torch.compile(mode="reduce-overhead")`, CUDA graphs or '
+            f"a larger batch{f'; most time is{where}' if where else ''}."
+        )
+    longest = milliseconds(float(cause.evidence.get("longest_ns", 0)) / 1e6)
+    operator = str(cause.evidence.get("operator", ""))
+    if float(cause.evidence.get("in_operators_share", 0.0)) > _MOSTLY and operator:
+        return f"`{operator}` runs on the CPU{where}: move it to the GPU or out of the step."
+    line = where or "; record its line with `with_stack=True`"
+    return f"Move CPU work out of the step: the longest gap, {longest} ms, is Python{line}."
+
+
+def _not_started(cause: Cause) -> str:
+    call = cause.evidence.get("blocked_in", "")
+    meanwhile = f"; the CPU is blocked in {call} meanwhile" if call else ""
+    return (
+        "Find what the stream waits for, an event of another stream or work from before the "
+        f"recording{meanwhile}."
+    )
+
+
+def _late(cause: Cause) -> str:
+    late = cause.evidence.get("late_rank")
+    did = cause.evidence.get("late_rank_did", "")
+    return (
+        f"Fix rank {late} first{f': {did}' if did else ''}."
+        if late is not None
+        else ("Find the rank that comes last.")
+    )
+
+
+def _blocked(cause: Cause) -> str:
+    call = cause.id.rpartition(".")[2]
+    if _ALLOCATE.search(call):
+        return (
+            _at(
+                cause,
+                "Allocate once and reuse: is the caching allocator off "
+                "(PYTORCH_NO_CUDA_MEMORY_CACHING), or full? Try "
+                "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; calls are",
+            )
+            + "."
+        )
+    if _SYNC.search(call):
+        operator = str(cause.evidence.get("operator", ""))
+        made = f" made by `{operator}`" if operator else ""
+        return (
+            _at(
+                cause,
+                f"Avoid `.item()`, `.cpu()` and prints of GPU values: {call}{made}",
+            )
+            + "."
+        )
+    if _LOAD.search(call):
+        return (
+            "Warm up before timing, or set `CUDA_MODULE_LOADING=EAGER`: the first launch of a "
+            "kernel loads its code."
+        )
+    return _at(cause, f"Call {call} less often") + "."
+
+
+_RULES = (
+    _Rule(
+        cause=re.compile(r"(?:.*\.)?loading_data$"),
+        title="Waiting for data",
+        advice=_loading,
+        least=0.03,
+        source=_DATA,
+    ),
+    _Rule(
+        cause=re.compile(r".*\.blocked\.(?P<call>.*)$"),
+        title="",
+        advice=_blocked,
+        least=0.02,
+        source="",
+    ),
+    _Rule(
+        cause=re.compile(r"gpu_idle\.python$"),
+        title="GPU waits for the CPU to launch",
+        advice=_dispatch,
+        least=0.1,
+        source=_GRAPHS,
+    ),
+    _Rule(
+        cause=re.compile(r"exposed_communication\.waiting$"),
+        title="Ranks wait for the last one",
+        advice=_late,
+        least=0.03,
+        source=_DDP,
+    ),
+    _Rule(
+        cause=re.compile(r"exposed_communication\.(?:transfer|waiting_or_transfer)$"),
+        title="Communication that nothing hides",
+        advice=lambda _: (
+            "Overlap it with backward (DDP `bucket_cap_mb`, FSDP prefetching), or send less: "
+            "bf16 gradients (`bf16_compress_hook`), gradient accumulation with `no_sync()`."
+        ),
+        least=0.05,
+        source=_DDP,
+    ),
+    _Rule(
+        cause=re.compile(r"exposed_copies\.HtoD(?:_pageable)?$"),
+        title="Copies of inputs that nothing hides",
+        advice=lambda cause: (
+            _at(cause, "Set `pin_memory=True`, copy with `non_blocking=True`") + "."
+        ),
+        least=0.03,
+        source=_TUNING,
+    ),
+    _Rule(
+        cause=re.compile(r"exposed_copies\.DtoH(?:_pageable)?$"),
+        title="Copies to the CPU that nothing hides",
+        advice=lambda cause: _at(cause, "Keep results on the GPU, copy fewer of them") + ".",
+        least=0.03,
+        source=_TUNING,
+    ),
+    _Rule(
+        cause=re.compile(r"(?:.*\.)?garbage_collection$"),
+        title="Python garbage collection",
+        advice=lambda _: (
+            "Call `gc.freeze()` after start-up, and `gc.disable()` with a "
+            "`gc.collect()` every few hundred steps."
+        ),
+        least=0.02,
+        source="https://docs.python.org/3/library/gc.html#gc.freeze",
+        confidence=Confidence.HIGH,
+    ),
+    _Rule(
+        cause=re.compile(r"(?:.*\.)?compiler$"),
+        title="Compiling in steady steps",
+        advice=lambda _: (
+            "`TORCH_LOGS=recompiles` names the guards that fail; mark changing "
+            "sizes with `torch._dynamo.mark_dynamic`."
+        ),
+        least=0.02,
+        source="https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html",
+        confidence=Confidence.HIGH,
+    ),
+    _Rule(
+        cause=re.compile(r"gpu_idle\.not_started$"),
+        title="Launched work does not start",
+        advice=_not_started,
+        least=0.1,
+        source=_GRAPHS,
+        confidence=Confidence.LOW,
+    ),
+    _Rule(
+        cause=re.compile(r"python\.(?!other$).*"),
+        title="Python between operators",
+        advice=lambda cause: f"Move work out of the step, or vectorise it: {cause.place}.",
+        least=0.05,
+        source=_TUNING,
+    ),
+)
+
+
+def _title(rule: _Rule, cause: Cause) -> str:
+    return rule.title or f"CPU blocked in {cause.id.rpartition('.')[2]}"
+
+
+def actions(causes: Sequence[Cause], explained: frozenset[str]) -> Iterator[Action]:
+    """Yield what to do about the `causes`, without those that a pattern `explained`."""
+    for cause in causes:
+        rule = next((rule for rule in _RULES if rule.cause.fullmatch(cause.id)), None)
+        if rule is None or cause.id in explained or cause.share < rule.least:
+            continue
+        yield Action(
+            cause=cause.id,
+            title=_title(rule, cause),
+            advice=rule.advice(cause),
+            gain_ms=cause.gain_ms,
+            place=cause.place,
+            confidence=rule.confidence,
+            source=rule.source,
+            evidence=cause.evidence,
+        )

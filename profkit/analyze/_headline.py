@@ -1,0 +1,78 @@
+"""The headline of a verdict: at most 15 words, the milliseconds of a step first."""
+
+from collections.abc import Sequence
+
+from profkit.analyze.division import cpu, gpu, names
+from profkit.analyze.division.cpu_threads import BLOCKED, START_UP
+from profkit.core.formatting import milliseconds
+from profkit.core.verdict import Cause, Limiter
+
+_ROOTS = (gpu.IDLE, gpu.EXPOSED, "exposed_copies")
+_MANY_WORDS = 15
+_MOST = 0.6
+
+
+def headline(limiter: Limiter, causes: Sequence[Cause], step_ms: float) -> str:
+    """Return the sentence that a reader should leave with."""
+    whole = f"of {milliseconds(step_ms)} ms per step"
+    top = _largest(causes, limiter)
+    if limiter is Limiter.UNSTABLE:
+        text = f"Unstable: steps of {milliseconds(step_ms)} ms vary. Rerun on an idle machine."
+    elif top is None:
+        text = f"Steps take {milliseconds(step_ms)} ms; what they wait for was not recorded."
+    elif limiter is Limiter.STRAGGLER:
+        late = top.evidence.get("late_rank", "another")
+        text = f"Waiting {milliseconds(top.ms_per_step)} {whole} for rank {late}."
+    elif START_UP in top.id:
+        text = f"One-off start-up {milliseconds(top.ms_per_step)} {whole}: no steady step."
+    else:
+        text = _sentence(top, causes, whole)
+    return " ".join(text.split()[:_MANY_WORDS])
+
+
+def _sentence(top: Cause, causes: Sequence[Cause], whole: str) -> str:
+    by_id = {cause.id: cause for cause in causes}
+    time = milliseconds(top.ms_per_step)
+    if top.id.startswith(gpu.IDLE):
+        return f"GPU idle {milliseconds(by_id[gpu.IDLE].ms_per_step)} {whole}: {_because(top)}."
+    if top.id.startswith(gpu.EXPOSED):
+        return f"Exposed communication {time} {whole}: {_lower(top.title)}."
+    if top.id == gpu.COMPUTING:
+        return f"GPU busy {time} {whole}{_mostly(causes, top)}."
+    if top.id in (cpu.COMPUTING, "python"):
+        return f"{top.title} {time} {whole}{_mostly(causes, top)}."
+    return f"{top.title} {time} {whole}{f': {top.place}' if top.place else ''}."
+
+
+def _largest(causes: Sequence[Cause], limiter: Limiter) -> Cause | None:
+    """Return the largest part of the partition that has this limiter, calls each by itself."""
+    divided = [
+        cause for cause in causes if names.limiter(cause.id) is limiter and cause.id not in _ROOTS
+    ]
+    top = max(divided, key=lambda cause: (cause.ms_per_step, -cause.id.count(".")), default=None)
+    if top is None or top.id.rpartition(".")[2] not in (BLOCKED, START_UP):
+        return top
+    calls = [cause for cause in divided if cause.id.startswith(f"{top.id}.")]
+    first = max(calls, key=lambda cause: cause.ms_per_step)
+    is_one = top.id.endswith(BLOCKED) and first.ms_per_step > _MOST * top.ms_per_step
+    return first if is_one else top
+
+
+def _because(cause: Cause) -> str:
+    is_call = f".{BLOCKED}." in cause.id
+    text = f"blocked in {cause.title}" if is_call else _lower(cause.title)
+    return f"{milliseconds(cause.ms_per_step)} ms {text}"
+
+
+def _mostly(causes: Sequence[Cause], above: Cause) -> str:
+    parts = [cause for cause in causes if cause.id.startswith(f"{above.id}.")]
+    parts = [cause for cause in parts if not cause.id.endswith(".other")]
+    if not parts:
+        return ""
+    first = max(parts, key=lambda cause: cause.ms_per_step)
+    return f", {milliseconds(first.ms_per_step)} ms in {first.title}"
+
+
+def _lower(title: str) -> str:
+    words = title.split(" ")
+    return title if words[0].isupper() else title[:1].lower() + title[1:]

@@ -1,0 +1,299 @@
+"""Causes: the time of a step from its start to the next, divided once among what it is spent on."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit.analyze.base import Behaviour, Recordings, analysis
+from profkit.analyze.division import cpu, gpu, names, trust
+from profkit.analyze.division.details import Detail, details, per_step
+from profkit.analyze.division.partition import Partition
+from profkit.analyze.division.pattern_matches import matches
+from profkit.analyze.division.periods import Periods, mean_period_ns, periods
+from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.shared.launch_calls import launches
+from profkit.analyze.shared.step_times import UnprofiledSteps
+from profkit.analyze.shared.step_windows import WHERE
+from profkit.core.hardware import Hardware
+from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
+from profkit.core.settings import Settings
+from profkit.core.verdict import Trust
+from profkit.tables.rank_clocks import MatchedCollectives, matched_collectives
+
+_MS = 1e6
+_FAR_NS = 10**12
+_BEFORE_NS = 10**6
+_WAITING = f"{gpu.EXPOSED}.waiting"
+_SMALL = 0.02
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/causes.yaml``."""
+
+    skip_first: int = 3
+    """First steps left out, as long as others remain."""
+
+    max_rows: int = 1000
+    """Rows kept of the table of single steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Divided:
+    """One rank and repeat with the partition of its periods."""
+
+    rank: RecordedRank
+    time: Partition
+    details: dict[str, Detail] = field(default_factory=dict)
+
+
+@analysis(title="Causes")
+def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
+    steps: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    kernels: pd.DataFrame,
+    runtime_calls: pd.DataFrame,
+    annotations: pd.DataFrame,
+    python_calls: pd.DataFrame,
+    collectives: pd.DataFrame,
+    devices: pd.DataFrame,
+    unprofiled: UnprofiledSteps,
+    recordings: Recordings,
+    hardware: Hardware,
+    behaviour: Behaviour,
+    config: Config,
+) -> Result:
+    """Divide the time of a steady step once: where does it go, what can be gained at most.
+
+    Each instant from the start of a step to the start of the next belongs to one cause, so causes
+    sum to the step. GPU computing comes before communication, copies and sets that it hides; idle
+    time of the GPU goes to what the CPU thread did that launches next. Without a GPU, operators
+    come before communication, and Python is what is left. The gain is the exposed time: nothing
+    else is waiting meanwhile.
+    """
+    if cpu_ops.empty and kernels.empty:
+        return Result.abstain("causes", "neither operators nor kernels were recorded")
+    launched = launches(kernels, runtime_calls)
+    misplaced = _misplaced(kernels, launched)
+    kernels = kernels[~misplaced]
+    found = periods(steps, cpu_ops, kernels, config.skip_first)
+    if found.rows.empty:
+        return Result.abstain("causes", "what was recorded took no time")
+    matched = matched_collectives(collectives)
+    tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python_calls}
+    divided = list(_divided(found, {**tables, "collectives": _with_late_rank(matched)}))
+    rows = pd.concat([_rows(group) for group in _by_rank(divided)], ignore_index=True)
+    shown = _decisive(rows)
+    seen = trust.Seen(
+        periods=found,
+        matched=matched,
+        collectives=collectives,
+        recordings=recordings,
+        unprofiled_ns=mean_period_ns(unprofiled, config.skip_first),
+        misplaced=int(misplaced.sum()),
+        kernels=len(kernels),
+        unlaunched=int((launched["call"].to_numpy() < 0)[~misplaced].sum()),
+        has_cpu=bool(len(cpu_ops) or len(runtime_calls)),
+        lacks_gpu=kernels.empty and bool(len(devices) or len(runtime_calls)),
+        rows=len(cpu_ops) + len(kernels) + len(runtime_calls),
+    )
+    known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
+    known |= {"annotations": annotations, "collectives": collectives}
+    one = next(one for one in divided if one.rank.where[0] == shown)
+    of_shown = rows[rows["rank"] == shown]
+    matched_patterns = matches(one.rank, one.time, of_shown, known, len(set(rows["rank"])))
+    by_step = pd.concat([_by_step(one) for one in divided], ignore_index=True).fillna(0)
+    return _result(rows, shown, by_step, matched_patterns, trust.checks(seen), found, config)
+
+
+def _misplaced(kernels: pd.DataFrame, launched: pd.DataFrame) -> NDArray[np.bool_]:
+    """Tell which kernels lie long before or after their launch, which cannot be."""
+    call = launched["start_ns"].to_numpy(np.int64)
+    delay = kernels["start_ns"].to_numpy(np.int64) - call
+    return np.asarray((call >= 0) & ((delay < -_BEFORE_NS) | (delay > _FAR_NS)))
+
+
+def _with_late_rank(matched: MatchedCollectives) -> pd.DataFrame:
+    """Return the matched collectives with the rank that came last to each."""
+    rows = matched.rows
+    late = rows.loc[rows["last"].to_numpy(bool)].drop_duplicates("meeting")
+    return rows.assign(late_rank=rows["meeting"].map(late.set_index("meeting")["rank"]))
+
+
+def _divided(found: Periods, tables: Mapping[str, pd.DataFrame]) -> Iterator[_Divided]:
+    by_recording: dict[Any, pd.DataFrame] = dict(iter(found.rows.groupby(WHERE, observed=True)))
+    for (number, repeat), rows in by_recording.items():
+        rank = RecordedRank.of((int(number), int(repeat)), rows, **tables)
+        time = (gpu if len(rank.kernels) else cpu).divide(rank)
+        yield _Divided(rank=rank, time=time, details=details(rank, time))
+
+
+def _by_rank(divided: Sequence[_Divided]) -> list[list[_Divided]]:
+    numbers = dict.fromkeys(one.rank.where[0] for one in divided)
+    return [[one for one in divided if one.rank.where[0] == number] for number in numbers]
+
+
+def _rows(of_rank: Sequence[_Divided]) -> pd.DataFrame:
+    """Return the tree of one rank over its repeats, one row a cause, each level summed."""
+    steps = sum(len(one.rank.periods) for one in of_rank)
+    whole = sum(int((one.rank.windows[:, 1] - one.rank.windows[:, 0]).sum()) for one in of_rank)
+    time: dict[str, int] = {}
+    about: dict[str, Detail] = {}
+    for one in of_rank:
+        for cause, detail in one.details.items():
+            time[cause] = time.get(cause, 0) + detail.time_ns
+            if cause not in about or detail.time_ns > about[cause].time_ns:
+                about[cause] = detail
+        for cause in one.time.parts:
+            for above in names.parts_of(cause)[:-1]:
+                time[above] = time.get(above, 0) + one.details[cause].time_ns
+    medians = _medians(of_rank)
+    own = {cause: len(one.rank.periods) for one in of_rank for cause in one.details}
+    rows = [
+        {
+            "rank": of_rank[0].rank.where[0],
+            "id": cause,
+            "title": names.title(cause, _label(cause, about.get(cause))),
+            "ms_per_step": total / max(steps, 1) / _MS,
+            "median_ms": medians.get(cause, math.nan),
+            "gain_ms": total / max(steps, 1) / _MS,
+            "share": total / max(whole, 1),
+            "place": about[cause].place if cause in about else "",
+            "evidence": json.dumps(
+                per_step(about[cause].evidence, own[cause]) if cause in about else {}
+            ),
+        }
+        for cause, total in time.items()
+        if total
+    ]
+    ordered = pd.DataFrame(rows, columns=list(_CAUSES))
+    return ordered.sort_values(["ms_per_step", "id"], ascending=[False, True], ignore_index=True)
+
+
+def _medians(of_rank: Sequence[_Divided]) -> dict[str, float]:
+    """Return the median over the steps of each part of the partition, in ms."""
+    rows = pd.concat([_by_step(one) for one in of_rank]).fillna(0)
+    return {
+        cause: float(rows[f"{cause}_ns"].median()) / _MS
+        for one in of_rank
+        for cause in one.time.parts
+    }
+
+
+_CAUSES = (
+    *("rank", "id", "title", "ms_per_step", "median_ms", "gain_ms", "share", "place"),
+    "evidence",
+)
+
+
+def _label(cause: str, about: Detail | None) -> str:
+    """Return the name that the last part of an id was made of, "" if it is a word of profkit's."""
+    if about is None or not about.place:
+        return ""
+    return about.place if cause.endswith(about.place.replace(".", "_")) else ""
+
+
+def _decisive(rows: pd.DataFrame) -> int:
+    """Return the rank whose causes the verdict tells: the one that waits most for others.
+
+    Where none waits for long it is the one with the longest step, of equals the lowest.
+    """
+    tops = rows[~rows["id"].str.contains(".", regex=False)]
+    lengths = tops.groupby("rank")["ms_per_step"].sum()
+    waits = rows[rows["id"] == _WAITING].set_index("rank")["ms_per_step"]
+    if len(waits) and waits.max() > _SMALL * lengths.max():
+        return int(str(waits.idxmax()))
+    longest = lengths[lengths >= (1 - _SMALL) * lengths.max()]
+    return min(int(str(rank)) for rank in longest.index)
+
+
+def _by_step(one: _Divided) -> pd.DataFrame:
+    """Return one row a period with the time in ns of each cause of the partition."""
+    windows = one.rank.windows
+    times = {f"{name}_ns": time for name, time in one.time.times(windows).items()}
+    rows = one.rank.periods[[*WHERE, "step"]].assign(step_time_ns=windows[:, 1] - windows[:, 0])
+    return rows.assign(**times)
+
+
+def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
+    rows: pd.DataFrame,
+    shown: int,
+    by_step: pd.DataFrame,
+    found_patterns: pd.DataFrame,
+    checks: Sequence[Trust],
+    found: Periods,
+    config: Config,
+) -> Result:
+    counts = [str(name) for name in by_step if str(name).endswith("_ns")]
+    by_step = by_step.astype(dict.fromkeys(counts, np.int64))
+    of_shown = rows[rows["rank"] == shown]
+    trusted = pd.DataFrame(
+        [asdict(check) | {"silences": " ".join(check.silences)} for check in checks]
+    )
+    ranks = by_step.groupby("rank", observed=True)["step_time_ns"].agg(["mean", "size"])
+    ranks = ranks.rename(columns={"mean": "step_time_ns", "size": "steps"}).reset_index()
+    note = f"Of rank {shown}, whose causes the verdict tells, and of all others."
+    return Result(
+        metrics=_metrics(of_shown, by_step[by_step["rank"] == shown]),
+        tables={
+            "causes": table(rows, title="Causes of the step time of each rank", note=note),
+            "ranks": table(
+                ranks.assign(decisive=ranks["rank"] == shown), title="Step time of each rank"
+            ),
+            "by_step": table(by_step, title="Causes of every step", limit=config.max_rows),
+            **_if_any("matches", found_patterns, "Patterns found"),
+            "trust": table(trusted, title="Checks of the recording"),
+        },
+        charts=(
+            Chart(
+                kind="stacked_bar",
+                title="Causes of every step",
+                table="by_step",
+                x="step",
+                y=tuple(name for name in counts if name != "step_time_ns"),
+                choose="rank",
+            ),
+        ),
+        abstentions=_abstentions(found.problem),
+    )
+
+
+def _if_any(key: str, rows: pd.DataFrame, title: str) -> dict[str, Table]:
+    return {key: table(rows, title=title)} if len(rows) else {}
+
+
+def _abstentions(problem: str) -> tuple[Abstention, ...]:
+    remedy = "mark steps with `profkit.step()` or `prof.step()`"
+    return (Abstention(what="single steps", reason=f"{problem}: {remedy}"),) if problem else ()
+
+
+def _metrics(rows: pd.DataFrame, by_step: pd.DataFrame) -> dict[str, Metric]:
+    """Return the step time and the causes of the two upper levels, in ms per step."""
+    times = by_step.groupby("repeat", observed=True)["step_time_ns"].mean() / _MS
+    by_repeat = zip(times.index.tolist(), times.tolist(), strict=True)
+    step = Metric(
+        value=float(by_step["step_time_ns"].mean()) / _MS,
+        unit="ms",
+        title="Step time, from step to step, as recorded",
+        better="lower",
+        by_repeat=dict(by_repeat),
+    )
+    upper = rows[rows["id"].str.count(r"\.") < 2]  # noqa: PLR2004
+    causes = {
+        cause.replace(".", "_") + "_ms": Metric(
+            value=time, unit="ms", title=f"{title}, per step", better="lower"
+        )
+        for cause, title, time in zip(
+            upper["id"].tolist(),
+            upper["title"].tolist(),
+            upper["ms_per_step"].tolist(),
+            strict=True,
+        )
+    }
+    return {"step_ms": step} | causes

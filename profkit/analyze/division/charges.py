@@ -1,0 +1,71 @@
+"""What each row is charged with: its own part of the time of one cause or of several."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profkit.analyze.division import cpu, gpu
+from profkit.analyze.division.partition import Partition, alone, innermost_time, spans_of
+from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.shared import intervals
+from profkit.analyze.shared.intervals import Intervals
+
+Times = NDArray[np.int64]
+
+
+def of_kernels(rank: RecordedRank, time: Partition) -> Times:
+    """Return the time in ns that each kernel alone is charged with; 0 for what is hidden."""
+    charged = np.zeros(len(rank.kernels), dtype=np.int64)
+    kinds = rank.kernels["kind"].astype(object).to_numpy()
+    names = gpu.copy_names(rank)
+    groups = {gpu.COMPUTING: kinds == "compute", "exposed_sets": kinds == "set"}
+    groups |= {f"exposed_copies.{name}": names == name for name in dict.fromkeys(names) if name}
+    spans = spans_of(rank.kernels)
+    for cause, rows in groups.items():
+        charged[rows] = intervals.overlap(alone(spans[rows]), time.spans(cause))
+    rows = kinds == "communication"
+    exposed = union_of(time, gpu.EXPOSED)
+    charged[rows] = intervals.overlap(alone(spans[rows]), exposed)
+    return charged
+
+
+def of_calls(rank: RecordedRank, time: Partition) -> Times:
+    """Return how long the GPU was idle while the CPU was in each runtime call."""
+    return intervals.overlap(rank.call_spans, union_of(time, gpu.IDLE))
+
+
+def of_ops(rank: RecordedRank, time: Partition) -> Times:
+    """Return what each operator by itself is charged with: its work, or GPU idle time in it."""
+    if len(rank.kernels):
+        idle = union_of(time, gpu.IDLE)
+        return of_threads(rank, idle, rank.launching)
+    work = union_of(time, cpu.COMPUTING, "loading_data", "compiler")
+    return of_threads(rank, work, dict.fromkeys([rank.main, *rank.op_threads.tolist()]))
+
+
+def of_threads(rank: RecordedRank, within: Intervals, threads: Iterable[int]) -> Times:
+    """Return how long each operator of `threads`, the first of which come first, was innermost."""
+    own = np.zeros(len(rank.ops), dtype=np.int64)
+    left = within
+    for thread in threads:
+        on_thread = rank.op_threads == thread
+        rows = np.flatnonzero(on_thread)
+        if not len(rows):
+            continue
+        position = np.full(len(rank.ops) + 1, -1, dtype=np.int64)
+        position[rows] = np.arange(len(rows))
+        parent = position[rank.op_parents[rows]]
+        own[rows] = innermost_time(rank.op_spans[rows], parent, left)
+        left = intervals.difference(left, intervals.union(rank.op_spans[rows]))
+    return own
+
+
+def union_of(time: Partition, *causes: str) -> Intervals:
+    """Return the union that `causes`, and those below them, have."""
+    found = [
+        time.spans(name)
+        for name in time.parts
+        if any(name == cause or name.startswith(f"{cause}.") for cause in causes)
+    ]
+    return intervals.union(np.concatenate([intervals.nothing(), *found]))

@@ -1,0 +1,38 @@
+"""The step of a rank without a GPU: operators, data loading, communication, Python, waiting."""
+
+from profkit.analyze.division.cpu_threads import NOT_RECORDED, PYTHON
+from profkit.analyze.division.gpu import EXPOSED
+from profkit.analyze.division.partition import Partition
+from profkit.analyze.division.recorded_rank import (
+    COLLECTING,
+    COMMUNICATING,
+    COMPILING,
+    LOADING,
+    RecordedRank,
+)
+from profkit.analyze.shared import intervals
+
+COMPUTING = "cpu_operators"
+
+
+def divide(rank: RecordedRank) -> Partition:
+    """Divide the periods of a rank that recorded operators and no kernels."""
+    time = Partition(rank.windows)
+    time.take("garbage_collection", rank.ranges(COLLECTING))
+    time.take("compiler", rank.ranges(COMPILING, rank.main))
+    time.take("loading_data", rank.ranges(LOADING, rank.main))
+    on_main = rank.op_threads == rank.main
+    time.take(COMPUTING, rank.op_spans[rank.works & on_main])
+    time.take(COMPUTING, rank.op_spans[rank.works & ~on_main])
+    if not rank.sees_cpu:
+        # It is unknown what the program's thread did beside the communication of others.
+        time.take(NOT_RECORDED, time.left)
+    communication = rank.ranges(COMMUNICATING)
+    if len(rank.collectives):
+        waiting = intervals.intersection(communication, rank.waiting_for_ranks)
+        time.take(f"{EXPOSED}.waiting", waiting)
+        time.take(f"{EXPOSED}.transfer", communication)
+    else:
+        time.take(f"{EXPOSED}.waiting_or_transfer", communication)
+    time.take(PYTHON, time.left)
+    return time

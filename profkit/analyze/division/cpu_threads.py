@@ -1,0 +1,51 @@
+"""What a CPU thread did while a GPU waited for it."""
+
+import numpy as np
+import pandas as pd
+
+from profkit.analyze.division.partition import Partition
+from profkit.analyze.division.recorded_rank import COLLECTING, COMPILING, LOADING, RecordedRank
+from profkit.analyze.shared import intervals
+from profkit.analyze.shared.intervals import Intervals
+
+PYTHON, NOT_RECORDED, BLOCKED, START_UP = "python", "not_recorded", "blocked", "start_up"
+
+
+def divide(rank: RecordedRank, time: Partition, under: str, owned: dict[int, Intervals]) -> None:
+    """Divide the spans that each thread `owned` by what it did, as causes below `under`.
+
+    Where a thread did nothing that was recorded, the program's own thread may have.
+    """
+    for thread, spans in owned.items():
+        _of_thread(rank, time, under, thread, spans)
+        if thread != rank.main:
+            _of_thread(rank, time, under, rank.main, spans)
+    rest = intervals.union(np.concatenate([intervals.nothing(), *owned.values()]))
+    time.take(f"{under}.{PYTHON if rank.sees_cpu else NOT_RECORDED}", rest)
+
+
+def _of_thread(
+    rank: RecordedRank, time: Partition, under: str, thread: int, owned: Intervals
+) -> None:
+    """Take of the `owned` spans all that `thread` did in them, calls first."""
+    on_thread = rank.call_threads == thread
+    near = intervals.overlap(rank.call_spans, owned) > 0
+    names = rank.calls["name"].astype(object).to_numpy()
+    blocked = np.flatnonzero(on_thread & rank.blocked & near)
+    causes = np.where(rank.one_off[blocked], f"{under}.{START_UP}.", f"{under}.{BLOCKED}.")
+    causes = causes.astype(object) + pd.Series(names[blocked]).str.replace(".", "_").to_numpy()
+    for cause in dict.fromkeys(causes):
+        rows = blocked[causes == cause]
+        spans = intervals.intersection(intervals.union(rank.call_spans[rows]), owned)
+        time.take(str(cause), spans)
+    for cause, patterns, of_thread in (
+        ("garbage_collection", COLLECTING, None),
+        ("compiler", COMPILING, thread),
+        ("loading_data", LOADING, thread),
+    ):
+        found = rank.ranges(patterns, of_thread)
+        time.take(f"{under}.{cause}", intervals.intersection(found, owned))
+    works = intervals.union(rank.op_spans[rank.works & (rank.op_threads == thread)])
+    calls = intervals.union(rank.call_spans[on_thread])
+    for spans in (works, calls):
+        time.take(f"{under}.{PYTHON}", intervals.intersection(spans, owned))

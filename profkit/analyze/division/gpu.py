@@ -1,0 +1,140 @@
+"""The step of a rank with a GPU: computing, exposed communication and copies, and idle by cause."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profkit.analyze._gaps import Gaps, gaps, with_edges
+from profkit.analyze.division import cpu_threads
+from profkit.analyze.division.partition import Partition, spans_of
+from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.shared import intervals
+from profkit.analyze.shared.blocking_calls import SYNCHRONISE
+from profkit.analyze.shared.glob_match import matching
+from profkit.analyze.shared.intervals import Intervals
+
+COMPUTING, IDLE = "gpu_computing", "gpu_idle"
+EXPOSED = "exposed_communication"
+_LAUNCH_NS = 20_000
+
+
+def divide(rank: RecordedRank) -> Partition:
+    """Divide the periods of a rank that recorded kernels."""
+    time = Partition(rank.windows)
+    spans, kind = spans_of(rank.kernels), rank.kernels["kind"].astype(object).to_numpy()
+    time.take(COMPUTING, spans[kind == "compute"])
+    communication = intervals.union(spans[kind == "communication"])
+    _divide_communication(rank, time, communication)
+    for name, rows in _copies(rank).items():
+        time.take(f"exposed_copies.{name}", spans[rows])
+    time.take("exposed_sets", spans[kind == "set"])
+    _divide_idle(rank, time)
+    return time
+
+
+def _divide_communication(rank: RecordedRank, time: Partition, spans: Intervals) -> None:
+    starting = intervals.intersection(spans, rank.connecting)
+    time.take(f"{EXPOSED}.{cpu_threads.START_UP}", starting)
+    if len(rank.collectives):
+        waiting = intervals.intersection(spans, rank.waiting_for_ranks)
+        time.take(f"{EXPOSED}.waiting", waiting)
+        time.take(f"{EXPOSED}.transfer", spans)
+    else:
+        time.take(f"{EXPOSED}.waiting_or_transfer", spans)
+
+
+def copy_names(rank: RecordedRank) -> NDArray[np.object_]:
+    """Return for each kernel the last part of the id that it has as a copy, "" for no copy."""
+    direction = rank.kernels["copy_kind"].astype(object).to_numpy()
+    names = np.where(direction == "", "unknown_direction", direction)
+    names = np.where(rank.pageable, names + "_pageable", names)
+    return np.asarray(np.where((rank.kernels["kind"] == "copy").to_numpy(), names, ""))
+
+
+def _copies(rank: RecordedRank) -> dict[str, NDArray[np.bool_]]:
+    names = copy_names(rank)
+    return {str(name): names == name for name in dict.fromkeys(names) if name}
+
+
+def _divide_idle(rank: RecordedRank, time: Partition) -> None:
+    """Divide what is left, where no kernel runs, by what the thread did that launches next."""
+    if not len(rank.windows):
+        return
+    found = _gaps(rank)
+    launch = np.append(rank.launched["start_ns"].to_numpy(np.int64), -1)[found.after]
+    ready = np.append(rank.launched["end_ns"].to_numpy(np.int64), -1)[found.after]
+    thread = np.append(rank.launched["tid"].to_numpy(np.int64), -1)[found.after]
+    start, end = found.spans[:, 0], found.spans[:, 1]
+    known = launch >= 0
+    # What was launched before the GPU became idle waits in a queue, or for another stream.
+    in_time = known & (launch <= start)
+    until = np.where(known, np.clip(np.maximum(ready, launch + _LAUNCH_NS), start, end), end)
+    blocked = np.append(rank.blocked, False)[
+        np.append(rank.launched["call"].to_numpy(np.int64), -1)[found.after]
+    ]
+    # But a call that still holds the CPU, as a pageable copy does, is what the GPU waits for.
+    until[in_time] = np.where(blocked, np.clip(ready, start, end), start)[in_time]
+    late = np.column_stack((start, until))
+    queued = intervals.union(np.column_stack((until, end)))
+    owner = np.where(known, thread, rank.main)
+    owned = {
+        tid: intervals.intersection(time.left, intervals.union(late[owner == tid]))
+        for tid in dict.fromkeys([*rank.launching, -1])
+        if (owner == tid).any()
+    }
+    _give_to_synchronisation(rank, time, found, owner, late)
+    cpu_threads.divide(rank, time, IDLE, owned)
+    time.take(f"{IDLE}.not_started", queued)
+    time.take(f"{IDLE}.{cpu_threads.NOT_RECORDED}", time.left)
+
+
+def _gaps(rank: RecordedRank) -> Gaps:
+    start, end = (rank.kernels[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    rows = np.arange(len(start))
+    whole = int(rank.windows[:, 0].min()), int(rank.windows[:, 1].max())
+    return with_edges(gaps(start, end, rows), start, end, rows, whole)
+
+
+def _give_to_synchronisation(
+    rank: RecordedRank, time: Partition, found: Gaps, owner: NDArray[np.int64], late: Intervals
+) -> None:
+    """Give short gaps that begin while the CPU waits for the GPU to the call that waited.
+
+    The CPU then launches into an empty queue, and what it does until then is not hidden. Without
+    the call the CPU would be ahead by as long as it waited: no more than that is given to the call.
+    """
+    waits = matching(rank.calls["name"], SYNCHRONISE) & np.isin(rank.call_threads, rank.launching)
+    rows = np.flatnonzero(waits)
+    if not len(rows):
+        return
+    calls = rank.call_spans[rows]
+    waited = int(intervals.overlap(calls, intervals.union(rank.windows)).sum())
+    order = np.argsort(calls[:, 0], kind="stable")
+    rows, calls = rows[order], calls[order]
+    # The last wait that began before the gap did, and ended in it.
+    last = np.searchsorted(calls[:, 0], found.spans[:, 0], side="right") - 1
+    ends = np.where(last >= 0, calls[last, 1], -1)
+    drained = (last >= 0) & (ends >= found.spans[:, 0]) & (ends < late[:, 1])
+    drained &= rank.call_threads[rows[last]] == owner
+    drained &= late[:, 1] - ends < _REFILL_NS
+    refill = np.flatnonzero(drained)
+    if not len(refill):
+        return
+    length = late[refill, 1] - ends[refill]
+    kept = _spread(length, waited)
+    names = rank.calls["name"].astype(object).to_numpy()[rows[last[refill]]]
+    spans = np.column_stack((ends[refill], late[refill, 1]))
+    for name in dict.fromkeys(names):
+        chosen = kept & (names == name)
+        time.take(f"{IDLE}.{cpu_threads.BLOCKED}.{name}", spans[chosen])
+
+
+_REFILL_NS = 500_000
+
+
+def _spread(length: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
+    """Choose evenly of pieces of some `length` as many as have together `most`, or all."""
+    total = int(length.sum())
+    if total <= most:
+        return np.ones(len(length), dtype=np.bool_)
+    steps = np.floor(np.cumsum(length) * (most / total) / max(int(length.mean()), 1))
+    return np.asarray(np.diff(np.r_[0, steps]) > 0)

@@ -1,0 +1,62 @@
+"""What the causes of a step are called, and which limiter each stands for."""
+
+from profkit.analyze.division import cpu, gpu
+from profkit.core.verdict import Limiter
+
+_TITLES = {
+    gpu.COMPUTING: "GPU computing",
+    cpu.COMPUTING: "Operators on the CPU",
+    gpu.EXPOSED: "Exposed communication",
+    "exposed_copies": "Exposed copies",
+    "exposed_sets": "Exposed memory sets",
+    gpu.IDLE: "GPU idle",
+    "loading_data": "Loading data",
+    "blocked": "CPU blocked in a call",
+    "start_up": "One-off start-up",
+    "python": "Python and dispatch",
+    "garbage_collection": "Garbage collection",
+    "compiler": "Compiling",
+    "waiting_for_thread": "Waiting for another thread",
+    "not_started": "Launched but not started",
+    "not_recorded": "Not recorded",
+    "waiting": "Waiting for other ranks",
+    "transfer": "Transfer",
+    "waiting_or_transfer": "Waiting or transfer",
+    "other": "Other",
+}
+_LIMITERS = {
+    "waiting": Limiter.STRAGGLER,
+    "transfer": Limiter.COMMUNICATION,
+    "waiting_or_transfer": Limiter.COMMUNICATION,
+    "loading_data": Limiter.INPUT,
+    "not_recorded": Limiter.UNKNOWN,
+    "start_up": Limiter.UNKNOWN,
+}
+
+
+def title(cause: str, label: str = "") -> str:
+    """Return the name of a cause; `label` is what its last part stands for, if that is a name."""
+    last = cause.rpartition(".")[2]
+    if label:
+        return label
+    if last in _TITLES:
+        # Without a GPU, dispatch is part of the operators.
+        return "Python" if cause == "python" else _TITLES[last]
+    return last.replace("_pageable", " from pageable memory").replace("_", " ")
+
+
+def parts_of(cause: str) -> tuple[str, ...]:
+    """Return the ids of `cause` and of all above it, from the root."""
+    words = cause.split(".")
+    return tuple(".".join(words[: count + 1]) for count in range(len(words)))
+
+
+def limiter(cause: str) -> Limiter:
+    """Return what a step is called that this leaf of the partition limits."""
+    top, *below = cause.split(".")
+    if top in (gpu.COMPUTING, "exposed_sets"):
+        return Limiter.GPU
+    if top == "exposed_copies":
+        return Limiter.INPUT if below and below[0].startswith("HtoD") else Limiter.GPU
+    last = below[0] if below and top in (gpu.IDLE, gpu.EXPOSED) else top
+    return _LIMITERS.get(last, Limiter.CPU)

@@ -1,0 +1,62 @@
+"""A partition of time: spans are taken from what is left, so that nothing is counted twice."""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit.analyze.shared import calltree, intervals
+from profkit.analyze.shared.intervals import Intervals
+
+
+class Partition:
+    """Time that is divided among causes, by id; what is `left` belongs to none so far."""
+
+    def __init__(self, whole: Intervals) -> None:
+        self.left = intervals.union(whole)
+        self.parts: dict[str, list[Intervals]] = {}
+
+    def take(self, cause: str, spans: Intervals) -> Intervals:
+        """Give `cause` what is left of `spans`, in any order; return that, a union."""
+        taken = intervals.intersection(self.left, intervals.union(spans))
+        return self.give(cause, taken)
+
+    def give(self, cause: str, taken: Intervals) -> Intervals:
+        """Give `cause` the union `taken`, all of which is left."""
+        if len(taken):
+            self.left = intervals.difference(self.left, taken)
+            self.parts.setdefault(cause, []).append(taken)
+        return taken
+
+    def spans(self, cause: str) -> Intervals:
+        """Return the union that `cause` has."""
+        return intervals.union(np.concatenate([intervals.nothing(), *self.parts.get(cause, ())]))
+
+    def times(self, windows: Intervals) -> dict[str, NDArray[np.int64]]:
+        """Return the time in ns of each cause in each of `windows`, which do not overlap."""
+        return {cause: intervals.overlap(windows, self.spans(cause)) for cause in self.parts}
+
+
+def spans_of(rows: pd.DataFrame) -> Intervals:
+    """Return the intervals of the rows of any table."""
+    return intervals.intervals(rows["start_ns"], rows["end_ns"])
+
+
+def alone(spans: Intervals) -> Intervals:
+    """Cut `spans` so that each instant belongs to the first of them that began; none is longer."""
+    order = np.argsort(spans[:, 0], kind="stable")
+    start, end = spans[order, 0], spans[order, 1]
+    before = np.r_[np.iinfo(np.int64).min, np.maximum.accumulate(end)[:-1]] if len(end) else end
+    cut = np.empty_like(spans)
+    cut[order, 0] = np.minimum(np.maximum(start, before), np.maximum(end, start))
+    cut[order, 1] = np.maximum(end, cut[order, 0])
+    return cut
+
+
+def innermost_time(spans: Intervals, parent: calltree.Rows, within: Intervals) -> NDArray[np.int64]:
+    """Return how long each of `spans`, a tree by `parent`, is the innermost one `within` a union.
+
+    Where ranges that end on another thread outlast their parent, it is 0 for that.
+    """
+    total = intervals.overlap(spans, within)
+    own = total - calltree.sums(parent, total, len(spans))
+    return np.asarray(np.maximum(own, 0))

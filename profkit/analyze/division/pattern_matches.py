@@ -1,0 +1,78 @@
+"""What the patterns find in the recording of one rank, whose rows carry what they are charged."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from profkit.analyze.division import charges
+from profkit.analyze.division.partition import Partition
+from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.patterns import patterns
+from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, Step
+
+_NS_PER_MS = 1e6
+_COLUMNS = (
+    *("pattern", "title", "cause", "advice", "gain_ms", "place", "confidence", "source"),
+    "evidence",
+)
+
+
+def matches(
+    rank: RecordedRank,
+    time: Partition,
+    causes: pd.DataFrame,
+    known: Mapping[str, Any],
+    ranks: int,
+) -> pd.DataFrame:
+    """Return what the patterns find in the periods of `rank`, the largest gain first.
+
+    `causes` are its own, `known` has the tables and settings that patterns may name besides.
+    """
+    count = len(rank.periods)
+    length = float((rank.windows[:, 1] - rank.windows[:, 0]).mean())
+    given = {**_given(rank, time, known), "causes": causes[list(CAUSE_COLUMNS)]}
+    given["step"] = Step(count=count, ms=length / _NS_PER_MS, ranks=ranks)
+    rows = [
+        {
+            "pattern": name,
+            "title": pattern.title,
+            "cause": match.cause,
+            "advice": match.advice,
+            "gain_ms": match.gain_ns / count / _NS_PER_MS,
+            "place": match.place,
+            "confidence": match.confidence.value,
+            "source": pattern.source,
+            "evidence": json.dumps(match.evidence),
+        }
+        for name, pattern in patterns().items()
+        for match in pattern.matches(given)
+    ]
+    made = pd.DataFrame(rows, columns=list(_COLUMNS))
+    return made.sort_values("gain_ms", ascending=False, ignore_index=True, kind="stable")
+
+
+def _given(rank: RecordedRank, time: Partition, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables that patterns look at: rows of the periods, with what they are charged."""
+    own = {name: of_rank(rank.where, known[name]) for name in _OF_RANK}
+    tables = own | {
+        "cpu_ops": rank.ops.assign(**{CHARGED: charges.of_ops(rank, time)}),
+        "kernels": rank.kernels.assign(**{CHARGED: charges.of_kernels(rank, time)}),
+        "runtime_calls": rank.calls.assign(**{CHARGED: charges.of_calls(rank, time)}),
+        "python_calls": rank.python,
+    }
+    first, last = int(rank.windows[:, 0].min()), int(rank.windows[:, 1].max())
+    inside = {
+        name: rows[((rows["start_ns"] < last) & (rows["end_ns"] >= first)).to_numpy()]
+        for name, rows in tables.items()
+    }
+    return {**known, **inside, "devices": of_rank(rank.where, known["devices"])}
+
+
+_OF_RANK = ("annotations", "collectives", "steps")
+
+
+def of_rank(where: tuple[int, int], rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of one rank and repeat."""
+    return rows[((rows["rank"] == where[0]) & (rows["repeat"] == where[1])).to_numpy()]

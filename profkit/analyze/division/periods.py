@@ -1,0 +1,125 @@
+"""Periods: from the start of a step to the start of the next, on the slower of CPU and GPU."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from profkit.analyze.shared.step_windows import WHERE, extents, until_gpu_done
+
+_ONE_OFF = 1.5
+_FEWEST = 1
+_TAIL = 0.2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Periods:
+    """The periods that are divided."""
+
+    rows: pd.DataFrame
+    """rank, repeat, step, start_ns and end_ns; step -1 stands for all that was recorded."""
+
+    one_off_ns: dict[int, int]
+    """Mean time of first steps that were left out, by step, because the others are shorter."""
+
+    problem: str = ""
+    """Why these are no single steps; empty if they are."""
+
+
+def periods(
+    steps: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame, skip_first: int
+) -> Periods:
+    """Return the periods of the steady steps that were recorded on each rank.
+
+    What happens between two steps belongs to the one before. The CPU marks the end of a step while
+    the GPU still works on it, so a period ends when that is done. The first `skip_first` steps are
+    left out as long as others remain, and so are first steps that take much longer than the others.
+    """
+    work = pd.concat([extents(rows) for rows in (cpu_ops, kernels) if len(rows)])
+    ranks = work.groupby(WHERE, observed=True).agg({"first": "min", "last": "max"}).reset_index()
+    known = steps.merge(ranks, on=WHERE)
+    known = known[(known["start_ns"] < known["last"]) & (known["end_ns"] > known["first"])]
+    columns = [*WHERE, "step", "start_ns", "end_ns"]
+    if known.empty:
+        whole = ranks.rename(columns={"first": "start_ns", "last": "end_ns"}).assign(step=-1)
+        found = "No step was marked" if steps.empty else "The steps are those of another capture"
+        lasting = whole[whole["end_ns"] > whole["start_ns"]]
+        return Periods(rows=lasting[columns], one_off_ns={}, problem=found)
+    rows = _to_the_next(_with_work(until_gpu_done(known, kernels)[columns], cpu_ops))
+    rows, one_off = _steady(_without_the_end(rows, cpu_ops, kernels), skip_first)
+    return Periods(rows=rows[rows["end_ns"] > rows["start_ns"]], one_off_ns=one_off)
+
+
+def mean_period_ns(steps: pd.DataFrame | None, skip_first: int) -> float:
+    """Return the mean period of the steady `steps` of a run, on its slowest rank, NaN for none."""
+    if steps is None or steps.empty:
+        return math.nan
+    rows, _ = _steady(_to_the_next(steps), skip_first)
+    return float(slowest_ns(rows).mean())
+
+
+def slowest_ns(rows: pd.DataFrame) -> "pd.Series[int]":
+    """Return the time of each step on its slowest rank, by repeat and step."""
+    lengths = rows["end_ns"] - rows["start_ns"]
+    return lengths.groupby([rows["repeat"], rows["step"]], observed=True).max()
+
+
+def _steady(rows: pd.DataFrame, skip_first: int) -> tuple[pd.DataFrame, dict[int, int]]:
+    """Return the steps that count, and the mean time of first ones that take much longer."""
+    counted = rows[rows["step"] >= skip_first]
+    rows = counted if len(counted) else rows
+    one_off = _one_off(rows)
+    lengths = (rows["end_ns"] - rows["start_ns"]).groupby(rows["step"], observed=True).mean()
+    kept = rows[~rows["step"].isin(one_off)].reset_index(drop=True)
+    return kept, {step: int(lengths[step]) for step in one_off}
+
+
+def _with_work(rows: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:
+    """Return the steps in which an operator ran, if any has one: the last may only be opened."""
+    work = cpu_ops[(cpu_ops["kind"] == "operator").to_numpy()]
+    key = [*WHERE, "step"]
+    keys = pd.MultiIndex.from_frame(rows[key])
+    has_work = keys.isin(pd.MultiIndex.from_frame(work[key].drop_duplicates()))
+    return rows[has_work] if has_work.any() else rows
+
+
+def _to_the_next(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the steps so that each lasts until the next, where that was recorded too."""
+    rows = rows.sort_values([*WHERE, "start_ns"], ignore_index=True)
+    after = rows.groupby(WHERE, observed=True)[["step", "start_ns"]].shift(-1, fill_value=-1)
+    follows = (after["step"] == rows["step"] + 1).to_numpy()
+    end = np.where(follows, after["start_ns"], rows["end_ns"])
+    return rows.assign(end_ns=np.maximum(end, rows["start_ns"]))
+
+
+def _without_the_end(
+    rows: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame
+) -> pd.DataFrame:
+    """Return the steps, the last one cut where nothing more was recorded for unusually long.
+
+    That is the profiler being stopped, which the last step of a recording contains.
+    """
+    by_rank = rows.groupby(WHERE, observed=True)
+    is_last = (by_rank.cumcount(ascending=False) == 0) & (by_rank["step"].transform("size") > 1)
+    work = [cpu_ops[(cpu_ops["kind"] == "operator").to_numpy()], kernels]
+    worked = pd.concat([part[[*WHERE, "step", "end_ns"]] for part in work])
+    ends = worked.groupby([*WHERE, "step"], observed=True)["end_ns"].max()
+    # Times are around 2**60 ns: nothing here may pass through a float.
+    keys = pd.MultiIndex.from_frame(rows[[*WHERE, "step"]])
+    until = ends.reindex(keys, fill_value=-1).to_numpy(np.int64)
+    end, start = (rows[name].to_numpy(np.int64) for name in ("end_ns", "start_ns"))
+    usual = (rows["end_ns"] - rows["start_ns"]).groupby([rows[name] for name in WHERE])
+    long = end - until > _TAIL * usual.transform("median").to_numpy()
+    cut = is_last.to_numpy() & long & (until > start)
+    return rows.assign(end_ns=np.where(cut, until, end))
+
+
+def _one_off(rows: pd.DataFrame) -> list[int]:
+    """Return the first steps that take much longer than all that follow them do in the median."""
+    lengths = (rows["end_ns"] - rows["start_ns"]).groupby(rows["step"], observed=True).max()
+    times = lengths.to_numpy(np.int64)
+    first = 0
+    while len(times) - first > _FEWEST and times[first] > _ONE_OFF * np.median(times[first + 1 :]):
+        first += 1
+    return [int(step) for step in lengths.index[:first]]

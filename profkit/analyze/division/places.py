@@ -1,0 +1,94 @@
+"""Where in the program time was spent: the Python line, the module or the operator."""
+
+import re
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit.analyze.division import charges
+from profkit.analyze.division.partition import innermost_time, spans_of
+from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.shared import calltree, glob_match, intervals
+from profkit.analyze.shared.intervals import Intervals
+from profkit.tables.tree_paths import SEPARATOR
+
+_FOREIGN = re.compile(
+    r"<|(?:.*/)?(?:torch|profkit|threading|contextlib|runpy)(?:/|\.py\()|.*/lib/python3[^/]*/"
+)
+_SITE = re.compile(r".*/(?:site|dist)-packages/")
+
+Place = tuple[str, int]
+"""A place and the time spent in it, in ns."""
+
+
+def of_spans(rank: RecordedRank, spans: Intervals) -> list[Place]:
+    """Return where the program's threads spent the union `spans`, the place with most time first.
+
+    By the Python functions that were recorded; else by the stacks or modules of operators.
+    """
+    found = _by_function(rank, spans)
+    return found or of_ops(rank, charges.of_threads(rank, spans, _threads(rank)))
+
+
+def _threads(rank: RecordedRank) -> list[int]:
+    return list(dict.fromkeys([rank.main, *rank.launching]))
+
+
+def _by_function(rank: RecordedRank, spans: Intervals) -> list[Place]:
+    on_thread = np.isin(rank.python["tid"].to_numpy(np.int64), _threads(rank))
+    if not on_thread.any():
+        return []
+    near = intervals.overlap(spans_of(rank.python), spans) > 0
+    rows = rank.python[on_thread & near]
+    if rows.empty:
+        return []
+    call, caller = (rows[name].to_numpy(np.int64) for name in ("call", "caller"))
+    parent = calltree.positions(call, caller)
+    own = innermost_time(spans_of(rows), parent, spans)
+    names = rows["name"]
+    foreign = glob_match.named(names, is_foreign)
+    foreign |= (rows["kind"] == "module").to_numpy()
+    line = calltree.nearest(np.arange(len(rows)), parent, foreign)
+    labels = names.astype(object).to_numpy()
+    shown = np.where(line >= 0, labels[line], "")
+    return _ranked(shown, own)
+
+
+def is_foreign(frame: str) -> bool:
+    """Say whether a frame belongs to Python, PyTorch or profkit, and not to the program."""
+    if _SITE.match(frame):
+        # A program may be installed; what it calls of others cannot be told from it by path.
+        return re.search(r"-packages/(?:torch|profkit|numpy|triton)/", frame) is not None
+    return _FOREIGN.match(frame) is not None
+
+
+def of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> list[Place]:
+    """Return where operators belong that are charged with `time`, most first."""
+    rows = np.flatnonzero(time)
+    if not len(rows):
+        return []
+    ops = rank.ops
+    stacks = ops["stack"].astype(object).to_numpy()[rows]
+    modules = ops["module"].astype(object).to_numpy()[rows]
+    known = {stack: _line_of(str(stack)) for stack in set(stacks)}
+    pairs = zip(stacks, modules, strict=True)
+    found = [known[stack] or str(module).split(SEPARATOR)[-1] for stack, module in pairs]
+    lines = np.array(found, dtype=object)
+    return _ranked(lines, time[rows])
+
+
+def _line_of(stack: str) -> str:
+    """Return the innermost frame of a recorded stack that is the program's own, "" if none is."""
+    frames = [frame for frame in stack.split(SEPARATOR) if frame]
+    return next((frame for frame in frames[::-1] if not is_foreign(frame)), "")
+
+
+def _ranked(labels: NDArray[np.object_], time: NDArray[np.int64]) -> list[Place]:
+    sums = pd.Series(time).groupby(labels).sum().sort_values(ascending=False, kind="stable")
+    return [(str(label), int(value)) for label, value in sums.items() if label and value > 0]
+
+
+def shown(places: list[Place], least: int) -> str:
+    """Return the first of the `places` if at least that many ns were spent there, else ""."""
+    return places[0][0] if places and places[0][1] >= least else ""

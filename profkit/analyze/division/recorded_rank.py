@@ -1,0 +1,188 @@
+"""What one rank recorded in one repeat, and what its CPU threads were doing."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit.analyze.division.partition import alone, spans_of
+from profkit.analyze.shared import calltree, intervals
+from profkit.analyze.shared.blocking_calls import SYNCHRONISE, blocks
+from profkit.analyze.shared.glob_match import matching
+from profkit.analyze.shared.intervals import Intervals
+from profkit.analyze.shared.launch_calls import launches
+from profkit.analyze.shared.step_windows import of_repeat
+
+LOADING = ("enumerate(DataLoader)#*", "enumerate(DataPipe)#*", "data")
+"""Ranges in which the program waits for the next batch."""
+
+COLLECTING = ("Python GC*", "gc.collect*", "*garbage_collection*")
+COMPILING = (
+    "*compile_inner*",
+    "*dynamo_timed*",
+    "compile_fx*",
+    "*_compile.compile*",
+    "*entire_frame_compile*",
+    "*Inductor*compile*",
+    "*compile_attempt*",
+)
+COMMUNICATING = ("gloo:*", "mpi:*", "ucc:*")
+_STARTING_NS = 1_000_000
+_FAR_LONGER = 20
+_FEW = 3
+_EXCERPT = 0.1
+_WRAPPERS = ("c10d::*", "DistributedDataParallel*", "*c10d_functional*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedRank:
+    """Rows of one rank and repeat, and the periods that are divided."""
+
+    where: tuple[int, int]
+    periods: pd.DataFrame
+    ops: pd.DataFrame
+    kernels: pd.DataFrame
+    calls: pd.DataFrame
+    python: pd.DataFrame
+    collectives: pd.DataFrame
+    """Collectives that were matched with those of other ranks, with ``wait_ns``."""
+
+    @classmethod
+    def of(
+        cls, where: tuple[int, int], periods: pd.DataFrame, **tables: pd.DataFrame
+    ) -> "RecordedRank":
+        """Return the rows of one rank and repeat of the `tables`, by name of the field."""
+        rows: dict[str, Any] = {
+            name: of_repeat(table, where).reset_index(drop=True) for name, table in tables.items()
+        }
+        return cls(where=where, periods=periods.reset_index(drop=True), **rows)
+
+    @property
+    def windows(self) -> Intervals:
+        """The periods as intervals."""
+        return spans_of(self.periods)
+
+    @cached_property
+    def launched(self) -> pd.DataFrame:
+        """The call that launched each kernel, see `launch_calls.launches`."""
+        return launches(self.kernels, self.calls)
+
+    @cached_property
+    def op_spans(self) -> Intervals:
+        """The intervals of the operators and annotations."""
+        return spans_of(self.ops)
+
+    @cached_property
+    def op_parents(self) -> calltree.Rows:
+        """The row of the parent of each operator, -1 for none."""
+        numbers = (self.ops[name].to_numpy(np.int64) for name in ("op", "parent"))
+        return calltree.positions(*numbers)
+
+    @cached_property
+    def op_threads(self) -> NDArray[np.int64]:
+        """The thread of each operator."""
+        return self.ops["tid"].to_numpy(np.int64)
+
+    @cached_property
+    def call_threads(self) -> NDArray[np.int64]:
+        """The thread of each runtime call."""
+        return self.calls["tid"].to_numpy(np.int64)
+
+    @cached_property
+    def main(self) -> int:
+        """The thread of the program: of the steps, or else of most operators, or of launches."""
+        steps = self.ops["name"].astype(str).str.startswith("ProfilerStep#").to_numpy()
+        for threads in (self.op_threads[steps], self.op_threads, self.call_threads):
+            if len(threads):
+                found, counts = np.unique(threads, return_counts=True)
+                return int(found[counts.argmax()])
+        return -1
+
+    @cached_property
+    def launching(self) -> list[int]:
+        """Threads that launched work, then the program's own, each once."""
+        threads = self.launched["tid"].to_numpy(np.int64)
+        found, counts = np.unique(threads[threads >= 0], return_counts=True)
+        ordered = found[np.argsort(-counts, kind="stable")].tolist()
+        return list(dict.fromkeys([*ordered, *([self.main] if self.main >= 0 else [])]))
+
+    @cached_property
+    def pageable(self) -> NDArray[np.bool_]:
+        """Whether each kernel is a copy from or to memory that is not pinned."""
+        named = self.kernels["name"].astype(str).str.contains("Pageable", case=False)
+        return (named & (self.kernels["kind"] == "copy")).to_numpy()
+
+    @cached_property
+    def blocked(self) -> NDArray[np.bool_]:
+        """Whether the CPU was blocked in each runtime call."""
+        of_copies = self.launched["call"].to_numpy(np.int64)[self.pageable]
+        pageable = np.zeros(len(self.calls), dtype=np.bool_)
+        pageable[of_copies[of_copies >= 0]] = True
+        return blocks(self.calls, pageable)
+
+    @cached_property
+    def one_off(self) -> NDArray[np.bool_]:
+        """Whether the CPU was blocked in each call by what happens once: a start, loading of code.
+
+        Among several steps they are told apart by their time; one step, or none, cannot tell, so
+        there it is every long call but those that wait for the GPU.
+        """
+        if len(self.periods) > 1:
+            return np.zeros(len(self.calls), dtype=np.bool_)
+        length = (self.calls["end_ns"] - self.calls["start_ns"]).to_numpy(np.int64)
+        waits = matching(self.calls["name"], (*SYNCHRONISE, "*emcpy*"))
+        return np.asarray(self.blocked & ~waits & (length >= _STARTING_NS))
+
+    @cached_property
+    def connecting(self) -> Intervals:
+        """The first communication kernel where it takes far longer than the others: a start."""
+        rows = np.flatnonzero((self.kernels["kind"] == "communication").to_numpy())
+        if len(self.periods) > 1 or len(rows) < _FEW:
+            return intervals.nothing()
+        spans = spans_of(self.kernels.iloc[rows])
+        length = spans[:, 1] - spans[:, 0]
+        first = int(spans[:, 0].argmin())
+        is_start = length[first] > max(_STARTING_NS, _FAR_LONGER * int(np.median(length)))
+        return spans[first : first + 1] if is_start else intervals.nothing()
+
+    @cached_property
+    def call_spans(self) -> Intervals:
+        """Runtime calls, each without what is in one around it on the same thread."""
+        spans = spans_of(self.calls)
+        for thread in np.unique(self.call_threads):
+            rows = self.call_threads == thread
+            spans[rows] = alone(spans[rows])
+        return spans
+
+    def ranges(self, patterns: tuple[str, ...], thread: int | None = None) -> Intervals:
+        """Return the ranges whose names match `patterns`, on any thread or on one, as a union."""
+        rows = matching(self.ops["name"], patterns)
+        if thread is not None:
+            rows &= self.op_threads == thread
+        return intervals.union(self.op_spans[rows])
+
+    @cached_property
+    def works(self) -> NDArray[np.bool_]:
+        """Whether each row of the operators computes: it neither communicates nor only names."""
+        names = self.ops["name"]
+        other = matching(names, (*COMMUNICATING, *_WRAPPERS, *LOADING))
+        return (self.ops["kind"] == "operator").to_numpy() & ~other
+
+    @cached_property
+    def sees_cpu(self) -> bool:
+        """Whether enough of the CPU was recorded that what is between is Python, and no excerpt."""
+        windows = intervals.union(self.windows)
+        of_python = spans_of(self.python[(self.python["kind"] == "function").to_numpy()])
+        recorded = np.concatenate((self.op_spans[self.works], self.call_spans, of_python))
+        seen = intervals.overlap(windows, intervals.union(recorded)).sum()
+        return bool(seen > _EXCERPT * intervals.total(windows))
+
+    @cached_property
+    def waiting_for_ranks(self) -> Intervals:
+        """The time that this rank spent in collectives before the last rank came, as a union."""
+        start = self.collectives["start_ns"].to_numpy(np.int64)
+        wait = self.collectives["wait_ns"].to_numpy(np.int64)
+        return intervals.union(np.column_stack((start, start + np.maximum(wait, 0))))

@@ -1,0 +1,174 @@
+"""Checks of a recording, made before anything is said about it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from profkit.analyze.base import Recording
+from profkit.analyze.division.periods import Periods, slowest_ns
+from profkit.core.formatting import counted, duration
+from profkit.core.verdict import Trust
+from profkit.tables.rank_clocks import MatchedCollectives
+
+_LOST = re.compile(
+    r"missing|could not be read|cut off|left out|dropped|lost|Not read|damaged|blank"
+)
+_REPAIRED = re.compile(r"were cut|outlive|count as 0 ns|stand in the file twice|numbered on|absurd")
+_BUSY = re.compile(r"other processes|other virtual machines|clock|temperature")
+_ENOUGH_STEPS = 3
+_MOST_VARIATION = 0.3
+_MOST_RESIDUAL = 0.25
+_MOST_OVERHEAD = 0.1
+_LATE_NS = 1_000_000
+_MOST_UNKNOWN = 0.05
+_EXCERPT = 100
+EVERYTHING = (
+    *("gpu_computing", "gpu_idle", "exposed_communication", "exposed_copies", "exposed_sets"),
+    *("cpu_operators", "loading_data", "python", "garbage_collection", "compiler"),
+)
+"""First parts of the ids of all causes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """What the checks look at."""
+
+    periods: Periods
+    matched: MatchedCollectives
+    collectives: pd.DataFrame
+    recordings: Mapping[str, Recording]
+    unprofiled_ns: float
+    """Mean period of the unprofiled run in ns, NaN without one."""
+
+    misplaced: int
+    """Kernels whose times cannot be: long before or after their launch."""
+
+    kernels: int
+    unlaunched: int
+    """Kernels whose launch was not recorded."""
+
+    has_cpu: bool
+    """Whether anything of the CPU was recorded."""
+
+    lacks_gpu: bool
+    """Whether there is a GPU, or work was launched on one, and none of that was recorded."""
+
+    rows: int
+    """Operators, kernels and calls that were recorded."""
+
+
+def checks(seen: Seen) -> tuple[Trust, ...]:
+    """Return every check that applies to the recording, those that failed first."""
+    found = [*_of_steps(seen), *_of_ranks(seen), *_of_events(seen), *_of_surroundings(seen)]
+    return tuple(sorted(found, key=lambda check: check.passed))
+
+
+def _of_steps(seen: Seen) -> Iterator[Trust]:
+    rows = seen.periods.rows
+    by_step = slowest_ns(rows)
+    if seen.periods.problem:
+        message = f"{seen.periods.problem}: one-off work, such as start-up, is part of all times."
+        yield Trust(check="steps", passed=False, message=message)
+        return
+    steps, repeats = len(by_step), rows["repeat"].nunique()
+    message = f"{counted(steps, 'steady step')} of {counted(repeats, 'repeat')}"
+    if first := seen.periods.one_off_ns:
+        longest = duration(max(first.values()))
+        message += f"; {counted(len(first), 'slow first step')} left out, of up to {longest}"
+    if steps == 1:
+        message += ": one-off work cannot be told from steady work"
+    yield Trust(check="steps", passed=steps > 1, message=f"{message}.")
+    variation = float(by_step.std(ddof=0) / by_step.mean()) if by_step.mean() else 0.0
+    if steps >= _ENOUGH_STEPS:
+        yield Trust(
+            check="variation",
+            passed=variation <= _MOST_VARIATION,
+            message=f"Step times vary by {variation:.0%} (coefficient of variation).",
+        )
+
+
+def _of_ranks(seen: Seen) -> Iterator[Trust]:
+    there = seen.periods.rows["rank"].nunique()
+    expected = max(int(seen.collectives["group_size"].max()) if len(seen.collectives) else 0, there)
+    if expected > 1:
+        yield Trust(
+            check="ranks",
+            passed=there == expected,
+            message=f"{there} of {expected} ranks recorded.",
+        )
+    clocks, rows = seen.matched.clocks, seen.matched.rows
+    if len(rows):
+        waited = float(rows["wait_ns"].clip(lower=0).median())
+        worst = float(clocks["residual_ns"].max())
+        limit = max(_MOST_RESIDUAL * max(waited, float(rows["transfer_ns"].median())), 1e3)
+        yield Trust(
+            check="clocks",
+            passed=worst <= limit,
+            message=f"Clocks of ranks agree within {duration(worst)}.",
+            silences=() if worst <= limit else ("exposed_communication.waiting",),
+        )
+
+
+def _of_events(seen: Seen) -> Iterator[Trust]:
+    notes = [note for one in seen.recordings.values() for note in one.notes]
+    for check, pattern in (("lost events", _LOST), ("repaired events", _REPAIRED)):
+        found = [note for note in notes if pattern.search(note)]
+        if found:
+            yield Trust(check=check, passed=False, message=" ".join(found[:2]))
+    if not any(_LOST.search(note) for note in notes):
+        yield Trust(check="lost events", passed=True, message="No event was lost.")
+    if seen.misplaced:
+        yield Trust(
+            check="misplaced kernels",
+            passed=False,
+            message=f"{seen.misplaced} kernels lie far from their launch, as after a second "
+            "profiler session: left out.",
+        )
+    if seen.rows < _EXCERPT:
+        yield Trust(
+            check="excerpt",
+            passed=False,
+            message=f"Only {seen.rows} operators, kernels and calls: an excerpt.",
+            silences=EVERYTHING,
+        )
+    if seen.lacks_gpu:
+        yield Trust(
+            check="GPU",
+            passed=False,
+            message="The GPU worked and was not recorded: add `ProfilerActivity.CUDA`.",
+            silences=EVERYTHING,
+        )
+    if not seen.kernels:
+        return
+    if not seen.has_cpu:
+        yield Trust(
+            check="CPU",
+            passed=False,
+            message="The CPU was not recorded: why the GPU is idle is unknown.",
+            silences=("gpu_idle",),
+        )
+    elif (share := seen.unlaunched / seen.kernels) > _MOST_UNKNOWN:
+        yield Trust(
+            check="launches",
+            passed=False,
+            message=f"The launch of {share:.0%} of the kernels lies outside of the recording.",
+        )
+
+
+def _of_surroundings(seen: Seen) -> Iterator[Trust]:
+    warnings = [text for one in seen.recordings.values() for text in one.warnings]
+    busy = [text.partition(";")[0] for text in warnings if _BUSY.search(text)]
+    if busy:
+        message = f"{busy[0][:1].upper()}{busy[0][1:]}: repeat on an idle machine."
+        yield Trust(check="machine", passed=False, message=message)
+    if np.isfinite(seen.unprofiled_ns) and seen.unprofiled_ns > 0:
+        overhead = float(slowest_ns(seen.periods.rows).mean() / seen.unprofiled_ns - 1)
+        yield Trust(
+            check="profiler overhead",
+            passed=overhead <= _MOST_OVERHEAD,
+            message=f"Steps take {overhead:+.0%} with the profiler: "
+            f"{duration(seen.unprofiled_ns)} without it.",
+        )

@@ -1,0 +1,62 @@
+"""Runtime calls that hold the CPU while the GPU works, or while the driver does."""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit.analyze.shared.glob_match import matching
+
+SYNCHRONISE = (
+    "*Synchronize",
+    "cudaMemcpy",
+    "cudaMemcpy2D",
+    "cudaMemcpyToSymbol",
+    "cudaMemcpyFromSymbol",
+    "hipMemcpy",
+    "hipMemcpyWithStream",
+    "cuMemcpy[HD]to[HD]*",
+    "urEventWait",
+    "urQueueFinish",
+)
+"""Calls that return when the GPU is done."""
+
+_ALLOCATE = (
+    "cudaMalloc*",
+    "cudaFree*",
+    "cudaHost*lloc",
+    "cudaHost*egister",
+    "hipMalloc*",
+    "hipFree*",
+    "hipHost*",
+    "cuMemAlloc*",
+    "cuMemFree*",
+    "cuMemCreate",
+    "cuMemMap",
+    "cuMemUnmap",
+    "cuMemRelease",
+    "cuMemSetAccess",
+    "cuMemHost*",
+)
+_LOAD = (
+    "cuModuleLoad*",
+    "cuModuleGetFunction",
+    "cuLibrary*",
+    "cudaLibrary*",
+    "hipModuleLoad*",
+    "cuLink*",
+)
+BLOCKING = (*SYNCHRONISE, *_ALLOCATE, *_LOAD)
+"""Those, and calls in which the driver allocates, frees or loads code."""
+
+_UNUSUALLY_LONG_NS = 200_000
+
+
+def blocks(calls: pd.DataFrame, pageable: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Tell for each of the runtime `calls` whether the CPU was blocked in it.
+
+    It is in calls that wait, allocate or load; in copies from or to `pageable` memory, which do not
+    return before the driver has read it; and in any call that takes unusually long, as a launch
+    does that has to load the kernel first, or finds the queue full.
+    """
+    length = (calls["end_ns"] - calls["start_ns"]).to_numpy(np.int64)
+    return matching(calls["name"], BLOCKING) | pageable | (length >= _UNUSUALLY_LONG_NS)

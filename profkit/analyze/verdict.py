@@ -1,0 +1,251 @@
+"""Verdict: what limits a step, what to do about it, and how sure that is."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from profkit.analyze._cause_advice import actions
+from profkit.analyze._headline import headline
+from profkit.analyze.base import analysis
+from profkit.analyze.division import cpu, gpu, names
+from profkit.core.result import Result, Table
+from profkit.core.settings import Settings
+from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verdict
+
+_WAITING = f"{gpu.EXPOSED}.waiting"
+_COMPUTING = (gpu.COMPUTING, cpu.COMPUTING)
+_EXPLAINS = 0.3
+_STEADY_CHECKS = ("steps", "variation", "machine")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/verdict.yaml``; all but `actions` are shares of the step."""
+
+    small: float = 0.02
+    """What takes less of the step is not worth a word."""
+
+    stalled: float = 0.2
+    """From here on what the GPU waits for most limits the step, and not what it computes."""
+
+    starting: float = 0.05
+    """Where no steps are marked and one-off start-up takes more, its Python is start-up as well."""
+
+    actions: int = 3
+    """Most things to do."""
+
+
+@analysis(title="Verdict")
+def analyze(causes: Result | None, config: Config) -> Result:
+    """Name what limits the step of this run, what to do first, and how sure that is.
+
+    The causes are those of one rank: the one that waits most for others, or else the slowest. Gains
+    are upper bounds. Checks of the recording come first: one that failed lowers the confidence, or
+    silences what depends on it.
+    """
+    if causes is None or "causes" not in causes.tables:
+        return Result.abstain("the verdict", "no time of a step was divided")
+    rows = _rows(causes, "causes")
+    rank = next(row["rank"] for row in _rows(causes, "ranks") if row["decisive"] == "true")
+    mine = [_cause(row) for row in rows if row["rank"] == rank]
+    mine = _with_late_rank(mine, rows, rank)
+    checks = [_trust(row) for row in _rows(causes, "trust")]
+    silent = {silenced for check in checks for silenced in check.silences}
+    spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
+    step_ms = causes.metrics["step_ms"].value
+    chosen = _actions(spoken, _rows(causes, "matches"), step_ms, config)
+    typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
+    limiter = _limiter(mine, frozenset(cause.id for cause in spoken), typical, config)
+    failed = {check.check for check in checks if not check.passed}
+    if "variation" in failed and not chosen:
+        limiter = Limiter.UNSTABLE
+    if "steps" in failed and limiter is Limiter.CPU and _starts(mine) > config.starting:
+        limiter = Limiter.UNKNOWN
+    if limiter is Limiter.UNKNOWN:
+        chosen = [_record_more(mine, failed)]
+    return Result(
+        verdict=Verdict(
+            limiter=limiter,
+            headline=headline(limiter, mine, step_ms),
+            step_ms=step_ms,
+            confidence=_confidence(checks),
+            causes=tuple(_advised(mine, chosen)),
+            actions=tuple(chosen),
+            trust=tuple(checks),
+        )
+    )
+
+
+def _rows(result: Result, name: str) -> list[dict[str, Any]]:
+    found = result.tables.get(name, Table(title="", columns=(), rows=()))
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+
+def _cause(row: Mapping[str, Any]) -> Cause:
+    return Cause(
+        id=row["id"],
+        title=row["title"],
+        ms_per_step=row["ms_per_step"],
+        gain_ms=row["gain_ms"],
+        share=row["share"],
+        place=row["place"],
+        evidence=json.loads(row["evidence"]),
+    )
+
+
+def _trust(row: Mapping[str, Any]) -> Trust:
+    return Trust(
+        check=row["check"],
+        passed=row["passed"] == "true",
+        message=row["message"],
+        silences=tuple(row["silences"].split()),
+    )
+
+
+def _with_late_rank(
+    mine: Sequence[Cause], rows: Iterable[Mapping[str, Any]], rank: int
+) -> list[Cause]:
+    """Return the causes, those of waiting with what the late rank did meanwhile.
+
+    It is what that rank spends most more time with than the one that waits for it.
+    """
+    found = []
+    for cause in mine:
+        late = cause.evidence.get("late_rank")
+        if cause.id == _WAITING and late is not None and late != rank:
+            did = _more_of(int(late), mine, rows, cause.ms_per_step)
+            cause = replace(cause, evidence={**cause.evidence, "late_rank_did": did})  # noqa: PLW2901
+        found.append(cause)
+    return found
+
+
+def _more_of(
+    late: int, mine: Sequence[Cause], rows: Iterable[Mapping[str, Any]], waiting_ms: float
+) -> str:
+    own = {cause.id: cause.ms_per_step for cause in mine}
+    theirs = [row for row in rows if row["rank"] == late and not row["id"].startswith(_WAITING)]
+    leaves = [row for row in theirs if not _has_parts(row["id"], [one["id"] for one in theirs])]
+    more = [(row["ms_per_step"] - own.get(row["id"], 0.0), row) for row in leaves]
+    most, row = max(more, key=lambda pair: pair[0], default=(0.0, {}))
+    if most < _EXPLAINS * waiting_ms:
+        return "it was late before the step began"
+    where = f" in {row['place']}" if row["place"] and row["place"] != row["title"] else ""
+    return f"{most:.3g} ms more {row['title']}{where}"
+
+
+def _has_parts(cause: str, others: Iterable[str]) -> bool:
+    return any(other.startswith(f"{cause}.") for other in others)
+
+
+def _leaves(causes: Sequence[Cause]) -> list[Cause]:
+    ids = [cause.id for cause in causes]
+    return [cause for cause in causes if not _has_parts(cause.id, ids)]
+
+
+def _limiter(
+    mine: Sequence[Cause],
+    spoken: frozenset[str],
+    typical: Mapping[str, float | None],
+    config: Config,
+) -> Limiter:
+    """Return what a typical step waits for most; computing only where nothing else is long.
+
+    Parts of the partition count by their median over the steps: a single slow step limits none.
+    """
+    times: dict[Limiter, float] = {}
+    for cause in mine:
+        time = typical.get(cause.id)
+        if time is not None:
+            limiter = names.limiter(cause.id) if cause.id in spoken else Limiter.UNKNOWN
+            times[limiter] = times.get(limiter, 0.0) + time
+    whole = sum(times.values())
+    stalls = {name: time for name, time in times.items() if name is not Limiter.GPU}
+    if not stalls or not whole:
+        return Limiter.GPU
+    most = max(stalls, key=lambda name: stalls[name])
+    is_long = Limiter.GPU not in times or stalls[most] >= config.stalled * whole
+    return most if is_long else Limiter.GPU
+
+
+def _starts(mine: Sequence[Cause]) -> float:
+    """Return the share of one-off start-up."""
+    return sum(cause.share for cause in mine if cause.id.endswith(".start_up"))
+
+
+def _record_more(mine: Sequence[Cause], failed: Iterable[str]) -> Action:
+    """Return what to record where that is too little to say what limits a step."""
+    largest = max(mine, key=lambda cause: (cause.ms_per_step, cause.id), default=None)
+    wanted = [_REMEDIES[check] for check in failed if check in _REMEDIES]
+    advice = (
+        "Record 5 steady steps: `schedule(wait=1, warmup=3, active=5)` and `prof.step()` after each"
+    )
+    return Action(
+        cause=largest.id if largest else "",
+        title="Record more",
+        advice=f"{advice}{f'; {wanted[0]}' if wanted else ', `with_stack=True`'}.",
+        gain_ms=0.0,
+        confidence=Confidence.HIGH,
+        source="https://docs.pytorch.org/docs/stable/profiler.html#torch.profiler.schedule",
+    )
+
+
+_REMEDIES = {
+    "GPU": "with `ProfilerActivity.CUDA`",
+    "CPU": "with `ProfilerActivity.CPU`",
+    "excerpt": "keep the whole trace",
+}
+
+
+def _actions(
+    spoken: Sequence[Cause], matches: Iterable[Mapping[str, Any]], step_ms: float, config: Config
+) -> list[Action]:
+    """Return at most so many things to do, the largest gain first, one for each cause."""
+    found = {action.cause: action for action in _of_patterns(spoken, matches)}
+    explained = frozenset(found)
+    known = [*found.values(), *actions(_without_parts_of(spoken, explained), explained)]
+    worth = [action for action in known if action.gain_ms >= config.small * step_ms]
+    return sorted(worth, key=lambda action: -action.gain_ms)[: config.actions]
+
+
+def _without_parts_of(causes: Sequence[Cause], explained: frozenset[str]) -> list[Cause]:
+    """Return the causes that are neither part of an explained one, nor made of one."""
+    return [
+        cause
+        for cause in causes
+        if not explained & set(names.parts_of(cause.id)) and not _has_parts(cause.id, explained)
+    ]
+
+
+def _of_patterns(spoken: Sequence[Cause], matches: Iterable[Mapping[str, Any]]) -> Iterator[Action]:
+    """Yield what the patterns found of known causes, the smallest gain first."""
+    known = {cause.id: cause for cause in spoken}
+    for row in reversed(list(matches)):
+        cause = known.get(row["cause"])
+        if cause is None:
+            continue
+        yield Action(
+            cause=cause.id,
+            title=row["title"],
+            advice=row["advice"],
+            gain_ms=min(row["gain_ms"], cause.gain_ms),
+            place=row["place"] or cause.place,
+            confidence=Confidence(row["confidence"]),
+            source=row["source"],
+            pattern=row["pattern"],
+            evidence=json.loads(row["evidence"]),
+        )
+
+
+def _advised(causes: Sequence[Cause], chosen: Sequence[Action]) -> Iterator[Cause]:
+    advice = {action.cause: action.advice for action in chosen}
+    for cause in causes:
+        yield replace(cause, advice=advice.get(cause.id, ""))
+
+
+def _confidence(checks: Sequence[Trust]) -> Confidence:
+    failed = [check for check in checks if not check.passed]
+    if not failed:
+        return Confidence.HIGH
+    steady = any(check.check in _STEADY_CHECKS for check in failed)
+    return Confidence.LOW if steady or len(failed) > 1 else Confidence.MEDIUM

@@ -1,0 +1,270 @@
+"""The time of steps divided among causes, on recordings of a few rows."""
+
+import json
+
+import pytest
+
+from profkit.analyze import causes
+from profkit.analyze.base import Recording
+from profkit.core.hardware import Hardware
+from profkit.testing import ORIGIN_NS, rows, run, span
+
+MAIN, BACKWARD = 1, 2
+US = 1000
+
+
+def at(start_us, end_us, **columns):
+    return span(start_us * US, end_us * US, **{"step": 5, "tid": MAIN, **columns})
+
+
+def op(number, start_us, end_us, name="aten::mm", **columns):
+    given = {"op": number, "parent": -1, "kind": "operator", **columns}
+    return at(start_us, end_us, name=name, **given)
+
+
+def kernel(correlation, start_us, end_us, name="gemm", kind="compute", **columns):
+    given = {"correlation": correlation, "kind": kind, "device": 0, "stream": 7, "op": 0}
+    row = at(start_us, end_us, name=name, **{**given, **columns})
+    del row["tid"]
+    return row
+
+
+def call(correlation, start_us, end_us, name="cudaLaunchKernel", **columns):
+    return at(start_us, end_us, name=name, correlation=correlation, op=0, **columns)
+
+
+def step(start_us, end_us, number=5, **columns):
+    row = at(start_us, end_us, **columns) | {"step": number, "samples": 1}
+    del row["tid"]
+    return row
+
+
+def divided(**tables):
+    given = {"hardware": Hardware(), "behaviour": {}} | tables
+    return run(causes.analyze, **given)
+
+
+def times(result, rank=0):
+    """Return the time in µs of each part of the partition in the first period of a rank."""
+    (row, *_) = [row for row in rows(result, "by_step") if row["rank"] == rank]
+    parts = {
+        name.removesuffix("_ns"): value
+        for name, value in row.items()
+        if name.endswith("_ns") and value and name != "step_time_ns"
+    }
+    assert sum(parts.values()) == row["step_time_ns"]
+    return {name: value / US for name, value in parts.items()}
+
+
+def tree(result, rank=0):
+    return {row["id"]: row for row in rows(result, "causes") if row["rank"] == rank}
+
+
+# 0 ms to 2 ms; the operator covers the launching, the rest of the CPU is Python.
+GPU = {
+    "steps": [step(0, 2000)],
+    "cpu_ops": [
+        op(0, 300, 1900),
+        op(1, 0, 250, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
+    ],
+    "runtime_calls": [
+        call(1, 300, 310),
+        call(2, 310, 315, "cudaMemcpyAsync"),
+        call(3, 320, 325),
+        call(4, 1000, 1300, "cudaMalloc"),
+        call(5, 1400, 1405),
+        call(6, 1406, 1408),
+    ],
+    "kernels": [
+        kernel(1, 305, 600),
+        kernel(2, 550, 700, "Memcpy HtoD (Pageable -> Device)", "copy", copy_kind="HtoD"),
+        kernel(3, 650, 900, "ncclDevKernel_AllReduce", "communication"),
+        kernel(5, 1410, 1500),
+        kernel(6, 1600, 1700, "Memset (Device)", "set"),
+    ],
+}
+
+
+def test_each_instant_of_a_gpu_step_has_one_cause():
+    assert times(divided(**GPU)) == {
+        "gpu_computing": 295 + 90,
+        "exposed_communication.waiting_or_transfer": 250,
+        "exposed_copies.HtoD_pageable": 50,  # a kernel hides the first part, communication the last
+        "exposed_sets": 100,
+        "gpu_idle.loading_data": 250,
+        "gpu_idle.blocked.cudaMalloc": 300,
+        "gpu_idle.python": 55 + 100 + 110 + 300,
+        "gpu_idle.not_started": 100,
+    }
+
+
+def test_the_tree_adds_up_on_each_level_and_nothing_is_negative():
+    found = tree(divided(**GPU))
+    assert sum(row["ms_per_step"] for name, row in found.items() if "." not in name) == 2.0
+    for name, row in found.items():
+        parts = [
+            one for one in found if one.startswith(f"{name}.") and "." not in one[len(name) + 1 :]
+        ]
+        assert row["ms_per_step"] >= 0
+        if parts:
+            assert sum(found[one]["ms_per_step"] for one in parts) == pytest.approx(
+                row["ms_per_step"], rel=1e-12
+            )
+    assert found["gpu_computing.aten::mm"]["ms_per_step"] == 0.385
+
+
+def again(row, time):
+    """Return a row of the next steps, `time` steps of 2 ms later."""
+    shift = 2000 * US * time
+    moved = {"start_ns": row["start_ns"] + shift, "end_ns": row["end_ns"] + shift}
+    ids = {name: row[name] + 10 * time for name in ("correlation", "op") if name in row}
+    return {**row, **moved, **ids, "step": 5 + time}
+
+
+def test_a_call_that_blocks_in_steady_steps_is_named_with_its_number():
+    three = {name: [again(row, n) for n in range(3) for row in GPU[name]] for name in GPU}
+    malloc = tree(divided(**three))["gpu_idle.blocked.cudaMalloc"]
+    assert malloc["ms_per_step"] == 0.3
+    assert json.loads(malloc["evidence"])["calls_per_step"] == 1.0
+
+
+def test_waiting_for_the_gpu_is_blamed_for_the_empty_queue_after_it():
+    """The CPU would have been ahead by what it waits, which is more than each gap."""
+    begins = range(0, 1000, 200)
+    waits = [call(n + 2, 9 + n, 121 + n, "cudaStreamSynchronize") for n in begins]
+    found = times(
+        divided(
+            steps=[step(0, 1000)],
+            cpu_ops=[op(0, 0, 990)],
+            kernels=[kernel(n + 1, 10 + n, 120 + n) for n in begins],
+            runtime_calls=[*(call(n + 1, 5 + n, 8 + n) for n in begins), *waits],
+        )
+    )
+    assert found == {
+        "gpu_computing": 550,
+        "gpu_idle.python": 9,
+        "gpu_idle.blocked.cudaStreamSynchronize": 4 * 90 + 80 + 1,
+    }
+
+
+CPU = {
+    "steps": [step(0, 1000), step(1100, 2000, 6)],
+    "cpu_ops": [
+        op(0, 0, 300, "aten::linear"),
+        op(1, 50, 250, "aten::addmm", parent=0),
+        op(2, 200, 500, "gloo:all_reduce", tid=BACKWARD, kind="annotation"),
+        op(3, 600, 700, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"),
+        op(4, 1100, 2000, "aten::linear", step=6),
+    ],
+}
+
+
+def test_each_instant_of_a_cpu_step_has_one_cause_and_lasts_until_the_next_step():
+    found = divided(**CPU)
+    assert times(found) == {
+        "cpu_operators": 300,
+        "exposed_communication.waiting_or_transfer": 200,
+        "loading_data": 100,
+        "python": 500,
+    }
+    assert tree(found)["cpu_operators.aten::addmm"]["ms_per_step"] == 0.1
+
+
+def test_the_line_behind_python_between_operators_is_named():
+    def function(number, caller, start_us, end_us, name):
+        return at(start_us, end_us, call=number, caller=caller, name=name, kind="function")
+
+    frames = [
+        function(0, -1, 0, 1100, "train.py(3): main"),
+        function(1, 0, 500, 600, "/usr/lib/python3.11/copy.py(66): copy"),
+        function(2, 0, 700, 1100, "train.py(9): log"),
+        function(3, 2, 700, 1090, "<built-in function sleep>"),
+    ]
+    found = tree(divided(**CPU, python_calls=frames))
+    assert found["python"]["place"] == "train.py(9): log"
+    assert found["python.train_py(9): log"]["ms_per_step"] == 0.2
+
+
+def test_who_waits_in_a_collective_is_told_from_who_is_waited_for():
+    def on(rank, arrives_us):
+        collective = {"collective": 0, "operation": "allreduce", "group": "g", "sequence": 1}
+        allreduce = at(arrives_us, 900, rank=rank, kind="device", group_size=2, **collective)
+        del allreduce["tid"]
+        return {
+            "steps": [step(0, 1000, rank=rank)],
+            "cpu_ops": [op(0, 0, 1000, rank=rank)],
+            "collectives": [{**allreduce, "correlation": 2, "op": 0, "name": "nccl"}],
+            "kernels": [
+                kernel(1, 10, 300, rank=rank),
+                kernel(2, arrives_us, 900, "ncclDevKernel", "communication", rank=rank),
+            ],
+            "runtime_calls": [
+                call(1, 5, 6, rank=rank),
+                call(2, arrives_us - 5, arrives_us - 4, rank=rank),
+            ],
+        }
+
+    both = [on(0, 400), on(1, 800)]
+    result = divided(**{name: both[0][name] + both[1][name] for name in both[0]})
+    assert times(result, 0)["exposed_communication.waiting"] == 400
+    assert times(result, 1).get("exposed_communication.waiting", 0) == 0
+    assert {times(result, rank)["exposed_communication.transfer"] for rank in (0, 1)} == {100}
+    evidence = json.loads(tree(result)["exposed_communication.waiting"]["evidence"])
+    assert evidence["late_rank"] == 1
+    assert [row["rank"] for row in rows(result, "ranks") if row["decisive"] == "true"] == [0]
+
+
+def test_slow_first_steps_and_the_profilers_own_end_are_left_out():
+    steps = [step(0, 900, 5), step(900, 1000, 6), step(1000, 1100, 7), step(1100, 1600, 8)]
+    ops = [
+        op(n, row["start_ns"] // US - ORIGIN_NS // US, 0, step=row["step"])
+        for n, row in enumerate(steps)
+    ]
+    for row, made in zip(steps, ops, strict=True):
+        made["start_ns"], made["end_ns"] = row["start_ns"], row["start_ns"] + 90 * US
+    ops[0]["end_ns"] = steps[0]["end_ns"]
+    found = divided(steps=steps, cpu_ops=ops)
+    lengths = [row["step_time_ns"] // US for row in rows(found, "by_step")]
+    assert lengths == [100, 100, 90]
+    (check,) = [row for row in rows(found, "trust") if row["check"] == "steps"]
+    assert "1 slow first step left out, of up to 900 µs" in check["message"]
+
+
+@pytest.mark.parametrize(
+    ("tables", "check", "part"),
+    [
+        ({"kernels": GPU["kernels"], "steps": GPU["steps"]}, "CPU", "not recorded"),
+        ({"cpu_ops": CPU["cpu_ops"], "steps": [], "devices": [{"device": 0}]}, "GPU", "CUDA"),
+        ({"cpu_ops": CPU["cpu_ops"]}, "steps", "No step was marked"),
+        (
+            GPU | {"kernels": [*GPU["kernels"], kernel(6, -5e9, -4.9e9)]},
+            "misplaced kernels",
+            "1 kernels lie far from their launch",
+        ),
+        (
+            CPU | {"recordings": {"x": Recording(notes=("3 samples were lost.",))}},
+            "lost events",
+            "3",
+        ),
+        (
+            CPU | {"recordings": {"x": Recording(warnings=("other processes took 20 %",))}},
+            "machine",
+            "Other processes",
+        ),
+        (
+            CPU | {"unprofiled": [step(0, 500), step(500, 1000, 6)]},
+            "profiler overhead",
+            "without it",
+        ),
+    ],
+)
+def test_a_recording_that_cannot_be_trusted_says_why(tables, check, part):
+    failed = {
+        row["check"]: row for row in rows(divided(**tables), "trust") if row["passed"] == "false"
+    }
+    assert part in failed[check]["message"]
+
+
+def test_times_of_today_lose_no_nanosecond():
+    odd = {**GPU, "kernels": [{**row, "end_ns": row["end_ns"] + 1} for row in GPU["kernels"]]}
+    assert times(divided(**odd))["gpu_computing"] == 385.002

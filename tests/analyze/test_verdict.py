@@ -1,0 +1,186 @@
+"""What limits the step, and what to do first, from causes."""
+
+import json
+
+import pytest
+
+from profkit.analyze import verdict
+from profkit.core.result import Metric, Result, Table
+from profkit.core.verdict import Confidence, Limiter
+from profkit.testing import run
+
+COLUMNS = (
+    "rank",
+    "id",
+    "title",
+    "ms_per_step",
+    "median_ms",
+    "gain_ms",
+    "share",
+    "place",
+    "evidence",
+)
+CHECKS = ("check", "passed", "message", "silences")
+MATCHES = (
+    *("pattern", "title", "cause", "advice", "gain_ms", "place", "confidence", "source"),
+    "evidence",
+)
+
+
+def causes(  # noqa: PLR0913 - the parts of a recording
+    times, *, typical=None, about=None, checks=(), matches=(), late=None
+):
+    """Return the result of the causes: ms by id, of rank 0, and `late` those of rank 1.
+
+    `about` are place and evidence by id.
+    """
+    step = sum(times.values())
+    rows = []
+    for rank, parts in enumerate([times, *([late] if late else [])]):
+        above = {}
+        for name, ms in parts.items():
+            for end in range(1, name.count(".") + 1):
+                up = ".".join(name.split(".")[:end])
+                above[up] = above.get(up, 0) + ms
+        for name, ms in {**parts, **above}.items():
+            median = (typical or parts).get(name) if name in parts else None
+            place, evidence = (about or {}).get(name, ("", {}))
+            given = (rank, name, name.rpartition(".")[2], ms, median, ms, ms / step)
+            rows.append((*given, place, json.dumps(evidence)))
+    tables = {
+        "causes": Table(title="", columns=COLUMNS, rows=tuple(rows)),
+        "ranks": Table(title="", columns=("rank", "decisive"), rows=((0, "true"), (1, "false"))),
+        "trust": Table(title="", columns=CHECKS, rows=tuple(checks)),
+        "matches": Table(title="", columns=MATCHES, rows=tuple(matches)),
+    }
+    return Result(tables=tables, metrics={"step_ms": Metric(value=step, unit="ms", title="")})
+
+
+def on(times, **more):
+    return run(verdict.analyze, causes=causes(times, **more)).verdict
+
+
+@pytest.mark.parametrize(
+    ("times", "limiter", "headline"),
+    [
+        (
+            {"gpu_computing": 94, "gpu_idle.python": 6},
+            Limiter.GPU,
+            "GPU busy 94 of 100 ms per step.",
+        ),
+        (
+            {"gpu_computing": 60, "gpu_idle.loading_data": 40},
+            Limiter.INPUT,
+            "GPU idle 40 of 100 ms per step: 40 ms loading_data.",
+        ),
+        (
+            {"gpu_computing": 14, "gpu_idle.blocked.cudaFree": 80, "gpu_idle.python": 6},
+            Limiter.CPU,
+            "GPU idle 86 of 100 ms per step: 80 ms blocked in cudaFree.",
+        ),
+        (
+            {"gpu_computing": 50, "exposed_communication.transfer": 50},
+            Limiter.COMMUNICATION,
+            "Exposed communication 50 of 100 ms per step: transfer.",
+        ),
+        (
+            {"cpu_operators": 70, "python": 30},
+            Limiter.CPU,
+            "cpu_operators 70 of 100 ms per step.",
+        ),
+        (
+            {"gpu_idle.not_recorded": 90, "gpu_computing": 10},
+            Limiter.UNKNOWN,
+            "GPU idle 90 of 100 ms per step: 90 ms not_recorded.",
+        ),
+        (
+            {"gpu_idle.start_up.cudaFree": 90, "gpu_computing": 10},
+            Limiter.UNKNOWN,
+            "One-off start-up 90 of 100 ms per step: no steady step.",
+        ),
+    ],
+)
+def test_the_limiter_is_what_the_step_waits_for_most(times, limiter, headline):
+    found = on(times)
+    assert (found.limiter, found.headline) == (limiter, headline)
+    assert len(found.headline.split()) <= 15
+    assert found.step_ms == 100
+    assert [action.title for action in found.actions if limiter is Limiter.UNKNOWN] in (
+        [],
+        ["Record more"],
+    )
+
+
+def test_one_slow_step_limits_nothing_but_may_be_worth_an_action():
+    times = {"gpu_computing": 60, "gpu_idle.python": 40}
+    found = on(times, typical={"gpu_computing": 60, "gpu_idle.python": 5})
+    assert found.limiter is Limiter.GPU
+    assert [action.cause for action in found.actions] == ["gpu_idle.python"]
+
+
+def test_the_rank_that_is_late_is_named_with_what_it_does_meanwhile():
+    waiting = "exposed_communication.waiting"
+    found = on(
+        {"gpu_computing": 60, waiting: 40},
+        late={"gpu_computing": 62, "python": 38},
+        about={waiting: ("", {"late_rank": 1}), "python": ("train.py(9): log", {})},
+    )
+    assert found.limiter is Limiter.STRAGGLER
+    assert found.headline == "Waiting 40 of 100 ms per step for rank 1."
+    assert found.actions[0].advice == "Fix rank 1 first: 38 ms more python in train.py(9): log."
+
+
+def test_at_most_three_actions_come_in_the_order_of_their_gains():
+    calls = {
+        f"gpu_idle.blocked.cuda{name}": ms for name, ms in zip("abcde", range(5, 10), strict=True)
+    }
+    found = on({"gpu_computing": 65, **calls})
+    assert [action.gain_ms for action in found.actions] == [9, 8, 7]
+    assert [cause.id for cause in found.causes if cause.advice] == [
+        "gpu_idle.blocked.cudac",
+        "gpu_idle.blocked.cudad",
+        "gpu_idle.blocked.cudae",
+    ]
+
+
+def match(cause, gain, advice="Do this."):
+    source = "https://docs.pytorch.org"
+    return ("name", "Title", cause, advice, gain, "", "high", source, "{}")
+
+
+def test_a_pattern_takes_the_place_of_the_advice_of_its_cause_and_gains_no_more_than_that():
+    times = {"gpu_computing": 60, "gpu_idle.loading_data": 40}
+    found = on(times, matches=[match("gpu_idle.loading_data", 90), match("gpu_idle.gone", 50)])
+    assert [(one.advice, one.gain_ms, one.pattern) for one in found.actions] == [
+        ("Do this.", 40, "name")
+    ]
+
+
+def test_what_is_small_is_silent():
+    times = {"gpu_computing": 98.5, "gpu_idle.blocked.cudaFree": 1.5}
+    assert on(times, matches=[match("gpu_computing", 1.9)]).actions == ()
+
+
+@pytest.mark.parametrize(
+    ("checks", "confidence"),
+    [
+        ((("steps", "true", "5.", ""),), Confidence.HIGH),
+        ((("ranks", "false", "1 of 2.", ""),), Confidence.MEDIUM),
+        ((("steps", "false", "1.", ""),), Confidence.LOW),
+    ],
+)
+def test_a_check_that_failed_lowers_the_confidence(checks, confidence):
+    assert on({"gpu_computing": 100}, checks=checks).confidence is confidence
+
+
+def test_a_check_that_failed_silences_what_depends_on_it():
+    waiting = "exposed_communication.waiting"
+    found = on({"gpu_computing": 50, waiting: 50}, checks=[("clocks", "false", "No.", waiting)])
+    assert found.limiter is Limiter.UNKNOWN
+    assert waiting not in [action.cause for action in found.actions]
+
+
+def test_noise_without_a_cause_is_said_as_unstable():
+    found = on({"gpu_computing": 100}, checks=[("variation", "false", "90 %.", "")])
+    assert found.limiter is Limiter.UNSTABLE
+    assert found.headline.startswith("Unstable")
