@@ -75,4 +75,5 @@ def _mostly(causes: Sequence[Cause], above: Cause) -> str:
 
 def _lower(title: str) -> str:
     words = title.split(" ")
-    return title if words[0].isupper() else title[:1].lower() + title[1:]
+    is_name = words[0].isupper() or words[0] == "Python"
+    return title if is_name else title[:1].lower() + title[1:]

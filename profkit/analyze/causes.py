@@ -101,6 +101,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         unlaunched=int((launched["call"].to_numpy() < 0)[~misplaced].sum()),
         has_cpu=bool(len(cpu_ops) or len(runtime_calls)),
         lacks_gpu=kernels.empty and bool(len(devices) or len(runtime_calls)),
+        steps=steps["step"].nunique(),
         rows=len(cpu_ops) + len(kernels) + len(runtime_calls),
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}

@@ -228,13 +228,20 @@ def _of_patterns(spoken: Sequence[Cause], matches: Iterable[Mapping[str, Any]]) 
             cause=cause.id,
             title=row["title"],
             advice=row["advice"],
-            gain_ms=min(row["gain_ms"], cause.gain_ms),
+            # An operator is the example of a pattern, whose gain lies in the part of the step.
+            gain_ms=min(row["gain_ms"], _part(cause.id, known).gain_ms),
             place=row["place"] or cause.place,
             confidence=Confidence(row["confidence"]),
             source=row["source"],
             pattern=row["pattern"],
             evidence=json.loads(row["evidence"]),
         )
+
+
+def _part(cause: str, known: Mapping[str, Cause]) -> Cause:
+    """Return the part of the step that `cause` belongs to: itself, or what it is an example of."""
+    above = [name for name in names.parts_of(cause) if name in known]
+    return known[above[0] if above[0] in _COMPUTING else above[min(1, len(above) - 1)]]
 
 
 def _advised(causes: Sequence[Cause], chosen: Sequence[Action]) -> Iterator[Cause]:

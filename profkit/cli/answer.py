@@ -1,4 +1,4 @@
-"""The answer on a run, for the terminal: what limits its step, and what was found."""
+"""The answer on a run, for the terminal: its verdict, or else what was found."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,32 +9,30 @@ from profkit.core.capture_record import capture_warnings
 from profkit.core.errors import InputError
 from profkit.core.job_record import CONVERSION, NOTHING, read_job
 from profkit.core.result import Severity
+from profkit.report.verdict_text import lines
 
 ANALYSES = (
-    *("steps", "breakdown", "idle", "launches", "kernels", "operators", "overlap", "stragglers"),
-    *("transfers", "bottlenecks", "memory_peak", "fragmentation", "nsys_stats", "python_hotspots"),
+    *("verdict", "steps", "memory_peak", "fragmentation", "nsys_stats", "python_hotspots"),
     *("ncu_summary", "speed_of_light"),
 )
 """Analyses that the answer is made of."""
 
 _FINDINGS = 3
 _SEVERITIES = (Severity.BAD, Severity.WARN, Severity.INFO)
-_FIRST = ("steps", "breakdown")
-"""Analyses whose findings say how long a step takes, and on what."""
 
 
 def answer(run: RunFolder) -> Iterator[str]:
-    """Yield how long a step takes and on what, and the findings that should worry most."""
+    """Yield the verdict on a run; where there is none, the findings that should worry most."""
     documents = {path.stem: _document(path) for path in sorted(run.path.glob("analyze/*.json"))}
     if not documents:
         yield f"{run.name} has no results yet: profkit why {run.path} says what is missing"
-    found = {
-        name: documents[name].result.findings for name in (*_FIRST, *ANALYSES) if name in documents
-    }
-    for name in _FIRST:
-        yield from (finding.message for finding in found.pop(name, ()))
-    others = [finding for findings in found.values() for finding in findings]
-    for finding in sorted(others, key=lambda one: _SEVERITIES.index(one.severity))[:_FINDINGS]:
+    if "verdict" in documents and (verdict := documents["verdict"].result.verdict) is not None:
+        yield from lines(verdict)
+        return
+    found = [
+        one for name in ANALYSES if name in documents for one in documents[name].result.findings
+    ]
+    for finding in sorted(found, key=lambda one: _SEVERITIES.index(one.severity))[:_FINDINGS]:
         yield f"  {finding.severity}: {finding.message}"
         if finding.advice:
             yield f"    {finding.advice}"

@@ -11,6 +11,7 @@ from profkit.cli import main
 from profkit.core import result
 from profkit.core.job_record import NOTHING
 from profkit.core.result import Abstention, Finding, Result, Severity
+from profkit.core.verdict import Confidence, Limiter, Verdict
 from profkit.dag.overrides import save_selection
 from tests.cli.test_run_folders import make_run
 from tests.convert.nsys.reports import written
@@ -65,11 +66,11 @@ WRITERS = {
 @pytest.mark.parametrize(
     ("name", "kind", "said"),
     [
-        ("a.json", "trace", "A step takes 1 ms"),
+        ("a.json", "trace", "CPU-bound: Operators on the CPU 0.9 of 1 ms per step"),
         ("b.pickle", "snapshot", "1 MiB"),
-        ("c.sqlite", "nsys", "kernels 100%"),
+        ("c.sqlite", "nsys", "Only 2 operators, kernels and calls: an excerpt."),
         ("d.csv", "ncu", "gemm"),
-        ("without_an_ending", "trace", "A step takes 1 ms"),
+        ("without_an_ending", "trace", "0.9 ms in aten::mm"),
         ("snapshot.bin", "snapshot", "1 MiB"),
     ],
 )
@@ -96,7 +97,7 @@ def test_files_and_folders_of_ranks_are_one_run(folder, capsys):
 def test_what_was_not_recorded_is_listed_on_request(folder, capsys):
     write_trace(folder / "a.json")
     assert main(["show", "a.json", "--notes"]) == 0
-    assert "communication: no communication call was recorded" in capsys.readouterr().out
+    assert "throughput: the workload does not say how many samples" in capsys.readouterr().out
 
 
 def test_a_file_that_is_no_recording_is_named(folder, capsys):
@@ -132,18 +133,15 @@ def run(folder):
     missing = Abstention(what="energy", reason="not recorded")
     severities = (Severity.INFO, Severity.WARN, Severity.INFO, Severity.BAD)
     found = tuple(finding(severity, f"finding {at}") for at, severity in enumerate(severities))
-    document(run, "idle", findings=found, abstentions=(missing, missing))
+    document(run, "memory_peak", findings=found, abstentions=(missing, missing))
     return run
 
 
 def test_the_run_of_the_last_selection_is_shown_with_its_worst_findings(run, capsys):
     assert main(["show"]) == 0
     shown = capsys.readouterr().out
-    assert shown.splitlines()[:2] == [
-        "gpt-1  2026-01-02 10:00  1 of 2 captures: oom",
-        "a step takes 1 s",
-    ]
-    order = [shown.index(f"finding {at}") for at in (3, 1, 0)]
+    assert shown.splitlines()[0] == "gpt-1  2026-01-02 10:00  1 of 2 captures: oom"
+    order = [shown.index(text) for text in ("finding 3", "finding 1", "a step takes 1 s")]
     assert order == sorted(order)
     assert "finding 2" not in shown
     assert "1 note on what was not recorded: profkit show --notes" in shown
@@ -154,12 +152,24 @@ def test_the_run_of_the_last_selection_is_shown_with_its_worst_findings(run, cap
     assert capsys.readouterr().out == "energy: not recorded\n"
 
 
+def test_the_verdict_takes_the_place_of_findings(run, capsys):
+    verdict = Verdict(
+        limiter=Limiter.INPUT, headline="GPU idle.", step_ms=0.0, confidence=Confidence.LOW
+    )
+    document(run, "verdict", verdict=verdict)
+    assert main(["show"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:3] == [
+        "input-bound: GPU idle.",
+        "Confidence low. No check of the recording failed.",
+    ]
+
+
 def test_damaged_results_are_said_and_the_others_shown(run, capsys):
-    (run / "analyze/idle.json").write_text("{")
+    (run / "analyze/memory_peak.json").write_text("{")
     assert main(["show"]) == 0
     assert "a step takes 1 s" in capsys.readouterr().out
     assert main(["show", "--notes"]) == 0
-    assert "idle.json" in capsys.readouterr().out
+    assert "memory_peak.json" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("run")

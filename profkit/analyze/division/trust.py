@@ -56,6 +56,9 @@ class Seen:
     lacks_gpu: bool
     """Whether there is a GPU, or work was launched on one, and none of that was recorded."""
 
+    steps: int
+    """Steps that were recorded, those left out included."""
+
     rows: int
     """Operators, kernels and calls that were recorded."""
 
@@ -127,7 +130,7 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
             message=f"{seen.misplaced} kernels lie far from their launch, as after a second "
             "profiler session: left out.",
         )
-    if seen.rows < _EXCERPT:
+    if seen.rows < _EXCERPT and seen.steps < _ENOUGH_STEPS:
         yield Trust(
             check="excerpt",
             passed=False,
