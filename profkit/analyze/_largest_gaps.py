@@ -1,7 +1,5 @@
 """The largest gaps of GPUs: the kernels around them, and the work of the CPU meanwhile."""
 
-import re
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -11,9 +9,8 @@ from profkit.analyze._gaps import Gaps, launched_late
 from profkit.analyze.shared import calltree, glob_match, intervals
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import WHERE, of_repeat
+from profkit.tables.frame_files import is_library
 from profkit.tables.tree_paths import SEPARATOR
-
-_FOREIGN = re.compile(r"<|torch/|.*/(?:torch|site-packages|dist-packages)/")
 
 
 def gap_rows(
@@ -132,7 +129,7 @@ def _lines_during(
     longest = _cpu_work.longest_in(python_calls, parent, counted, spans)
     found = np.array([row for row, _ in longest], dtype=np.int64)
     names = python_calls["name"]
-    foreign = glob_match.named(names, lambda name: _FOREIGN.match(name) is not None)
+    foreign = glob_match.named(names, lambda name: is_library(_file(name)))
     foreign |= (python_calls["kind"] == "module").to_numpy()
     own = calltree.nearest(found, parent, foreign)
     return [
@@ -144,7 +141,12 @@ def _lines_during(
 def _line_of(stack: str) -> str:
     """Return the innermost frame of a recorded stack that is the program's own; "" if none is."""
     frames = stack.split(SEPARATOR)
-    return next((frame for frame in frames[::-1] if not _FOREIGN.match(frame)), "")
+    return next((frame for frame in frames[::-1] if not is_library(_file(frame))), "")
+
+
+def _file(frame: str) -> str:
+    """Return the file of a frame as PyTorch writes it: ``folder/file.py(12): function``."""
+    return frame.partition("(")[0]
 
 
 def _on(rows: pd.DataFrame, threads: "pd.Series[int]") -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ import pandas as pd
 from pydantic import PositiveInt
 
 from profkit.analyze.base import ByTool, ByToolIfAny, analysis
-from profkit.analyze.shared.stack_frames import lines_of_stacks, self_and_total
+from profkit.analyze.shared.stack_frames import lines_of_stacks, of_program, self_and_total
 from profkit.core.formatting import shortened, size
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings
@@ -55,9 +55,13 @@ def analyze(host_stacks: ByTool, samples: ByToolIfAny, config: Config) -> Result
     live = pd.concat(parts) if parts else pd.DataFrame()
     if live.empty:
         return Result.abstain("memory of the host", "no allocation on the host was recorded")
-    lines = lines_of_stacks(live, "size_bytes")
+    peaks = _peaks(live)
+    program = of_program(live, imports=True)
+    if program.empty:
+        reason = "all that was live at the peak is of profkit itself"
+        return Result.abstain("memory of the host", reason)
+    lines = lines_of_stacks(program, "size_bytes")
     functions = self_and_total(lines, ["rank", "function"], "bytes")
-    peaks = lines.groupby("rank")["of_rank"].first()
     levels = _levels(samples or {})
     growth = _growth(levels, config.skip_first)
     shown = {
@@ -66,7 +70,10 @@ def analyze(host_stacks: ByTool, samples: ByToolIfAny, config: Config) -> Result
         "over_steps": (levels, "Heap in each step, mean"),
     }
     return Result(
-        findings=(_largest(functions, peaks), *_growing(growth, config)),
+        findings=(
+            _largest(functions, peaks[peaks.index.isin(program["rank"])]),
+            *_growing(growth, config),
+        ),
         metrics=_metrics(peaks, growth),
         tables={
             name: table(rows, title=title, limit=config.max_rows)
@@ -75,6 +82,13 @@ def analyze(host_stacks: ByTool, samples: ByToolIfAny, config: Config) -> Result
         charts=_CHARTS,
         abstentions=() if len(growth) else (_too_few(),),
     )
+
+
+def _peaks(live: pd.DataFrame) -> "pd.Series[float]":
+    """Return what each rank held at its peak, profkit included, mean of its repeats."""
+    by_rank = live.groupby("rank", observed=True)
+    peaks: pd.Series[float] = by_rank["size_bytes"].sum() / by_rank["repeat"].nunique()
+    return peaks
 
 
 def _levels(samples: ByTool) -> pd.DataFrame:

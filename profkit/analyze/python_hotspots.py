@@ -8,8 +8,8 @@ import pandas as pd
 from pydantic import PositiveInt
 
 from profkit.analyze.base import ByTool, analysis
-from profkit.analyze.shared.stack_frames import lines_of_stacks, self_and_total
-from profkit.core.formatting import shortened
+from profkit.analyze.shared.stack_frames import lines_of_stacks, of_program, self_and_total
+from profkit.core.formatting import duration, shortened
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings
 
@@ -46,33 +46,48 @@ def analyze(sampled_stacks: ByTool, config: Config) -> Result:
 
     Self time is that of samples in which a function was innermost: its own code, and whatever it
     calls that is no Python, such as operators. Total time is that of samples in which it was on
-    the stack, once however often it called itself. Shares are of all sampled time of the rank, by
-    all its threads; times are the mean over repeats. Each sampler is by itself: they see different
+    the stack, once however often it called itself. Shares are of all sampled time of the program on
+    the rank, by all its threads, without profkit itself and without the time in which modules are
+    loaded; times are the mean over repeats. Each sampler is by itself: they see different
     threads and stretches of a run.
     """
+    of_tools = {tool: of_program(rows, imports=False) for tool, rows in sampled_stacks.items()}
     parts = [
         lines_of_stacks(rows, "duration_ns").assign(tool=tool)
-        for tool, rows in sampled_stacks.items()
+        for tool, rows in of_tools.items()
         if len(rows)
     ]
+    if not parts and any(map(len, sampled_stacks.values())):
+        reason = "all samples are of start-up: run more steps"
+        return Result.abstain("Python's time by function", reason)
     if not parts:
         reason = "no stack was sampled; nsys samples with tools.nsys.sample=process-tree"
         return Result.abstain("Python's time by function", reason)
     lines = pd.concat(parts, ignore_index=True)
     functions = self_and_total(lines, ["tool", "rank", "function"], "ns")
     by_line = self_and_total(lines, ["tool", "rank", "line"], "ns")
-    most = config.max_rows
+    most, left_out = config.max_rows, _left_out(sampled_stacks, of_tools)
     return Result(
         findings=tuple(_findings(functions)),
         metrics=_metrics(functions),
         tables={
-            "functions": table(functions, title="Time by function", limit=most),
+            "functions": table(functions, title="Time by function", note=left_out, limit=most),
             "lines": table(by_line, title="Time by line", limit=most),
             "chart": table(_chart(functions), title="Functions with the most time of their own"),
         },
         charts=_CHARTS,
-        abstentions=tuple(_unsure(sampled_stacks, config.least_samples)),
+        abstentions=tuple(_unsure(of_tools, config.least_samples)),
     )
+
+
+def _left_out(sampled: Mapping[str, pd.DataFrame], kept: Mapping[str, pd.DataFrame]) -> str:
+    """Return how much of the samples is not of the program, by tool."""
+    sums = {tool: int(rows["duration_ns"].sum()) for tool, rows in sampled.items()}
+    rest = {tool: sums[tool] - int(kept[tool]["duration_ns"].sum()) for tool in sums}
+    parts = [
+        f"{duration(rest[tool])} of {duration(sums[tool])} by {tool}" for tool in sums if rest[tool]
+    ]
+    return f"Without start-up, imports and profkit itself: {', '.join(parts)}." if parts else ""
 
 
 def _chart(functions: pd.DataFrame) -> pd.DataFrame:

@@ -48,6 +48,23 @@ def test_what_is_live_belongs_to_who_asked_for_it_and_to_all_above():
     assert [abstention.what for abstention in result.abstentions] == ["growth of the host's memory"]
 
 
+def test_what_profkit_holds_is_in_the_peak_and_among_no_functions():
+    own = ("main (/x/profkit/capture/harness/rank.py:63)",)
+    imported = (*own, "_find_and_load (<frozen importlib._bootstrap>:1)", "f (torch/a.py:1)")
+    program = (*own, "run_path (<frozen runpy>:2)", LOAD)
+    live = stacks((0, own, 500), (0, imported, 200), (0, program, 100))
+    result = analyze.run(host_stacks={"x": live}, samples=None, config=Config())
+    found = {row["function"]: row["self_bytes"] for row in rows(result, "functions")}
+    assert found == {
+        "f (torch/a.py)": 200,
+        "load (data.py)": 100,
+        "_find_and_load (<frozen importlib._bootstrap>)": 0,
+    }
+    assert result.metrics["peak_bytes"].value == 800
+    nothing = analyze.run(host_stacks={"x": stacks((0, own, 5))}, samples=None, config=Config())
+    assert nothing.abstentions[0].reason == "all that was live at the peak is of profkit itself"
+
+
 def test_a_heap_that_grows_with_every_step_is_a_warning():
     steady, growing = heap(*[9_000_000] * 6, rank=1), heap(*(2_000_000 * step for step in range(6)))
     samples = {"host_memory": pd.concat([steady, growing])}

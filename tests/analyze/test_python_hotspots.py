@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from profkit.analyze.python_hotspots import Config, analyze
+from profkit.analyze.shared.stack_frames import of_program
 from profkit.convert import converter
 from profkit.convert.base import Raw
 from profkit.tables import schema
@@ -45,6 +46,53 @@ def test_time_is_that_of_the_function_itself_and_of_all_below_it():
     }
     assert result.metrics["py_spy_hottest_self_share"].value == pytest.approx(0.9)
     assert result.abstentions == ()
+
+
+STARTED = (
+    "_run_code (<frozen runpy>:88)",
+    "main (/x/profkit/capture/harness/rank.py:63)",
+    "run (/x/profkit/workloads/script.py:141)",
+    "run_path (<frozen runpy>:291)",
+)
+THREAD = ("_bootstrap (threading.py:1002)", "run (threading.py:982)")
+MAIN = "<module> (train.py:10)"
+
+
+@pytest.mark.parametrize(
+    ("frames", "kept"),
+    [
+        ((*STARTED, MAIN, INNER), (MAIN, INNER)),
+        ((*STARTED, "<module> (/x/profkit/workloads/train.py:9)"),
+         ("<module> (/x/profkit/workloads/train.py:9)",)),
+        ((*STARTED, MAIN, "step (/x/profkit/workloads/automatic/step_hooks.py:9)", INNER),
+         (MAIN, INNER)),
+        ((*STARTED, MAIN, "step (/x/profkit/workloads/automatic/step_hooks.py:9)"), ()),
+        (STARTED, ()),
+        ((*STARTED[:2], "get_objects (built-in)"), ()),
+        ((*STARTED[:2], "_find_and_load (<frozen importlib._bootstrap>:1176)", "f (torch/a.py:1)"),
+         ()),
+        ((*STARTED, MAIN, "_find_and_load (<frozen importlib._bootstrap>:1176)"), ()),
+        ((*THREAD, "_watch (/x/profkit/process/parent_watch.py:9)", "wait (psutil/a.py:1)"), ()),
+        ((*THREAD, INNER), (INNER,)),
+        (("(no Python)",), ("(no Python)",)),
+        ((MAIN, INNER), (MAIN, INNER)),
+    ],
+)  # fmt: skip
+def test_profkit_start_up_and_imports_are_no_part_of_the_program(frames, kept):
+    found = of_program(stacks((frames, 1, 10)), imports=False)
+    assert found["stack"].tolist() == ([";".join(kept)] if kept else [])
+
+
+def test_what_is_not_of_the_program_is_in_no_share_and_is_said():
+    sampled = stacks(((*STARTED, MAIN), 60, 300), (STARTED, 60, 700))
+    result = analyze.run(sampled_stacks={"py_spy": sampled}, config=Config())
+    assert times(result, "functions", "function") == {"<module> (train.py)": (300, 300)}
+    assert result.metrics["py_spy_hottest_self_share"].value == 1.0
+    assert result.tables["functions"].note == (
+        "Without start-up, imports and profkit itself: 700 ns of 1 µs by py_spy."
+    )
+    alone = analyze.run(sampled_stacks={"py_spy": stacks((STARTED, 60, 700))}, config=Config())
+    assert alone.abstentions[0].reason == "all samples are of start-up: run more steps"
 
 
 def test_a_function_that_calls_itself_is_counted_once():

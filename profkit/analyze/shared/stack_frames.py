@@ -5,7 +5,47 @@ import re
 import numpy as np
 import pandas as pd
 
+from profkit.tables.frame_files import is_profkits
+
 _LINE = re.compile(r":\d+(?=\)$)")
+_FILE = re.compile(r"\((.+):\d+\)$")
+_STARTS_PROGRAM = ("<frozen runpy>", "runpy.py:", "threading.py:", "memray/commands/")
+_IMPORTS = "<frozen importlib."
+
+
+def of_program(rows: pd.DataFrame, *, imports: bool) -> pd.DataFrame:
+    """Return the rows whose ``stack`` is of the program that was profiled, from its first frame on.
+
+    What profkit does before, beside and around it is left out, and its frames within the stacks
+    are; so is what runs while modules are loaded, unless `imports`.
+    """
+    texts = rows["stack"].astype(object)
+    stacks = {text: _of_program(str(text).split(";"), imports=imports) for text in texts.unique()}
+    kept = texts.map(lambda text: bool(stacks[text])).to_numpy(dtype=bool)
+    own = texts[kept].map(lambda text: ";".join(stacks[text]))
+    return rows[kept].assign(stack=own)
+
+
+def _of_program(frames: list[str], *, imports: bool) -> list[str]:
+    """Return the frames of the program; none if it is not on the stack."""
+    if not imports and any(_IMPORTS in frame for frame in frames):
+        return []
+    own = [_is_profkits(frame) for frame in frames]
+    starting = [any(part in frame for part in _STARTS_PROGRAM) for frame in frames]
+    outer = [is_own or starts for is_own, starts in zip(own, starting, strict=True)]
+    begin = outer.index(False) if False in outer else len(outer)
+    # What profkit calls itself is its own as well; a program it starts through Python.
+    is_profkits_call = any(own[:begin]) and own[begin - 1]
+    loads = begin < len(frames) and _IMPORTS in frames[begin]
+    if own[-1] or (is_profkits_call and not loads):
+        return []
+    pairs = zip(frames[begin:], own[begin:], strict=True)
+    return [frame for frame, is_own in pairs if not is_own]
+
+
+def _is_profkits(frame: str) -> bool:
+    found = _FILE.search(frame)
+    return found is not None and is_profkits(found[1])
 
 
 def lines_of_stacks(rows: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from profkit.convert.memory_snapshot.checked_values import text, whole
+from profkit.tables.frame_files import is_library
 
 NONE = -1
 """Index of the stack that was not recorded."""
@@ -38,7 +39,6 @@ _INTERNAL_FILES = (
     "Modules/main.c",
     "cpython/abstract.h",
 )
-_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen", "??")
 
 _MOST_CHARACTERS = 1 << 30
 """Of all stacks together: a small file can repeat one long name in a million of them."""
@@ -127,11 +127,7 @@ def is_internal(frame: Frame) -> bool:
     )
 
 
-def _is_library(file: str) -> bool:
-    return any(part in file for part in _LIBRARIES)
-
-
 def _line(stack: Sequence[Frame]) -> str:
     python = [frame for frame in stack if frame[0].endswith(".py")]
-    own = [frame for frame in python if not _is_library(frame[0].replace("\\", "/"))]
+    own = [frame for frame in python if not is_library(frame[0])]
     return next((named(frame) for frame in (*own, *python)), "")

@@ -1,0 +1,39 @@
+"""Whose code a frame of a stack is: profkit's own, a library's, or the program's."""
+
+import re
+
+_OWN = re.compile(
+    r"(?:^|/)profkit/"
+    r"(?:capture/|core/|process/|cli/|marks\.py|workloads/(?:script\.py|automatic/|runtime/))"
+)
+"""The other workloads are programs that profkit brings along."""
+
+_INSTALLED = re.compile(r"(?:site|dist)-packages/([^/]+?)(?:\.py)?(?:/|$)")
+_OF_PYTHON = re.compile(r"^<|^\?\?|/lib/python3(?!.*-packages/)")
+_TORCH = re.compile(r"(?:^|/)torch/")
+
+_LIBRARIES = {
+    *("torch", "torchgen", "functorch", "torchvision", "torchaudio", "torch_xla", "torchao"),
+    *("triton", "numpy", "scipy", "pandas", "pyarrow", "sklearn", "PIL", "cv2", "einops"),
+    *("deepspeed", "accelerate", "lightning", "lightning_fabric", "pytorch_lightning", "apex"),
+    *("transformers", "diffusers", "datasets", "tokenizers", "safetensors", "huggingface_hub"),
+    *("transformer_engine", "xformers", "flash_attn", "bitsandbytes", "peft", "timm", "ray"),
+    *("tensorboard", "wandb", "mlflow", "tqdm", "rich", "hydra", "omegaconf", "yaml", "fsspec"),
+    *("IPython", "ipykernel", "pytest", "_pytest", "pluggy", "memray", "pyinstrument", "nvtx"),
+    *("cupy", "jax", "numba", "msgspec", "pydantic", "filelock", "requests", "urllib3"),
+}
+"""Packages of others: what else is installed beside them may well be the user's program."""
+
+
+def is_profkits(file: str) -> bool:
+    """Say whether `file` is of profkit itself, as it starts and watches a program."""
+    return _OWN.search(file.replace("\\", "/")) is not None
+
+
+def is_library(file: str) -> bool:
+    """Say whether `file` is of Python, of a known library or of profkit, and not of the program."""
+    path = file.replace("\\", "/")
+    if _OF_PYTHON.search(path) or _TORCH.search(path) or is_profkits(path):
+        return True
+    installed = _INSTALLED.search(path)
+    return installed is not None and installed[1] in _LIBRARIES
