@@ -16,6 +16,7 @@ JOBS_TITLE = "Jobs of the workflow"
 # late: a capture must not load pandas, and no job should load Hydra without need.
 GROUPS = {
     "What people type first": {
+        "profile": ("profkit.cli.profile", "run any command as typed, and say what is slow in it"),
         "show": (
             "profkit.cli.show",
             "print what limits a run, or a recording that was not imported",

@@ -17,11 +17,13 @@ from types import FrameType
 from profkit.cli import job_server as forked_server
 from profkit.cli.live import View
 from profkit.cli.loudness import add_loudness
+from profkit.cli.run_folders import run_named
+from profkit.cli.show import of_run
 from profkit.core import progress_events, resources
-from profkit.core.capture_record import read_capture
 from profkit.core.errors import ConfigError
+from profkit.core.formatting import counted
 from profkit.dag.failures import damages, failures
-from profkit.dag.inputs import Dag
+from profkit.dag.inputs import REPORT, Dag
 from profkit.planning.cache import load
 from profkit.planning.model import Plan
 from profkit.process import job_server, process_tree
@@ -57,15 +59,35 @@ class SnakemakeOutput:
 
 def main(argv: Sequence[str]) -> int:
     """Plan, run Snakemake, show the jobs, and report failures."""
-    own, extra = _split(argv)
+    own, extra = split(argv)
     parser = argparse.ArgumentParser(prog="profkit run", description=__doc__)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides and sweeps")
-    parser.add_argument("--cores", type=int, default=os.cpu_count(), help="cores to use")
+    parser.add_argument("--cores", type=number_of_cores, default=os.cpu_count(), help="to use")
     add_loudness(parser)
     args = parser.parse_intermixed_args(own)
-    if args.cores < 1:
-        raise ConfigError(f"--cores: must be at least 1, got {args.cores}")
-    dag = Dag(load(args.overrides))
+    return produce(args.overrides, extra, args)
+
+
+def number_of_cores(text: str) -> int:
+    """Return the value of ``--cores``."""
+    if not text.isdigit() or not int(text):
+        raise ConfigError(f"--cores: must be at least 1, got {text}")
+    return int(text)
+
+
+def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words before and behind the first ``--``."""
+    words = list(argv)
+    where = words.index("--") if "--" in words else len(words)
+    return words[:where], words[where + 1 :]
+
+
+def produce(overrides: Sequence[str], extra: Sequence[str], args: argparse.Namespace) -> int:
+    """Make the report of what `overrides` select, with `extra` options of Snakemake.
+
+    `args` say how many cores to use, and how much to print.
+    """
+    dag = Dag(load(overrides))
     notes = [] if args.quiet else [*dag.notes_on_jobs(), *damages(dag)]
     sys.stderr.writelines(f"note: {note}\n" for note in notes)
     command = [*_command(dag.plan, args.cores), *extra]
@@ -74,15 +96,10 @@ def main(argv: Sequence[str]) -> int:
     output = SnakemakeOutput()
     status = _run_snakemake(command, output, View(verbose=args.verbose, quiet=args.quiet))
     failed = list(failures(dag))
-    sys.stderr.writelines(f"{line}\n" for line in ([] if args.quiet else _losses(dag)))
     _print_outcome(status, output, failed)
+    if not status:
+        sys.stdout.writelines(f"{line}\n" for line in ([REPORT] if args.quiet else _answer(dag)))
     return 1 if status or failed else 0
-
-
-def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    words = list(argv)
-    where = words.index("--") if "--" in words else len(words)
-    return words[:where], words[where + 1 :]
 
 
 def _command(plan: Plan, cores: int) -> list[str]:
@@ -165,17 +182,8 @@ def _read(process: "subprocess.Popen[str]", output: SnakemakeOutput, verbose: bo
             sys.stderr.write(line)
 
 
-def _losses(dag: Dag) -> Iterator[str]:
-    """Yield, once for each tool, what its good captures could not record on this machine."""
-    paths = [path for run in dag.plan.runs for path in dag.captures_of(run) if path.is_file()]
-    records = [(path.parents[1].name, read_capture(path)) for path in paths]
-    good = [(tool, record) for tool, record in records if record["status"] == "ok"]
-    lost = ((tool, text) for tool, record in good for text in record.get("losses", ()))
-    yield from (f"note: {tool}: {text}" for tool, text in dict.fromkeys(lost))
-
-
 def _print_outcome(status: int, output: SnakemakeOutput, failed: Sequence[str]) -> None:
-    """Print what failed, with the end of its log, and the path of the report."""
+    """Print what failed, with the end of its log."""
     for path in dict.fromkeys(output.failed_logs):
         sys.stderr.write(f"failed: {path}\n")
         if path.is_file():
@@ -189,5 +197,11 @@ def _print_outcome(status: int, output: SnakemakeOutput, failed: Sequence[str]) 
                 " once none does: profkit run -- --unlock\n"
             )
     sys.stderr.writelines(f"{line}\n" for line in failed)
-    if not status:
-        sys.stdout.write("results/report.html\n")
+
+
+def _answer(dag: Dag) -> Iterator[str]:
+    """Yield what was found, of several runs in the first one, and where the report lies."""
+    first, *others = dag.plan.runs
+    yield from of_run(run_named(first.name))
+    if others:
+        yield f"{counted(len(others), 'more run')} in it: profkit ls"
