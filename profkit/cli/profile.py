@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from profkit.cli import run
 from profkit.cli.loudness import add_loudness
+from profkit.cli.program_link import linked_program
 from profkit.core.errors import ConfigError
 from profkit.planning.command_line import as_override
 
@@ -20,6 +21,8 @@ starts your training can stand behind the --: python, torchrun, accelerate, bash
 
 OVERRIDES are those of `profkit run`. Several values make several runs, to be compared:
   profkit profile batch=2,4 -- python train.py --batch '${batch}'
+
+Ctrl-C ends the program, and the report is made of what was recorded until then (exit status 130).
 """
 
 
@@ -45,7 +48,8 @@ def main(argv: Sequence[str]) -> int:
     add_loudness(parser)
     args = parser.parse_intermixed_args(own)
     chosen = overrides(args.overrides, words, is_whole=args.all, is_thorough=args.thorough)
-    status = run.produce(chosen, (), args)
+    with linked_program() as link:
+        status = run.produce(chosen, (), args, link)
     if not (status or args.quiet):
         sys.stdout.writelines(f"{line}\n" for line in _offers(args))
     return status

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from types import FrameType
 from profkit.cli import job_server as forked_server
 from profkit.cli.live import View
 from profkit.cli.loudness import add_loudness
+from profkit.cli.program_link import ProgramLink
 from profkit.cli.run_folders import run_named
 from profkit.cli.show import of_run
 from profkit.core import progress_events, resources
@@ -30,7 +31,9 @@ from profkit.process import job_server, process_tree
 
 _TAIL = 30
 _STOP_S = 20
+_INTERRUPTED = 130
 _TOTAL = re.compile(r"^total\s+(\d+)$")
+_CAPTURES = re.compile(r"^capture_\w+\s+(\d+)$")
 _FAILED_LOG = re.compile(r"^\s+log: (.+?) \(check log file")
 # With these options Snakemake makes no report: its own output is the result.
 _PRINTING = {
@@ -45,6 +48,7 @@ class SnakemakeOutput:
     """The parts of Snakemake's output so far that the view and the error messages need."""
 
     total: int = 0
+    captures: int = 0
     failed_logs: list[Path] = field(default_factory=list)
     last_lines: list[str] = field(default_factory=list)
 
@@ -52,6 +56,8 @@ class SnakemakeOutput:
         """Take in one line."""
         if match := _TOTAL.match(line):
             self.total = int(match[1])
+        elif match := _CAPTURES.match(line):
+            self.captures += int(match[1])
         elif match := _FAILED_LOG.match(line):
             self.failed_logs += [Path(path) for path in match[1].split(", ")]
         self.last_lines = [*self.last_lines[-_TAIL:], line]
@@ -82,10 +88,16 @@ def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     return words[:where], words[where + 1 :]
 
 
-def produce(overrides: Sequence[str], extra: Sequence[str], args: argparse.Namespace) -> int:
+def produce(
+    overrides: Sequence[str],
+    extra: Sequence[str],
+    args: argparse.Namespace,
+    link: ProgramLink | None = None,
+) -> int:
     """Make the report of what `overrides` select, with `extra` options of Snakemake.
 
-    `args` say how many cores to use, and how much to print.
+    `args` say how many cores to use, and how much to print; a `link`, that a person waits for the
+    program that is run.
     """
     dag = Dag(load(overrides))
     notes = [] if args.quiet else [*dag.notes_on_jobs(), *damages(dag)]
@@ -94,11 +106,14 @@ def produce(overrides: Sequence[str], extra: Sequence[str], args: argparse.Names
     if _PRINTING & {word.partition("=")[0] for word in extra}:
         return subprocess.run(command, check=False).returncode
     output = SnakemakeOutput()
-    status = _run_snakemake(command, output, View(verbose=args.verbose, quiet=args.quiet))
+    view = View(verbose=args.verbose, quiet=args.quiet, link=link)
+    status = _run_snakemake(command, output, view)
     failed = list(failures(dag))
     _print_outcome(status, output, failed)
     if not status:
         sys.stdout.writelines(f"{line}\n" for line in ([REPORT] if args.quiet else _answer(dag)))
+    if link and link.was_ended:
+        return _INTERRUPTED
     return 1 if status or failed else 0
 
 
@@ -119,16 +134,20 @@ def _run_snakemake(command: Sequence[str], output: SnakemakeOutput, view: View) 
     if "profkit.planning.build" in sys.modules:
         forked_server.fork()  # a plan that was not in the cache has loaded what the jobs need
     try:
-        with _started(command, log) as process:
+        variables = {
+            progress_events.VARIABLE: str(log),
+            **(view.link.variables if view.link else {}),
+        }
+        with _started(command, variables) as process:
             read = (process, output, view.is_verbose)
             reader = threading.Thread(target=_read, args=read, daemon=True)
             reader.start()
             with view:
                 while process.poll() is None:
-                    view.show(log, output.total)
+                    view.show(log, output)
                 # A job that outlives Snakemake holds its output open: do not wait for that.
                 reader.join(timeout=1)
-                view.show(log, output.total)
+                view.show(log, output)
             return process.returncode
     finally:
         job_server.stop()
@@ -136,7 +155,9 @@ def _run_snakemake(command: Sequence[str], output: SnakemakeOutput, view: View) 
 
 
 @contextmanager
-def _started(command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[str]"]:
+def _started(
+    command: Sequence[str], variables: Mapping[str, str]
+) -> Iterator["subprocess.Popen[str]"]:
     """Start Snakemake; however this ends, Snakemake and its jobs end with it."""
 
     def stop(signum: int, frame: FrameType | None) -> None:
@@ -152,7 +173,7 @@ def _started(command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[st
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env=os.environ | {progress_events.VARIABLE: str(log)},
+        env=os.environ | variables,
         # Its own group, jobs included: an interrupt reaches them from us, once. Snakemake takes a
         # second one, from the terminal, as an order to leave its jobs behind.
         start_new_session=True,
