@@ -40,6 +40,7 @@ from profkit.workloads.base import BaseWorkload
 from profkit.workloads.runtime.request import Request, without_choices
 from profkit.workloads.zero import Zero
 
+_TOOL_LIST = re.compile(r"^tool=(.+)")
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -207,7 +208,7 @@ class _Checker:
         config.check(steps)
         chosen = {
             name: self.tool(name, values, steps, config.ranks)
-            for name, values in config.tools.items()
+            for name, values in self.asked_for(composed, config).items()
         }
         settings = self.analyses(config.analyses, tuple(chosen))
         hide = self.masker(behaviour).document
@@ -223,6 +224,17 @@ class _Checker:
             comparisons=_with_scope(settings, "runs"),
             reads=self.reads(chosen, settings),
         )
+
+    def asked_for(self, composed: Composed, config: Configuration) -> dict[str, Any]:
+        """Return the settings of the tools, without a baseline that would be of no use.
+
+        It is for times; tools named in a list of their own may all do no more than count.
+        """
+        named = {name for word in composed.overrides for name in _TOOL_LIST.findall(word)}
+        others = {name: config.tools[name] for name in config.tools if name != "baseline"}
+        is_needed = any(known("tool", name, tools()).is_repeated for name in others)
+        is_asked_for = not named or "baseline" in " ".join(named) or self.explicit or is_needed
+        return dict(config.tools) if is_asked_for or not others else others
 
     def masker(self, behaviour: Mapping[str, Any]) -> Masker:
         """Return what hides the secrets of a run, those that its launcher sets among them."""

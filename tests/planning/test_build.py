@@ -249,3 +249,20 @@ def test_an_analysis_runs_without_the_tables_that_may_lack():
     plan = planned("+tool=ncu")
     tables = plan.tables(plan.runs[0], "kernel_view")
     assert any(path.endswith("ncu/measured_kernels.parquet") for path in tables)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "has_baseline"),
+    [
+        (["tool=[memory_layers]"], False),
+        (["tool=memory_snapshot"], False),
+        (["tool=[memory_layers,host_memory]"], False),
+        (["tool=[memory_layers,torch_profiler]"], True),
+        (["tool=[baseline,memory_layers]"], True),
+        (["tool=[memory_layers]", "analysis=[steps]"], True),
+        (["tool=[]"], True),
+        ([], True),
+    ],
+)
+def test_tools_that_only_count_need_no_baseline_that_was_not_asked_for(overrides, has_baseline):
+    assert ("baseline" in planned(*overrides).runs[0].tools) == has_baseline
