@@ -1,6 +1,6 @@
 """A training step on GPUs with one fault in it, as traces that `recording` makes.
 
-The clean step keeps the GPU busy: bf16 matmuls on tensor cores, FlashAttention, a fused optimizer,
+The clean step keeps the GPU busy: bf16 matmuls on tensor cores, cuDNN's attention, fused AdamW,
 pinned batches, one number read at the end. Each fault is a knob; what it costs is the step with it
 less the step without it, of the rank that is slowest.
 """
@@ -22,7 +22,7 @@ _GEMM = "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNT"
 _ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::"
 _GELU = _ELEMENTWISE + "GeluCUDAKernelImpl(at::TensorIteratorBase&)>(int, at::detail::Array)"
 _NORM = "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>"
-_FLASH = "void pytorch_flash::flash_{}_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128>>"
+_ATTENTION = "cudnn_generated_fort_native_sdpa_sm90_flash_{}_wgmma_bf16_knob_6_64x64x128"
 _ADAM = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor>"
 _NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 _CUSTOM = "void vllm::cross_device_reduce_2stage<__nv_bfloat16, 8>(vllm::RankData*, int)"
@@ -178,8 +178,8 @@ class Job:
         knobs = self.knobs
         self._operator(rank, "aten::layer_norm", _NORM, 15)
         self._matmul(rank, "aten::linear", "aten::addmm", 200)
-        flash = "aten::_scaled_dot_product_flash_attention"
-        self._operator(rank, flash, _FLASH.format("fwd"), 120)
+        attention = "aten::_scaled_dot_product_cudnn_attention"
+        self._operator(rank, attention, _ATTENTION.format("fprop"), 120)
         self._matmul(rank, "aten::linear", "aten::addmm", 250)
         self._operator(rank, "aten::gelu", _GELU, 15)
         self._matmul(rank, "aten::linear", "aten::addmm", 250)
@@ -202,8 +202,8 @@ class Job:
             rank.launch(kernel, gpu_us * self.knobs.gpu_scale, call_us=call_us)
 
     def _matmul(self, rank: Rank, outer: str, inner: str, gpu_us: float) -> None:
-        rows = round(_ROWS * self.knobs.gpu_scale)
-        columns = round(gpu_us * _COLUMNS_PER_US)
+        rows = 128 * round(_ROWS * self.knobs.gpu_scale / 128)
+        columns = 128 * round(gpu_us * _COLUMNS_PER_US / 128)
         dims = [(columns,), (rows, _WIDTH), (_WIDTH, columns)][
             -3 if inner == "aten::addmm" else -2 :
         ]
@@ -241,8 +241,8 @@ class Job:
                 inner = "aten::mm"
                 outer = "autograd::engine::evaluate_function: AddmmBackward0"
                 self._matmul(rank, outer if not half else "aten::matmul", inner, gpu_us)
-        flash = "aten::_scaled_dot_product_flash_attention_backward"
-        self._operator(rank, flash, _FLASH.format("bwd"), 300)
+        attention = "aten::_scaled_dot_product_cudnn_attention_backward"
+        self._operator(rank, attention, _ATTENTION.format("bprop"), 300)
         self._operator(rank, "aten::gelu_backward", _GELU, 25)
         self._operator(rank, "aten::native_layer_norm_backward", _NORM, 30)
 
