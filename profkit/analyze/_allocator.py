@@ -7,8 +7,9 @@ cached segments when the GPU is full, and pools of CUDA graphs.
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
 _LEAST_BLOCK = 512
 _SMALL_SIZE = 1 << 20
@@ -16,6 +17,9 @@ _SMALL_SEGMENT = 2 << 20
 _LARGE_SEGMENT = 20 << 20
 _MIDDLE_SIZE = 10 << 20
 _GRANULE = 2 << 20
+
+DEFAULT = "default"
+"""Name of the policy of an allocator that nothing was set for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,6 +34,16 @@ class Policy:
 
     max_split_bytes: int = 1 << 62
     """Blocks of this size and more are not split."""
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> Self:
+        """Return the policy of the `allocator_settings` of a snapshot, whose sizes are in bytes."""
+        expandable = settings.get("expandable_segments") == "True"
+        limit = settings.get("max_split_size", "")
+        conf = settings.get("PYTORCH_CUDA_ALLOC_CONF") or settings.get("PYTORCH_ALLOC_CONF") or ""
+        if not limit.isdecimal():
+            return cls(name=conf or DEFAULT, expandable=expandable)
+        return cls(name=conf or DEFAULT, expandable=expandable, max_split_bytes=int(limit))
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +69,13 @@ class _Pool:
     """Free blocks by address."""
     last: _Block | None = None
     """The end of the segment that grows."""
+    start: int = 0
+    """Its address."""
+
+    @property
+    def page(self) -> int:
+        """By how much a segment that can grow does so."""
+        return _SMALL_SEGMENT if self.small else _LARGE_SEGMENT
 
     def put(self, block: _Block) -> None:
         block.free = True
@@ -96,6 +117,19 @@ class Allocator:
                 _merge(block, other)
         block.pool.put(block)
 
+    def needed_bytes(self) -> int:
+        """Return what stays reserved when all that is unused is given back to the device."""
+        free = (block for pool in self._pools.values() for block in pool.blocks.values())
+        return self.reserved_bytes - sum(map(self._releasable, free))
+
+    def _releasable(self, block: _Block) -> int:
+        """Return the bytes of a free block that the device can have back: whole pages, segments."""
+        if not self.policy.expandable:
+            return block.size if block.before is None and block.after is None else 0
+        page, start = block.pool.page, block.address - block.pool.start
+        first, last = -(-start // page), (start + block.size) // page
+        return max(last - first, 0) * page
+
     def _best_fit(self, pool: _Pool, size: int) -> _Block | None:
         at = bisect_left(pool.free, (size, 0))
         if at == len(pool.free):
@@ -134,13 +168,13 @@ class Allocator:
 
     def _grown(self, pool: _Pool, size: int) -> _Block:
         """Return a block at the end of the pool's one segment, which grows by whole pages."""
-        page = _SMALL_SEGMENT if pool.small else _LARGE_SEGMENT
+        page = pool.page
         last = pool.last
         if last is None:
             # Far away from others: the address space is larger than any GPU.
             self._next_address += 1 << 50
             block = self._new(pool, -(-size // page) * page)
-            pool.last = block
+            pool.last, pool.start = block, block.address
             return block
         spare = last.size if last.free else 0
         added = -(-(size - spare) // page) * page
@@ -186,8 +220,19 @@ def _merge(block: _Block, other: _Block) -> None:
     block.size += other.size
 
 
-def peak_reserved_bytes(changes: Iterable[tuple[int, int, int]], policy: Policy) -> int:
-    """Return the peak of the bytes that `policy` would reserve.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replayed:
+    """What a policy would have reserved."""
+
+    peak_bytes: int
+    """At most."""
+
+    needed_bytes: int
+    """At the end, when all that is unused is given back to the device."""
+
+
+def replayed(changes: Iterable[tuple[int, int, int]], policy: Policy) -> Replayed:
+    """Return what `policy` would reserve.
 
     `changes` are number of the allocation, its bytes (negative when it is freed) and its stream,
     in the order of time.
@@ -198,4 +243,4 @@ def peak_reserved_bytes(changes: Iterable[tuple[int, int, int]], policy: Policy)
             live[number] = allocator.allocate(size_bytes, stream)
         else:
             allocator.free(live.pop(number))
-    return allocator.peak_bytes
+    return Replayed(peak_bytes=allocator.peak_bytes, needed_bytes=allocator.needed_bytes())

@@ -1,6 +1,5 @@
 """Device memory that the allocator holds and the program does not: how much, and why."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,23 +7,16 @@ import numpy as np
 import pandas as pd
 from pydantic import NonNegativeInt, PositiveInt
 
-from profkit.analyze._allocator import Policy, peak_reserved_bytes
+from profkit.analyze._allocator_replays import replays
 from profkit.analyze.base import analysis
 from profkit.analyze.shared.allocation_origins import WHERE
-from profkit.core.formatting import size
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
-
-_MIB = 1 << 20
-_PLAIN = "default"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config(Settings):
     """Composed from ``conf/analysis/fragmentation.yaml``."""
-
-    warn_share: float = 0.2
-    """Unused share of the reserved memory at its peak above which it is worth a warning."""
 
     split_limits_mib: tuple[PositiveInt, ...] = (128, 512)
     """Values of max_split_size_mb to replay the history with."""
@@ -37,11 +29,13 @@ class Config(Settings):
 
 
 @analysis(title="Fragmentation")
-def analyze(
+def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     memory_events: pd.DataFrame,
     allocations: pd.DataFrame,
     segments: pd.DataFrame,
     blocks: pd.DataFrame,
+    out_of_memory: pd.DataFrame,
+    allocator_settings: pd.DataFrame,
     config: Config,
 ) -> Result:
     """Compare what the allocator reserved with what the program had allocated.
@@ -49,7 +43,8 @@ def analyze(
     Gaps are inactive blocks at the time of the snapshot, which belongs to the end; only within
     one of them can a block fit without more being reserved. The replay follows PyTorch's own
     rules for segments and blocks through the recorded allocations, with other settings of
-    PYTORCH_CUDA_ALLOC_CONF; "default" against "recorded" tells how far to trust it.
+    PYTORCH_CUDA_ALLOC_CONF, where with the recorded ones it reserves what was reserved, within 2%.
+    Where memory ran out, it tells whether the request would have fitted with another.
     """
     if segments.empty:
         return Result.abstain("fragmentation", "no segment of device memory was recorded")
@@ -58,14 +53,25 @@ def analyze(
         return Result.abstain("fragmentation", reason)
     ends = _ends(segments, blocks)
     peaks, missing = _peaks(memory_events, segments)
-    replays, left_out = _replays(allocations, peaks, config)
+    shortages = _shortages(out_of_memory, memory_events)
+    what_if = replays(
+        allocations,
+        peaks,
+        shortages,
+        allocator_settings,
+        limits_mib=config.split_limits_mib,
+        most=config.max_replayed,
+    )
     return Result(
-        findings=(*_findings(peaks, config), *_advice(replays)),
         metrics=_metrics(peaks, ends),
         tables={
             "peaks": table(peaks, title="Reserved and allocated when most was reserved"),
             "gaps": table(ends, title="Unused memory within segments at the end"),
-            "replay": table(replays, title="What other settings would have reserved"),
+            "replay": table(what_if.rows, title="What other settings would have reserved"),
+            "shortages": table(
+                shortages.assign(fits_with=what_if.fitting(shortages)),
+                title="Requests that ran out of memory, the last of each device",
+            ),
             "over_time": table(
                 _over_time(memory_events, peaks, config.points),
                 title="Reserved and allocated over time",
@@ -73,7 +79,7 @@ def analyze(
             ),
         },
         charts=_charts(),
-        abstentions=(*missing, *left_out),
+        abstentions=(*missing, *what_if.missing),
     )
 
 
@@ -119,59 +125,22 @@ def _peaks(
     return reserved.reset_index(), tuple(missing)
 
 
+def _shortages(out_of_memory: pd.DataFrame, events: pd.DataFrame) -> pd.DataFrame:
+    """Return the last request of each device that failed, with what it found."""
+    last = out_of_memory.groupby(WHERE, observed=True).tail(1)
+    rows = last[[*WHERE, "event", "size_bytes", "free_bytes", "line", "stack", "step"]]
+    rows = rows.rename(columns={"size_bytes": "asked_bytes"}).reset_index(drop=True)
+    levels = [
+        events[(events[WHERE] == [row[name] for name in WHERE]).all(axis=1)].iloc[row["event"]]
+        for row in rows.to_dict("records")
+    ]
+    for name in ("reserved_bytes", "allocated_bytes"):
+        rows[name] = np.array([level[name] for level in levels], dtype=np.int64)
+    return rows
+
+
 def _key(where: Any) -> tuple[Any, ...]:
     return tuple(where)
-
-
-def _replays(
-    allocations: pd.DataFrame, peaks: pd.DataFrame, config: Config
-) -> tuple[pd.DataFrame, tuple[Abstention, ...]]:
-    policies = [
-        Policy(name=_PLAIN),
-        Policy(name="expandable_segments:True", expandable=True),
-        *(
-            Policy(name=f"max_split_size_mb:{limit}", max_split_bytes=limit * _MIB)
-            for limit in config.split_limits_mib
-        ),
-    ]
-    rows, missing = [], []
-    for peak in peaks.to_dict("records"):
-        where = [peak[name] for name in WHERE]
-        own = allocations[(allocations[WHERE] == where).all(axis=1)]
-        if not peak["recorded"] or not 0 < len(own) <= config.max_replayed:
-            count = f"{len(own):,} allocations, and max_replayed is {config.max_replayed:,}"
-            reason = count if peak["recorded"] else "the snapshot has no history"
-            missing.append(
-                Abstention(what=f"a replay of {where[-1]} of rank {where[0]}", reason=reason)
-            )
-            continue
-        changes = list(_changes(own))
-        base = dict(zip(WHERE, where, strict=True))
-        recorded = {"policy": "recorded", "reserved_bytes": int(peak["reserved_bytes"])}
-        replayed = [
-            {"policy": policy.name, "reserved_bytes": peak_reserved_bytes(changes, policy)}
-            for policy in policies
-        ]
-        plain = replayed[0]["reserved_bytes"]
-        rows += [
-            base | row | {"saved_bytes": int(plain) - int(row["reserved_bytes"])}  # type: ignore[call-overload]
-            for row in (recorded, *replayed)
-        ]
-    columns = [*WHERE, "policy", "reserved_bytes", "saved_bytes"]
-    return pd.DataFrame(rows, columns=columns), tuple(missing)
-
-
-def _changes(own: pd.DataFrame) -> Iterator[tuple[int, int, int]]:
-    """Yield number, bytes (-1 for a free) and stream of each change, in the order of time."""
-    own = own[(own["size_bytes"] >= 0).to_numpy()]
-    start, end = own["start_event"].to_numpy(), own["end_event"].to_numpy()
-    ended = np.flatnonzero(end >= 0)
-    number = np.concatenate([np.arange(len(own)), ended])
-    sizes = np.concatenate([own["size_bytes"].to_numpy(), np.full(len(ended), -1)])
-    order = np.argsort(np.concatenate([start, end[ended]]), kind="stable")
-    streams = own["stream"].to_numpy()[number]
-    columns = (number[order], sizes[order], streams[order])
-    return zip(*(column.tolist() for column in columns), strict=True)
 
 
 def _over_time(events: pd.DataFrame, peaks: pd.DataFrame, points: int) -> pd.DataFrame:
@@ -184,45 +153,6 @@ def _over_time(events: pd.DataFrame, peaks: pd.DataFrame, points: int) -> pd.Dat
     # The highest of each part, so that no peak is lost.
     part = own["event"] * points // len(own)
     return own.groupby(part)[columns].max().reset_index(drop=True)
-
-
-def _findings(peaks: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    worst = peaks.iloc[int(peaks["unused_bytes"].argmax())]
-    share = float(worst["unused_share"])
-    return (
-        Finding(
-            severity=Severity.WARN if share > config.warn_share else Severity.INFO,
-            message=f"When rank {worst['rank']} had reserved most of {worst['device']}, "
-            f"{size(worst['reserved_bytes'])}, {share:.0%} of that was not in use.",
-            metric="fragmentation.unused_share",
-            value=share,
-            unit="share",
-            evidence={"rank": int(worst["rank"])},
-            advice="Unused memory is cached for later allocations; it hurts only where a device "
-            "is nearly full. The replay says which setting would have reserved less.",
-        ),
-    )
-
-
-def _advice(replays: pd.DataFrame) -> tuple[Finding, ...]:
-    """Return the setting that would have saved most memory, if any would."""
-    choices = replays[~replays["policy"].isin(("recorded", _PLAIN))]
-    if choices.empty or choices["saved_bytes"].max() <= 0:
-        return ()
-    best = choices.iloc[int(choices["saved_bytes"].argmax())]
-    before = best["reserved_bytes"] + best["saved_bytes"]
-    return (
-        Finding(
-            severity=Severity.INFO,
-            message=f"With {best['policy']} rank {best['rank']} would have reserved "
-            f"{size(best['reserved_bytes'])} instead of {size(before)} on {best['device']}.",
-            metric="fragmentation.saved_bytes",
-            value=int(best["saved_bytes"]),
-            unit="bytes",
-            evidence={"rank": int(best["rank"]), "policy": str(best["policy"])},
-            advice=f"Set PYTORCH_CUDA_ALLOC_CONF={best['policy']} if memory is short.",
-        ),
-    )
 
 
 def _metrics(peaks: pd.DataFrame, ends: pd.DataFrame) -> dict[str, Metric]:

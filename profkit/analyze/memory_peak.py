@@ -13,14 +13,13 @@ from profkit.analyze.base import analysis
 from profkit.analyze.shared.allocation_origins import (
     AFTER,
     BEFORE,
-    UNKNOWN,
     WHERE,
     live_at,
     peak_event,
     with_origins,
 )
 from profkit.core.formatting import size
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
 _SEPARATOR = ";"
@@ -64,7 +63,6 @@ def analyze(allocations: pd.DataFrame, config: Config) -> Result:
     highest = _highest(rows, peaks)
     worst = highest[0]
     return Result(
-        findings=_findings(worst),
         metrics=_metrics(peaks, worst.live),
         tables={
             "peaks": table(
@@ -273,33 +271,6 @@ def _running(
     order = np.argsort(events, kind="stable")
     sums = np.concatenate([[0], np.cumsum(sizes[order])])
     return np.asarray(sums[np.searchsorted(events[order], instants, side="right")])
-
-
-def _findings(worst: _Highest) -> tuple[Finding, ...]:
-    live, peak = worst.live, worst.peak_bytes
-    by_origin = _shares(live, "origin").iloc[0]
-    lines = _shares(live[live["line"] != ""], "line")
-    origin = by_origin["origin"]
-    came = "is of unknown origin" if origin == UNKNOWN else f"came from {origin}"
-    message = (
-        f"Rank {worst.rank} had at most {size(peak)} allocated on {worst.device}; "
-        f"{by_origin['peak_share']:.0%} of it {came}"
-    )
-    if len(lines):
-        line = lines.iloc[0]
-        share = line["live_bytes"] / max(peak, 1)
-        message += f", and {size(line['live_bytes'])} ({share:.0%}) from {line['line']}"
-    return (
-        Finding(
-            severity=Severity.INFO,
-            message=f"{message}.",
-            metric="memory_peak.peak_bytes",
-            value=peak,
-            unit="bytes",
-            evidence={"rank": worst.rank, **({"step": worst.step} if worst.step >= 0 else {})},
-            advice="The timeline and peak.svg of the rank show every allocation with its stack.",
-        ),
-    )
 
 
 def _metrics(peaks: pd.DataFrame, live: pd.DataFrame) -> dict[str, Metric]:

@@ -37,15 +37,38 @@ class Config(Settings):
 
 
 @analysis(title="Verdict")
-def analyze(causes: Result | None, config: Config) -> Result:
+def analyze(
+    causes: Result | None,
+    memory_verdict: Result | None,
+    kernel_verdict: Result | None,
+    config: Config,
+) -> Result:
     """Name what limits the step of this run, what to do first, and how sure that is.
 
     The causes are those of one rank: the one that waits most for others, or else the slowest. Gains
     are upper bounds. Checks of the recording come first: one that failed lowers the confidence, or
     silences what depends on it.
     """
-    if causes is None or "causes" not in causes.tables:
+    memory = memory_verdict.memory if memory_verdict else None
+    kernels = kernel_verdict.kernels if kernel_verdict else None
+    if causes is not None and "causes" in causes.tables:
+        timed = _of_time(causes, config)
+    elif memory or kernels:
+        timed = Verdict(
+            limiter=Limiter.UNKNOWN,
+            headline="No step time was recorded.",
+            step_ms=0.0,
+            confidence=Confidence.LOW,
+        )
+    else:
         return Result.abstain("the verdict", "no time of a step was divided")
+    if memory and memory.is_limit:
+        timed = replace(timed, limiter=Limiter.MEMORY, headline=memory.headline)
+    return Result(verdict=replace(timed, memory=memory, kernels=kernels))
+
+
+def _of_time(causes: Result, config: Config) -> Verdict:
+    """Return the verdict on the time of a step."""
     rows = _rows(causes, "causes")
     rank = next(row["rank"] for row in _rows(causes, "ranks") if row["decisive"] == "true")
     mine = [_cause(row) for row in rows if row["rank"] == rank]
@@ -54,9 +77,7 @@ def analyze(causes: Result | None, config: Config) -> Result:
     silent = {silenced for check in checks for silenced in check.silences}
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
     step_ms = causes.metrics["step_ms"].value
-    ids = frozenset(cause.id for cause in mine)
-    found = [{**row, "cause": _known(row["cause"], ids)} for row in _rows(causes, "matches")]
-    chosen = _actions(spoken, found, step_ms, config)
+    chosen = _actions(spoken, _rows(causes, "matches"), step_ms, config)
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
     limiter = _limiter(mine, frozenset(cause.id for cause in spoken), typical, config)
     failed = {check.check for check in checks if not check.passed}
@@ -66,16 +87,14 @@ def analyze(causes: Result | None, config: Config) -> Result:
         limiter = Limiter.UNKNOWN
     if limiter is Limiter.UNKNOWN:
         chosen = [_record_more(mine, failed)]
-    return Result(
-        verdict=Verdict(
-            limiter=limiter,
-            headline=headline(limiter, mine, step_ms),
-            step_ms=step_ms,
-            confidence=_confidence(checks),
-            causes=tuple(_advised(mine, chosen)),
-            actions=tuple(chosen),
-            trust=tuple(checks),
-        )
+    return Verdict(
+        limiter=limiter,
+        headline=headline(limiter, mine, step_ms),
+        step_ms=step_ms,
+        confidence=_confidence(checks),
+        causes=tuple(_advised(mine, chosen)),
+        actions=tuple(chosen),
+        trust=tuple(checks),
     )
 
 
@@ -238,15 +257,6 @@ def _of_patterns(spoken: Sequence[Cause], matches: Iterable[Mapping[str, Any]]) 
             pattern=row["pattern"],
             evidence=json.loads(row["evidence"]),
         )
-
-
-def _known(cause: str, ids: frozenset[str]) -> str:
-    """Return the id that a pattern names, or the nearest above it where it is too small for one.
-
-    What the GPU does not wait for has no id below idle time: then it is none of its causes.
-    """
-    above = [name for name in reversed(names.parts_of(cause)) if name in ids]
-    return next((name for name in above if name == cause or name != gpu.IDLE), "")
 
 
 def _part(cause: str, known: Mapping[str, Cause]) -> Cause:

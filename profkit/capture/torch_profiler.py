@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from profkit import marks
 from profkit.capture._first_steps import FirstSteps
-from profkit.capture._python_samples import PythonSamples
 from profkit.capture._single_recording import single_recording
 from profkit.capture.base import Problem, Rank, Recorder, Session
 from profkit.capture.harness.machine import permissions
@@ -211,17 +210,15 @@ class Capture(Session):
     @contextmanager
     def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:
         """See `Session.record`."""
-        samples = PythonSamples()
-        writer = _Writer(settings=self, out=out, label=rank.label, samples=samples)
-        profiler = self.profiler(out, rank, writer)
-        recording = _Recording(profiler, self._first_steps(out, rank), self.cycles.first, samples)
+        profiler = self.profiler(out, rank)
+        recording = _Recording(profiler, self._first_steps(out, rank), self.cycles.first)
         with single_recording(profiler, "torch_profiler", recording.first_steps.yield_to):
             try:
                 yield recording
             finally:
                 first = recording.end()
                 if first is not None:
-                    writer(first)
+                    _Writer(settings=self, out=out, label=rank.label)(first)
         # Only workloads whose number of steps is not known before get this far.
         if first is not None:
             marks.note(
@@ -249,11 +246,10 @@ class Capture(Session):
             # That there is no warm-up is the point of it.
             warnings.simplefilter("ignore", UserWarning)
             profiler = early.profiler(out, rank)
+        profiler.on_trace_ready = None
         return FirstSteps(profiler, steps)
 
-    def profiler(
-        self, out: Path, rank: Rank, on_trace_ready: "Callable[[profile], None] | None" = None
-    ) -> "profile":
+    def profiler(self, out: Path, rank: Rank) -> "profile":
         """Return PyTorch's profiler, not started."""
         from torch import profiler
         from torch._C._profiler import _ExperimentalConfig
@@ -269,7 +265,7 @@ class Capture(Session):
                 repeat=cycles.repeat,
                 **({"skip_first_wait": 1} if self.skip_first_wait else {}),
             ),
-            on_trace_ready=on_trace_ready,
+            on_trace_ready=_Writer(settings=self, out=out, label=rank.label),
             record_shapes=self.record_shapes,
             profile_memory=self.profile_memory,
             with_stack=self.with_stack,
@@ -305,10 +301,7 @@ class Capture(Session):
 class _Recording:
     """Calls PyTorch's profiler at step boundaries."""
 
-    def __init__(
-        self, profiler: "profile", first_steps: FirstSteps, first: int, samples: PythonSamples
-    ) -> None:
-        self.samples = samples
+    def __init__(self, profiler: "profile", first_steps: FirstSteps, first: int) -> None:
         self.profiler = profiler
         self.first_steps = first_steps
         self.first = first
@@ -319,8 +312,6 @@ class _Recording:
         """See `Recorder.begin`."""
         self.first_steps.begin()
         self.profiler.start()
-        if not self.profiler.with_stack:
-            self.samples.begin()
         self.started = True
 
     def step(self) -> None:
@@ -339,7 +330,6 @@ class _Recording:
         kept = self.first_steps.taken() if self.started and self.steps <= self.first else None
         if kept is not None:
             self.profiler.on_trace_ready = None
-        self.samples.end()
         if self.started:
             self.profiler.stop()
         if self.profiler.execution_trace_observer is not None:
@@ -383,13 +373,10 @@ class _Writer:
     settings: Capture
     out: Path
     label: str
-    samples: PythonSamples
 
     def __call__(self, profiler: "profile") -> None:
         """Write the trace, under the name that TensorBoard looks for, and the tables."""
-        name = f"{self.label}.{time.time_ns()}"
-        path = self.out / f"{name}.pt.trace.json"
-        self.samples.write(self.out / f"{name}.python.json")
+        path = self.out / f"{self.label}.{time.time_ns()}.pt.trace.json"
         if self.settings.gzip:
             _export_compressed(profiler, path.with_name(f"{path.name}.gz"))
         else:

@@ -2,14 +2,17 @@ import pytest
 
 from profkit import testing
 from profkit.analyze import fragmentation
-from profkit.analyze._allocator import Policy, peak_reserved_bytes
+from profkit.analyze._allocator import Policy, replayed
 from profkit.convert.base import Raw
 from profkit.convert.memory_snapshot import convert
 from profkit.testing import rows
 
 MIB = 1 << 20
 PLACE = {"rank": 0, "repeat": 0, "device": "cuda:0"}
-TABLES = ("memory_events", "allocations", "segments", "blocks")
+TABLES = (
+    *("memory_events", "allocations", "segments", "blocks"),
+    *("out_of_memory", "allocator_settings"),
+)
 
 
 def run(tables, **settings):
@@ -64,7 +67,7 @@ def test_the_replay_is_near_where_the_beginning_is_not_known(real_data, tmp_path
     ],
 )
 def test_segments_follow_the_rules_of_pytorch(sizes, policy, reserved):
-    assert peak_reserved_bytes(_changes(sizes), policy) == reserved
+    assert replayed(_changes(sizes), policy).peak_bytes == reserved
 
 
 def _changes(sizes):
@@ -106,5 +109,5 @@ def test_unused_memory_is_told_at_the_peak_and_in_gaps_at_the_end():
     assert rows(result, "peaks")[0]["unused_bytes"] == 70
     assert result.metrics["unused_share"].value == 70 / 160
     assert [abstention.what for abstention in result.abstentions] == [
-        "a replay of cuda:0 of rank 0"
+        "what other allocator settings would reserve of cuda:0 on rank 0"
     ]

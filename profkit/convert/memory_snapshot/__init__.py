@@ -13,6 +13,8 @@ from profkit.convert.memory_snapshot import flame_graphs, pickles, snapshot, tab
     "stacks",
     "segments",
     "blocks",
+    "out_of_memory",
+    "allocator_settings",
     pattern="rank*.memory.pickle",
     importable=Importable(
         word="snapshot",

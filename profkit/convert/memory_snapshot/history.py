@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.convert.columns.values import LARGEST_BYTES, LATEST_NS
-from profkit.convert.memory_snapshot.checked_values import LARGEST, all_texts, text
+from profkit.convert.memory_snapshot.checked_values import LARGEST, all_texts, text, whole
 from profkit.convert.memory_snapshot.segments import Block
 from profkit.convert.memory_snapshot.stacks import NONE, Stacks
 
@@ -28,6 +28,7 @@ ACTIONS = (
 """Actions of entries; any other counts as ``snapshot``, which changes nothing."""
 
 ALLOC, FREE_REQUESTED, FREE_COMPLETED = range(3)
+OOM = ACTIONS.index("oom")
 _CODES = {name: code for code, name in enumerate(ACTIONS)}
 _RESERVING = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 _PART = 100_000
@@ -52,6 +53,8 @@ class Events:
     """Index in `contexts`."""
     contexts: list[str]
     """Notes of compiled code or of the program; the first is "", for none."""
+    free_bytes: dict[int, int]
+    """What the device had free at each entry that ran out of memory, -1 if unknown."""
 
     def reserved_change_bytes(self) -> Ints:
         """Return by how many bytes each entry changes the memory reserved on the device."""
@@ -65,13 +68,24 @@ def events(device: int, trace: list[Mapping[str, Any]], stacks: Stacks) -> Event
     Entries are dropped as they are read: as columns they take a twentieth of the memory.
     """
     contexts = {"": 0}
-    parts = [_part(entries, stacks, contexts) for entries in _emptied(trace)]
+    parts: list[tuple[NDArray[Any], ...]] = []
+    free_bytes: dict[int, int] = {}
+    for number, entries in enumerate(_emptied(trace)):
+        parts.append(part := _part(entries, stacks, contexts))
+        ran_out = np.flatnonzero(part[0] == OOM).tolist()
+        free_bytes |= {number * _PART + at: _free_bytes(entries[at]) for at in ran_out}
     names = ("action", "address", "size_bytes", "stream", "time_ns", "stack", "context")
     columns = zip(*parts, strict=True) if parts else [[np.zeros(0, np.int64)]] * len(names)
     joined = dict(zip(names, map(np.concatenate, columns), strict=True))
     if joined["size_bytes"].sum(dtype=np.float64) > LARGEST:
         raise OverflowError("the sizes of its entries add up to more than 63 bits")
-    return Events(device=device, contexts=list(contexts), **joined)
+    return Events(device=device, contexts=list(contexts), free_bytes=free_bytes, **joined)
+
+
+def _free_bytes(entry: Mapping[str, Any]) -> int:
+    """Return what an entry says the device had free, -1 if nothing that can be."""
+    found = whole(entry.get("device_free", -1))
+    return found if 0 <= found <= LARGEST_BYTES else -1
 
 
 def _emptied(trace: list[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:

@@ -43,6 +43,8 @@ class Snapshot:
     """Type of its devices: cuda, or cpu for a snapshot that stands in for one."""
     max_entries: int
     """Entries that the ring holds, 0 if the snapshot does not say."""
+    settings: dict[str, str]
+    """Settings of the allocator, as text; empty if the snapshot has none."""
     notes: tuple[str, ...]
 
 
@@ -68,6 +70,8 @@ def from_content(path: Path, content: Any) -> Snapshot:
         ranges = Ranges.of(document.get("external_annotations") or [])
         kind = text(document.get("profkit_device", "cuda"))
         entries = whole(document.get("profkit_max_entries", 0))
+        settings = document.get("allocator_settings") or {}
+        named = {text(name): str(value) for name, value in settings.items()}
         devices = list(_devices(kind, found, traces, ranges, stacks))
     except _WRONG as error:
         reason = f"{type(error).__name__}: {str(error)[:200]}"
@@ -78,6 +82,7 @@ def from_content(path: Path, content: Any) -> Snapshot:
         stacks=stacks,
         kind=kind,
         max_entries=entries,
+        settings=named,
         notes=tuple(_notes(found, devices, entries)),
     )
 

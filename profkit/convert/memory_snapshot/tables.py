@@ -29,6 +29,8 @@ def tables(snapshot: Snapshot, raw: Raw, steps: Windows) -> dict[str, pa.Table]:
         "stacks": [_stacks(device, texts) for device in snapshot.devices],
         "segments": [_segments(snapshot, texts)],
         "blocks": [_blocks(snapshot, texts)],
+        "out_of_memory": [_out_of_memory(device, texts, steps) for device in snapshot.devices],
+        "allocator_settings": [_settings(snapshot)],
     }
     return {name: _joined(name, parts, where) for name, parts in made.items()}
 
@@ -111,6 +113,26 @@ def _at_rows(column: Ints, rows: Ints) -> Ints:
     if not len(column):
         return np.full(len(rows), -1, dtype=np.int64)
     return np.where(rows >= 0, column[rows], -1)
+
+
+def _out_of_memory(device: Device, texts: _Texts, steps: Windows) -> dict[str, Any]:
+    """Return the requests of one device that failed."""
+    events = device.events
+    rows = np.array(sorted(events.free_bytes), dtype=np.int64)
+    return {
+        "device": _same(device.name, len(rows)),
+        "event": rows,
+        "time_ns": events.time_ns[rows],
+        "size_bytes": events.size_bytes[rows],
+        "free_bytes": [events.free_bytes[row] for row in rows.tolist()],
+        "stack": texts.of("stack", events.stack[rows]),
+        "line": texts.of("line", events.stack[rows]),
+        "step": _step_at(events.time_ns[rows], steps),
+    }
+
+
+def _settings(snapshot: Snapshot) -> dict[str, Any]:
+    return {"name": list(snapshot.settings), "value": list(snapshot.settings.values())}
 
 
 def _events(device: Device, snapshot: Snapshot, steps: Windows) -> dict[str, Any]:

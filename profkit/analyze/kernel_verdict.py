@@ -1,0 +1,102 @@
+"""Kernel verdict: the rule of Nsight Compute that gains most, and the launches it concerns."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from profkit.analyze.base import analysis
+from profkit.analyze.shared.measured_kernels import DURATION, NOTHING, WHERE, launches
+from profkit.core.formatting import shortened
+from profkit.core.result import Result
+from profkit.core.settings import Settings
+from profkit.core.verdict import Confidence, KernelVerdict
+
+_BOTTLENECK = "SOLBottleneck"
+"""The rule that names what limits a kernel as a whole, with an estimate only in newer versions."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/kernel_verdict.yaml``."""
+
+    small: float = 0.02
+    """Part of the time of all measured launches below which a rule is not worth a word."""
+
+
+@analysis(title="Kernel verdict")
+def analyze(
+    measured_kernels: pd.DataFrame,
+    kernel_metrics: pd.DataFrame,
+    kernel_advice: pd.DataFrame,
+    config: Config,
+) -> Result:
+    """Name the rule that saves most time over all measured launches, in the report's own words.
+
+    A gain is the time that a rule estimates to save of a whole launch. Estimates of a part of it
+    (local ones) say nothing of the launch. Where no rule has an estimate, it is the bottleneck that
+    the report names for the launches that take longest.
+    """
+    if measured_kernels.empty:
+        return NOTHING
+    times = _times(measured_kernels, kernel_metrics)
+    rows = kernel_advice.merge(times, on=WHERE)
+    rows = rows.astype(dict.fromkeys(("rule", "title", "message", "function", "kind"), object))
+    rows["saved_ns"] = rows["time_ns"] * rows["speedup_percent"] / 100
+    whole = float(times.drop_duplicates("launched")["time_ns"].sum())
+    is_whole = rows["speedup_scope"].astype(str) == "global"
+    gaining = rows[is_whole & (rows["saved_ns"] > 0)]
+    found = _largest(gaining, "saved_ns", config.small * whole)
+    if found is None:
+        limiting = rows[rows["rule"] == _BOTTLENECK]
+        found = _largest(limiting, "time_ns", config.small * whole)
+    if found is None:
+        return Result.abstain(
+            "what would make the measured kernels faster",
+            "the report has no rule about them: collect more with tools.ncu.set=full",
+        )
+    return Result(kernels=_verdict(found))
+
+
+def _times(measured_kernels: pd.DataFrame, kernel_metrics: pd.DataFrame) -> pd.DataFrame:
+    """Return function, launch and duration of each row; all count alike if none has a duration."""
+    launched = launches(measured_kernels)[[*WHERE, "function", "launched"]]
+    known = kernel_metrics[kernel_metrics["metric"] == DURATION].merge(launched, on=WHERE)
+    durations = known.groupby("launched")["value"].first()
+    times = launched["launched"].map(durations).astype(float)
+    return launched.assign(time_ns=times.fillna(0.0) if times.any() else 1.0)
+
+
+def _largest(rows: pd.DataFrame, column: str, least: float) -> pd.DataFrame | None:
+    """Return the rows of the rule and title with the largest sum, None if it is below `least`."""
+    once = rows.drop_duplicates(["launched", "rule", "title"])
+    sums = once.groupby(["rule", "title"], sort=False)[column].sum()
+    if sums.empty or sums.max() <= 0 or sums.max() < least:
+        return None
+    rule, title = sums.index[int(sums.to_numpy().argmax())]
+    chosen: pd.DataFrame = once[(once["rule"] == rule) & (once["title"] == title)]
+    return chosen
+
+
+def _verdict(rows: pd.DataFrame) -> KernelVerdict:
+    time, saved = float(rows["time_ns"].sum()), float(rows["saved_ns"].sum())
+    by_function = rows.groupby("function", sort=False)["time_ns"].sum()
+    kernel = str(by_function.idxmax())
+    first = rows[rows["function"] == kernel].iloc[0]
+    rule, title = str(first["rule"]), str(first["title"])
+    gain = 100 * saved / time if time else 0.0
+    named = f"{rule} ({title})" if title else rule
+    claim = f"up to {gain:.0f} % less time" if gain else "no estimate"
+    return KernelVerdict(
+        headline=f"{shortened(kernel, 40)}: {named}, {claim}.",
+        kernel=kernel,
+        rule=rule,
+        launches=len(rows),
+        gain_percent=gain,
+        advice=str(first["message"]),
+        confidence=Confidence.MEDIUM if gain else Confidence.LOW,
+        evidence={
+            "title": title,
+            "time_ns": time,
+            "saved_ns": saved,
+        },
+    )

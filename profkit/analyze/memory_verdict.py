@@ -1,0 +1,237 @@
+"""Memory verdict: what fills the memory at its peak, how far that is from the limit, what to do."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from profkit.analyze.base import analysis
+from profkit.analyze.shared.allocation_origins import AFTER, BEFORE, UNKNOWN
+from profkit.core.formatting import size
+from profkit.core.hardware import Hardware
+from profkit.core.result import Result
+from profkit.core.settings import Settings
+from profkit.core.verdict import Confidence, Evidence, MemoryVerdict
+
+_CONTENTS = {
+    "forward": "activations",
+    "backward": "gradients",
+    "optimizer": "optimizer states",
+    "data": "input batches",
+    "set-up": "parameters",
+    BEFORE: "blocks from before the history",
+    AFTER: "blocks from after the window",
+    UNKNOWN: "blocks of unknown origin",
+}
+_OF_ATTENTION = re.compile(r"softmax", re.IGNORECASE)
+_OF_LOSS = re.compile(r"log_softmax|cross_entropy|logits", re.IGNORECASE)
+_TUNING = "https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management"
+
+
+class _Remedy(NamedTuple):
+    advice: str
+    source: str
+
+
+_REMEDIES = {
+    "activations": _Remedy(
+        "Use activation checkpointing (`torch.utils.checkpoint.checkpoint`) around the largest "
+        "blocks, or a smaller batch; for inference alone, `torch.inference_mode()`.",
+        "https://docs.pytorch.org/docs/stable/checkpoint.html",
+    ),
+    "gradients": _Remedy(
+        "Shard gradients with `fully_shard` (FSDP) or ZeRO-2, and free them with "
+        "`optimizer.zero_grad(set_to_none=True)`.",
+        "https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html",
+    ),
+    "optimizer states": _Remedy(
+        "Shard the optimizer's states: `ZeroRedundancyOptimizer`, ZeRO-1 or `fully_shard`.",
+        "https://docs.pytorch.org/docs/stable/distributed.optim.html",
+    ),
+    "parameters": _Remedy(
+        "Keep the weights in bf16, or shard them with `fully_shard` (FSDP) or ZeRO-3.",
+        "https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html",
+    ),
+    "input batches": _Remedy(
+        "Move one batch at a time to the GPU, and drop the last one before the next.", _TUNING
+    ),
+    _CONTENTS[BEFORE]: _Remedy(
+        "Record from the start to see what they are: `tools.memory_snapshot.start_up=true`.",
+        "https://docs.pytorch.org/docs/stable/torch_cuda_memory.html",
+    ),
+}
+_ATTENTION = _Remedy(
+    "Use `torch.nn.functional.scaled_dot_product_attention`, which keeps no matrix of scores.",
+    "https://docs.pytorch.org/docs/stable/generated/"
+    "torch.nn.functional.scaled_dot_product_attention.html",
+)
+_LOSS = _Remedy(
+    "Compute the loss over parts of the tokens (chunked or fused linear cross-entropy): "
+    "logits of all tokens at once do not fit.",
+    "https://docs.pytorch.org/torchtune/stable/generated/"
+    "torchtune.modules.loss.LinearCrossEntropyLoss.html",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/memory_verdict.yaml``."""
+
+    near: float = 0.8
+    """Part of the limit above which something should be done about the peak."""
+
+    telling: float = 0.1
+    """Part of the peak from which on what fills it decides the advice."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Peak:
+    """The peak of the rank that the verdict is about."""
+
+    rank: int
+    total: int
+    contents: Mapping[str, int]
+    """Bytes by what they are, the largest first."""
+    lines: Sequence[tuple[str, int]]
+    """Bytes by line of the program, the largest first."""
+
+
+@analysis(title="Memory verdict")
+def analyze(
+    memory_peak: Result | None, fragmentation: Result | None, hardware: Hardware, config: Config
+) -> Result:
+    """Tell what fills the memory at its peak, how far that is from the limit, and what to do.
+
+    The limit is what the process could have had when memory ran out, or else the memory of the
+    GPU. Another allocator setting is advised only where a replay of the recorded one reserves what
+    was reserved, and does not fit either.
+    """
+    if memory_peak is None or "peaks" not in memory_peak.tables:
+        return Result.abstain("what fills the memory", "no allocation was recorded")
+    shortages = _rows(fragmentation, "shortages")
+    shortage = max(shortages, key=lambda row: int(row["asked_bytes"]), default=None)
+    peak = _peak(memory_peak, shortage["rank"] if shortage else None)
+    if shortage:
+        return Result(memory=_out_of_memory(peak, shortage))
+    reserved = [row["reserved_bytes"] for row in _rows(fragmentation, "peaks")]
+    if reserved and max(reserved) < peak.total:
+        return Result(memory=_contradictory(peak, max(reserved)))
+    return Result(memory=_within(peak, hardware.memory_bytes, config))
+
+
+def _rows(result: Result | None, name: str) -> list[dict[str, Any]]:
+    found = result.tables.get(name) if result else None
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows] if found else []
+
+
+def _peak(result: Result, rank: int | None) -> _Peak:
+    """Return the peak of `rank`, or of the rank with the highest."""
+    peaks = [row for row in _rows(result, "peaks") if rank is None or row["rank"] == rank]
+    highest = max(peaks, key=lambda row: int(row["peak_bytes"]))
+    contents: dict[str, int] = {}
+    for row in _rows(result, "by_origin"):
+        if row["rank"] == highest["rank"]:
+            content = _CONTENTS.get(row["origin"], row["origin"])
+            contents[content] = contents.get(content, 0) + row["live_bytes"]
+    lines = [
+        (str(row["line"]), int(row["live_bytes"]))
+        for row in _rows(result, "by_line")
+        if row["rank"] == highest["rank"] and row["line"] != "(not recorded)"
+    ]
+    return _Peak(
+        rank=highest["rank"],
+        total=int(highest["peak_bytes"]),
+        contents=dict(sorted(contents.items(), key=lambda pair: -pair[1])),
+        lines=lines,
+    )
+
+
+def _within(peak: _Peak, limit: int, config: Config) -> MemoryVerdict:
+    """Return the verdict where memory did not run out."""
+    content, content_bytes = next(iter(peak.contents.items()), ("", 0))
+    share = content_bytes / max(peak.total, 1)
+    if limit:
+        of_limit = f"{100 * peak.total / limit:.0f} % of the GPU's memory"
+        headline = f"{size(peak.total)} at the peak, {of_limit}: mostly {content}."
+    else:
+        headline = f"{size(peak.total)} at the peak: {100 * share:.0f} % {content}."
+    is_far = limit > 0 and peak.total < config.near * limit
+    place, remedy = _remedy(peak, config)
+    return MemoryVerdict(
+        headline=headline,
+        peak_bytes=peak.total,
+        limit_bytes=limit or -1,
+        filled_by=dict(peak.contents),
+        advice="" if is_far else remedy.advice,
+        source="" if is_far else remedy.source,
+        place=place,
+        confidence=Confidence.HIGH if limit else Confidence.MEDIUM,
+        evidence=_evidence(peak),
+    )
+
+
+def _remedy(peak: _Peak, config: Config) -> tuple[str, _Remedy]:
+    """Return the line to change and what to do: about attention or the loss, or what fills most."""
+    least = config.telling * peak.total
+    loss = [line for line in peak.lines if _OF_LOSS.search(line[0])]
+    attention = [line for line in peak.lines if _OF_ATTENTION.search(line[0]) and line not in loss]
+    for lines, remedy in ((attention, _ATTENTION), (loss, _LOSS)):
+        if lines and sum(line_bytes for _, line_bytes in lines) >= least:
+            return lines[0][0], remedy
+    place = peak.lines[0][0] if peak.lines and peak.lines[0][1] >= least else ""
+    content = next(iter(peak.contents), "")
+    return place, _REMEDIES.get(content, _Remedy("", ""))
+
+
+def _evidence(peak: _Peak) -> Evidence:
+    largest = peak.lines[0] if peak.lines else ("", 0)
+    found: Evidence = {"rank": peak.rank}
+    return found | ({"line": largest[0], "line_bytes": largest[1]} if largest[0] else {})
+
+
+def _contradictory(peak: _Peak, reserved: int) -> MemoryVerdict:
+    """Return the verdict where more was allocated than the device had reserved."""
+    return MemoryVerdict(
+        headline="Inconclusive: more allocated than reserved; the history is cut.",
+        peak_bytes=peak.total,
+        filled_by=dict(peak.contents),
+        advice="Record again from the start (`tools.memory_snapshot.start_up=true`).",
+        confidence=Confidence.LOW,
+        evidence=_evidence(peak) | {"reserved_bytes": reserved},
+    )
+
+
+def _out_of_memory(peak: _Peak, shortage: Mapping[str, Any]) -> MemoryVerdict:
+    """Return the verdict where a request failed."""
+    asked, free = int(shortage["asked_bytes"]), int(shortage["free_bytes"])
+    reserved, allocated = int(shortage["reserved_bytes"]), int(shortage["allocated_bytes"])
+    fits_with, is_loss = shortage["fits_with"], _OF_LOSS.search(shortage["stack"] or "")
+    if fits_with:
+        remedy = _Remedy(
+            f"Set `PYTORCH_CUDA_ALLOC_CONF={fits_with}`: a replay with it has room for this.",
+            _TUNING,
+        )
+    elif is_loss:
+        remedy = _LOSS
+    else:
+        remedy = _REMEDIES.get(next(iter(peak.contents), ""), _Remedy("", ""))
+    had = f", {size(free)} free" if free >= 0 else ""
+    evidence = _evidence(peak) | {
+        "asked_bytes": asked,
+        "free_bytes": free,
+        "reserved_bytes": reserved,
+        "unused_bytes": max(reserved - allocated, 0),
+        "asked_by": str(shortage["line"] or ""),
+    }
+    return MemoryVerdict(
+        headline=f"Out of memory: {size(asked)} asked{had}." if asked > 0 else "Out of memory.",
+        is_limit=True,
+        peak_bytes=peak.total,
+        limit_bytes=reserved + free if free >= 0 else -1,
+        filled_by=dict(peak.contents),
+        advice=remedy.advice,
+        source=remedy.source,
+        place=str(shortage["line"] or ""),
+        confidence=Confidence.HIGH if free >= 0 else Confidence.MEDIUM,
+        evidence=evidence,
+    )

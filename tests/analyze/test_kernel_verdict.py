@@ -1,0 +1,72 @@
+import pytest
+
+from profkit import testing
+from profkit.analyze import kernel_verdict, verdict
+from profkit.core.result import Result
+from profkit.core.verdict import KernelVerdict, Limiter, MemoryVerdict
+
+WHERE = {"rank": 0, "repeat": 0}
+DURATION = "gpu__time_duration.sum"
+
+
+def run(durations, *advice):
+    """Judge launches of these durations with rules: kernel, rule, title, percent, scope."""
+    columns = ("kernel", "rule", "title", "speedup_percent", "speedup_scope")
+    named = [{**WHERE, **dict(zip(columns, row, strict=True))} for row in advice]
+    return testing.run(
+        kernel_verdict.analyze,
+        measured_kernels=[
+            {**WHERE, "kernel": number, "function": f"f{number}", "pid": 1, "launch": number}
+            for number in range(len(durations))
+        ],
+        kernel_metrics=[
+            {**WHERE, "kernel": number, "metric": DURATION, "value": duration}
+            for number, duration in enumerate(durations)
+        ],
+        kernel_advice=[row | {"message": f"say {row['rule']}"} for row in named],
+    )
+
+
+def test_the_rule_that_saves_most_time_is_named_with_its_launches():
+    found = run(
+        [100.0, 1000.0, 3000.0],
+        (0, "Occupancy", "", 90.0, "global"),
+        (1, "Coalescing", "Uncoalesced", 40.0, "global"),
+        (2, "Coalescing", "Uncoalesced", 20.0, "global"),
+    ).kernels
+    assert (found.rule, found.launches, found.kernel) == ("Coalescing", 2, "f2")
+    assert found.gain_percent == pytest.approx(25.0)
+    assert found.headline == "f2: Coalescing (Uncoalesced), up to 25 % less time."
+    assert found.advice == "say Coalescing"
+
+
+def test_estimates_of_a_part_of_a_launch_do_not_count_for_the_launch():
+    found = run(
+        [100.0, 900.0],
+        (0, "SOLBottleneck", "Small Grid", float("nan"), ""),
+        (1, "SOLBottleneck", "Latency Issue", float("nan"), ""),
+        (1, "Imbalance", "", 50.0, "local"),
+    ).kernels
+    assert (found.rule, found.gain_percent) == ("SOLBottleneck", 0.0)
+    assert found.headline == "f1: SOLBottleneck (Latency Issue), no estimate."
+
+
+def test_rules_about_a_hundredth_of_the_time_are_not_worth_a_word():
+    found = run([1.0, 999.0], (0, "Occupancy", "", 90.0, "global"))
+    assert found.kernels is None
+    assert "set=full" in found.abstentions[0].reason
+
+
+def test_the_verdict_holds_what_is_known_of_memory_and_kernels_without_any_time():
+    memory = Result(memory=MemoryVerdict(headline="Out of memory.", is_limit=True))
+    kernels = Result(kernels=KernelVerdict(headline="f: rule."))
+    config = verdict.Config()
+    found = verdict.analyze.run(
+        causes=None, memory_verdict=memory, kernel_verdict=kernels, config=config
+    ).verdict
+    assert (found.limiter, found.headline) == (Limiter.MEMORY, "Out of memory.")
+    assert (found.memory, found.kernels) == (memory.memory, kernels.kernels)
+    alone = verdict.analyze.run(
+        causes=None, memory_verdict=None, kernel_verdict=kernels, config=config
+    ).verdict
+    assert alone.limiter is Limiter.UNKNOWN

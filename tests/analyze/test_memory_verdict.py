@@ -1,0 +1,120 @@
+import pytest
+
+from profkit import testing
+from profkit.analyze import fragmentation, memory_peak, memory_verdict
+from profkit.core.hardware import Hardware
+from profkit.core.verdict import Confidence
+
+MIB = 1 << 20
+PLACE = {"rank": 0, "repeat": 0, "device": "cuda:0"}
+FORWARD = "_call_impl (module.py:1);forward (model.py:5)"
+STEP = "step (/torch/optim/adam.py:9)"
+
+
+def block(size_mib, start, end=-1, stack=FORWARD, line="forward (model.py:5)"):
+    times = {"start_event": start, "end_event": end, "start_ns": start, "stream": 0}
+    texts = {"stack": stack, "line": line}
+    return {**PLACE, **times, **texts, "size_bytes": size_mib * MIB}
+
+
+def snapshot(blocks, reserved_mib, *, short=(), settings=()):
+    """Return what the two analyses of a snapshot say of these blocks."""
+    tables = {
+        "allocations": [*blocks],
+        "memory_events": [
+            {**PLACE, "reserved_bytes": reserved_mib * MIB, "allocated_bytes": 0} for _ in range(41)
+        ],
+        "segments": [{**PLACE, "size_bytes": reserved_mib * MIB, "allocated_bytes": 0}],
+        "blocks": [],
+        "out_of_memory": [*short],
+        "allocator_settings": [
+            {"rank": 0, "repeat": 0, "name": name, "value": value} for name, value in settings
+        ],
+    }
+    return {
+        "memory_peak": testing.run(memory_peak.analyze, allocations=[*blocks]),
+        "fragmentation": testing.run(fragmentation.analyze, **tables),
+    }
+
+
+def verdict(results, memory_mib=0):
+    hardware = Hardware(name="GPU", memory_bytes=memory_mib * MIB)
+    config = memory_verdict.Config()
+    return memory_verdict.analyze.run(**results, hardware=hardware, config=config).memory
+
+
+def test_the_peak_is_told_by_contents_and_with_what_to_do():
+    found = verdict(snapshot([block(60, 0), block(20, 1, stack=STEP, line="x")], 80), 90)
+    assert found.headline == "80 MiB at the peak, 89 % of the GPU's memory: mostly activations."
+    assert found.filled_by == {"activations": 60 * MIB, "optimizer states": 20 * MIB}
+    assert "torch.utils.checkpoint" in found.advice
+    assert (found.place, found.is_limit) == ("forward (model.py:5)", False)
+
+
+def test_far_from_the_limit_nothing_is_advised():
+    assert not verdict(snapshot([block(60, 0)], 60), 8000).advice
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("softmax (model.py:7)", "scaled_dot_product_attention"),
+        ("log_softmax (loss.py:7)", "cross-entropy"),
+    ],
+)
+def test_a_line_of_attention_or_of_the_loss_has_its_own_remedy(line, advice):
+    found = verdict(snapshot([block(60, 0), block(20, 1, line=line)], 80))
+    assert advice in found.advice
+    assert found.place == line
+
+
+def test_more_allocated_than_reserved_is_inconclusive():
+    found = verdict(snapshot([block(60, 0)], 10))
+    assert found.confidence is Confidence.LOW
+    assert "start_up=true" in found.advice
+
+
+HOLES = [block(30, 0, 4), block(30, 1), block(30, 2, 5), block(30, 3)]
+SHORT = {
+    **PLACE,
+    "event": 6,
+    "size_bytes": 70 * MIB,
+    "stack": "loss (model.py:9)",
+    "line": "a.py:9",
+}
+
+
+def test_running_out_of_memory_says_what_was_asked_and_what_was_free():
+    found = verdict(snapshot(HOLES, 120, short=[SHORT | {"free_bytes": 2 * MIB}]))
+    assert found.headline == "Out of memory: 70 MiB asked, 2 MiB free."
+    assert (found.is_limit, found.place, found.limit_bytes) == (True, "a.py:9", 122 * MIB)
+    assert "expandable" not in found.advice
+
+
+# Of each two blocks of 9 MiB in a segment of 20 MiB one is freed: a segment that grows has no rest
+# of 2 MiB in each.
+def test_a_setting_with_which_it_would_have_fitted_is_advised():
+    halves = [block(9, number, 20 + number if number % 2 else -1) for number in range(20)]
+    asked = SHORT | {"event": 40, "size_bytes": 100 * MIB}
+    found = [
+        verdict(snapshot(halves, 200, short=[asked | {"free_bytes": free * MIB}])).advice
+        for free in (90, 70)
+    ]
+    assert "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`" in found[0]
+    assert "PYTORCH_CUDA_ALLOC_CONF" not in found[1]
+
+
+def test_settings_are_not_compared_where_the_replay_differs_from_the_recording():
+    results = snapshot(HOLES, 200, short=[SHORT | {"free_bytes": 0}])
+    reasons = [abstention.reason for abstention in results["fragmentation"].abstentions]
+    assert reasons == [
+        "a replay of the settings of the run reserves 120 MiB, where 200 MiB were reserved"
+    ]
+    assert "PYTORCH_CUDA_ALLOC_CONF" not in verdict(results).advice
+
+
+def test_the_recorded_settings_are_what_is_replayed():
+    settings = [("expandable_segments", "True"), ("PYTORCH_CUDA_ALLOC_CONF", "expandable")]
+    results = snapshot(HOLES, 120, settings=settings)
+    policies = [row[3] for row in results["fragmentation"].tables["replay"].rows]
+    assert policies == ["recorded", "expandable", "max_split_size_mb:128", "max_split_size_mb:512"]
