@@ -39,6 +39,9 @@ class Listener(Protocol):
     def step(self, samples: int) -> None:
         """End the current step, which processed `samples` samples (-1: unknown)."""
 
+    def resume(self) -> None:
+        """Begin the current step again: what happened since its begin belongs to no step."""
+
     def note(self, text: str) -> None:
         """Keep a note for readers of the capture."""
 
@@ -87,6 +90,14 @@ class _Marks:
         for listener in self.listeners:
             listener.step(samples)
         self.open_step = None if last else self.ranges(f"step#{self.index}")
+
+    def resume(self) -> None:
+        """Begin the current step again."""
+        if self.open_step is not None:
+            self.open_step.close()
+        for listener in self.listeners:
+            listener.resume()
+        self.open_step = self.ranges(f"step#{self.index}")
 
     def step(self, samples: int) -> None:
         """End the current step and begin the next; begin the first if there is none."""
@@ -187,6 +198,12 @@ def observed_step(samples: int = -1) -> None:
     """End a step, found by hooks."""
     if _marks.are_used and not _marks.has_own_steps:
         _marks.step(samples)
+
+
+def observed_resume() -> None:
+    """Leave what happened since the end of the last step, found by hooks, out of the steps."""
+    if _marks.open_step is not None and not _marks.has_own_steps:
+        _marks.resume()
 
 
 def observed_phase(name: str) -> AbstractContextManager[object]:

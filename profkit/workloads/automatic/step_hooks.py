@@ -18,6 +18,7 @@ from torch.optim.optimizer import (
 )
 
 from profkit import marks
+from profkit.workloads.automatic.forward_passes import ForwardPasses
 from profkit.workloads.automatic.step_ends import StepEnds, StepKind
 
 _ENGINES = "deepspeed.runtime.engine"
@@ -38,6 +39,7 @@ class StepHooks(ExitStack):
         self.samples = samples
         self.is_training = kind == "optimizer"
         self.step_ends = StepEnds()
+        self.passes = ForwardPasses()
         self.open: list[object] = []
         self.is_in_update = False
         self.thread = threading.get_ident()
@@ -147,7 +149,10 @@ class StepHooks(ExitStack):
                 f"then; leave the steps before it out: warmup_steps={before + 1}."
             )
         if self.step_ends.ends_step(called):
+            if self.is_training:
+                self.passes.end_step()
             marks.observed_step(self.samples)
+            self._watch_next_forward()
 
     def _watch_next_forward(self) -> None:
         """Install the hook for the next outermost module; modules inside it cost nothing."""
@@ -165,17 +170,18 @@ class StepHooks(ExitStack):
         del args
         if threading.get_ident() != self.thread or next(module.parameters(), None) is None:
             return
-        self._ignore_forward()
         self._find_engine()
         self._catch_up()
+        self._ignore_forward()
         is_step = self._is_forward_a_step()
+        name = "forward" if is_step else self.passes.begin(module)
         # A validation before the training has no gradients.
         if is_step or (self.kind != "mark" and torch.is_grad_enabled()):
             marks.observed_begin()
         # Otherwise forward passes are of no more interest.
-        if is_step or marks.shows_phases() or not marks.has_begun():
+        if is_step or marks.shows_phases() or not marks.has_begun() or self.passes.are_counted:
             phase = ExitStack()
-            phase.enter_context(marks.observed_phase("forward"))
+            phase.enter_context(marks.observed_phase(name))
             _once_after(module, lambda: self._after_forward(module, phase, is_step=is_step))
 
     def _after_forward(self, module: nn.Module, phase: ExitStack, *, is_step: bool) -> None:

@@ -22,5 +22,8 @@ class StepLimit:
             # Scripts catch errors of their own, and hardly ever this.
             raise SystemExit(0)
 
+    def resume(self) -> None:
+        """See `profkit.marks.Listener`."""
+
     def note(self, text: str) -> None:
         """See `profkit.marks.Listener`."""

@@ -16,6 +16,9 @@ class Watcher:
     def step(self, samples):
         self.seen.append(samples)
 
+    def resume(self):
+        self.seen.append("resume")
+
     def note(self, text):
         self.notes.append(text)
 

@@ -152,6 +152,11 @@ class FollowedProcess:
         for listener in self.listeners:
             listener.step(samples)
 
+    def resume(self) -> None:
+        """See `profkit.marks.Listener`."""
+        for listener in self.listeners:
+            listener.resume()
+
     def note(self, text: str) -> None:
         """See `profkit.marks.Listener`."""
         if self.rank is not None:

@@ -166,6 +166,10 @@ class StepClock:
         self.report()
         self.timer.begin()
 
+    def resume(self) -> None:
+        """See `profkit.marks.Listener`."""
+        self.timer.begin()
+
     def note(self, text: str) -> None:
         """See `profkit.marks.Listener`."""
         rank_warnings.add(self.out, self.rank, text)

@@ -60,6 +60,9 @@ class SourcesListener:
     def step(self, samples: int) -> None:
         """See `profkit.marks.Listener`."""
 
+    def resume(self) -> None:
+        """See `profkit.marks.Listener`."""
+
     def note(self, text: str) -> None:
         """See `profkit.marks.Listener`."""
 

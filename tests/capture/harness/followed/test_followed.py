@@ -13,7 +13,8 @@ def test_a_program_in_a_shell_script_computes_the_same_when_it_is_followed(follo
     assert made.result.returncode == 0, made.result.stderr
     assert (made.labels, made.steps) == (["rank0_dp0_tp0_pp0"], [3])
     assert made.printed == ["prepared", *plainly("train.py", "--steps", "3", "--accumulate", "2")]
-    assert made.notes == []
+    (note,) = made.notes
+    assert note.startswith("Each step of the optimizer has 2 forward passes of Sequential")
 
 
 def test_ranks_that_the_program_starts_itself_are_found(followed):
@@ -37,6 +38,7 @@ def test_a_package_with_workers_is_one_rank_that_ends_after_the_steps_asked_for(
     made = followed("python -m package.train", stop_after=6)
     assert made.result.returncode == 0, made.result.stderr
     assert (made.labels, made.steps) == (["rank0_dp0_tp0_pp0"], [6])
+    assert [note.split(",")[0] for note in made.notes] == ["The program evaluates between steps"]
     sources = json.loads((made.out / f"{made.labels[0]}.sources.json").read_text())
     assert {Path(source).name for source in sources} >= {"sizes.py", "train.py"}
 

@@ -1,0 +1,70 @@
+"""What a forward pass is for: a step of training, or an evaluation between two steps."""
+
+from collections import Counter
+
+import torch
+from torch import nn
+
+from profkit import marks
+
+# Steps whose forward passes are counted before it is said how many there are.
+_COUNTED = 3
+
+
+class ForwardPasses:
+    """Looks at the outermost modules that a training calls."""
+
+    def __init__(self) -> None:
+        self.has_training_mode = False
+        self.is_evaluating = False
+        self.has_noted_evaluation = False
+        self.in_step: Counter[str] = Counter()
+        self.of_steps: list[Counter[str]] = []
+
+    @property
+    def are_counted(self) -> bool:
+        """Whether every forward pass has to be seen, and not only the first of each step."""
+        return self.is_evaluating or len(self.of_steps) < _COUNTED
+
+    def begin(self, module: nn.Module) -> str:
+        """Note a call of `module`; return the phase that it is."""
+        # Some train in evaluation mode; then only gradients tell.
+        is_sure = self.has_training_mode or not torch.is_grad_enabled()
+        if not module.training and is_sure and self.of_steps:
+            self.is_evaluating = True
+            return "evaluation"
+        if self.is_evaluating:
+            self._resume()
+        self.has_training_mode |= module.training
+        if torch.is_grad_enabled():
+            self.in_step[type(module).__name__] += 1
+        return "forward"
+
+    def _resume(self) -> None:
+        self.is_evaluating = False
+        marks.observed_resume()
+        if not self.has_noted_evaluation:
+            self.has_noted_evaluation = True
+            marks.note(
+                "The program evaluates between steps, with modules in evaluation mode: the times of"
+                f" steps leave that out, first before step {marks.steps_seen()}."
+            )
+
+    def end_step(self) -> None:
+        """Note the end of a step of training."""
+        if len(self.of_steps) < _COUNTED:
+            self.of_steps.append(self.in_step)
+            if len(self.of_steps) == _COUNTED:
+                self._note_several()
+        self.in_step = Counter()
+
+    def _note_several(self) -> None:
+        """Say so if each step has the same number of passes, and more than one."""
+        first, *others = self.of_steps
+        if all(other == first for other in others) and first:
+            name, count = first.most_common(1)[0]
+            if count > 1:
+                marks.note(
+                    f"Each step of the optimizer has {count} forward passes of {name}, whose"
+                    " gradients add up: a step is all of them."
+                )

@@ -1,0 +1,77 @@
+"""Evaluation between steps is none of them, and the passes that make up a step are counted."""
+
+import pytest
+import torch
+from torch import nn, optim
+
+from profkit import marks
+from profkit.workloads.automatic.step_hooks import StepHooks
+
+
+@pytest.fixture(params=[True, False], ids=["with ranges", "without ranges"])
+def seen(watcher, request):
+    """Return a watcher of steps, with and without a tool that records phases."""
+    if not request.param:
+        marks.listen(watcher)
+    return watcher
+
+
+def train(model, optimizer, passes=1):
+    model.train()
+    for _ in range(passes):
+        model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+
+
+def evaluate(model, batches):
+    model.eval()
+    with torch.no_grad():
+        for _ in range(batches):
+            model(torch.ones(2, 4))
+
+
+def test_a_step_begins_again_after_an_evaluation(seen):
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout())
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with StepHooks("auto"):
+        for epoch in range(2):
+            for _ in range(5):
+                train(model, optimizer)
+            evaluate(model, 3 * epoch + 1)
+        train(model, optimizer)
+    steps = [what for what in seen.seen if what in (-1, "resume")]
+    assert steps == [*[-1] * 5, "resume", *[-1] * 5, "resume", -1]
+    (note,) = seen.notes
+    assert note.endswith("first before step 5.")
+
+
+def test_an_evaluation_has_a_phase_of_its_own(watcher):
+    model = nn.Linear(4, 4)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with StepHooks("auto"):
+        train(model, optimizer)
+        evaluate(model, 2)
+    names = [what for what in watcher.seen if what in ("forward", "evaluation")]
+    assert names == ["forward", "evaluation", "evaluation"]
+
+
+def test_a_model_that_trains_in_evaluation_mode_is_not_evaluated(seen):
+    model = nn.Linear(4, 4).eval()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with StepHooks("auto"):
+        for _ in range(4):
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+    assert "resume" not in seen.seen
+    assert seen.notes == []
+
+
+def test_gradients_that_are_summed_over_passes_are_noted_once(seen):
+    model = nn.Linear(4, 4)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    with StepHooks("auto"):
+        for _ in range(6):
+            train(model, optimizer, passes=3)
+    assert seen.seen.count(-1) == 6
+    (note,) = seen.notes
+    assert note.startswith("Each step of the optimizer has 3 forward passes of Linear")
