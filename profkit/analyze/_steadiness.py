@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from profkit.analyze.shared.uncertainty import Ratio, Times, over_repeats, unequal_repeats
+from profkit.analyze.shared.paired import Ratio, over_repeats
+from profkit.analyze.shared.uncertainty import Times, unequal_repeats
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Finding, Severity
 

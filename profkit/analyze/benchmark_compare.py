@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from profkit.analyze.base import analysis
-from profkit.analyze.shared.uncertainty import Ratio, adjusted, compared
+from profkit.analyze.shared.paired import Ratio, adjusted, compared
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Chart, Finding, Result, Severity, table
 from profkit.core.settings import Settings, known

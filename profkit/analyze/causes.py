@@ -4,13 +4,13 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.base import Behaviour, Recordings, analysis
+from profkit.analyze.base import Behaviour, OfTool, Recordings, analysis
 from profkit.analyze.division import cpu, gpu, names, trust
 from profkit.analyze.division.details import Detail, details, per_step
 from profkit.analyze.division.partition import Partition
@@ -24,11 +24,13 @@ from profkit.core.hardware import Hardware
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 from profkit.core.verdict import Trust
+from profkit.tables import schema
 from profkit.tables.rank_clocks import MatchedCollectives, matched_collectives
 
 _MS = 1e6
 _FAR_NS = 10**12
 _BEFORE_NS = 10**6
+_SAMPLER = "torch_profiler"
 _WAITING = f"{gpu.EXPOSED}.waiting"
 _SMALL = 0.02
 
@@ -64,6 +66,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     collectives: pd.DataFrame,
     devices: pd.DataFrame,
     unprofiled: UnprofiledSteps,
+    samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_samples")],
+    pauses: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_pauses")],
     recordings: Recordings,
     hardware: Hardware,
     behaviour: Behaviour,
@@ -87,6 +91,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         return Result.abstain("causes", "what was recorded took no time")
     matched = matched_collectives(collectives)
     tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python_calls}
+    tables["samples"] = schema.frame("python_samples") if samples is None else samples
+    tables["pauses"] = schema.frame("python_pauses") if pauses is None else pauses
     divided = list(_divided(found, {**tables, "collectives": _with_late_rank(matched)}))
     rows = pd.concat([_rows(group) for group in _by_rank(divided)], ignore_index=True)
     shown = _decisive(rows)

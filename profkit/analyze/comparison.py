@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from profkit.analyze.base import ByRun, analysis
-from profkit.analyze.shared.uncertainty import Ratio, adjusted, compared
+from profkit.analyze.shared.paired import Ratio, adjusted, compared
 from profkit.core.result import Abstention, Chart, Finding, Interval, Result, Severity, Table, table
 from profkit.core.settings import Settings, known
 

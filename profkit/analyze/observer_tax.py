@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from profkit.analyze.base import ByTool, analysis
+from profkit.analyze.shared.paired import Ratio, over_repeats
 from profkit.analyze.shared.step_times import BASELINE, with_step_times
-from profkit.analyze.shared.uncertainty import Ratio, over_repeats
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
 

@@ -77,7 +77,9 @@ def _of_time(causes: Result, config: Config) -> Verdict:
     silent = {silenced for check in checks for silenced in check.silences}
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
     step_ms = causes.metrics["step_ms"].value
-    chosen = _actions(spoken, _rows(causes, "matches"), step_ms, config)
+    ids = frozenset(cause.id for cause in mine)
+    found = [{**row, "cause": _known(row["cause"], ids)} for row in _rows(causes, "matches")]
+    chosen = _actions(spoken, found, step_ms, config)
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
     limiter = _limiter(mine, frozenset(cause.id for cause in spoken), typical, config)
     failed = {check.check for check in checks if not check.passed}
@@ -257,6 +259,15 @@ def _of_patterns(spoken: Sequence[Cause], matches: Iterable[Mapping[str, Any]]) 
             pattern=row["pattern"],
             evidence=json.loads(row["evidence"]),
         )
+
+
+def _known(cause: str, ids: frozenset[str]) -> str:
+    """Return the id that a pattern names, or the nearest above it where it is too small for one.
+
+    What the GPU does not wait for has no id below idle time: then it is none of its causes.
+    """
+    above = [name for name in reversed(names.parts_of(cause)) if name in ids]
+    return next((name for name in above if name == cause or name != gpu.IDLE), "")
 
 
 def _part(cause: str, known: Mapping[str, Cause]) -> Cause:

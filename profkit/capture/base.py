@@ -251,6 +251,23 @@ class Wrapper(Tool):
         """Whether the tool may end before the program; the harness then waits for the program."""
         return False
 
+    def around_command(self) -> Self:
+        """Return these settings for one process around a whole command of the user's."""
+        return self
+
+    def unfit_command(self, words: Sequence[str]) -> str:
+        """Return why it cannot be put around the command `words`, or ""."""
+        del words
+        return ""
+
+    def share_out(self, out: Path, first: Rank, processes: Mapping[int, Rank]) -> list[Rank]:
+        """Give each rank its part of the files that `first` has of a whole command.
+
+        `processes` are the ranks by the numbers of their processes. Return the ranks with files.
+        """
+        del out, processes
+        return [first]
+
     @contextmanager
     def inside_workload(self, out: Path, rank: Rank) -> Iterator[Recorder]:
         """Act inside the workload for the tool around it; does nothing by default."""

@@ -1,5 +1,8 @@
 """host_memory: every allocation on the host, Python's and native ones, by memray."""
 
+import re
+import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +11,7 @@ from typing import ClassVar, Literal
 from profkit.capture.base import Rank, Wrapper
 
 _SUFFIX = ".memray.bin"
+_PYTHON = re.compile(r"python[\d.]*")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,3 +48,22 @@ class Capture(Wrapper):
         flags += ["--trace-python-allocators"] if self.python_allocators else []
         # memray itself starts Python, so the first word is left out.
         return [self.binary, "run", *flags, *self.extra, *workload[1:]]
+
+    def unfit_command(self, words: Sequence[str]) -> str:
+        """See `Wrapper.unfit_command`."""
+        if _is_this_python(words[0]) and (words[1:2] == ["-m"] or _is_script(words)):
+            return ""
+        return (
+            "memray starts the Python that it looks at, the one of profkit: write the command as"
+            " this python with a script, or with -m and a module, or set launcher=torchrun"
+        )
+
+
+def _is_this_python(word: str) -> bool:
+    found = shutil.which(word)
+    is_python = _PYTHON.fullmatch(Path(word).name) is not None
+    return is_python and found is not None and Path(found).parent == Path(sys.executable).parent
+
+
+def _is_script(words: Sequence[str]) -> bool:
+    return len(words) > 1 and words[1].endswith(".py")

@@ -4,21 +4,24 @@ import argparse
 import ctypes
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from profkit.capture.base import Problem, Rank, Wrapper, executable
 from profkit.capture.harness.machine import permissions
 from profkit.core.bounds import PositiveFloat, PositiveInt
 from profkit.process import bounded_command
 
+_SUFFIX = ".speedscope.json"
+_PROCESS = re.compile(r"Process (\d+) Thread ")
 _DUMP_TIMEOUT_S = 60
 _DUMP_BYTES = 64 << 20
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -36,7 +39,7 @@ class Capture(Wrapper):
 
     binary: ClassVar = "py-spy"
     install_hint: ClassVar = "pip install py-spy"
-    outputs: ClassVar = ("*.speedscope.json",)
+    outputs: ClassVar = (f"*{_SUFFIX}",)
 
     mode: Literal["record", "dump"] = "record"
     """Sample all the time, or dump all threads every `dump_period_s`, which costs next to nothing
@@ -95,6 +98,24 @@ class Capture(Wrapper):
         flags += [f"--{name.replace('_', '-')}" for name in chosen]
         return [self.binary, "record", *flags, *self.extra, "--", *workload]
 
+    def around_command(self) -> Self:
+        """See `Wrapper.around_command`."""
+        return replace(self, subprocesses=True)
+
+    def share_out(self, out: Path, first: Rank, processes: Mapping[int, Rank]) -> list[Rank]:
+        """See `Wrapper.share_out`."""
+        path = out / f"{first.label}{_SUFFIX}"
+        if not path.is_file():
+            return [first]
+        document = json.loads(path.read_bytes())
+        parts = document["profiles"]
+        for number, rank in processes.items():
+            own = [part for part in parts if _process_of(part["name"]) == number]
+            if own:
+                text = json.dumps({**document, "profiles": own})
+                (out / f"{rank.label}{_SUFFIX}").write_text(text)
+        return list(processes.values())
+
     def _dump_command(self, workload: Sequence[str], out: Path, rank: Rank) -> list[str]:
         switches = ("native", "subprocesses", "nonblocking")
         flags = [f"--{name}" for name in switches if getattr(self, name)]
@@ -104,6 +125,12 @@ class Capture(Wrapper):
         own += [f"--only={condition}" for condition in only]
         own += ["--filename=filename"] if self.full_filenames else []
         return [sys.executable, "-m", __name__, *own, "--", *workload]
+
+
+def _process_of(name: str) -> int:
+    """Return the number of the process whose samples are called `name`; -1 if it is not in it."""
+    found = _PROCESS.match(name)
+    return int(found[1]) if found else -1
 
 
 def main(argv: Sequence[str]) -> int:

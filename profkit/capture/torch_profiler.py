@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from profkit import marks
 from profkit.capture._first_steps import FirstSteps
+from profkit.capture._python_samples import PythonSamples
 from profkit.capture._single_recording import single_recording
 from profkit.capture.base import Problem, Rank, Recorder, Session
 from profkit.capture.harness.machine import permissions
@@ -210,15 +211,17 @@ class Capture(Session):
     @contextmanager
     def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:
         """See `Session.record`."""
-        profiler = self.profiler(out, rank)
-        recording = _Recording(profiler, self._first_steps(out, rank), self.cycles.first)
+        samples = PythonSamples()
+        writer = _Writer(settings=self, out=out, label=rank.label, samples=samples)
+        profiler = self.profiler(out, rank, writer)
+        recording = _Recording(profiler, self._first_steps(out, rank), self.cycles.first, samples)
         with single_recording(profiler, "torch_profiler", recording.first_steps.yield_to):
             try:
                 yield recording
             finally:
                 first = recording.end()
                 if first is not None:
-                    _Writer(settings=self, out=out, label=rank.label)(first)
+                    writer(first)
         # Only workloads whose number of steps is not known before get this far.
         if first is not None:
             marks.note(
@@ -246,10 +249,11 @@ class Capture(Session):
             # That there is no warm-up is the point of it.
             warnings.simplefilter("ignore", UserWarning)
             profiler = early.profiler(out, rank)
-        profiler.on_trace_ready = None
         return FirstSteps(profiler, steps)
 
-    def profiler(self, out: Path, rank: Rank) -> "profile":
+    def profiler(
+        self, out: Path, rank: Rank, on_trace_ready: "Callable[[profile], None] | None" = None
+    ) -> "profile":
         """Return PyTorch's profiler, not started."""
         from torch import profiler
         from torch._C._profiler import _ExperimentalConfig
@@ -265,7 +269,7 @@ class Capture(Session):
                 repeat=cycles.repeat,
                 **({"skip_first_wait": 1} if self.skip_first_wait else {}),
             ),
-            on_trace_ready=_Writer(settings=self, out=out, label=rank.label),
+            on_trace_ready=on_trace_ready,
             record_shapes=self.record_shapes,
             profile_memory=self.profile_memory,
             with_stack=self.with_stack,
@@ -301,7 +305,10 @@ class Capture(Session):
 class _Recording:
     """Calls PyTorch's profiler at step boundaries."""
 
-    def __init__(self, profiler: "profile", first_steps: FirstSteps, first: int) -> None:
+    def __init__(
+        self, profiler: "profile", first_steps: FirstSteps, first: int, samples: PythonSamples
+    ) -> None:
+        self.samples = samples
         self.profiler = profiler
         self.first_steps = first_steps
         self.first = first
@@ -312,6 +319,8 @@ class _Recording:
         """See `Recorder.begin`."""
         self.first_steps.begin()
         self.profiler.start()
+        if not self.profiler.with_stack:
+            self.samples.begin()
         self.started = True
 
     def step(self) -> None:
@@ -330,6 +339,7 @@ class _Recording:
         kept = self.first_steps.taken() if self.started and self.steps <= self.first else None
         if kept is not None:
             self.profiler.on_trace_ready = None
+        self.samples.end()
         if self.started:
             self.profiler.stop()
         if self.profiler.execution_trace_observer is not None:
@@ -373,10 +383,13 @@ class _Writer:
     settings: Capture
     out: Path
     label: str
+    samples: PythonSamples
 
     def __call__(self, profiler: "profile") -> None:
         """Write the trace, under the name that TensorBoard looks for, and the tables."""
-        path = self.out / f"{self.label}.{time.time_ns()}.pt.trace.json"
+        name = f"{self.label}.{time.time_ns()}"
+        path = self.out / f"{name}.pt.trace.json"
+        self.samples.write(self.out / f"{name}.python.json")
         if self.settings.gzip:
             _export_compressed(profiler, path.with_name(f"{path.name}.gz"))
         else:

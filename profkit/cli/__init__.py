@@ -16,10 +16,12 @@ JOBS_TITLE = "Jobs of the workflow"
 # late: a capture must not load pandas, and no job should load Hydra without need.
 GROUPS = {
     "What people type first": {
+        "profile": ("profkit.cli.profile", "run any command as typed, and say what is slow in it"),
         "show": (
             "profkit.cli.show",
             "print what limits a run, or a recording that was not imported",
         ),
+        "open": ("profkit.cli.open_report", "open the report in a browser, or a trace in Perfetto"),
         "ls": ("profkit.cli.list_runs", "list the runs: when, status, step time, size"),
     },
     "Captures and reports": {
@@ -35,6 +37,7 @@ GROUPS = {
             "profkit.cli.reproduce",
             "print what makes a run again, or make it and compare",
         ),
+        "clean": ("profkit.cli.clean", "say what takes room in results/, and remove it on request"),
     },
     "This machine, and what there is": {
         "list": ("profkit.cli.list_options", "print what there is: tools, analyses, models, ..."),

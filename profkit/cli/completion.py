@@ -20,7 +20,7 @@ _RUNS = Path("results/runs")
 _OVERRIDES = ("run", "plan", "import", "why")
 """Commands that take overrides."""
 
-_NAMES_OF_RUNS = ("show", "why", "reproduce", "timeline")
+_NAMES_OF_RUNS = ("show", "why", "reproduce", "clean", "timeline")
 """Commands that take the name of a run."""
 
 _SECTIONS = {"tools": "tool", "analyses": "analysis"}
@@ -109,6 +109,8 @@ def _words(words: Sequence[str], last: str) -> Iterator[str]:
         return
     if command in _NAMES_OF_RUNS:
         yield from (path.name for path in _RUNS.glob("*"))
+    if command == "clean":
+        yield from ("raw", "runs", "caches")
     if command == "completion":
         yield from _SCRIPTS
     if command == "list":

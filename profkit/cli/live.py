@@ -1,11 +1,12 @@
 """Show the jobs of a run live: in place on a terminal, line by line elsewhere."""
 
 import json
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -13,7 +14,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from profkit.cli.program_link import ProgramLink
+from profkit.cli.time_left import Jobs, time_left_s
+
 _PERIOD_S = 0.2
+_PAUSE_S = 1.0
 
 _Key = tuple[str, str, str, int]
 
@@ -27,17 +32,45 @@ class _Job:
     total: int = 0
 
 
+class JobCounts(Protocol):
+    """How many jobs there are."""
+
+    total: int
+    captures: int
+
+
+@dataclass
+class _Printed:
+    """Where the output of a program is."""
+
+    last_s: float = 0.0
+    is_within_line: bool = False
+
+    def add(self, output: bytes) -> None:
+        self.last_s = time.monotonic()
+        self.is_within_line = not output.endswith(b"\n")
+
+    def has_paused(self) -> bool:
+        return not self.is_within_line and time.monotonic() - self.last_s > _PAUSE_S
+
+
 class View:
     """Shows the jobs that the events report; use as a context."""
 
-    def __init__(self, *, verbose: bool, quiet: bool = False) -> None:
+    def __init__(
+        self, *, verbose: bool, quiet: bool = False, link: ProgramLink | None = None
+    ) -> None:
         self.is_verbose = verbose
         """Whether Snakemake's own output is shown as well."""
+        self.link = link
+        """Shown as well: what the program prints that runs, and then of the jobs its captures."""
+        self._printed = _Printed()
         self._console = Console(stderr=True, highlight=False, quiet=quiet)
         self._jobs: dict[_Key, _Job] = {}
         self._read = 0
         self._start_s = time.time()
-        self._done = 0
+        self._ended_s: dict[bool, list[float]] = {True: [], False: []}
+        self._workers = 1
         is_live = self._console.is_terminal and not (verbose or quiet)
         self._live = (
             Live(console=self._console, transient=True, auto_refresh=False) if is_live else None
@@ -49,6 +82,10 @@ class View:
             self._live.start()
         return self
 
+    @property
+    def _done(self) -> int:
+        return sum(map(len, self._ended_s.values()))
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -59,8 +96,10 @@ class View:
         if self._live:
             self._live.stop()
 
-    def show(self, events: Path, total: int) -> None:
+    def show(self, events: Path, jobs: "JobCounts") -> None:
         """Read the lines added to the file `events`, and draw them."""
+        if self.link:
+            self._print(self.link.take())
         content = b""
         # A workload may remove all results, this file among them.
         if events.is_file():
@@ -71,10 +110,21 @@ class View:
         whole = content[: content.rfind(b"\n") + 1]
         self._read += len(whole)
         for line in whole.splitlines():
-            self._take(json.loads(line), total)
-        if self._live:
-            self._live.update(self._drawing(total), refresh=True)
+            self._take(json.loads(line), jobs.total)
+        if self._live and self._live.is_started:
+            self._live.update(self._drawing(jobs), refresh=True)
         time.sleep(_PERIOD_S)
+
+    def _print(self, output: bytes) -> None:
+        """Print `output` of the program; below what it has begun to print is no drawing."""
+        if output:
+            if self._live:
+                self._live.stop()
+            self._printed.add(output)
+            sys.stdout.buffer.write(output)
+            sys.stdout.buffer.flush()
+        elif self._live and not self._live.is_started and self._printed.has_paused():
+            self._live.start()
 
     def _take(self, event: dict[str, Any], total: int) -> None:
         kind = event["event"]
@@ -86,22 +136,44 @@ class View:
         key = (event["stage"], event["run"], event["name"], event.get("repeat", -1))
         if kind == "started":
             self._jobs[key] = _Job(started_s=event["time_s"])
+            self._workers = max(self._workers, len(self._jobs))
             return
         job = self._jobs.pop(key, _Job(started_s=event["time_s"]))
         elapsed = event["time_s"] - job.started_s
-        self._done += 1
+        self._ended_s[key[0] == "capture"].append(elapsed)
+        if self.link and kind == "finished" and key[0] != "capture":
+            return
         line = f"[{self._done}/{total}] {_label(key)}  {elapsed:.1f} s"
         mark = "SKIPPED" if event.get("status") == "skipped" else "FAILED"
         words = line if kind == "finished" else f"{line}  {mark}"
         self._console.print(words, markup=False, soft_wrap=True)
 
-    def _drawing(self, total: int) -> Group:
-        elapsed = time.time() - self._start_s
+    def _left(self, jobs: "JobCounts") -> str:
+        """Return how long it will still take, as text; "" if that is not known."""
+        now_s = time.time()
+        captures, others = (
+            Jobs(
+                total=total,
+                ended_s=self._ended_s[is_capture],
+                running_s=[
+                    now_s - job.started_s
+                    for key, job in self._jobs.items()
+                    if (key[0] == "capture") == is_capture
+                ],
+            )
+            for is_capture, total in ((True, jobs.captures), (False, jobs.total - jobs.captures))
+        )
+        left_s = time_left_s(captures, others, self._workers)
+        return "" if left_s is None or not jobs.total else f"about {left_s:.0f} s left"
+
+    def _drawing(self, jobs: "JobCounts") -> Group:
+        elapsed, total = time.time() - self._start_s, jobs.total
         head = Table.grid(padding=(0, 2))
         head.add_row(
             Text(f"{self._done} of {total or '?'} jobs"),
             ProgressBar(total=total or 1, completed=self._done, width=30),
             Text(f"{elapsed:.0f} s"),
+            Text(self._left(jobs)),
         )
         body = Table.grid(padding=(0, 2))
         for key, job in self._jobs.items():

@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> None:
         state = "stale" if staleness.comparison(name) else "fresh"
         console.print(f"{name}, across {len(runs)} runs: {state}")
     console.print(f"report: {'stale' if staleness.report() else 'fresh'}")
-    for note in dag.notes_on_jobs():
+    for note in (*dag.notes_on_jobs(), *plan.left_out):
         console.print(f"note: {note}")
 
 

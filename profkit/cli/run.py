@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,18 +17,23 @@ from types import FrameType
 from profkit.cli import job_server as forked_server
 from profkit.cli.live import View
 from profkit.cli.loudness import add_loudness
+from profkit.cli.program_link import ProgramLink
+from profkit.cli.run_folders import run_named
+from profkit.cli.show import of_run
 from profkit.core import progress_events, resources
-from profkit.core.capture_record import read_capture
 from profkit.core.errors import ConfigError
+from profkit.core.formatting import counted
 from profkit.dag.failures import damages, failures
-from profkit.dag.inputs import Dag
+from profkit.dag.inputs import REPORT, Dag
 from profkit.planning.cache import load
 from profkit.planning.model import Plan
 from profkit.process import job_server, process_tree
 
 _TAIL = 30
 _STOP_S = 20
+_INTERRUPTED = 130
 _TOTAL = re.compile(r"^total\s+(\d+)$")
+_CAPTURES = re.compile(r"^capture_\w+\s+(\d+)$")
 _FAILED_LOG = re.compile(r"^\s+log: (.+?) \(check log file")
 # With these options Snakemake makes no report: its own output is the result.
 _PRINTING = {
@@ -43,6 +48,7 @@ class SnakemakeOutput:
     """The parts of Snakemake's output so far that the view and the error messages need."""
 
     total: int = 0
+    captures: int = 0
     failed_logs: list[Path] = field(default_factory=list)
     last_lines: list[str] = field(default_factory=list)
 
@@ -50,6 +56,8 @@ class SnakemakeOutput:
         """Take in one line."""
         if match := _TOTAL.match(line):
             self.total = int(match[1])
+        elif match := _CAPTURES.match(line):
+            self.captures += int(match[1])
         elif match := _FAILED_LOG.match(line):
             self.failed_logs += [Path(path) for path in match[1].split(", ")]
         self.last_lines = [*self.last_lines[-_TAIL:], line]
@@ -57,32 +65,56 @@ class SnakemakeOutput:
 
 def main(argv: Sequence[str]) -> int:
     """Plan, run Snakemake, show the jobs, and report failures."""
-    own, extra = _split(argv)
+    own, extra = split(argv)
     parser = argparse.ArgumentParser(prog="profkit run", description=__doc__)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides and sweeps")
-    parser.add_argument("--cores", type=int, default=os.cpu_count(), help="cores to use")
+    parser.add_argument("--cores", type=number_of_cores, default=os.cpu_count(), help="to use")
     add_loudness(parser)
     args = parser.parse_intermixed_args(own)
-    if args.cores < 1:
-        raise ConfigError(f"--cores: must be at least 1, got {args.cores}")
-    dag = Dag(load(args.overrides))
+    return produce(args.overrides, extra, args)
+
+
+def number_of_cores(text: str) -> int:
+    """Return the value of ``--cores``."""
+    if not text.isdigit() or not int(text):
+        raise ConfigError(f"--cores: must be at least 1, got {text}")
+    return int(text)
+
+
+def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words before and behind the first ``--``."""
+    words = list(argv)
+    where = words.index("--") if "--" in words else len(words)
+    return words[:where], words[where + 1 :]
+
+
+def produce(
+    overrides: Sequence[str],
+    extra: Sequence[str],
+    args: argparse.Namespace,
+    link: ProgramLink | None = None,
+) -> int:
+    """Make the report of what `overrides` select, with `extra` options of Snakemake.
+
+    `args` say how many cores to use, and how much to print; a `link`, that a person waits for the
+    program that is run.
+    """
+    dag = Dag(load(overrides))
     notes = [] if args.quiet else [*dag.notes_on_jobs(), *damages(dag)]
     sys.stderr.writelines(f"note: {note}\n" for note in notes)
     command = [*_command(dag.plan, args.cores), *extra]
     if _PRINTING & {word.partition("=")[0] for word in extra}:
         return subprocess.run(command, check=False).returncode
     output = SnakemakeOutput()
-    status = _run_snakemake(command, output, View(verbose=args.verbose, quiet=args.quiet))
+    view = View(verbose=args.verbose, quiet=args.quiet, link=link)
+    status = _run_snakemake(command, output, view)
     failed = list(failures(dag))
-    sys.stderr.writelines(f"{line}\n" for line in ([] if args.quiet else _losses(dag)))
     _print_outcome(status, output, failed)
+    if not status:
+        sys.stdout.writelines(f"{line}\n" for line in ([REPORT] if args.quiet else _answer(dag)))
+    if link and link.was_ended:
+        return _INTERRUPTED
     return 1 if status or failed else 0
-
-
-def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    words = list(argv)
-    where = words.index("--") if "--" in words else len(words)
-    return words[:where], words[where + 1 :]
 
 
 def _command(plan: Plan, cores: int) -> list[str]:
@@ -102,16 +134,20 @@ def _run_snakemake(command: Sequence[str], output: SnakemakeOutput, view: View) 
     if "profkit.planning.build" in sys.modules:
         forked_server.fork()  # a plan that was not in the cache has loaded what the jobs need
     try:
-        with _started(command, log) as process:
+        variables = {
+            progress_events.VARIABLE: str(log),
+            **(view.link.variables if view.link else {}),
+        }
+        with _started(command, variables) as process:
             read = (process, output, view.is_verbose)
             reader = threading.Thread(target=_read, args=read, daemon=True)
             reader.start()
             with view:
                 while process.poll() is None:
-                    view.show(log, output.total)
+                    view.show(log, output)
                 # A job that outlives Snakemake holds its output open: do not wait for that.
                 reader.join(timeout=1)
-                view.show(log, output.total)
+                view.show(log, output)
             return process.returncode
     finally:
         job_server.stop()
@@ -119,7 +155,9 @@ def _run_snakemake(command: Sequence[str], output: SnakemakeOutput, view: View) 
 
 
 @contextmanager
-def _started(command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[str]"]:
+def _started(
+    command: Sequence[str], variables: Mapping[str, str]
+) -> Iterator["subprocess.Popen[str]"]:
     """Start Snakemake; however this ends, Snakemake and its jobs end with it."""
 
     def stop(signum: int, frame: FrameType | None) -> None:
@@ -135,7 +173,7 @@ def _started(command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[st
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env=os.environ | {progress_events.VARIABLE: str(log)},
+        env=os.environ | variables,
         # Its own group, jobs included: an interrupt reaches them from us, once. Snakemake takes a
         # second one, from the terminal, as an order to leave its jobs behind.
         start_new_session=True,
@@ -165,17 +203,8 @@ def _read(process: "subprocess.Popen[str]", output: SnakemakeOutput, verbose: bo
             sys.stderr.write(line)
 
 
-def _losses(dag: Dag) -> Iterator[str]:
-    """Yield, once for each tool, what its good captures could not record on this machine."""
-    paths = [path for run in dag.plan.runs for path in dag.captures_of(run) if path.is_file()]
-    records = [(path.parents[1].name, read_capture(path)) for path in paths]
-    good = [(tool, record) for tool, record in records if record["status"] == "ok"]
-    lost = ((tool, text) for tool, record in good for text in record.get("losses", ()))
-    yield from (f"note: {tool}: {text}" for tool, text in dict.fromkeys(lost))
-
-
 def _print_outcome(status: int, output: SnakemakeOutput, failed: Sequence[str]) -> None:
-    """Print what failed, with the end of its log, and the path of the report."""
+    """Print what failed, with the end of its log."""
     for path in dict.fromkeys(output.failed_logs):
         sys.stderr.write(f"failed: {path}\n")
         if path.is_file():
@@ -189,5 +218,11 @@ def _print_outcome(status: int, output: SnakemakeOutput, failed: Sequence[str]) 
                 " once none does: profkit run -- --unlock\n"
             )
     sys.stderr.writelines(f"{line}\n" for line in failed)
-    if not status:
-        sys.stdout.write("results/report.html\n")
+
+
+def _answer(dag: Dag) -> Iterator[str]:
+    """Yield what was found, of several runs in the first one, and where the report lies."""
+    first, *others = dag.plan.runs
+    yield from of_run(run_named(first.name))
+    if others:
+        yield f"{counted(len(others), 'more run')} in it: profkit ls"

@@ -24,13 +24,13 @@ def main(argv: Sequence[str]) -> None:
     paths = [Path(target) for target in args.targets]
     if not paths:
         runs = last_selected()
-        _print(_of_run(runs[0], notes_only=args.notes))
+        _print(of_run(runs[0], notes_only=args.notes))
         if len(runs) > 1 and not args.notes:
             _print([f"{counted(len(runs) - 1, 'more run')} in this selection: profkit ls"])
     elif all(path.exists() and not is_run(path) for path in paths):
         _show_files(paths, notes_only=args.notes)
     elif len(paths) == 1:
-        _print(_of_run(run_named(args.targets[0]), notes_only=args.notes))
+        _print(of_run(run_named(args.targets[0]), notes_only=args.notes))
     else:
         missing = next(path for path in paths if not path.exists() or is_run(path))
         raise InputError(f"{missing}: not a file", hint="name one run, or files of one")
@@ -47,7 +47,8 @@ def _show_files(paths: Sequence[Path], *, notes_only: bool) -> None:
         _print([f"All of it as a report: profkit import {word} {paths[0]}"])
 
 
-def _of_run(run: RunFolder, *, notes_only: bool) -> Iterator[str]:
+def of_run(run: RunFolder, *, notes_only: bool = False) -> Iterator[str]:
+    """Yield the answer on a run of the result tree, or its notes."""
     if notes_only:
         yield from notes(run)
         return

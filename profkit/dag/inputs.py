@@ -307,7 +307,7 @@ class Dag:
             "title": self.plan.report["title"],
             "overrides": self.plan.overrides,
             "command": command(self.plan.overrides),
-            "notes": self.notes(),
+            "notes": (*self.notes(), *self.plan.left_out),
             "across": {
                 "run": "all runs",
                 "folder": ACROSS,

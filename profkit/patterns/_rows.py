@@ -97,12 +97,16 @@ def cause(cpu_ops: pd.DataFrame, chosen: Chosen, kernels: pd.DataFrame) -> str:
     own = cpu_ops[chosen]
     if kernels.empty:
         return f"cpu_operators.{_most(own['name'], own[CHARGED])}"
+    theirs = kernels[belonging(kernels, cpu_ops, chosen)]
+    return "gpu_idle.python" if charged(theirs) < charged(own) else computing(theirs, cpu_ops)
+
+
+def computing(kernels: pd.DataFrame, cpu_ops: pd.DataFrame) -> str:
+    """Return the id of the operator with most of the time of `kernels`, of all if none is known."""
     at = _position(cpu_ops, kernels, "op")
-    theirs = np.append(chosen, False)[at]
-    if charged(kernels, theirs) < charged(own):
-        return "gpu_idle.python"
-    names = cpu_ops["name"].astype(object).to_numpy()[at[theirs]]
-    return f"gpu_computing.{_most(pd.Series(names), kernels[CHARGED][theirs])}"
+    names = np.append(cpu_ops["name"].astype(object).to_numpy(), "")[at]
+    most = _most(pd.Series(names), kernels[CHARGED])
+    return f"gpu_computing.{most}" if most else "gpu_computing"
 
 
 def _most(names: "pd.Series[str]", time_ns: "pd.Series[int]") -> str:

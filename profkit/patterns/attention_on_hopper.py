@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from profkit.patterns._rows import having
+from profkit.patterns._rows import computing, having
 from profkit.patterns.base import Match, charged, pattern
 
 _GAIN = 1 / 3
@@ -13,7 +13,7 @@ _GAIN = 1 / 3
     title="FlashAttention 2 on Hopper",
     source="https://pytorch.org/blog/flashattention-3/",
 )
-def match(kernels: pd.DataFrame, devices: pd.DataFrame) -> Match | None:
+def match(kernels: pd.DataFrame, cpu_ops: pd.DataFrame, devices: pd.DataFrame) -> Match | None:
     """Find FlashAttention 2 kernels beside kernels or devices of compute capability 9.0."""
     old = having(kernels, r"flash_(?:fwd|bwd)(?!_v3|.*(?:sm90|Sm90))")
     hopper = having(kernels, r"^sm90_|^nvjet_|wgmma").any() or (
@@ -22,7 +22,7 @@ def match(kernels: pd.DataFrame, devices: pd.DataFrame) -> Match | None:
     if not old.any() or not hopper:
         return None
     return Match(
-        cause="gpu_computing",
+        cause=computing(kernels[old], cpu_ops),
         advice="Take cuDNN's attention, `with sdpa_kernel(SDPBackend.CUDNN_ATTENTION)`, or "
         "FlashAttention 3: they use Hopper's asynchronous tensor cores.",
         gain_ns=charged(kernels, old) * _GAIN,

@@ -4,7 +4,7 @@ import pandas as pd
 
 from profkit.core.hardware import Hardware
 from profkit.core.verdict import Confidence
-from profkit.patterns._rows import Chosen, belonging, cause, having, operators_of
+from profkit.patterns._rows import belonging, computing, having
 from profkit.patterns._shapes import CONVOLUTIONS, MATMULS
 from profkit.patterns.base import CHARGED, Match, charged, pattern
 
@@ -41,7 +41,7 @@ def match(
         advice = '`torch.autocast("cuda", dtype=torch.float16)` with `torch.amp.GradScaler`'
     rows = kernels[slow]
     return Match(
-        cause=_cause(kernels, slow, cpu_ops),
+        cause=computing(rows, cpu_ops),
         advice=f"Use {advice}: these products run on CUDA cores in FP32.",
         gain_ns=charged(rows) * _saved(hardware, "tf32" if has_tf32 else "fp16"),
         confidence=Confidence.HIGH,
@@ -64,9 +64,3 @@ def _saved(hardware: Hardware, faster: str) -> float:
 
 def _share(rows: pd.DataFrame, kernels: pd.DataFrame) -> float:
     return round(float(rows[CHARGED].sum()) / max(float(kernels[CHARGED].sum()), 1.0), 3)
-
-
-def _cause(kernels: pd.DataFrame, slow: Chosen, cpu_ops: pd.DataFrame) -> str:
-    """Return the operator with most of the time of the `slow` kernels."""
-    launched = operators_of(kernels[slow], cpu_ops)
-    return cause(cpu_ops, launched, kernels[slow]) if launched.any() else "gpu_computing"

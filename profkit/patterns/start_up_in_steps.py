@@ -3,7 +3,7 @@
 import pandas as pd
 
 from profkit.patterns._rows import having
-from profkit.patterns.base import CHARGED, Match, charged, pattern
+from profkit.patterns.base import Match, charged, pattern
 
 _LOADING = r"^cu(?:Library|Module)(?:Load|GetFunction|LoadData)|^hipModuleLoad"
 _ONCE = (
@@ -26,9 +26,8 @@ def match(runtime_calls: pd.DataFrame) -> Match | None:
     if not once.any():
         return None
     rows = runtime_calls[once]
-    largest = str(rows.groupby(rows["name"].astype(object))[CHARGED].sum().idxmax())
     return Match(
-        cause=f"gpu_idle.blocked.{largest}",
+        cause="gpu_idle.start_up",
         advice="Paid once: run a few steps before recording (`warmup` of the profiler's schedule); "
         "where the first request must be fast, set `CUDA_MODULE_LOADING=EAGER`.",
         gain_ns=charged(rows),

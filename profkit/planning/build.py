@@ -25,12 +25,13 @@ from profkit.core.parallel_layout import Parallel, Ranks
 from profkit.core.run_settings import RunSettings
 from profkit.core.secret_masking import Masker, secret_values
 from profkit.core.settings import adapter, checked, known
-from profkit.planning import conflicts, mistakes, script_notes
+from profkit.planning import command_line, conflicts, mistakes, script_notes
 from profkit.planning.compose import Composed, compose_all
 from profkit.planning.configuration import Configuration
 from profkit.planning.imported_runs import imported, manifest_of
+from profkit.planning.merged_runs import check_comparisons, merged
 from profkit.planning.model import AnalysisPlan, Plan, Run, ToolPlan
-from profkit.planning.requirements import missing_requirement
+from profkit.planning.requirements import left_out_note, missing_requirement
 from profkit.planning.run_names import run_name
 from profkit.report.settings import Settings as ReportSettings
 from profkit.tables.schema import TIMELINE
@@ -39,6 +40,7 @@ from profkit.workloads.base import BaseWorkload
 from profkit.workloads.runtime.request import Request, without_choices
 from profkit.workloads.zero import Zero
 
+_TOOL_LIST = re.compile(r"^tool=(.+)")
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -68,17 +70,17 @@ def _made(conf: Path, overrides: Sequence[str]) -> Plan:
         interpolated={name: os.environ[name] for name in read},
     )
     runs: dict[str, Run] = {}
-    configurations = [checker.configuration(choice.values) for choice in composed]
+    configurations = [checker.configuration(choice) for choice in composed]
     for choice, config in zip(composed, configurations, strict=True):
         for run in checker.imported(config) if config.imports else [checker.run(choice, config)]:
-            runs[run.name] = _merged(runs[run.name], run) if run.name in runs else run
+            runs[run.name] = merged(runs[run.name], run) if run.name in runs else run
     whole = _run_settings(configurations)
     if any(config.report != configurations[0].report for config in configurations):
         raise ConfigError(
             "report: cannot be swept, as all runs have one report",
             hint="put text with commas in further quotes: 'report.title=\"a, b\"'",
         )
-    _check_comparisons(runs.values())
+    check_comparisons(runs.values())
     # Their settings are the same in all runs, of which they make none.
     settings = {name: values for run in runs.values() for name, values in run.tools.items()}
     chosen = {
@@ -103,9 +105,9 @@ def _made(conf: Path, overrides: Sequence[str]) -> Plan:
             *mistakes.repeated(overrides),
             *checker.notes,
             *conflicts.notes({} if whole.imports else chosen, exclusive=whole.exclusive),
-            *(_left_out_note(reason, *names) for reason, names in checker.left_out.items()),
             *script_notes.repeated(runs.values(), plans),
         ),
+        left_out=tuple(left_out_note(why, *names) for why, names in checker.left_out.items()),
         variables=composed[0].variables,
         files=tuple(sorted(checker.files)),
         hardware_hash=_hash_of(resources.folders("hardware", conf)),
@@ -158,48 +160,6 @@ def _analysis_plan(name: str, analysis: Analysis) -> AnalysisPlan:
     )
 
 
-def _check_comparisons(runs: Iterable[Run]) -> None:
-    """Raise `ConfigError` if two runs want an analysis of both with different settings."""
-    settings: dict[str, dict[str, Any]] = {}
-    for run in runs:
-        for name, values in run.comparisons.items():
-            if settings.setdefault(name, values) != values:
-                raise ConfigError(
-                    f"analyses.{name}: works across runs, so its settings must be the same in all"
-                )
-
-
-def _merged(one: Run, other: Run) -> Run:
-    """Return two captures of the same run as one, with the tools of both."""
-    if one.hardware != other.hardware:
-        raise ConfigError(
-            f"hardware: two for the same run {one.name}",
-            hint="hardware does not make another run: do not sweep",
-        )
-    for kind in ("tools", "analyses", "comparisons"):
-        mine, theirs = getattr(one, kind), getattr(other, kind)
-        for name in sorted(set(mine) & set(theirs)):
-            if mine[name] != theirs[name]:
-                raise ConfigError(
-                    f"{kind}.{name}: two settings for the same run {one.name}",
-                    hint="settings of tools and analyses do not make another run: do not sweep",
-                )
-    return Run(
-        name=one.name,
-        behaviour=one.behaviour,
-        unread=one.unread,
-        hardware=one.hardware,
-        tools=one.tools | other.tools,
-        analyses=one.analyses | other.analyses,
-        overrides=one.overrides,
-        comparisons=one.comparisons | other.comparisons,
-        reads={
-            tool: tuple(dict.fromkeys((*one.reads.get(tool, ()), *other.reads.get(tool, ()))))
-            for tool in {**one.reads, **other.reads}
-        },
-    )
-
-
 @dataclass(kw_only=True)
 class _Checker:
     """Checks the sections of many configurations, each distinct one once."""
@@ -229,9 +189,10 @@ class _Checker:
             self.seen[key] = adapter(kind).dump_python(settings, mode="json")
         return self.seen[key]
 
-    def configuration(self, values: Mapping[str, Any]) -> Configuration:
+    def configuration(self, composed: Composed) -> Configuration:
         """Check the keys of ``conf/config.yaml``, and that there is no other."""
-        return checked("", Configuration, dict(values))
+        config = checked("", Configuration, dict(composed.values))
+        return command_line.with_named_ranks(config, composed.overrides)
 
     def run(self, composed: Composed, config: Configuration) -> Run:
         """Return the run that one configuration describes."""
@@ -247,7 +208,7 @@ class _Checker:
         config.check(steps)
         chosen = {
             name: self.tool(name, values, steps, config.ranks)
-            for name, values in config.tools.items()
+            for name, values in self.asked_for(composed, config).items()
         }
         settings = self.analyses(config.analyses, tuple(chosen))
         hide = self.masker(behaviour).document
@@ -263,6 +224,17 @@ class _Checker:
             comparisons=_with_scope(settings, "runs"),
             reads=self.reads(chosen, settings),
         )
+
+    def asked_for(self, composed: Composed, config: Configuration) -> dict[str, Any]:
+        """Return the settings of the tools, without a baseline that would be of no use.
+
+        It is for times; tools named in a list of their own may all do no more than count.
+        """
+        named = {name for word in composed.overrides for name in _TOOL_LIST.findall(word)}
+        others = {name: config.tools[name] for name in config.tools if name != "baseline"}
+        is_needed = any(known("tool", name, tools()).is_repeated for name in others)
+        is_asked_for = not named or "baseline" in " ".join(named) or self.explicit or is_needed
+        return dict(config.tools) if is_asked_for or not others else others
 
     def masker(self, behaviour: Mapping[str, Any]) -> Masker:
         """Return what hides the secrets of a run, those that its launcher sets among them."""
@@ -371,12 +343,6 @@ class _Checker:
                 raise ConfigError(f"analysis {name}: {reason}")
             self.left_out.setdefault(reason, {})[name] = None
         return {name: values for name, values in settings.items() if name not in missing}
-
-
-def _left_out_note(reason: str, name: str, *others: str) -> str:
-    if not others:
-        return f"analysis {name} is left out: {reason}"
-    return f"analyses {', '.join([name, *others])} are left out: {reason}"
 
 
 def _with_scope(settings: Mapping[str, dict[str, Any]], across: str) -> dict[str, dict[str, Any]]:

@@ -37,6 +37,7 @@ FOREIGN = (
 # Groups of which several options may be chosen for one run.
 _LISTS = ("tool", "toolset", "analysis", "experiment")
 _NO_KEY = re.compile(r"Could not (?:override|delete|delete from config\.) '([^']+)'")
+_READ = re.compile(r"\$\{(\w+)")
 _EMPTY = {"tools": "tool=[]", "analyses": "analysis=[]"}
 _CLOSE = "close each ${ by a }"
 _GRAMMAR = "the overrides follow Hydra's grammar"
@@ -45,8 +46,9 @@ _GRAMMAR = "the overrides follow Hydra's grammar"
 def check(parsed: Sequence[Override], loader: ConfigLoader, main: Collection[Any]) -> None:
     """Refuse overrides that Hydra takes without a word, or stumbles over.
 
-    `main` are the keys of config.yaml.
+    `main` are the keys of config.yaml; others may be added for an interpolation to read.
     """
+    read = {key for one in parsed for key in _READ.findall(str(one.input_line))}
     for override in parsed:
         key, line = override.key_or_group, str(override.input_line)
         if not key:
@@ -61,7 +63,7 @@ def check(parsed: Sequence[Override], loader: ConfigLoader, main: Collection[Any
             _check_deleted(override, options)
         elif options:
             _check_choice(override, options)
-        elif "." not in key and key not in main and not _is_group(key, loader):
+        elif "." not in key and not (key in main or _is_group(key, loader) or key in read):
             raise ConfigError(f"no such key: {key}", hint=nearest(key, _names(main, loader)))
 
 

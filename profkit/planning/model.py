@@ -101,6 +101,10 @@ class Plan:
     report: dict[str, Any]
     report_code: str
     notes: tuple[str, ...] = ()
+
+    left_out: tuple[str, ...] = ()
+    """Notes on analyses of all those that there are which the tools chosen give no tables for."""
+
     hardware_hash: str = ""
     """Hash of the files that ``hardware=auto`` chooses from."""
 

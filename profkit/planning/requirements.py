@@ -53,3 +53,10 @@ def _missing_for_all(
         return ""
     none = f"it reads the result of {' or '.join(others)}, none is chosen"
     return reasons[0] if reasons else none
+
+
+def left_out_note(reason: str, name: str, *others: str) -> str:
+    """Return a note on analyses, by name, that cannot run for a `reason`."""
+    if not others:
+        return f"analysis {name} is left out: {reason}"
+    return f"analyses {', '.join([name, *others])} are left out: {reason}"

@@ -13,8 +13,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import psutil
-
 _BLOCK = 64 << 10
 _LOOK_S = 0.05
 _AFTER_KILL_S = 5.0
@@ -138,6 +136,9 @@ def _read(
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     """End the process group of `process`, and what has left the group."""
+    # Late: tools are imported in programs of users, which may have no psutil.
+    import psutil  # noqa: PLC0415
+
     with contextlib.suppress(psutil.NoSuchProcess):
         for child in psutil.Process(process.pid).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):

@@ -122,6 +122,19 @@ TABLES = {
         STEP,
         MODULE,
     ),
+    "python_samples": table(
+        "Where the program's own thread was in Python, looked at every few ms.",
+        *WHERE,
+        ("tid", INT, "Thread."),
+        ("time_ns", INT, "Instant, in ns on the clock of the capture."),
+        ("stack", TEXT, "Frames from the root, file(line): function, separated by semicolons."),
+    ),
+    "python_pauses": table(
+        "Runs of Python's garbage collector.",
+        *WHERE,
+        ("tid", INT, "Thread of the program."),
+        *WHEN,
+    ),
     "annotations": table(
         "Ranges named by the program: phases, steps, record_function, NVTX.",
         *WHERE,

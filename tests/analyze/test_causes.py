@@ -185,6 +185,32 @@ def test_the_line_behind_python_between_operators_is_named():
     assert found["python.train_py(9): log"]["ms_per_step"] == 0.2
 
 
+def sampled(times_us, stack):
+    where = {"rank": 0, "repeat": 0, "tid": MAIN}
+    return [{**where, "time_ns": ORIGIN_NS + when * US, "stack": stack} for when in times_us]
+
+
+def test_samples_name_the_line_where_no_stacks_were_recorded():
+    samples = sampled(range(0, 500, 25), "train.py(3): main;torch/nn.py(1): forward")
+    samples += sampled(range(500, 1100, 25), "train.py(4): main;train.py(9): log")
+    found = tree(divided(**CPU, samples=samples))
+    assert found["python"]["place"] == "train.py(9): log"
+    assert found["python.train_py(9): log"]["ms_per_step"] == 0.25
+
+
+def test_few_samples_in_the_steps_are_helped_out_by_those_of_other_steps():
+    samples = sampled(range(-9000, -8000, 50), "train.py(4): main;train.py(9): log")
+    assert tree(divided(**CPU, samples=samples))["python"]["place"] == "train.py(9): log"
+    assert tree(divided(**CPU, samples=samples[:5]))["python"]["place"] == ""
+
+
+def test_garbage_collection_is_a_cause_of_its_own():
+    pause = {"rank": 0, "repeat": 0, "tid": MAIN}
+    pause |= {"start_ns": ORIGIN_NS + 700 * US, "end_ns": ORIGIN_NS + 750 * US}
+    assert times(divided(**CPU, pauses=[pause]))["garbage_collection"] == 50
+    assert times(divided(**GPU, pauses=[pause])).get("gpu_idle.garbage_collection") is None
+
+
 def test_who_waits_in_a_collective_is_told_from_who_is_waited_for():
     def on(rank, arrives_us):
         collective = {"collective": 0, "operation": "allreduce", "group": "g", "sequence": 1}

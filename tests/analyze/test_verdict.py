@@ -156,6 +156,24 @@ def test_a_pattern_takes_the_place_of_the_advice_of_its_cause_and_gains_no_more_
     ]
 
 
+@pytest.mark.parametrize(
+    ("named", "cause"),
+    [
+        ("gpu_computing.aten::mm", "gpu_computing"),
+        ("exposed_communication.transfer", "exposed_communication"),
+        ("gpu_idle.blocked.cudaMalloc", "gpu_idle.blocked"),
+    ],
+)
+def test_a_pattern_that_names_too_small_a_cause_explains_the_one_above(named, cause):
+    times = {
+        "gpu_computing": 40,
+        "exposed_communication.waiting_or_transfer": 30,
+        "gpu_idle.blocked.cudaFree": 30,
+    }
+    found = on(times, matches=[match(named, 20)])
+    assert [action.cause for action in found.actions if action.pattern] == [cause]
+
+
 def test_what_is_small_is_silent():
     times = {"gpu_computing": 98.5, "gpu_idle.blocked.cudaFree": 1.5}
     assert on(times, matches=[match("gpu_computing", 1.9)]).actions == ()

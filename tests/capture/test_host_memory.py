@@ -1,7 +1,10 @@
 """memray runs each rank from its beginning."""
 
 import re
+import sys
 from pathlib import Path
+
+import pytest
 
 from profkit.capture.base import Rank
 from profkit.capture.host_memory import Capture
@@ -24,3 +27,17 @@ def test_every_setting_becomes_its_flag():
 
 def test_it_says_which_version_is_installed():
     assert re.fullmatch(r"\d+\.\d+(\.\d+)?", Capture.version())
+
+
+@pytest.mark.parametrize(
+    ("words", "fits"),
+    [
+        ([sys.executable, "train.py"], True),
+        ([sys.executable, "-m", "pkg.train"], True),
+        ([sys.executable, "-u", "train.py"], False),
+        (["bash", "train.sh"], False),
+        (["/opt/other/bin/python", "train.py"], False),
+    ],
+)
+def test_only_a_script_of_the_same_python_can_be_looked_at_in_a_command(words, fits):
+    assert (Capture().unfit_command(words) == "") == fits

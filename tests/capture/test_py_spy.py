@@ -107,3 +107,17 @@ def test_each_of_two_ranks_is_sampled_while_it_trains(capture, tmp_path):
         assert sum(len(profile["samples"]) for profile in recorded["profiles"]) > 10
         names = {frame["name"] for frame in recorded["shared"]["frames"]}
         assert "train" in names
+
+
+def test_the_samples_of_a_whole_command_are_shared_out_to_its_ranks(tmp_path):
+    names = [f"Process {number} Thread {number} {number}" for number in (7, 11, 12, 11)]
+    parts = [{"name": name} for name in names]
+    first = Rank(world_size=2)
+    (tmp_path / f"{first.label}.speedscope.json").write_text(json.dumps({"profiles": parts}))
+    ranks = {11: first, 12: Rank(rank=1, world_size=2, dp=1)}
+    assert Capture().share_out(tmp_path, first, ranks) == list(ranks.values())
+    shared = [
+        json.loads((tmp_path / f"{rank.label}.speedscope.json").read_text())["profiles"]
+        for rank in ranks.values()
+    ]
+    assert shared == [[parts[1], parts[3]], [parts[2]]]

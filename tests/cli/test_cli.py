@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from profkit.cli import COMMANDS, fork_server, main
-from profkit.cli.run import SnakemakeOutput, _split
+from profkit.cli.run import SnakemakeOutput, split
 
 
 def test_help_names_every_command(capsys):
@@ -62,8 +62,8 @@ def test_plan_prints_the_runs_and_what_is_stale(capsys, tmp_path, monkeypatch):
 
 
 def test_what_follows_two_dashes_goes_to_snakemake():
-    assert _split(["batch=2", "--", "--dry-run"]) == (["batch=2"], ["--dry-run"])
-    assert _split(["batch=2"]) == (["batch=2"], [])
+    assert split(["batch=2", "--", "--dry-run"]) == (["batch=2"], ["--dry-run"])
+    assert split(["batch=2"]) == (["batch=2"], [])
 
 
 def test_the_number_of_jobs_and_failed_logs_are_heard_in_what_snakemake_says():

@@ -99,13 +99,13 @@ def test_the_same_run_twice_has_the_tools_of_both():
 def test_analyses_without_a_table_are_left_out_with_a_note():
     plan = planned("tool=[py_spy]")
     assert "operators" not in plan.runs[0].analyses
-    assert any("operators is left out: no enabled tool makes" in note for note in plan.notes)
+    assert any("operators is left out: no enabled tool makes" in note for note in plan.left_out)
 
 
 def test_an_analysis_that_reads_what_is_there_needs_one_of_them():
     plan = planned("tool=[torch_profiler]")
     assert "memory_fit" not in plan.runs[0].comparisons
-    lacks = next(note for note in plan.notes if "memory_fit" in note)
+    lacks = next(note for note in plan.left_out if "memory_fit" in note)
     assert "memory_peak, snapshot_diff are left out: no enabled tool makes allocations" in lacks
     assert "memory_fit" in planned("tool=[memory_layers]").runs[0].comparisons
     both = planned("tool=[memory_snapshot]", "analysis=[memory_peak,memory_fit]").runs[0]
@@ -237,7 +237,7 @@ def test_a_tool_waits_for_the_analysis_that_it_chooses_by_if_that_is_chosen():
 def test_all_that_is_known_of_kernels_needs_a_trace_or_counters_of_them(tool, is_there):
     plan = planned(f"tool=[{tool}]")
     lack = "makes kernels or measured_kernels; add +tool=nsys or +tool=torch_profiler or +tool=ncu"
-    left_out = [note for note in plan.notes if lack in note and "kernel_view" in note]
+    left_out = [note for note in plan.left_out if lack in note and "kernel_view" in note]
     assert ("kernel_view" in plan.runs[0].analyses, bool(left_out)) == (is_there, not is_there)
 
 
@@ -249,3 +249,20 @@ def test_an_analysis_runs_without_the_tables_that_may_lack():
     plan = planned("+tool=ncu")
     tables = plan.tables(plan.runs[0], "kernel_view")
     assert any(path.endswith("ncu/measured_kernels.parquet") for path in tables)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "has_baseline"),
+    [
+        (["tool=[memory_layers]"], False),
+        (["tool=memory_snapshot"], False),
+        (["tool=[memory_layers,host_memory]"], False),
+        (["tool=[memory_layers,torch_profiler]"], True),
+        (["tool=[baseline,memory_layers]"], True),
+        (["tool=[memory_layers]", "analysis=[steps]"], True),
+        (["tool=[]"], True),
+        ([], True),
+    ],
+)
+def test_tools_that_only_count_need_no_baseline_that_was_not_asked_for(overrides, has_baseline):
+    assert ("baseline" in planned(*overrides).runs[0].tools) == has_baseline

@@ -4,7 +4,6 @@ from profkit.analyze.division.cpu_threads import NOT_RECORDED, PYTHON
 from profkit.analyze.division.gpu import EXPOSED
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import (
-    COLLECTING,
     COMMUNICATING,
     COMPILING,
     LOADING,
@@ -18,7 +17,7 @@ COMPUTING = "cpu_operators"
 def divide(rank: RecordedRank) -> Partition:
     """Divide the periods of a rank that recorded operators and no kernels."""
     time = Partition(rank.windows)
-    time.take("garbage_collection", rank.ranges(COLLECTING))
+    time.take("garbage_collection", rank.collecting)
     time.take("compiler", rank.ranges(COMPILING, rank.main))
     time.take("loading_data", rank.ranges(LOADING, rank.main))
     on_main = rank.op_threads == rank.main

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze.division.partition import Partition
-from profkit.analyze.division.recorded_rank import COLLECTING, COMPILING, LOADING, RecordedRank
+from profkit.analyze.division.recorded_rank import COMPILING, LOADING, RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
 
@@ -38,12 +38,11 @@ def _of_thread(
         rows = blocked[causes == cause]
         spans = intervals.intersection(intervals.union(rank.call_spans[rows]), owned)
         time.take(str(cause), spans)
-    for cause, patterns, of_thread in (
-        ("garbage_collection", COLLECTING, None),
-        ("compiler", COMPILING, thread),
-        ("loading_data", LOADING, thread),
+    for cause, found in (
+        ("garbage_collection", rank.collecting),
+        ("compiler", rank.ranges(COMPILING, thread)),
+        ("loading_data", rank.ranges(LOADING, thread)),
     ):
-        found = rank.ranges(patterns, of_thread)
         time.take(f"{under}.{cause}", intervals.intersection(found, owned))
     works = intervals.union(rank.op_spans[rank.works & (rank.op_threads == thread)])
     calls = intervals.union(rank.call_spans[on_thread])

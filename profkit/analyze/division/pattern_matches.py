@@ -60,7 +60,8 @@ def _given(rank: RecordedRank, time: Partition, known: Mapping[str, Any]) -> dic
         "cpu_ops": rank.ops.assign(**{CHARGED: charges.of_ops(rank, time)}),
         "kernels": rank.kernels.assign(**{CHARGED: charges.of_kernels(rank, time)}),
         "runtime_calls": rank.calls.assign(**{CHARGED: charges.of_calls(rank, time)}),
-        "python_calls": rank.python,
+        # Patterns sum over calls, for which stray samples are too few.
+        "python_calls": rank.python if rank.sees_python else rank.python.iloc[:0],
     }
     first, last = int(rank.windows[:, 0].min()), int(rank.windows[:, 1].max())
     inside = {

@@ -39,10 +39,10 @@ def _by_function(rank: RecordedRank, spans: Intervals) -> list[Place]:
     on_thread = np.isin(rank.python["tid"].to_numpy(np.int64), _threads(rank))
     if not on_thread.any():
         return []
+    if not rank.sees_python:
+        return _of_the_program(rank, intervals.total(spans))
     near = intervals.overlap(spans_of(rank.python), spans) > 0
     rows = rank.python[on_thread & near]
-    if rows.empty:
-        return []
     call, caller = (rows[name].to_numpy(np.int64) for name in ("call", "caller"))
     parent = calltree.positions(call, caller)
     own = innermost_time(spans_of(rows), parent, spans)
@@ -53,6 +53,21 @@ def _by_function(rank: RecordedRank, spans: Intervals) -> list[Place]:
     labels = names.astype(object).to_numpy()
     shown = np.where(line >= 0, labels[line], "")
     return _ranked(shown, own)
+
+
+def _of_the_program(rank: RecordedRank, total: int) -> list[Place]:
+    """Return where the program itself ran whenever it was sampled, as shares of the `total`.
+
+    Where too few samples fall into the time in question, those of other steps have to do.
+    """
+    rows = rank.python
+    caller = rows["caller"].to_numpy(np.int64)
+    is_inner = ~np.isin(rows["call"].to_numpy(np.int64), caller)
+    own = is_inner & ~glob_match.named(rows["name"], is_foreign)
+    length = (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64)
+    all_of_it = max(int(length[own].sum()), 1)
+    shares = (length * own) * (total / all_of_it)
+    return _ranked(rows["name"].astype(object).to_numpy(), shares.astype(np.int64))
 
 
 def is_foreign(frame: str) -> bool:

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division.partition import alone, spans_of
+from profkit.analyze.division.sampled_calls import sampled_calls
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.blocking_calls import SYNCHRONISE, blocks
 from profkit.analyze.shared.glob_match import matching
@@ -33,6 +34,8 @@ COMMUNICATING = ("gloo:*", "mpi:*", "ucc:*")
 _STARTING_NS = 1_000_000
 _FAR_LONGER = 20
 _FEW = 3
+_ENOUGH_SAMPLES = 10
+_COVERED = 0.5
 _EXCERPT = 0.1
 _WRAPPERS = ("c10d::*", "DistributedDataParallel*", "*c10d_functional*")
 
@@ -47,6 +50,12 @@ class RecordedRank:
     kernels: pd.DataFrame
     calls: pd.DataFrame
     python: pd.DataFrame
+    is_sampled: bool
+    """Whether the Python calls are those of sampled stacks."""
+
+    pauses: pd.DataFrame
+    """Runs of Python's garbage collector."""
+
     collectives: pd.DataFrame
     """Collectives that were matched with those of other ranks, with ``wait_ns``."""
 
@@ -58,7 +67,13 @@ class RecordedRank:
         rows: dict[str, Any] = {
             name: of_repeat(table, where).reset_index(drop=True) for name, table in tables.items()
         }
-        return cls(where=where, periods=periods.reset_index(drop=True), **rows)
+        samples = rows.pop("samples")
+        is_sampled = bool(rows["python"].empty and len(samples) >= _ENOUGH_SAMPLES)
+        if is_sampled:
+            rows["python"] = sampled_calls(samples)
+        return cls(
+            is_sampled=is_sampled, where=where, periods=periods.reset_index(drop=True), **rows
+        )
 
     @property
     def windows(self) -> Intervals:
@@ -163,6 +178,19 @@ class RecordedRank:
         if thread is not None:
             rows &= self.op_threads == thread
         return intervals.union(self.op_spans[rows])
+
+    @cached_property
+    def sees_python(self) -> bool:
+        """Whether enough of the periods is covered by recorded or sampled Python functions."""
+        windows = intervals.union(self.windows)
+        covered = intervals.overlap(windows, intervals.union(spans_of(self.python))).sum()
+        return not self.is_sampled or bool(covered > _COVERED * intervals.total(windows))
+
+    @cached_property
+    def collecting(self) -> Intervals:
+        """The time in Python's garbage collector, as a union."""
+        ranges = self.op_spans[matching(self.ops["name"], COLLECTING)]
+        return intervals.union(np.concatenate((ranges, spans_of(self.pauses))))
 
     @cached_property
     def works(self) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""Uncertainty of measured numbers: confidence intervals, and tests whether two of them differ.
+"""Uncertainty of measured numbers: confidence intervals, and whether repeats differ.
 
 Steps of one repeat share its process, its memory layout and its moment, so they are no
 independent observations of a configuration: repeats are. All inference here uses the spread over
@@ -7,8 +7,7 @@ repeats, and logarithms, because times differ by factors.
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,23 +23,6 @@ Statistic = Callable[..., Any]
 _CELLS = 1 << 21
 _PRECISION = 1e-14
 _BLOCKS = 3
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ratio:
-    """The factor between two numbers, over the repeats that both have."""
-
-    ratio: float
-    """Geometric mean over the repeats; 1 is no difference."""
-
-    interval: Interval | None
-    """Confidence interval of the ratio; None for a single repeat, which has no spread."""
-
-    p_value: float
-    """Probability of a ratio at least as far from 1 if there were no difference; 1 if unknown."""
-
-    repeats: int
-    """Repeats that both have."""
 
 
 def resampled(repeats: Sequence[Times], statistic: Statistic, draws: int, seed: int = 0) -> Times:
@@ -85,48 +67,6 @@ def interval(
     spread = float(np.log(resampled(repeats, statistic, draws)).std())
     error = spread * math.sqrt(count / (count - 1))
     return _around(value, error, count - 1, confidence)
-
-
-def over_repeats(values: Mapping[int, float], *, confidence: float = 0.95) -> Ratio:
-    """Compare ratios, one for each repeat, with 1: Student's t of their logarithms."""
-    logs = np.log(np.array(list(values.values())))
-    mean, count = float(logs.mean()), len(logs)
-    if count <= 1:
-        return Ratio(ratio=math.exp(mean), interval=None, p_value=1.0, repeats=count)
-    error = float(logs.std(ddof=1)) / math.sqrt(count)
-    return Ratio(
-        ratio=math.exp(mean),
-        interval=_around(math.exp(mean), error, count - 1, confidence),
-        p_value=student_tail(_over(mean, error), count - 1),
-        repeats=count,
-    )
-
-
-def compared(
-    these: Mapping[int, float], others: Mapping[int, float], *, confidence: float = 0.95
-) -> Ratio | None:
-    """Compare two numbers by their values in the repeats that both have; None if there is none.
-
-    Repeats of all runs are taken in turn, so drift from repeat to repeat affects both alike and
-    cancels in the pairs.
-    """
-    shared = [repeat for repeat in these if others.get(repeat, 0) > 0 and these[repeat] > 0]
-    ratios = {repeat: these[repeat] / others[repeat] for repeat in shared}
-    return over_repeats(ratios, confidence=confidence) if ratios else None
-
-
-def adjusted(p_values: Sequence[float]) -> list[float]:
-    """Return Holm's adjusted p-values, which bound the family-wise error rate.
-
-    Under any dependence, the probability of reporting any difference that is not there stays below
-    the level (Holm, Scandinavian Journal of Statistics 6, 1979).
-    """
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    result, largest = [1.0] * len(p_values), 0.0
-    for rank, index in enumerate(order):
-        largest = max(largest, min(1.0, (len(order) - rank) * p_values[index]))
-        result[index] = largest
-    return result
 
 
 def unequal_repeats(repeats: Sequence[Times]) -> float | None:

@@ -117,7 +117,12 @@ class Job:
 
     def unavailable_reason(self) -> str:
         """Return why the tool cannot run; "" for an image, whose tools are not known here."""
-        return "" if self._is_in_image() else self.tool.unavailable_reason()
+        if self._is_in_image():
+            return ""
+        if self.launcher.finds_ranks and isinstance(self.tool, Wrapper):
+            unfit = self.tool.unfit_command(command_words.split(self.words)[1])
+            return self.tool.unavailable_reason() or unfit
+        return self.tool.unavailable_reason()
 
     def losses(self) -> list[str]:
         """Return what the tool cannot record on this machine; nothing is known of an image."""
@@ -136,6 +141,8 @@ class CollectedResult:
     ranks: list[Rank]
     named_by: list[str]
     reports: list[host_reports.Report]
+    profiled: list[str]
+    """Labels of the ranks that the tool has written files for."""
     conditions: dict[str, Any]
     dropped: list[str]
     """Files that were removed because the disk was full."""
@@ -150,6 +157,8 @@ class CollectedResult:
 def prepare(spec: Spec, run_settings: RunSettings) -> Job:
     """Return the capture of `spec`; raises `ConfigError` for settings that do not fit."""
     tool, launcher = spec.load_tool(), spec.load_launcher()
+    if launcher.finds_ranks and isinstance(tool, Wrapper):
+        tool = tool.around_command()
     unfit = tool.check(spec.steps) if spec.steps > 0 else ""
     if reason := launcher.check(len(spec.ranks())) or unfit:
         raise ConfigError(f"{spec.tool}: {reason}")
@@ -200,7 +209,7 @@ def _captured(job: Job) -> Outcome:
         "losses": losses,
         "warnings": warnings,
         "conditions": {} if collected is None else collected.conditions,
-        **({} if collected is None else collected.followed),
+        **({} if collected is None else {"profiled": collected.profiled, **collected.followed}),
     }
     _write_record(job, about, job.spec.ranks() if collected is None else collected.ranks)
     return result
@@ -258,7 +267,7 @@ def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> Non
         "environment_added": sorted(job.added_variables),
         **git_state.described(job.spec.workload),
     }
-    capture_json.write(out, job.mask.record({**_requested(job), **about, **same}))
+    capture_json.write(out, job.mask.record({**_requested(job), **same, **about}))
 
 
 def _collect(job: Job) -> CollectedResult:
@@ -274,6 +283,9 @@ def _collect(job: Job) -> CollectedResult:
     places = clock.collect(out)
     finishing_notes = job.tool.finish(out)
     profiled = job.profiled(ranks)
+    if job.launcher.finds_ranks and isinstance(job.tool, Wrapper) and ranks:
+        shared = job.tool.share_out(out, ranks[0], found.processes)
+        profiled = [rank.label for rank in shared]
     labels = {rank.label: rank.label in profiled for rank in ranks}
     missing = outcome.missing_files(job.tool, out, labels)
     worst = max([ended, *map(_process_end, reports)], key=_severity)
@@ -295,6 +307,7 @@ def _collect(job: Job) -> CollectedResult:
         ended=ended,
         outcome=result,
         ranks=ranks,
+        profiled=profiled,
         named_by=named_by,
         reports=reports,
         conditions=readings,
@@ -441,6 +454,6 @@ def _requested(job: Job) -> dict[str, Any]:
         "repeat": job.spec.repeat,
         "attempt": job.spec.attempt,
         "invocation": early_stop.invocation(),
-        "settings": asdict(job.tool),
+        "settings": asdict(job.spec.load_tool()),
         "workload": job.spec.workload,
     }

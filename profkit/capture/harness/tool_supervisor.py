@@ -17,11 +17,14 @@ import psutil
 
 from profkit.capture.base import Wrapper
 from profkit.capture.harness.launch import STOP_SIGNALS
+from profkit.capture.harness.started_file import (
+    FAILED_STARTS,
+    STARTED_FILE,
+    failed_starts_note,
+)
 from profkit.process import process_tree
 
 _ATTEMPTS = 3
-_STARTED_FILE = "PROFKIT_STARTED_FILE"
-_FAILED_STARTS = "PROFKIT_FAILED_STARTS"
 
 
 def supervised_command(tool: Wrapper, command: Sequence[str], program: Sequence[str]) -> list[str]:
@@ -37,14 +40,10 @@ def report_program_started() -> str:
 
     Return a note for readers on failed starts before; "" if there were none.
     """
-    if started_file := os.environ.get(_STARTED_FILE):
+    if started_file := os.environ.get(STARTED_FILE):
         Path(started_file).touch()
-    if not (statuses := os.environ.get(_FAILED_STARTS)):
-        return ""
-    return (
-        f"the tool ended before the program began (exit status {statuses}; the log says more) and"
-        " was started again"
-    )
+    statuses = os.environ.get(FAILED_STARTS)
+    return failed_starts_note(statuses) if statuses else ""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -77,8 +76,8 @@ class Supervisor:
         """
         status, statuses = 0, list[str]()
         while not self.is_stopping and len(statuses) < _ATTEMPTS:
-            failed_starts = {_FAILED_STARTS: ", ".join(statuses)} if statuses else {}
-            environment = {**os.environ, _STARTED_FILE: str(started_file), **failed_starts}
+            failed_starts = {FAILED_STARTS: ", ".join(statuses)} if statuses else {}
+            environment = {**os.environ, STARTED_FILE: str(started_file), **failed_starts}
             process = subprocess.Popen(self.command, env=environment)
             self.running = [process]
             status = process.wait()

@@ -4,10 +4,10 @@ import hashlib
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from profkit.capture.base import (
     Problem,
@@ -138,6 +138,10 @@ class Capture(Wrapper):
         yield from super(Capture, cls).problems()
         yield from compatibility.nvtx_ranges(distribution_version("nvtx"), cls.version())
         yield from permissions.gpu_counters(needed_by="gpu_metrics_devices")
+
+    def around_command(self) -> Self:
+        """See `Wrapper.around_command`."""
+        return replace(self, per="host")
 
     @property
     def wraps_launcher(self) -> bool:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from profkit.convert.base import Converted, Importable, Raw, converter
-from profkit.convert.torch_profiler import trace
+from profkit.convert.torch_profiler import samples, trace
 from profkit.convert.torch_profiler.recorded import recorded
 
 
@@ -19,6 +19,8 @@ from profkit.convert.torch_profiler.recorded import recorded
     "kernel_metrics",
     "synchronisations",
     "devices",
+    "python_samples",
+    "python_pauses",
     pattern="rank*.pt.trace.json*",
     importable=Importable(
         word="trace",
@@ -41,4 +43,5 @@ def convert(raw: Raw, out: Path) -> Converted:
         scratch=raw.scratch,
     )
     chunks = {name: made() for name, made in read.chunks.items() if name not in read.writers}
-    return Converted(tables={**chunks, **read.writers}, notes=read.notes)
+    sampled = samples.tables(raw)
+    return Converted(tables={**chunks, **read.writers, **sampled}, notes=read.notes)

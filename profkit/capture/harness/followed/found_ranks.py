@@ -27,6 +27,9 @@ class FoundRanks:
     named_by: list[str]
     """Sources of the coordinates of the ranks."""
 
+    processes: dict[int, Rank] = field(default_factory=dict)
+    """The ranks by the numbers of their processes, for a followed command."""
+
     facts: dict[str, Any] = field(default_factory=dict)
     """For the record: number of ranks, and what started them, as far as they say."""
 
@@ -61,6 +64,7 @@ def settle(out: Path, parallel: Parallel) -> FoundRanks:
     return FoundRanks(
         ranks=ranks,
         named_by=sorted(sources - {""}),
+        processes={record.process: rank for record, rank in zip(chosen, ranks, strict=True)},
         facts={
             "world_size": world_size,
             "launched_by": chosen[0].launcher if chosen else "",

@@ -30,11 +30,14 @@ from profkit.capture.harness.ranks.sources import SourcesListener
 from profkit.capture.harness.record import rank_errors, rank_warnings
 from profkit.capture.harness.spec import Spec
 from profkit.capture.harness.spec import from_environment as spec_from_environment
+from profkit.capture.harness.started_file import FAILED_STARTS, failed_starts_note
 from profkit.core.errors import ProfkitError
 from profkit.workloads.automatic.step_limit import StepLimit
 
 # A program that goes on after its last step is ended after this time: threads may hold it.
 _END_S = 10.0
+# Packages that tools import in the program.
+_OF_TOOLS = ("nvtx", "psutil", "pyinstrument", "pytorch_memlab", "msgspec")
 
 
 def follow() -> None:
@@ -42,15 +45,14 @@ def follow() -> None:
     spec = spec_from_environment(os.environ)
     if not spec.folder.is_dir():
         return
+    record = ProcessRecord.of_this_process()
+    if started_again := os.environ.get(FAILED_STARTS):
+        rank_warnings.add(spec.folder, record.as_rank(), failed_starts_note(started_again))
     try:
-        request = from_environment(os.environ)
-    except ModuleNotFoundError as error:
-        needs = f"{spec.tool} needs {error.name} in the Python of the program"
-        advice = f"{sys.executable} -m pip install {error.name}"
-        process = ProcessRecord.of_this_process().as_rank()
-        rank_errors.write_error(spec.folder, process, f"{needs}; {advice}", "")
-        return
-    FollowedProcess(spec, request).watch()
+        FollowedProcess(spec, from_environment(os.environ)).watch()
+    except Exception as error:  # noqa: BLE001 - the program is not to fail of it
+        record.write(spec.folder)
+        _write_failure(spec, record.as_rank(), error)
 
 
 class FollowedProcess:
@@ -112,6 +114,7 @@ class FollowedProcess:
 
         if self.rank is not None or get_worker_info() is not None:
             return
+        self.record.locate()
         self.rank = self.record.as_rank()
         spec, tool = self.spec, self.request.tool
         self.sources = SourcesListener(spec, self.rank, process_record.main_folder())
@@ -119,9 +122,12 @@ class FollowedProcess:
         self.open.push(self._record_failure)
         parallel = self.request.parallel
         is_profiled = tool.records_rank(self.rank.rank, self.rank.world_size, parallel)
-        self.recorder = self.open.enter_context(
-            recording(spec.folder, self.rank, tool, is_profiled=is_profiled)
-        )
+        try:
+            self.recorder = self.open.enter_context(
+                recording(spec.folder, self.rank, tool, is_profiled=is_profiled)
+            )
+        except Exception as error:  # noqa: BLE001 - the program is not to fail of it
+            _write_failure(spec, self.rank, error)
 
     def begin(self) -> None:
         """See `profkit.marks.Listener`."""
@@ -200,11 +206,20 @@ class FollowedProcess:
         """Write the error that ended the program or the tool; nobody else can handle it here."""
         del kind, trace
         if error is not None and self.rank is not None:
-            is_own = isinstance(error, ProfkitError)
-            summary = str(error) if is_own else "".join(traceback.format_exception_only(error))
-            details = "" if is_own else "".join(traceback.format_exception(error))
-            rank_errors.write_error(self.spec.folder, self.rank, summary, details)
+            _write_failure(self.spec, self.rank, error)
         return True
+
+
+def _write_failure(spec: Spec, rank: ProcessRank, error: BaseException) -> None:
+    """Write what failed in this process, for the record of the capture."""
+    summary = "".join(traceback.format_exception_only(error))
+    details = "".join(traceback.format_exception(error))
+    if isinstance(error, ProfkitError):
+        summary, details = str(error), ""
+    if isinstance(error, ModuleNotFoundError) and error.name in _OF_TOOLS:
+        needs = f"{spec.tool} needs {error.name} in the Python of the program"
+        summary = f"{needs}; {sys.executable} -m pip install {error.name}"
+    rank_errors.write_error(spec.folder, rank, summary, details)
 
 
 def _before_first_instance(made: Any, act: Callable[[], None]) -> Callable[[], None]:

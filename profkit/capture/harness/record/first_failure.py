@@ -36,7 +36,9 @@ _REFUSED = re.compile(
     r"|argument '[^']*' which wasn't expected|unexpected argument).*$",
     re.IGNORECASE | re.MULTILINE,
 )
-_NO_PROFKIT = re.compile(r"^(.*?): .*No module named '?(profkit|torch)\b", re.MULTILINE)
+_NO_PROFKIT = re.compile(
+    r"^(?!\w+Error: )(.*?): .*No module named '?(profkit|torch)\b", re.MULTILINE
+)
 # The last line of a traceback, and errors of command lines.
 _SAID = re.compile(r"^(?:[\w.]+(?:Error|Exception)|\S*[Ee]rror|fatal)\b: *\S.*$", re.MULTILINE)
 _CHILD_FAILED = "ChildFailedError"

@@ -107,6 +107,10 @@ def test_a_rank_that_could_not_write_what_it_failed_of_had_no_room(tmp_path):
                 " the program that uses the port, or choose another port"
             ),
         ),
+        (
+            "Traceback:\n  ...\nModuleNotFoundError: No module named 'torch'",
+            "exit status 2: ModuleNotFoundError: No module named 'torch'",
+        ),
         ("Collecting data...\nNo such GPU: 0\n\n", "exit status 2: No such GPU: 0"),
         ("", "exit status 2: it printed nothing"),
     ],

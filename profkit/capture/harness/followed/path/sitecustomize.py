@@ -70,5 +70,7 @@ def _run_next():
 
 if "PROFKIT_FOLLOWED" in os.environ:
     sys.meta_path.insert(0, _Finder)
+if "PROFKIT_STARTED_FILE" in os.environ:
+    open(os.environ["PROFKIT_STARTED_FILE"], "a").close()
 sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder or ".") != _FOLDER]
 _run_next()

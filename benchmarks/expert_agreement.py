@@ -1,0 +1,139 @@
+"""The verdict on every real recording beside what an expert says of it.
+
+    python benchmarks/expert_agreement.py [PART OF A NAME ...]
+
+Imports each file of `tests/expected/verdicts.md` that is a trace, a snapshot, or a report of Nsight
+from `$PROFKIT_REAL_DATA` (or ``../shared/data``) into a folder of its own, as a user would, and
+prints a line for each: whether the limiter and the first action agree, both in words, and the
+headline. For snapshots and Nsight Compute, whose words differ, it prints both sides. Ends with 1 if
+fewer than 90 % agree in the limiter or in the first action. Takes about ten seconds a file.
+"""
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+GOAL = 0.9
+NOTHING = "record-more"
+SYNONYMS = {"one-off-startup": NOTHING}
+"""Kinds that are one thing to do: record steady steps."""
+
+OF_PATTERN = {
+    "short_kernels": "cuda-graphs",
+    "fp32_matmuls": "mixed-precision",
+    "unfused_elementwise": "compile-fusion",
+    "unfused_norm": "compile-fusion",
+    "loading_in_main_process": "dataloader-workers",
+    "images_in_the_main_process": "dataloader-workers",
+    "layout_changes": "channels-last",
+    "broadcast_buffers": "ddp-broadcast-buffers",
+    "unfused_attention": "sdpa",
+    "start_up_in_steps": "one-off-startup",
+    "one_large_gather": "reduce-communication",
+    "attention_on_hopper": "attention-kernel",
+    "results_copied_back": "blocking-call",
+    "values_read_back": "blocking-call",
+}
+OF_CAUSE = {
+    r"exposed_communication\.waiting$": "fix-straggler",
+    r"exposed_communication": "overlap-communication",
+    r"gpu_idle\.(?:blocked|not_started)": "blocking-call",
+    r"gpu_idle\.python": "cuda-graphs",
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Compare on every file whose name contains one of `argv`; return 1 below the goal."""
+    data = Path(os.environ.get("PROFKIT_REAL_DATA", ROOT.parent / "shared/data"))
+    agreed: list[tuple[bool, bool]] = []
+    for expert in said_by_expert():
+        name = expert["file"]
+        kind = kind_of(name)
+        if not kind or (argv and not any(part in name for part in argv)):
+            continue
+        verdict = imported(data / name, kind)
+        print(f"{name}: {(verdict or {}).get('headline', 'no verdict')}", flush=True)
+        if expert["part"] != "step":
+            other = "memory" if expert["part"] == "memory" else "kernels"
+            print(f"    expert: {expert['limiter']}, {expert['first_action_kind']}")
+            print(f"    profkit: {json.dumps((verdict or {}).get(other))}", flush=True)
+            continue
+        agreed.append(compared(expert, verdict or {}))
+    counts = [sum(limiter for limiter, _ in agreed), sum(action for _, action in agreed)]
+    print(f"of {len(agreed)}: {counts[0]} agree in the limiter, {counts[1]} in the first action")
+    return int(min(counts) < GOAL * len(agreed))
+
+
+def said_by_expert() -> Iterator[dict[str, Any]]:
+    """Yield the block of each file."""
+    text = (ROOT / "tests/expected/verdicts.md").read_text(encoding="utf-8")
+    for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL):
+        yield yaml.safe_load(block)
+
+
+def kind_of(name: str) -> str:
+    """Return what `profkit import` calls the file; empty if it imports none such."""
+    if name.startswith("kineto/"):
+        return "trace"
+    suffixes = {".sqlite.gz": "nsys", ".pickle": "snapshot", ".ncu-rep": "ncu"}
+    return next((kind for suffix, kind in suffixes.items() if name.endswith(suffix)), "")
+
+
+def imported(path: Path, kind: str) -> Mapping[str, Any] | None:
+    """Import one file or folder and return the verdict of its run."""
+    with tempfile.TemporaryDirectory() as folder:
+        if kind == "nsys":
+            unpacked = Path(folder, path.name.removesuffix(".gz"))
+            unpacked.write_bytes(gzip.decompress(path.read_bytes()))
+            path = unpacked
+        command = [sys.executable, "-m", "profkit", "import", kind, str(path)]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        report = Path(folder, "results/report.json")
+        if not report.exists():
+            print(done.stderr[-500:])
+            return None
+        found: Mapping[str, Any] | None = json.loads(report.read_bytes())["runs"][0].get("verdict")
+        return found
+
+
+def compared(expert: Mapping[str, Any], verdict: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Print both sides; return whether the limiter and the first action agree."""
+    limiter = verdict.get("limiter", "no verdict")
+    kinds = [kind_of_action(action) for action in verdict.get("actions", ())] or [NOTHING]
+    wanted = expert["first_action_kind"]
+    found = limiter == expert["limiter"], same(wanted, kinds[0])
+    second = "" if found[1] or not any(same(wanted, kind) for kind in kinds) else " (not first)"
+    print(f"    limiter {'agrees' if found[0] else 'differs'}: {expert['limiter']} | {limiter}")
+    print(
+        f"    action {'agrees' if found[1] else 'differs'}: {wanted}{second} | {kinds}", flush=True
+    )
+    return found
+
+
+def same(one: str, other: str) -> bool:
+    """Say whether two kinds are one thing to do."""
+    return SYNONYMS.get(one, one) == SYNONYMS.get(other, other)
+
+
+def kind_of_action(action: Mapping[str, Any]) -> str:
+    """Return the expert's word for an action; the name of its pattern or cause if there is none."""
+    pattern, cause = str(action.get("pattern", "")), str(action["cause"])
+    if pattern:
+        return OF_PATTERN.get(pattern, pattern)
+    if str(action["advice"]).startswith("Record "):
+        return NOTHING
+    return next((kind for part, kind in OF_CAUSE.items() if re.match(part, cause)), cause)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

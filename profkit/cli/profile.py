@@ -1,0 +1,92 @@
+"""``profkit profile [OVERRIDES] -- COMMAND...``: run any command as typed, and say what is slow."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from profkit.cli import run
+from profkit.cli.loudness import add_loudness
+from profkit.cli.program_link import linked_program
+from profkit.core.errors import ConfigError
+from profkit.planning.command_line import as_override
+
+_ENOUGH_STEPS = 20
+"""Steps after which the program is ended: some to warm up, those that are recorded, and others to
+compare their time with."""
+
+_ABOUT = """\
+Runs COMMAND twice: as it is, and under torch.profiler; then makes results/report.html. Whatever
+starts your training can stand behind the --: python, torchrun, accelerate, bash, ./train.sh, ...
+
+OVERRIDES are those of `profkit run`. Several values make several runs, to be compared:
+  profkit profile batch=2,4 -- python train.py --batch '${batch}'
+
+Ctrl-C ends the program, and the report is made of what was recorded until then (exit status 130).
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Profile a command, and print what was found."""
+    own, words = _split(argv)
+    parser = argparse.ArgumentParser(
+        prog="profkit profile",
+        usage="profkit profile [--all] [--thorough] [OVERRIDES] -- COMMAND...",
+        description=_ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("overrides", nargs="*", help="Hydra overrides and sweeps")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help=f"let the program run to its end, not only for {_ENOUGH_STEPS} steps",
+    )
+    parser.add_argument(
+        "--thorough", action="store_true", help="all default tools, and each of them three times"
+    )
+    parser.add_argument("--cores", type=run.number_of_cores, default=os.cpu_count())
+    add_loudness(parser)
+    args = parser.parse_intermixed_args(own)
+    chosen = overrides(args.overrides, words, is_whole=args.all, is_thorough=args.thorough)
+    with linked_program() as link:
+        status = run.produce(chosen, (), args, link)
+    if not (status or args.quiet):
+        sys.stdout.writelines(f"{line}\n" for line in _offers(args))
+    return status
+
+
+def _offers(args: argparse.Namespace) -> Iterator[str]:
+    if not args.thorough:
+        yield "more: --thorough repeats it, and records the memory of each layer and allocation"
+    if not args.all:
+        yield f"the program was ended after {_ENOUGH_STEPS} steps: --all lets it run to its end"
+
+
+def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return what stands before and behind the first ``--``."""
+    own, command = run.split(argv)
+    if not command and not {"-h", "--help"} & {*own}:
+        raise ConfigError(
+            "profile: no command is given",
+            hint="write it behind --, as in: profkit profile -- python train.py",
+        )
+    return own, command
+
+
+def overrides(
+    given: Sequence[str], words: Sequence[str], *, is_whole: bool, is_thorough: bool
+) -> list[str]:
+    """Return the overrides that profile `words`; those `given` go before any default."""
+    keys = {word.lstrip("+~").partition("=")[0] for word in given}
+    if taken := keys & {"workload", "workload.command", "imports"}:
+        raise ConfigError(
+            f"{' '.join(sorted(taken))}: what profile runs is the command behind --",
+            hint="profkit run runs other workloads",
+        )
+    defaults = {"launcher": "command"}
+    if not is_whole:
+        defaults["workload.stop_after"] = str(_ENOUGH_STEPS)
+    if not is_thorough:
+        defaults |= {"toolset": "first", "repeats": "1"}
+    chosen = [f"{key}={value}" for key, value in defaults.items() if key not in keys]
+    return ["workload=script", *chosen, *given, as_override(words, given)]

@@ -1,0 +1,84 @@
+"""The person at the terminal and the program that a workflow runs: its output, input and end."""
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from profkit.capture.harness import foreground
+
+_BLOCK_BYTES = 1 << 16
+
+
+@dataclass
+class ProgramLink:
+    """What the program prints, and whether the person has ended it."""
+
+    folder: Path
+    was_ended: bool = False
+    printed: bytearray = field(default_factory=bytearray)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Environment variables by which captures find the link."""
+        own = {foreground.OUTPUT: str(self._output), foreground.END: str(self._end)}
+        return own | ({foreground.INPUT: os.ttyname(0)} if os.isatty(0) else {})
+
+    @property
+    def _output(self) -> Path:
+        return self.folder / "output"
+
+    @property
+    def _end(self) -> Path:
+        return self.folder / "end"
+
+    def take(self) -> bytes:
+        """Return what was printed since the last call."""
+        with self.lock:
+            printed = bytes(self.printed)
+            self.printed.clear()
+        return printed
+
+    def listen(self) -> None:
+        """Read what programs print, one after the other, until this process ends."""
+        os.mkfifo(self._output)
+        # Open for writing as well, as it would else be at its end with the end of the first one.
+        descriptor = os.open(self._output, os.O_RDWR)
+        threading.Thread(target=self._read, args=(descriptor,), daemon=True).start()
+
+    def _read(self, descriptor: int) -> None:
+        while block := os.read(descriptor, _BLOCK_BYTES):
+            with self.lock:
+                self.printed += block
+
+    def end(self, signum: int, frame: FrameType | None) -> None:
+        """End the program, and at the second time everything."""
+        del signum, frame
+        if self.was_ended:
+            raise KeyboardInterrupt
+        self.was_ended = True
+        self._end.touch()
+        sys.stderr.write(
+            "\nending the program; the report is made of what was recorded until now"
+            " (Ctrl-C again ends that as well)\n"
+        )
+
+
+@contextmanager
+def linked_program() -> Iterator[ProgramLink]:
+    """Link the program that the workflow of this context runs to the terminal, and Ctrl-C to it."""
+    with tempfile.TemporaryDirectory(prefix="profkit-") as folder:
+        link = ProgramLink(Path(folder))
+        link.listen()
+        before = signal.signal(signal.SIGINT, link.end)
+        try:
+            yield link
+        finally:
+            signal.signal(signal.SIGINT, before)

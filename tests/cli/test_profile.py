@@ -1,0 +1,70 @@
+"""The command ``profkit profile``."""
+
+import shlex
+
+import pytest
+
+from profkit.cli import main
+from profkit.cli.profile import overrides
+from profkit.core.errors import ConfigError
+from profkit.planning.cache import load
+
+COMMAND = ("python", "train.py", "--name=a b,c")
+
+
+@pytest.fixture
+def plan(tmp_path, monkeypatch):
+    """Return a function that plans a profile of a command in a folder with nothing else."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+
+    def planned(*given, words=COMMAND, is_whole=False, is_thorough=False):
+        return load(overrides(given, words, is_whole=is_whole, is_thorough=is_thorough))
+
+    return planned
+
+
+def test_a_command_is_profiled_once_with_one_tool_and_ended_early(plan):
+    made = plan()
+    (run,) = made.runs
+    assert list(run.tools) == ["baseline", "torch_profiler"]
+    assert made.run_settings.repeats == 1
+    assert run.behaviour["workload"]["command"] == "python train.py '--name=a b,c'"
+    assert run.behaviour["workload"]["stop_after"] == 20
+    assert run.behaviour["world_size"] == 1
+    assert run.name.startswith("train-")
+
+
+def test_thorough_means_all_default_tools_and_repeats_of_the_same_run(plan):
+    made = plan(is_thorough=True)
+    assert made.runs[0].name == plan().runs[0].name
+    assert set(made.runs[0].tools) > {"baseline", "torch_profiler", "memory_snapshot"}
+    assert made.run_settings.repeats == 3
+
+
+def test_what_is_given_goes_before_the_defaults(plan):
+    made = plan("+tool=py_spy", "repeats=2", "workload.stop_after=9")
+    assert list(made.runs[0].tools) == ["baseline", "torch_profiler", "py_spy"]
+    assert made.run_settings.repeats == 2
+    assert made.runs[0].behaviour["workload"]["stop_after"] == 9
+    assert plan(is_whole=True).runs[0].behaviour["workload"]["stop_after"] is None
+
+
+def test_a_sweep_puts_its_values_into_the_command_and_into_the_names(plan):
+    words = ("python", "-m", "torch.distributed.run", "--nproc-per-node=2", "x.py", "${batch}")
+    made = plan("batch=2,4", words=words)
+    commands = [run.behaviour["workload"]["command"] for run in made.runs]
+    assert [shlex.split(command)[-1] for command in commands] == ["2", "4"]
+    assert ["-b2-" in run.name for run in made.runs] == [True, False]
+    assert {run.behaviour["world_size"] for run in made.runs} == {2}
+
+
+@pytest.mark.parametrize("given", ["workload=train", "workload.command=x.py", "imports=[x]"])
+def test_another_workload_is_refused(given):
+    with pytest.raises(ConfigError, match="the command behind --"):
+        overrides([given], COMMAND, is_whole=False, is_thorough=False)
+
+
+def test_a_command_that_is_missing_is_an_error(capsys):
+    assert main(["profile", "batch=2", "--"]) == 1
+    assert "profkit profile -- python train.py" in capsys.readouterr().err

@@ -1,0 +1,47 @@
+"""The terminal of the person who waits for a program."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from profkit.capture.harness.foreground import Foreground
+from profkit.cli.program_link import linked_program
+
+
+def printed(link, length):
+    found = b""
+    while len(found) < length:
+        found += link.take()
+        time.sleep(0.01)
+    return found
+
+
+def test_what_programs_print_arrives_one_after_the_other():
+    with linked_program() as link:
+        for text in (b"first \xff\n", b"second"):
+            Path(Foreground.of(link.variables).output).write_bytes(text)
+            assert printed(link, len(text)) == text
+        assert link.take() == b""
+
+
+def test_an_interrupt_ends_the_program_and_the_next_one_all():
+    with linked_program() as link:
+        foreground = Foreground.of(link.variables)
+        assert not foreground.is_to_end
+        os.kill(os.getpid(), signal.SIGINT)
+        assert foreground.is_to_end
+        assert link.was_ended
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_input_is_passed_on_from_a_terminal_alone(monkeypatch):
+    with linked_program() as link:
+        assert Foreground.of(link.variables).input == os.devnull
+        monkeypatch.setattr(os, "isatty", lambda descriptor: descriptor == 0)
+        monkeypatch.setattr(os, "ttyname", lambda descriptor: f"/dev/pts/{descriptor}")
+        assert Foreground.of(link.variables).input == "/dev/pts/0"

@@ -1,0 +1,40 @@
+"""Stacks sampled beside a trace, as tables."""
+
+import json
+
+import pytest
+
+from profkit.convert.base import Raw
+from profkit.convert.torch_profiler.samples import tables
+from profkit.core.errors import InputError
+
+
+def raw(folder):
+    path = folder / "rank0_dp0_tp0_pp0.17.pt.trace.json.gz"
+    return Raw(path=path, label="rank0_dp0_tp0_pp0", rank=3, repeat=1)
+
+
+def test_samples_beside_a_trace_become_rows_from_the_root(tmp_path):
+    stacks = [["b.py(2): inner", "a.py(1): main"], ["a.py(3): main"]]
+    content = {"tid": 7, "cost_ns": 5, "stacks": stacks, "samples": [[10, 0], [20, 1]]}
+    path = tmp_path / "rank0_dp0_tp0_pp0.17.python.json"
+    path.write_text(json.dumps(content | {"pauses": [[11, 15]]}))
+    made = {name: table.to_pylist() for name, table in tables(raw(tmp_path)).items()}
+    where = {"rank": 3, "repeat": 1, "tid": 7}
+    assert made == {
+        "python_samples": [
+            {**where, "time_ns": 10, "stack": "a.py(1): main;b.py(2): inner"},
+            {**where, "time_ns": 20, "stack": "a.py(3): main"},
+        ],
+        "python_pauses": [{**where, "start_ns": 11, "end_ns": 15}],
+    }
+
+
+def test_a_trace_without_samples_has_none(tmp_path):
+    assert [len(table) for table in tables(raw(tmp_path)).values()] == [0, 0]
+
+
+def test_damaged_samples_are_named(tmp_path):
+    (tmp_path / "rank0_dp0_tp0_pp0.17.python.json").write_text("{")
+    with pytest.raises(InputError, match=r"python\.json: not samples of profkit"):
+        tables(raw(tmp_path))
