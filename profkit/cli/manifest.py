@@ -12,6 +12,7 @@ from profkit.capture.harness.machine import software_and_hardware
 from profkit.core import progress_events
 from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import read_capture
+from profkit.core.sealed_json import sealed
 
 # Facts that captures made at other times, or on other machines, may not share.
 _MERGED = ("machine", "versions", "environment", "script", "git")
@@ -33,7 +34,7 @@ def main(argv: Sequence[str]) -> None:
     about = {"stage": "manifest", "run": args.about["run"], "name": ""}
     progress_events.emit("started", **about)
     manifest = _manifest({**args.about, "attempt": args.attempt}, args.captures)
-    write_atomically(args.out, json.dumps(manifest, indent=1).encode() + b"\n")
+    write_atomically(args.out, sealed(json.dumps(manifest, indent=1).encode() + b"\n"))
     config = {key: args.about[key] for key in ("behaviour", "hardware", "tools")}
     text = f"# {args.about['command']}\n{yaml.safe_dump(config, sort_keys=False)}"
     write_atomically(args.config, text.encode())

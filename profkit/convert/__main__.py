@@ -30,6 +30,7 @@ from profkit.core.fingerprint import provenance
 from profkit.core.job_record import CONVERSION, Status
 from profkit.core.result import Provenance
 from profkit.core.run_settings import RunSettings
+from profkit.core.sealed_json import sealed
 from profkit.process import malloc
 from profkit.tables import schema
 
@@ -120,7 +121,7 @@ def convert(  # noqa: PLR0913 - the arguments of the job
         "tables": {path.stem: asdict(checksum(path)) for path in made},
         "provenance": asdict(made_of),
     }
-    write_atomically(tables / CONVERSION, json.dumps(record, indent=1).encode() + b"\n")
+    write_atomically(tables / CONVERSION, sealed(json.dumps(record, indent=1).encode() + b"\n"))
 
 
 def join_tables(

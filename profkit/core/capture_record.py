@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from profkit.core.checksums import Checksum, damage
+from profkit.core.sealed_json import is_damaged
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,12 +50,13 @@ def read_capture(path: Path) -> dict[str, Any]:
 
     The number of that attempt is the file's time in seconds, which no attempt before it had.
     """
+    content = path.read_bytes()
     try:
-        record: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        record: dict[str, Any] = msgspec.json.decode(content, type=dict[str, Any])
         msgspec.convert(record, _Fields)
     except msgspec.MsgspecError:
         return _damaged(path)
-    return record
+    return _damaged(path) if is_damaged(content) else record
 
 
 def _damaged(path: Path) -> dict[str, Any]:

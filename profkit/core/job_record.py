@@ -4,7 +4,7 @@ A damaged record counts as that of a failed job and raises nothing.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ import msgspec
 from profkit.core.checksums import Checksum, damage, may_be_damaged, sha256
 from profkit.core.errors import InputError
 from profkit.core.result import Document, Provenance
+from profkit.core.sealed_json import is_damaged
 
 Status = Literal["ok", "partial", "damaged", "failed", "unreadable"]
 """Outcome of a job. The next run tries again what is damaged, failed or unreadable.
@@ -46,6 +47,9 @@ class JobRecord:
     tables: Mapping[str, Checksum] = field(default_factory=dict)
     """Checksum of each table of a conversion, by its name."""
 
+    trace: Checksum | None = None
+    """Checksum of the trace that a timeline leaves."""
+
     notes: tuple[dict[str, str], ...] = ()
     """What a conversion repaired or lost: file and text of each."""
 
@@ -60,17 +64,22 @@ def read_job(path: Path) -> JobRecord:
 
     The number of that attempt is the file's time in seconds, which no attempt before it had.
     """
+    content = path.read_bytes()
     try:
-        return msgspec.json.decode(path.read_bytes(), type=JobRecord)
+        made = msgspec.json.decode(content, type=JobRecord)
     except msgspec.MsgspecError:
         return _damaged(path)
+    return _damaged(path) if is_damaged(content) else made
 
 
 def read_analysis(path: Path) -> JobRecord:
     """Return the record in the result at `path`, all of which has to be readable."""
+    content = path.read_bytes()
     try:
-        made = msgspec.json.decode(path.read_bytes(), type=Document)
+        made = msgspec.json.decode(content, type=Document)
     except msgspec.MsgspecError:
+        return _damaged(path)
+    if is_damaged(content):
         return _damaged(path)
     return JobRecord(
         provenance=made.provenance, attempt=made.attempt, status=made.status, reason=made.reason
@@ -86,17 +95,23 @@ def _damaged(path: Path) -> JobRecord:
     )
 
 
-def damaged_tables(path: Path, made: JobRecord) -> dict[Path, str]:
-    """Return how tables differ from those that the conversion `made`, with its record at `path`.
+def damaged_outputs(
+    path: Path, made: JobRecord, thoroughly: Container[str] = ()
+) -> dict[Path, str]:
+    """Return how tables, or the trace, differ from what the job `made`, with its record at `path`.
 
-    By path; only tables that are newer than the record, or of another size, are read.
+    By path; only files that are newer than the record, or of another size, are read, and tables
+    whose names are to be looked into `thoroughly`.
     """
     recorded_ns = path.stat().st_mtime_ns
+    outputs = {path.with_name(f"{name}.parquet"): whole for name, whole in made.tables.items()}
+    if made.trace:
+        outputs[path.with_suffix(".trace.json.gz")] = made.trace
     return {
-        table: found
-        for name, whole in made.tables.items()
-        if may_be_damaged(table := path.with_name(f"{name}.parquet"), whole, recorded_ns)
-        and (found := damage(table, whole))
+        output: found
+        for output, whole in outputs.items()
+        if (output.stem in thoroughly or may_be_damaged(output, whole, recorded_ns))
+        and (found := damage(output, whole))
     }
 
 

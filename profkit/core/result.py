@@ -11,6 +11,7 @@ import msgspec
 
 from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import InputError
+from profkit.core.sealed_json import is_damaged, sealed
 from profkit.core.verdict import KernelVerdict, MemoryVerdict, Verdict
 
 if TYPE_CHECKING:
@@ -248,15 +249,18 @@ def _plain(value: Any) -> str | int | float | None:
 def write(path: Path, document: Document) -> None:
     """Write `document` as indented JSON."""
     content = msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
-    write_atomically(path, content)
+    write_atomically(path, sealed(content))
 
 
 def read(path: Path) -> Document:
     """Read the document at `path`; raises `InputError` if it is damaged or of another version."""
+    content = path.read_bytes()
     try:
-        document = msgspec.json.decode(path.read_bytes(), type=Document)
+        document = msgspec.json.decode(content, type=Document)
     except msgspec.MsgspecError as error:
         raise InputError(f"{path}: not a result: {error}", hint="delete it and run again") from None
+    if is_damaged(content):
+        raise InputError(f"{path}: is damaged or was edited", hint="the next run makes it again")
     if document.schema_version != SCHEMA_VERSION:
         raise InputError(
             f"{path}: result of schema version {document.schema_version}, not {SCHEMA_VERSION}",

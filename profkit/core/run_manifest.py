@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from profkit.core.sealed_json import is_damaged
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ManifestCapture:
@@ -32,8 +34,10 @@ class Manifest:
 
 def read_manifest(path: Path) -> Manifest | None:
     """Return the manifest at `path`; None if it is damaged."""
+    content = path.read_bytes()
     try:
-        facts = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        return msgspec.convert({**facts, "facts": facts}, Manifest)
+        facts = msgspec.json.decode(content, type=dict[str, Any])
+        made = msgspec.convert({**facts, "facts": facts}, Manifest)
     except msgspec.MsgspecError:
         return None
+    return None if is_damaged(content) else made

@@ -12,7 +12,7 @@ from typing import Any
 
 from profkit.core.capture_record import read_capture
 from profkit.core.checksums import sha256
-from profkit.core.job_record import JobRecord, damaged_tables, read_analysis, read_job
+from profkit.core.job_record import JobRecord, damaged_outputs, read_analysis, read_job
 from profkit.core.run_manifest import read_manifest
 
 
@@ -61,13 +61,16 @@ def of_conversion(record: Path, needed: Iterable[Path]) -> int:
     if not record.is_file():
         return 1
     made = read_job(record)
-    is_whole = not damaged_tables(record, made) and all(path.exists() for path in needed)
+    is_whole = not damaged_outputs(record, made) and all(path.exists() for path in needed)
     return _next(made, is_whole=is_whole)
 
 
 def of_timeline(record: Path) -> int:
     """Return the attempt of the timeline that leaves `record`."""
-    return _next(read_job(record)) if record.is_file() else 1
+    if not record.is_file():
+        return 1
+    made = read_job(record)
+    return _next(made, is_whole=not damaged_outputs(record, made))
 
 
 def of_analysis(path: Path) -> int:

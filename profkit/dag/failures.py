@@ -6,7 +6,7 @@ from pathlib import Path
 
 from profkit.core import progress_events
 from profkit.core.capture_record import read_capture
-from profkit.core.job_record import JobRecord, damaged_tables, read_analysis, read_job
+from profkit.core.job_record import JobRecord, damaged_outputs, read_analysis, read_job
 from profkit.dag.inputs import ACROSS, Dag
 from profkit.planning.model import Run
 
@@ -40,12 +40,12 @@ def unreported_failures(dag: Dag) -> Iterator[str]:
 
 def damages(dag: Dag) -> Iterator[str]:
     """Yield a line for each table and record of the plan that is damaged: it is made again."""
-    for job, path, made in _records(dag):
+    for _, path, made in _records(dag):
         if made.status == "unreadable":
             yield f"{path}: {made.reason}; it is made again"
-        elif job == "conversion":
-            for table, found in damaged_tables(path, made).items():
-                yield f"{table}: {found}; it is made again"
+        else:
+            for output, found in damaged_outputs(path, made).items():
+                yield f"{output}: {found}; it is made again"
 
 
 def _records(dag: Dag) -> Iterator[tuple[str, Path, JobRecord]]:

@@ -13,7 +13,7 @@ from profkit.core.capture_record import read_capture
 from profkit.core.checksums import sha256
 from profkit.core.errors import InputError
 from profkit.core.fingerprint import TIMELINE_CODE, closure
-from profkit.core.job_record import JobRecord, damaged_tables, read_analysis, read_job
+from profkit.core.job_record import JobRecord, damaged_outputs, read_analysis, read_job
 from profkit.core.run_manifest import read_manifest
 from profkit.core.settings import nearest
 from profkit.dag import snakemake_records
@@ -119,7 +119,7 @@ class Staleness:
         if not record.is_file():
             return [*upstream, f"{record}: was never made"]
         made = read_job(record)
-        damaged = damaged_tables(record, made)
+        damaged = damaged_outputs(record, made)
         files = [file for file in self.dag.converted(run.name, tool) if file not in damaged]
         upstream += [f"{table}: {found}" for table, found in damaged.items()]
         upstream += [f"{file}: is gone" for file in files if not file.exists()]
@@ -138,6 +138,7 @@ class Staleness:
         if missing := [file for file in (record, trace) if not file.is_file()]:
             return [*upstream, *(f"{file}: was never made" for file in missing)]
         made = read_job(record)
+        upstream += [f"{file}: {found}" for file, found in damaged_outputs(record, made).items()]
         inputs = [self.dag.captures(tool)[0], *self.dag.timeline_tables(tool)]
         wanted = [pattern.format(run=run.name) for pattern in inputs]
         return [*upstream, *_changes(record, made, TIMELINE_CODE, wanted)]
@@ -200,7 +201,8 @@ class Staleness:
             return [*dict.fromkeys(reasons), f"{path}: {made.status}: {made.reason}"]
         inputs = [self.dag.selection(write=False), *self.dag.report_inputs()]
         reasons += _differences("report", made.provenance.settings, self.dag.plan.report)
-        reasons += _changes(path, made, ("profkit.report", "profkit.report.__main__"), inputs)
+        code = ("profkit.report", "profkit.report.__main__")
+        reasons += _changes(path, made, code, inputs, output=REPORT)
         return list(dict.fromkeys(reasons))
 
     def forgotten(self) -> list[str]:
@@ -243,8 +245,13 @@ def _changes(
     record: JobRecord,
     code: tuple[str, str],
     inputs: Iterable[str],
+    *,
+    output: Path | None = None,
 ) -> list[str]:
-    """Return what failed, or has changed in the code, the packages and the inputs since."""
+    """Return what failed, or has changed in the code, the packages and the inputs since.
+
+    `output` is what Snakemake has a record of, if that is not the `record` at `path` itself.
+    """
     if record.has_failed:
         return [f"{path}: {record.status}: {record.reason}"]
     made = record.provenance
@@ -267,7 +274,7 @@ def _changes(
         if name in made.inputs and is_newer:
             if sha256(file) != made.inputs[name]:
                 reasons.append(f"input {name} changed")
-            elif not snakemake_records.has(path):
+            elif not snakemake_records.has(output or path):
                 reasons.append(f"input {name} is newer, and Snakemake has lost its checksum")
     return [f"{path}: {reason}" for reason in reasons]
 

@@ -19,6 +19,7 @@ from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import state_of
 from profkit.core.checksums import sha256
 from profkit.core.errors import ConfigError, InputError
+from profkit.core.sealed_json import sealed
 from profkit.core.settings import nearest
 from profkit.planning.imported_files import equal_content, links, refuse_unrelated, unusable
 
@@ -273,7 +274,7 @@ def _record(
 def _write(path: Path, content: dict[str, Any]) -> None:
     # Names of files may hold bytes that are no text.
     text = json.dumps(content, indent=1, ensure_ascii=False).encode("utf-8", "replace")
-    write_atomically(path, text + b"\n")
+    write_atomically(path, sealed(text + b"\n"))
 
 
 def manifest_of(name: str) -> Path:

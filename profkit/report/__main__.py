@@ -14,6 +14,7 @@ from profkit.core.atomic_write import write_atomically
 from profkit.core.checksums import sha256
 from profkit.core.fingerprint import provenance
 from profkit.core.job_record import JobRecord
+from profkit.core.sealed_json import sealed
 from profkit.report import record, result_tree
 from profkit.report.build_view import Page, report_view
 from profkit.report.render import render
@@ -65,7 +66,7 @@ def _report(arguments: argparse.Namespace) -> None:
         arguments.out, render(report_view(selection, runs, across, chosen, page)).encode()
     )
     job = JobRecord(provenance=made_of, attempt=arguments.attempt)
-    write_atomically(arguments.out.with_suffix(".json"), record.encoded(runs, job))
+    write_atomically(arguments.out.with_suffix(".json"), sealed(record.encoded(runs, job)))
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 
 from profkit.core import job_record, job_usage, progress_events
 from profkit.core.atomic_write import write_atomically
-from profkit.core.checksums import sha256
+from profkit.core.checksums import Checksum, checksum, sha256
 from profkit.core.errors import InputError
 from profkit.core.fingerprint import TIMELINE_CODE, provenance
+from profkit.core.sealed_json import sealed
 from profkit.timeline.merge_ranks import TABLES, Timeline, few_steps, timeline
 
 RUNS = Path("results/runs")
@@ -53,7 +54,7 @@ def _run(args: argparse.Namespace) -> None:
     write_atomically(out, gzip.compress(drawn.document(), compresslevel=6, mtime=0))
     if args.record:
         inputs = {str(capture): sha256(capture), **hashes}
-        write_atomically(args.record, _record(drawn, inputs, args.attempt))
+        write_atomically(args.record, sealed(_record(drawn, inputs, args.attempt, checksum(out))))
     for note in drawn.notes:
         sys.stderr.write(f"{note}\n")
     sys.stderr.write(f"{out}: {len(drawn.encoded)} events; open it at https://ui.perfetto.dev\n")
@@ -106,7 +107,7 @@ def _table(folder: Path, tool: str, name: str) -> Path:
     return folder / "tables" / tool / f"{name}.parquet"
 
 
-def _record(drawn: Timeline, inputs: Mapping[str, str], attempt: int) -> bytes:
+def _record(drawn: Timeline, inputs: Mapping[str, str], attempt: int, trace: Checksum) -> bytes:
     """Return steps, notes and provenance of a timeline as JSON."""
     record = {
         "schema_version": 1,
@@ -114,6 +115,7 @@ def _record(drawn: Timeline, inputs: Mapping[str, str], attempt: int) -> bytes:
         "steps": drawn.steps,
         "events": len(drawn.encoded),
         "notes": drawn.notes,
+        "trace": trace,
         "provenance": asdict(provenance(*TIMELINE_CODE, {}, inputs)),
     }
     return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"

@@ -8,7 +8,7 @@ import pytest
 
 from profkit.core.checksums import checksum, damage
 from profkit.core.errors import InputError
-from profkit.core.job_record import NOTHING, damaged_tables, read_analysis, read_job, verified
+from profkit.core.job_record import NOTHING, damaged_outputs, read_analysis, read_job, verified
 from profkit.testing import ResultTree
 
 DAMAGES = {
@@ -39,7 +39,7 @@ def table(tmp_path):
 
 def found(table):
     record = table.with_name("convert.json")
-    return damaged_tables(record, read_job(record))
+    return damaged_outputs(record, read_job(record))
 
 
 def test_one_flipped_bit_at_any_position_of_a_table_is_noticed(table):

@@ -2,6 +2,8 @@
 
 import contextlib
 import itertools
+import json
+import re
 import shutil
 from pathlib import Path
 
@@ -12,7 +14,6 @@ from profkit.dag import inputs as dags
 from profkit.dag.failures import damages, failures
 from profkit.dag.overrides import last_overrides
 from profkit.dag.staleness import Staleness, Wildcards
-from tests.conftest import SMALL
 from tests.core.test_job_record import DAMAGES, flipped
 
 FILES = {
@@ -27,6 +28,7 @@ FILES = {
     "table": "results/runs/*/tables/torch_profiler/cpu_ops.parquet",
     "analysis": "results/runs/*/analyze/steps.json",
     "timeline": "results/runs/*/timeline/torch_profiler.json",
+    "trace": "results/runs/*/timeline/torch_profiler.trace.json.gz",
 }
 REBUILT = ("last", "plan", "selection")
 """What planning itself makes again; the other files are stale."""
@@ -42,10 +44,16 @@ def folder(default_tree, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def before(folder):
+def words(default_tree):
+    """Return the overrides that the tree was made of."""
+    return default_tree.overrides.split()
+
+
+@pytest.fixture(scope="module")
+def before(folder, words):
     """Return the attempt of each job of the whole tree."""
     with contextlib.chdir(folder):
-        return numbers(dags.load(SMALL.split()))
+        return numbers(dags.load(words))
 
 
 @pytest.fixture
@@ -81,8 +89,7 @@ def numbers(dag):
 
 
 @pytest.mark.parametrize(("what", "how"), [*zip(FILES, itertools.cycle(DAMAGES), strict=False)])
-def test_a_damaged_file_is_known_to_all_who_ask(damaged, before, what, how):
-    words = SMALL.split()
+def test_a_damaged_file_is_known_to_all_who_ask(damaged, before, words, what, how):
     path = damaged(FILES[what], DAMAGES[how])
     if what == "last":
         with pytest.raises(ProfkitError, match="is damaged"):
@@ -93,15 +100,35 @@ def test_a_damaged_file_is_known_to_all_who_ask(damaged, before, what, how):
     reasons = Staleness(dag).report()
     assert bool(reasons) == (what not in REBUILT), reasons
     changed = [kind for kind, found in numbers(dag).items() if found != before[kind]]
-    assert changed == {"table": ["conversion"]}.get(what, [] if what in REBUILT else [what])
+    assert changed == {"table": ["conversion"], "trace": ["timeline"]}.get(
+        what, [] if what in REBUILT else [what]
+    )
     assert bool([*failures(dag), *damages(dag)]) == (
-        what in ("capture", "conversion", "table", "analysis", "comparison", "timeline")
+        what in ("capture", "conversion", "table", "analysis", "comparison", "timeline", "trace")
     )
     assert last_overrides() == tuple(words)
     assert path.is_file()
 
 
-def test_a_flipped_bit_in_the_cache_of_plans_changes_no_plan(damaged):
-    plan = dags.load(SMALL.split()).plan
+RECORDS = [
+    *("report", "comparison", "manifest", "capture", "conversion", "analysis", "timeline"),
+]
+
+
+@pytest.mark.parametrize("what", RECORDS)
+def test_a_flipped_bit_that_leaves_valid_json_is_known(damaged, before, words, what):
+    def digit_flipped(content):
+        (*_, at) = (match.start() for match in re.finditer(rb"\d", content))
+        return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+    path = damaged(FILES[what], digit_flipped)
+    json.loads(path.read_bytes())
+    dag = dags.load(words)
+    assert [kind for kind, found in numbers(dag).items() if found != before[kind]] == [what]
+    assert Staleness(dag).report()
+
+
+def test_a_flipped_bit_in_the_cache_of_plans_changes_no_plan(damaged, words):
+    plan = dags.load(words).plan
     damaged(FILES["plan"], flipped)
-    assert dags.load(SMALL.split()).plan == plan
+    assert dags.load(words).plan == plan

@@ -11,6 +11,7 @@ from typing import Any
 from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import read_capture
 from profkit.core.checksums import checksum
+from profkit.core.sealed_json import sealed
 
 NAME = "capture.json"
 LOG = "capture.log"
@@ -77,4 +78,4 @@ def tail(log: Path, lines: int = _TAIL_LINES) -> list[str]:
 def write(out: Path, record: Mapping[str, Any]) -> None:
     """Write the record atomically."""
     text = json.dumps({"schema_version": SCHEMA_VERSION, **record}, indent=1) + "\n"
-    write_atomically(out / NAME, text.encode())
+    write_atomically(out / NAME, sealed(text.encode()))
