@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 
 import pandas as pd
 
@@ -42,7 +43,8 @@ def analyze(layers: pd.DataFrame, behaviour: Behaviour, config: Config) -> Resul
     Measured is the most at any instant that was looked at, of the first repeat. The closed form
     is bytes per parameter, from the documentation of each backend; for activations it is what
     autograd saves when the model runs eagerly. Differences are named: shares that ranks divide
-    unevenly, the optimizer's counters of steps, and the rest, which is padding and rounding.
+    unevenly, the optimizer's counters of steps, and the rest, which is padding and rounding, or
+    missing where less is measured than there should be.
     """
     if layers.empty:
         return Result.abstain("what each rank holds", "no point of a step was recorded")
@@ -122,6 +124,7 @@ def _compared(
             # An optimizer may count its steps elsewhere: then there is less than they would take.
             more = max(difference - uneven, 0)
             counted = min(counters.get(rank, 0), more) if name == "states" else 0
+            rest = difference - uneven - counted
             found.append(
                 {
                     "rank": rank,
@@ -132,7 +135,8 @@ def _compared(
                     "difference_share": difference / closed if closed else float("nan"),
                     "uneven_bytes": uneven,
                     "counters_bytes": counted,
-                    "padding_bytes": difference - uneven - counted,
+                    "padding_bytes": rest if isnan(rest) else max(rest, 0),
+                    "missing_bytes": rest if isnan(rest) else max(-rest, 0),
                     "closed_form": closed_form.formulas.get(name, ""),
                 }
             )
@@ -263,8 +267,8 @@ def _agreement(known: pd.DataFrame, config: Config) -> Finding:
         evidence={"rank": int(worst["rank"]), "quantity": str(worst["quantity"])},
         advice=""
         if agrees
-        else "The table of closed form and measured says which part is uneven shares, counters or "
-        "padding; memory_trace/ has it by layer.",
+        else "The table of closed form and measured says which part is uneven shares, counters, "
+        "padding or missing; memory_trace/ has it by layer.",
     )
 
 

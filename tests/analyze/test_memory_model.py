@@ -60,7 +60,10 @@ def test_counters_are_never_more_than_what_is_there(more, counters):
         row for row in table(found(rows, asked(world_size=1))) if row["quantity"] == "states"
     )
     assert states["counters_bytes"] == counters
-    assert states["padding_bytes"] == more - counters
+    assert states["padding_bytes"] == max(more - counters, 0), "padding is never negative"
+    assert states["missing_bytes"] == max(-more, 0)
+    parts = ("uneven_bytes", "counters_bytes", "padding_bytes")
+    assert sum(states[part] for part in parts) - states["missing_bytes"] == more
 
 
 def test_what_is_far_off_is_a_warning_that_names_it():
