@@ -31,6 +31,7 @@ def manifest(run: result_tree.Run) -> tuple[tuple[str, tuple[view.Item, ...]], .
     versions = run.manifest.get("versions") or _of_captures(run, "versions")
     parts = {
         "Machine": tuple(_items(_machine(run))),
+        "Hosts of the ranks": tuple(_places(run)),
         "Versions": tuple(
             view.Item(label=key, value=cell_value(version)) for key, version in versions.items()
         ),
@@ -41,6 +42,16 @@ def manifest(run: result_tree.Run) -> tuple[tuple[str, tuple[view.Item, ...]], .
         "Sources": tuple(_items({**_git(run), **_part(run, "script", "script")})),
     }
     return tuple((title, items) for title, items in parts.items() if items)
+
+
+def _places(run: result_tree.Run) -> Iterator[view.Item]:
+    """Yield where each rank ran, if it was not all on one host."""
+    places = next((capture.places for capture in run.captures if capture.places), ())
+    if len({place.get("hostname") for place in places}) > 1:
+        for place in places:
+            numbers = f"node {place.get('node')}, local rank {place.get('local_rank')}"
+            text = f"{place.get('hostname')} ({numbers})"
+            yield view.Item(label=str(place.get("label")), value=text)
 
 
 def listings(run: result_tree.Run) -> tuple[view.Listing, ...]:

@@ -74,6 +74,9 @@ class Captured:
     sources: tuple[Source, ...] = ()
     log_tail: tuple[str, ...] = ()
     ranks: tuple[str, ...] = ()
+    places: tuple[dict[str, Any], ...] = ()
+    """Label, host, node and local rank of each rank."""
+
     machine: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, Any] = field(default_factory=dict)
 

@@ -65,6 +65,24 @@ def test_without_a_manifest_the_first_capture_says_what_the_machine_was():
     )
 
 
+def test_the_host_of_each_rank_is_shown_where_there_are_several():
+    def places(*hosts):
+        return tuple(
+            {"label": f"rank{node}", "hostname": host, "node": node, "local_rank": 0}
+            for node, host in enumerate(hosts)
+        )
+
+    def shown(*hosts):
+        found = dict(manifest(run(captures=(captured(places=places(*hosts)),))))
+        return [(item.label, item.value) for item in found.get("Hosts of the ranks", ())]
+
+    assert shown("a", "b") == [
+        ("rank0", "a (node 0, local rank 0)"),
+        ("rank1", "b (node 1, local rank 0)"),
+    ]
+    assert shown("a", "a") == shown() == []
+
+
 def test_commands_changes_and_packages_are_texts():
     recorded = {
         "git": {"project": {"commit": "abc", "diff": "-one\n+two\n"}, "profkit": {"commit": "d"}},
