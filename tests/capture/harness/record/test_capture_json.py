@@ -70,4 +70,5 @@ def test_the_record_is_written_whole_with_its_version(tmp_path):
     capture_json.write(tmp_path, {"tool": "baseline"})
     assert [path.name for path in tmp_path.iterdir()] == ["capture.json"]
     written = json.loads((tmp_path / "capture.json").read_text())
+    assert len(written.pop("checksum")) == 64
     assert written == {"schema_version": 1, "tool": "baseline"}
