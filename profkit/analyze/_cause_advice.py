@@ -26,7 +26,7 @@ class _Rule:
     confidence: Confidence = Confidence.MEDIUM
 
 
-_SHORT_GAP_MS = 0.2
+_SHORT_GAP_MS = 0.5
 _MOSTLY = 0.5
 _TUNING = "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
 _GRAPHS = "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs"

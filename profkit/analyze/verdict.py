@@ -89,6 +89,7 @@ def _of_time(causes: Result, config: Config) -> Verdict:
         limiter = Limiter.UNKNOWN
     if limiter is Limiter.UNKNOWN:
         chosen = [_record_more(mine, failed)]
+    chosen = [_without_ranks(action, checks) for action in chosen]
     return Verdict(
         limiter=limiter,
         headline=headline(limiter, mine, step_ms),
@@ -191,6 +192,14 @@ def _limiter(
     return most if is_long else Limiter.GPU
 
 
+def _without_ranks(action: Action, checks: Iterable[Trust]) -> Action:
+    """Return the action, one about communication with what is said of ranks that are missing."""
+    missing = [check.message for check in checks if check.check == "ranks" and not check.passed]
+    if not missing or not action.cause.startswith(gpu.EXPOSED):
+        return action
+    return replace(action, advice=f"{action.advice} {missing[0]}", confidence=Confidence.LOW)
+
+
 def _starts(mine: Sequence[Cause]) -> float:
     """Return the share of one-off start-up."""
     return sum(cause.share for cause in mine if cause.id.endswith(".start_up"))
@@ -198,7 +207,10 @@ def _starts(mine: Sequence[Cause]) -> float:
 
 def _record_more(mine: Sequence[Cause], failed: Iterable[str]) -> Action:
     """Return what to record where that is too little to say what limits a step."""
-    largest = max(mine, key=lambda cause: (cause.ms_per_step, cause.id), default=None)
+    unknown = [cause for cause in mine if names.limiter(cause.id) is Limiter.UNKNOWN]
+    largest = max(
+        unknown or mine, key=lambda cause: (cause.ms_per_step, cause.id.count(".")), default=None
+    )
     wanted = [_REMEDIES[check] for check in failed if check in _REMEDIES]
     advice = (
         "Record 5 steady steps: `schedule(wait=1, warmup=3, active=5)` and `prof.step()` after each"
@@ -253,7 +265,7 @@ def _of_patterns(spoken: Sequence[Cause], matches: Iterable[Mapping[str, Any]]) 
             advice=row["advice"],
             # An operator is the example of a pattern, whose gain lies in the part of the step.
             gain_ms=min(row["gain_ms"], _part(cause.id, known).gain_ms),
-            place=row["place"] or cause.place,
+            place=_line(row["place"], cause.place),
             confidence=Confidence(row["confidence"]),
             source=row["source"],
             pattern=row["pattern"],
@@ -268,6 +280,15 @@ def _known(cause: str, ids: frozenset[str]) -> str:
     """
     above = [name for name in reversed(names.parts_of(cause)) if name in ids]
     return next((name for name in above if name == cause or name != gpu.IDLE), "")
+
+
+def _line(of_pattern: str, of_cause: str) -> str:
+    """Return the place of a pattern, or that of its cause if only that is a line."""
+    return (
+        of_cause
+        if not of_pattern or (".py(" in of_cause and ".py(" not in of_pattern)
+        else of_pattern
+    )
 
 
 def _part(cause: str, known: Mapping[str, Cause]) -> Cause:

@@ -102,7 +102,9 @@ def _give_to_synchronisation(
     The CPU then launches into an empty queue, and what it does until then is not hidden. Without
     the call the CPU would be ahead by as long as it waited: no more than that is given to the call.
     """
-    waits = matching(rank.calls["name"], SYNCHRONISE) & np.isin(rank.call_threads, rank.launching)
+    waits = matching(rank.calls["name"], SYNCHRONISE)
+    waits |= rank.blocked & matching(rank.calls["name"], ("*emcpy*",))
+    waits &= np.isin(rank.call_threads, rank.launching)
     rows = np.flatnonzero(waits)
     if not len(rows):
         return

@@ -21,6 +21,7 @@ LOADING = ("enumerate(DataLoader)#*", "enumerate(DataPipe)#*", "data")
 """Ranges in which the program waits for the next batch."""
 
 COLLECTING = ("Python GC*", "gc.collect*", "*garbage_collection*")
+_COLLECTS = ("<built-in function collect>",)
 COMPILING = (
     "*compile_inner*",
     "*dynamo_timed*",
@@ -190,7 +191,8 @@ class RecordedRank:
     def collecting(self) -> Intervals:
         """The time in Python's garbage collector, as a union."""
         ranges = self.op_spans[matching(self.ops["name"], COLLECTING)]
-        return intervals.union(np.concatenate((ranges, spans_of(self.pauses))))
+        by_hand = spans_of(self.python[matching(self.python["name"], _COLLECTS)])
+        return intervals.union(np.concatenate((ranges, spans_of(self.pauses), by_hand)))
 
     @cached_property
     def works(self) -> NDArray[np.bool_]:
