@@ -23,8 +23,10 @@ from profkit.cli.show import of_run
 from profkit.core import progress_events, resources
 from profkit.core.errors import ConfigError
 from profkit.core.formatting import counted
+from profkit.dag import completed
 from profkit.dag.failures import damages, failures
 from profkit.dag.inputs import REPORT, Dag
+from profkit.dag.overrides import save_selection
 from profkit.planning.cache import load
 from profkit.planning.model import Plan
 from profkit.process import job_server, process_tree
@@ -100,6 +102,10 @@ def produce(
     program that is run.
     """
     dag = Dag(load(overrides))
+    if not extra and not args.verbose and completed.is_unchanged(dag):
+        save_selection(dag.plan.overrides, [run.name for run in dag.plan.runs])
+        sys.stdout.writelines(f"{line}\n" for line in ([REPORT] if args.quiet else _answer(dag)))
+        return 0
     notes = [] if args.quiet else [*dag.notes_on_jobs(), *damages(dag)]
     sys.stderr.writelines(f"note: {note}\n" for note in notes)
     command = [*_command(dag.plan, args.cores), *extra]
@@ -109,6 +115,8 @@ def produce(
     view = View(verbose=args.verbose, quiet=args.quiet, link=link)
     status = _run_snakemake(command, output, view)
     failed = list(failures(dag))
+    if not status and not failed:
+        completed.remember(dag)
     _print_outcome(status, output, failed)
     if not status:
         sys.stdout.writelines(f"{line}\n" for line in ([REPORT] if args.quiet else _answer(dag)))

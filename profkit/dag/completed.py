@@ -1,0 +1,98 @@
+"""Whether all is as it was when a selection had been worked off: then there is nothing to do.
+
+Snakemake looks into each job, which takes ten seconds for a hundred runs; this looks at the size
+and the time of change of each file. Where it is in doubt, Snakemake decides.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from profkit.core.cache_file import read_cached, write_cached
+from profkit.core.capture_record import read_capture
+from profkit.dag.inputs import ACROSS, REPORT, Dag
+from profkit.planning.model import Plan
+
+_FILE = Path("results/.profkit/completed.cache")
+_UNREAD = ("logs", "benchmarks")
+"""Folders of a run that no job reads."""
+
+_State = tuple[int, int]
+"""Size and time of change of a file; those of one that is not there are -1."""
+
+
+class _Completed(msgspec.Struct, frozen=True):
+    """What was there when a selection had been worked off."""
+
+    plan: str
+    """Hash of the plan."""
+
+    results: str
+    """Hash of the states of all files that the plan makes."""
+
+    sources: dict[str, _State]
+    """States of the user's files that the captures ran."""
+
+
+def remember(dag: Dag) -> None:
+    """Keep the state of the files of `dag`, whose jobs have all been done without a failure."""
+    _FILE.unlink(missing_ok=True)
+    paths = [path for run in dag.plan.runs for path in dag.captures_of(run)]
+    found = [entry for path in paths for entry in read_capture(path).get("sources", ())]
+    sources = {entry["path"]: _state(Path(entry["path"])) for entry in found}
+    results = _results(dag)
+    # After their states: what was edited meanwhile makes captures stale, and so does this.
+    if not Dag(dag.plan).changed_sources():
+        kept = _Completed(plan=_hash_of(dag.plan), results=results, sources=sources)
+        write_cached(_FILE, msgspec.json.encode(kept))
+
+
+def is_unchanged(dag: Dag) -> bool:
+    """Say whether the plan, its files and the user's sources are those that were remembered."""
+    if (content := read_cached(_FILE)) is None:
+        return False
+    kept = msgspec.json.decode(content, type=_Completed)
+    return (
+        kept.plan == _hash_of(dag.plan)
+        and all(_state(Path(path)) == state for path, state in kept.sources.items())
+        and kept.results == _results(dag)
+    )
+
+
+def _hash_of(plan: Plan) -> str:
+    return hashlib.sha256(msgspec.json.encode(plan)).hexdigest()
+
+
+def _results(dag: Dag) -> str:
+    folders = [*(f"results/runs/{run.name}" for run in dag.plan.runs), ACROSS]
+    digest = hashlib.sha256()
+    for path in (dag.selection(write=False), str(REPORT), str(REPORT.with_suffix(".json"))):
+        digest.update(f"{path} {_state(Path(path))}\n".encode())
+    for folder in folders:
+        for path, state in sorted(_states(folder)):
+            digest.update(f"{path} {state}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def _states(folder: str) -> Iterator[tuple[str, _State]]:
+    """Yield each file below `folder` that a job reads, with its state."""
+    if not os.path.isdir(folder):  # noqa: PTH112 - of thousands of files, as below
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in _UNREAD:
+                    yield from _states(entry.path)
+            else:
+                yield entry.path, _state(entry)
+
+
+def _state(path: "Path | os.DirEntry[str]") -> _State:
+    try:
+        found = path.stat()
+    except OSError:
+        return -1, -1
+    return found.st_size, found.st_mtime_ns
