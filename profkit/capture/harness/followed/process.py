@@ -35,7 +35,7 @@ from profkit.core.errors import ProfkitError
 from profkit.workloads.automatic.step_limit import StepLimit
 
 # A program that goes on after its last step is ended after this time: threads may hold it.
-_END_S = 10.0
+_END_S = 60.0
 # Packages that tools import in the program.
 _OF_TOOLS = ("nvtx", "psutil", "pyinstrument", "pytorch_memlab", "msgspec")
 
@@ -78,6 +78,7 @@ class FollowedProcess:
     def watch(self) -> None:
         """Install the hooks, for this process and those that it forks."""
         self._observe()
+        self.record.write(self.spec.folder)
         atexit.register(self.end)
         os.register_at_fork(after_in_child=self._go_on_in_child)
 
@@ -99,7 +100,6 @@ class FollowedProcess:
         )
         for made in (nn.Module, optim.Optimizer):
             self.hooks.callback(_before_first_instance(made, self.become_rank))
-        self.record.write(self.spec.folder)
 
     def _go_on_in_child(self) -> None:
         # What the parent records is not this process's to end, not even as garbage.
@@ -116,6 +116,9 @@ class FollowedProcess:
             return
         self.record.locate()
         self.rank = self.record.as_rank()
+        self._write_record()
+        # Whatever imported torch, this thread makes the model.
+        self.step_hooks.thread = threading.get_ident()
         spec, tool = self.spec, self.request.tool
         self.sources = SourcesListener(spec, self.rank, process_record.main_folder())
         self.listeners = (self.sources,)
