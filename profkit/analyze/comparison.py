@@ -1,6 +1,5 @@
 """Comparison: which numbers of a run differ from those of another, beyond what is chance."""
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from profkit.analyze.base import ByRun, analysis
-from profkit.analyze.shared.paired import Ratio, adjusted, compared
+from profkit.analyze.shared.paired import Ratio, adjusted, beginnings, compared, in_turn
 from profkit.core.result import Abstention, Chart, Finding, Interval, Result, Severity, Table, table
 from profkit.core.settings import Settings, known
 
@@ -191,11 +190,11 @@ def _unsure(pairs: list[Pair]) -> Iterator[Abstention]:
 
 def _apart(measured: Mapping[str, Result], reference: str) -> Iterator[Abstention]:
     """Yield which runs were not captured in turn with the reference."""
-    reference_began = _beginnings(measured[reference])
+    reference_began = beginnings(measured[reference])
     runs = [
         run
         for run, result in measured.items()
-        if run != reference and not _in_turn(_beginnings(result), reference_began)
+        if run != reference and not in_turn(beginnings(result), reference_began)
     ]
     if runs:
         yield Abstention(
@@ -203,19 +202,3 @@ def _apart(measured: Mapping[str, Result], reference: str) -> Iterator[Abstentio
             reason=f"it was captured at another time than {reference}, not in turn with it; what "
             "changed on the machine in between shows as a difference: capture all runs anew",
         )
-
-
-def _beginnings(steps: Result) -> dict[int, str]:
-    """Return when each repeat began, as times that sort by their text."""
-    repeats = steps.tables["per_repeat"]
-    rows = [dict(zip(repeats.columns, row, strict=True)) for row in repeats.rows]
-    return {int(row["repeat"] or 0): str(row["began"]) for row in rows}
-
-
-def _in_turn(began: Mapping[int, str], reference_began: Mapping[int, str]) -> bool:
-    """Return whether both began each repeat before either began the next."""
-    shared = sorted(set(began) & set(reference_began))
-    return all(
-        max(began[one], reference_began[one]) < min(began[other], reference_began[other])
-        for one, other in itertools.pairwise(shared)
-    )

@@ -138,8 +138,11 @@ def _per_repeat(clock: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
     rows = _distribution(clock, "repeat")
     sums = clock.groupby("repeat", observed=True)[["samples", "step_time_ns"]].sum(min_count=1)
     throughput = sums["samples"] / sums["step_time_ns"] * _NS_PER_S
+    known = kept[kept["peak_memory_bytes"] >= 0]
+    peaks = known.groupby("repeat", observed=True)["peak_memory_bytes"].max()
     return rows.assign(
         throughput_per_s=rows["repeat"].map(throughput),
+        peak_memory_bytes=rows["repeat"].map(peaks),
         began=rows["repeat"].map(began.dt.strftime("%Y-%m-%d %H:%M:%S.%f")),
     )
 
@@ -261,15 +264,16 @@ def _with_intervals(
 
 
 def _with_repeats(metrics: dict[str, Metric], per_repeat: pd.DataFrame) -> dict[str, Metric]:
-    """Return the metrics with step time and throughput of each repeat."""
-    columns = {"step_time_ns": "median_ns", "throughput_per_s": "throughput_per_s"}
+    """Return the metrics with step time, throughput and peak memory of each repeat."""
+    same = ("throughput_per_s", "peak_memory_bytes")
+    columns = {"step_time_ns": "median_ns", **{name: name for name in same}}
     repeats = per_repeat.set_index("repeat")
+    values = {name: repeats[column].dropna() for name, column in columns.items()}
     return metrics | {
         name: replace(
-            metrics[name],
-            by_repeat=dict(zip(repeats.index.tolist(), repeats[column].tolist(), strict=True)),
+            metrics[name], by_repeat=dict(zip(known.index.tolist(), known.tolist(), strict=True))
         )
-        for name, column in columns.items()
+        for name, known in values.items()
         if name in metrics
     }
 

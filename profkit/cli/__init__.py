@@ -31,6 +31,12 @@ GROUPS = {
             "make a run of files that a profiler left elsewhere",
         ),
         "plan": ("profkit.cli.plan", "print the runs that overrides select, and what is stale"),
+        "compare": (
+            "profkit.cli.compare",
+            "say by how much one run differs from another, and how sure that is",
+        ),
+        "baseline": ("profkit.cli.baseline", "keep the numbers of a run under a name"),
+        "gate": ("profkit.cli.gate", "fail if a run is worse than a baseline, for CI"),
         "why": ("profkit.cli.why", "say why a result is stale, or that it is fresh"),
         "query": ("profkit.cli.query", "ask the tables of all runs with SQL"),
         "reproduce": (

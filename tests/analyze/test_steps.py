@@ -180,6 +180,7 @@ def test_unknown_samples_and_memory_are_said_and_never_zero():
     result = run({"baseline": table((0, 0, 0, 10), (1, 0, 0, 10, 4, GIB))})
     assert "throughput_per_s" not in result.metrics
     assert result.metrics["peak_memory_bytes"].value == GIB
+    assert result.metrics["peak_memory_bytes"].by_repeat == {0: GIB}
     nothing = run({"baseline": table((0, 0, 0, 10))})
     assert [abstention.what for abstention in nothing.abstentions][:2] == [
         "throughput",

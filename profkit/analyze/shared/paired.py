@@ -5,6 +5,7 @@ alike. All inference is on the logarithms of the pairs' ratios. What takes array
 last axis, so that thousands of studies can be simulated with the same code.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.analyze.shared.uncertainty import student_quantile, student_tail
-from profkit.core.result import Interval
+from profkit.core.result import Interval, Result
 
 Logs = NDArray[np.float64]
 
@@ -158,13 +159,13 @@ def narrow_enough(
 
 
 def drifting(rounds: Logs, band: float) -> NDArray[np.bool_]:
-    """Say whether values rise or fall over the rounds, by more than the band from first to last.
+    """Say whether values rise or fall over the rounds, by more than 1 % or the band.
 
-    Spearman's correlation with the number of the round, at a level of 1 %.
+    From first to last; by Spearman's correlation with the number of the round, at a level of 1 %.
     """
     t = student_quantile(1 - _DRIFT_LEVEL, rounds.shape[-1] - 2)
     least = t / math.sqrt(rounds.shape[-1] - 2 + t * t)
-    moved: NDArray[np.bool_] = np.abs(_change(rounds)) > math.log1p(band)
+    moved: NDArray[np.bool_] = np.abs(_change(rounds)) > math.log1p(max(band, BAND))
     return moved & (np.abs(order_correlation(rounds)) >= least - _ROUNDING)
 
 
@@ -237,6 +238,22 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(order) - rank) * p_values[index]))
         result[index] = largest
     return result
+
+
+def beginnings(steps: Result) -> dict[int, str]:
+    """Return when each repeat began, as times that sort by their text."""
+    repeats = steps.tables["per_repeat"]
+    rows = [dict(zip(repeats.columns, row, strict=True)) for row in repeats.rows]
+    return {int(row["repeat"] or 0): str(row["began"]) for row in rows}
+
+
+def in_turn(began: Mapping[int, str], reference_began: Mapping[int, str]) -> bool:
+    """Return whether both began each repeat before either began the next."""
+    shared = sorted(set(began) & set(reference_began))
+    return all(
+        max(began[one], reference_began[one]) < min(began[other], reference_began[other])
+        for one, other in itertools.pairwise(shared)
+    )
 
 
 def _shared(these: Mapping[int, float], others: Mapping[int, float]) -> list[int]:

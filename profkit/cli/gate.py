@@ -1,0 +1,220 @@
+"""``profkit gate --against NAME --fail-if "step_time > +3%"``: fail if a run is worse.
+
+Exit status: 0 if every condition is known not to hold; 1 if one holds; 2 if the gate cannot be
+run (words that make no sense, no such run or baseline); 3 if that cannot be said: inconclusive,
+void, not comparable or not measured.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from profkit.analyze.shared.paired import FEWEST_PAIRS, Judgement, Outcome, Ratio, adjusted, judged
+from profkit.cli.compare import notes
+from profkit.cli.measured_run import (
+    METRICS,
+    MeasuredRun,
+    differences,
+    measured,
+    read_baseline,
+)
+from profkit.cli.run_folders import last_selected, run_named
+from profkit.core.atomic_write import write_atomically
+from profkit.core.errors import ProfkitError
+from profkit.core.formatting import counted
+
+USAGE = 2
+_CONDITION = re.compile(r"\s*(\w+)\s*([<>])\s*([+-]?\d+(?:\.\d+)?)\s*%\s*")
+_CONFIDENCE = 0.95
+
+
+class Answer(StrEnum):
+    """What is known of a condition."""
+
+    PASS = "pass"  # noqa: S105 - no password
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
+STATUS = {Answer.PASS: 0, Answer.FAIL: 1, Answer.INCONCLUSIVE: 3}
+"""Exit status of each answer."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Condition:
+    """A change of one metric that makes the gate fail."""
+
+    text: str
+    metric: str
+    is_above: bool
+    limit: float
+    """Ratio to the baseline beyond which it holds."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checked:
+    """A condition, what is known of it, and why."""
+
+    condition: Condition
+    answer: Answer
+    message: str
+
+
+def main(argv: Sequence[str]) -> int:
+    """Check the conditions, print and write what came of them."""
+    parser = argparse.ArgumentParser(
+        prog="profkit gate",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run", nargs="?", help="name of a run; the newest one if left out")
+    parser.add_argument("--against", required=True, metavar="NAME", help="baseline, or its file")
+    about = f'such as "step_time > +3%%"; of {", ".join(METRICS)}; may be given several times'
+    parser.add_argument(
+        "--fail-if", required=True, action="append", type=condition, metavar="CONDITION", help=about
+    )
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write the answers as JUnit XML")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write them as Markdown")
+    args = parser.parse_args(argv)
+    try:
+        baseline = read_baseline(args.against)
+        run = measured(run_named(args.run) if args.run else last_selected()[0])
+    except ProfkitError as error:
+        sys.stderr.write(f"profkit gate: {error}\n")
+        return USAGE
+    checked = check(baseline, run, args.fail_if)
+    remarks = [*map(str, differences(baseline, run)), *notes(baseline, run)]
+    if args.junit:
+        write_atomically(args.junit, _junit(checked))
+    if args.markdown:
+        write_atomically(args.markdown, _markdown(args.against, run, checked, remarks).encode())
+    for result in checked:
+        sys.stdout.write(f"{result.answer.upper()}  {result.condition.text}: {result.message}\n")
+    sys.stdout.writelines(f"{remark}\n" for remark in remarks)
+    return STATUS[_overall(checked)]
+
+
+def condition(text: str) -> Condition:
+    """Return the condition in `text`; an error is one of usage."""
+    found = _CONDITION.fullmatch(text)
+    if found is None or found[1] not in METRICS:
+        known = ", ".join(METRICS)
+        raise argparse.ArgumentTypeError(f"{text!r}: write METRIC > +N%, with one of {known}")
+    limit = 1 + float(found[3]) / 100
+    if limit <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: nothing changes by -100% or less")
+    return Condition(text=text.strip(), metric=found[1], is_above=found[2] == ">", limit=limit)
+
+
+def check(
+    baseline: MeasuredRun, run: MeasuredRun, conditions: Sequence[Condition]
+) -> list[Checked]:
+    """Return what is known of each condition, with all of them taken together (Holm)."""
+    decisive = [str(found) for found in differences(baseline, run) if found.is_decisive]
+    if decisive:
+        message = f"not comparable: {', '.join(decisive)}"
+        return [
+            Checked(condition=asked, answer=Answer.INCONCLUSIVE, message=message)
+            for asked in conditions
+        ]
+    found = [_judged(baseline, run, asked) for asked in conditions]
+    p_values = adjusted([judgement.ratio.p_value if judgement else 1.0 for judgement in found])
+    return [
+        _checked(asked, judgement, p_value)
+        for asked, judgement, p_value in zip(conditions, found, p_values, strict=True)
+    ]
+
+
+def _judged(baseline: MeasuredRun, run: MeasuredRun, asked: Condition) -> Judgement | None:
+    """Judge the metric against that of the baseline times the limit; None without a pair."""
+    name = METRICS[asked.metric]
+    if name not in baseline.metrics or name not in run.metrics:
+        return None
+    limits = {
+        repeat: value * asked.limit for repeat, value in baseline.metrics[name].by_repeat.items()
+    }
+    return judged(run.metrics[name].by_repeat, limits, band=0.0, confidence=_CONFIDENCE)
+
+
+def _checked(asked: Condition, judgement: Judgement | None, p_value: float) -> Checked:
+    if judgement is None:
+        message = "it was not measured in a repeat of both"
+        return Checked(condition=asked, answer=Answer.INCONCLUSIVE, message=message)
+    bad, good = (
+        (Outcome.HIGHER, Outcome.LOWER) if asked.is_above else (Outcome.LOWER, Outcome.HIGHER)
+    )
+    answer, why = Answer.INCONCLUSIVE, ""
+    if judgement.outcome is bad and p_value <= 1 - _CONFIDENCE:
+        answer = Answer.FAIL
+    elif judgement.outcome in (good, Outcome.SAME):
+        answer = Answer.PASS
+    elif judgement.ratio.repeats < FEWEST_PAIRS:
+        why = f": it takes {FEWEST_PAIRS} pairs (repeats={FEWEST_PAIRS})"
+    elif judgement.outcome is Outcome.VOID:
+        why = f": void, {judgement.reason}"
+    elif judgement.outcome is bad:
+        why = ": chance with all conditions taken together"
+    elif judgement.more_pairs:
+        why = f": needs about {counted(judgement.more_pairs, 'more pair')}"
+    message = f"{_change(judgement.ratio, asked.limit)}{why}"
+    return Checked(condition=asked, answer=answer, message=message)
+
+
+def _change(ratio: Ratio, limit: float) -> str:
+    """Return the change from the baseline in words, of a ratio to the limit."""
+    change = f"{ratio.ratio * limit - 1:+.1%}"
+    if ratio.interval is None:
+        return f"{change}, one pair"
+    low, high = (f"{end * limit - 1:+.1%}" for end in (ratio.interval.low, ratio.interval.high))
+    return (
+        f"{change} ({_CONFIDENCE:.0%} interval {low} to {high}, {counted(ratio.repeats, 'pair')})"
+    )
+
+
+def _overall(checked: Sequence[Checked]) -> Answer:
+    answers = {result.answer for result in checked}
+    order = (Answer.FAIL, Answer.INCONCLUSIVE, Answer.PASS)
+    return next(answer for answer in order if answer in answers)
+
+
+def _junit(checked: Sequence[Checked]) -> bytes:
+    """Return one test case a condition: a failure if it holds, an error if that is not known."""
+    count = {answer: sum(result.answer is answer for result in checked) for answer in Answer}
+    suite = ET.Element(
+        "testsuite",
+        name="profkit gate",
+        tests=str(len(checked)),
+        failures=str(count[Answer.FAIL]),
+        errors=str(count[Answer.INCONCLUSIVE]),
+    )
+    tags = {Answer.FAIL: "failure", Answer.INCONCLUSIVE: "error"}
+    for result in checked:
+        case = ET.SubElement(
+            suite, "testcase", classname="profkit.gate", name=result.condition.text
+        )
+        if result.answer in tags:
+            ET.SubElement(case, tags[result.answer], message=result.message)
+    text: bytes = ET.tostring(suite, encoding="utf-8", xml_declaration=True)
+    return text + b"\n"
+
+
+def _markdown(
+    against: str, run: MeasuredRun, checked: Sequence[Checked], remarks: Sequence[str]
+) -> str:
+    lines = [
+        f"### profkit gate: {_overall(checked)}",
+        "",
+        f"`{run.name}` against the baseline `{against}`",
+        "",
+        "| fails if | answer | change |",
+        "| --- | --- | --- |",
+        *(f"| {one.condition.text} | {one.answer} | {one.message} |" for one in checked),
+        *([""] if remarks else []),
+        *(f"- {remark}" for remark in remarks),
+    ]
+    return "\n".join(lines) + "\n"

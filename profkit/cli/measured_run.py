@@ -1,0 +1,180 @@
+"""What a comparison needs of a run: its numbers in each repeat, and under what they were taken."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from profkit.analyze.shared.paired import beginnings
+from profkit.analyze.shared.step_times import BASELINE
+from profkit.cli.run_folders import RunFolder
+from profkit.core import result
+from profkit.core.atomic_write import write_atomically
+from profkit.core.errors import InputError
+from profkit.core.result import Metric
+from profkit.core.settings import nearest
+
+BASELINES = Path("results/baselines")
+
+METRICS = {
+    "step_time": "step_time_ns",
+    "throughput": "throughput_per_s",
+    "peak_memory": "peak_memory_bytes",
+}
+"""Metrics of the analysis ``steps`` that runs are compared by, by the names that users type."""
+
+_NAME = re.compile(r"\w[\w.+-]*")
+_SCHEMA_VERSION = 1
+_HASH_LETTERS = 12
+# Other numbers for the same machine, or for the same setting.
+_VARYING = ("uuid", "pcie_generation", "pcie_width", "os")
+# What makes numbers those of something else.
+_DECISIVE = re.compile(r"machine\.(cpu|cpu_count|gpus(\.\d+\.name)?)|tool")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MeasuredRun:
+    """The numbers of one run, or of a saved baseline."""
+
+    name: str
+    """Name of the run."""
+
+    began: dict[int, str]
+    """When each repeat began, as text that sorts."""
+
+    metrics: dict[str, Metric]
+    """Metrics of `METRICS` that were measured, with the value of each repeat."""
+
+    facts: dict[str, str]
+    """Tool that took the times, machine, versions, configuration and sources, by dotted key."""
+
+    disturbed: tuple[int, ...] = ()
+    """Repeats during which the machine was not quiet, or not as in the others."""
+
+    schema_version: int = _SCHEMA_VERSION
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """One fact in which two runs differ."""
+
+    key: str
+    before: str
+    after: str
+
+    @property
+    def is_decisive(self) -> bool:
+        """Whether a comparison in spite of it would mean nothing."""
+        return bool(_DECISIVE.fullmatch(self.key) and self.before and self.after)
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.before or 'unset'} -> {self.after or 'unset'}"
+
+
+def measured(run: RunFolder) -> MeasuredRun:
+    """Return the numbers of a run; raises `InputError` if it has no step times."""
+    path = run.path / "analyze" / "steps.json"
+    hint = "profkit run makes them, with steps among its analyses"
+    if not path.is_file():
+        raise InputError(f"{run.name}: no step times", hint=hint)
+    steps = result.read(path).result
+    metrics = {
+        name: steps.metrics[name]
+        for name in METRICS.values()
+        if name in steps.metrics and steps.metrics[name].by_repeat
+    }
+    if METRICS["step_time"] not in metrics:
+        reasons = "; ".join(missing.reason for missing in steps.abstentions)
+        raise InputError(f"{run.name}: no step times: {reasons}", hint=hint)
+    records = _records(run)
+    facts = [dict(_facts(record)) for record in records]
+    keys = dict.fromkeys(key for record in facts for key in record)
+    return MeasuredRun(
+        name=run.name,
+        began=beginnings(steps),
+        metrics=metrics,
+        facts={
+            key: " or ".join(dict.fromkeys(record.get(key, "unset") for record in facts))
+            for key in keys
+        },
+        disturbed=tuple(
+            record["repeat"] for record in records if record.get("conditions", {}).get("warnings")
+        ),
+    )
+
+
+def _records(run: RunFolder) -> list[dict[str, Any]]:
+    """Return the good captures of the tool that took the times: the baseline, or the first."""
+    good = [record for record in run.captures if record["status"] == "ok"]
+    tools = [record.get("tool", "") for record in good]
+    timed = BASELINE if BASELINE in tools else next(iter(tools), "")
+    return [record for record in good if record.get("tool", "") == timed]
+
+
+def _facts(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what the numbers of one capture depend on."""
+    yield "tool", str(record.get("tool", ""))
+    for part, known in (("machine", "machine"), ("versions", "versions"), ("", "workload")):
+        yield from _flat(record.get(known) or {}, part)
+    for source in record.get("sources") or ():
+        yield f"sources.{source['path']}", source["sha256"][:_HASH_LETTERS]
+    for name, state in (record.get("git") or {}).items():
+        changes = " with changes" if state.get("dirty") else ""
+        yield f"git.{name}", f"{state.get('commit', '')[:_HASH_LETTERS]}{changes}"
+
+
+def _flat(value: Any, key: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for name, inner in items:
+            if name not in _VARYING:
+                yield from _flat(inner, f"{key}.{name}".removeprefix("."))
+    else:
+        yield key, str(value)
+
+
+def differences(one: MeasuredRun, other: MeasuredRun) -> list[Difference]:
+    """Return the facts in which two runs differ, the decisive ones first."""
+    found = [
+        Difference(key=key, before=one.facts.get(key, ""), after=other.facts.get(key, ""))
+        for key in dict.fromkeys([*one.facts, *other.facts])
+        if one.facts.get(key, "") != other.facts.get(key, "")
+    ]
+    return sorted(found, key=lambda difference: not difference.is_decisive)
+
+
+def save_baseline(name: str, run: MeasuredRun) -> Path:
+    """Keep the numbers of a run under a name, and return the file; raises `InputError`."""
+    if not _NAME.fullmatch(name):
+        raise InputError(f"{name!r}: not a name", hint="letters, digits, and . + - after the first")
+    path = BASELINES / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
+    return path
+
+
+def is_baseline(name: str) -> bool:
+    """Say whether a baseline has that name."""
+    return (BASELINES / f"{name}.json").is_file()
+
+
+def read_baseline(name: str) -> MeasuredRun:
+    """Return the baseline with a name, or in a file; raises `InputError`."""
+    path = next((path for path in (BASELINES / f"{name}.json", Path(name)) if path.is_file()), None)
+    if path is None:
+        saved = [known.stem for known in BASELINES.glob("*.json")]
+        hint = nearest(name, saved) if saved else "profkit baseline save NAME makes one"
+        raise InputError(f"no baseline is called {name!r}", hint=hint)
+    try:
+        baseline = msgspec.json.decode(path.read_bytes(), type=MeasuredRun)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"{path}: no baseline: {error}", hint="save it again") from None
+    if baseline.schema_version != _SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: baseline of schema version {baseline.schema_version}, not {_SCHEMA_VERSION}",
+            hint="save it again",
+        )
+    return baseline

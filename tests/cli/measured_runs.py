@@ -1,0 +1,65 @@
+"""Runs with step times in each repeat, as compared and gated."""
+
+import json
+
+import numpy as np
+
+from profkit.core import result
+from profkit.core.job_record import NOTHING
+from profkit.core.result import Metric, Result, Table
+
+STEADY = 1 + np.array([0.0, 0.002, -0.001, 0.001, -0.002, 0.0])
+"""Factors of six repeats on a quiet machine."""
+
+MACHINE = {"cpu": "one", "cpu_count": 2, "gpus": [{"name": "H100", "uuid": "a"}]}
+
+
+def leave_run(  # noqa: PLR0913 - what a run may be
+    folder,
+    name,
+    times,
+    *,
+    peaks=(),
+    machine=MACHINE,
+    day=1,
+    batch=2,
+    noisy=(),
+    second=0,
+    script="a",
+):
+    """Leave a run with these step times in ms, captured in turn with others of the same day."""
+    run = folder / "results/runs" / name
+    for repeat in range(len(times)):
+        path = run / f"capture/baseline/rep{repeat}/capture.json"
+        path.parent.mkdir(parents=True)
+        record = {"tool": "baseline", "repeat": repeat, "attempt": 1, "status": "ok", "reason": ""}
+        conditions = {"warnings": ["other processes took the CPUs"] if repeat in noisy else []}
+        record |= {"settings": {}, "workload": {"batch": batch, "model": {"name": "gpt"}}}
+        record |= {"machine": machine, "versions": {"torch": "2.9"}, "conditions": conditions}
+        record["sources"] = [{"path": "train.py", "sha256": script * 64}]
+        record["git"] = {"project": {"commit": "c" * 40, "dirty": script != "a"}}
+        path.write_text(json.dumps(record))
+    began = tuple(
+        (repeat, f"2026-01-{day:02} 10:{repeat:02}:{second:02}") for repeat in range(len(times))
+    )
+    values = {"step_time_ns": (times, 1e6, "ns"), "peak_memory_bytes": (peaks, 2**20, "bytes")}
+    metrics = {
+        name: Metric(
+            value=float(np.median(of_repeat)) * factor,
+            unit=unit,
+            title=name,
+            by_repeat={repeat: float(value) * factor for repeat, value in enumerate(of_repeat)},
+        )
+        for name, (of_repeat, factor, unit) in values.items()
+        if len(of_repeat)
+    }
+    table = Table(title="Repeats", columns=("repeat", "began"), rows=began)
+    document = result.Document(
+        analysis="steps",
+        title="",
+        summary="",
+        result=Result(metrics=metrics, tables={"per_repeat": table}),
+        provenance=NOTHING,
+    )
+    (run / "analyze").mkdir()
+    result.write(run / "analyze/steps.json", document)

@@ -1,0 +1,111 @@
+"""Two runs compared in the terminal: what is said, and what is not."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from profkit.cli import main
+from tests.cli.measured_runs import MACHINE, STEADY, leave_run
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Return an empty folder, in which the commands are typed."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def compared(capsys, *options, status=0):
+    """Return what is printed on the runs ``one`` and ``two``."""
+    assert main(["compare", "one", "two", *options]) == status
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_slower_run_that_takes_less_memory_is_said_to_be_both(folder, capsys):
+    leave_run(folder, "one", 100 * STEADY, peaks=[200] * 6)
+    leave_run(folder, "two", 110 * STEADY[::-1], peaks=[150] * 6, batch=4, second=30)
+    assert compared(capsys) == [
+        "A  one  6 repeats  2026-01-01 10:00",
+        "B  two  6 repeats  2026-01-01 10:00",
+        "differences: batch 2 -> 4",
+        "step time 100 ms -> 110 ms: slower, +10.0% (95% interval +9.7% to +10.3%, 6 pairs)",
+        "peak memory 200 MiB -> 150 MiB: less, -25.0% (95% interval -25.0% to -25.0%, 6 pairs)",
+        "not measured in a repeat of both: throughput",
+    ]
+    made = json.loads("\n".join(compared(capsys, "--json")))
+    assert made["metrics"]["step_time"]["outcome"] == "higher"
+    assert made["differences"] == [{"key": "batch", "before": "2", "after": "4"}]
+    assert "no difference that matters" in compared(capsys, "--band", "12%")[3]
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        ([120], "+20.0% in one pair; nothing can be said without repeats (repeats=6)"),
+        (120 * STEADY[:4], "4 pairs); needs about 2 more pairs"),
+        (100 * STEADY[::-1], "no difference that matters, +0.0%"),
+        (100 * np.linspace(1, 1.2, 6), "; the difference drifts by +2"),
+        (101 * STEADY[::-1], "+1.3%, 6 pairs); about as large as the change that matters"),
+    ],
+)
+def test_no_more_is_said_than_the_pairs_support(folder, capsys, times, said):
+    leave_run(folder, "one", 100 * STEADY)
+    leave_run(folder, "two", times, second=30)
+    (line,) = (line for line in compared(capsys) if line.startswith("step time"))
+    assert said in line
+
+
+def test_another_machine_is_not_compared_unless_that_is_asked_for(folder, capsys):
+    leave_run(folder, "one", 100 * STEADY)
+    other = MACHINE | {"cpu_count": 4, "gpus": [{"name": "A100", "uuid": "b"}]}
+    leave_run(folder, "two", 50 * STEADY, machine=other, day=2)
+    lines = compared(capsys, status=3)
+    assert lines[2] == (
+        "not comparable: machine.cpu_count 2 -> 4, machine.gpus.0.name H100 -> A100"
+    )
+    assert not any("step time" in line for line in lines)
+    lines = compared(capsys, "--anyway")
+    assert any("faster, -50.0%" in line for line in lines)
+    assert any(line.startswith("note: the runs were not captured in turn") for line in lines)
+    assert json.loads("\n".join(compared(capsys, "--json", status=3)))["comparable"] is False
+
+
+def test_repeats_on_a_busy_machine_are_named_and_lines_are_few(folder, capsys):
+    leave_run(folder, "one", 100 * STEADY, noisy=(1,))
+    versions = {f"setting{index}": index for index in range(30)}
+    leave_run(folder, "two", 110 * STEADY, noisy=(1, 4), batch=versions, second=30)
+    lines = compared(capsys)
+    assert "note: the machine was not quiet in repeats 1, 4 (capture.json: conditions)" in lines
+    assert "and 27 more (--json)" in lines[2]
+    assert len(lines) <= 15
+
+
+def test_a_run_is_compared_with_what_it_was_before_its_script_changed(folder, capsys):
+    leave_run(folder, "one", 100 * STEADY)
+    assert main(["baseline", "save", "before"]) == 0
+    shutil.rmtree("results/runs")
+    leave_run(folder, "one", 110 * STEADY, day=2, script="b")
+    capsys.readouterr()
+    assert main(["compare", "before", "one"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    script, commit = f"{'a' * 12} -> {'b' * 12}", "c" * 12
+    commits = f"{commit} -> {commit} with changes"
+    assert lines[:3] == [
+        "A  one  6 repeats  2026-01-01 10:00",
+        "B  one  6 repeats  2026-01-02 10:00",
+        f"differences: sources.train.py {script}, git.project {commits}",
+    ]
+    assert "slower, +10.0%" in lines[3]
+
+
+def test_mistakes_are_named(folder, capsys):
+    leave_run(folder, "one", 100 * STEADY)
+    (folder / "results/runs/bare/capture").mkdir(parents=True)
+    for names, said in ((("one", "one"), "compared with itself"), (("one", "bare"), "no step t")):
+        assert main(["compare", *names]) == 1
+        assert said in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stopped:
+        main(["compare", "one", "bare", "--band", "much"])
+    assert stopped.value.code == 2

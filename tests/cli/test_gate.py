@@ -1,0 +1,103 @@
+"""The gate against a saved baseline: exit codes, and the files for CI."""
+
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+from profkit.cli import main
+from tests.cli.measured_runs import MACHINE, STEADY, leave_run
+
+SLOWER = ["--fail-if", "step_time > +3%"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Return a folder with a baseline, in which the commands are typed."""
+    monkeypatch.chdir(tmp_path)
+    leave_run(tmp_path, "old", 100 * STEADY, peaks=[200] * 6)
+    assert main(["baseline", "save", "main"]) == 0
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("times", "status", "said"),
+    [
+        (110 * STEADY, 1, "FAIL  step_time > +3%: +10.0% (95% interval"),
+        (100 * STEADY[::-1], 0, "PASS  step_time > +3%: +0.0%"),
+        (90 * STEADY, 0, "PASS"),
+        (103 * STEADY[::-1], 3, "INCONCLUSIVE"),
+        (110 * STEADY[:3], 3, "it takes 6 pairs (repeats=6)"),
+        (100 * np.linspace(1, 1.3, 6), 3, "void, the difference drifts"),
+    ],
+)
+def test_the_exit_status_says_what_is_known(folder, capsys, times, status, said):
+    leave_run(folder, "new", times, day=2)
+    assert main(["gate", "new", "--against", "main", *SLOWER]) == status
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert "not captured in turn" in printed
+
+
+@pytest.mark.parametrize(("factor", "status"), [(1.0, 0), (1.06, 1)])
+def test_equal_runs_pass_and_slowed_ones_fail_twenty_times(folder, factor, status):
+    random, found = np.random.default_rng(4), []
+    for trial in range(20):
+        times = 100 * factor * np.exp(random.normal(0, 0.005, 6))
+        leave_run(folder, f"new{trial}", times, day=2)
+        found.append(main(["gate", f"new{trial}", "--against", "main", *SLOWER]))
+    # One in 30 seems to drift by chance, and is void.
+    assert set(found) <= {status, 3}
+    assert found.count(status) >= 18
+
+
+def test_files_for_ci_say_which_condition_failed(folder):
+    leave_run(folder, "new", 110 * STEADY, peaks=[200] * 6, day=2)
+    files = ["--junit", "gate.xml", "--markdown", "gate.md"]
+    memory = ["--fail-if", "peak_memory > +1%", "--fail-if", "throughput < -3%"]
+    assert main(["gate", "new", "--against", "main", *SLOWER, *memory, *files]) == 1
+    suite = ET.parse("gate.xml").getroot()  # noqa: S314 - written here
+    assert (suite.attrib["failures"], suite.attrib["errors"]) == ("1", "1")
+    cases = [(case.attrib["name"], [child.tag for child in case]) for case in suite]
+    assert cases == [
+        ("step_time > +3%", ["failure"]),
+        ("peak_memory > +1%", []),
+        ("throughput < -3%", ["error"]),
+    ]
+    text = (folder / "gate.md").read_text()
+    assert text.startswith("### profkit gate: fail\n")
+    assert "| peak_memory > +1% | pass | +0.0% (95% interval +0.0% to +0.0%, 6 pairs) |" in text
+
+
+def test_another_machine_cannot_be_said_to_pass(folder, capsys):
+    leave_run(folder, "new", 100 * STEADY, machine=MACHINE | {"cpu": "other"}, day=2)
+    assert main(["gate", "new", "--against", "results/baselines/main.json", *SLOWER]) == 3
+    assert "not comparable: machine.cpu one -> other" in capsys.readouterr().out
+
+
+def test_many_conditions_take_more_than_one(folder, capsys):
+    jumps = 100 * 1.03 * np.exp(0.01 + np.array([0.02, -0.003, 0.02, 0.001, 0.015, 0.008]))
+    leave_run(folder, "new", jumps, peaks=[200] * 6, day=2)
+    assert main(["gate", "new", "--against", "main", *SLOWER]) == 1
+    more = [word for at in range(9) for word in ("--fail-if", f"peak_memory > +{at}.5%")]
+    many = ["--fail-if", "step_time > +3.0%"] * 9
+    assert main(["gate", "new", "--against", "main", *SLOWER, *more, *many]) == 3
+    assert "chance with all conditions taken together" in capsys.readouterr().out
+
+
+def test_what_cannot_be_run_is_usage(folder, capsys):
+    (folder / "bad.json").write_text("{}")
+    for words in (
+        ["--against", "mian", *SLOWER],
+        ["--against", "bad.json", *SLOWER],
+        ["nothing", "--against", "main", *SLOWER],
+    ):
+        assert main(["gate", *words]) == 2
+        assert "profkit gate: " in capsys.readouterr().err
+    for bad in ("step_tim > 3%", "step_time > 3", "step_time > -100%"):
+        with pytest.raises(SystemExit) as stopped:
+            main(["gate", "--against", "main", "--fail-if", bad])
+        assert stopped.value.code == 2
+    assert main(["baseline", "save", "../x"]) == 1
+    assert main(["baseline", "list"]) == 0
+    assert capsys.readouterr().out == "main  old  6 repeats\n"
