@@ -3,7 +3,7 @@
 from profkit.core.formatting import milliseconds
 from profkit.core.verdict import Action, Verdict
 from profkit.report import view
-from profkit.report.verdict_text import step_parts
+from profkit.report.verdict_text import confidence, is_about_step, other_parts, step_parts
 
 _SHOWN_SHARE = 0.01
 
@@ -11,18 +11,21 @@ _SHOWN_SHARE = 0.01
 def shown(verdict: Verdict) -> view.RunVerdict:
     """Return what the page shows of `verdict`."""
     parts = [cause for cause in step_parts(verdict.causes) if cause.share >= _SHOWN_SHARE]
-    others = (verdict.memory, verdict.kernels)
+    about_step = is_about_step(verdict)
     return view.RunVerdict(
-        limiter=verdict.limiter.value,
-        headline=verdict.headline,
-        confidence=verdict.confidence.value,
+        limiter=verdict.limiter.value if about_step else "",
+        headline=verdict.headline if about_step else "",
+        confidence=confidence(verdict).value,
         step_ms=milliseconds(verdict.step_ms),
         parts=tuple(
             view.StepPart(title=cause.title, ms=milliseconds(cause.ms_per_step), share=cause.share)
             for cause in parts
         ),
         actions=tuple(map(_action, verdict.actions)),
-        others=tuple(other.headline for other in others if other is not None),
+        others=tuple(
+            view.OtherVerdict(title=title, headline=part.headline, advice=advice)
+            for title, part, advice in other_parts(verdict)
+        ),
         failed=tuple(check.message for check in verdict.trust if not check.passed),
         passed=tuple(check.message for check in verdict.trust if check.passed),
     )

@@ -4,7 +4,14 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from profkit.core.formatting import milliseconds, shortened
-from profkit.core.verdict import Action, Cause, Verdict
+from profkit.core.verdict import (
+    Action,
+    Cause,
+    Confidence,
+    KernelVerdict,
+    MemoryVerdict,
+    Verdict,
+)
 
 MOST_LINES = 15
 _LEAST_PART = 0.02
@@ -14,18 +21,45 @@ _MOST_PARTS = 8
 
 def lines(verdict: Verdict, width: int = 80) -> list[str]:
     """Return the verdict in lines of at most `width` characters."""
-    found = [shortened(f"{verdict.limiter}: {verdict.headline}", width)]
+    found = []
+    if is_about_step(verdict):
+        found.append(shortened(f"{verdict.limiter}: {verdict.headline}", width))
     if verdict.step_ms > 0:
         found.append(bar(step_parts(verdict.causes), verdict.step_ms, width))
     for number, action in enumerate(verdict.actions, start=1):
         found += _action(number, action, width)
     if not verdict.actions and verdict.step_ms > 0:
         found.append("Nothing stands out that is worth a change.")
-    if verdict.memory is not None:
-        found.append(shortened(f"Memory: {verdict.memory.headline}", width))
-    if verdict.kernels is not None:
-        found.append(shortened(f"Kernels: {verdict.kernels.headline}", width))
+    for title, part, advice in other_parts(verdict):
+        found.append(shortened(f"{title}: {part.headline}", width))
+        found += _wrapped(advice, width)
     return [*found, *_trust(verdict, width)][:MOST_LINES]
+
+
+def is_about_step(verdict: Verdict) -> bool:
+    """Say whether there is a step to speak of, or nothing else to speak of."""
+    return verdict.step_ms > 0 or (verdict.memory is None and verdict.kernels is None)
+
+
+def confidence(verdict: Verdict) -> Confidence:
+    """Return how sure it is: of the step, or else of what is least sure of the others."""
+    if is_about_step(verdict):
+        return verdict.confidence
+    return min((part.confidence for _, part, _ in other_parts(verdict)), key=_SURE.index)
+
+
+def other_parts(verdict: Verdict) -> Iterator[tuple[str, MemoryVerdict | KernelVerdict, str]]:
+    """Yield title, verdict and advice of memory and kernels.
+
+    The advice is empty where the step has its own, and memory does not limit it.
+    """
+    memory, kernels = verdict.memory, verdict.kernels
+    alone = not is_about_step(verdict)
+    if memory is not None:
+        advice = f"{memory.advice} {memory.place}".strip()
+        yield "Memory", memory, advice if alone or memory.is_limit else ""
+    if kernels is not None:
+        yield "Kernels", kernels, kernels.advice if alone else ""
 
 
 def step_parts(causes: Sequence[Cause]) -> list[Cause]:
@@ -68,21 +102,27 @@ def _action(number: int, action: Action, width: int) -> Iterator[str]:
     """Yield one action: its gain and title in a line, and its advice in at most two."""
     gain = f"up to -{milliseconds(action.gain_ms)} ms" if action.gain_ms else ""
     yield shortened(f"{number}  {gain:>16}  {action.title}", width)
-    wrapped = textwrap.wrap(action.advice, width - 3)
-    kept = wrapped[:2]
-    if len(wrapped) > len(kept):
-        kept[-1] = shortened(f"{kept[-1]} ...", width - 3)
-    yield from (f"   {line}" for line in kept)
+    yield from _wrapped(action.advice, width)
+
+
+def _wrapped(advice: str, width: int) -> Iterator[str]:
+    """Yield `advice` in at most two lines."""
+    text = textwrap.wrap(advice, width - 3, max_lines=2, placeholder=" ...")
+    yield from (shortened(f"   {line}", width) for line in text)
 
 
 def _trust(verdict: Verdict, width: int) -> Iterator[str]:
     """Yield how sure the verdict is, and the checks of the recording that failed."""
+    if not is_about_step(verdict):
+        yield f"Confidence {confidence(verdict)}."
+        return
     failed = [check for check in verdict.trust if not check.passed]
     seen = failed or [check for check in verdict.trust if check.check in _ALWAYS]
     text = " ".join(check.message for check in seen) or "No check of the recording failed."
     yield from textwrap.wrap(
-        f"Confidence {verdict.confidence}. {text}", width, max_lines=2, placeholder=" ..."
+        f"Confidence {confidence(verdict)}. {text}", width, max_lines=2, placeholder=" ..."
     )
 
 
+_SURE = [Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH]
 _ALWAYS = ("steps", "ranks", "profiler overhead")

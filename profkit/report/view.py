@@ -298,17 +298,27 @@ class ToDo:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class OtherVerdict:
+    """What fills the memory of a run, or what its measured kernels wait for."""
+
+    title: str
+    headline: str
+    advice: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunVerdict:
     """What limits a run, what to do, and how sure that is."""
 
     limiter: str
+    """Empty, like the headline, where no step was to be recorded."""
+
     headline: str
     confidence: str
     step_ms: str
     parts: tuple[StepPart, ...]
     actions: tuple[ToDo, ...]
-    others: tuple[str, ...]
-    """Headlines of its memory and of its measured kernels."""
+    others: tuple[OtherVerdict, ...]
 
     failed: tuple[str, ...]
     passed: tuple[str, ...]

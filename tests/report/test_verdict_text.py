@@ -77,3 +77,28 @@ def test_the_bar_is_as_wide_as_asked(count):
 
 def test_a_program_with_nothing_to_mend_hears_so():
     assert "Nothing stands out that is worth a change." in lines(replace(VERDICT, actions=()))
+
+
+def test_a_recording_without_steps_is_judged_by_what_it_is_about():
+    memory = MemoryVerdict(headline="12 GiB at the peak.", advice="Checkpoint it.", place="m.py:3")
+    verdict = Verdict(
+        limiter=Limiter.UNKNOWN,
+        headline="No step time was recorded.",
+        step_ms=0,
+        confidence=Confidence.LOW,
+        memory=memory,
+    )
+    assert lines(verdict) == [
+        "Memory: 12 GiB at the peak.",
+        "   Checkpoint it. m.py:3",
+        "Confidence medium.",
+    ]
+    assert lines(replace(verdict, memory=None))[0].endswith("No step time was recorded.")
+
+
+def test_memory_that_is_no_limit_has_no_advice_beside_that_of_the_step():
+    memory = MemoryVerdict(headline="12 GiB at the peak.", advice="Checkpoint it.")
+    assert "Memory: 12 GiB at the peak." in lines(replace(VERDICT, memory=memory))
+    assert "   Checkpoint it." not in lines(replace(VERDICT, memory=memory))
+    short = replace(VERDICT, memory=replace(memory, is_limit=True))
+    assert "   Checkpoint it." in lines(short)
