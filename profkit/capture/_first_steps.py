@@ -18,6 +18,7 @@ class FirstSteps:
     def __init__(self, profiler: "profile", steps: int) -> None:
         self.profiler: profile | None = profiler
         self.left = steps
+        self.is_begun = False
 
     def begin(self) -> None:
         """Start, unless something else records."""
@@ -27,6 +28,7 @@ class FirstSteps:
             self.profiler = None
         if self.profiler is not None:
             self.profiler.start()
+            self.is_begun = True
 
     def step(self) -> None:
         """End a step; the recording ends with its last one."""
@@ -41,13 +43,11 @@ class FirstSteps:
 
     def drop(self) -> None:
         """Forget what was recorded."""
-        profiler, self.profiler = self.profiler, None
-        if profiler is not None and self.left:
-            profiler.stop()
+        self.taken()
 
     def taken(self) -> "profile | None":
         """Return the profiler, stopped, with what it recorded; None if that was dropped."""
         profiler, self.profiler = self.profiler, None
-        if profiler is not None and self.left:
+        if profiler is not None and self.is_begun and self.left:
             profiler.stop()
         return profiler

@@ -4,6 +4,7 @@ PyTorch does so silently (2.13), so this checks that a script's own profiler and
 record at the same time. One after the other, both work.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -53,11 +54,17 @@ def single_recording(
     originals = {name: getattr(recordings, name) for name in ("_prepare_trace", "__exit__")}
     recordings._prepare_trace = _before(prepare, originals["_prepare_trace"])  # noqa: SLF001
     recordings.__exit__ = _before(end, originals["__exit__"])
+
+    def undo() -> None:
+        for name, original in originals.items():
+            setattr(recordings, name, original)
+
+    # What a process that is forked records is no recording beside these.
+    os.register_at_fork(after_in_child=undo)
     try:
         yield
     finally:
-        for name, original in originals.items():
-            setattr(recordings, name, original)
+        undo()
 
 
 def _before(check: Callable[[Any], None], original: Callable[..., Any]) -> Callable[..., Any]:

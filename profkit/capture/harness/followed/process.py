@@ -208,7 +208,9 @@ class FollowedProcess:
     def _record_failure(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
         """Write the error that ended the program or the tool; nobody else can handle it here."""
         del kind, trace
-        if error is not None and self.rank is not None:
+        # A process that made a model and no step is no rank: what the tool says of it is no error.
+        is_programs = error is getattr(sys, "last_value", None)
+        if error is not None and self.rank is not None and (self.record.steps or is_programs):
             _write_failure(self.spec, self.rank, error)
         return True
 

@@ -23,15 +23,17 @@ def test_ranks_that_the_program_starts_itself_are_found(followed):
     assert (made.labels, made.steps) == (["rank0_dp0_tp0_pp0", "rank1_dp1_tp0_pp0"], [3, 3])
     by = {"launched_by": "multiprocessing", "numbered_by": "torch.distributed"}
     assert made.found.facts == {"world_size": 2, **by}
+    assert made.names == [f"{label}.{kind}" for label in made.labels for kind in KINDS]
 
 
 @pytest.mark.parametrize("way", ["fork", "forkserver"])
 def test_processes_that_train_are_ranks_and_one_that_evaluates_is_none(followed, way):
-    made = followed(f"python processes.py {way}")
+    made = followed(f"python processes.py {way}", "torch_profiler", {"key_averages_rows": 0})
     assert made.printed == ["statuses [0, 0]"]
     assert (made.labels, made.steps) == (["rank0_dp0_tp0_pp0", "rank1_dp1_tp0_pp0"], [4, 4])
     assert made.found.facts["launched_by"] == "multiprocessing"
-    assert made.names == [f"{label}.{kind}" for label in made.labels for kind in KINDS]
+    traces = [name.partition(".")[0] for name in made.names if name.endswith("trace.json.gz")]
+    assert traces == made.labels
 
 
 def test_a_package_with_workers_is_one_rank_that_ends_after_the_steps_asked_for(followed):
