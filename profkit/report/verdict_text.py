@@ -32,7 +32,7 @@ def lines(verdict: Verdict, width: int = 80) -> list[str]:
         found.append("Nothing stands out that is worth a change.")
     for title, part, advice in other_parts(verdict):
         found.append(shortened(f"{title}: {part.headline}", width))
-        found += _wrapped(advice, width)
+        found += _wrapped(advice, width, most=2 if verdict.actions else 5)
     return [*found, *_trust(verdict, width)][:MOST_LINES]
 
 
@@ -105,9 +105,9 @@ def _action(number: int, action: Action, width: int) -> Iterator[str]:
     yield from _wrapped(action.advice, width)
 
 
-def _wrapped(advice: str, width: int) -> Iterator[str]:
-    """Yield `advice` in at most two lines."""
-    text = textwrap.wrap(advice, width - 3, max_lines=2, placeholder=" ...")
+def _wrapped(advice: str, width: int, most: int = 2) -> Iterator[str]:
+    """Yield `advice` in at most so many lines."""
+    text = textwrap.wrap(advice, width - 3, max_lines=most, placeholder=" ...")
     yield from (shortened(f"   {line}", width) for line in text)
 
 
