@@ -16,6 +16,7 @@ from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import InputError
 from profkit.core.result import Metric
 from profkit.core.settings import nearest
+from profkit.tables.loaded_run import LoadedRun
 
 BASELINES = Path("results/baselines")
 
@@ -29,10 +30,11 @@ METRICS = {
 _NAME = re.compile(r"\w[\w.+-]*")
 _SCHEMA_VERSION = 1
 _HASH_LETTERS = 12
+_GPUS = "devices"
 # Other numbers for the same machine, or for the same setting.
 _VARYING = ("uuid", "pcie_generation", "pcie_width", "os")
 # What makes numbers those of something else.
-_DECISIVE = re.compile(r"machine\.(cpu|cpu_count|gpus(\.\d+\.name)?)|tool")
+_DECISIVE = re.compile(r"machine\.(cpu|cpu_count|gpus(\.\d+\.name)?)|recorded_gpu|tool")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,7 +101,8 @@ def measured(run: RunFolder) -> MeasuredRun:
         facts={
             key: " or ".join(dict.fromkeys(record.get(key, "unset") for record in facts))
             for key in keys
-        },
+        }
+        | _recorded_gpus(run),
         disturbed=tuple(
             record["repeat"] for record in records if record.get("conditions", {}).get("warnings")
         ),
@@ -134,6 +137,14 @@ def _flat(value: Any, key: str) -> Iterator[tuple[str, str]]:
                 yield from _flat(inner, f"{key}.{name}".removeprefix("."))
     else:
         yield key, str(value)
+
+
+def _recorded_gpus(run: RunFolder) -> dict[str, str]:
+    """Return the GPUs that recordings of the run name: all that is known of an imported one's."""
+    loaded = LoadedRun(run.path)
+    tables = (loaded.table(_GPUS, tool)["name"] for tool in loaded.tables.get(_GPUS, ()))
+    names = sorted({str(name) for table in tables for name in table if str(name)})
+    return {"recorded_gpu": " and ".join(names)} if names else {}
 
 
 def differences(one: MeasuredRun, other: MeasuredRun) -> list[Difference]:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from profkit.cli import main
+from profkit.testing.result_tree import ResultTree
 from tests.cli.measured_runs import MACHINE, STEADY, leave_run
 
 
@@ -70,6 +71,14 @@ def test_another_machine_is_not_compared_unless_that_is_asked_for(folder, capsys
     assert any("faster, -50.0%" in line for line in lines)
     assert any(line.startswith("note: the runs were not captured in turn") for line in lines)
     assert json.loads("\n".join(compared(capsys, "--json", status=3)))["comparable"] is False
+
+
+def test_imported_runs_are_of_the_machines_that_their_recordings_name(folder, capsys):
+    for name, gpus in (("one", ["A100", "A100"]), ("two", ["V100"])):
+        leave_run(folder, name, [100], machine={}, second=30 * (name == "two"))
+        rows = [{"device": index, "name": gpu} for index, gpu in enumerate(gpus)]
+        ResultTree(folder, name).table("torch_profiler", "devices", rows)
+    assert compared(capsys, status=3)[2] == "not comparable: recorded_gpu A100 -> V100"
 
 
 def test_repeats_on_a_busy_machine_are_named_and_lines_are_few(folder, capsys):
