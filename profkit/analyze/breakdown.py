@@ -12,8 +12,7 @@ from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import WHERE, extents, of_repeat, until_gpu_done
-from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
 
 _DEVICE = {"compute": "kernel", "copy": "copy", "set": "set", "communication": "communication"}
@@ -91,7 +90,6 @@ def analyze(
     shares = _shares(parts, shown)
     note = _note(parts, config.window if len(kernels) else "host")
     return Result(
-        findings=_findings(shares, parts),
         metrics=_metrics(shares.iloc[0], shown),
         tables={
             "shares": table(shares, title="Parts of the step time", note=note),
@@ -226,35 +224,6 @@ def _metrics(overall: "pd.Series[float]", shown: list[str]) -> dict[str, Metric]
         for name, title in titles.items()
         if np.isfinite(overall[f"{name}_share"])
     }
-
-
-def _findings(shares: pd.DataFrame, parts: pd.DataFrame) -> tuple[Finding, ...]:
-    overall = shares.iloc[0]
-    if not overall["mean_step_time_ns"]:
-        return ()
-    names = [name for name in _TITLES if f"{name}_share" in shares]
-    ranked = sorted(((float(overall[f"{name}_share"]), name) for name in names), reverse=True)
-    named = ", ".join(
-        f"{_TITLES[name][0].lower()}{_TITLES[name][1:]} {share:.0%}"
-        for share, name in ranked
-        if round(share, 2)
-    )
-    if "kernel_share" not in shares and overall["communication_share"] > 0:
-        exposed = overall["exposed_communication_share"]
-        named += f"; {exposed:.0%} is communication with no CPU work beside it"
-    mean = duration(float(parts["step_time_ns"].mean()))
-    what = f"of a step (mean of {len(parts)})"
-    if (parts["step"] < 0).all():
-        what = f"that were recorded{f' (mean of {len(parts)})' if len(parts) > 1 else ''}"
-    return (
-        Finding(
-            severity=Severity.INFO,
-            message=f"Of the {mean} {what}: {named}.",
-            metric=f"breakdown.{ranked[0][1]}_share",
-            value=ranked[0][0],
-            unit="share",
-        ),
-    )
 
 
 def _charts(shown: list[str]) -> tuple[Chart, ...]:

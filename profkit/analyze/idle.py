@@ -17,8 +17,7 @@ from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.launch_calls import CALLS, launches
 from profkit.analyze.shared.step_windows import WHERE, filtered, of_repeat, step_windows
-from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
 _DEVICE = [*WHERE, "device"]
@@ -28,16 +27,6 @@ _TITLES = {
     "between": "Short gaps between device work that was launched in time",
     "other": "Other gaps, although the next work was launched in time",
 }
-_WORDS = {
-    "host": "waiting for the host",
-    "synchronisation": "synchronisation",
-    "between": "between kernels",
-    "other": "other",
-}
-_ADVICE = (
-    "Waiting for the host: fewer and larger kernels (torch.compile, CUDA graphs, larger batches). "
-    "Synchronisation: no .item(), .cpu() or print of device values in the step."
-)
 _KERNELS = Columns("rank repeat device stream name step start_ns end_ns correlation")
 _OPS = Columns("rank repeat op parent tid name start_ns end_ns stack")
 _PYTHON = Columns("rank repeat call caller tid name kind start_ns end_ns")
@@ -65,9 +54,6 @@ class Config(Settings):
 
     largest: int = 30
     """Largest gaps listed."""
-
-    warn_idle: float = 0.3
-    """Idle share of the time of the steps above which it is worth a warning."""
 
     max_rows: int = 200
     """Rows kept of the other tables."""
@@ -127,7 +113,6 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         "by_step": (parts, "Idle time of each device in each step", note),
     }
     return Result(
-        findings=_findings(by_rank, gap_table, config),
         metrics=_metrics(parts, rows),
         tables=_tables(shown, config.max_rows),
         charts=_charts(),
@@ -292,47 +277,6 @@ def _metrics(parts: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Metric]:
             better="lower",
         )
     return metrics
-
-
-def _findings(by_rank: pd.DataFrame, found: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    idle = by_rank.sort_values("idle_share").iloc[-1]
-    if not idle["idle_ns"] > 0:
-        return ()
-    return (_most_idle(idle, config), _largest_gap(found.iloc[0]))
-
-
-def _most_idle(idle: "pd.Series[float]", config: Config) -> Finding:
-    share = float(idle["idle_share"])
-    parts = ", ".join(f"{_WORDS[cause]} {idle[f'{cause}_share']:.1%}" for cause in CAUSES)
-    return Finding(
-        severity=Severity.WARN if share > config.warn_idle else Severity.INFO,
-        message=f"The device of rank {idle['rank']:.0f} has nothing to do for {share:.1%} of the "
-        f"time of its steps: {parts}; {idle['drained_idle_share']:.0%} of its idle time begins "
-        "while the host waits for it.",
-        metric="idle.idle_share",
-        value=share,
-        unit="share",
-        evidence={"rank": int(idle["rank"])},
-        advice=_ADVICE if share > config.warn_idle else "",
-    )
-
-
-def _largest_gap(gap: "pd.Series[Any]") -> Finding:
-    line = f", in {gap['line']}" if gap["line"] else ""
-    step = f" in step {gap['step']:.0f}" if gap["step"] >= 0 else ""
-    where: dict[str, str | int | float] = {
-        name: int(gap[name]) for name in ("rank", "repeat", "device", "step", "at_ns")
-    }
-    return Finding(
-        severity=Severity.INFO,
-        message=f"The largest gap, {duration(gap['gap_ns'])}{step} of rank "
-        f"{gap['rank']:.0f}, is spent with {gap['host']} on the host ({gap['host_share']:.0%} of "
-        f"the gap){line}.",
-        metric="idle.largest_gap_ns",
-        value=float(gap["gap_ns"]),
-        unit="ns",
-        evidence=where | {"annotation": str(gap["annotation"])},
-    )
 
 
 def _charts() -> tuple[Chart, ...]:

@@ -12,8 +12,7 @@ from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.launch_calls import CALLS, launches
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
-from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
 _STREAM = [*WHERE, "device", "stream"]
@@ -37,9 +36,6 @@ class Config(Settings):
 
     full_queue: int = 1000
     """Entries at which a queue counts as full: CUDA's has 1024, some of them not for kernels."""
-
-    warn_shorter: float = 0.5
-    """Share of kernels shorter than their launch above which it is worth a warning."""
 
     points: int = 200
     """Points in time at which the queue of each rank is drawn."""
@@ -76,7 +72,6 @@ def analyze(
     streams = _by_stream(known, queues, config)
     by_rank = _by_rank(known, streams, windows)
     return Result(
-        findings=_findings(by_rank, config),
         metrics=_metrics(known, by_rank),
         tables=_tables(known, by_rank, streams, queues, config),
         charts=_charts(),
@@ -242,42 +237,6 @@ def _metrics(known: pd.DataFrame, by_rank: pd.DataFrame) -> dict[str, Metric]:
         for name, value, unit, better in values
         if math.isfinite(value)
     }
-
-
-def _findings(by_rank: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    worst = by_rank.sort_values("shorter_share").iloc[-1]
-    share = float(worst["shorter_share"])
-    found = [
-        Finding(
-            severity=Severity.WARN if share > config.warn_shorter else Severity.INFO,
-            message=f"On rank {worst['rank']:.0f} {share:.0%} of the kernels, copies and sets take "
-            f"less time than their launch; a launch takes {duration(worst['mean_call_ns'])} (mean) "
-            f"and the work begins {duration(worst['median_delay_ns'])} later (median), with "
-            f"{worst['mean_length']:.1f} entries in the queue on average.",
-            metric="launches.shorter_share",
-            value=share,
-            unit="share",
-            evidence={"rank": int(worst["rank"]), "launches": int(worst["launches"])},
-            advice="Launch less and larger: torch.compile, CUDA graphs, fused optimizers."
-            if share > config.warn_shorter
-            else "",
-        )
-    ]
-    most = by_rank.sort_values("blocked_ns").iloc[-1]
-    if most["blocked_ns"] > 0:
-        found.append(
-            Finding(
-                severity=Severity.INFO,
-                message=f"Rank {most['rank']:.0f} spends {most['blocked_share']:.1%} of the step "
-                "time in launching calls while the queue is full: the device is the limit there, "
-                "not the host.",
-                metric="launches.blocked_share",
-                value=float(most["blocked_share"]),
-                unit="share",
-                evidence={"rank": int(most["rank"]), "blocked_ns": int(most["blocked_ns"])},
-            )
-        )
-    return tuple(found)
 
 
 def _charts() -> tuple[Chart, ...]:

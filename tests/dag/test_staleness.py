@@ -56,7 +56,7 @@ def test_a_second_run_has_nothing_to_do(tree):
 def test_what_snakemake_has_forgotten_is_made_again_as_if_it_had_not(tree, edit):
     record = next((tree.folder / "results/runs").glob("*/capture/memory_layers/rep0/capture.json"))
     text, before = record.read_text(), record.stat().st_mtime_ns
-    override = "analyses.idle.warn_idle=0.77 tools.torch_profiler.with_stack=true"
+    override = "analyses.verdict.small=0.77 tools.torch_profiler.with_stack=true"
     edit("profkit/analyze/kernels.py", "= kernels.reset_index(", "= kernels.copy().reset_index(")
     record.write_text(text.replace('"status": "ok"', '"status": "error"', 1))
     kept = tree.folder / "results/.snakemake/metadata"

@@ -71,8 +71,8 @@ def test_a_mistake_in_an_override_is_named(overrides, message):
         (["ranks=[true]"], "ranks: Input should be a number, got True"),
         (["model.layers=true"], "model.layers: Input should be a number, got True"),
         (
-            ["analysis=[idle]", "analyses.idle.warn_idle=true"],
-            "analyses.idle.warn_idle: Input should be a number",
+            ["analysis=[verdict]", "analyses.verdict.small=true"],
+            "analyses.verdict.small: Input should be a number",
         ),
         (["steps=1000000000000000000"], "steps: Input should be less than or equal to 1000000000"),
         (["steps=1e19"], "steps: Unable to parse input string as an integer"),
