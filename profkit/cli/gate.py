@@ -1,8 +1,8 @@
 """``profkit gate --against NAME --fail-if "step_time > +3%"``: fail if a run is worse.
 
 Exit status: 0 if every condition is known not to hold; 1 if one holds; 2 if the gate cannot be
-run (words that make no sense, no such run or baseline); 3 if that cannot be said: inconclusive,
-void, not comparable or not measured.
+run (words that make no sense, no such run or baseline, a file that cannot be written); 3 if the
+answer is not known: inconclusive, void, not comparable or not measured.
 """
 
 import argparse
@@ -82,21 +82,28 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write them as Markdown")
     args = parser.parse_args(argv)
     try:
-        baseline = read_baseline(args.against)
-        run = measured(run_named(args.run) if args.run else last_selected()[0])
-    except ProfkitError as error:
+        checked = _run(args)
+    except (ProfkitError, OSError) as error:
+        # Any other status would be that of an answer.
         sys.stderr.write(f"profkit gate: {error}\n")
         return USAGE
+    return STATUS[_overall(checked)]
+
+
+def _run(args: argparse.Namespace) -> list[Checked]:
+    """Print the answers, write the files, and return the answers."""
+    baseline = read_baseline(args.against)
+    run = measured(run_named(args.run) if args.run else last_selected()[0])
     checked = check(baseline, run, args.fail_if)
     remarks = [*map(str, differences(baseline, run)), *notes(baseline, run)]
+    for result in checked:
+        sys.stdout.write(f"{result.answer.upper()}  {result.condition.text}: {result.message}\n")
+    sys.stdout.writelines(f"{remark}\n" for remark in remarks)
     if args.junit:
         write_atomically(args.junit, _junit(checked))
     if args.markdown:
         write_atomically(args.markdown, _markdown(args.against, run, checked, remarks).encode())
-    for result in checked:
-        sys.stdout.write(f"{result.answer.upper()}  {result.condition.text}: {result.message}\n")
-    sys.stdout.writelines(f"{remark}\n" for remark in remarks)
-    return STATUS[_overall(checked)]
+    return checked
 
 
 def condition(text: str) -> Condition:

@@ -91,6 +91,7 @@ def test_what_cannot_be_run_is_usage(folder, capsys):
         ["--against", "mian", *SLOWER],
         ["--against", "bad.json", *SLOWER],
         ["nothing", "--against", "main", *SLOWER],
+        ["--against", "main", *SLOWER, "--junit", "bad.json/gate.xml"],
     ):
         assert main(["gate", *words]) == 2
         assert "profkit gate: " in capsys.readouterr().err
