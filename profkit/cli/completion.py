@@ -17,7 +17,7 @@ from profkit.core import resources
 from profkit.core.settings import known
 
 _RUNS = Path("results/runs")
-_OVERRIDES = ("run", "plan", "import", "why")
+_OVERRIDES = ("run", "plan", "import", "profile", "why")
 """Commands that take overrides."""
 
 _NAMES_OF_RUNS = ("show", "compare", "gate", "why", "reproduce", "clean", "timeline")
