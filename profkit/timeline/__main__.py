@@ -114,7 +114,7 @@ def _record(drawn: Timeline, inputs: Mapping[str, str], attempt: int, trace: Che
         "attempt": attempt,
         "steps": drawn.steps,
         "events": len(drawn.encoded),
-        "notes": drawn.notes,
+        "notes": [{"file": "", "text": note} for note in drawn.notes],
         "trace": trace,
         "provenance": asdict(provenance(*TIMELINE_CODE, {}, inputs)),
     }
