@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from profkit import marks
+from profkit.capture import _averages as averages
 from profkit.capture._first_steps import FirstSteps
 from profkit.capture._python_samples import PythonSamples
 from profkit.capture._single_recording import single_recording
@@ -24,7 +25,6 @@ from profkit.core.formatting import counted
 from profkit.core.settings import Settings
 
 if TYPE_CHECKING:
-    from torch.autograd.profiler_util import EventList
     from torch.profiler import ExecutionTraceObserver, ProfilerActivity, profile
 
 Activity = Literal["cpu", "cuda", "xpu", "mtia", "hpu", "privateuse1"]
@@ -397,22 +397,8 @@ class _Writer:
         if self.settings.key_averages_rows and not self.settings.experimental.trace_only:
             with (self.out / f"{self.label}.key_averages.txt").open("a") as file:
                 try:
-                    file.writelines(self._tables(profiler))
+                    file.writelines(averages.tables(profiler, self.settings))
+                    averages.export_stacks(profiler, self.settings, self.out / self.label)
                 except UnicodeDecodeError as error:
                     # PyTorch fails on names that are not UTF-8; the trace is written by then.
                     file.write(f"PyTorch could not make this table: {error}\n")
-
-    def _tables(self, profiler: "profile") -> Iterator[str]:
-        yield from self._sorted("operators", profiler.key_averages())
-        if self.settings.record_shapes:
-            averages = profiler.key_averages(group_by_input_shape=True)
-            yield from self._sorted("operators and input shapes", averages)
-
-    def _sorted(self, what: str, averages: "EventList") -> Iterator[str]:
-        orders = ["self_cpu_time_total"]
-        if any(row.self_device_time_total for row in averages):
-            orders.append("self_device_time_total")
-        for order in orders:
-            rows = self.settings.key_averages_rows
-            table = averages.table(sort_by=order, row_limit=rows)  # type: ignore[no-untyped-call]
-            yield f"{what}, by {order}\n{table}\n"

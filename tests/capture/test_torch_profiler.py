@@ -1,9 +1,12 @@
 import gzip
 import json
 import re
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from profkit.capture import _averages as averages
 from profkit.capture.base import Rank
 from profkit.capture.torch_profiler import Capture, Experimental, Schedule
 from profkit.core.errors import ConfigError
@@ -60,10 +63,24 @@ def test_pytorchs_own_tables_are_there_by_name_and_by_shape(profiled):
     text = (profiled.folder / "rank0_dp0_tp0_pp0.key_averages.txt").read_text()
     titles = [line for line in text.splitlines() if line.startswith("operators")]
     assert titles == [
-        "operators, by self_cpu_time_total",
-        "operators and input shapes, by self_cpu_time_total",
+        f"{rows}, by {order}"
+        for rows in ("operators", "operators and input shapes")
+        for order in ("self_cpu_time_total", "cpu_time_total", "self_cpu_memory_usage")
     ]
     assert "aten::addmm" in text
+
+
+def test_stacks_that_pytorch_keeps_are_written_for_flame_graphs(tmp_path):
+    def export_stacks(path, metric):
+        Path(path).write_text("a.py(1): f 3\n" if metric == "self_cpu_time_total" else "")
+
+    tool = Capture(with_stack=True, experimental=Experimental(verbose=True))
+    profiler = SimpleNamespace(export_stacks=export_stacks)
+    for settings in (Capture(with_stack=True), tool):
+        averages.export_stacks(profiler, settings, tmp_path / "rank0")
+    (file,) = tmp_path.iterdir()
+    assert file.name == "rank0.cpu.stacks.txt"
+    assert file.read_text() == "a.py(1): f 3\n"
 
 
 def record(tool, folder, steps):

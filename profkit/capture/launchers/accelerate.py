@@ -12,6 +12,12 @@ from profkit.capture.launchers.base import DistributedLauncher, Node
 # Device files of the drivers of NVIDIA's, AMD's and Intel's GPUs, and of GPUs in WSL.
 _GPUS = tuple(map(Path, ("/dev/nvidiactl", "/dev/kfd", "/dev/dri/renderD128", "/dev/dxg")))
 
+# Flags that say how ranks work together: accelerate refuses a second one.
+_CHOSEN = {
+    *("--multi_gpu", "--cpu", "--tpu", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm"),
+    "--use_parallelism_config",
+}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Launcher(DistributedLauncher):
@@ -49,10 +55,10 @@ class Launcher(DistributedLauncher):
         flags += self._rendezvous_flags(node)
         if self.config_file:
             flags += [f"--config_file={self.config_file}"]
-        elif world_size > 1:
+        elif world_size > 1 and not _CHOSEN & {word.partition("=")[0] for word in self.extra}:
             # Without it, accelerate starts a single process where it sees no two GPUs.
             flags += ["--multi_gpu"]
-        elif self.cpu:
+        elif world_size == 1 and self.cpu:
             flags += ["--cpu"]
         if self.mixed_precision:
             flags += [f"--mixed_precision={self.mixed_precision}"]

@@ -69,3 +69,11 @@ def test_two_ranks_on_cpu_are_captured_and_know_of_each_other(capture, programs,
         "1 of 2 DistributedType.MULTI_CPU",
     }
     assert len(made.steps(1)) == 8
+
+
+@pytest.mark.parametrize("flag", ["--use_deepspeed", "--use_fsdp", "--cpu", "--use_fsdp=true"])
+def test_a_flag_that_says_how_ranks_work_together_stands_alone(flag):
+    words = Launcher(extra=(flag,)).command(PROGRAM, 2, Node(master_port=5))
+    assert flag in words
+    assert "--multi_gpu" not in words
+    assert Launcher(cpu=True, extra=(flag,)).command(PROGRAM, 2, Node()).count("--cpu") <= 1
