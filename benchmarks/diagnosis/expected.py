@@ -20,7 +20,8 @@ class Kind:
     program, which must have no action."""
 
     words: str = ""
-    """One of these, parted by ``|``, is in the place, title or advice of the first action."""
+    """One of these, parted by ``|``, is in the place, title or advice of the first action, or is
+    in the place of its cause."""
 
     sizes: tuple[Mapping[str, Any], ...] = ({},)
     """What makes the fault small, medium and large."""
@@ -62,10 +63,16 @@ class Outcome:
         """Whether the first action is about the fault, or a clean program has none."""
         if not self.kind.causes or self.first is None:
             return self.verdict is not None and not self.kind.causes and self.first is None
-        text = " ".join(str(self.first[part]) for part in ("place", "title", "advice")).lower()
+        parts = [self.first[part] for part in ("place", "title", "advice")]
+        text = " ".join([*parts, self._place(self.first["cause"])]).lower()
         return _lies_below(self.first["cause"], self.kind.causes) and any(
             word in text for word in self.kind.words.lower().split("|")
         )
+
+    def _place(self, cause: str) -> str:
+        """Return the place of a cause, which its action may lack."""
+        causes = self.verdict["causes"] if self.verdict else ()
+        return next((str(one["place"]) for one in causes if one["id"] == cause), "")
 
     @property
     def found_ms(self) -> float:

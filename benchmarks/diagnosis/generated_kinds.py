@@ -7,7 +7,7 @@ from typing import Any
 from .expected import Kind
 from .generated import Job, Knobs
 
-_SMALL_GPU = {"gpu_scale": 0.15}
+_SMALL_GPU: dict[str, Any] = {"gpu_scale": 0.15}
 """A small batch: the CPU just keeps ahead of the GPU."""
 _GPU, _CPU, _INPUT = "GPU-bound", "CPU-bound", "input-bound"
 _COMMUNICATION, _STRAGGLER = "communication-bound", "straggler"
@@ -15,12 +15,13 @@ _IDLE, _PYTHON, _BLOCKED = "gpu_idle", "gpu_idle.python", "gpu_idle.blocked"
 _WAITING, _TRANSFER = "exposed_communication.waiting", "exposed_communication.transfer"
 
 
-def _kind(
+def _kind(  # noqa: PLR0913, PLR0917 - a line of a table
     name: str,
     limiters: str | tuple[str, ...],
     causes: str | tuple[str, ...],
     words: str,
     values: Mapping[str, tuple[float, ...]],
+    has_size: bool = True,
     **always: Any,
 ) -> Kind:
     """Return a kind whose sizes are the `values` of some knobs; the others are set `always`."""
@@ -34,6 +35,7 @@ def _kind(
         causes=(causes,) if isinstance(causes, str) else causes,
         words=words,
         sizes=tuple(sizes),
+        has_size=has_size,
     )
 
 
@@ -103,12 +105,19 @@ KINDS = (
     _kind(
         "garbage collection",
         _SLOW_OR_BUSY,
-        "gpu_idle.garbage_collection",
+        ("gpu_idle.garbage_collection", _PYTHON),  # a call of `gc.collect` is both
         "gc.|garbage",
         {"gc_ms": _MS},
     ),
+    # One step does not tell what every step does from what only the first one does.
     _kind(
-        "cold loading", _SLOW_OR_BUSY, _BLOCKED, "load|warm", {"cold_calls": (2, 4, 12)}, steps=1
+        "cold loading",
+        "not enough recorded",
+        (_IDLE, "gpu_computing"),
+        "record|warm",
+        {"cold_calls": (2, 4, 12)},
+        has_size=False,
+        steps=1,
     ),
     _kind(
         "unrecorded CPU work",
@@ -116,6 +125,7 @@ KINDS = (
         "gpu_idle.not_recorded",
         "record",
         {"dispatch_us": (60, 120, 240)},
+        has_size=False,
         has_operators=False,
         **_SMALL_GPU,
     ),
@@ -135,10 +145,10 @@ KINDS = (
         {"custom_ms": _MS},
         world=4,
     ),
-    _kind("straggler, GPU", _STRAGGLER, _WAITING, "rank 3", {"late_gpu_ms": _MS}, world=4),
+    _kind("straggler, GPU", (_STRAGGLER, _GPU), _WAITING, "rank 3", {"late_gpu_ms": _MS}, world=4),
     _kind(
         "straggler, loading",
-        (_STRAGGLER, _INPUT),
+        (_STRAGGLER, _INPUT, _GPU),
         (_WAITING, "gpu_idle.loading_data"),
         "rank 3|decode",
         {"late_cpu_ms": _MS},
@@ -146,7 +156,7 @@ KINDS = (
     ),
     _kind(
         "missing ranks",
-        _COMMUNICATION,
+        (_COMMUNICATION, _GPU),
         "exposed_communication",
         "of 8|recorded",
         {"late_gpu_ms": _MS},

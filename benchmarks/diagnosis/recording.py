@@ -95,7 +95,10 @@ class Rank:
         """Call a Python function: ``file.py(line): function``."""
         number, parent, start = next(self._numbers), self._frames[-1], self.now
         self._frames.append(number)
+        # No two frames begin or end at once: which of them is inside would be unknown.
+        self.spend(0.2)
         yield
+        self.spend(0.2)
         self._frames.pop()
         self._span(
             "python_function", name, start, {"Python parent id": parent, "Python id": number}
