@@ -155,7 +155,7 @@ def numbers(name, tables):
         **({"skip_first": 0} if hasattr(analysis.config(), "skip_first") else {})
     )
     given |= dict.fromkeys(analysis.results, Result())
-    given |= {"hardware": Hardware(name="x")} if "hardware" in analysis.of_the_run else {}
+    given |= {"hardware": Hardware(name="x")} if "hardware" in analysis.run_parameters else {}
     result = analysis.run(**given, config=settings)
     return {name: pytest.approx(metric.value, rel=1e-9) for name, metric in result.metrics.items()}
 

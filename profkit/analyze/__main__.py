@@ -53,7 +53,7 @@ def _run(options: argparse.Namespace) -> None:
     where = f"analyses.{options.name}"
     config = checked(where, analysis.config, from_json("--settings", options.settings))
     sections = {
-        name: from_json(f"--{name}", getattr(options, name)) for name in analysis.of_the_run
+        name: from_json(f"--{name}", getattr(options, name)) for name in analysis.run_parameters
     }
     hashes = {str(path): _read(path, job_record.verified) for path in options.tables}
     hashes |= {str(path): _read(path, sha256) for path in options.results}

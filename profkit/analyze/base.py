@@ -72,7 +72,7 @@ _CONFIG = "config"
 _RECORDINGS = "recordings"
 _IF_THERE = {"": Result | None, "runs": ByRun | None}
 _BY_TOOL = (ByTool, ByToolIfAny, ByToolOrOther)
-_OF_THE_RUN = {"hardware": Hardware, "behaviour": Behaviour}
+_RUN_PARAMETERS = {"hardware": Hardware, "behaviour": Behaviour}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,7 +106,7 @@ class Analysis:
     results: tuple[str, ...]
     """Other analyses whose result it reads."""
 
-    of_the_run: tuple[str, ...]
+    run_parameters: tuple[str, ...]
     """Parts of the run's configuration that it reads: hardware, behaviour, both or none."""
 
     config: type[Settings]
@@ -179,7 +179,7 @@ def analysis(
                 name for name, kind in kinds.items() if kind == _IF_THERE[across]
             ),
             reads_recordings=_RECORDINGS in kinds,
-            of_the_run=tuple(name for name in kinds if name in _OF_THE_RUN),
+            run_parameters=tuple(name for name in kinds if name in _RUN_PARAMETERS),
             config=_config(function, parameters),
             run=function,
             across=across,
@@ -202,8 +202,8 @@ def _of_tool(kind: object) -> OfTool | None:
 
 
 def _check(function: Callable[..., Any], name: str, kind: object, across: str) -> None:
-    if name in _OF_THE_RUN:
-        one = _OF_THE_RUN[name]
+    if name in _RUN_PARAMETERS:
+        one = _RUN_PARAMETERS[name]
         if kind != (dict[str, one] if across else one):  # type: ignore[valid-type]
             wanted = f"dictionary by run of {one}" if across else one
             raise _error(function, f"parameter {name!r} must be a {wanted}")

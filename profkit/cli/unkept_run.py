@@ -102,7 +102,7 @@ def _analyze(run: Path, tool: str, sections: dict[str, dict[str, Any]]) -> None:
     for name, one in needed.items():
         if missing_requirement(name, (tool,), needed):
             continue
-        read = {section: sections[section] for section in one.of_the_run}
+        read = {section: sections[section] for section in one.run_parameters}
         results = [folder / f"{other}.json" for other in (*one.results, *one.results_if_there)]
         made = result_of(one, one.config(), read, tables, list(filter(Path.is_file, results)))
         result.write(

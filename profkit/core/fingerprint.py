@@ -36,7 +36,7 @@ def provenance(
     module: str,
     settings: Mapping[str, Any],
     inputs: Mapping[str, str],
-    of_the_run: Mapping[str, Any] = MappingProxyType({}),
+    run_parameters: Mapping[str, Any] = MappingProxyType({}),
 ) -> Provenance:
     """Return the provenance of a result that `module` of `stage` makes now.
 
@@ -48,7 +48,7 @@ def provenance(
         modules=modules,
         packages=packages,
         inputs=dict(inputs),
-        of_the_run=dict(of_the_run),
+        run_parameters=dict(run_parameters),
     )
 
 

@@ -199,7 +199,7 @@ class Provenance:
     inputs: dict[str, str]
     """SHA-256 of each input file, by path."""
 
-    of_the_run: dict[str, Any] = field(default_factory=dict)
+    run_parameters: dict[str, Any] = field(default_factory=dict)
     """The parts of the run's configuration that it read: hardware, behaviour, both or none."""
 
 

@@ -180,7 +180,7 @@ class Staleness:
         settings = self.dag.settings(name, wildcards)
         reasons = _differences(f"analyses.{name}", made.provenance.settings, settings)
         for key, value in self.dag.run_values(name, wildcards).items():
-            reasons += _differences(key, made.provenance.of_the_run.get(key), value)
+            reasons += _differences(key, made.provenance.run_parameters.get(key), value)
         return [*upstream, *reasons, *_changes(path, made, code, inputs)]
 
     def report(self) -> list[str]:

@@ -155,7 +155,7 @@ def _analysis_plan(name: str, analysis: Analysis) -> AnalysisPlan:
         tables_by_tool=analysis.tables_by_tool,
         tables_of_tools=tuple((of.tool, of.table) for of in analysis.tables_of_tools.values()),
         results=(*analysis.results, *analysis.results_if_there),
-        run_parameters=analysis.of_the_run,
+        run_parameters=analysis.run_parameters,
         code=fingerprint("profkit.analyze", registry.module_names("profkit.analyze")[name]),
     )
 

@@ -17,7 +17,7 @@ from profkit.tables import schema
 from profkit.testing.settings_contract import check_settings, require
 
 _RUNS = ("one", "two")
-_OF_THE_RUN: dict[str, Any] = {
+_RUN_PARAMETERS: dict[str, Any] = {
     "hardware": Hardware(
         name="x",
         memory_bytes=1,
@@ -175,7 +175,9 @@ def _given(analysis: Analysis, make: _Make, runs: Sequence[str] = _RUNS) -> dict
         for name in analysis.tables_by_tool
     }
     of_tools = {name: table(of.table) for name, of in analysis.tables_of_tools.items()}
-    known = {name: _by_run(analysis, _OF_THE_RUN[name], runs) for name in analysis.of_the_run}
+    known = {
+        name: _by_run(analysis, _RUN_PARAMETERS[name], runs) for name in analysis.run_parameters
+    }
     if analysis.reads_recordings:
         known["recordings"] = {}
     return {name: table(name) for name in analysis.tables} | by_tool | of_tools | known

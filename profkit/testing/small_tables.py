@@ -57,7 +57,7 @@ def run(analysis: Analysis, **given: Any) -> Result:
         inputs["recordings"] = given.pop("recordings", {})
     if not analysis.across:
         inputs |= {name: given.pop(name, None) for name in analysis.results_if_there}
-    others = (*analysis.results_if_there, *analysis.of_the_run)
+    others = (*analysis.results_if_there, *analysis.run_parameters)
     inputs |= {name: given.pop(name) for name in others if name in given}
     return analysis.run(**inputs, config=analysis.config(**given))
 

@@ -208,7 +208,7 @@ def analysed(tree):
 
 def read_by(analysis):
     """Return the tables that `analysis` reads from one tool: its peaks are those of `devices`."""
-    return {*analysis.tables, *(["devices"] if "hardware" in analysis.of_the_run else [])}
+    return {*analysis.tables, *(["devices"] if "hardware" in analysis.run_parameters else [])}
 
 
 def readers_of_tables(tool, tree):
