@@ -43,5 +43,5 @@ def convert(raw: Raw, out: Path) -> Converted:
         scratch=raw.scratch,
     )
     chunks = {name: made() for name, made in read.chunks.items() if name not in read.writers}
-    sampled = samples.tables(raw)
+    sampled = {name: [table] for name, table in samples.tables(raw).items()}
     return Converted(tables={**chunks, **read.writers, **sampled}, notes=read.notes)
