@@ -1,7 +1,8 @@
 """Warp states: what the warps of each measured kernel wait for between two instructions."""
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -31,11 +32,12 @@ _SCHEDULERS = ("active_warps", "eligible_warps", "no_eligible_percent")
 _SECTION_OF = {
     name: "SchedulerStats" if name in _SCHEDULERS else "WarpStateStats" for name in _COLUMNS
 }
+_SAMPLES = re.compile(r"smsp__pcsamp_warps_issue_stalled_(\w+)")
 # Cycles per instruction; the last counts samples, which share out in the same way.
 _STALLS = (
     re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio"),
     re.compile(r"smsp__average_warp_latency_issue_stalled_(\w+)\.ratio"),
-    re.compile(r"smsp__pcsamp_warps_issue_stalled_(\w+)"),
+    _SAMPLES,
 )
 _SECTIONS = ("WarpStateStats", "SchedulerStats", "SourceCounters")
 # The warp issues, or another one is chosen: it waits for nothing.
@@ -96,7 +98,7 @@ def analyze(
     stalls = _stalls(kernel_metrics["metric"].astype(str).unique())
     columns = {reason: names for reason, names in stalls.items() if reason not in _COLUMNS}
     rows = by_kernel(measured_kernels, kernel_metrics, {**_COLUMNS, **columns})
-    shares = _shares(rows, list(columns))
+    shares = _shares(rows, columns)
     kept = [name for name in rows.columns if name not in columns]
     tables = {
         "kernels": shown(rows[kept], "Schedulers and warps", limit=config.max_rows),
@@ -129,9 +131,20 @@ def _stalls(metrics: Iterable[str]) -> dict[str, list[str]]:
     return {}
 
 
-def _shares(rows: pd.DataFrame, reasons: list[str]) -> pd.DataFrame:
-    """Return kernel, reason, cycles per instruction and share, the longest kernels first."""
-    parts = rows[reasons].div(rows[reasons].sum(axis=1).where(lambda total: total > 0), axis=0)
+def _shares(rows: pd.DataFrame, metrics: Mapping[str, list[str]]) -> pd.DataFrame:
+    """Return kernel, reason and share, the longest kernels first; none where the whole is unknown.
+
+    The whole are the cycles between two instructions, or all samples; not the sum of the reasons
+    that happen to be recorded.
+    """
+    reasons = list(metrics)
+    if any(_SAMPLES.fullmatch(name) for names in metrics.values() for name in names):
+        # A sum of some of the reasons is no whole.
+        is_whole = {*_AT_WORK} <= {*reasons}
+        whole = rows[reasons].sum(axis=1) if is_whole else pd.Series(math.nan, rows.index)
+    else:
+        whole = rows["cycles_per_instruction"]
+    parts = rows[reasons].div(whole.where(whole > 0), axis=0)
     labels = [kernel_of(row) for _, row in rows.iterrows()]
     found = [
         {"kernel": label, "row": position, "reason": reason, "waiting_share": float(share)}

@@ -25,7 +25,9 @@ TARGETS = "ncu_targets"
 
 _LOCK = "nsight-compute-lock"
 # Collectives wait for other ranks: replayed on one rank alone, they wait forever.
-_NO_COMMUNICATION = "regex:^(?!nccl|rccl|nvshmem)"
+_NO_COMMUNICATION = (
+    "regex:^(?!.*(nccl|rccl|msccl|shmem|multimem|_shot_all_reduce|cross_device_reduce|quickreduce))"
+)
 # Sections of ncu's default set, whose name is not the same in all versions.
 _BASIC = ("LaunchStats", "Occupancy", "SpeedOfLight")
 # Releases whose documentation has the filter mode per-launch-config.

@@ -26,7 +26,7 @@ RANK = Rank(rank=1, dp=1, world_size=2)
 REPORT = "/out/rank1_dp1_tp0_pp0"
 FIXED = [f"--export={REPORT}", "--force-overwrite", "--nvtx", "--target-processes=all"]
 CONTROLS = ["--replay-mode=kernel", "--clock-control=base", "--cache-control=all"]
-NAMED = ["--kernel-name=regex:^(?!nccl|rccl|nvshmem)", "--kernel-name-base=function"]
+NAMED = [f"--kernel-name={module._NO_COMMUNICATION}", "--kernel-name-base=function"]
 FILTERS = [*NAMED, "--filter-mode=global"]
 NONE = {"set": "none", "sections": ()}
 
@@ -313,3 +313,20 @@ def test_ncu_leaves_nothing_in_the_home_of_the_user(tmp_path, monkeypatch):
     )
     assert "SpeedOfLight" in listed.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "is_measured"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", False),
+        ("cross_device_reduce_1stage", False),
+        ("multimem_all_reduce_kernel", False),
+        ("two_shot_all_reduce_kernel", False),
+        ("nvshmemi_transfer", False),
+        ("reduce_kernel", True),
+        ("ampere_sgemm_128x64_tn", True),
+    ],
+)
+def test_kernels_that_wait_for_other_ranks_are_not_measured(name, is_measured):
+    pattern = module._NO_COMMUNICATION.removeprefix("regex:")
+    assert bool(re.match(pattern, name)) == is_measured
