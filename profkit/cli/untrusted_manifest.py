@@ -106,7 +106,11 @@ def _reasons_against(manifest: Manifest) -> Iterator[str]:
 def overrides(then: Manifest) -> list[str]:
     """Return the overrides that select the run, with as many repeats as there were."""
     repeats = 1 + max(capture["repeat"] for capture in then["captures"])
-    return [*then["overrides"], f"repeats={repeats}"]
+    words = then["overrides"]
+    if "baseline" in then["tools"]:
+        # Analyses, which are no part of a run, may have asked for it.
+        words = [re.sub(r"^tool=\[(?!.*\bbaseline\b)", "tool=[baseline,", word) for word in words]
+    return [*words, f"repeats={repeats}"]
 
 
 def environment(then: Manifest) -> dict[str, str]:

@@ -95,6 +95,18 @@ def test_as_many_repeats_are_asked_for_as_there_were():
 
 
 @pytest.mark.parametrize(
+    ("word", "selected"),
+    [
+        ("tool=[memory_layers]", "tool=[baseline,memory_layers]"),
+        ("tool=[baseline,memory_layers]", "tool=[baseline,memory_layers]"),
+        ("+tool=ncu", "+tool=ncu"),
+    ],
+)
+def test_a_baseline_that_an_analysis_had_asked_for_is_selected_again(word, selected):
+    assert overrides(changed("overrides", [word]))[0] == selected
+
+
+@pytest.mark.parametrize(
     ("path", "value", "expected"),
     [
         ("behaviour.batch", 8, ("configuration", "behaviour.batch", "4", "8")),
