@@ -19,7 +19,7 @@ def tree(default_tree, tmp_path_factory):
 
 def test_all_that_is_on_by_default_is_captured_analysed_and_shown(tree, monkeypatch):
     monkeypatch.chdir(ROOT)
-    (run,) = plans.load(SMALL.split()).runs
+    (run,) = plans.load(tree.overrides.split()).runs
     assert {"baseline", "torch_profiler", "memory_snapshot", "memory_layers"} <= set(run.tools)
     folder = tree.folder / "results/runs" / run.name
     captures = folder.glob("capture/*/rep0/capture.json")

@@ -33,7 +33,7 @@ OVERRIDES = (
     "workload.command=train.py",
     "tool=[memory_snapshot]",
     "tools.memory_snapshot.steps=8",
-    "analysis=[memory_peak]",
+    "analysis=[memory_peak,memory_verdict,verdict]",
 )
 
 
@@ -55,14 +55,14 @@ def test_a_script_that_runs_out_of_memory_leaves_its_last_snapshot_and_is_told_w
     # At its peak: on the way out of the script, Python lets go of the list that it was making.
     filled = (device.allocations.size_bytes == 4 << 20) & live_at_peak(device)
     assert filled.sum() > 50
-    # What filled the memory, as a sentence of the analysis and on the page.
-    (result,) = farm.folder.glob("results/runs/*/analyze/memory_peak.json")
-    (finding,) = json.loads(result.read_text())["result"]["findings"]
+    # What filled the memory, as the verdict and on the page.
+    (run,) = json.loads((farm.folder / "results/report.json").read_text())["runs"]
+    memory = run["verdict"]["memory"]
     line = 1 + script.read_text().splitlines().index(
         "    return [model(torch.ones(2048, 8)) for _ in range(4000)]"
     )
-    assert f"train.py:{line})" in finding["message"]
-    assert finding["value"] > 400 << 20
-    assert finding["message"] in farm.report()
+    assert memory["place"].endswith(f"train.py:{line})")
+    assert memory["filled_by"]["activations"] > 400 << 20
+    assert memory["headline"] in farm.report()
     assert record["reason"] in farm.report()
     assert "timeline.html" in farm.report()
