@@ -106,7 +106,8 @@ def test_an_analysis_that_reads_what_is_there_needs_one_of_them():
     plan = planned("tool=[torch_profiler]")
     assert "memory_fit" not in plan.runs[0].comparisons
     lacks = next(note for note in plan.left_out if "memory_fit" in note)
-    assert "memory_peak, snapshot_diff are left out: no enabled tool makes allocations" in lacks
+    missing = "snapshot_diff are left out: no enabled tool makes allocations"
+    assert f"memory_peak, memory_verdict, {missing}" in lacks
     assert "memory_fit" in planned("tool=[memory_layers]").runs[0].comparisons
     both = planned("tool=[memory_snapshot]", "analysis=[memory_peak,memory_fit]").runs[0]
     assert "memory_fit" in both.comparisons
