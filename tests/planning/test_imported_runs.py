@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+from multiprocessing import forkserver
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +19,12 @@ from profkit.planning import imported_runs
 from profkit.planning.imported_runs import add_run, find, import_kinds, imported
 
 TOOL, KIND = import_kinds()["trace"]
+
+
+@pytest.fixture(autouse=True)
+def no_fork_server(monkeypatch):
+    """Forget a fork server of this process: a fork of it, in which jobs run, cannot wait for it."""
+    monkeypatch.setattr(forkserver._forkserver, "_forkserver_pid", None)
 
 
 def trace(rank=None):
