@@ -35,3 +35,10 @@ shell.prefix(workflow_dag.shell_prefix())
 
 wildcard_constraints:
     run="|".join(run.name for run in dag.plan.runs),
+
+
+def shown(wildcards):
+    # Without its record of how they were made, Snakemake would take stale files for fresh.
+    if workflow.is_main_process:
+        workflow.dag.forcefiles.update(Staleness(dag).forgotten())
+    return dag.report_inputs()

@@ -1,10 +1,3 @@
-def shown(wildcards):
-    # Without its record of how they were made, Snakemake would take stale files for fresh.
-    if workflow.is_main_process:
-        workflow.dag.forcefiles.update(Staleness(dag).forgotten())
-    return dag.report_inputs()
-
-
 rule report:
     input:
         selection=dag.selection(),
