@@ -39,7 +39,7 @@ class Foreground:
 
     @contextmanager
     def opened_input(self) -> Iterator[int]:
-        """Open the input while the context is open; it becomes nobody's controlling terminal."""
+        """Open the input while the context is open; it becomes no controlling terminal."""
         descriptor = os.open(self.input, os.O_RDONLY | os.O_NOCTTY)
         try:
             yield descriptor

@@ -206,7 +206,7 @@ class FollowedProcess:
         self.record.write(self.spec.folder)
 
     def _record_failure(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
-        """Write the error that ended the program or the tool; nobody else can handle it here."""
+        """Write the error that ended the program or the tool; no code of the program handles it."""
         del kind, trace
         # A process that made a model and no step is no rank: what the tool says of it is no error.
         is_programs = error is getattr(sys, "last_value", None)
