@@ -162,9 +162,7 @@ def analysis(
         }
         for name, kind in kinds.items():
             _check(function, name, kind, across)
-        for name, chosen in columns.items():
-            if unknown := sorted(set(chosen) - set(TABLES[name].names)):
-                raise _error(function, f"table {name!r} has no column {', '.join(unknown)}")
+        _check_columns(function, columns)
         return Analysis(
             title=title,
             summary=inspect.getdoc(function) or "",
@@ -199,6 +197,12 @@ def _of_tool(kind: object) -> OfTool | None:
     """Return the tool and table that a parameter is annotated with, None for anything else."""
     markers = get_args(kind)[1:] if get_origin(kind) is Annotated else ()
     return next((marker for marker in markers if isinstance(marker, OfTool)), None)
+
+
+def _check_columns(function: Callable[..., Any], columns: Mapping[str, Columns]) -> None:
+    for name, chosen in columns.items():
+        if unknown := sorted(set(chosen) - set(TABLES[name].names)):
+            raise _error(function, f"table {name!r} has no column {', '.join(unknown)}")
 
 
 def _check(function: Callable[..., Any], name: str, kind: object, across: str) -> None:

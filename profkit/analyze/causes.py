@@ -91,8 +91,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         return Result.abstain("causes", "what was recorded took no time")
     matched = matched_collectives(collectives)
     tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python_calls}
-    tables["samples"] = schema.frame("python_samples") if samples is None else samples
-    tables["pauses"] = schema.frame("python_pauses") if pauses is None else pauses
+    tables |= _or_empty(samples=samples, pauses=pauses)
     divided = list(_divided(found, {**tables, "collectives": _with_late_rank(matched)}))
     rows = pd.concat([_rows(group) for group in _by_rank(divided)], ignore_index=True)
     shown = _decisive(rows)
@@ -117,6 +116,14 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     matched_patterns = matches(one.rank, one.time, of_shown, known, len(set(rows["rank"])))
     by_step = pd.concat([_by_step(one) for one in divided], ignore_index=True).fillna(0)
     return _result(rows, shown, by_step, matched_patterns, trust.checks(seen), found, config)
+
+
+def _or_empty(**tables: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
+    """Return tables of what was sampled in Python, empty ones where nothing was."""
+    return {
+        name: schema.frame(f"python_{name}") if table is None else table
+        for name, table in tables.items()
+    }
 
 
 def _misplaced(kernels: pd.DataFrame, launched: pd.DataFrame) -> NDArray[np.bool_]:

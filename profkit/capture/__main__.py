@@ -10,10 +10,11 @@ from pathlib import Path
 
 from profkit.capture.harness.crash_guard import run_guarded
 from profkit.capture.harness.hosts import start_hosts
+from profkit.capture.harness.job import Job, prepare
 from profkit.capture.harness.launch import STOP_SIGNALS
 from profkit.capture.harness.record import capture_json
 from profkit.capture.harness.record.outcome import Outcome
-from profkit.capture.harness.run import Job, prepare, record_lost, run
+from profkit.capture.harness.run import record_lost, run
 from profkit.capture.harness.spec import Spec
 from profkit.core import progress_events, run_settings, secret_store
 from profkit.core.capture_record import read_capture

@@ -1,8 +1,5 @@
 """torch.profiler: operators, kernels, memory and stacks, as seen by PyTorch itself."""
 
-import gzip
-import shutil
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +14,7 @@ from profkit.capture import _averages as averages
 from profkit.capture._first_steps import FirstSteps
 from profkit.capture._python_samples import PythonSamples
 from profkit.capture._single_recording import single_recording
+from profkit.capture._trace_export import export, export_compressed
 from profkit.capture.base import Problem, Rank, Recorder, Session
 from profkit.capture.harness.machine import permissions
 from profkit.core.bounds import NonNegativeInt, PositiveInt
@@ -348,34 +346,6 @@ class _Recording:
         return kept
 
 
-def _export(profiler: "profile", path: Path) -> None:
-    """Write the trace; raises `ProfkitError` where PyTorch only prints that it could not."""
-    profiler.export_chrome_trace(str(path))
-    if not path.is_file() or not _ends(path):
-        free_mb = shutil.disk_usage(path.parent).free // 1_000_000
-        raise ProfkitError(f"PyTorch could not write its trace: {free_mb} MB of disk are free")
-
-
-def _ends(path: Path) -> bool:
-    """Say whether the object in a JSON file is closed."""
-    with path.open("rb") as file:
-        file.seek(max(path.stat().st_size - 16, 0))
-        return file.read().rstrip().endswith(b"}")
-
-
-def _export_compressed(profiler: "profile", path: Path) -> None:
-    """Write the trace as gzip.
-
-    PyTorch's own way compresses line by line, which takes twenty times as long; the other ranks
-    stand still meanwhile.
-    """
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f"{path.name}.") as folder:
-        plain = Path(folder) / "trace.json"
-        _export(profiler, plain)
-        with plain.open("rb") as source, gzip.open(path, "wb", compresslevel=6) as packed:
-            shutil.copyfileobj(source, packed, 1 << 20)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Writer:
     """Writes one cycle of the schedule when PyTorch's profiler has finished it."""
@@ -391,9 +361,9 @@ class _Writer:
         path = self.out / f"{name}.pt.trace.json"
         self.samples.write(self.out / f"{name}.python.json")
         if self.settings.gzip:
-            _export_compressed(profiler, path.with_name(f"{path.name}.gz"))
+            export_compressed(profiler, path.with_name(f"{path.name}.gz"))
         else:
-            _export(profiler, path)
+            export(profiler, path)
         if self.settings.key_averages_rows and not self.settings.experimental.trace_only:
             with (self.out / f"{self.label}.key_averages.txt").open("a") as file:
                 try:

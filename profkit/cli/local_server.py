@@ -90,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, file: Path) -> None:
         kind, encoding = mimetypes.guess_type(file.name)
-        # As it is: a browser would unpack what it is told is packed.
+        # As it is: a browser would unpack what is declared as packed.
         kind = "application/octet-stream" if encoding else kind or "application/octet-stream"
         try:
             opened = file.open("rb")

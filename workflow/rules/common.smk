@@ -24,9 +24,6 @@ try:
 except (ProfkitError, OSError) as error:
     # Snakemake shows its own errors without a traceback.
     raise WorkflowError(Masker().text(str(error))) from None
-# To hash params, Snakemake looks whether they are data frames: none is, and it can do without half
-# a second of importing pandas. It stays where planning has loaded it.
-sys.modules.setdefault("pandas", None)
 # Snakemake writes its command line and a hash of the configuration into its log.
 sys.argv = secret_store.hiding().document(sys.argv)
 config["overrides"] = [*dag.plan.overrides]

@@ -1,6 +1,6 @@
 import pytest
 
-from profkit.capture.harness.run import prepare
+from profkit.capture.harness.job import prepare
 from profkit.capture.harness.spec import Spec
 from profkit.capture.launchers.command import Launcher
 from profkit.core.run_settings import RunSettings

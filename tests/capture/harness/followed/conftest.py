@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from profkit.capture.harness import run
+from profkit.capture.harness import job as jobs
 from profkit.capture.harness.followed import found_ranks
 from profkit.capture.harness.ranks import clock
 from profkit.capture.harness.record import rank_warnings
@@ -53,7 +53,7 @@ def job_of(out, command, tool="baseline", settings=None, **workload):
     workload = {"name": "script", "command": command, **workload}
     behaviour = {"workload": workload, "launcher": {"name": "command"}, "world_size": 1}
     spec = Spec(token="", tool=tool, out=str(out), settings=settings or {}, workload=behaviour)
-    return run.prepare(spec, RunSettings())
+    return jobs.prepare(spec, RunSettings())
 
 
 @pytest.fixture

@@ -1,0 +1,113 @@
+"""One capture on this host: its tool, its launcher, its command line and its environment."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from profkit.capture.base import Rank, Tool, Wrapper, executable
+from profkit.capture.harness import tool_supervisor
+from profkit.capture.harness.followed import request as follow_request
+from profkit.capture.harness.hosts import host_reports
+from profkit.capture.harness.rank import PROGRAM
+from profkit.capture.harness.record.mask_outputs import OutputMask
+from profkit.capture.harness.spec import Spec, to_environment
+from profkit.capture.launchers.base import Node, RankLauncher
+from profkit.core.errors import ConfigError
+from profkit.core.run_settings import RunSettings
+from profkit.process import caller_environment
+from profkit.workloads import workload_settings
+from profkit.workloads.runtime import command_words
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """One capture on this host."""
+
+    spec: Spec
+    tool: Tool
+    launcher: RankLauncher
+    node: Node
+    run_settings: RunSettings
+
+    @property
+    def command(self) -> list[str]:
+        """The command line that starts the ranks, as it is without a container."""
+        ranks = self.spec.ranks()
+        program = command_words.split(self.words)[1] if self.launcher.finds_ranks else PROGRAM
+        started = self.launcher.command(program, len(ranks), self.node)
+        if not isinstance(self.tool, Wrapper) or not self._wraps_launcher:
+            return started
+        first = ranks[self.node.rank * len(ranks) // self.launcher.host_count]
+        binary, *arguments = self.tool.command(started, self.spec.folder, first)
+        if self.launcher.container.engine != "none":
+            return [binary, *arguments]
+        command = [executable(binary) or binary, *arguments]
+        return tool_supervisor.supervised_command(self.tool, command, started)
+
+    @property
+    def words(self) -> list[str]:
+        """The user's own command, word by word; [] for a workload that is none."""
+        return workload_settings(self.spec.workload).words
+
+    @property
+    def _wraps_launcher(self) -> bool:
+        """Whether one process of the tool runs all ranks of this host."""
+        wraps = isinstance(self.tool, Wrapper) and self.tool.wraps_launcher
+        return wraps or self.launcher.finds_ranks
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the command starts with: the caller's own environment, and what is added to it."""
+        return {**caller_environment.restored(), **self.added_variables}
+
+    @property
+    def added_variables(self) -> dict[str, str]:
+        """Variables that the tool, the launcher's settings and profkit itself add or replace."""
+        given = {**self.tool.environment_variables, **self.launcher.environment_variables}
+        added = {**given, **to_environment(self.spec)}
+        if not self.launcher.finds_ranks:
+            return added
+        added = command_words.split(self.words)[0] | added
+        own = follow_request.of(self.spec, self.tool)
+        known = {**caller_environment.restored(), **added}
+        return added | follow_request.to_environment(own, self.spec, known)
+
+    @property
+    def mask(self) -> OutputMask:
+        """What takes the secrets out of the files of the capture."""
+        return OutputMask(environment=self.environment, secrets=self.spec.secrets)
+
+    def profiled(self, ranks: Sequence[Rank]) -> list[str]:
+        """Return the labels of those `ranks` that the tool writes files for."""
+        recorded = [rank for rank in ranks if self.spec.records_rank(rank, self.tool)]
+        if isinstance(self.tool, Wrapper) and self._wraps_launcher:
+            recorded = list(ranks[:: max(len(ranks) // self.launcher.host_count, 1)])
+        return [rank.label for rank in recorded]
+
+    def unavailable_reason(self) -> str:
+        """Return why the tool cannot run; "" for an image, whose tools are not known here."""
+        if self._is_in_image():
+            return ""
+        if self.launcher.finds_ranks and isinstance(self.tool, Wrapper):
+            unfit = self.tool.unfit_command(command_words.split(self.words)[1])
+            return self.tool.unavailable_reason() or unfit
+        return self.tool.unavailable_reason()
+
+    def losses(self) -> list[str]:
+        """Return what the tool cannot record on this machine; nothing is known of an image."""
+        return [] if self._is_in_image() else self.tool.losses()
+
+    def _is_in_image(self) -> bool:
+        return self.launcher.container.engine != "none"
+
+
+def prepare(spec: Spec, run_settings: RunSettings) -> Job:
+    """Return the capture of `spec`; raises `ConfigError` for settings that do not fit."""
+    tool, launcher = spec.load_tool(), spec.load_launcher()
+    if launcher.finds_ranks and isinstance(tool, Wrapper):
+        tool = tool.around_command()
+    unfit = tool.check(spec.steps) if spec.steps > 0 else ""
+    if reason := launcher.check(len(spec.ranks())) or unfit:
+        raise ConfigError(f"{spec.tool}: {reason}")
+    node = host_reports.this_node(os.environ, launcher.host_count)
+    return Job(spec=spec, tool=tool, launcher=launcher, node=node, run_settings=run_settings)
