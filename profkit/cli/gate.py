@@ -2,7 +2,7 @@
 
 Exit status: 0 if every condition is known not to hold; 1 if one holds; 2 if the gate cannot be
 run (words that make no sense, no such run or baseline, a file that cannot be written); 3 if the
-answer is not known: inconclusive, void, not comparable or not measured.
+answer is not known: inconclusive, void, not comparable, not measured, or not captured anew.
 """
 
 import argparse
@@ -122,9 +122,7 @@ def check(
     baseline: MeasuredRun, run: MeasuredRun, conditions: Sequence[Condition]
 ) -> list[Checked]:
     """Return what is known of each condition, with all of them taken together (Holm)."""
-    decisive = [str(found) for found in differences(baseline, run) if found.is_decisive]
-    if decisive:
-        message = f"not comparable: {', '.join(decisive)}"
+    if message := _void(baseline, run):
         return [
             Checked(condition=asked, answer=Answer.INCONCLUSIVE, message=message)
             for asked in conditions
@@ -135,6 +133,17 @@ def check(
         _checked(asked, judgement, p_value)
         for asked, judgement, p_value in zip(conditions, found, p_values, strict=True)
     ]
+
+
+def _void(baseline: MeasuredRun, run: MeasuredRun) -> str:
+    """Return why nothing can be known of any condition; empty if something can."""
+    if set(baseline.began.values()) & set(run.began.values()):
+        return (
+            f"{run.name} has captures that the baseline was saved from: remove it and capture it "
+            f"anew (profkit clean {run.name} --yes)"
+        )
+    decisive = [str(found) for found in differences(baseline, run) if found.is_decisive]
+    return f"not comparable: {', '.join(decisive)}" if decisive else ""
 
 
 def _judged(baseline: MeasuredRun, run: MeasuredRun, asked: Condition) -> Judgement | None:

@@ -75,6 +75,11 @@ def test_another_machine_cannot_be_said_to_pass(folder, capsys):
     assert "not comparable: machine.cpu one -> other" in capsys.readouterr().out
 
 
+def test_a_run_cannot_pass_against_its_own_captures(capsys):
+    assert main(["gate", "old", "--against", "main", *SLOWER]) == 3
+    assert "profkit clean old --yes" in capsys.readouterr().out
+
+
 def test_many_conditions_take_more_than_one(folder, capsys):
     jumps = 100 * 1.03 * np.exp(0.01 + np.array([0.02, -0.003, 0.02, 0.001, 0.015, 0.008]))
     leave_run(folder, "new", jumps, peaks=[200] * 6, day=2)
