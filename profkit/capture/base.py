@@ -238,6 +238,11 @@ class Wrapper(Tool):
         """
         raise NotImplementedError
 
+    def later_commands(self, out: Path, rank: Rank) -> list[list[str]]:
+        """Return the command lines of the tool that are run while the program does."""
+        del out, rank
+        return []
+
     @property
     def wraps_launcher(self) -> bool:
         """Whether one process of the tool runs the launcher of a host, with all its ranks.
@@ -254,6 +259,11 @@ class Wrapper(Tool):
     def around_command(self) -> Self:
         """Return these settings for one process around a whole command of the user's."""
         return self
+
+    def found_command(self, program: Sequence[str], out: Path, rank: Rank) -> list[str]:
+        """Return `command` around `program`, with the path of its executable where there is one."""
+        binary, *arguments = self.command(program, out, rank)
+        return [executable(binary) or binary, *arguments]
 
     def unfit_command(self, words: Sequence[str]) -> str:
         """Return why it cannot be put around the command `words`, or ""."""

@@ -98,6 +98,13 @@ class Capture(Wrapper):
         flags += [f"--{name.replace('_', '-')}" for name in chosen]
         return [self.binary, "record", *flags, *self.extra, "--", *workload]
 
+    def later_commands(self, out: Path, rank: Rank) -> list[list[str]]:
+        """See `Wrapper.later_commands`."""
+        del out, rank
+        if self.mode == "record":
+            return []
+        return [[self.binary, *_dump_arguments(self._dump_flags, "PID")]]
+
     def around_command(self) -> Self:
         """See `Wrapper.around_command`."""
         return replace(self, subprocesses=True)
@@ -116,12 +123,15 @@ class Capture(Wrapper):
                 (out / f"{rank.label}{_SUFFIX}").write_text(text)
         return list(processes.values())
 
-    def _dump_command(self, workload: Sequence[str], out: Path, rank: Rank) -> list[str]:
+    @property
+    def _dump_flags(self) -> list[str]:
         switches = ("native", "subprocesses", "nonblocking")
-        flags = [f"--{name}" for name in switches if getattr(self, name)]
+        return [*(f"--{name}" for name in switches if getattr(self, name)), *self.extra]
+
+    def _dump_command(self, workload: Sequence[str], out: Path, rank: Rank) -> list[str]:
         only = [*([] if self.idle else ["active"]), *(["owns_gil"] if self.gil else [])]
         own = [f"--out={out / rank.label}", f"--period-s={self.dump_period_s:g}"]
-        own += [f"--flag={flag}" for flag in (*flags, *self.extra)]
+        own += [f"--flag={flag}" for flag in self._dump_flags]
         own += [f"--only={condition}" for condition in only]
         own += ["--filename=filename"] if self.full_filenames else []
         return [sys.executable, "-m", __name__, *own, "--", *workload]
@@ -167,9 +177,13 @@ def _wait(process: "subprocess.Popen[bytes]", period_s: float) -> int | None:
         return None
 
 
+def _dump_arguments(flags: Sequence[str], pid: str) -> list[str]:
+    return ["dump", "--json", *flags, "--pid", pid]
+
+
 def _dump(pid: int, flags: Sequence[str]) -> Dump | None:
     """Return the threads of process `pid` now; None, and why in the log, if that fails."""
-    command = [executable("py-spy"), "dump", "--json", *flags, "--pid", str(pid)]
+    command = [executable("py-spy"), *_dump_arguments(flags, str(pid))]
     answer = bounded_command.ask(command, timeout_s=_DUMP_TIMEOUT_S, most_bytes=_DUMP_BYTES)
     try:
         threads: Dump | None = None if answer.reason else json.loads(answer.output)

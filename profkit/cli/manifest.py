@@ -18,7 +18,7 @@ from profkit.core.sealed_json import sealed
 _MERGED = ("machine", "versions", "environment", "script", "git")
 _CAPTURE_FACTS = (
     *("tool", "repeat", "attempt", "status", "reason"),
-    *("started", "ended", "elapsed_s", "exit_code", "command"),
+    *("started", "ended", "elapsed_s", "exit_code", "command", "tool_commands"),
 )
 
 

@@ -1,4 +1,7 @@
-"""``profkit plan [OVERRIDES]``: the runs that overrides select, their tools, and what is stale."""
+"""``profkit plan [OVERRIDES] [-- COMMAND]``: runs, their tools, and what is stale.
+
+The runs are those of ``profkit run``, and with a COMMAND those of ``profkit profile``.
+"""
 
 import argparse
 import sys
@@ -7,6 +10,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from profkit.cli.command_lines import command_lines
+from profkit.cli.profile import overrides
+from profkit.cli.run import split
 from profkit.dag.inputs import Dag
 from profkit.dag.staleness import Staleness
 from profkit.planning.cache import load
@@ -18,8 +24,17 @@ def main(argv: Sequence[str]) -> None:
     """Print one line a run, with the jobs that would run again."""
     parser = argparse.ArgumentParser(prog="profkit plan", description=__doc__)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides and sweeps")
-    args = parser.parse_args(argv)
-    plan = load(args.overrides)
+    parser.add_argument(
+        "--commands", action="store_true", help="print the command lines of the captures instead"
+    )
+    own, words = split(argv)
+    args = parser.parse_intermixed_args(own)
+    given = args.overrides
+    plan = load(overrides(given, words, is_whole=False, is_thorough=False) if words else given)
+    if args.commands:
+        for run in plan.runs:
+            sys.stdout.writelines(f"{line}\n" for line in (run.name, *command_lines(plan, run)))
+        return
     dag = Dag(plan)
     staleness = Staleness(dag)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profkit.capture.base import Rank, Tool, Wrapper, executable
+from profkit.capture.base import Rank, Tool, Wrapper
 from profkit.capture.harness import tool_supervisor
 from profkit.capture.harness.followed import request as follow_request
 from profkit.capture.harness.hosts import host_reports
@@ -32,17 +32,42 @@ class Job:
     @property
     def command(self) -> list[str]:
         """The command line that starts the ranks, as it is without a container."""
-        ranks = self.spec.ranks()
-        program = command_words.split(self.words)[1] if self.launcher.finds_ranks else PROGRAM
-        started = self.launcher.command(program, len(ranks), self.node)
-        if not isinstance(self.tool, Wrapper) or not self._wraps_launcher:
+        started = self._started
+        if not isinstance(self.tool, Wrapper) or not self.wraps_launcher:
             return started
-        first = ranks[self.node.rank * len(ranks) // self.launcher.host_count]
-        binary, *arguments = self.tool.command(started, self.spec.folder, first)
-        if self.launcher.container.engine != "none":
-            return [binary, *arguments]
-        command = [executable(binary) or binary, *arguments]
+        command = self._tool_command(self.tool)
+        if self._is_in_image():
+            return command
         return tool_supervisor.supervised_command(self.tool, command, started)
+
+    @property
+    def tool_commands(self) -> list[list[str]]:
+        """The tool's own command lines, around the first rank that it records; [] for a session."""
+        if not isinstance(self.tool, Wrapper):
+            return []
+        later = self.tool.later_commands(self.spec.folder, self._first_recorded)
+        return [self._tool_command(self.tool), *later]
+
+    @property
+    def _started(self) -> list[str]:
+        """The command line of the launcher, without a tool."""
+        program = command_words.split(self.words)[1] if self.launcher.finds_ranks else PROGRAM
+        return self.launcher.command(program, len(self.spec.ranks()), self.node)
+
+    def _tool_command(self, tool: Wrapper) -> list[str]:
+        python = [self.launcher.interpreter, *PROGRAM]
+        program = self._started if self.wraps_launcher else python
+        find = tool.command if self._is_in_image() else tool.found_command
+        return find(program, self.spec.folder, self._first_recorded)
+
+    @property
+    def _first_recorded(self) -> Rank:
+        """The rank that the files of the tool on this host begin with."""
+        ranks = self.spec.ranks()
+        own = ranks[self.node.rank * len(ranks) // self.launcher.host_count :]
+        if self.wraps_launcher:
+            return own[0]
+        return next((rank for rank in own if self.spec.records_rank(rank, self.tool)), own[0])
 
     @property
     def words(self) -> list[str]:
@@ -50,10 +75,11 @@ class Job:
         return workload_settings(self.spec.workload).words
 
     @property
-    def _wraps_launcher(self) -> bool:
+    def wraps_launcher(self) -> bool:
         """Whether one process of the tool runs all ranks of this host."""
-        wraps = isinstance(self.tool, Wrapper) and self.tool.wraps_launcher
-        return wraps or self.launcher.finds_ranks
+        if not isinstance(self.tool, Wrapper):
+            return False
+        return self.tool.wraps_launcher or self.launcher.finds_ranks
 
     @property
     def environment(self) -> dict[str, str]:
@@ -61,13 +87,21 @@ class Job:
         return {**caller_environment.restored(), **self.added_variables}
 
     @property
+    def given_variables(self) -> dict[str, str]:
+        """Variables that the command, the tool and the launcher's settings add or replace."""
+        typed = command_words.split(self.words)[0] if self.launcher.finds_ranks else {}
+        return {
+            **typed,
+            **self.tool.environment_variables,
+            **self.launcher.environment_variables,
+        }
+
+    @property
     def added_variables(self) -> dict[str, str]:
-        """Variables that the tool, the launcher's settings and profkit itself add or replace."""
-        given = {**self.tool.environment_variables, **self.launcher.environment_variables}
-        added = {**given, **to_environment(self.spec)}
+        """The given variables, and those that profkit itself adds or replaces."""
+        added = {**self.given_variables, **to_environment(self.spec)}
         if not self.launcher.finds_ranks:
             return added
-        added = command_words.split(self.words)[0] | added
         own = follow_request.of(self.spec, self.tool)
         known = {**caller_environment.restored(), **added}
         return added | follow_request.to_environment(own, self.spec, known)
@@ -80,7 +114,7 @@ class Job:
     def profiled(self, ranks: Sequence[Rank]) -> list[str]:
         """Return the labels of those `ranks` that the tool writes files for."""
         recorded = [rank for rank in ranks if self.spec.records_rank(rank, self.tool)]
-        if isinstance(self.tool, Wrapper) and self._wraps_launcher:
+        if self.wraps_launcher:
             recorded = list(ranks[:: max(len(ranks) // self.launcher.host_count, 1)])
         return [rank.label for rank in recorded]
 

@@ -11,7 +11,7 @@ import time
 import traceback
 
 from profkit import marks
-from profkit.capture.base import Rank, Tool, Wrapper, executable
+from profkit.capture.base import Rank, Tool, Wrapper
 from profkit.capture.harness import tool_supervisor
 from profkit.capture.harness.ranks import rank_files
 from profkit.capture.harness.ranks.clock import StepClock
@@ -55,8 +55,7 @@ def main() -> None:
         if isinstance(tool, Wrapper) and is_wrapped and _WRAPPED not in os.environ:
             os.environ[_WRAPPED] = "1"
             program = [sys.executable, *PROGRAM]
-            binary, *arguments = tool.command(program, spec.folder, rank)
-            command = [executable(binary) or binary, *arguments]
+            command = tool.found_command(program, spec.folder, rank)
             command = tool_supervisor.supervised_command(tool, command, program)
             # Replaced, not started: signals and exit status pass between launcher and tool.
             os.execv(command[0], command)  # noqa: S606 - no shell

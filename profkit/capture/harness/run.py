@@ -154,6 +154,7 @@ def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> Non
         about["log_tail"] = [cut(line, _LINE_LENGTH) for line in tail]
     same = {
         "command": container.command_inside(job.command, job.launcher, job.spec, job.node),
+        "tool_commands": job.tool_commands,
         "ended": datetime.now(UTC).isoformat(),
         "ranks": [rank.label for rank in ranks],
         "profiled": job.profiled(ranks),

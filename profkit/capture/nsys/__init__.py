@@ -298,6 +298,16 @@ class Capture(Wrapper):
         flags += arguments(self.flags(), "profile", known)
         return [self.binary, "profile", *flags, *self.extra, *workload]
 
+    def later_commands(self, out: Path, rank: Rank) -> list[list[str]]:
+        """See `Wrapper.later_commands`."""
+        if self.mode == "profile":
+            return []
+        return [[self.binary, *self.start(out, rank)], [self.binary, *self.stop(out, rank)]]
+
+    def stop(self, out: Path, rank: Rank) -> list[str]:
+        """Return the arguments of nsys that end the recording in mode launch."""
+        return ["stop", f"--session={_session(out, rank, self.per)}"]
+
     def start(self, out: Path, rank: Rank) -> list[str]:
         """Return the arguments of nsys that begin the recording in mode launch."""
         flags = [f"--session={_session(out, rank, self.per)}", f"--output={_output(out, rank)}"]
@@ -318,9 +328,9 @@ class Capture(Wrapper):
             yield window
 
     def _window(self, out: Path, rank: Rank) -> StepWindow:
-        stop = ["stop", f"--session={_session(out, rank, self.per)}"]
         first = rank if self.per == "rank" else Rank(rank=rank.rank - rank.local_rank)
-        session = partial(step_window.open_session, self.binary, self.start(out, first), stop)
+        start, stop = self.start(out, first), self.stop(out, rank)
+        session = partial(step_window.open_session, self.binary, start, stop)
         # A collection ends with the first range that ends, so one rank of a host opens the range.
         is_idle = self.per == "host" and rank.local_rank > 0
         windows = {
