@@ -14,6 +14,7 @@ from profkit.analyze.base import Behaviour, OfTool, Recordings, analysis
 from profkit.analyze.division import cpu, gpu, names, trust
 from profkit.analyze.division.details import Detail, details, per_step
 from profkit.analyze.division.partition import Partition
+from profkit.analyze.division.parts import parts
 from profkit.analyze.division.pattern_matches import matches
 from profkit.analyze.division.periods import Periods, mean_period_ns, periods
 from profkit.analyze.division.recorded_rank import RecordedRank
@@ -115,7 +116,10 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     of_shown = rows[rows["rank"] == shown]
     matched_patterns = matches(one.rank, one.time, of_shown, known, len(set(rows["rank"])))
     by_step = pd.concat([_by_step(one) for one in divided], ignore_index=True).fillna(0)
-    return _result(rows, shown, by_step, matched_patterns, trust.checks(seen), found, config)
+    consist = pd.concat([parts(one.rank, one.time) for one in divided], ignore_index=True)
+    return _result(
+        rows, shown, by_step, consist, matched_patterns, trust.checks(seen), found, config
+    )
 
 
 def _or_empty(**tables: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
@@ -239,6 +243,7 @@ def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
     rows: pd.DataFrame,
     shown: int,
     by_step: pd.DataFrame,
+    consist: pd.DataFrame,
     found_patterns: pd.DataFrame,
     checks: Sequence[Trust],
     found: Periods,
@@ -261,6 +266,7 @@ def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
                 ranks.assign(decisive=ranks["rank"] == shown), title="Step time of each rank"
             ),
             "by_step": table(by_step, title="Causes of every step", limit=config.max_rows),
+            "parts": table(consist, title="Modules, operators, lines and kernels of each cause"),
             **_if_any("matches", found_patterns, "Patterns found"),
             "trust": table(trusted, title="Checks of the recording"),
         },

@@ -113,6 +113,19 @@ def test_the_tree_adds_up_on_each_level_and_nothing_is_negative():
     assert found["gpu_computing.aten::mm"]["ms_per_step"] == 0.385
 
 
+@pytest.mark.parametrize("tables", [GPU, {name: GPU[name] for name in ("steps", "cpu_ops")}])
+def test_parts_by_operator_and_kernel_sum_to_each_cause(tables):
+    result = divided(**tables)
+    found = {}
+    for row in rows(result, "parts"):
+        found[row["cause"]] = found.get(row["cause"], 0.0) + row["ms_per_step"]
+    whole = {cause: time / US for cause, time in times(result).items()}
+    assert found == pytest.approx(whole)
+    named = {(row["cause"], row["operator"], row["kernel"]) for row in rows(result, "parts")}
+    of_gpu = ("gpu_computing", "aten::mm", "gemm")
+    assert of_gpu in named or ("cpu_operators", "aten::mm", "") in named
+
+
 def again(row, time):
     """Return a row of the next steps, `time` steps of 2 ms later."""
     shift = 2000 * US * time

@@ -43,7 +43,7 @@ def details(rank: RecordedRank, time: Partition) -> dict[str, Detail]:
         detail = found[name]
         if name == gpu.COMPUTING:
             own = np.where((rank.kernels["kind"] == "compute").to_numpy(), work, 0)
-            found |= _parts(name, detail.time_ns, _kernel_labels(rank), own, whole)
+            found |= _parts(name, detail.time_ns, kernel_labels(rank), own, whole)
             detail.place = _place(places.of_ops(rank, _of_ops(rank, own)), detail.time_ns)
         elif name == cpu.COMPUTING:
             own = np.where(rank.works, ops, 0)
@@ -109,7 +109,7 @@ def _place(found: list[places.Place], total: int) -> str:
     return places.shown(found, int(_PLACE_SHARE * total))
 
 
-def _kernel_labels(rank: RecordedRank) -> NDArray[np.object_]:
+def kernel_labels(rank: RecordedRank) -> NDArray[np.object_]:
     """Return the operator of each kernel; the function of its name where none was recorded."""
     row = _rows_of_ops(rank)
     names = np.append(rank.ops["name"].astype(object).to_numpy(), "")

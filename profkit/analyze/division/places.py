@@ -27,7 +27,7 @@ def of_spans(rank: RecordedRank, spans: Intervals) -> list[Place]:
 
     By the Python functions that were recorded; else by the stacks or modules of operators.
     """
-    found = _by_function(rank, spans)
+    found = by_function(rank, spans)
     return found or of_ops(rank, charges.of_threads(rank, spans, _threads(rank)))
 
 
@@ -35,7 +35,8 @@ def _threads(rank: RecordedRank) -> list[int]:
     return list(dict.fromkeys([rank.main, *rank.launching]))
 
 
-def _by_function(rank: RecordedRank, spans: Intervals) -> list[Place]:
+def by_function(rank: RecordedRank, spans: Intervals) -> list[Place]:
+    """Return the lines of the program that ran in the union `spans`, none if none was recorded."""
     on_thread = np.isin(rank.python["tid"].to_numpy(np.int64), _threads(rank))
     if not on_thread.any():
         return []

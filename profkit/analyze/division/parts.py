@@ -1,0 +1,83 @@
+"""What each cause consists of: all of its time by module, operator or Python line, and kernel."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit.analyze.division import charges, cpu, gpu, places
+from profkit.analyze.division.details import kernel_labels
+from profkit.analyze.division.partition import Partition, alone, spans_of
+from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.shared import intervals
+from profkit.tables.kernel_names import function
+
+KEYS = ["cause", "module", "operator", "kernel"]
+_SMALL = 1e-4
+_MS = 1e6
+_OF_KERNELS = (gpu.COMPUTING, gpu.EXPOSED, "exposed_copies", "exposed_sets")
+_KINDS = {gpu.COMPUTING: "compute", gpu.EXPOSED: "communication", "exposed_sets": "set"}
+
+
+def parts(rank: RecordedRank, time: Partition) -> pd.DataFrame:
+    """Return `KEYS`, calls and ms per step of what causes consist of; each sums to its time.
+
+    What takes less than a ten-thousandth of the step, and what belongs to no row, is one part of
+    its cause whose other keys are empty.
+    """
+    found = pd.concat([_of_cause(rank, time, cause) for cause in time.parts])
+    found = found.groupby(KEYS, observed=True, sort=False)[["calls", "ns"]].sum().reset_index()
+    whole = intervals.total(intervals.union(rank.windows))
+    found = found[(found["ns"] > _SMALL * whole).to_numpy()]
+    totals = pd.Series({cause: intervals.total(time.spans(cause)) for cause in time.parts})
+    rest = totals.sub(found.groupby("cause")["ns"].sum(), fill_value=0)
+    left = pd.DataFrame({"cause": rest.index, "calls": 0, "ns": rest.to_numpy()})
+    found = pd.concat([found, left[(left["ns"] != 0).to_numpy()]], ignore_index=True)
+    found[KEYS] = found[KEYS].fillna("")
+    steps = max(len(rank.periods), 1)
+    number, repeat = rank.where
+    return found.assign(
+        rank=number,
+        repeat=repeat,
+        calls_per_step=found["calls"] / steps,
+        ms_per_step=found["ns"] / steps / _MS,
+    )[["rank", "repeat", *KEYS, "calls_per_step", "ms_per_step"]]
+
+
+def _of_cause(rank: RecordedRank, time: Partition, cause: str) -> pd.DataFrame:
+    top = cause.partition(".")[0]
+    if len(rank.kernels) and top in _OF_KERNELS:
+        return _kernels(rank, time, cause, top)
+    spans = time.spans(cause)
+    if cause != cpu.COMPUTING and (lines := places.by_function(rank, spans)):
+        ns = np.array([ns for _, ns in lines], dtype=np.int64)
+        return _rows(cause, "", [line for line, _ in lines], "", ns)
+    threads = dict.fromkeys([rank.main, *rank.launching, *rank.op_threads.tolist()])
+    own = charges.of_threads(rank, spans, threads)
+    rows = np.flatnonzero(own)
+    of_ops = rank.ops.iloc[rows]
+    modules, names = (of_ops[name].astype(object).to_numpy() for name in ("module", "name"))
+    return _rows(cause, modules, names, "", own[rows])
+
+
+def _kernels(rank: RecordedRank, time: Partition, cause: str, top: str) -> pd.DataFrame:
+    kinds = rank.kernels["kind"].astype(object).to_numpy()
+    of_cause = kinds == _KINDS.get(top, "copy")
+    if top == "exposed_copies":
+        of_cause = gpu.copy_names(rank) == cause.partition(".")[2]
+    rows = np.flatnonzero(of_cause)
+    charged = intervals.overlap(alone(spans_of(rank.kernels)[rows]), time.spans(cause))
+    kernels = rank.kernels.iloc[rows]
+    functions = {name: function(str(name)) for name in kernels["name"].cat.categories}
+    names = kernels["name"].map(functions).astype(object).to_numpy()
+    modules = kernels["module"].astype(object).to_numpy()
+    return _rows(cause, modules, kernel_labels(rank)[rows], names, charged)
+
+
+def _rows(
+    cause: str, module: Any, operator: Any, kernel: Any, ns: NDArray[np.int64]
+) -> pd.DataFrame:
+    keys = {"cause": cause, "module": module, "operator": operator, "kernel": kernel}
+    rows = pd.DataFrame({**keys, "calls": 1, "ns": ns})
+    return rows[(rows["ns"] > 0).to_numpy()]
