@@ -49,15 +49,15 @@ def main() -> None:
             _profile(folder, 0.0, args.repeats)
             _command(folder, "baseline", "save", "base")
             for slowdown, condition in GATES:
-                answer = _gated(folder, slowdown, condition, args.repeats)
+                answer, message = _gated(folder, slowdown, condition, args.repeats)
                 counts[slowdown, answer] += 1
-                print(f"round {number}: +{slowdown:.0%}, {condition}: {answer}", flush=True)
+                print(f"{number}: +{slowdown:.0%}, {condition}: {answer}, {message}", flush=True)
     for (slowdown, answer), count in sorted(counts.items()):
         print(f"+{slowdown:.0%}: {answer} {count} of {args.rounds}")
 
 
-def _gated(folder: Path, slowdown: float, condition: str, repeats: int) -> str:
-    """Profile anew, return the answer of the gate; its files must say the same as its status."""
+def _gated(folder: Path, slowdown: float, condition: str, repeats: int) -> tuple[str, str]:
+    """Profile anew, return the answer of the gate and its reason, if its files say so as well."""
     _command(folder, "clean", *(run.name for run in (folder / "results/runs").iterdir()), "--yes")
     _profile(folder, slowdown, repeats)
     files = ["--junit", "gate.xml", "--markdown", "gate.md"]
@@ -68,7 +68,8 @@ def _gated(folder: Path, slowdown: float, condition: str, repeats: int) -> str:
         raise SystemExit(f"exit status {status}, but gate.xml has {tags}")
     if not (folder / "gate.md").read_text().startswith(f"### profkit gate: {TITLES[status]}\n"):
         raise SystemExit(f"exit status {status}, but gate.md says something else")
-    return TITLES[status]
+    text = (folder / "gate.md").read_text()
+    return TITLES[status], next(line for line in text.splitlines() if condition in line)
 
 
 def _profile(folder: Path, slowdown: float, repeats: int) -> None:

@@ -36,6 +36,7 @@ GROUPS = {
             "say by how much one run differs from another, and how sure that is",
         ),
         "baseline": ("profkit.cli.baseline", "keep the numbers of a run under a name"),
+        "history": ("profkit.cli.history", "say when a run's numbers changed over saved results"),
         "gate": ("profkit.cli.gate", "fail if a run is worse than a baseline, for CI"),
         "why": ("profkit.cli.why", "say why a result is stale, or that it is fresh"),
         "query": ("profkit.cli.query", "ask the tables of all runs with SQL"),

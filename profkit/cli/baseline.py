@@ -4,9 +4,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from profkit.cli.measured_run import BASELINES, measured, read_baseline, save_baseline
+from profkit.cli.measured_run import measured, read_baseline, save_baseline
 from profkit.cli.run_folders import last_selected, run_named
 from profkit.core.formatting import counted
+from profkit.core.saved_results import BASELINES, saved_results
 
 
 def main(argv: Sequence[str]) -> None:
@@ -19,7 +20,7 @@ def main(argv: Sequence[str]) -> None:
     actions.add_parser("list", help="list the baselines")
     args = parser.parse_args(argv)
     if args.action == "list":
-        for path in sorted(BASELINES.glob("*.json")):
+        for path in saved_results():
             run = read_baseline(str(path))
             sys.stdout.write(f"{path.stem}  {run.name}  {counted(len(run.began), 'repeat')}\n")
         return

@@ -15,10 +15,9 @@ from profkit.core import result
 from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import InputError
 from profkit.core.result import Metric
+from profkit.core.saved_results import BASELINES, saved_results
 from profkit.core.settings import nearest
 from profkit.tables.loaded_run import LoadedRun
-
-BASELINES = Path("results/baselines")
 
 METRICS = {
     "step_time": "step_time_ns",
@@ -176,7 +175,7 @@ def read_baseline(name: str) -> MeasuredRun:
     """Return the baseline with a name, or in a file; raises `InputError`."""
     path = next((path for path in (BASELINES / f"{name}.json", Path(name)) if path.is_file()), None)
     if path is None:
-        saved = [known.stem for known in BASELINES.glob("*.json")]
+        saved = [known.stem for known in saved_results()]
         hint = nearest(name, saved) if saved else "profkit baseline save NAME makes one"
         raise InputError(f"no baseline is called {name!r}", hint=hint)
     try:

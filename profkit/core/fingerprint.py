@@ -27,6 +27,9 @@ from profkit.core.source_hash import ASSETS, Import, syntax
 TIMELINE_CODE = ("profkit.timeline", "profkit.timeline.merge_ranks")
 """The stage and the module of the code behind a timeline."""
 
+HISTORY_CODE = ("profkit", "profkit.cli.measured_history")
+"""The same of the history of saved results."""
+
 ROOMS_OF_PLUGINS = frozenset({"profkit.patterns"})
 """Packages whose plugins work together in one job, so that a change of one makes it stale."""
 

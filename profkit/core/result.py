@@ -107,6 +107,10 @@ class Table:
     note: str = ""
     """Note that a reader needs to read it right, for example on rows left out."""
 
+    def records(self) -> list[dict[str, str | int | float | None]]:
+        """Return each row as values by the name of their column."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chart:

@@ -13,6 +13,7 @@ import msgspec
 
 from profkit.core.cache_file import read_cached, write_cached
 from profkit.core.capture_record import read_capture
+from profkit.core.saved_results import saved_results
 from profkit.dag.inputs import ACROSS, REPORT, Dag
 from profkit.planning.model import Plan
 
@@ -69,7 +70,8 @@ def _hash_of(plan: Plan) -> str:
 def _results(dag: Dag) -> str:
     folders = [*(f"results/runs/{run.name}" for run in dag.plan.runs), ACROSS]
     digest = hashlib.sha256()
-    for path in (dag.selection(write=False), str(REPORT), str(REPORT.with_suffix(".json"))):
+    about = (dag.selection(write=False), str(REPORT), str(REPORT.with_suffix(".json")))
+    for path in (*about, *map(str, saved_results())):
         digest.update(f"{path} {_state(Path(path))}\n".encode())
     for folder in folders:
         for path, state in sorted(_states(folder)):

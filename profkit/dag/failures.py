@@ -57,7 +57,7 @@ def _records(dag: Dag) -> Iterator[tuple[str, Path, JobRecord]]:
             yield from _record("timeline", folder / "timeline" / f"{tool}.json")
         for name in run.analyses:
             yield from _record("analysis", folder / "analyze" / f"{name}.json")
-    for name in dag.plan.comparisons():
+    for name in dag.results_across():
         yield from _record("analysis", Path(f"{ACROSS}/analyze/{name}.json"))
 
 

@@ -17,6 +17,8 @@ import msgspec
 from profkit.core import run_settings
 from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import imported_files, read_capture
+from profkit.core.fingerprint import HISTORY_CODE, fingerprint
+from profkit.core.saved_results import saved_results
 from profkit.dag import snakemake_locks
 from profkit.dag.attempts import (
     Attempts,
@@ -293,6 +295,25 @@ class Dag:
         names = self.plan.analyses[analysis].run_parameters
         return {name: {run: values[name] for run, values in by_run.items()} for name in names}
 
+    def results_across(self) -> list[str]:
+        """Return the names of the results about all runs: where some are saved, with history."""
+        return [*self.plan.comparisons(), *(["history"] if self.history_inputs() else [])]
+
+    def history_inputs(self) -> list[str]:
+        """Return what the history of the runs is made of; nothing if no result is saved."""
+        saved = [str(path) for path in saved_results()]
+        timed = [run for run in self.plan.runs if "steps" in run.analyses]
+        steps = [f"results/runs/{run.name}/analyze/steps.json" for run in timed]
+        return [*steps, *saved] if steps and saved else []
+
+    def history_code(self) -> str:
+        """Return the fingerprint of the code behind the history."""
+        return fingerprint(*HISTORY_CODE)
+
+    def history_attempt(self) -> int:
+        """Return which attempt the history is, or has to be."""
+        return of_analysis(Path(f"{ACROSS}/analyze/history.json"))
+
     def selection(self, *, write: bool = True) -> str:
         """Return the path of the selection, a file named by its content; `write` it if need be."""
         content = msgspec.json.format(msgspec.json.encode(self._selection()), indent=1)
@@ -311,7 +332,7 @@ class Dag:
             "across": {
                 "run": "all runs",
                 "folder": ACROSS,
-                "analyses": list(self.plan.comparisons()),
+                "analyses": self.results_across(),
             },
             "runs": [
                 {
@@ -330,7 +351,7 @@ class Dag:
     def report_inputs(self) -> list[str]:
         """Return every file that the report shows."""
         of_runs = [path for run in self.plan.runs for path in self.run_files(run)]
-        return [*of_runs, *(f"{ACROSS}/analyze/{name}.json" for name in self.plan.comparisons())]
+        return [*of_runs, *(f"{ACROSS}/analyze/{name}.json" for name in self.results_across())]
 
     def run_files(self, run: Run) -> list[str]:
         """Return the files of one run that the report shows."""
@@ -360,6 +381,12 @@ def result_flags(wildcards: Any, input: Any) -> list[str]:  # noqa: A002 - Snake
     """Return the flag that hands other analyses' results to one, if it reads any."""
     del wildcards
     return ["--results", *input.results] if input.results else []
+
+
+def run_folders(wildcards: Any, input: Any) -> list[str]:  # noqa: A002 - Snakemake's name
+    """Return the folders of the runs whose step times are among the inputs."""
+    del wildcards
+    return [path.removesuffix("/analyze/steps.json") for path in input if "/analyze/" in path]
 
 
 def read_flags(wildcards: Any, input: Any) -> list[str]:  # noqa: A002 - Snakemake's name

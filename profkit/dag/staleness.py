@@ -12,7 +12,7 @@ from profkit.core import registry
 from profkit.core.capture_record import read_capture
 from profkit.core.checksums import sha256
 from profkit.core.errors import InputError
-from profkit.core.fingerprint import TIMELINE_CODE, closure
+from profkit.core.fingerprint import HISTORY_CODE, TIMELINE_CODE, closure
 from profkit.core.job_record import JobRecord, damaged_outputs, read_analysis, read_job
 from profkit.core.run_manifest import read_manifest
 from profkit.core.settings import nearest
@@ -33,7 +33,7 @@ class Staleness:
         if path.name.startswith("report."):
             return self.report()
         if parts[-4:-1] == (*Path(ACROSS).parts, "analyze"):
-            if path.stem in self.dag.plan.comparisons():
+            if path.stem in self.dag.results_across():
                 return self.comparison(path.stem)
             raise InputError(f"{path}: nothing that this selection makes")
         if "runs" not in parts or len(parts) < parts.index("runs") + 3:
@@ -149,7 +149,13 @@ class Staleness:
 
     def comparison(self, name: str) -> list[str]:
         """Say why an analysis across runs would be made again."""
-        return self._result(name, Wildcards(""))
+        return self._history() if name == "history" else self._result(name, Wildcards(""))
+
+    def _history(self) -> list[str]:
+        path = Path(f"{ACROSS}/analyze/history.json")
+        if not path.is_file():
+            return [f"{path}: was never made"]
+        return _changes(path, read_analysis(path), HISTORY_CODE, self.dag.history_inputs())
 
     def _result(self, name: str, wildcards: "Wildcards") -> list[str]:
         path = Path(self.dag.folder(name).format(run=wildcards.run)) / "analyze" / f"{name}.json"
@@ -191,7 +197,7 @@ class Staleness:
             for stale in self.stale_jobs(run).values()
             for reason in stale
         ]
-        for name in self.dag.plan.comparisons():
+        for name in self.dag.results_across():
             reasons += self.comparison(name)
         path = REPORT.with_suffix(".json")
         if missing := [file for file in (REPORT, path) if not file.is_file()]:

@@ -66,7 +66,7 @@ def _report(arguments: argparse.Namespace) -> None:
         arguments.out, render(report_view(selection, runs, across, chosen, page)).encode()
     )
     job = JobRecord(provenance=made_of, attempt=arguments.attempt)
-    write_atomically(arguments.out.with_suffix(".json"), sealed(record.encoded(runs, job)))
+    write_atomically(arguments.out.with_suffix(".json"), sealed(record.encoded(runs, across, job)))
 
 
 if __name__ == "__main__":

@@ -18,13 +18,19 @@ def verdict_of(run: result_tree.Run) -> Verdict | None:
     return document.result.verdict if document is not None else None
 
 
-def encoded(runs: Sequence[result_tree.Run], record: JobRecord) -> bytes:
-    """Return the JSON text: the fields of `record`, after the verdicts."""
+def encoded(runs: Sequence[result_tree.Run], across: result_tree.Run, record: JobRecord) -> bytes:
+    """Return the JSON text: the fields of `record`, after the verdicts and the history."""
     verdicts = [
         {"run": run.selected.run, "folder": run.selected.folder, "verdict": verdict_of(run)}
         for run in runs
     ]
-    fields = msgspec.to_builtins({"schema_version": SCHEMA_VERSION, "runs": verdicts})
+    history = across.documents.get("history")
+    saved = (
+        {name: table.records() for name, table in history.result.tables.items()} if history else {}
+    )
+    fields = msgspec.to_builtins(
+        {"schema_version": SCHEMA_VERSION, "runs": verdicts, "history": saved}
+    )
     return msgspec.json.format(msgspec.json.encode(fields | msgspec.to_builtins(record)), indent=1)
 
 

@@ -214,3 +214,14 @@ def test_the_first_baseline_comes_before_the_tools_and_first_repeats_before_seco
     priorities = [dag.capture_priority(tool, repeat) for tool, repeat in order]
     assert sorted(priorities, reverse=True) == priorities
     assert priorities[0] > priorities[1] > priorities[2]
+
+
+def test_saved_results_make_a_history(dag, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert dag.history_inputs() == []
+    (tmp_path / "results/baselines").mkdir(parents=True)
+    (tmp_path / "results/baselines/main.json").touch()
+    steps = "results/runs/r/analyze/steps.json"
+    assert dag.history_inputs() == [steps, "results/baselines/main.json"]
+    assert dags.run_folders(None, dag.history_inputs()) == ["results/runs/r"]
+    assert "results/selection/analyze/history.json" in dag.report_inputs()

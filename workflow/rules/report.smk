@@ -1,3 +1,24 @@
+if dag.history_inputs():
+
+    rule history:
+        input:
+            dag.history_inputs(),
+        output:
+            "results/selection/analyze/history.json",
+        log:
+            "results/selection/logs/analyze/history.log",
+        conda:
+            "../../envs/analyze.yaml"
+        params:
+            code=dag.history_code(),
+            attempt=dag.history_attempt(),
+            runs=workflow_dag.run_folders,
+        shell:
+            "profkit history --runs {params.runs} --attempt {params.attempt} --out {output}"
+            " > {log} 2>&1 || profkit failed analyze history --status $? --log {log}"
+            " --attempt {params.attempt} --out {output}"
+
+
 rule report:
     input:
         selection=dag.selection(),

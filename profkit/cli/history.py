@@ -1,0 +1,116 @@
+"""``profkit history [NAME]``: how a run's numbers changed over saved results, and when.
+
+Results are those that ``profkit baseline save NAME`` kept in this folder, and the runs that are
+here now. Those of one configuration on one kind of machine are a series, in the order of time.
+From 12 results on, a change is one that E-divisive and Student's t find; below that, one beyond
+the fence of earlier changes (third quartile and 3 interquartile ranges), which takes 6 results and
+finds changes that are none in up to a fifth of short series.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from profkit.analyze.shared.change_points import FEWEST
+from profkit.cli.measured_history import Saved, Series, document, history, series_of
+from profkit.cli.measured_run import measured, read_baseline
+from profkit.cli.run_folders import RunFolder, all_runs
+from profkit.core import result
+from profkit.core.errors import InputError
+from profkit.core.formatting import counted, duration, size
+from profkit.core.saved_results import saved_results
+from profkit.core.settings import nearest
+
+_ROWS = 20
+_WORDS = {"step_time": "step time", "throughput": "throughput", "peak_memory": "peak memory"}
+
+
+def main(argv: Sequence[str]) -> None:
+    """Print the series and their changes, or write them as a result of the report."""
+    parser = argparse.ArgumentParser(
+        prog="profkit history",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("run", nargs="?", default="", help="name of a run, or the begin of one")
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    parser.add_argument("--runs", type=Path, nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("--attempt", type=int, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    if args.out:
+        runs = [RunFolder(folder) for folder in args.runs or ()]
+        names = {run.name for run in runs}
+        kept = {name: one for name, one in series_of(_saved(runs)).items() if one[0].run in names}
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        result.write(args.out, document(kept, _files(runs), args.attempt))
+        return
+    found = {
+        name: one
+        for name, one in series_of(_saved(_with_times(all_runs()))).items()
+        if one[0].run.startswith(args.run)
+    }
+    _print(found, args.run, is_json=args.json)
+
+
+def _print(found: Mapping[str, Series], wanted: str, *, is_json: bool) -> None:
+    if not found:
+        known = {one.run for one in _saved(_with_times(all_runs()))}
+        hint = (
+            nearest(wanted, known) if known and wanted else "profkit baseline save NAME saves one"
+        )
+        raise InputError(f"no result of {wanted or 'any run'} is saved here", hint=hint)
+    if is_json:
+        content = {name: table.records() for name, table in history(found).tables.items()}
+        sys.stdout.write(f"{json.dumps(content, indent=1)}\n")
+        return
+    for number, (name, one) in enumerate(found.items()):
+        sys.stdout.writelines(f"{line}\n" for line in ([""] if number else []))
+        sys.stdout.writelines(f"{line}\n" for line in _text(name, one))
+
+
+def _with_times(runs: Sequence[RunFolder]) -> list[RunFolder]:
+    return [run for run in runs if run.step_time_ns is not None]
+
+
+def _saved(runs: Sequence[RunFolder]) -> list[Saved]:
+    """Return the saved results, and those of `runs` that were not saved."""
+    saved = [Saved(name=path.stem, measured=read_baseline(str(path))) for path in saved_results()]
+    now = [Saved(name="(now)", measured=measured(run)) for run in runs]
+    # Of one that was saved under several names, the first of them.
+    by_start = {(one.run, one.began): one for one in reversed([*saved, *now])}
+    return [*by_start.values()]
+
+
+def _files(runs: Sequence[RunFolder]) -> list[Path]:
+    steps = [run.path / "analyze" / "steps.json" for run in runs]
+    return [*steps, *saved_results()]
+
+
+def _text(name: str, one: Series) -> Iterator[str]:
+    """Yield the newest results of a series, and all of its changes."""
+    changes = history({name: one}).tables["changes"].records()
+    yield f"{name}: {counted(len(one), 'result')}"
+    shown = one[-_ROWS:]
+    width = max(len(saved.name) for saved in shown)
+    changed = {row["result"]: row for row in changes if row["metric"] == "step_time"}
+    for saved in shown:
+        mark = f"  {changed[saved.name]['change_share']:+.1%}" if saved.name in changed else ""
+        value = duration(saved.value("step_time") or 0)
+        yield f"  {saved.name.ljust(width)}  {saved.began[:16]}  {value}{mark}".rstrip()
+    for row in changes:
+        values = " -> ".join(_shown(str(row["metric"]), row[end]) for end in ("before", "after"))
+        why = f": {row['differences']}" if row["differences"] else ""
+        change = f"{_WORDS[str(row['metric'])]} {row['change_share']:+.1%}"
+        yield f"{change} at {row['result']}, {values}{why}"
+    if not changes:
+        yield f"no change{'' if len(one) >= FEWEST else f' is known: it takes {FEWEST} results'}"
+
+
+def _shown(metric: str, value: str | float | None) -> str:
+    number = float(value or 0)
+    if metric == "throughput":
+        return f"{number:.4g} samples/s"
+    return duration(number) if metric == "step_time" else size(number)

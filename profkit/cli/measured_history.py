@@ -1,0 +1,171 @@
+"""Series of saved results over time, and where their numbers changed."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from profkit.analyze.shared.change_points import FENCED_BELOW, FEWEST, change_points
+from profkit.cli.measured_run import METRICS, MeasuredRun, differences
+from profkit.core.checksums import sha256
+from profkit.core.fingerprint import HISTORY_CODE, provenance
+from profkit.core.result import Abstention, Chart, Document, Finding, Result, Severity, table
+
+NAME = "history"
+"""Name of the result."""
+
+_MOST_DIFFERENCES = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Saved:
+    """A result with the name that it was saved under."""
+
+    name: str
+    measured: MeasuredRun
+
+    @property
+    def run(self) -> str:
+        """Name of the run."""
+        return self.measured.name
+
+    @property
+    def began(self) -> str:
+        """When its first repeat began."""
+        return min(self.measured.began.values(), default="")
+
+    def value(self, metric: str) -> float | None:
+        """Return the geometric mean of the repeats; None if it was not measured."""
+        found = self.measured.metrics.get(METRICS[metric])
+        logs = [math.log(value) for value in found.by_repeat.values() if value > 0] if found else []
+        return math.exp(fmean(logs)) if logs else None
+
+
+Series = list[Saved]
+"""Results of one configuration that can be compared, in the order of time."""
+
+
+def series_of(saved: Sequence[Saved]) -> dict[str, Series]:
+    """Return the series, by their names: that of the run, numbered where machines differ."""
+    found: list[Series] = []
+    for one in sorted(saved, key=lambda one: one.began):
+        for series in found:
+            if one.run == series[0].run and _comparable(series[0], one):
+                series.append(one)
+                break
+        else:
+            found.append([one])
+    runs = [series[0].run for series in found]
+    return {
+        run if runs.count(run) == 1 else f"{run}, machine {runs[: index + 1].count(run)}": series
+        for index, (run, series) in enumerate(zip(runs, found, strict=True))
+    }
+
+
+def _comparable(one: Saved, other: Saved) -> bool:
+    found = differences(one.measured, other.measured)
+    return not any(difference.is_decisive for difference in found)
+
+
+def history(series: Mapping[str, Series]) -> Result:
+    """Return the points and the changes of all series."""
+    points = pd.DataFrame(
+        [
+            {
+                "series": name,
+                "result": saved.name,
+                "began": saved.began[:16],
+                "step_time_ns": saved.value("step_time"),
+            }
+            for name, results in series.items()
+            for saved in results
+        ]
+    )
+    changes = [row for name, results in series.items() for row in _changes(name, results)]
+    return Result(
+        findings=tuple(_finding(row) for row in changes if row["metric"] == "step_time"),
+        tables={
+            "points": table(points, title="Saved results"),
+            "changes": table(
+                pd.DataFrame(changes, columns=_COLUMNS),
+                title="Changes over saved results",
+                note="Without a p-value: beyond the fence of earlier changes, in a series of fewer "
+                f"than {FENCED_BELOW} results.",
+            ),
+        },
+        charts=(
+            Chart(
+                kind="line",
+                title="Step time over saved results",
+                table="points",
+                x="began",
+                y=("step_time_ns",),
+                color="series",
+            ),
+        ),
+        abstentions=tuple(_short(series)),
+    )
+
+
+_COLUMNS = ["series", "metric", "result", "began", "before", "after", "change_share", "p_value"]
+_COLUMNS += ["differences"]
+
+
+def _changes(name: str, results: Series) -> Iterator[dict[str, str | float | None]]:
+    for metric in METRICS:
+        known = [(saved, value) for saved in results if (value := saved.value(metric))]
+        for found in change_points(np.log([value for _, value in known])):
+            (previous, _), (saved, _) = known[found.index - 1 : found.index + 1]
+            yield {
+                "series": name,
+                "metric": metric,
+                "result": saved.name,
+                "began": saved.began[:16],
+                "before": math.exp(found.before),
+                "after": math.exp(found.after),
+                "change_share": math.expm1(found.change),
+                "p_value": found.p_value,
+                "differences": _listed(previous, saved),
+            }
+
+
+def _listed(previous: Saved, saved: Saved) -> str:
+    found = [*map(str, differences(previous.measured, saved.measured))]
+    more = f" and {len(found) - _MOST_DIFFERENCES} more" if len(found) > _MOST_DIFFERENCES else ""
+    return f"{', '.join(found[:_MOST_DIFFERENCES])}{more}"
+
+
+def _finding(row: Mapping[str, Any]) -> Finding:
+    word = "slower" if row["change_share"] > 0 else "faster"
+    return Finding(
+        severity=Severity.WARN if row["change_share"] > 0 else Severity.INFO,
+        message=f"{row['series']}: {abs(row['change_share']):.1%} {word} since {row['result']}.",
+        metric=f"{NAME}.step_time_change_share",
+        value=row["change_share"],
+        unit="share",
+        evidence={"began": row["began"], "differences": row["differences"]},
+    )
+
+
+def _short(series: Mapping[str, Series]) -> Iterator[Abstention]:
+    for name, results in series.items():
+        if len(results) < FEWEST:
+            reason = f"{len(results)} saved; it takes {FEWEST}: profkit baseline save NAME"
+            yield Abstention(what=f"changes of {name}", reason=reason)
+
+
+def document(series: Mapping[str, Series], files: Sequence[Path], attempt: int) -> Document:
+    """Return the history as a result of the report, made of these files."""
+    return Document(
+        analysis=NAME,
+        title="History",
+        summary="Do the numbers of a run change over saved results, and when?",
+        result=history(series),
+        provenance=provenance(*HISTORY_CODE, {}, {str(path): sha256(path) for path in files}),
+        attempt=attempt,
+    )

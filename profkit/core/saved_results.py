@@ -1,0 +1,11 @@
+"""Results that are kept under a name, for gates and the history of a run."""
+
+from pathlib import Path
+
+BASELINES = Path("results/baselines")
+"""Their folder; the name of each is that of its file."""
+
+
+def saved_results() -> list[Path]:
+    """Return the files of all of them."""
+    return sorted(BASELINES.glob("*.json"))

@@ -1,0 +1,77 @@
+"""The history of a run over saved results, in the terminal and as a result of the report."""
+
+import json
+
+import pytest
+
+from profkit.cli import main
+from profkit.core import result
+from tests.cli.measured_runs import MACHINE, STEADY, leave_run
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Return a folder in which the commands are typed."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def save(folder, name, level, day, **about):
+    """Save a baseline of the run `train` on that day."""
+    leave_run(folder, name, level * STEADY, day=day, **about)
+    (folder / "results/runs/train").mkdir(parents=True, exist_ok=True)
+    (folder / "results/runs" / name).rename(folder / "results/runs/train" / name)
+    assert main(["baseline", "save", name, f"results/runs/train/{name}"]) == 0
+    path = folder / f"results/baselines/{name}.json"
+    path.write_text(path.read_text().replace(f'"name": "{name}"', '"name": "train"'))
+
+
+def saved_series(folder):
+    for day in range(1, 15):
+        later = day > 9
+        save(folder, f"v{day}", 105 if later else 100, day, script="b" if later else "a")
+
+
+def test_a_change_is_shown_with_what_else_changed(folder, capsys):
+    saved_series(folder)
+    capsys.readouterr()
+    assert main(["history", "train"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("train: 14 results\n")
+    assert "  v10  2026-01-10 10:00  105 ms  +5.0%\n" in printed
+    assert "step time +5.0% at v10, 100 ms -> 105 ms: sources.train.py aaa" in printed
+    assert printed.count("%") == 2
+    assert main(["history", "--json"]) == 0
+    changes = json.loads(capsys.readouterr().out)["changes"]
+    assert [row["result"] for row in changes] == ["v10"]
+
+
+def test_results_of_other_machines_are_another_series(folder, capsys):
+    for day in range(1, 4):
+        save(folder, f"v{day}", 100, day)
+        save(folder, f"w{day}", 200, day, second=9, machine=MACHINE | {"cpu": "two"})
+    assert main(["history"]) == 0
+    printed = capsys.readouterr().out
+    assert "train, machine 1: 3 results\n" in printed
+    assert "no change is known: it takes 6 results" in printed
+
+
+def test_the_result_for_the_report_has_the_runs_asked_for(folder):
+    saved_series(folder)
+    leave_run(folder, "other", 100 * STEADY)
+    leave_run(folder, "train", 110 * STEADY, day=20)
+    runs = ["--runs", "results/runs/train"]
+    assert main(["history", *runs, "--out", "results/selection/analyze/history.json"]) == 0
+    document = result.read(folder / "results/selection/analyze/history.json")
+    points = document.result.tables["points"].records()
+    assert {row["series"] for row in points} == {"train"}
+    assert points[-1]["result"] == "(now)"
+    assert "results/runs/train/analyze/steps.json" in document.provenance.inputs
+    assert [finding.evidence["began"][:10] for finding in document.result.findings] == [
+        "2026-01-10"
+    ]
+
+
+def test_without_a_saved_result_it_says_how_to_save_one(capsys):
+    assert main(["history"]) == 1
+    assert "profkit baseline save NAME" in capsys.readouterr().err
