@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from profkit.analyze.shared.paired import BAND, Judgement, Outcome, in_turn, judged
+from profkit.analyze.shared.waterfall import Waterfall
+from profkit.cli.explained import explained, lines
 from profkit.cli.measured_run import (
     METRICS,
     Difference,
@@ -59,17 +61,25 @@ def main(argv: Sequence[str]) -> int:
     decisive = [difference for difference in found if difference.is_decisive]
     is_comparable = args.anyway or not decisive
     judgements = judge(before, after, args.band) if is_comparable else {}
+    why = _why(args.before, args.after) if is_comparable else None
     if args.json:
-        sys.stdout.write(_as_json(before, after, found, judgements))
+        sys.stdout.write(_as_json(before, after, found, judgements, why))
     else:
-        lines = _text(before, after, found, judgements)
-        sys.stdout.writelines(f"{line}\n" for line in lines)
+        text = [*_text(before, after, found, judgements), *(lines(why) if why else ())]
+        sys.stdout.writelines(f"{line}\n" for line in text)
     return 0 if is_comparable else NOT_COMPARABLE
 
 
 def _named(name: str) -> MeasuredRun:
     """Return the baseline or the run with that name."""
     return read_baseline(name) if is_baseline(name) else measured(run_named(name))
+
+
+def _why(before: str, after: str) -> Waterfall | None:
+    """Return the waterfall between two runs; a baseline keeps no causes."""
+    if is_baseline(before) or is_baseline(after):
+        return None
+    return explained(run_named(before), run_named(after))
 
 
 def percent(text: str) -> float:
@@ -171,6 +181,7 @@ def _as_json(
     after: MeasuredRun,
     found: Sequence[Difference],
     judgements: Mapping[str, Judgement],
+    why: Waterfall | None,
 ) -> str:
     document = {
         "a": before.name,
@@ -178,6 +189,7 @@ def _as_json(
         "comparable": not any(difference.is_decisive for difference in found),
         "differences": [asdict(difference) for difference in found],
         "metrics": {word: asdict(judgement) for word, judgement in judgements.items()},
+        "why": asdict(why) if why else None,
         "notes": [note.removeprefix("note: ") for note in notes(before, after)],
     }
     return json.dumps(document, indent=1) + "\n"

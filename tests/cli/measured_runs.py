@@ -26,8 +26,12 @@ def leave_run(  # noqa: PLR0913 - what a run may be
     noisy=(),
     second=0,
     script="a",
+    causes=None,
 ):
-    """Leave a run with these step times in ms, captured in turn with others of the same day."""
+    """Leave a run with these step times in ms, captured in turn with others of the same day.
+
+    `causes` are the times of causes in ms by id, of each repeat as well.
+    """
     run = folder / "results/runs" / name
     for repeat in range(len(times)):
         path = run / f"capture/baseline/rep{repeat}/capture.json"
@@ -54,12 +58,21 @@ def leave_run(  # noqa: PLR0913 - what a run may be
         if len(of_repeat)
     }
     table = Table(title="Repeats", columns=("repeat", "began"), rows=began)
+    _leave_result(run, "steps", Result(metrics=metrics, tables={"per_repeat": table}))
+    if causes:
+        columns = ("rank", "repeat", "cause", "module", "operator", "kernel", "ms_per_step")
+        parts = tuple(
+            (0, repeat, cause, "", "", "", float(ms))
+            for cause, times in causes.items()
+            for repeat, ms in enumerate(times)
+        )
+        table = Table(title="", columns=columns, rows=parts)
+        _leave_result(run, "causes", Result(tables={"parts": table}))
+
+
+def _leave_result(run, analysis, found):
     document = result.Document(
-        analysis="steps",
-        title="",
-        summary="",
-        result=Result(metrics=metrics, tables={"per_repeat": table}),
-        provenance=NOTHING,
+        analysis=analysis, title="", summary="", result=found, provenance=NOTHING
     )
-    (run / "analyze").mkdir()
-    result.write(run / "analyze/steps.json", document)
+    (run / "analyze").mkdir(exist_ok=True)
+    result.write(run / f"analyze/{analysis}.json", document)
