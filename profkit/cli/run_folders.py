@@ -66,6 +66,18 @@ class RunFolder:
         return f"{len(bad)} of {counted(len(self.captures), 'capture')}: {kinds}"
 
     @property
+    def failure(self) -> dict[str, Any]:
+        """The record of the capture that failed first; {} if one is good, or there is none."""
+        if any(record["status"] == "ok" for record in self.captures):
+            return {}
+        tried = [record for record in self.captures if record["status"] != "skipped"]
+        return min(tried, key=lambda record: str(record.get("started", "")), default={})
+
+    def log(self, record: dict[str, Any]) -> Path:
+        """Return the path of what the program printed in the capture of `record`."""
+        return self.path / f"capture/{record['tool']}/rep{record['repeat']}/capture.log"
+
+    @property
     def step_time_ns(self) -> float | None:
         """Time of a step by the analysis ``steps``; None if that is not known."""
         path = self.path / "analyze" / "steps.json"

@@ -54,9 +54,13 @@ def of_run(run: RunFolder, *, notes_only: bool = False) -> Iterator[str]:
         return
     when = run.ended[:16].replace("T", " ")
     yield "  ".join(filter(None, (run.name, when, "" if run.status == "ok" else run.status)))
-    yield from answer(run)
-    if found := list(notes(run)):
-        yield f"{counted(len(found), 'note')} on what was not recorded: profkit show --notes"
+    if failed := run.failure:
+        yield f"nothing was recorded: {failed['reason']}"
+        yield f"  what it printed: {run.log(failed)}"
+    else:
+        yield from answer(run)
+        if found := list(notes(run)):
+            yield f"{counted(len(found), 'note')} on what was not recorded: profkit show --notes"
     if _REPORT.is_file():
         yield f"report: {_REPORT}"
 

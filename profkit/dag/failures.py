@@ -6,6 +6,7 @@ from pathlib import Path
 
 from profkit.core import progress_events
 from profkit.core.capture_record import read_capture
+from profkit.core.formatting import counted
 from profkit.core.job_record import JobRecord, damaged_outputs, read_analysis, read_job
 from profkit.dag.inputs import ACROSS, Dag
 from profkit.planning.model import Run
@@ -29,7 +30,8 @@ def _failed_captures(dag: Dag, run: Run) -> Iterator[str]:
         if record["status"] not in ("ok", "skipped"):
             yield f"capture failed: {path.parent}: {record['status']}: {record['reason']}"
     if skipped:
-        yield f"not tried: {len(skipped)} other captures of {run.name}, which would fail alike"
+        others = counted(len(skipped), "other capture")
+        yield f"not tried: {others} of {run.name}, which would fail alike"
 
 
 def unreported_failures(dag: Dag) -> Iterator[str]:

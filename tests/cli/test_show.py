@@ -152,6 +152,18 @@ def test_the_run_of_the_last_selection_is_shown_with_its_worst_findings(run, cap
     assert capsys.readouterr().out == "energy: not recorded\n"
 
 
+def test_where_nothing_was_recorded_the_reason_stands_in_place_of_notes(folder, capsys):
+    failed = make_run(folder, "bad", "2026-01-01", ["error", "skipped"])
+    path = failed / "capture/baseline/rep0/capture.json"
+    record = {**json.loads(path.read_text()), "tool": "baseline", "repeat": 0, "reason": "no --lr"}
+    path.write_text(json.dumps(record))
+    assert main(["show", "bad"]) == 0
+    first, reason, log = capsys.readouterr().out.splitlines()
+    assert first.endswith("2 of 2 captures: error, skipped")
+    assert reason == "nothing was recorded: no --lr"
+    assert log.endswith("results/runs/bad/capture/baseline/rep0/capture.log")
+
+
 def test_the_verdict_takes_the_place_of_findings(run, capsys):
     verdict = Verdict(
         limiter=Limiter.INPUT, headline="GPU idle.", step_ms=0.0, confidence=Confidence.LOW

@@ -1,5 +1,6 @@
 """One capture on this host: its tool, its launcher, its command line and its environment."""
 
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,14 +52,25 @@ class Job:
     @property
     def _started(self) -> list[str]:
         """The command line of the launcher, without a tool."""
-        program = command_words.split(self.words)[1] if self.launcher.finds_ranks else PROGRAM
+        program: Sequence[str] = PROGRAM
+        if self.launcher.finds_ranks:
+            program = follow_request.reaching(command_words.split(self.words)[1])
         return self.launcher.command(program, len(self.spec.ranks()), self.node)
 
+    @property
+    def tool_options(self) -> list[str]:
+        """The words of the tool's own command line before the program that it starts."""
+        return [*itertools.chain(*(line[: -len(self._program)] for line in self.tool_commands[:1]))]
+
     def _tool_command(self, tool: Wrapper) -> list[str]:
-        python = [self.launcher.interpreter, *PROGRAM]
-        program = self._started if self.wraps_launcher else python
         find = tool.command if self._is_in_image() else tool.found_command
-        return find(program, self.spec.folder, self._first_recorded)
+        return find(self._program, self.spec.folder, self._first_recorded)
+
+    @property
+    def _program(self) -> list[str]:
+        """The command line that a tool is put around."""
+        python = [self.launcher.interpreter, *PROGRAM]
+        return self._started if self.wraps_launcher else python
 
     @property
     def _first_recorded(self) -> Rank:

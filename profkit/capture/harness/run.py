@@ -11,7 +11,7 @@ from typing import Any
 
 from profkit.capture.base import Rank, Wrapper
 from profkit.capture.harness import container, early_stop
-from profkit.capture.harness.followed import found_ranks
+from profkit.capture.harness.followed import found_ranks, request
 from profkit.capture.harness.followed.found_ranks import FoundRanks
 from profkit.capture.harness.foreground import Foreground
 from profkit.capture.harness.hosts import host_reports
@@ -188,7 +188,9 @@ def _collect(job: Job) -> CollectedResult:
     labels = {rank.label: rank.label in profiled for rank in ranks}
     missing = outcome.missing_files(job.tool, out, labels)
     worst = max([ended, *map(_process_end, reports)], key=_severity)
-    refusal = first_failure.refused_option(out / capture_json.LOG) if worst.exit_code else ""
+    refusal = ""
+    if worst.exit_code:
+        refusal = first_failure.refused_option(out / capture_json.LOG, job.tool_options)
     told = absent or host_reports.failures(reports) or refusal
     failure = first_failure.first_failure(out, ranks, worst.exit_code, told)
     result = outcome.judge_capture(worst, job.run_settings.timeout_s, failure, missing)
@@ -221,7 +223,8 @@ def _found_ranks(job: Job) -> FoundRanks:
     """Return the ranks with the coordinates that they had, by which their files are named now."""
     out, spec = job.spec.folder, job.spec
     if job.launcher.finds_ranks:
-        return found_ranks.settle(out, spec.parallel)
+        replacing = request.replacing_line(job.words, job.launcher.working_folder)
+        return found_ranks.settle(out, spec.parallel, replacing)
     ranks, named_by = rank_files.rename_files(out, spec.ranks())
     return FoundRanks(ranks=ranks, named_by=named_by)
 

@@ -40,8 +40,11 @@ class FoundRanks:
     """Why there is no rank, and what to do; "" if there is one."""
 
 
-def settle(out: Path, parallel: Parallel) -> FoundRanks:
-    """Choose the ranks among the processes with files in `out`, and remove the files of others."""
+def settle(out: Path, parallel: Parallel, replacing: str = "") -> FoundRanks:
+    """Choose the ranks among the processes with files in `out`, and remove the files of others.
+
+    `replacing` is the line of a script that replaces PYTHONPATH, or "".
+    """
     records = [_counted(out, record) for record in process_record.read(out)]
     chosen, notes = _numbered(_candidates(out, records))
     world_size = max([record.world_size for record in chosen], default=0)
@@ -71,7 +74,7 @@ def settle(out: Path, parallel: Parallel) -> FoundRanks:
             "numbered_by": chosen[0].numbered_by if chosen else "",
         },
         notes=notes,
-        lack="" if chosen else _lack(out, records),
+        lack="" if chosen else _lack(out, records, replacing),
     )
 
 
@@ -145,11 +148,16 @@ def _located(out: Path, record: ProcessRecord, parallel: Parallel) -> tuple[Rank
     return rank, "configuration"
 
 
-def _lack(out: Path, records: Sequence[ProcessRecord]) -> str:
+def _lack(out: Path, records: Sequence[ProcessRecord], replacing: str) -> str:
     if (out / TOO_OLD).is_file():
         return (
             f"{(out / TOO_OLD).read_text().strip()}, and profkit looks into programs of Python 3.11"
             " and newer: run it with such a Python"
+        )
+    if not records and replacing:
+        return (
+            f"{replacing} replaces PYTHONPATH, by which profkit reaches the program: keep the"
+            " earlier value there as well, as PYTHONPATH=src:$PYTHONPATH does"
         )
     if not records:
         return (

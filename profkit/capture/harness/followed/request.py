@@ -3,7 +3,9 @@
 import base64
 import os
 import pickle
-from collections.abc import Mapping
+import re
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -22,6 +24,14 @@ TOO_OLD = "capture.too_old.log"
 _TOO_OLD_VARIABLE = "PROFKIT_TOO_OLD"
 _FOLDER = Path(__file__).parent / "path"
 _PYTHON_PATH = "PYTHONPATH"
+_SETS_PATH = f"{_PYTHON_PATH}="
+_SET_IN_TEXT = re.compile(rf"(?<![\w.$]){_SETS_PATH}")
+# An assignment in a shell or in Python that does not hold the earlier value.
+_REPLACES = re.compile(
+    rf"""(?!\s*\#)(?!.*\$\{{?{_PYTHON_PATH})(?!.*environ.*environ)"""
+    rf"""(?:.*[^\w.$])?{_PYTHON_PATH}(?:["']\])?\s*=(?!=)"""
+)
+_SCRIPT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +71,32 @@ def to_environment(
         _TOO_OLD_VARIABLE: str(spec.folder / TOO_OLD),
         _PYTHON_PATH: os.pathsep.join(path),
     }
+
+
+def reaching(words: Sequence[str]) -> list[str]:
+    """Return the words of a command with profkit's folder in each PYTHONPATH that they set.
+
+    What they say goes on to hold: it stands behind, as in ``env PYTHONPATH=src python train.py``.
+    """
+    return [_reaching(word) for word in words]
+
+
+def _reaching(word: str) -> str:
+    if word.startswith(_SETS_PATH):
+        return f"{_SETS_PATH}{_FOLDER}{os.pathsep}{word.removeprefix(_SETS_PATH)}"
+    # Text of a shell, or a list of assignments, in which a folder with a space would need quotes.
+    is_plain = shlex.quote(str(_FOLDER)) == str(_FOLDER)
+    return _SET_IN_TEXT.sub(rf"\g<0>{_FOLDER}{os.pathsep}", word) if is_plain else word
+
+
+def replacing_line(words: Sequence[str], folder: Path) -> str:
+    """Return the line of a script among `words` that replaces PYTHONPATH, as ``name:3``, or ""."""
+    for path in (folder / word for word in words if word):
+        if path.is_file() and path.stat().st_size < _SCRIPT_BYTES:
+            for number, line in enumerate(path.read_text(errors="replace").splitlines(), start=1):
+                if _REPLACES.match(line):
+                    return f"{path.name}:{number}"
+    return ""
 
 
 def from_environment(environment: Mapping[str, str]) -> FollowRequest:

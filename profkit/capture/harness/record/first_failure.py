@@ -13,6 +13,7 @@ from profkit.core.formatting import cut
 # For an error file that could be created and not filled.
 _NO_SPACE = "no space was left on the disk, not even for what it failed of; see the log"
 _SUMMARY_LENGTH = 2000
+_TAIL_LINES = 200
 _BEGINNING_BYTES = 64 << 10
 # What the other ranks say when one has ended.
 _LOST_PEER = re.compile(
@@ -36,11 +37,15 @@ _REFUSED = re.compile(
     r"|argument '[^']*' which wasn't expected|unexpected argument).*$",
     re.IGNORECASE | re.MULTILINE,
 )
+_OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _NO_PROFKIT = re.compile(
     r"^(?!\w+Error: )(.*?): .*No module named '?(profkit|torch)\b", re.MULTILINE
 )
 # The last line of a traceback, and errors of command lines.
-_SAID = re.compile(r"^(?:[\w.]+(?:Error|Exception)|\S*[Ee]rror|fatal)\b: *\S.*$", re.MULTILINE)
+_SAID = re.compile(
+    r"^(?:[\w.]+(?:Error|Exception)|\S*[Ee]rror|\S+: error|fatal)\b: *\S.*$", re.MULTILINE
+)
+_NO_WORDS = re.compile(r": exit status \d+$")
 _CHILD_FAILED = "ChildFailedError"
 _ADVICE = (
     (
@@ -101,6 +106,9 @@ def _written(out: Path) -> list[Failure]:
     for path in files:
         text = path.read_text(encoding="utf-8", errors="replace") or _NO_SPACE
         summary, _, details = text.partition("\n")
+        if _NO_WORDS.search(f": {summary}"):
+            # What ended it, such as a parser of arguments, has printed why.
+            summary = ": ".join([summary, *_said(_tail(out))[-1:]])
         label = path.name.removesuffix(rank_errors.SUFFIX)
         found.append(Failure(summary=f"{label}: {summary}", details=details))
     return sorted(found, key=lambda failure: bool(_LOST_PEER.search(failure.summary)))
@@ -122,8 +130,7 @@ def _silent_rank(out: Path, ranks: Sequence[Rank], exit_code: int) -> Failure | 
         return None
     rank, code = silent[0]
     words = _ending(code) if _signum(code) else f"{_ending(code)}, without an error of its own"
-    log = "\n".join(capture_json.tail(out / capture_json.LOG))
-    return Failure(summary=f"{rank.label}: {words}", details=log, signum=_signum(code))
+    return Failure(summary=f"{rank.label}: {words}", details=_tail(out), signum=_signum(code))
 
 
 def _ended_ranks(out: Path) -> Iterator[tuple[int, int]]:
@@ -139,27 +146,41 @@ def _ended_ranks(out: Path) -> Iterator[tuple[int, int]]:
                 yield from ((int(rank), int(code)) for rank, code in pattern.findall(part))
 
 
-def refused_option(log: Path) -> str:
-    """Return the tool's message on an unknown option, from the beginning of `log`."""
-    if not log.is_file():
+def refused_option(log: Path, given: Sequence[str]) -> str:
+    """Return the tool's message on an unknown option, from the beginning of `log`.
+
+    `given` are the words of the tool's own: programs of users refuse options in the same words.
+    """
+    if not given or not log.is_file():
         return ""
     with log.open("rb") as file:
         found = _REFUSED.search(file.read(_BEGINNING_BYTES).decode(errors="replace"))
-    return f"the tool refused an option: {found[0].strip()}" if found else ""
+    if not found or not {*_OPTION.findall(found[0])} & {*_OPTION.findall(" ".join(given))}:
+        return ""
+    return f"the tool refused an option: {found[0].strip()}"
 
 
 def _said_in_log(out: Path, exit_code: int) -> Failure:
     """Return the failure of a program that wrote no error, such as the launcher, by its log."""
-    text = "\n".join(capture_json.tail(out / capture_json.LOG))
+    text = _tail(out)
     if found := _NO_PROFKIT.search(text):
         python, package = found[1], found[2]
         advice = f"{python} -m pip install {package}, or choose another Python: launcher.python"
         return Failure(summary=f"{python} has no {package}; {advice}", details=text)
-    said = [line for line in _SAID.findall(text) if _CHILD_FAILED not in line]
-    last = said[-1:] or [line for line in text.splitlines() if line.strip()][-1:]
+    last = _said(text)[-1:] or [line for line in text.splitlines() if line.strip()][-1:]
     words = cut(last[0].strip(), _SUMMARY_LENGTH) if last else "it printed nothing"
     summary = f"{_ending(exit_code)}: {words}"
     return Failure(summary=summary, details=text, signum=_signum(exit_code))
+
+
+def _tail(out: Path) -> str:
+    # Below the last words of a rank are those of its launcher.
+    return "\n".join(capture_json.tail(out / capture_json.LOG, _TAIL_LINES))
+
+
+def _said(text: str) -> list[str]:
+    """Return the lines that say what went wrong, but those on processes that failed."""
+    return [line.strip() for line in _SAID.findall(text) if _CHILD_FAILED not in line]
 
 
 def _signum(exit_code: int) -> int:

@@ -66,6 +66,11 @@ def test_a_process_that_failed_before_its_first_step_is_a_rank(settled, tmp_path
     assert "rank0_dp0_tp0_pp0.error.txt" in kept(tmp_path)
 
 
+def test_a_script_that_hides_the_program_is_named(tmp_path):
+    lack = found_ranks.settle(tmp_path, Parallel(), "train.sh:3").lack
+    assert lack.startswith("train.sh:3 replaces PYTHONPATH, by which profkit reaches the program")
+
+
 def test_a_python_that_is_too_old_is_named(tmp_path):
     (tmp_path / "capture.too_old.log").write_text("/usr/bin/python is Python 3.8.1")
     lack = found_ranks.settle(tmp_path, Parallel()).lack

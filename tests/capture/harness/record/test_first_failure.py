@@ -165,13 +165,26 @@ def test_a_capture_that_went_well_has_no_failure(tmp_path):
 def test_a_refused_option_is_found_before_what_the_launcher_prints(tmp_path, said):
     log = tmp_path / "capture.log"
     log.write_text(f"{said}\n\nusage: ...\n" + "Traceback of torchrun\n" * 200)
-    assert refused_option(log) == f"the tool refused an option: {said}"
+    assert refused_option(log, ["nsys", "--foo=1"]) == f"the tool refused an option: {said}"
+    # A program of the user's may refuse one of its own.
+    assert not refused_option(log, ["nsys", "--trace=cuda", "--foot"])
+    assert not refused_option(log, [])
 
 
 def test_a_log_without_refusals_tells_of_none(tmp_path):
     log = tmp_path / "capture.log"
     log.write_text("CUDA error: invalid argument\nloss 3.1\n")
-    assert not refused_option(log)
+    assert not refused_option(log, ["nsys", "--foo"])
+
+
+def test_a_rank_that_only_gave_a_status_is_quoted_by_what_it_printed(tmp_path):
+    said = "train.py: error: the following arguments are required: --lr"
+    lines = TORCHRUN.format(code=2, name="") + "line of torchrun\n" * 60
+    (tmp_path / "capture.log").write_text(f"usage: train.py [-h]\n{said}\n{lines}")
+    write_error(tmp_path, RANKS[1], "exit status 2", "")
+    assert (
+        first_failure(tmp_path, RANKS, 1, "").summary == f"rank1_dp1_tp0_pp0: exit status 2: {said}"
+    )
 
 
 def test_an_error_of_any_length_is_kept_with_its_ends_and_its_size(tmp_path):
