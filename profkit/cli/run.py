@@ -108,16 +108,14 @@ def produce(
         return 0
     notes = [] if args.quiet else [*dag.notes_on_jobs(), *damages(dag)]
     sys.stderr.writelines(f"note: {note}\n" for note in notes)
-    command = [*_command(dag.plan, args.cores), *extra]
+    command = [*_command(dag.plan, args.cores, [str(REPORT)]), *extra]
     if _PRINTING & {word.partition("=")[0] for word in extra}:
         return subprocess.run(command, check=False).returncode
-    output = SnakemakeOutput()
-    view = View(verbose=args.verbose, quiet=args.quiet, link=link)
-    status = _run_snakemake(command, output, view)
-    failed = list(failures(dag))
+    status, failed = _work_off(
+        dag, command, View(verbose=args.verbose, quiet=args.quiet, link=link)
+    )
     if not status and not failed:
         completed.remember(dag)
-    _print_outcome(status, output, failed)
     if not status:
         sys.stdout.writelines(f"{line}\n" for line in ([REPORT] if args.quiet else _answer(dag)))
     if link and link.was_ended:
@@ -125,12 +123,31 @@ def produce(
     return 1 if status or failed else 0
 
 
-def _command(plan: Plan, cores: int) -> list[str]:
+def make(dag: Dag, targets: Sequence[str], args: argparse.Namespace) -> bool:
+    """Make the files `targets`, print what failed, and say whether nothing did.
+
+    `args` say how many cores to use, and how much to print.
+    """
+    view = View(verbose=args.verbose, quiet=args.quiet)
+    status, failed = _work_off(dag, _command(dag.plan, args.cores, targets), view)
+    return not (status or failed)
+
+
+def _work_off(dag: Dag, command: Sequence[str], view: View) -> tuple[int, list[str]]:
+    """Run Snakemake, print what failed, and return the exit status and what failed."""
+    output = SnakemakeOutput()
+    status = _run_snakemake(command, output, view)
+    failed = list(failures(dag))
+    _print_outcome(status, output, failed)
+    return status, failed
+
+
+def _command(plan: Plan, cores: int, targets: Sequence[str]) -> list[str]:
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(resources.SNAKEFILE)]
     command += ["--workflow-profile", str(resources.PROFILE), "--cores", str(cores)]
     # JSON, because Snakemake reads the value as YAML, which would eat quotes and colons. Those of
     # the plan, which hold no secret: jobs of a cluster have them on their command lines.
-    return [*command, "results/report.html", "--config", f"overrides={json.dumps(plan.overrides)}"]
+    return [*command, *targets, "--config", f"overrides={json.dumps(plan.overrides)}"]
 
 
 def _run_snakemake(command: Sequence[str], output: SnakemakeOutput, view: View) -> int:

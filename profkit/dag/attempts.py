@@ -25,19 +25,27 @@ class Attempts:
 
     _hashes: dict[Path, str] = field(default_factory=dict)
 
-    def number(self, capture: Path, tool: str) -> int:
+    def number(self, capture: Path, tool: str, beside: Path | None = None) -> int:
         """Return the number of the attempt that the capture at `capture` is, or has to be.
 
-        One whose tool was not available is tried again once it is.
+        One whose tool was not available is tried again once it is. What was captured in a pair with
+        another, `beside` it, is captured again with that.
         """
         if not capture.is_file():
             return 1
+        is_settled = self.is_settled(capture, tool)
+        if beside is not None:
+            is_settled = is_settled and self.is_settled(beside, tool)
+        return int(read_capture(capture)["attempt"]) + (not is_settled)
+
+    def is_settled(self, capture: Path, tool: str) -> bool:
+        """Say whether there is a capture at `capture` that is not to be made again."""
+        if not capture.is_file():
+            return False
         record = read_capture(capture)
-        number, status = int(record["attempt"]), record["status"]
-        if status == "unavailable" and _unavailable(tool):
-            return number
-        is_good = status == "ok" and (self.keeps_old_code or not self.changes(record))
-        return number if is_good else number + 1
+        if record["status"] == "unavailable" and _unavailable(tool):
+            return True
+        return record["status"] == "ok" and (self.keeps_old_code or not self.changes(record))
 
     def changes(self, record: Mapping[str, Any]) -> list[str]:
         """Return what has happened, in words, to the files that the capture of `record` ran."""

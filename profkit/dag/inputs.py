@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import shlex
-import sys
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,10 +27,12 @@ from profkit.dag.attempts import (
     of_report,
     of_timeline,
 )
+from profkit.dag.capture_rules import CaptureRule, capture_rules
 from profkit.dag.overrides import override_list, save_selection
 from profkit.planning import cache
 from profkit.planning.model import Plan, Run, differing
-from profkit.process import caller_environment, job_client, job_server, parent_watch
+from profkit.planning.sides import sides_of
+from profkit.process import parent_watch
 
 SELECTIONS = Path("results/.profkit/selections")
 """Folder of selections, which reports are about; files are named by their content."""
@@ -41,8 +42,6 @@ REPORT = Path("results/report.html")
 
 ACROSS = "results/selection"
 """Folder of results about all runs of the selection."""
-
-_BASELINE = "baseline"
 
 PlanFunction = Callable[[Any], Any]
 """Input and params functions get Snakemake's wildcards, with ``run`` among them."""
@@ -59,26 +58,6 @@ def load(overrides: object, *, is_working: bool = True) -> "Dag":
         os.environ[parent_watch.INVOCATION] = uuid.uuid4().hex
         save_selection(dag.plan.overrides, [run.name for run in dag.plan.runs])
     return dag
-
-
-def shell_prefix() -> str:
-    """Return shell text that makes ``profkit`` in a job the one of this interpreter.
-
-    A job also gets the process that it must not outlive, the Snakemake that parses this, and the
-    variables that a capture gives back to its workload.
-    """
-    folder = shlex.quote(os.path.dirname(sys.executable))  # noqa: PTH120 - no resolving of links
-    workflow = shlex.quote(parent_watch.identity())
-    own = f"PATH={folder}:$PATH {parent_watch.VARIABLE}={workflow}"
-    text = f"set -euo pipefail; export {own} {caller_environment.kept()}; "
-    # Snakemake formats it.
-    return text.replace("{", "{{").replace("}", "}}")
-
-
-def start_job_server() -> None:
-    """Start the process that runs jobs of this machine in forks of itself, if there is none yet."""
-    if job_client.VARIABLE not in os.environ:
-        job_server.start("profkit.cli.job_server")
 
 
 def as_json(values: object) -> str:
@@ -109,17 +88,18 @@ class Dag:
         """Return the run that a job belongs to."""
         return self.plan.run(wildcards.run)
 
+    @property
+    def capture_rules(self) -> list[CaptureRule]:
+        """Return the rules of all captures, in the order in which they are captured."""
+        return list(capture_rules(self.plan, self.captured_tools))
+
     def capture_threads(self, tool: str, cores: int | None) -> int:
-        """Return all cores, so that nothing runs beside a capture, unless that is configured."""
-        alone = self.plan.run_settings.exclusive or self.plan.tools[tool].is_alone
-        return cores or 1 if alone else 1
+        """Return all cores, so that nothing runs beside a capture, unless that is configured.
 
-    def capture_priority(self, tool: str, repeat: int) -> int:
-        """Return the priority of a capture: higher for earlier repeats, highest for the baseline.
-
-        What fails without a tool is then not tried with tools; see `early_stop` of captures.
+        Captures in pairs are alone: what ran beside one of them would make it another pair.
         """
-        return 1000 - repeat + int(tool == _BASELINE and repeat == 0)
+        alone = self.plan.run_settings.exclusive or self.plan.tools[tool].is_alone
+        return cores or 1 if alone or self.plan.pairing else 1
 
     def tool_settings(self, tool: str) -> PlanFunction:
         """Return the params function for the settings of `tool`."""
@@ -138,8 +118,20 @@ class Dag:
 
     def attempt(self, tool: str, repeat: int) -> PlanFunction:
         """Return the params function that makes Snakemake capture again."""
-        capture = self.captures(tool)[repeat]
-        return lambda wildcards: self.attempts.number(Path(capture.format(run=wildcards.run)), tool)
+        return lambda wildcards: self.attempts.number(
+            self.capture(wildcards.run, tool, repeat),
+            tool,
+            beside=self.beside(wildcards.run, tool, repeat),
+        )
+
+    def capture(self, run: str, tool: str, repeat: int) -> Path:
+        """Return the capture.json of one repeat."""
+        return Path(self.captures(tool)[repeat].format(run=run))
+
+    def beside(self, run: str, tool: str, repeat: int) -> Path | None:
+        """Return the other capture of a pair; None for what is not captured in pairs."""
+        pairing = self.plan.pairing
+        return self.capture(pairing.other(run), tool, repeat) if pairing else None
 
     @cached_property
     def attempts(self) -> Attempts:
@@ -402,4 +394,4 @@ def digest(content: bytes) -> str:
 
 def command(overrides: tuple[str, ...]) -> str:
     """Return the command line that selects what `overrides` select."""
-    return shlex.join(["profkit", "run", *overrides])
+    return shlex.join(["profkit", "run" if sides_of(overrides) is None else "compare", *overrides])

@@ -98,7 +98,7 @@ class Staleness:
 
     def capture(self, run: Run, tool: str, repeat: int) -> list[str]:
         """Say why a capture would be made again."""
-        path = Path(self.dag.captures(tool)[repeat].format(run=run.name))
+        path = self.dag.capture(run.name, tool, repeat)
         if not path.is_file():
             return [f"{path}: was never captured"]
         record = read_capture(path)
@@ -108,6 +108,8 @@ class Staleness:
             failure = f"failed ({record['status']}: {record['reason']})"
             changes = self.dag.attempts.changes(record)
             whats = changes if record["status"] == "ok" else [failure]
+            if beside := self.dag.beside(run.name, tool, repeat) if not whats else None:
+                whats = [f"is captured together with {beside}"]
             reasons += [f"{path}: {what}" for what in whats]
         return reasons
 

@@ -29,10 +29,11 @@ from profkit.planning import command_line, conflicts, mistakes, script_notes
 from profkit.planning.compose import Composed, compose_all
 from profkit.planning.configuration import Configuration
 from profkit.planning.imported_runs import imported, manifest_of
-from profkit.planning.merged_runs import check_comparisons, merged
+from profkit.planning.merged_runs import check_comparisons, unified
 from profkit.planning.model import AnalysisPlan, Plan, Run, ToolPlan
 from profkit.planning.requirements import left_out_note, missing_requirement
 from profkit.planning.run_names import run_name
+from profkit.planning.sides import paired, selections, sides_of
 from profkit.report.settings import Settings as ReportSettings
 from profkit.tables.schema import TIMELINE
 from profkit.workloads import workload_settings
@@ -54,44 +55,49 @@ def make(conf: Path, overrides: Sequence[str]) -> Plan:
     try:
         return _made(conf, overrides)
     except ConfigError as error:
-        raise mistakes.placed(error, overrides) from None
+        raise mistakes.placed(error, [*itertools.chain(*selections(overrides))]) from None
 
 
 def _made(conf: Path, overrides: Sequence[str]) -> Plan:
-    composed = compose_all(conf, overrides)
+    chosen_by = selections(overrides)
+    composed = [choice for words in chosen_by for choice in compose_all(conf, words)]
     if not composed:
         raise ConfigError(
             f"no run is selected by {' '.join(overrides)}",
             hint="a glob() or range() among them matches nothing",
         )
-    read = [name for name in composed[0].variables if name in os.environ]
+    variables = tuple(sorted({name for choice in composed for name in choice.variables}))
+    read = [name for name in variables if name in os.environ]
     checker = _Checker(
-        explicit=_is_chosen(overrides, "analysis"),
+        explicit=any(_is_chosen(words, "analysis") for words in chosen_by),
         interpolated={name: os.environ[name] for name in read},
     )
-    runs: dict[str, Run] = {}
     configurations = [checker.configuration(choice) for choice in composed]
-    for choice, config in zip(composed, configurations, strict=True):
-        for run in checker.imported(config) if config.imports else [checker.run(choice, config)]:
-            runs[run.name] = merged(runs[run.name], run) if run.name in runs else run
+    selected = [
+        run
+        for choice, config in zip(composed, configurations, strict=True)
+        for run in (checker.imported(config) if config.imports else [checker.run(choice, config)])
+    ]
+    sides = sides_of(overrides)
+    runs, pairing = (unified(selected), None) if sides is None else paired(selected, sides.coin)
     whole = _run_settings(configurations)
     if any(config.report != configurations[0].report for config in configurations):
         raise ConfigError(
             "report: cannot be swept, as all runs have one report",
             hint="put text with commas in further quotes: 'report.title=\"a, b\"'",
         )
-    check_comparisons(runs.values())
+    check_comparisons(runs)
     # Their settings are the same in all runs, of which they make none.
-    settings = {name: values for run in runs.values() for name, values in run.tools.items()}
+    settings = {name: values for run in runs for name, values in run.tools.items()}
     chosen = {
         name: checked(f"tools.{name}", tools()[name], values) for name, values in settings.items()
     }
     plans = {name: _tool_plan(name, tool, whole.repeats) for name, tool in sorted(chosen.items())}
-    wanted = {name for run in runs.values() for name in (*run.analyses, *run.comparisons)}
+    wanted = {name for run in runs for name in (*run.analyses, *run.comparisons)}
     hide = secret_store.hiding(os.environ, itertools.chain(*checker.maskers)).document
     return Plan(
         overrides=tuple(map(hide, overrides)),
-        runs=tuple(runs.values()),
+        runs=tuple(runs),
         run_settings=whole,
         tools=plans,
         analyses={
@@ -102,13 +108,14 @@ def _made(conf: Path, overrides: Sequence[str]) -> Plan:
         report=hide(checker.section("report", ReportSettings, configurations[0].report)),
         report_code=fingerprint("profkit.report", "profkit.report.__main__"),
         notes=(
-            *mistakes.repeated(overrides),
+            *dict.fromkeys(itertools.chain.from_iterable(map(mistakes.repeated, chosen_by))),
             *checker.notes,
             *conflicts.notes({} if whole.imports else chosen, exclusive=whole.exclusive),
-            *script_notes.repeated(runs.values(), plans),
+            *script_notes.repeated(runs, plans),
         ),
         left_out=tuple(left_out_note(why, *names) for why, names in checker.left_out.items()),
-        variables=composed[0].variables,
+        variables=variables,
+        pairing=pairing,
         files=tuple(sorted(checker.files)),
         hardware_hash=_hash_of(resources.folders("hardware", conf)),
     )

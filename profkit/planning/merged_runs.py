@@ -18,7 +18,15 @@ def check_comparisons(runs: Iterable[Run]) -> None:
                 )
 
 
-def merged(one: Run, other: Run) -> Run:
+def unified(runs: Iterable[Run]) -> list[Run]:
+    """Return `runs` with each one once: those that were selected several times as one."""
+    found: dict[str, Run] = {}
+    for run in runs:
+        found[run.name] = _merged(found[run.name], run) if run.name in found else run
+    return [*found.values()]
+
+
+def _merged(one: Run, other: Run) -> Run:
     """Return two captures of the same run as one, with the tools of both."""
     if one.hardware != other.hardware:
         raise ConfigError(

@@ -1,6 +1,7 @@
 """The plan: what was asked for, typed and frozen; it exists while Snakemake parses."""
 
 import itertools
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,6 +89,30 @@ class AnalysisPlan:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Pairing:
+    """Two runs whose repeats are captured in pairs: one right after the other."""
+
+    a: str
+    """Name of the run that is compared with."""
+
+    b: str
+    """Name of the run that is compared."""
+
+    coin: int
+    """Seed of the coin that says which run of a pair is captured first."""
+
+    def order(self, repeat: int) -> tuple[str, str]:
+        """Return the names of both runs in the order in which the pair `repeat` is captured."""
+        # No secret: the same seed has to give the same order again.
+        coin = random.Random(f"{self.coin} {self.a} {self.b} {repeat}")  # noqa: S311
+        return (self.a, self.b) if coin.random() < 1 / 2 else (self.b, self.a)
+
+    def other(self, run: str) -> str:
+        """Return the name of the run that `run` is captured in pairs with."""
+        return self.b if run == self.a else self.a
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
     """A selection of runs, and what is made of them."""
 
@@ -110,6 +135,9 @@ class Plan:
 
     variables: tuple[str, ...] = ()
     """Environment variables that the configuration reads: another value is another plan."""
+
+    pairing: Pairing | None = None
+    """How the two runs are captured in pairs; None for a selection of runs as such."""
 
     files: tuple[str, ...] = ()
     """Files without which there is nothing to plan: scripts, and manifests of imported runs."""

@@ -11,7 +11,8 @@ from profkit.core.run_settings import RunSettings
 from profkit.dag import inputs as dags
 from profkit.dag.inputs import Dag, command
 from profkit.dag.overrides import check_config
-from profkit.planning.model import AnalysisPlan, Plan, Run, ToolPlan
+from profkit.dag.staleness import Staleness
+from profkit.planning.model import AnalysisPlan, Pairing, Plan, Run, ToolPlan
 
 
 def run(name="r", tools=("baseline", "torch_profiler"), comparisons=None):
@@ -209,11 +210,48 @@ def test_a_capture_waits_for_the_results_that_its_tool_chooses_by(dag, wildcards
     assert dags.read_flags(wildcards, SimpleNamespace(reads=[])) == []
 
 
+def captured_in_order(dag):
+    """Return tool, repeat and runs of each rule of captures, in the order of the captures."""
+    rules = sorted(dag.capture_rules, key=lambda rule: -rule.priority)
+    return [(rule.tool, rule.repeat, rule.runs) for rule in rules]
+
+
 def test_the_first_baseline_comes_before_the_tools_and_first_repeats_before_second_ones(dag):
-    order = [("baseline", 0), ("nsys", 0), ("baseline", 1), ("nsys", 1)]
-    priorities = [dag.capture_priority(tool, repeat) for tool, repeat in order]
-    assert sorted(priorities, reverse=True) == priorities
-    assert priorities[0] > priorities[1] > priorities[2]
+    tools = [(tool, repeat) for tool, repeat, _ in captured_in_order(dag)]
+    assert tools[0] == ("baseline", 0)
+    assert [repeat for _, repeat in tools] == [0, 0, 1, 1]
+
+
+def test_pairs_are_captured_one_after_the_other_in_the_order_of_the_coin():
+    plan = dag_of(run("x"), run("y")).plan
+    pairing = Pairing(a="x", b="y", coin=1)
+    paired = Dag(replace(plan, pairing=pairing, run_settings=RunSettings(exclusive=False)))
+    assert captured_in_order(paired) == [
+        (tool, repeat, name)
+        for repeat in range(2)
+        for tool in ("baseline", "torch_profiler")
+        for name in pairing.order(repeat)
+    ]
+    assert paired.capture_threads("baseline", 4) == 4
+    assert len({rule.name for rule in paired.capture_rules}) == 8
+
+
+def test_a_capture_is_made_again_with_the_other_of_its_pair(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    dag = dag_of(run("x"), run("y"))
+    paired = Dag(replace(dag.plan, pairing=Pairing(a="x", b="y", coin=1)))
+    for name in ("x", "y"):
+        path = dag.capture(name, "baseline", 0)
+        path.parent.mkdir(parents=True)
+        record = {"tool": "baseline", "attempt": 3, "status": "ok", "reason": ""}
+        path.write_text(json.dumps({**record, "settings": {"rate": 1}, "workload": {}}))
+    mine = SimpleNamespace(run="x")
+    assert paired.attempt("baseline", 0)(mine) == 3
+    dag.capture("y", "baseline", 0).unlink()
+    assert paired.attempt("baseline", 0)(mine) == 4
+    assert dag.attempt("baseline", 0)(mine) == 3
+    reasons = Staleness(paired).capture(paired.plan.run("x"), "baseline", 0)
+    assert any("is captured together with results/runs/y" in reason for reason in reasons)
 
 
 def test_saved_results_make_a_history(dag, tmp_path, monkeypatch):

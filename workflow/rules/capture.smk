@@ -1,38 +1,39 @@
-# One rule for each tool and repeat, so that the priority puts all first repeats before all second
-# ones: what drifts over time then spreads over the runs instead of telling them apart.
-for tool in dag.captured_tools:
-    for repeat in range(dag.plan.tools[tool].repeats):
+# The priority of a rule makes the order of captures; see profkit/dag/capture_rules.py.
+for capture in dag.capture_rules:
+    tool, repeat = capture.tool, capture.repeat
 
-        rule:
-            name:
-                f"capture_{tool}_rep{repeat}"
-            input:
-                # Ancient: that it was made again, by other code, is no reason to capture again.
-                reads=ancient(dag.reads(tool)),
-            output:
-                f"results/runs/{{run}}/capture/{tool}/rep{repeat}/capture.json",
-            log:
-                f"results/runs/{{run}}/logs/capture/{tool}.rep{repeat}.log",
-            priority: dag.capture_priority(tool, repeat)
-            conda:
-                "../../envs/capture.yaml"
-            threads: dag.capture_threads(tool, workflow.cores)
-            resources:
-                run_settings=dag.run_settings,
-            params:
-                tool=tool,
-                repeat=repeat,
-                settings=dag.tool_settings(tool),
-                workload=dag.workload,
-                attempt=dag.attempt(tool, repeat),
-                reads=workflow_dag.read_flags,
-                out=subpath(output[0], parent=True),
-            # A capture that leaves no record gets one, so that there is a report all the same.
-            shell:
-                "captured() {{ profkit capture {params.tool} --out {params.out} --repeat {params.repeat}"
-                " --attempt {params.attempt} --run-settings {resources.run_settings:q} {params.reads:q}"
-                ' --settings {params.settings:q} --workload {params.workload:q} "$@"; }};'
-                " captured > {log} 2>&1 || captured --lost $? < {log} >> {log} 2>&1"
+    rule:
+        name:
+            capture.name
+        input:
+            # Ancient: that it was made again, by other code, is no reason to capture again.
+            reads=ancient(dag.reads(tool)),
+        output:
+            f"results/runs/{{run}}/capture/{tool}/rep{repeat}/capture.json",
+        log:
+            f"results/runs/{{run}}/logs/capture/{tool}.rep{repeat}.log",
+        wildcard_constraints:
+            run=capture.runs,
+        priority: capture.priority
+        conda:
+            "../../envs/capture.yaml"
+        threads: dag.capture_threads(tool, workflow.cores)
+        resources:
+            run_settings=dag.run_settings,
+        params:
+            tool=tool,
+            repeat=repeat,
+            settings=dag.tool_settings(tool),
+            workload=dag.workload,
+            attempt=dag.attempt(tool, repeat),
+            reads=workflow_dag.read_flags,
+            out=subpath(output[0], parent=True),
+        # A capture that leaves no record gets one, so that there is a report all the same.
+        shell:
+            "captured() {{ profkit capture {params.tool} --out {params.out} --repeat {params.repeat}"
+            " --attempt {params.attempt} --run-settings {resources.run_settings:q} {params.reads:q}"
+            ' --settings {params.settings:q} --workload {params.workload:q} "$@"; }};'
+            " captured > {log} 2>&1 || captured --lost $? < {log} >> {log} 2>&1"
 
 
 if dag.captured_tools:

@@ -4,7 +4,7 @@ import snakemake.workflow
 from snakemake.exceptions import WorkflowError
 
 from profkit.dag import inputs as workflow_dag
-from profkit.dag import snakemake_files
+from profkit.dag import job_environment, snakemake_files
 from profkit.core import secret_store
 from profkit.core.errors import ProfkitError
 from profkit.core.secret_masking import Masker
@@ -27,7 +27,7 @@ except (ProfkitError, OSError) as error:
 # Snakemake writes its command line and a hash of the configuration into its log.
 sys.argv = secret_store.hiding().document(sys.argv)
 config["overrides"] = [*dag.plan.overrides]
-shell.prefix(workflow_dag.shell_prefix())
+shell.prefix(job_environment.shell_prefix())
 
 
 wildcard_constraints:

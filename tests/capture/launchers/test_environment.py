@@ -12,7 +12,7 @@ import pytest
 from snakemake.shell import shell
 
 from profkit.capture.launchers import launchers
-from profkit.dag.inputs import shell_prefix
+from profkit.dag.job_environment import shell_prefix
 from profkit.process import parent_watch
 
 STATE = """#!{python} -I
