@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: report test test-fast environment lint yaml lock
+.PHONY: report test test-fast environment javascript lint yaml lock
 
 report: environment  ## the default experiment, to results/report.html
 	$(BIN)/profkit run
@@ -17,18 +17,28 @@ test: environment lint  ## everything that can be checked on this machine
 test-fast: environment  ## what takes a minute
 	$(PYTEST) --numprocesses 2 -m "not slow"
 
-lint: environment
+lint: environment javascript
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
+	PATH="$(abspath $(BIN)):$$PATH" $(JAVASCRIPT)/.bin/tsc --project envs/javascript
+	PATH="$(abspath $(BIN)):$$PATH" $(JAVASCRIPT)/.bin/eslint --config envs/javascript/eslint.config.js profkit/report/assets
 
 yaml: environment  ## comments in conf/ from the docstrings of settings
 	$(BIN)/python -m profkit.planning.yaml_comments
 
 environment: $(VENV)/.ready
+
+# What checks the scripts of the report; Node itself is a Python package of the lock.
+JAVASCRIPT := envs/javascript/node_modules
+javascript: $(JAVASCRIPT)/.ready
+
+$(JAVASCRIPT)/.ready: envs/javascript/package-lock.json $(VENV)/.ready
+	PATH="$(abspath $(BIN)):$$PATH" npm ci --prefix envs/javascript --ignore-scripts --no-audit --no-fund --loglevel error
+	touch $@
 
 # The lock pins every package; the build tools are among them, so nothing else is fetched.
 $(VENV)/.ready: envs/requirements.lock pyproject.toml

@@ -114,7 +114,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chart:
-    """A drawing of columns of one of the result's tables; the report turns it into Plotly."""
+    """A drawing of columns of one of the result's tables; the report draws it."""
 
     kind: Literal["bar", "stacked_bar", "line", "area", "scatter", "box", "icicle", "sunburst"]
     """``stacked_bar`` and ``area`` stack the groups of `color`, or the columns of `y`.

@@ -10,11 +10,9 @@ from markupsafe import Markup
 
 from profkit.report import view
 from profkit.report.embedded_json import embedded_json
+from profkit.report.scripts import joined
 
 _ASSETS = files("profkit.report") / "assets"
-_THEME = ("theme_before_paint.js",)
-_PLOTLY = ("vendor/plotly-cartesian-4.1.1.min.js",)
-_PAGE = ("format.js", "table.js", "figure.js", "tree.js", "chart.js", "page.js")
 
 
 def render(report: view.Report) -> str:
@@ -27,7 +25,7 @@ def render(report: view.Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters["embedded_json"] = lambda value: Markup(embedded_json(value))  # noqa: S704 - encoded
-    scripts = {"theme": _script(_THEME), "plotly": _script(_PLOTLY), "page": _wrapped(_PAGE)}
+    scripts = {"theme": _text("theme_before_paint.js"), "page": joined(_ASSETS / "page", "page.js")}
     return environment.get_template("report.html.j2").render(
         report=report,
         style=_own("page.css"),
@@ -44,19 +42,10 @@ def _own(name: str) -> Markup:
     return Markup(_text(name))  # noqa: S704 - a file of this package
 
 
-def _script(names: tuple[str, ...]) -> str:
-    return "\n".join(_text(name) for name in names)
-
-
-def _wrapped(names: tuple[str, ...]) -> str:
-    """Give the page's own scripts one scope, away from Plotly's."""
-    return f'(() => {{\n"use strict";\n{_script(names)}\n}})();'
-
-
 def _policy(scripts: Iterable[str]) -> str:
     """Return a Content-Security-Policy that runs these scripts and loads nothing.
 
-    Styles stay open because Plotly writes style attributes; images are what it exports.
+    Styles stay open because shares and places are style attributes; images are what charts save.
     """
     hashes = " ".join(f"'sha256-{_digest(text)}'" for text in scripts)
     return (

@@ -1,49 +1,69 @@
 // Raw values and units to what people read. The only place where numbers become text.
 
+/** @typedef {[number, string][]} Ladder steps of a unit, each with its size and its name */
+
+/** @type {Ladder} */
 const TIME = [[1, "ns"], [1e3, "µs"], [1e6, "ms"], [1e9, "s"]];
+/** @type {Ladder} */
 const SIZE = [[1, "B"], [2 ** 10, "KiB"], [2 ** 20, "MiB"], [2 ** 30, "GiB"], [2 ** 40, "TiB"]];
+/** @type {Ladder} */
 const OPERATIONS = [[1, "FLOP"], [1e3, "kFLOP"], [1e6, "MFLOP"], [1e9, "GFLOP"], [1e12, "TFLOP"],
   [1e15, "PFLOP"]];
+/** @type {Ladder} */
 const FREQUENCY = [[1, "Hz"], [1e3, "kHz"], [1e6, "MHz"], [1e9, "GHz"]];
 // Bandwidths and rates have powers of ten, as data sheets and the tests of NCCL state them.
+/** @type {Ladder} */
 const BANDWIDTH = [[1, "B/s"], [1e3, "kB/s"], [1e6, "MB/s"], [1e9, "GB/s"], [1e12, "TB/s"]];
+/** @type {Ladder} */
 const RATE = OPERATIONS.map(([size, name]) => [size, `${name}/s`]);
-// Unit of a column: what one of it is on its ladder.
+/** Unit of a column: what one of it is on its ladder. @type {Record<string, [Ladder, number]>} */
 const LADDERS = {
   ns: [TIME, 1], us: [TIME, 1e3], ms: [TIME, 1e6], s: [TIME, 1e9],
   bytes: [SIZE, 1], flops: [OPERATIONS, 1], flop: [OPERATIONS, 1],
   hz: [FREQUENCY, 1], mhz: [FREQUENCY, 1e6],
   bytes_per_s: [BANDWIDTH, 1], flops_per_s: [RATE, 1], flop_per_s: [RATE, 1],
 };
+/** @type {Record<string, string>} */
 const SUFFIXES = {
   share: "%", fraction: "%", percent: "%", ratio: "×", w: " W", j: " J", count: "", id: "", "": "",
 };
-const NOT_KNOWN = "not known";
+/** Names of what is drawn without a colour of its own. */
+export const MUTED = /^(idle|unknown|not known)\b/i;
+export const NOT_KNOWN = "not known";
 
-// The step of the ladder that suits numbers as large as `largest`.
-function scaleFor(unit, largest) {
+/**
+ * The step of the ladder that suits numbers as large as `largest`.
+ * @param {string} unit
+ * @param {number} largest
+ */
+export function scaleFor(unit, largest) {
   if (unit === "share" || unit === "fraction") return { factor: 100, name: "%" };
   if (!(unit in LADDERS)) return { factor: 1, name: unitName(unit) };
   const [ladder, one] = LADDERS[unit];
   const size = Math.abs(largest) * one;
   let step = ladder[0];
-  for (const each of ladder) if (size >= each[0]) step = each;
+  for (const next of ladder) if (size >= next[0]) step = next;
   return { factor: one / step[0], name: step[1] };
 }
 
+/** @param {string} unit */
 function unitName(unit) {
   if (unit in SUFFIXES) return SUFFIXES[unit].trim();
   return unit.replace(/(^|_)per_/, "/").replaceAll("_", " ");
 }
 
-// Three digits that mean something, and as many decimals as its neighbours of the same size.
-function decimals(value) {
+/**
+ * Three digits that mean something, and as many decimals as its neighbours of the same size.
+ * @param {number} value
+ */
+export function decimals(value) {
   const size = Math.abs(value);
   if (size > 0 && size < 0.0005) return value.toExponential(1);
   const digits = size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
   return grouped(value, Number.isInteger(value) ? 0 : digits);
 }
 
+/** @param {number} value */
 function scaledText(value) {
   const size = Math.abs(value);
   return grouped(value, size >= 100 ? 0 : size >= 10 ? 1 : 2);
@@ -54,12 +74,17 @@ const FORMATS = [0, 1, 2, 3].map((digits) => new Intl.NumberFormat("en-US", {
   minimumFractionDigits: digits, maximumFractionDigits: digits,
 }));
 
+/** @param {number} value @param {number} digits */
 function grouped(value, digits) {
   return FORMATS[digits].format(value);
 }
 
-// Human text of one value; text and identifiers stay as they are.
-function human(value, unit) {
+/**
+ * Human text of one value; text and identifiers stay as they are.
+ * @param {string | number | null | undefined} value
+ * @param {string} unit
+ */
+export function human(value, unit) {
   if (value === null || value === undefined) return NOT_KNOWN;
   if (typeof value !== "number") return String(value);
   if (unit === "id") return String(value);
@@ -72,25 +97,38 @@ function human(value, unit) {
   return text + glue + name;
 }
 
-function percent(value) {
+/** @param {number} value */
+export function percent(value) {
   if (value !== 0 && Math.abs(value) < 0.01) return "<0.01%";
   return `${grouped(value, value !== 0 && Math.abs(value) < 1 ? 2 : 1)}%`;
 }
 
-// The value as it was recorded, for tooltips.
-function raw(value, unit) {
+/**
+ * The value as it was recorded, for tooltips.
+ * @param {string | number | null | undefined} value
+ * @param {string} unit
+ */
+export function raw(value, unit) {
   if (value === null || value === undefined) return NOT_KNOWN;
   if (typeof value !== "number" || unit === "id" || unit === "") return String(value);
   return `${value} ${unit.replace(/(^|_)per_/, "/")}`;
 }
 
-// A long text without the folders of its source files: file and line are what one looks for.
-function withoutFolders(text, length) {
+/**
+ * A long text without the folders of its source files: file and line are what one looks for.
+ * @param {string} text
+ * @param {number} length
+ */
+export function withoutFolders(text, length) {
   return text.length <= length ? text : text.replace(/[^\s(;]*[\\/](?=[^\\/\s;()]+:\d)/g, "");
 }
 
-// Keep both ends of a long name: kernels differ at the end as often as at the start.
-function shortened(text, length) {
+/**
+ * Keep both ends of a long name: kernels differ at the end as often as at the start.
+ * @param {string} text
+ * @param {number} length
+ */
+export function shortened(text, length) {
   const line = withoutFolders(text.replace(/\s+/g, " "), length);
   if (line.length <= length) return line;
   const head = Math.ceil((length - 1) * 0.6);

@@ -1,0 +1,163 @@
+// Charts are drawn when they come into view, and again when the theme or their width changes.
+
+import { action, element } from "../elements.js";
+import { human } from "../format.js";
+import { saveCsv, savePng, saveSvg } from "../save.js";
+import { drawFigure } from "./draw.js";
+import { figureOf } from "./figure.js";
+import { acrossDomain, layoutOf } from "./layout.js";
+import { letDrag, pointOut } from "./pointer.js";
+import { TREES, drawTree } from "./tree.js";
+
+/** @typedef {import("../model.js").Chart} Chart */
+/** @typedef {import("../model.js").Table} Table */
+/** @typedef {import("../model.js").Value} Value */
+/** @typedef {import("./layout.js").Look} Look */
+
+const ZOOMABLE = new Set(["line", "area", "scatter"]);
+/** @type {Map<Element, {redraw: () => void, width: number}>} */
+const charts = new Map();
+/** What a reader looks closer at: @type {WeakMap<Element, [number, number]>} */
+const windows = new WeakMap();
+
+/** @param {HTMLElement} place @returns {Look} */
+function lookOf(place) {
+  const style = getComputedStyle(document.documentElement);
+  const of = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
+  return {
+    text: of("--text"), faint: of("--faint"), grid: of("--grid"), line: of("--line-strong"),
+    raised: of("--raised"), muted: of("--series-muted"), font: of("--font"),
+    colors: of("--series").split(/\s+/), width: place.clientWidth,
+  };
+}
+
+/**
+ * @param {HTMLElement} holder the figure
+ * @param {Chart} chart
+ * @param {Table} table
+ * @param {number} maxBars
+ */
+export function drawChart(holder, chart, table, maxBars) {
+  const place = /** @type {HTMLElement} */ (holder.querySelector(".plot"));
+  if (!place.clientWidth) return;
+  const shown = { ...table, rows: chosen(holder, chart, table) };
+  const cut = chart.kind in TREES ? drawTree(place, chart, shown, lookOf(place))
+    : plot(holder, place, chart, shown, maxBars);
+  const notes = [chart.note];
+  if (cut > 0) notes.push(`${cut.toLocaleString("en-US")} more in the table below.`);
+  const note = /** @type {HTMLElement} */ (holder.querySelector(".note"));
+  note.textContent = notes.filter(Boolean).join(" ");
+  note.hidden = note.textContent === "";
+  holder.dataset.drawn = "yes";
+  const known = charts.get(holder);
+  if (known) {
+    known.width = place.clientWidth;
+  } else {
+    const redraw = () => drawChart(holder, chart, table, maxBars);
+    charts.set(holder, { redraw, width: place.clientWidth });
+    resized.observe(place);
+    holder.querySelector("figcaption")?.append(offers(holder, chart, table));
+  }
+}
+
+/**
+ * What can be taken away from a chart.
+ * @param {HTMLElement} holder
+ * @param {Chart} chart
+ * @param {Table} table
+ */
+function offers(holder, chart, table) {
+  const drawing = () => /** @type {SVGSVGElement} */ (holder.querySelector(".plot svg"));
+  const of = (/** @type {string} */ kind) => ({ class: "save",
+    "aria-label": `Save ${chart.title} as ${kind}` });
+  return element("span", { class: "saves" },
+    action("SVG", of("SVG"), () => saveSvg(drawing(), chart.title)),
+    action("PNG", of("PNG"), () => savePng(drawing(), chart.title)),
+    action("CSV", of("CSV"), () => saveCsv(table, chart.title)));
+}
+
+/**
+ * The rows of the value that the reader chose; the charts of one analysis go together.
+ * @param {HTMLElement} holder
+ * @param {Chart} chart
+ * @param {Table} table
+ */
+function chosen(holder, chart, table) {
+  const values = chart.choose < 0 ? [] : [...new Set(table.rows.map((row) => row[chart.choose]))];
+  if (values.length < 2) return table.rows;
+  const select = holder.querySelector("select") ?? chooser(holder, chart, table, values);
+  return table.rows.filter((row) => row[chart.choose] === values[select.selectedIndex]);
+}
+
+/**
+ * @param {HTMLElement} holder
+ * @param {Chart} chart
+ * @param {Table} table
+ * @param {Value[]} values
+ */
+function chooser(holder, chart, table, values) {
+  const column = table.columns[chart.choose];
+  const select = element("select", { "aria-label": column.label });
+  select.append(...values.map((value) => new Option(
+    typeof value === "string" ? value : `${column.label} ${human(value, column.unit)}`)));
+  const beside = [...(holder.closest(".analysis")?.querySelectorAll("select") ?? [])];
+  const known = beside.find((other) => other.value && values.length === other.length);
+  if (known) select.value = known.value;
+  select.addEventListener("change", () => {
+    for (const other of holder.closest(".analysis")?.querySelectorAll("select") ?? []) {
+      if (![...other.options].some((option) => option.value === select.value)) continue;
+      other.value = select.value;
+      const figure = other.closest("figure");
+      if (figure) charts.get(figure)?.redraw();
+    }
+  });
+  holder.querySelector("figcaption")?.append(select);
+  return select;
+}
+
+/**
+ * Draws, and returns how many bars found no room.
+ * @param {HTMLElement} holder
+ * @param {HTMLElement} place
+ * @param {Chart} chart
+ * @param {Table} table
+ * @param {number} maxBars
+ */
+function plot(holder, place, chart, table, maxBars) {
+  const look = lookOf(place);
+  const figure = figureOf(chart, table, maxBars);
+  const window = windows.get(holder) ?? null;
+  const layout = layoutOf(figure, look, window);
+  const { svg, targets } = drawFigure(figure, layout, look);
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", `Chart: ${chart.title}. The table below has its numbers. `
+    + "The arrow keys go through what is drawn.");
+  place.style.height = `${layout.height}px`;
+  place.replaceChildren(svg);
+  pointOut(place, svg, targets);
+  if (!figure.names && ZOOMABLE.has(figure.kind) && !figure.log.across) {
+    const [low, high] = window ?? acrossDomain(figure);
+    const { left, right } = layout.frame;
+    const value = (/** @type {number} */ x) => low + ((x - left) / (right - left)) * (high - low);
+    const lookAt = (/** @type {[number, number] | null} */ part) => {
+      if (part) windows.set(holder, part);
+      else windows.delete(holder);
+      charts.get(holder)?.redraw();
+    };
+    letDrag(svg, layout.frame, (from, to) => lookAt([value(from), value(to)]));
+    if (window) place.append(action("Show all", { class: "whole-axis" }, () => lookAt(null)));
+  }
+  return figure.cut;
+}
+
+const resized = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    const figure = target.closest("figure");
+    const known = figure && charts.get(figure);
+    if (known && target.clientWidth && target.clientWidth !== known.width) known.redraw();
+  }
+});
+
+export function redrawCharts() {
+  for (const chart of charts.values()) chart.redraw();
+}

@@ -1,0 +1,242 @@
+// Tables: sorted, searched and paged over their data, so that 5,000 rows cost one page of DOM.
+
+import { action, element } from "./elements.js";
+import { NOT_KNOWN, human, raw, withoutFolders } from "./format.js";
+import { saveCsv } from "./save.js";
+
+/** @typedef {import("./model.js").Table} Table */
+/** @typedef {import("./model.js").Value} Value */
+
+// Characters of a line of a cell.
+const LINE = 58;
+// Rows that one sees at a glance: no search for them.
+const FEW = 8;
+const TYPING_MS = 80;
+const collator = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
+
+/**
+ * What is not known goes last in both directions.
+ * @param {Value} a
+ * @param {Value} b
+ * @param {number} direction
+ */
+export function compared(a, b, direction) {
+  if (a === null || b === null) return Number(a === null) - Number(b === null);
+  const order = typeof a === "number" && typeof b === "number" ? a - b
+    : collator.compare(String(a), String(b));
+  return order * direction;
+}
+
+/** @param {Table} table @param {number} column */
+export function isNumeric(table, column) {
+  let known = 0;
+  for (const row of table.rows) {
+    if (typeof row[column] === "string") return false;
+    if (row[column] !== null) known += 1;
+  }
+  return known > 0;
+}
+
+/**
+ * Positions of the rows that have all of the words, in order of a column.
+ * @param {Table} table
+ * @param {string[]} words in lower case
+ * @param {number} column -1 for the order of the table
+ * @param {number} direction 1 upwards, -1 downwards
+ */
+export function found(table, words, column, direction) {
+  let order = table.rows.map((_, index) => index);
+  if (words.length) {
+    const has = (/** @type {number} */ index) => {
+      const text = table.rows[index].join("\n").toLowerCase();
+      return words.every((word) => text.includes(word));
+    };
+    order = order.filter(has);
+  }
+  if (column >= 0) {
+    order.sort((a, b) => (
+      compared(table.rows[a][column], table.rows[b][column], direction) || a - b));
+  }
+  return order;
+}
+
+/**
+ * @param {HTMLElement} place
+ * @param {Table} table
+ * @param {number} pageSize
+ */
+export function mountTable(place, table, pageSize) {
+  new TableView(place, table, pageSize).refresh();
+}
+
+class TableView {
+  /** @param {HTMLElement} place @param {Table} table @param {number} pageSize */
+  constructor(place, table, pageSize) {
+    this.table = table;
+    this.pageSize = pageSize;
+    this.size = pageSize;
+    this.page = 0;
+    this.column = -1;
+    this.direction = 1;
+    /** @type {string[]} */
+    this.words = [];
+    /** @type {number[]} */
+    this.order = [];
+    this.numeric = table.columns.map((_, index) => isNumeric(table, index));
+    this.best = new Set(table.best.map((marked) => marked.join()));
+    this.body = element("tbody");
+    this.heads = table.columns.map((_, index) => this.head(index));
+    this.status = element("span", { class: "count", role: "status" });
+    this.back = action("‹", { class: "page", "aria-label": "Previous page" }, () => this.turn(-1));
+    this.forth = action("›", { class: "page", "aria-label": "Next page" }, () => this.turn(1));
+    this.whole = action("Show all", { class: "page",
+      "aria-label": `Show all rows of ${table.title}` }, () => this.showAll());
+    place.replaceChildren(this.tools(), this.grid());
+    this.body.addEventListener("click", unclip);
+  }
+
+  grid() {
+    return element("div", { class: "scroller", tabindex: 0, role: "region",
+      "aria-label": this.table.title },
+    element("table", { class: this.numeric[0] ? "" : "named" },
+      element("thead", {}, element("tr", {}, ...this.heads)), this.body));
+  }
+
+  tools() {
+    const { table } = this;
+    const made = element("div", { class: "table-tools" });
+    if (table.rows.length > FEW) made.append(this.search(), this.status);
+    if (table.rows.length > this.pageSize) made.append(this.back, this.forth, this.whole);
+    made.append(action("CSV", { class: "save", "aria-label": `Save ${table.title} as CSV` },
+      () => saveCsv(table, table.title)));
+    return made;
+  }
+
+  search() {
+    const made = element("input", { type: "search", placeholder: "Search",
+      "aria-label": `Search in ${this.table.title}`, autocomplete: "off", spellcheck: "false" });
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let waiting;
+    made.addEventListener("input", () => {
+      clearTimeout(waiting);
+      waiting = setTimeout(() => {
+        this.words = made.value.toLowerCase().split(/\s+/).filter(Boolean);
+        this.refresh();
+      }, TYPING_MS);
+    });
+    return made;
+  }
+
+  /** @param {number} index */
+  head(index) {
+    const arrow = element("span", { class: "arrow", "aria-hidden": "true" });
+    const { label } = this.table.columns[index];
+    const parts = this.numeric[index] ? [arrow, label] : [label, arrow];
+    const button = element("button", { type: "button" }, ...parts);
+    button.addEventListener("click", () => this.sortBy(index));
+    const kind = this.numeric[index] ? "number" : "text";
+    return element("th", { scope: "col", class: kind, "aria-sort": "none" }, button);
+  }
+
+  /**
+   * Numbers start from the largest: that is what one looks for in a profile.
+   * @param {number} column
+   */
+  sortBy(column) {
+    const first = this.numeric[column] ? -1 : 1;
+    this.direction = this.column === column ? -this.direction : first;
+    this.column = column;
+    this.heads.forEach((head, index) => {
+      const sorted = this.direction === 1 ? "ascending" : "descending";
+      head.setAttribute("aria-sort", index === column ? sorted : "none");
+    });
+    this.refresh();
+  }
+
+  refresh() {
+    this.order = found(this.table, this.words, this.column, this.direction);
+    this.page = 0;
+    this.show();
+  }
+
+  /** @param {number} by */
+  turn(by) {
+    this.page += by;
+    this.show();
+  }
+
+  showAll() {
+    const isPaged = this.size === this.pageSize;
+    this.size = isPaged ? Infinity : this.pageSize;
+    this.whole.textContent = isPaged ? "Show pages" : "Show all";
+    this.page = 0;
+    this.show();
+  }
+
+  show() {
+    const count = this.order.length;
+    const from = this.size === Infinity ? 0 : this.page * this.size;
+    const to = Math.min(count, from + this.size);
+    this.body.replaceChildren(...this.order.slice(from, to).map((index) => this.row(index)));
+    if (count === 0) {
+      const text = this.words.length ? "No row has all of these words." : "No rows.";
+      this.body.append(element("tr", {},
+        element("td", { colspan: this.table.columns.length }, text)));
+    }
+    this.back.disabled = from === 0;
+    this.forth.disabled = to >= count;
+    const total = this.table.rows.length;
+    const range = count > to - from ? `${from + 1}–${to} of ` : "";
+    const kept = count < total ? ` (of ${total.toLocaleString("en-US")})` : "";
+    this.status.textContent = `${range}${count.toLocaleString("en-US")} rows${kept}`;
+  }
+
+  /** @param {number} index */
+  row(index) {
+    return element("tr", {}, ...this.table.rows[index].map((value, column) => (
+      this.cell(index, column, value))));
+  }
+
+  /** @param {number} row @param {number} column @param {Value} value */
+  cell(row, column, value) {
+    const { unit } = this.table.columns[column];
+    const made = element("td", { class: this.numeric[column] ? "number" : "text" });
+    if (value === null) {
+      const reason = this.table.reasons[`${row},${column}`];
+      made.classList.add("unknown");
+      made.textContent = reason ? NOT_KNOWN : "–";
+      made.title = reason ?? NOT_KNOWN;
+      made.setAttribute("aria-label", made.title);
+      return made;
+    }
+    const text = human(value, unit);
+    made.title = raw(value, unit);
+    if (column === 0 && this.table.links[row]) {
+      made.append(element("a", { href: this.table.links[row] }, text));
+    } else if (typeof value === "string") {
+      made.append(element("span", { class: "clip" }, withoutFolders(text, LINE)));
+    } else {
+      made.textContent = text;
+    }
+    if (unit === "share" && typeof value === "number" && value >= 0 && value <= 1) {
+      made.classList.add("share");
+      made.style.setProperty("--part", `${value * 100}%`);
+    }
+    if (this.best.has(`${row},${column}`)) {
+      made.classList.add("best");
+      made.prepend(element("span", { class: "best-mark" }, "best"));
+    }
+    return made;
+  }
+}
+
+/**
+ * Long names are clipped to two lines; a click shows the whole.
+ * @param {Event} event
+ */
+function unclip(event) {
+  const clip = event.target instanceof Element ? event.target.closest(".clip") : null;
+  const title = clip?.closest("td")?.title;
+  if (!clip || !title) return;
+  clip.textContent = clip.classList.toggle("whole") ? title : withoutFolders(title, LINE);
+}

@@ -1,0 +1,40 @@
+// Light or dark: as the system says, or as the reader chose. Paper is white and narrow.
+
+import { redrawCharts } from "./charts/chart.js";
+import { byId } from "./elements.js";
+
+const root = document.documentElement;
+const system = matchMedia("(prefers-color-scheme: dark)");
+
+function isDark() {
+  return (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
+}
+
+function follow() {
+  byId("theme").setAttribute("aria-pressed", String(isDark()));
+  redrawCharts();
+}
+
+/** @param {() => void} drawVisible draws what paper will show */
+export function startTheme(drawVisible) {
+  byId("theme").addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    try {
+      localStorage.setItem("profkit-theme", root.dataset.theme);
+    } catch {
+      // No storage for pages from files here: the choice lasts as long as the page.
+    }
+    follow();
+  });
+  system.addEventListener("change", follow);
+  follow();
+  addEventListener("beforeprint", () => {
+    root.classList.add("printing");
+    drawVisible();
+    redrawCharts();
+  });
+  addEventListener("afterprint", () => {
+    root.classList.remove("printing");
+    redrawCharts();
+  });
+}

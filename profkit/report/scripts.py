@@ -1,0 +1,61 @@
+"""The page's modules as one script, each in a scope of its own, after those that it imports.
+
+A page that opens from a file can load no module. Modules import and export by name alone.
+"""
+
+import re
+from importlib.resources.abc import Traversable
+from pathlib import PurePosixPath
+
+_IMPORT = re.compile(r'^import (\{[^}]*\}) from "(\.{1,2}/[\w./]+)";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
+_LEFT = re.compile(r"^(import|export)\b.*", re.MULTILINE)
+
+
+def joined(folder: Traversable, entry: str) -> str:
+    """Return the module `entry` of `folder` with all that it imports, as one script.
+
+    Raises:
+        ValueError: A module imports or exports in another form, or itself.
+
+    """
+    scopes: dict[str, str] = {}
+    _collect(folder, PurePosixPath(entry), scopes, ())
+    return '(() => {\n"use strict";\n' + "\n".join(scopes.values()) + "\n})();"
+
+
+def _collect(
+    folder: Traversable, module: PurePosixPath, scopes: dict[str, str], above: tuple[str, ...]
+) -> None:
+    """Put the scope of `module` into `scopes`, after those of what it imports."""
+    name = _variable(module)
+    if name in above:
+        raise ValueError(f"{module}: imports itself by way of {', '.join(above)}")
+    if name in scopes:
+        return
+    text = folder.joinpath(*module.parts).read_text(encoding="utf-8")
+    for found in _IMPORT.finditer(text):
+        _collect(folder, _beside(module, found[2]), scopes, (*above, name))
+    exported = ", ".join(found[1] for found in _EXPORT.finditer(text))
+    body = _IMPORT.sub(
+        lambda found: f"const {found[1]} = {_variable(_beside(module, found[2]))};", text
+    )
+    body = _EXPORT.sub("", body)
+    if left := _LEFT.search(body):
+        raise ValueError(f"{module}: only named imports and exports: {left[0]}")
+    scopes[name] = f"const {name} = (() => {{\n{body}return {{ {exported} }};\n}})();"
+
+
+def _beside(module: PurePosixPath, path: str) -> PurePosixPath:
+    """Return where `path` leads from the folder of `module`."""
+    parts = list(module.parent.parts)
+    for part in PurePosixPath(path).parts:
+        if part == "..":
+            parts.pop()
+        else:
+            parts.append(part)
+    return PurePosixPath(*parts)
+
+
+def _variable(module: PurePosixPath) -> str:
+    return "$" + "_".join(module.with_suffix("").parts)

@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { figureOf, quantile } from "../../../profkit/report/assets/page/charts/figure.js";
+
+const plain = { title: "t", table: 0, color: -1, horizontal: false, log: [], lines: [], choose: -1,
+  note: "" };
+
+function table(columns, rows) {
+  const named = columns.map(([label, unit]) => ({ label, unit }));
+  return { title: "t", columns: named, rows, total: rows.length, links: [], best: [], reasons: {} };
+}
+
+test("bars stand at their names, in the unit of the largest", () => {
+  const shown = figureOf({ ...plain, kind: "bar", x: 0, y: [1] },
+    table([["Operator", ""], ["Time", "ns"]], [["mm", 2_000_000], ["add", 500_000]]), 10);
+  assert.deepEqual(shown.names, ["mm", "add"]);
+  assert.equal(shown.upTitle, "Time (ms)");
+  assert.deepEqual(shown.series[0].points.map((p) => [p.at, p.low, p.high]), [[0, 0, 2], [1, 0, 0.5]]);
+  assert.deepEqual(shown.series[0].points[0].words, ["mm", "Time: 2.00 ms"]);
+});
+
+test("bars beyond the most are counted, not drawn", () => {
+  const rows = [["a", 3], ["b", 2], ["c", 1]];
+  const shown = figureOf({ ...plain, kind: "bar", x: 0, y: [1] },
+    table([["Name", ""], ["Calls", "count"]], rows), 2);
+  assert.deepEqual([shown.names, shown.cut], [["a", "b"], 1]);
+});
+
+test("what is not known is left out", () => {
+  const shown = figureOf({ ...plain, kind: "line", x: 0, y: [1] },
+    table([["Step", "count"], ["Time", "ns"]], [[1, 10], [2, null], [null, 30], [3, 30]]), 10);
+  assert.deepEqual(shown.series[0].points.map((p) => p.at), [1, 3]);
+});
+
+test("stacked bars stand on one another, what is negative below", () => {
+  const rows = [["a", "x", 1], ["a", "y", 2], ["a", "z", -4], ["b", "y", 5]];
+  const shown = figureOf({ ...plain, kind: "stacked_bar", x: 0, y: [2], color: 1 },
+    table([["Name", ""], ["Part", ""], ["Share", "count"]], rows), 10);
+  const ends = shown.series.map((one) => one.points.map((p) => [p.at, p.low, p.high]));
+  assert.deepEqual(ends, [[[0, 0, 1]], [[0, 1, 3], [1, 0, 5]], [[0, 0, -4]]]);
+});
+
+test("an area without a value between two of its own lies on the line through them", () => {
+  const rows = [["x", 0, 10], ["x", 2, 30], ["y", 0, 1], ["y", 1, 1], ["y", 2, 1]];
+  const shown = figureOf({ ...plain, kind: "area", x: 1, y: [2], color: 0 },
+    table([["Part", ""], ["Time", "count"], ["Held", "count"]], rows), 10);
+  assert.deepEqual(shown.series[0].points.map((p) => [p.at, p.high]), [[0, 10], [1, 20], [2, 30]]);
+  assert.deepEqual(shown.series[1].points.map((p) => [p.low, p.high]), [[10, 11], [20, 21], [30, 31]]);
+});
+
+test("names of ranks have the places of their numbers where they are many", () => {
+  const rows = [["rank10_dp10_tp0_pp0", 1], ["rank2_dp2_tp0_pp0", 2]];
+  const columns = [["Rank", ""], ["Time", "count"]];
+  const few = figureOf({ ...plain, kind: "bar", x: 0, y: [1] }, table(columns, rows), 10);
+  assert.deepEqual(few.names, ["rank2_dp2_tp0_pp0", "rank10_dp10_tp0_pp0"]);
+  const many = figureOf({ ...plain, kind: "bar", x: 0, y: [1] }, table(columns, rows), 1);
+  assert.equal(many.names, null);
+  assert.deepEqual(many.series[0].points.map((p) => p.at), [10, 2]);
+});
+
+test("a series that is about another has its colour", () => {
+  const rows = [["zero=none", 1, 1], ["zero=none, line", 1, 2], ["zero=2", 1, 3]];
+  const shown = figureOf({ ...plain, kind: "scatter", x: 1, y: [2], color: 0,
+    lines: ["zero=none, line"] },
+  table([["Run", ""], ["x", "count"], ["y", "count"]], rows), 10);
+  assert.deepEqual(shown.series.map((one) => one.owner), [0, 0, 2]);
+  assert.deepEqual(shown.series.map((one) => one.isLine), [false, true, false]);
+});
+
+test("a box has the quartiles of its values and shows what lies far from them", () => {
+  const rows = [1, 2, 3, 4, 5, 100].map((value) => ["rank 0", value]);
+  const shown = figureOf({ ...plain, kind: "box", x: 0, y: [1] },
+    table([["Rank", ""], ["Time", "count"]], rows), 10);
+  const [box] = shown.series[0].boxes;
+  assert.deepEqual(box.five, [1, 2.25, 3.5, 4.75, 5]);
+  assert.deepEqual(box.outliers, [100]);
+  assert.equal(quantile([1, 2], 0.25), 1.25);
+});
+
+test("series that share no place do not share its room", () => {
+  const rows = [["a", "x", 1], ["b", "y", 2]];
+  const columns = [["Name", ""], ["Part", ""], ["Time", "count"]];
+  const chart = { ...plain, kind: "bar", x: 0, y: [2], color: 1 };
+  assert.equal(figureOf(chart, table(columns, rows), 10).slots, 1);
+  assert.equal(figureOf(chart, table(columns, [...rows, ["a", "y", 3]]), 10).slots, 2);
+});

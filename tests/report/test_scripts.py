@@ -1,0 +1,45 @@
+"""Modules joined to one script."""
+
+import pytest
+
+from profkit.report.scripts import joined
+
+
+def folder(root, **modules):
+    for name, text in modules.items():
+        path = root / (name.replace("__", "/") + ".js")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def test_each_module_comes_once_and_after_what_it_imports(tmp_path):
+    script = joined(
+        folder(
+            tmp_path,
+            page='import { one } from "./parts/a.js";\nimport { b } from "./b.js";\none(b);\n',
+            parts__a='import { b } from "../b.js";\nconst own = 1;\nexport function one() {}\n',
+            b="const own = 2;\nexport const b = 3;\n",
+        ),
+        "page.js",
+    )
+    assert script.count("const own = 2;") == 1
+    assert script.index("const $b =") < script.index("const $parts_a =") < script.index("$page =")
+    assert "const { one } = $parts_a;" in script
+    assert "export" not in script
+    assert "import" not in script
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['import all from "./b.js";\n', "export default 1;\n", 'import * as b from "./b.js";\n'],
+)
+def test_other_forms_of_import_and_export_are_refused(tmp_path, text):
+    with pytest.raises(ValueError, match=r"page\.js: only named imports and exports"):
+        joined(folder(tmp_path, page=text, b="export const b = 3;\n"), "page.js")
+
+
+def test_modules_in_a_circle_are_refused(tmp_path):
+    a, b = ('import { b } from "./b.js";\n', 'import { a } from "./a.js";\n')
+    with pytest.raises(ValueError, match=r"a\.js: imports itself by way of"):
+        joined(folder(tmp_path, a=a, b=b), "a.js")
