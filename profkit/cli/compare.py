@@ -62,6 +62,10 @@ def main(argv: Sequence[str]) -> int:
     is_comparable = args.anyway or not decisive
     judgements = judge(before, after, args.band) if is_comparable else {}
     why = _why(args.before, args.after) if is_comparable else None
+    if is_comparable and not judgements and why is None:
+        raise InputError(
+            "nothing was measured in both runs", hint="profkit why RUN says the reason"
+        )
     if args.json:
         sys.stdout.write(_as_json(before, after, found, judgements, why))
     else:
@@ -72,7 +76,10 @@ def main(argv: Sequence[str]) -> int:
 
 def _named(name: str) -> MeasuredRun:
     """Return the baseline or the run with that name."""
-    return read_baseline(name) if is_baseline(name) else measured(run_named(name))
+    if is_baseline(name):
+        return read_baseline(name)
+    # Causes can be compared where no step was marked.
+    return measured(run_named(name), needs_steps=False)
 
 
 def _why(before: str, after: str) -> Waterfall | None:

@@ -44,8 +44,15 @@ def lines(found: Waterfall) -> Iterator[str]:
         sure = "no intervals: one capture of each" if found.pairs else "no intervals: no pairs"
     ranks = " and ".join(map(str, dict.fromkeys((found.rank_before, found.rank_after))))
     times = f"{milliseconds(found.before_ms)} to {milliseconds(found.after_ms)} ms"
-    step = "traced step" if found.basis == "traced" else "step"
-    yield f"why, from {times} per {step} of rank {ranks} ({sure}):"
+    step = "per traced step" if found.basis == "traced" else "per step"
+    if found.work != 1:
+        step = "for the same work"
+    yield f"why, from {times} {step}, rank {ranks} ({sure}):"
+    if found.work != 1:
+        yield (
+            f"  no steps are marked: B recorded {found.work:.3g} times the calls of A, "
+            "and its times are divided by that"
+        )
     bars = [bar for bar in found.largest(_BARS) if not bar.is_noise]
     if not bars:
         yield "  no cause differs by more than chance"

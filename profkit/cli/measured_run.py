@@ -75,8 +75,8 @@ class Difference:
         return f"{self.key} {self.before or 'unset'} -> {self.after or 'unset'}"
 
 
-def measured(run: RunFolder) -> MeasuredRun:
-    """Return the numbers of a run; raises `InputError` if it has no step times."""
+def measured(run: RunFolder, *, needs_steps: bool = True) -> MeasuredRun:
+    """Return the numbers of a run; raises `InputError` if it has no step times but needs them."""
     path = run.path / "analyze" / "steps.json"
     hint = "profkit run makes them, with steps among its analyses"
     if not path.is_file():
@@ -87,7 +87,7 @@ def measured(run: RunFolder) -> MeasuredRun:
         for name in METRICS.values()
         if name in steps.metrics and steps.metrics[name].by_repeat
     }
-    if METRICS["step_time"] not in metrics:
+    if needs_steps and METRICS["step_time"] not in metrics:
         reasons = "; ".join(missing.reason for missing in steps.abstentions)
         raise InputError(f"{run.name}: no step times: {reasons}", hint=hint)
     records = _records(run)

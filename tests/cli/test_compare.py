@@ -47,7 +47,7 @@ def test_the_largest_causes_of_a_difference_are_named_with_their_intervals(folde
     slow = {"cpu_operators": 95 * STEADY[::-1], "loading_data": 10 * STEADY}
     leave_run(folder, "two", 110 * STEADY[::-1], causes=quiet | slow, second=30)
     assert compared(capsys)[-2:] == [
-        "why, from 100 to 110 ms per step of rank 0 (95% intervals over 6 pairs):",
+        "why, from 100 to 110 ms per step, rank 0 (95% intervals over 6 pairs):",
         "  +10 ms (+9.99 to +10)  Loading data, new",
     ]
     why = json.loads("\n".join(compared(capsys, "--json")))["why"]
@@ -60,7 +60,7 @@ def test_one_capture_of_each_names_causes_without_intervals(folder, capsys):
     leave_run(folder, "one", [100], causes={"python": [100]})
     leave_run(folder, "two", [90], causes={"python": [90]}, second=30)
     assert compared(capsys)[-3:-1] == [
-        "why, from 100 to 90 ms per step of rank 0 (no intervals: one capture of each):",
+        "why, from 100 to 90 ms per step, rank 0 (no intervals: one capture of each):",
         "  -10 ms  Python",
     ]
 

@@ -242,7 +242,8 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
 
 def beginnings(steps: Result) -> dict[int, str]:
     """Return when each repeat began, as times that sort by their text."""
-    repeats = steps.tables["per_repeat"]
+    if (repeats := steps.tables.get("per_repeat")) is None:
+        return {}
     rows = [dict(zip(repeats.columns, row, strict=True)) for row in repeats.rows]
     return {int(row["repeat"] or 0): str(row["began"]) for row in rows}
 

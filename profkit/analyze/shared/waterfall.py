@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze.division import gpu, names
-from profkit.analyze.division.cpu_threads import BLOCKED
+from profkit.analyze.division.cpu_threads import BLOCKED, START_UP
 from profkit.analyze.shared.paired import bounds
 from profkit.core.result import Interval, Result
 from profkit.tables.tree_paths import SEPARATOR
@@ -84,6 +84,10 @@ class Waterfall:
     pairs: int
     """Repeats that both runs have, over which the intervals are; 0 if they have none in common."""
 
+    work: float
+    """How often the work of the first recording is in the second, by calls of the same operators
+    and kernels; its times are divided by that. 1 where both have marked steps."""
+
     bars: tuple[Bar, ...]
     """The largest difference first, but small ones together last, as ``other``."""
 
@@ -107,8 +111,11 @@ def waterfall(
     both = [_rows(result) for result in (before, after)]
     if any(rows.empty for rows in both):
         return None
+    work = 1.0 if _has_steps(before) and _has_steps(after) else _work(both)
+    both[1] = both[1].assign(ms_per_step=both[1]["ms_per_step"] / work)
     ranks = _ranks(both)
     both = [rows[(rows["rank"] == rank).to_numpy()] for rows, rank in zip(both, ranks, strict=True)]
+    both = _with_operators(both)
     both[0] = _with_lines_of(both[1], both[0])
     repeats, pairs = _repeats(both)
     times = [_times(rows, own) for rows, own in zip(both, repeats, strict=True)]
@@ -132,6 +139,7 @@ def waterfall(
         rank_before=ranks[0],
         rank_after=ranks[1],
         pairs=pairs,
+        work=work,
         bars=_gathered([shown for bar in causes for shown in _cut(bar)], whole),
     )
 
@@ -140,6 +148,34 @@ def _rows(result: Result) -> pd.DataFrame:
     """Return the rows of the table ``parts``."""
     parts = result.tables.get("parts")
     return pd.DataFrame(parts.rows, columns=list(parts.columns)) if parts else pd.DataFrame()
+
+
+def _has_steps(causes: Result) -> bool:
+    """Say whether times are those of marked steps, and not of all that was recorded."""
+    steps = causes.tables.get("by_step")
+    return steps is None or any(row[steps.columns.index("step")] != -1 for row in steps.rows)
+
+
+def _work(both: Sequence[pd.DataFrame]) -> float:
+    """Return how many calls the second recording has for one of the first, of the same work.
+
+    The median over operators and kernels that both have, each counting as much as it takes. 1 if
+    they have none in common.
+    """
+    sums = [
+        rows[(rows["calls_per_step"] > 0).to_numpy()]
+        .groupby(["operator", "kernel"])[["calls_per_step", "ms_per_step"]]
+        .sum()
+        / len(rows[["rank", "repeat"]].drop_duplicates())
+        for rows in both
+    ]
+    joined = pd.concat(sums, axis=1, join="inner", keys=_SIDES)
+    if joined.empty:
+        return 1.0
+    calls, ms = (joined.xs(name, axis=1, level=1) for name in ("calls_per_step", "ms_per_step"))
+    ratios = (calls["after"] / calls["before"]).sort_values()
+    weights = ms["before"].loc[ratios.index].cumsum()
+    return float(ratios[(weights >= weights.iloc[-1] / 2).to_numpy()].iloc[0])
 
 
 def _ranks(both: Sequence[pd.DataFrame]) -> tuple[int, int]:
@@ -170,6 +206,22 @@ def _decisive(lengths: "pd.Series[float]", waits: "pd.Series[float]") -> int:
     near = _SMALL * float(lengths.max())
     busy = lengths[(waits <= waits.min() + near).to_numpy()]
     return min(int(str(rank)) for rank in busy.index[(busy >= busy.max() - near).to_numpy()])
+
+
+def _with_operators(both: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    """Return the rows, kernels whose launch was not recorded with the operator they else have."""
+    launched = pd.concat([rows[(rows["operator"] != rows["kernel"]).to_numpy()] for rows in both])
+    of_kernel = launched.groupby("kernel")["operator"].agg(set)
+    known = {kernel: min(names) for kernel, names in of_kernel.items() if len(names) == 1}
+    return [
+        rows.assign(
+            operator=[
+                known.get(kernel, operator) if kernel and operator == kernel else operator
+                for operator, kernel in zip(rows["operator"], rows["kernel"], strict=True)
+            ]
+        )
+        for rows in both
+    ]
 
 
 def _with_lines_of(reference: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
@@ -245,7 +297,7 @@ def _title(cause: str) -> str:
     if cause == OVERHEAD:
         return "Profiler overhead, which the causes contain"
     top, *below = cause.split(".")
-    if BLOCKED in below or top == "exposed_copies":
+    if {BLOCKED, START_UP} & set(below[:-1]) or top == "exposed_copies":
         return f"{names.title('.'.join(cause.split('.')[:-1]))}: {names.title(cause)}"
     return names.title(cause)
 

@@ -5,13 +5,24 @@ import pytest
 from profkit.analyze.shared.waterfall import OVERHEAD, waterfall
 from profkit.core.result import Result, Table
 
-COLUMNS = ("rank", "repeat", "cause", "module", "operator", "kernel", "ms_per_step")
+COLUMNS = (
+    "rank",
+    "repeat",
+    "cause",
+    "module",
+    "operator",
+    "kernel",
+    "calls_per_step",
+    "ms_per_step",
+)
+NO_STEP = Table(title="", columns=("step",), rows=((-1,),))
 WAITING = "exposed_communication.waiting"
 
 
 def part(cause, ms, operator="", kernel="", **where):
-    given = {"rank": 0, "repeat": 0, "module": ""} | where
-    return (given["rank"], given["repeat"], cause, given["module"], operator, kernel, ms)
+    given = {"rank": 0, "repeat": 0, "module": "", "calls": 1} | where
+    keys = (given["rank"], given["repeat"], cause, given["module"], operator, kernel)
+    return (*keys, given["calls"], ms)
 
 
 def causes(*parts):
@@ -114,6 +125,20 @@ def test_causes_of_traced_steps_lead_to_the_difference_without_a_profiler():
     assert (found.before_ms, found.after_ms, found.basis) == (9.0, 12.5, "unprofiled")
     overhead = next(bar for bar in found.bars if bar.id == OVERHEAD)
     assert (overhead.before_ms, overhead.after_ms) == (-3.0, -3.5)
+
+
+def test_excerpts_without_steps_are_compared_for_the_same_work():
+    def excerpt(work, idle_ms):
+        parts = (
+            part("gpu_computing", 6.0 * work, "aten::mm", "gemm", calls=10 * work),
+            part("gpu_computing", 1.0, "gemm", "gemm"),  # launched before the excerpt began
+            part("gpu_idle.python", idle_ms * work),
+        )
+        return Result(tables=causes(*parts).tables | {"by_step": NO_STEP})
+
+    found = waterfall(excerpt(2, 1.0), excerpt(4, 3.0))
+    assert found.work == pytest.approx(2.0)
+    assert shown(found) == [("Python and dispatch", 4.0, ""), ("GPU computing: aten::mm", -0.5, "")]
 
 
 def test_a_run_whose_time_was_not_divided_has_no_waterfall():
