@@ -117,8 +117,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     matched_patterns = matches(one.rank, one.time, of_shown, known, len(set(rows["rank"])))
     by_step = pd.concat([_by_step(one) for one in divided], ignore_index=True).fillna(0)
     consist = pd.concat([parts(one.rank, one.time) for one in divided], ignore_index=True)
+    ranks = _ranks(by_step, divided, shown)
     return _result(
-        rows, shown, by_step, consist, matched_patterns, trust.checks(seen), found, config
+        rows, shown, by_step, consist, ranks, matched_patterns, trust.checks(seen), found, config
     )
 
 
@@ -239,11 +240,25 @@ def _by_step(one: _Divided) -> pd.DataFrame:
     return rows.assign(**times)
 
 
+def _ranks(by_step: pd.DataFrame, divided: Sequence[_Divided], shown: int) -> pd.DataFrame:
+    """Return the step time of each rank, and how long the CPU works that launches its kernels."""
+    ranks = by_step.groupby("rank", observed=True)["step_time_ns"].agg(["mean", "size"])
+    ranks = ranks.rename(columns={"mean": "step_time_ns", "size": "steps"})
+    numbers = [one.rank.where[0] for one in divided]
+    launching = pd.DataFrame([one.rank.launching_ns for one in divided], index=numbers)
+    launching.columns = pd.Index(["launching_least_ns", "launching_most_ns"])
+    ranks = ranks.join(launching.groupby(level=0).sum().div(ranks["steps"], axis=0))
+    return (
+        ranks.rename_axis("rank").reset_index().assign(decisive=lambda rows: rows["rank"] == shown)
+    )
+
+
 def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
     rows: pd.DataFrame,
     shown: int,
     by_step: pd.DataFrame,
     consist: pd.DataFrame,
+    ranks: pd.DataFrame,
     found_patterns: pd.DataFrame,
     checks: Sequence[Trust],
     found: Periods,
@@ -255,16 +270,12 @@ def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
     trusted = pd.DataFrame(
         [asdict(check) | {"silences": " ".join(check.silences)} for check in checks]
     )
-    ranks = by_step.groupby("rank", observed=True)["step_time_ns"].agg(["mean", "size"])
-    ranks = ranks.rename(columns={"mean": "step_time_ns", "size": "steps"}).reset_index()
     note = f"Of rank {shown}, whose causes the verdict tells, and of all others."
     return Result(
         metrics=_metrics(of_shown, by_step[by_step["rank"] == shown]),
         tables={
             "causes": table(rows, title="Causes of the step time of each rank", note=note),
-            "ranks": table(
-                ranks.assign(decisive=ranks["rank"] == shown), title="Step time of each rank"
-            ),
+            "ranks": table(ranks, title="Step time of each rank"),
             "by_step": table(by_step, title="Causes of every step", limit=config.max_rows),
             "parts": table(consist, title="Modules, operators, lines and kernels of each cause"),
             **_if_any("matches", found_patterns, "Patterns found"),

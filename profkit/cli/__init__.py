@@ -35,6 +35,7 @@ GROUPS = {
             "profkit.cli.compare",
             "say by how much one run differs from another, and how sure that is",
         ),
+        "what-if": ("profkit.cli.what_if", "predict the step time if a cause took less"),
         "baseline": ("profkit.cli.baseline", "keep the numbers of a run under a name"),
         "history": ("profkit.cli.history", "say when a run's numbers changed over saved results"),
         "gate": ("profkit.cli.gate", "fail if a run is worse than a baseline, for CI"),

@@ -20,7 +20,7 @@ _RUNS = Path("results/runs")
 _OVERRIDES = ("run", "plan", "import", "profile", "why")
 """Commands that take overrides."""
 
-_NAMES_OF_RUNS = ("show", "compare", "gate", "why", "reproduce", "clean", "timeline")
+_NAMES_OF_RUNS = ("show", "compare", "what-if", "gate", "why", "reproduce", "clean", "timeline")
 """Commands that take the name of a run."""
 
 _SECTIONS = {"tools": "tool", "analyses": "analysis"}

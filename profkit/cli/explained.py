@@ -15,21 +15,22 @@ _BARS = 3
 
 def explained(before: RunFolder, after: RunFolder) -> Waterfall | None:
     """Return the waterfall between two runs, None where one has no causes."""
-    both = [_result(run, "causes") for run in (before, after)]
+    both = [result_of(run, "causes") for run in (before, after)]
     if both[0] is None or both[1] is None:
         return None
-    times = [_unprofiled_ms(run) for run in (before, after)]
+    times = [unprofiled_ms(run) for run in (before, after)]
     return waterfall(both[0], both[1], (times[0], times[1]) if all(times) else None)
 
 
-def _result(run: RunFolder, analysis: str) -> Result | None:
+def result_of(run: RunFolder, analysis: str) -> Result | None:
+    """Return what an analysis left of a run, None if it was not made."""
     path = run.path / "analyze" / f"{analysis}.json"
     return result.read(path).result if path.is_file() else None
 
 
-def _unprofiled_ms(run: RunFolder) -> dict[int, float]:
+def unprofiled_ms(run: RunFolder) -> dict[int, float]:
     """Return the step time of each repeat without a profiler, nothing where it was not timed."""
-    steps = _result(run, "steps")
+    steps = result_of(run, "steps")
     metric = steps.metrics.get("step_time_ns") if steps else None
     is_timed = any(record.get("tool") == BASELINE for record in run.captures)
     if metric is None or not is_timed:

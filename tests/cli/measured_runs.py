@@ -61,13 +61,17 @@ def leave_run(  # noqa: PLR0913 - what a run may be
     _leave_result(run, "steps", Result(metrics=metrics, tables={"per_repeat": table}))
     if causes:
         columns = ("rank", "repeat", "cause", "module", "operator", "kernel", "ms_per_step")
+        ranks = ("rank", "launching_least_ns", "launching_most_ns", "decisive")
         parts = tuple(
             (0, repeat, cause, "", "", "", float(ms))
             for cause, times in causes.items()
             for repeat, ms in enumerate(times)
         )
-        table = Table(title="", columns=columns, rows=parts)
-        _leave_result(run, "causes", Result(tables={"parts": table}))
+        tables = {
+            "parts": Table(title="", columns=columns, rows=parts),
+            "ranks": Table(title="", columns=ranks, rows=((0, 0.0, 0.0, "true"),)),
+        }
+        _leave_result(run, "causes", Result(tables=tables))
 
 
 def _leave_result(run, analysis, found):

@@ -153,6 +153,26 @@ class RecordedRank:
         return np.asarray(self.blocked & ~waits & (length >= _STARTING_NS))
 
     @cached_property
+    def launching_ns(self) -> tuple[int, int]:
+        """How long the CPU works to launch what the GPU does, over all periods: at least, at most.
+
+        At least in operators and calls of the launching threads, at most whenever none of these is
+        blocked in a call. 0 without a GPU.
+        """
+        if self.kernels.empty:
+            return 0, 0
+        windows, works, waits = intervals.union(self.windows), [], []
+        for thread in self.launching:
+            of_calls, of_ops = self.call_threads == thread, self.op_threads == thread
+            waits.append(intervals.union(self.call_spans[of_calls & self.blocked]))
+            spans = np.concatenate((self.call_spans[of_calls], self.op_spans[of_ops & self.works]))
+            works.append(intervals.difference(intervals.union(spans), waits[-1]))
+        nothing = [intervals.nothing()]
+        least = intervals.intersection(windows, intervals.union(np.concatenate(nothing + works)))
+        blocked = intervals.union(np.concatenate(nothing + waits))
+        return intervals.total(least), intervals.total(intervals.difference(windows, blocked))
+
+    @cached_property
     def connecting(self) -> Intervals:
         """The first communication kernel where it takes far longer than the others: a start."""
         rows = np.flatnonzero((self.kernels["kind"] == "communication").to_numpy())
