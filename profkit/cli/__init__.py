@@ -39,6 +39,7 @@ GROUPS = {
         "baseline": ("profkit.cli.baseline", "keep the numbers of a run under a name"),
         "history": ("profkit.cli.history", "say when a run's numbers changed over saved results"),
         "gate": ("profkit.cli.gate", "fail if a run is worse than a baseline, for CI"),
+        "bisect": ("profkit.cli.bisect", "find the commit that changed the step time"),
         "why": ("profkit.cli.why", "say why a result is stale, or that it is fresh"),
         "query": ("profkit.cli.query", "ask the tables of all runs with SQL"),
         "reproduce": (

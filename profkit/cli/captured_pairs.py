@@ -47,15 +47,18 @@ class CapturedPairs:
     pairing: Pairing
 
 
-def captured_pairs(sides: Sides, most: int, args: argparse.Namespace) -> Iterator[CapturedPairs]:
+def captured_pairs(
+    sides: Sides, most: int, args: argparse.Namespace, *, least: int = 1
+) -> Iterator[CapturedPairs]:
     """Capture `most` pairs without a profiler, each repeat a new process; yield after each of them.
 
     Pairs that are there already are kept, so an interrupted comparison goes on where it was: the
-    first result has all of these. Who has seen enough stops asking. `args` say how many cores to
-    use, and how much to print. Raises `SideFailedError` if a side cannot be captured.
+    first result has all of these, and at least `least`. Who has seen enough stops asking. `args`
+    say how many cores to use, and how much to print. Raises `SideFailedError` if a side cannot be
+    captured.
     """
     unprofiled = sides_without_tools(sides)
-    count = _there(unprofiled, most) or 1
+    count = max(_there(unprofiled, most), least)
     while True:
         dag = _dag(unprofiled, count)
         pairing = dag.plan.pairing
