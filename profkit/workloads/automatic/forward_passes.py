@@ -40,6 +40,22 @@ class ForwardPasses:
             self.in_step[type(module).__name__] += 1
         return "forward"
 
+    def begin_step(self, module: nn.Module) -> str:
+        """Note a call of `module` where calls are steps; return the phase that it is.
+
+        A module that has gradients is trained, by whatever updates it, and not used for inference.
+        """
+        self.has_training_mode |= module.training
+        is_evaluation = (
+            self.has_training_mode
+            and not (module.training or torch.is_grad_enabled())
+            and any(parameter.grad is not None for parameter in module.parameters())
+        )
+        if self.is_evaluating and not is_evaluation:
+            self._resume()
+        self.is_evaluating = is_evaluation
+        return "evaluation" if is_evaluation else "forward"
+
     def _resume(self) -> None:
         self.is_evaluating = False
         marks.observed_resume()

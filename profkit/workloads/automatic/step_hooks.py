@@ -174,7 +174,11 @@ class StepHooks(ExitStack):
         self._catch_up()
         self._ignore_forward()
         is_step = self._is_forward_a_step()
-        name = "forward" if is_step else self.passes.begin(module)
+        if is_step and self.kind == "auto":
+            name = self.passes.begin_step(module)
+            is_step = name == "forward"
+        else:
+            name = "forward" if is_step else self.passes.begin(module)
         # A validation before the training has no gradients.
         if is_step or (self.kind != "mark" and torch.is_grad_enabled()):
             marks.observed_begin()

@@ -5,6 +5,7 @@ import torch
 from torch import nn, optim
 
 from profkit import marks
+from profkit.workloads.automatic import step_hooks
 from profkit.workloads.automatic.step_hooks import StepHooks
 
 
@@ -14,6 +15,12 @@ def seen(watcher, request):
     if not request.param:
         marks.listen(watcher)
     return watcher
+
+
+@pytest.fixture
+def without_optimizer(monkeypatch):
+    """Forget the optimizers that other tests have made in this process."""
+    monkeypatch.setattr(step_hooks, "_is_optimizer_made", lambda: False)
 
 
 def train(model, optimizer, passes=1):
@@ -75,3 +82,26 @@ def test_gradients_that_are_summed_over_passes_are_noted_once(seen):
     assert seen.seen.count(-1) == 6
     (note,) = seen.notes
     assert note.startswith("Each step of the optimizer has 3 forward passes of Linear")
+
+
+@pytest.mark.usefixtures("without_optimizer")
+def test_without_an_optimizer_the_evaluation_of_what_is_trained_is_no_step(seen):
+    model = nn.Linear(4, 4)
+    with StepHooks("auto"):
+        for _ in range(2):
+            for _ in range(3):
+                model.train()
+                model.zero_grad()
+                model(torch.ones(2, 4)).sum().backward()
+            evaluate(model, 2)
+    steps = [what for what in seen.seen if what in (-1, "resume")]
+    assert steps == [*[-1] * 3, "resume", *[-1] * 3]
+
+
+@pytest.mark.usefixtures("without_optimizer")
+def test_inference_in_either_mode_has_a_step_for_each_pass(seen):
+    model = nn.Linear(4, 4)
+    with StepHooks("auto"), torch.no_grad():
+        model(torch.ones(2, 4))
+        model.eval()(torch.ones(2, 4))
+    assert seen.seen.count(-1) == 2
