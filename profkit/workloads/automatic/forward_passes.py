@@ -16,6 +16,7 @@ class ForwardPasses:
 
     def __init__(self) -> None:
         self.has_training_mode = False
+        self.has_gradients = False
         self.is_evaluating = False
         self.has_noted_evaluation = False
         self.in_step: Counter[str] = Counter()
@@ -43,14 +44,14 @@ class ForwardPasses:
     def begin_step(self, module: nn.Module) -> str:
         """Note a call of `module` where calls are steps; return the phase that it is.
 
-        A module that has gradients is trained, by whatever updates it, and not used for inference.
+        A program is a training once a module has gradients, whatever uses them.
         """
         self.has_training_mode |= module.training
-        is_evaluation = (
-            self.has_training_mode
-            and not (module.training or torch.is_grad_enabled())
-            and any(parameter.grad is not None for parameter in module.parameters())
-        )
+        if self.has_training_mode and not self.has_gradients:
+            gradients = (parameter.grad for parameter in module.parameters())
+            self.has_gradients = any(gradient is not None for gradient in gradients)
+        is_in_use = not (module.training or torch.is_grad_enabled())
+        is_evaluation = self.has_gradients and is_in_use
         if self.is_evaluating and not is_evaluation:
             self._resume()
         self.is_evaluating = is_evaluation

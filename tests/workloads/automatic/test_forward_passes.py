@@ -94,6 +94,7 @@ def test_without_an_optimizer_the_evaluation_of_what_is_trained_is_no_step(seen)
                 model.zero_grad()
                 model(torch.ones(2, 4)).sum().backward()
             evaluate(model, 2)
+        evaluate(nn.Linear(4, 4), 1)
     steps = [what for what in seen.seen if what in (-1, "resume")]
     assert steps == [*[-1] * 3, "resume", *[-1] * 3]
 
