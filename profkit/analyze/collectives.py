@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze.base import analysis
-from profkit.core.formatting import counted, duration
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 from profkit.tables.rank_clocks import MATCHED_OPERATIONS, MatchedCollectives, matched_collectives
 
@@ -19,9 +18,6 @@ _NS_PER_S = 1e9
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config(Settings):
     """Composed from ``conf/analysis/collectives.yaml``."""
-
-    warn_wait_share: float = 0.5
-    """Waiting for the last rank, as a share of the time in calls, above which it is a warning."""
 
     max_rows: int = 1000
     """Rows kept of each table."""
@@ -43,7 +39,6 @@ def analyze(collectives: pd.DataFrame, config: Config) -> Result:
     matched = matched_collectives(collectives)
     sizes = _sizes(_moved(collectives, matched.rows))
     return Result(
-        findings=(*_waiting(matched, config), *_fastest(sizes)),
         metrics=_metrics(sizes, matched, collectives),
         tables=_tables(sizes, matched, config),
         charts=_charts(sizes, matched),
@@ -106,65 +101,6 @@ def _sizes(moved: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def _waiting(matched: MatchedCollectives, config: Config) -> tuple[Finding, ...]:
-    rows = matched.rows
-    if rows.empty:
-        return ()
-    wait, transfer = int(rows["wait_ns"].sum()), int(rows["transfer_ns"].sum())
-    share = wait / max(wait + transfer, 1)
-    worst = _by_collective(matched).iloc[0]
-    heavy = share > config.warn_wait_share
-    ranks, calls = rows["rank"].nunique(), rows["meeting"].nunique()
-    missing = int(rows["group_size"].max()) if (rows["ranks"] < rows["group_size"]).any() else 0
-    recorded = f" (recorded of {missing})" if missing else ""
-    least, most = ("at least ", "at most ") if missing else ("", "")
-    return (
-        Finding(
-            severity=Severity.WARN if heavy else Severity.INFO,
-            message=f"Of the {duration(wait + transfer)} that {ranks} ranks{recorded} spent in "
-            f"{calls} collectives (sum over ranks), {least}{share:.0%} was waiting for the last "
-            f"rank to come and {most}{1 - share:.0%} transfer; clocks agree to "
-            f"{duration(float(matched.clocks['residual_ns'].max()))}.",
-            metric="collectives.wait_share",
-            value=share,
-            unit="share",
-            evidence={
-                "operation": str(worst["operation"]),
-                "step": int(worst["step"]),
-                "last_rank": int(worst["last_rank"]),
-            },
-            advice="The ranks do not come together: see the stragglers. A faster network would "
-            "not help."
-            if heavy
-            else "",
-        ),
-    )
-
-
-def _fastest(sizes: pd.DataFrame) -> tuple[Finding, ...]:
-    """Return the bandwidth of the calls that moved the most bytes."""
-    known = sizes[sizes["bus_bandwidth_bytes_per_s"].notna()]
-    if known.empty:
-        return ()
-    row = known.iloc[int((known["size_bytes"] * known["calls"]).to_numpy().argmax())]
-    algorithm, bus = (row[f"{name}_bandwidth_bytes_per_s"] for name in ("algorithm", "bus"))
-    at_least = "at least " if row["with_waiting"] or not row["group_is_known"] else ""
-    of = f" on {row['group_ranks_count']} ranks" if row["group_ranks_count"] > 0 else ""
-    return (
-        Finding(
-            severity=Severity.INFO,
-            message=f"{row['operation']} of {row['size_bytes'] / 1e6:.3g} MB{of}, which moves most "
-            f"bytes of all, reaches {at_least}{algorithm / 1e9:.3g} GB/s algorithm bandwidth and "
-            f"{at_least}{bus / 1e9:.3g} GB/s bus bandwidth (mean of "
-            f"{counted(row['calls'], 'call')}).",
-            metric=f"collectives.{row['operation']}_bus_bandwidth",
-            value=float(bus),
-            unit="bytes_per_s",
-            evidence={"operation": row["operation"], "size_bytes": int(row["size_bytes"])},
-        ),
-    )
-
-
 def _metrics(
     sizes: pd.DataFrame, matched: MatchedCollectives, collectives: pd.DataFrame
 ) -> dict[str, Metric]:
@@ -174,8 +110,7 @@ def _metrics(
         metrics[f"{operation}_bus_bandwidth"] = Metric(
             value=float(moved.sum() / rows["time_ns"].sum()),
             unit="bytes_per_s",
-            title=f"Bus bandwidth of {operation}, all sizes"
-            + (", waiting included" if rows["with_waiting"].any() else ""),
+            title=f"Bus bandwidth of {operation}, all sizes{_bound(rows)}",
             better="higher",
         )
     delay = _delay(collectives).dropna()
@@ -183,14 +118,23 @@ def _metrics(
     if len(matched.rows):
         time = matched.rows["wait_ns"].sum() + matched.rows["transfer_ns"].sum()
         share = float(matched.rows["wait_ns"].sum() / max(time, 1))
-        parts.append(("wait_share", share, "share", "Waiting for the last rank, of time in calls"))
+        missing = (matched.rows["ranks"] < matched.rows["group_size"]).any()
+        title = f"Waiting for the last rank, of time in calls{', at least' if missing else ''}"
+        parts.append(("wait_share", share, "share", title))
     if len(delay):
-        title = "Median time from the host's call to its start"
+        title = "Median time from the CPU's call to its start"
         parts.append(("launch_delay", float(delay.median()), "ns", title))
     return metrics | {
         name: Metric(value=value, unit=unit, title=title, better="lower")
         for name, value, unit, title in parts
     }
+
+
+def _bound(rows: pd.DataFrame) -> str:
+    """Return that a bandwidth is a lower bound, where ranks are missing or unknown."""
+    if rows["with_waiting"].any():
+        return ", at least: waiting is included"
+    return "" if rows["group_is_known"].all() else ", at least: the size of the group is unknown"
 
 
 def _delay(rows: pd.DataFrame) -> "pd.Series[float]":

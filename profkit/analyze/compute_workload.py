@@ -11,13 +11,12 @@ from profkit.analyze.base import analysis
 from profkit.analyze.shared.measured_kernels import (
     NOTHING,
     by_kernel,
-    evidence,
     kernel_of,
     rules,
     shown,
     unknown,
 )
-from profkit.core.result import Chart, Finding, Result, Severity, table
+from profkit.core.result import Chart, Result, table
 from profkit.core.settings import Settings
 
 _OF_PEAK = "avg.pct_of_peak_sustained_active"
@@ -30,29 +29,12 @@ _PIPE = re.compile(
     r"sm__(?:inst_executed_)?pipe_(?P<pipe>\w+?)(?P<cycles>_cycles_active)?"
     r"\.avg\.pct_of_peak_sustained_(?:active|elapsed)"
 )
-_PRECOMPUTE = (
-    "Conversions, special functions or integer arithmetic are in the way: precompute indices, use "
-    "approximate functions, convert less often."
-)
-# By a part of the name of the pipe; the first that fits is taken.
-_TRY = {
-    "tensor": "Matrix units are full: only a lower precision, sparsity or less work is faster.",
-    "shared": "Matrix units are full: only a lower precision, sparsity or less work is faster.",
-    "fma": "If this multiplies matrices, use TF32 or bf16, so that matrix units do it.",
-    "fp": "If this multiplies matrices, use TF32 or bf16, so that matrix units do it.",
-    "xu": _PRECOMPUTE,
-    "alu": _PRECOMPUTE,
-    "lsu": "Fewer, wider loads and stores (vectors of 16 bytes) need fewer instructions.",
-}
 _SECTIONS = ("ComputeWorkloadAnalysis", "InstructionStats", "SpeedOfLight_RooflineChart")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config(Settings):
     """Composed from ``conf/analysis/compute_workload.yaml``."""
-
-    full_percent: float = 80.0
-    """Use of a pipe from which it counts as the limit of a kernel."""
 
     max_rows: int = 200
     """Kernels kept, those that take longest."""
@@ -88,7 +70,6 @@ def analyze(
         **rules(measured_kernels, kernel_advice, _SECTIONS),
     }
     return Result(
-        findings=_findings(rows, used, config),
         tables=tables,
         charts=_charts(has_pipes=bool(tables["pipes"].rows)),
         abstentions=unknown(rows, dict.fromkeys(_COLUMNS, "ComputeWorkloadAnalysis")),
@@ -131,31 +112,6 @@ def _per_pipe(rows: pd.DataFrame, used: pd.DataFrame) -> pd.DataFrame:
         id_vars="kernel", var_name="pipe", value_name="used_percent"
     )
     return long[long["used_percent"] > 0].reset_index(drop=True)
-
-
-def _findings(rows: pd.DataFrame, used: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    most = used.max(axis=1).to_numpy(np.float64)
-    full = np.flatnonzero(most >= config.full_percent)
-    if not len(full):
-        return ()
-    first, pipe = rows.iloc[full[0]], _busiest(used)[full[0]]
-    return (
-        Finding(
-            severity=Severity.INFO,
-            message=f"{kernel_of(first)} keeps the pipe {pipe} {most[full[0]]:.0f} % busy, which "
-            "is its limit.",
-            metric="compute_workload.busiest_pipe_percent",
-            value=float(most[full[0]]),
-            unit="percent",
-            evidence=evidence(first) | {"pipe": pipe},
-            advice=_advice(pipe),
-        ),
-    )
-
-
-def _advice(pipe: str) -> str:
-    """Return the advice for a kernel that `pipe` limits."""
-    return next((advice for part, advice in _TRY.items() if part in pipe), _TRY["lsu"])
 
 
 def _charts(*, has_pipes: bool) -> tuple[Chart, ...]:

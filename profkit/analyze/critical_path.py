@@ -15,8 +15,7 @@ import pandas as pd
 from profkit.analyze.base import analysis
 from profkit.analyze.shared.hta_trace import OPS, TABLES, trace
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
-from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 from profkit.process.malloc import uncollected
 
@@ -29,15 +28,6 @@ _KINDS = {
     "gpu_kernel_kernel_overhead": "gaps between kernels",
 }
 """HTA's names of the parts of a path, and ours."""
-
-_ADVICE = {
-    "host": "The host is what the step waits for: larger batches, torch.compile or CUDA graphs "
-    "leave it less to do.",
-    "kernels": "Kernels are what the step waits for: see which of them lie on the path.",
-    "communication": "Communicate less or earlier, so that compute runs beside it.",
-    "launch delay": "Kernels start late after their launch: look for synchronisation before them.",
-    "gaps between kernels": "Many small kernels follow one another: fuse them.",
-}
 _PATH = ["rank", "step"]
 _NAME_OF = "_get_node_name"
 """Method of HTA's graph that returns the name of an event."""
@@ -88,7 +78,6 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
     by_kind = _summed(parts, [*_PATH, "step_time_ns", "kind"])
     by_name = _summed(parts, ["name", "kind"])
     return Result(
-        findings=_findings(by_kind, by_name),
         metrics=_metrics(by_kind),
         tables=_tables(by_kind, by_name, config),
         charts=_CHARTS,
@@ -251,26 +240,6 @@ def _metrics(by_kind: pd.DataFrame) -> dict[str, Metric]:
         title="Length of the critical path, of the step time, mean over ranks",
     )
     return metrics
-
-
-def _findings(by_kind: pd.DataFrame, by_name: pd.DataFrame) -> tuple[Finding, ...]:
-    sums = by_kind.groupby("kind")["time_ns"].sum().sort_values(ascending=False)
-    shares = sums / sums.sum()
-    named = ", ".join(f"{kind} {share:.0%}" for kind, share in shares.items() if round(share, 2))
-    top = by_name.iloc[0]
-    kind = str(shares.index[0])
-    return (
-        Finding(
-            severity=Severity.INFO,
-            message=f"Of the {duration(sums.sum())} of the critical path: {named}; the "
-            f"longest part is {top['name'] or top['kind']} with {top['path_share']:.1%}.",
-            metric=f"critical_path.{kind.replace(' ', '_')}_share",
-            value=float(shares.iloc[0]),
-            unit="share",
-            evidence={"name": str(top["name"]), "kind": str(top["kind"])},
-            advice=_ADVICE[kind],
-        ),
-    )
 
 
 def _tables(by_kind: pd.DataFrame, by_name: pd.DataFrame, config: Config) -> dict[str, Table]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from profkit.analyze.base import ByTool, ByToolIfAny, analysis
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
 
 COUNTER = "energy_j"
@@ -100,7 +100,6 @@ def analyze(samples: ByTool, steps: ByTool, annotations: ByToolIfAny, config: Co
     phases = (annotations or {}).get(tool, pd.DataFrame())
     by_phase = _by_phase(phases, windows, meters, config.least_updates)
     return Result(
-        findings=_findings(known, tool),
         metrics=_metrics(known),
         tables={
             "by_device": table(
@@ -261,23 +260,6 @@ def _metrics(known: pd.DataFrame) -> dict[str, Metric]:
                 by_repeat={int(at): values.loc[at] for at in values.index},
             )
     return found
-
-
-def _findings(known: pd.DataFrame, tool: str) -> tuple[Finding, ...]:
-    joules = float(_all_ranks(known)["per_step_j"].mean())
-    power = float(known.groupby("repeat")["mean_w"].sum().mean())
-    devices = known.groupby(["rank", "device"]).ngroups
-    return (
-        Finding(
-            severity=Severity.INFO,
-            message=f"A step takes {joules:.4g} J on {devices} GPU(s), which draw {power:.4g} W "
-            f"together over the steps that count of the run captured with {tool}.",
-            metric="energy.per_step_j",
-            value=joules,
-            unit="j",
-            evidence={"mean_w": power, "devices": devices},
-        ),
-    )
 
 
 def _unknown(

@@ -3,7 +3,7 @@
 import math
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -24,9 +24,8 @@ from profkit.analyze.costs.roofline import (
 from profkit.analyze.shared.glob_match import named
 from profkit.analyze.shared.step_times import StepTime, UnprofiledSteps, step_time
 from profkit.analyze.shared.step_windows import step_windows, with_clock
-from profkit.core.formatting import duration, shortened
 from profkit.core.hardware import Hardware
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
 _RATED = ["calls", "flops", "bytes", "time_ns", "achieved_flops_per_s", "achieved_bytes_per_s",
@@ -35,11 +34,6 @@ _ALL = "all FLOPs of the model, and MFU"
 _MULTIPLIES = re.compile(
     r"(?i)(?<!fb)gemm|conv|attn|attention|flash_|fmha|nvjet|cijk_|wgrad|dgrad|fprop"
 )
-_ADVICE = {
-    "compute": "Sizes that are multiples of 64, a larger batch or a lower precision bring matrix "
-    "products nearer to the peak; very small ones are bound by their launch.",
-    "memory": "Fuse it with its neighbours (torch.compile), or keep its data in fewer bytes.",
-}
 _CONVENTION = (
     "Two operations per multiply-add; model FLOPs are those of matmul, convolution and attention, "
     "forward and backward, without what is computed again; causal attention counts in full. Other "
@@ -57,9 +51,6 @@ class Config(Settings):
 
     missed_share: float = 0.01
     """Share of the GPU time in matrix products of unknown shape above which there is no MFU."""
-
-    warn_roofline: float = 0.5
-    """Share of the roofline below which the operator that loses most time is worth a warning."""
 
     max_rows: int = 200
     """Rows kept of each table, those with most time."""
@@ -101,7 +92,6 @@ def analyze(  # noqa: PLR0913, PLR0917 - parameters name what is read
     lost = _lost(costed, hardware, config)
     shapes = by_shape(costed.calls, hardware)
     return Result(
-        findings=_findings(by_rank, shapes, None if lost else clock, hardware, config),
         metrics=_metrics(by_rank, costed.calls, None if lost else clock),
         tables={
             "by_rank": _rank_table(by_rank, clock, hardware),
@@ -305,58 +295,6 @@ def _metrics(
 
 def _ratio(part: float, whole: float) -> float:
     return float(part / whole) if whole else math.nan
-
-
-def _findings(
-    by_rank: pd.DataFrame,
-    shapes: pd.DataFrame,
-    clock: StepTime | None,
-    hardware: Hardware,
-    config: Config,
-) -> tuple[Finding, ...]:
-    found = []
-    if clock is not None and clock.median_ns:
-        mfu, hfu = float(by_rank["mfu_share"].mean()), float(by_rank["hfu_share"].mean())
-        found.append(
-            Finding(
-                severity=Severity.INFO,
-                message=f"MFU is {mfu:.1%} and HFU {hfu:.1%} of the dense peaks of "
-                f"{hardware.name}, over {duration(clock.median_ns)} per step of {clock.of_run}.",
-                metric="flops.mfu_share",
-                value=mfu,
-                unit="share",
-                evidence={
-                    "hardware": hardware.name,
-                    "source": hardware.source,
-                    "step_time_ns": clock.median_ns,
-                    "step_time_of": clock.of_run,
-                },
-            )
-        )
-    slow = shapes[shapes["lost_ns"] > 0].nlargest(1, "lost_ns")
-    return (*found, *(_slowest(row, shapes, config) for row in slow.to_dict("records")))
-
-
-def _slowest(row: dict[Any, Any], shapes: pd.DataFrame, config: Config) -> Finding:
-    """Return the finding about the operator and shape that loses most time to its roofline."""
-    share = float(row["roofline_share"])
-    of_all = row["lost_ns"] / shapes["time_ns"].sum()
-    what = "the rate of its data type" if row["bound"] == "compute" else "the bandwidth of memory"
-    return Finding(
-        severity=Severity.WARN if share < config.warn_roofline else Severity.INFO,
-        message=f"{row['name']} on {shortened(row['input_shapes'])} reaches {share:.1%} of {what} "
-        f"and so loses {duration(row['lost_ns'])}, {of_all:.1%} of the time of operators of known "
-        "cost.",
-        metric="flops.roofline_share",
-        value=share,
-        unit="share",
-        evidence={
-            "operator": row["name"],
-            "input_shapes": row["input_shapes"],
-            "calls": row["calls"],
-        },
-        advice=_ADVICE[row["bound"]],
-    )
 
 
 def _charts(hardware: Hardware, shapes: pd.DataFrame) -> tuple[Chart, ...]:

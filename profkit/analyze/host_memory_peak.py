@@ -8,7 +8,7 @@ from pydantic import PositiveInt
 
 from profkit.analyze.base import ByTool, ByToolIfAny, analysis
 from profkit.analyze.shared.stack_frames import lines_of_stacks, of_program, self_and_total
-from profkit.core.formatting import shortened, size
+from profkit.core.formatting import size
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings
 
@@ -70,10 +70,7 @@ def analyze(host_stacks: ByTool, samples: ByToolIfAny, config: Config) -> Result
         "over_steps": (levels, "Heap in each step, mean"),
     }
     return Result(
-        findings=(
-            _largest(functions, peaks[peaks.index.isin(program["rank"])]),
-            *_growing(growth, config),
-        ),
+        findings=tuple(_growing(growth, config)),
         metrics=_metrics(peaks, growth),
         tables={
             name: table(rows, title=title, limit=config.max_rows)
@@ -115,21 +112,6 @@ def _growth(levels: pd.DataFrame, skip_first: int) -> "pd.Series[float]":
     ends = ends[grouped["step"].nunique() >= _LEAST_STEPS]
     per_step: pd.Series[float] = (ends["last"] - ends["first"]) / (ends["end"] - ends["begin"])
     return per_step.groupby("rank").mean()
-
-
-def _largest(functions: pd.DataFrame, peaks: "pd.Series[float]") -> Finding:
-    rank = int(peaks.index[int(peaks.argmax())])
-    first = functions[(functions["rank"] == rank).to_numpy()].iloc[0]
-    peak, own = float(peaks.max()), int(first["self_bytes"])
-    return Finding(
-        severity=Severity.INFO,
-        message=f"Rank {rank} holds most on the host: {size(peak)} at its peak, of which "
-        f"{shortened(str(first['function']))} allocated {size(own)} ({own / peak:.0%}).",
-        metric="host_memory_peak.peak_bytes",
-        value=peak,
-        unit="bytes",
-        evidence={"rank": rank, "function": str(first["function"])},
-    )
 
 
 def _growing(growth: "pd.Series[float]", config: Config) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from profkit.analyze.base import analysis
 from profkit.analyze.shared.hta_trace import OPS, trace
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
 if TYPE_CHECKING:
@@ -112,7 +112,6 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
     failed += _stepless(made)
     shown = {name: _table(name, rows, config) for name, rows in frames.items() if len(rows)}
     return Result(
-        findings=_findings(frames),
         metrics=_metrics(frames),
         tables=shown,
         charts=tuple(chart for chart in _CHARTS if chart.table in shown),
@@ -258,29 +257,6 @@ def _metrics(frames: Frames) -> dict[str, Metric]:
         if source in frames and len(frames[source])
     }
     return {name: metric for name, metric in values.items() if math.isfinite(metric.value)}
-
-
-def _findings(frames: Frames) -> tuple[Finding, ...]:
-    rows = frames.get("temporal_breakdown", pd.DataFrame())
-    # Without any time there is no share.
-    rows = rows.dropna(subset=["idle_time_pctg"]) if len(rows) else rows
-    if rows.empty:
-        return ()
-    worst = rows.nlargest(1, "idle_time_pctg").iloc[0]
-    idle = float(worst["idle_time_pctg"])
-    rank = f"rank {worst['rank']:.0f}"
-    return (
-        Finding(
-            severity=Severity.INFO,
-            message=f"By HTA, {f'{rank} is idle most:' if len(rows) > 1 else 'the device is idle'} "
-            f"{idle:.1f}% of the time from its first to its last kernel, with "
-            f"{worst['compute_time_pctg']:.1f}% compute.",
-            metric="hta.idle_percent",
-            value=idle,
-            unit="percent",
-            evidence={"rank": int(worst["rank"])},
-        ),
-    )
 
 
 _CHARTS = (

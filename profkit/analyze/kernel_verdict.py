@@ -1,6 +1,7 @@
 """Kernel verdict: the rule of Nsight Compute that gains most, and the launches it concerns."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -28,13 +29,15 @@ def analyze(
     measured_kernels: pd.DataFrame,
     kernel_metrics: pd.DataFrame,
     kernel_advice: pd.DataFrame,
+    speed_of_light: Result | None,
     config: Config,
 ) -> Result:
     """Name the rule that saves most time over all measured launches, in the report's own words.
 
     A gain is the time that a rule estimates to save of a whole launch. Estimates of a part of it
     (local ones) say nothing of the launch. Where no rule has an estimate, it is the bottleneck that
-    the report names for the launches that take longest.
+    the report names for the launches that take longest. A report without rules leaves what the
+    throughputs of its longest kernel say.
     """
     if measured_kernels.empty:
         return NOTHING
@@ -49,6 +52,8 @@ def analyze(
     if found is None:
         limiting = rows[rows["rule"] == _BOTTLENECK]
         found = _largest(limiting, "time_ns", config.small * whole)
+    if found is None and rows.empty and (limited := _limited(speed_of_light)) is not None:
+        return Result(kernels=limited)
     if found is None:
         return Result.abstain(
             "what would make the measured kernels faster",
@@ -75,6 +80,42 @@ def _largest(rows: pd.DataFrame, column: str, least: float) -> pd.DataFrame | No
     rule, title = sums.index[int(sums.to_numpy().argmax())]
     chosen: pd.DataFrame = once[(once["rule"] == rule) & (once["title"] == title)]
     return chosen
+
+
+def _limited(speed_of_light: Result | None) -> KernelVerdict | None:
+    """Return what the throughputs of the longest kernel say, None where none is known."""
+    found = speed_of_light.tables.get("kernels") if speed_of_light else None
+    rows = (
+        [dict[str, Any](zip(found.columns, row, strict=True)) for row in found.rows]
+        if found
+        else []
+    )
+    first = next((row for row in rows if row.get("limit")), None)
+    if first is None:
+        return None
+    kernel, limit = str(first["kernel"]), str(first["limit"])
+    shares = {name: first[name] for name in ("compute_percent", "memory_percent")}
+    used = ", ".join(f"{name.partition('_')[0]} {share:.0f} %" for name, share in shares.items())
+    function = shortened(kernel.partition(" (")[0], 40)
+    return KernelVerdict(
+        headline=f"{function}: limited by {_WORDS.get(limit, limit)} ({used}).",
+        kernel=kernel,
+        launches=int(first["launches"]),
+        advice=_ADVICE[limit],
+        confidence=Confidence.LOW,
+        evidence={"limit": limit, **shares},
+    )
+
+
+_WORDS = {"balanced": "compute and memory alike"}
+_ADVICE = {
+    "latency": "Fuse small kernels or enlarge the batch, so that the grid fills the GPU; the warp "
+    "states say what its warps wait for.",
+    "compute": "Use tensor cores or a lower precision (bf16, TF32): faster memory access will not "
+    "help.",
+    "memory": "Move fewer bytes: fuse kernels (`torch.compile`), use smaller types, reuse caches.",
+    "balanced": "Compute and memory are both at work: only less of both makes it faster.",
+}
 
 
 def _verdict(rows: pd.DataFrame) -> KernelVerdict:

@@ -12,9 +12,9 @@ from profkit.analyze.costs.roofline import KERNEL, compute_kernels
 from profkit.analyze.shared import hierarchical_roofline
 from profkit.analyze.shared.measured_kernels import WHERE, by_kernel, kernel_of, launches
 from profkit.analyze.shared.step_windows import step_windows
-from profkit.core.formatting import duration, shortened
+from profkit.core.formatting import shortened
 from profkit.core.hardware import Hardware
-from profkit.core.result import Abstention, Finding, Metric, Result, Severity, Table, table
+from profkit.core.result import Abstention, Metric, Result, Table, table
 from profkit.core.settings import Settings
 from profkit.tables.kernel_names import signature
 
@@ -78,7 +78,6 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     if len(counted):
         located = _located(_first(measured_kernels), kernels, cpu_ops)
     return Result(
-        findings=_findings(rows),
         metrics=_metrics(rows, traced, counted),
         tables=_tables(rows, located, config.max_rows),
         abstentions=(*missing, *apart, *_lacking(traced, counted)),
@@ -268,28 +267,6 @@ def _joined(
         return rows, ()
     reason = "more than one kernel of this name and shape was traced or measured: left apart"
     return rows, (Abstention(what=f"counters of {len(both)} kernels", reason=reason),)
-
-
-def _findings(rows: pd.DataFrame) -> tuple[Finding, ...]:
-    if "time_share" not in rows or "advice" not in rows:
-        return ()
-    advised = rows[rows["advice"].notna() & rows["time_share"].notna()]
-    if advised.empty:
-        return ()
-    first = advised.iloc[0]
-    return (
-        Finding(
-            severity=Severity.WARN,
-            message=f"{shortened(str(first['function']), 60)} takes {first['time_share']:.1%} of "
-            f"the time of compute kernels ({duration(first['mean_ns'])} a launch), and its "
-            "counters say what to try.",
-            metric="kernel_view.time_share",
-            value=float(first["time_share"]),
-            unit="share",
-            evidence={"kernel": str(first["name"]), "operator": str(first["operator"])},
-            advice=shortened(str(first["advice"]), 400),
-        ),
-    )
 
 
 def _metrics(rows: pd.DataFrame, traced: pd.DataFrame, counted: pd.DataFrame) -> dict[str, Metric]:

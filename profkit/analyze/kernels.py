@@ -9,16 +9,18 @@ import pandas as pd
 
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
-from profkit.core.formatting import counted, duration
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.formatting import duration
+from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
 
-_WHERE = ["rank", "repeat", "device"]
 _NAMED = ["name", "kind"]
 _COLUMNS = Columns(
     "rank repeat device stream name kind start_ns end_ns step size_bytes occupancy_percent"
 )
 _KINDS = ("compute", "communication", "copy", "set")
+
+
+_WHERE = ["rank", "repeat", "device"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +52,6 @@ def analyze(kernels: Annotated[pd.DataFrame, _COLUMNS], config: Config) -> Resul
     by_name = _by_name(rows, int(devices["busy_ns"].sum()))
     note = _note(rows)
     return Result(
-        findings=_findings(by_name, devices),
         metrics=_metrics(rows, devices, config),
         tables={
             "by_name": table(
@@ -175,34 +176,6 @@ def _per_step(rows: pd.DataFrame) -> float:
     inside = rows[rows["step"] >= 0]
     steps = len(inside[["rank", "repeat", "step"]].drop_duplicates())
     return _ratio(len(inside), steps)
-
-
-def _findings(by_name: pd.DataFrame, devices: pd.DataFrame) -> tuple[Finding, ...]:
-    top = by_name.iloc[0]
-    idle = devices.sort_values("busy_share").iloc[0]
-    where: dict[str, str | int | float] = {name: int(idle[name]) for name in _WHERE}
-    which = f"The least busy device ({', '.join(f'{name} {where[name]}' for name in _WHERE)})"
-    return (
-        Finding(
-            severity=Severity.INFO,
-            message=f"{top['name']} takes the most device time: {top['busy_share']:.1%} of the "
-            f"busy time of all devices, in {counted(top['calls'], 'call')}.",
-            metric="kernels.top_busy_share",
-            value=float(top["busy_share"]),
-            unit="share",
-            evidence={"kernel": str(top["name"]), "calls": int(top["calls"])},
-        ),
-        Finding(
-            severity=Severity.INFO,
-            message=f"{which if len(devices) > 1 else 'The device'} works "
-            f"{idle['busy_share']:.1%} of the {duration(idle['span_ns'])} between its first and "
-            "its last work.",
-            metric="kernels.least_busy_share",
-            value=float(idle["busy_share"]),
-            unit="share",
-            evidence=where,
-        ),
-    )
 
 
 def _charts() -> tuple[Chart, ...]:

@@ -12,7 +12,7 @@ from profkit.analyze.base import analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import WHERE, step_windows
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
 from profkit.tables.kernel_names import (
     LATER_TENSOR_CORES,
@@ -65,7 +65,6 @@ def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Resul
     by_device = _by_device(rows, windows)
     note = _note(by_device)
     return Result(
-        findings=_findings(by_library),
         metrics=_metrics(by_device),
         tables={
             "by_library": table(
@@ -224,23 +223,6 @@ def _metrics(by_device: pd.DataFrame) -> dict[str, Metric]:
             unit = "percent" if name.endswith("percent") else "share"
             found[name] = Metric(value=value, unit=unit, title=title, better="higher")
     return found
-
-
-def _findings(by_library: pd.DataFrame) -> tuple[Finding, ...]:
-    top = by_library.iloc[0]
-    parts = ", ".join(
-        f"{row['library']} {row['share']:.1%}" for _, row in by_library.head(4).iterrows()
-    )
-    return (
-        Finding(
-            severity=Severity.INFO,
-            message=f"Of the time in which kernels run: {parts}.",
-            metric="libraries.top_share",
-            value=float(top["share"]),
-            unit="share",
-            evidence={"library": str(top["library"]), "calls": int(top["calls"])},
-        ),
-    )
 
 
 def _charts() -> tuple[Chart, ...]:

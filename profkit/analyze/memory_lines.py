@@ -6,8 +6,7 @@ import pandas as pd
 from pydantic import PositiveInt
 
 from profkit.analyze.base import analysis
-from profkit.core.formatting import size
-from profkit.core.result import Chart, Finding, Metric, Result, Severity, table
+from profkit.core.result import Chart, Metric, Result, table
 from profkit.core.settings import Settings
 
 
@@ -50,23 +49,10 @@ def analyze(memory_lines: pd.DataFrame, config: Config) -> Result:
         .drop(columns="repeat")
         .sort_values(["rank", "file", "line"], ignore_index=True, kind="stable")
     )
-    worst = rows.to_dict("records")[int(rows["peak_bytes"].argmax())]
     rows["place"] = [
         f"{line} {code}" for line, code in zip(rows["line"], rows["code"], strict=True)
     ]
-    peak = int(worst["peak_bytes"])
     return Result(
-        findings=(
-            Finding(
-                severity=Severity.INFO,
-                message=f"Of the named functions, line {worst['line']} of {worst['function']} had"
-                f" the most memory in use: {size(peak)} on rank {worst['rank']}.",
-                metric="memory_lines.peak_bytes",
-                value=peak,
-                unit="bytes",
-                evidence={"rank": int(worst["rank"]), "code": str(worst["code"])},
-            ),
-        ),
         metrics=_metrics(memory_lines),
         tables={"lines": table(rows, title="Lines of the named functions", limit=config.max_rows)},
         charts=_CHARTS,

@@ -57,7 +57,7 @@ def analyze(layers: pd.DataFrame, behaviour: Behaviour, config: Config) -> Resul
     totals = _totals(layers)
     mean = compared.groupby("quantity", sort=False)[["closed_form_bytes", "measured_bytes"]].mean()
     return Result(
-        findings=_findings(compared, totals, config),
+        findings=_findings(compared, config),
         metrics=_metrics(compared, layers),
         tables={
             "compared": table(compared, title="Closed form and measured, each rank"),
@@ -219,56 +219,31 @@ def _metrics(compared: pd.DataFrame, layers: pd.DataFrame) -> dict[str, Metric]:
     return metrics
 
 
-def _findings(compared: pd.DataFrame, totals: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    rank, step, point = _fullest(totals)
-    most = int(totals["held_bytes"].max())
-    when = "before the first step" if step < 0 else f"in step {step} ({point})"
-    found = [
-        Finding(
-            severity=Severity.INFO,
-            message=f"Rank {rank} held most, {size(most)}, {when}.",
-            metric="memory_model.held_bytes",
-            value=most,
-            unit="bytes",
-            evidence={"rank": rank, "step": step, "point": point},
-        )
-    ]
+def _findings(compared: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
+    """Return what is not as expected, on the mean of ranks: the quantity that differs most."""
     known = compared[compared["difference_share"].notna().to_numpy()]
-    if len(known):
-        found.append(_agreement(known, config))
-    return tuple(found)
-
-
-def _agreement(known: pd.DataFrame, config: Config) -> Finding:
-    """Return how far measured is from the closed form, on the mean of ranks."""
+    if known.empty:
+        return ()
     own = known.assign(even_bytes=known["difference_bytes"] - known["uneven_bytes"])
     own["even_share"] = own["even_bytes"] / own["closed_form_bytes"]
     worst = own.to_dict("records")[int(own["even_share"].abs().argmax())]
     share = float(worst["even_share"])
-    names = " and ".join(", ".join(known["quantity"].unique()).rsplit(", ", 1))
-    agrees = abs(share) <= config.tolerance_share
-    if agrees:
-        message = (
-            f"{names.capitalize()} are within {config.tolerance_share:.0%} of the closed form, on "
-            f"the mean of ranks; {worst['quantity']} differ most, by {share:+.2%}."
-        )
-    else:
-        message = (
-            f"{str(worst['quantity']).capitalize()} differ by {share:+.1%} from the closed form, "
-            f"on the mean of ranks: {size(float(worst['measured_bytes']))} on rank "
-            f"{worst['rank']} and not {size(float(worst['closed_form_bytes']))}."
-        )
-    return Finding(
-        severity=Severity.INFO if agrees else Severity.WARN,
-        message=message,
-        metric=f"memory_model.{worst['quantity']}_bytes",
-        value=float(worst["measured_bytes"]),
-        unit="bytes",
-        evidence={"rank": int(worst["rank"]), "quantity": str(worst["quantity"])},
-        advice=""
-        if agrees
-        else "The table of closed form and measured says which part is uneven shares, counters, "
-        "padding or missing; memory_trace/ has it by layer.",
+    if abs(share) <= config.tolerance_share:
+        return ()
+    return (
+        Finding(
+            severity=Severity.WARN,
+            message=f"{str(worst['quantity']).capitalize()} take "
+            f"{size(float(worst['measured_bytes']))} on rank {worst['rank']}, "
+            f"{size(float(worst['closed_form_bytes']))} expected: {share:+.1%} on the mean of "
+            "ranks.",
+            metric=f"memory_model.{worst['quantity']}_bytes",
+            value=float(worst["measured_bytes"]),
+            unit="bytes",
+            evidence={"rank": int(worst["rank"]), "quantity": str(worst["quantity"])},
+            advice="The table of expected and measured says which part is uneven shares, "
+            "counters, padding or missing; memory_trace/ has it by layer.",
+        ),
     )
 
 

@@ -10,8 +10,7 @@ from pydantic import PositiveInt
 
 from profkit.analyze.base import analysis
 from profkit.analyze.shared.allocation_origins import WHERE
-from profkit.core.formatting import size
-from profkit.core.result import Chart, Finding, Metric, Result, Severity, table
+from profkit.core.result import Chart, Metric, Result, table
 from profkit.core.settings import Settings
 
 _LEAST_STEPS = 3
@@ -64,7 +63,6 @@ def analyze(allocations: pd.DataFrame, steps: pd.DataFrame, config: Config) -> R
     growth = _growth(levels, config)
     totals = levels.groupby([*WHERE, "step"], observed=True)["live_bytes"].sum().reset_index()
     return Result(
-        findings=_findings(growth, totals),
         metrics={
             "growth_bytes": Metric(
                 value=float(_per_step(totals)),
@@ -159,32 +157,3 @@ def _per_step(totals: pd.DataFrame) -> float:
     grouped = totals.sort_values("step").groupby(WHERE, observed=True)["live_bytes"]
     change: Any = (grouped.last() - grouped.first()) / (grouped.size() - 1).clip(lower=1)
     return float(change.max())
-
-
-def _findings(growth: pd.DataFrame, totals: pd.DataFrame) -> tuple[Finding, ...]:
-    leaks = growth[(growth["leaks"] == "yes").to_numpy()]
-    per_step = _per_step(totals)
-    if leaks.empty:
-        return (
-            Finding(
-                severity=Severity.INFO,
-                message="No line of the program leaves more memory after every step.",
-                metric="memory_over_steps.growth_bytes",
-                value=per_step,
-                unit="bytes",
-            ),
-        )
-    worst = leaks.iloc[0]
-    return (
-        Finding(
-            severity=Severity.WARN,
-            message=f"Memory grows on rank {worst['rank']}: {worst['line']} leaves "
-            f"{size(worst['per_step_bytes'])} more after each of {worst['steps']} steps.",
-            metric="memory_over_steps.growth_bytes",
-            value=float(worst["per_step_bytes"]),
-            unit="bytes",
-            evidence={"rank": int(worst["rank"]), "line": str(worst["line"])},
-            advice="Look for tensors that are kept with their graph: losses summed without "
-            ".item() or .detach(), lists that are appended to, caches without a limit.",
-        ),
-    )

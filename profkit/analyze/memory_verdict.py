@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from profkit.analyze.base import analysis
@@ -98,12 +98,17 @@ class _Peak:
 
 @analysis(title="Memory verdict")
 def analyze(
-    memory_peak: Result | None, fragmentation: Result | None, hardware: Hardware, config: Config
+    memory_peak: Result | None,
+    fragmentation: Result | None,
+    memory_over_steps: Result | None,
+    hardware: Hardware,
+    config: Config,
 ) -> Result:
     """Tell what fills the memory at its peak, how far that is from the limit, and what to do.
 
     The limit is what the process could have had when memory ran out, or else the memory of the
-    GPU. Another allocator setting is advised only where a replay of the recorded one reserves what
+    GPU. Memory that grows with every step comes first: it will run out. Another allocator setting
+    is advised only where a replay of the recorded one reserves what
     was reserved, and does not fit either.
     """
     if memory_peak is None or "peaks" not in memory_peak.tables:
@@ -116,7 +121,9 @@ def analyze(
     reserved = [row["reserved_bytes"] for row in _rows(fragmentation, "peaks")]
     if reserved and max(reserved) < peak.total:
         return Result(memory=_contradictory(peak, max(reserved)))
-    return Result(memory=_within(peak, hardware.memory_bytes, config))
+    within = _within(peak, hardware.memory_bytes, config)
+    leaks = [row for row in _rows(memory_over_steps, "growth") if row["leaks"] == "yes"]
+    return Result(memory=_growing(within, leaks[0]) if leaks else within)
 
 
 def _rows(result: Result | None, name: str) -> list[dict[str, Any]]:
@@ -167,6 +174,27 @@ def _within(peak: _Peak, limit: int, config: Config) -> MemoryVerdict:
         place=place,
         confidence=Confidence.HIGH if limit else Confidence.MEDIUM,
         evidence=_evidence(peak),
+    )
+
+
+def _growing(within: MemoryVerdict, leak: Mapping[str, Any]) -> MemoryVerdict:
+    """Return the verdict where a line leaves more memory after every step."""
+    per_step = float(leak["per_step_bytes"])
+    return replace(
+        within,
+        headline=f"Memory grows {size(per_step)} with each step; {size(within.peak_bytes)} so far.",
+        advice="Keep no tensor with its graph: `.detach()` or `.item()` for losses that are "
+        "summed up, a limit for lists and caches.",
+        source="https://docs.pytorch.org/docs/stable/notes/faq.html"
+        "#my-model-reports-cuda-runtime-error-2-out-of-memory",
+        place=str(leak["line"]),
+        confidence=Confidence.HIGH,
+        evidence={
+            **within.evidence,
+            "rank": int(leak["rank"]),
+            "per_step_bytes": per_step,
+            "steps": int(leak["steps"]),
+        },
     )
 
 

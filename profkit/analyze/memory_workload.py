@@ -7,15 +7,13 @@ import pandas as pd
 from profkit.analyze.base import analysis
 from profkit.analyze.shared.measured_kernels import (
     NOTHING,
-    about,
     bars,
     by_kernel,
-    kernel_of,
     rules,
     shown,
     unknown,
 )
-from profkit.core.result import Finding, Result
+from profkit.core.result import Result
 from profkit.core.settings import Settings
 
 _OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
@@ -56,13 +54,6 @@ _THROUGHPUT = "Throughput of each level of memory, of what it can sustain"
 class Config(Settings):
     """Composed from ``conf/analysis/memory_workload.yaml``."""
 
-    scattered_sectors: float = 16.0
-    """Sectors of 32 bytes per request above which accesses count as scattered; 32 threads that read
-    4 bytes each in a row need 4, and 16 if they read 16 bytes each."""
-
-    conflict_share: float = 0.2
-    """Share of the wavefronts to shared memory spent on bank conflicts that is reported."""
-
     max_rows: int = 200
     """Kernels kept, those that take longest."""
 
@@ -90,7 +81,6 @@ def analyze(
     wanted |= {"shared_conflict_share": "MemoryWorkloadAnalysis_Tables"}
     levels = [name for name in ("dram_percent", "l2_percent", "l1_percent") if rows[name].any()]
     return Result(
-        findings=(*_scattered(rows, config), *_conflicting(rows, config)),
         tables={
             "kernels": shown(rows, "Memory of each kernel", limit=config.max_rows),
             **rules(measured_kernels, kernel_advice, _SECTIONS),
@@ -114,37 +104,3 @@ def _with_ratios(rows: pd.DataFrame) -> pd.DataFrame:
     made["shared_conflict_share"] = conflicts / waves.where(waves > 0)
     columns = [name for name in made.columns if name not in _COUNTED and name != "name"]
     return made[[*columns, "name"]]
-
-
-def _scattered(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    worst = rows.dropna(subset=["load_sectors_per_request"])
-    worst = worst[worst["load_sectors_per_request"] > config.scattered_sectors]
-    if worst.empty:
-        return ()
-    first = worst.iloc[0]
-    message = (
-        f"{kernel_of(first)} reads {first['load_sectors_per_request']:.1f} sectors of 32 bytes per"
-        " request from global memory."
-    )
-    advice = (
-        "Let neighbouring threads read neighbouring addresses: change the layout of the tensor"
-        " (contiguous(), channels_last) or what the threads of a warp are given."
-    )
-    metric = "memory_workload.load_sectors_per_request"
-    return (about(first, metric, "ratio", message, advice),)
-
-
-def _conflicting(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    worst = rows[rows["shared_conflict_share"] >= config.conflict_share]
-    if worst.empty:
-        return ()
-    first = worst.iloc[0]
-    message = (
-        f"Bank conflicts are {first['shared_conflict_share']:.0%} of the wavefronts of"
-        f" {kernel_of(first)} to shared memory."
-    )
-    advice = (
-        "Pad or swizzle the rows of the tile in shared memory, so that the threads of a warp reach"
-        " different banks."
-    )
-    return (about(first, "memory_workload.shared_conflict_share", "share", message, advice),)

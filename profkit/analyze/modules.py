@@ -11,8 +11,7 @@ from profkit.analyze.base import Columns, analysis
 from profkit.analyze.costs.torch_flops import flops
 from profkit.analyze.shared import calltree
 from profkit.analyze.shared.step_windows import WHERE
-from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 from profkit.tables.tree_paths import SEPARATOR
 
@@ -71,7 +70,6 @@ def analyze(
     device = bool(tree["device_ns"].any())
     missing = _abstentions(memory_events, tree, len(steps))
     return Result(
-        findings=_findings(tree, "device" if device else "cpu"),
         metrics=_metrics(own, kernels),
         tables=_tables(tree, passes, config),
         charts=_charts("device" if device else "cpu"),
@@ -225,29 +223,6 @@ def _tables(tree: pd.DataFrame, passes: int, config: Config) -> dict[str, Table]
     }
 
 
-def _findings(tree: pd.DataFrame, time: str) -> tuple[Finding, ...]:
-    own, total = tree[f"own_{time}_ns"], float(tree[f"own_{time}_ns"].sum())
-    if not total > 0:
-        return ()
-    by_class = own.groupby([_kind(path) for path in tree.index]).sum().sort_values()
-    name, most = str(by_class.index[-1]), float(by_class.iloc[-1])
-    path = str(own.idxmax())
-    return (
-        Finding(
-            severity=Severity.INFO,
-            message=f"{name} modules take {most / total:.0%} of the {_WORDS[time]} of all modules "
-            f"({duration(most)} of {duration(total)} a step), without modules inside them.",
-            metric="modules.top_class_share",
-            value=most / total,
-            unit="share",
-            evidence={"class": name, "module": path, f"own_{time}_ns": float(own.max())},
-        ),
-    )
-
-
-_WORDS = {"cpu": "CPU time", "device": "device time"}
-
-
 def _metrics(own: pd.DataFrame, kernels: pd.DataFrame) -> dict[str, Metric]:
     if kernels.empty:
         return {}
@@ -257,6 +232,9 @@ def _metrics(own: pd.DataFrame, kernels: pd.DataFrame) -> dict[str, Metric]:
     inside = float(device.drop(index="", errors="ignore").sum() / device.sum())
     title = "Device time that belongs to a module, of all in the steps"
     return {"attributed_share": Metric(value=inside, unit="share", title=title)}
+
+
+_WORDS = {"cpu": "CPU time", "device": "GPU time"}
 
 
 def _charts(time: str) -> tuple[Chart, ...]:

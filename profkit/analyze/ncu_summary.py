@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from profkit.analyze.base import analysis
@@ -10,18 +9,14 @@ from profkit.analyze.shared.measured_kernels import (
     NOTHING,
     SHAPE,
     WHERE,
-    about,
     bars,
     by_kernel,
-    evidence,
-    kernel_of,
     launches,
     mean_of,
     rules,
     shown,
 )
-from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Finding, Metric, Result, Severity
+from profkit.core.result import Abstention, Metric, Result
 from profkit.core.settings import Settings
 
 _OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
@@ -39,9 +34,6 @@ _COLUMNS = {
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config(Settings):
     """Composed from ``conf/analysis/ncu_summary.yaml``."""
-
-    worth_percent: float = 10.0
-    """Estimated speed-up of a kernel from which it is reported."""
 
     max_rows: int = 200
     """Kernels kept, those that take longest."""
@@ -67,10 +59,9 @@ def analyze(
     rows = rows.merge(_gains(measured_kernels, kernel_advice), on=["name", *SHAPE], how="left")
     rows.insert(5, "estimated_speedup_percent", rows.pop("estimated_speedup_percent"))
     return Result(
-        findings=_findings(rows, config),
         metrics=_metrics(rows),
         tables={
-            "kernels": shown(rows, "Measured kernels", limit=config.max_rows),
+            "kernels": shown(rows, "Measured kernels", limit=config.max_rows, with_durations=True),
             **rules(measured_kernels, kernel_advice),
         },
         charts=(bars("Duration of each measured kernel", "duration_ns"),)
@@ -88,37 +79,6 @@ def _gains(measured_kernels: pd.DataFrame, kernel_advice: pd.DataFrame) -> pd.Da
     rows = rows.astype(dict.fromkeys(["name", *SHAPE], object))
     gains = rows.groupby(["name", *SHAPE], sort=False)["speedup_percent"].max()
     return gains.rename("estimated_speedup_percent").reset_index()
-
-
-def _findings(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    found = []
-    longest = rows.iloc[0]
-    if np.isfinite(longest["duration_ns"]):
-        found.append(
-            Finding(
-                severity=Severity.INFO,
-                message=f"{kernel_of(longest)} is the longest of {len(rows)} measured kernels: "
-                f"{duration(longest['duration_ns'])} a launch.",
-                metric="ncu_summary.longest_ns",
-                value=float(longest["duration_ns"]),
-                unit="ns",
-                evidence=evidence(longest),
-            )
-        )
-    saved = (rows["duration_ns"] * rows["estimated_speedup_percent"] / 100).fillna(-1)
-    best = rows.iloc[int(saved.to_numpy().argmax())]
-    if best["estimated_speedup_percent"] >= config.worth_percent:
-        message = (
-            f"Nsight Compute estimates that {kernel_of(best)} could be"
-            f" {best['estimated_speedup_percent']:.0f} % faster."
-        )
-        advice = (
-            "The table of rules says by what; look at the time that the kernel takes of a step"
-            " before spending any on it."
-        )
-        metric = "ncu_summary.estimated_speedup_percent"
-        found.append(about(best, metric, "percent", message, advice))
-    return tuple(found)
 
 
 def _metrics(rows: pd.DataFrame) -> dict[str, Metric]:

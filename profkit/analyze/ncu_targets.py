@@ -10,9 +10,8 @@ from profkit.analyze.base import analysis
 from profkit.analyze.costs.attribution import OPS
 from profkit.analyze.costs.roofline import KERNEL, compute_kernels
 from profkit.analyze.shared.step_windows import step_windows
-from profkit.core.formatting import duration, shortened
 from profkit.core.hardware import Hardware
-from profkit.core.result import Abstention, Finding, Metric, Result, Severity, table
+from profkit.core.result import Abstention, Metric, Result, table
 from profkit.core.settings import Settings
 
 _SHAPE = ["grid", "block", "shared_memory_bytes"]
@@ -60,7 +59,6 @@ def analyze(
     if step >= 0:
         metrics["step"] = Metric(value=step, unit="id", title="Step that they are counted in")
     return Result(
-        findings=_findings(ranked, hardware),
         metrics=metrics,
         tables={"targets": table(shown, title="Kernels by what they could save in a step")},
         abstentions=(*missing, *_abstentions(ranked)),
@@ -126,26 +124,6 @@ def _counts(launched: pd.DataFrame, ranked: pd.DataFrame) -> list[dict[str, int]
             }
         )
     return found
-
-
-def _findings(ranked: pd.DataFrame, hardware: Hardware) -> tuple[Finding, ...]:
-    first = ranked.iloc[0]
-    share = first["roofline_share"]
-    known = f"at {share:.0%} of the roofline" if np.isfinite(share) else "at an unknown distance"
-    of = f" of {hardware.name}" if np.isfinite(share) else " from the roofline"
-    return (
-        Finding(
-            severity=Severity.INFO,
-            message=f"{shortened(str(first['function']), 60)} is most worth measuring: "
-            f"{duration(first['total_ns'])} of a step in {first['launches']} "
-            f"{'launch' if first['launches'] == 1 else 'launches'}, {known}{of}.",
-            metric="ncu_targets.could_save_ns",
-            value=float(first["could_save_ns"]),
-            unit="ns",
-            evidence={"kernel": str(first["name"]), "grid": str(first["grid"])},
-            advice="Add +tool=ncu to have its counters read.",
-        ),
-    )
 
 
 def _abstentions(ranked: pd.DataFrame) -> tuple[Abstention, ...]:

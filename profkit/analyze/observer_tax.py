@@ -10,7 +10,7 @@ import pandas as pd
 from profkit.analyze.base import ByTool, analysis
 from profkit.analyze.shared.paired import Ratio, over_repeats
 from profkit.analyze.shared.step_times import BASELINE, with_step_times
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
 
@@ -20,9 +20,6 @@ class Config(Settings):
 
     skip_first: int = 3
     """First steps left out, of the tools and of the baseline."""
-
-    warn_slowdown: float = 1.2
-    """Ratio of profiled to unprofiled step time above which a tool's times mislead."""
 
     confidence: float = 0.95
     """Probability that an interval contains the true slowdown."""
@@ -70,10 +67,6 @@ def analyze(steps: ByTool, config: Config) -> Result:
     by_repeat = pd.concat(rows.assign(tool=tool) for tool, rows in known.items())
     slowdowns = _by_tool(by_repeat, config.confidence)
     return Result(
-        findings=tuple(
-            _finding(tool, ratio, by_repeat["rank"].nunique(), config)
-            for tool, ratio in slowdowns.items()
-        ),
         metrics=_metrics(slowdowns),
         tables=_tables(slowdowns, by_repeat),
         charts=_CHARTS,
@@ -147,28 +140,6 @@ def _metrics(slowdowns: Mapping[str, Ratio]) -> dict[str, Metric]:
         )
         for tool, ratio in slowdowns.items()
     }
-
-
-def _finding(tool: str, ratio: Ratio, ranks: int, config: Config) -> Finding:
-    trusted = "one repeat, so how sure that is cannot be said"
-    known = ratio.interval
-    may_be_chance = known is not None and known.low <= 1 <= known.high
-    if known is not None:
-        trusted = (
-            f"{known.confidence:.0%} interval {known.low:.2f} to {known.high:.2f}, from "
-            f"{ratio.repeats} repeats"
-        )
-    heavy = ratio.ratio > config.warn_slowdown and not may_be_chance
-    return Finding(
-        severity=Severity.WARN if heavy else Severity.INFO,
-        message=f"Steps take {ratio.ratio:.2f} times as long with {tool} as without any tool "
-        f"({trusted}, {ranks} rank(s)){'; that may be chance' if may_be_chance else ''}.",
-        metric=f"observer_tax.{tool}_slowdown_ratio",
-        value=ratio.ratio,
-        unit="ratio",
-        evidence={"tool": tool, "repeats": ratio.repeats, "p_value": ratio.p_value},
-        advice="Read its times as shares; record fewer steps, or less of each." if heavy else "",
-    )
 
 
 def _unsure(slowdowns: Mapping[str, Ratio]) -> tuple[Abstention, ...]:

@@ -8,16 +8,14 @@ import pandas as pd
 from profkit.analyze.base import analysis
 from profkit.analyze.shared.measured_kernels import (
     NOTHING,
-    about,
     bars,
     by_kernel,
-    kernel_of,
     mean_of,
     rules,
     shown,
     unknown,
 )
-from profkit.core.result import Chart, Finding, Result, Severity
+from profkit.core.result import Chart, Result
 from profkit.core.settings import Settings
 
 _LIMITS = {
@@ -38,26 +36,11 @@ _COLUMNS = {
         "launch__shared_mem_per_block",
     ],
 }
-_TRY = {
-    "registers": "Use fewer registers a thread (__launch_bounds__, maxnreg, smaller tiles, in "
-    "Triton another num_warps), as long as nothing spills to local memory.",
-    "shared memory": "Use less shared memory a block (smaller tiles, fewer pipeline stages), or "
-    "carve more of the L1 cache out for it.",
-    "warps": "The block size alone limits it: blocks of 128 to 256 threads fit more evenly.",
-    "blocks": "Blocks are small: with more threads a block, more warps fit.",
-    "barriers": "Use fewer barriers a block.",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config(Settings):
     """Composed from ``conf/analysis/occupancy.yaml``."""
-
-    low_percent: float = 50.0
-    """Theoretical occupancy below which its limit is reported."""
-
-    lost_percent: float = 20.0
-    """Percentage points between theoretical and achieved occupancy that are reported."""
 
     max_rows: int = 200
     """Kernels kept, those that take longest."""
@@ -83,7 +66,6 @@ def analyze(
     rows.insert(7, "limit", _limiting(rows, list(limits)))
     wanted = dict.fromkeys(["theoretical_percent", "achieved_percent"], "Occupancy")
     return Result(
-        findings=(*_low(rows, config), *_lost(rows, config), *_small(rows)),
         metrics=mean_of(rows, "achieved_percent", "percent", "Achieved occupancy"),
         tables={
             "kernels": shown(
@@ -110,54 +92,6 @@ def _limiting(rows: pd.DataFrame, columns: list[str]) -> list[str]:
         else ""
         for row, limit in zip(values, least, strict=True)
     ]
-
-
-def _low(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    low = rows[(rows["theoretical_percent"] < config.low_percent) & (rows["limit"] != "")]
-    if low.empty:
-        return ()
-    first = low.iloc[0]
-    limit = str(first["limit"])
-    message = (
-        f"{kernel_of(first)} can have {first['theoretical_percent']:.0f} % of the warps that fit a"
-        f" multiprocessor: {limit} allow no more blocks."
-    )
-    advice = f"{_TRY[limit.partition(' and ')[0]]} It helps only kernels that latency limits."
-    metric, severity = "occupancy.theoretical_percent", Severity.INFO
-    return (about(first, metric, "percent", message, advice, severity=severity, limit=limit),)
-
-
-def _lost(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    lost = rows.assign(lost_percent=rows["theoretical_percent"] - rows["achieved_percent"])
-    uneven = lost[lost["lost_percent"] >= config.lost_percent]
-    if uneven.empty:
-        return ()
-    first = uneven.iloc[0]
-    message = (
-        f"{kernel_of(first)} reaches {first['achieved_percent']:.0f} % of the "
-        f"{first['theoretical_percent']:.0f} % occupancy that its launch allows."
-    )
-    advice = (
-        "Blocks of unequal length, or a last wave that is not full: more and smaller blocks, or a"
-        " grid that fills whole waves."
-    )
-    return (about(first, "occupancy.lost_percent", "percent", message, advice),)
-
-
-def _small(rows: pd.DataFrame) -> tuple[Finding, ...]:
-    small = rows[rows["waves"] < 1]
-    if small.empty:
-        return ()
-    first = small.iloc[0]
-    message = (
-        f"The grid of {kernel_of(first)} fills {first['waves']:.2f} waves: part of the device has"
-        " nothing to do."
-    )
-    advice = (
-        "A larger batch, smaller tiles or a split along the summed dimension (split-K) gives more"
-        " blocks; or let kernels run side by side."
-    )
-    return (about(first, "occupancy.waves", "ratio", message, advice),)
 
 
 def _charts(rows: pd.DataFrame) -> tuple[Chart, ...]:

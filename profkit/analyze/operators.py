@@ -17,8 +17,7 @@ from profkit.analyze._operator_calls import (
 )
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import calltree
-from profkit.core.formatting import counted
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
 _OPS = Columns("rank repeat op parent name kind start_ns end_ns self_ns step input_shapes inputs")
@@ -62,7 +61,6 @@ def analyze(
     by_shape = _shown(_joined([_summed(operators, ["name", "input_shapes"])]), totals, steps)
     shaped = bool((by_shape["input_shapes"] != "").any())
     return Result(
-        findings=_findings(by_name, _communicating(cpu_ops, kernels)),
         metrics=_metrics(by_name, steps),
         tables=_tables(by_name, by_shape if shaped else None, _note(cpu_ops, steps), config),
         charts=_charts(by_name),
@@ -155,31 +153,6 @@ def _communicating(cpu_ops: pd.DataFrame, kernels: pd.DataFrame) -> list[str]:
     above = calltree.rows_of(cpu_ops, cpu_ops, "parent")
     rows = calltree.nearest(calltree.rows_of(cpu_ops, launched), above, is_range)
     return [str(name) for name in cpu_ops["name"].iloc[rows[rows >= 0]].unique()]
-
-
-def _findings(by_name: pd.DataFrame, communicating: list[str]) -> tuple[Finding, ...]:
-    found = []
-    for kind, where in (("cpu", "CPU"), ("device", "device")):
-        column = f"self_{kind}_ns"
-        rows = by_name[(by_name["kind"] == "operator") & (by_name[column] > 0)]
-        if kind == "device":
-            # Time in a collective is transfer and waiting, which other analyses report.
-            rows = rows[~rows["name"].isin(communicating)]
-        for top in rows.nlargest(1, column).to_dict("records"):
-            share = float(top[f"self_{kind}_share"])
-            finding = Finding(
-                severity=Severity.INFO,
-                message=f"{top['name']} has the most self {where} time of all operators"
-                f"{' that compute' if kind == 'device' and communicating else ''}: "
-                f"{share:.1%} of the self {where} time recorded, in "
-                f"{counted(top['calls'], 'call')}.",
-                metric=f"operators.top_self_{kind}_share",
-                value=share,
-                unit="share",
-                evidence={"operator": top["name"], "calls": top["calls"], column: top[column]},
-            )
-            found.append(finding)
-    return tuple(found)
 
 
 def _metrics(by_name: pd.DataFrame, steps: int) -> dict[str, Metric]:

@@ -10,7 +10,7 @@ from profkit.analyze.base import analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
 
 _TIMES = ["communication_ns", "hidden_ns", "exposed_ns"]
@@ -23,21 +23,12 @@ class Config(Settings):
     skip_first: int = 3
     """First steps left out, as long as others remain."""
 
-    warn_exposed: float = 0.1
-    """Exposed communication as a share of the step time above which it is worth a warning."""
-
     max_rows: int = 2000
     """Rows kept of the table of single steps."""
 
-    mostly_waiting: float = 0.5
-    """Waiting for late ranks as a share of the time in collectives above which the advice is to
-    find the late rank: overlap hides transfer, but not waiting."""
-
 
 @analysis(title="Communication overlap")
-def analyze(
-    kernels: pd.DataFrame, steps: pd.DataFrame, collectives: Result, config: Config
-) -> Result:
+def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Result:
     """Tell which share of the communication time compute kernels hide, and what is exposed.
 
     Communication is the union of communication kernels on a device, and hidden while a compute
@@ -59,7 +50,6 @@ def analyze(
     by_rank = _by_rank(by_step)
     note = _note(by_step)
     return Result(
-        findings=_findings(by_rank, collectives, config),
         metrics=_metrics(by_step),
         tables={
             "by_rank": table(by_rank, title="Communication of each rank", note=note),
@@ -145,41 +135,6 @@ def _metrics(by_step: pd.DataFrame) -> dict[str, Metric]:
 
 def _ratio(part: float, whole: float) -> float:
     return float(part / whole) if whole else math.nan
-
-
-def _findings(by_rank: pd.DataFrame, collectives: Result, config: Config) -> tuple[Finding, ...]:
-    if not by_rank["communication_ns"].any():
-        return ()
-    worst = by_rank.sort_values(["exposed_ns", "communication_ns"]).iloc[-1]
-    least_hidden = by_rank.sort_values("hidden_share").iloc[0]
-    share = float(worst["exposed_share"])
-    return (
-        Finding(
-            severity=Severity.WARN if share > config.warn_exposed else Severity.INFO,
-            message=f"Rank {worst['rank']:.0f} waits longest for communication: it takes "
-            f"{share:.1%} of the step time with no compute beside it, and compute hides "
-            f"{worst['hidden_share']:.1%} of the rank's communication time.",
-            metric="overlap.exposed_share",
-            value=share,
-            unit="share",
-            evidence={"rank": int(worst["rank"]), "least_hidden_rank": int(least_hidden["rank"])},
-            advice=_advice(collectives, config),
-        ),
-    )
-
-
-def _advice(collectives: Result, config: Config) -> str:
-    waiting = collectives.metrics.get("wait_share")
-    if waiting and waiting.value > config.mostly_waiting:
-        return (
-            f"Find the late rank first (see the stragglers): {waiting.value:.0%} of the time in "
-            "collectives is waiting for it, which no overlap takes away."
-        )
-    return (
-        "Communicate earlier (smaller gradient buckets, prefetching) or less often (gradient "
-        "accumulation)"
-        + ("." if waiting else "; time in a collective may also be waiting for a late rank.")
-    )
 
 
 def _charts() -> tuple[Chart, ...]:

@@ -9,8 +9,8 @@ from pydantic import PositiveInt
 
 from profkit.analyze.base import ByTool, analysis
 from profkit.analyze.shared.stack_frames import lines_of_stacks, of_program, self_and_total
-from profkit.core.formatting import duration, shortened
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.formatting import duration
+from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
 
 _SHOWN = 15
@@ -68,7 +68,6 @@ def analyze(sampled_stacks: ByTool, config: Config) -> Result:
     by_line = self_and_total(lines, ["tool", "rank", "line"], "ns")
     most, left_out = config.max_rows, _left_out(sampled_stacks, of_tools)
     return Result(
-        findings=tuple(_findings(functions)),
         metrics=_metrics(functions),
         tables={
             "functions": table(functions, title="Time by function", note=left_out, limit=most),
@@ -112,19 +111,6 @@ def _hottest(functions: pd.DataFrame) -> Iterator[tuple[str, str, float, int]]:
     for tool, rows in functions.groupby("tool", sort=False):
         shares: Any = means.loc[str(tool)]
         yield str(tool), str(shares.idxmax()), float(shares.max()), rows["rank"].nunique()
-
-
-def _findings(functions: pd.DataFrame) -> Iterator[Finding]:
-    for tool, function, share, ranks in _hottest(functions):
-        yield Finding(
-            severity=Severity.INFO,
-            message=f"{share:.0%} of the time that {tool} sampled ({ranks} rank(s)) is spent in "
-            f"{shortened(function)} itself, and in operators that it calls.",
-            metric=f"python_hotspots.{tool}_hottest_self_share",
-            value=share,
-            unit="share",
-            evidence={"tool": tool, "function": function},
-        )
 
 
 def _metrics(functions: pd.DataFrame) -> dict[str, Metric]:

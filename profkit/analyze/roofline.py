@@ -9,14 +9,13 @@ from profkit.analyze.shared.hierarchical_roofline import LEVELS, columns, points
 from profkit.analyze.shared.measured_kernels import (
     NOTHING,
     SHAPE,
-    about,
     by_kernel,
     kernel_of,
     mean_of,
     rules,
     shown,
 )
-from profkit.core.result import Abstention, Chart, Finding, Result, Severity, table
+from profkit.core.result import Abstention, Chart, Result, table
 from profkit.core.settings import Settings
 
 _FIRST = ["work", "bound", "roof_share", "achieved_flops_per_s", "roof_flops_per_s"]
@@ -31,20 +30,11 @@ _NOTE = (
     "Counted by Nsight Compute: two operations per multiply-add, and as it does 512 per instruction"
     " of the tensor pipe, which newer devices exceed. At the clocks that the capture held."
 )
-_TRY = {
-    "compute": "It is on the flat part: a lower precision or matrix units raise the roof.",
-    "dram": "It is on the slope of DRAM: fuse it with its neighbours, or store smaller types.",
-    "l2": "It is on the slope of the L2 cache: larger tiles reuse more of what is in the L1.",
-    "l1": "It is on the slope of the L1 cache: keep more in registers, or use wider loads.",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config(Settings):
     """Composed from ``conf/analysis/roofline.yaml``."""
-
-    far_share: float = 0.3
-    """Share of the lowest roof below which a kernel counts as far from all of them."""
 
     max_rows: int = 200
     """Kernels kept, those that take longest."""
@@ -75,7 +65,6 @@ def analyze(
         return Result.abstain("roofline", reason)
     of_points, of_roofs = points(known, kernel_of), roofs(known)
     return Result(
-        findings=_findings(known, config),
         metrics=mean_of(known, "roof_share", "share", "Share of the lowest roof", "higher"),
         tables={
             "kernels": shown(known[_ORDER], "Position of each kernel", _NOTE, config.max_rows),
@@ -89,24 +78,6 @@ def analyze(
         charts=(_chart(of_roofs),),
         abstentions=_abstentions(rows, known),
     )
-
-
-def _findings(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    first = rows.iloc[0]
-    is_far = first["roof_share"] < config.far_share
-    roof = "arithmetic" if first["bound"] == "compute" else str(first["bound"]).upper()
-    advice = (
-        "It is far from every roof: see the warp states and the occupancy for what it waits for."
-        if is_far
-        else _TRY[str(first["bound"])]
-    )
-    message = (
-        f"{kernel_of(first)} reaches {first['roof_share']:.0%} of its lowest roof, that of {roof}"
-        f" ({first['work']})."
-    )
-    severity, bound = Severity.WARN if is_far else Severity.INFO, str(first["bound"])
-    metric = "roofline.roof_share"
-    return (about(first, metric, "share", message, advice, severity=severity, roof=bound),)
 
 
 def _abstentions(rows: pd.DataFrame, known: pd.DataFrame) -> tuple[Abstention, ...]:

@@ -15,8 +15,7 @@ from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import calltree
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.step_windows import WHERE
-from profkit.core.formatting import counted, duration
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 from profkit.tables.kernel_names import contains_any
 
@@ -58,9 +57,6 @@ class Config(Settings):
     )
     """Parts of names of elementwise kernels."""
 
-    warn_saving: float = 0.05
-    """Potential saving, of the device time of the steps, above which it is worth a warning."""
-
     operators: tuple[str, ...] = ("aten::*",)
     """Patterns of operators whose kernel sequences are compared; the outermost that fits counts."""
 
@@ -96,7 +92,6 @@ def analyze(
     runs = _elementwise_runs(rows, took, track, config)
     fused = _fusible(rows, took, runs, total)
     return Result(
-        findings=(*_repeated(repeats, rows, total), *_fusion(fused, config)),
         metrics=_metrics(fused),
         tables=_tables(
             _frequent(repeats, rows, total), fused, _launched(cpu_ops, rows, took, config), config
@@ -232,51 +227,6 @@ def _outermost(cpu_ops: pd.DataFrame, rows: pd.DataFrame, config: Config) -> cal
         above = np.where(around >= 0, np.append(parent, -1)[around], -1)
         around = calltree.nearest(above, parent, ~fits)
     return top
-
-
-def _repeated(repeats: list[Repeat], rows: pd.DataFrame, total: int) -> tuple[Finding, ...]:
-    if not repeats:
-        return ()
-    most = repeats[0]
-    share = most.covered / total
-    module = _most_common(rows["module"].iloc[most.starts]).rpartition(";")[2]
-    inside = f", mostly in {module}" if module else ""
-    return (
-        Finding(
-            severity=Severity.INFO,
-            message=f"One sequence of {most.length} kernels occurs {len(most.starts)} times and "
-            f"covers {share:.0%} of the device time{inside}.",
-            metric="sequences.top_share",
-            value=share,
-            unit="share",
-            evidence={"kernels": most.length, "count": len(most.starts)},
-        ),
-    )
-
-
-def _fusion(fused: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    if fused.empty:
-        return ()
-    saving, share = int(fused["saving_ns"].sum()), float(fused["saving_share"].sum())
-    top = fused.iloc[0]
-    bad = share > config.warn_saving
-    return (
-        Finding(
-            severity=Severity.WARN if bad else Severity.INFO,
-            message=f"Fusing runs of short elementwise kernels could save at most "
-            f"{duration(saving)}, {share:.1%} of the device time, if each fused kernel takes as "
-            f"long as the longest of its run; most of it in a run of {top['kernels']} that occurs "
-            f"{counted(top['count'], 'time')}.",
-            metric="sequences.fusion_saving_share",
-            value=share,
-            unit="share",
-            evidence={"sequence": str(top["sequence"]), "module": str(top["module"])},
-            advice="torch.compile fuses elementwise operators; so does a hand-written Triton "
-            "kernel, or a fused optimizer."
-            if bad
-            else "",
-        ),
-    )
 
 
 def _metrics(fused: pd.DataFrame) -> dict[str, Metric]:

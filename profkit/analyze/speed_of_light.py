@@ -10,14 +10,11 @@ from profkit.analyze.shared.measured_kernels import (
     NOTHING,
     bars,
     by_kernel,
-    evidence,
-    kernel_of,
     rules,
     shown,
     unknown,
 )
-from profkit.core.formatting import duration
-from profkit.core.result import Finding, Result, Severity
+from profkit.core.result import Result
 from profkit.core.settings import Settings
 
 _OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
@@ -31,16 +28,6 @@ _COLUMNS = {
     "dram_frequency_hz": ["dram__cycles_elapsed.avg.per_second"],
 }
 _SECTION = "SpeedOfLight"
-_WORDS = {"balanced": "compute and memory alike"}
-_TRY = {
-    "latency": "Neither is busy: look at what the warps wait for, at the occupancy, and whether "
-    "the grid fills the device; fusing small kernels gives each more to do.",
-    "compute": "Compute is the limit: use tensor cores or a lower precision, or do less work; "
-    "better memory access will not help.",
-    "memory": "Memory is the limit: move fewer bytes by fusing kernels, by smaller types, or by "
-    "reuse in caches; faster arithmetic will not help.",
-    "balanced": "Compute and memory are both at work: only less of both makes it faster.",
-}
 
 _TITLE = "Throughput of compute and of memory, of what the device can sustain"
 
@@ -82,7 +69,6 @@ def analyze(
     }
     known = rows["compute_percent"].notna().any() and rows["memory_percent"].notna().any()
     return Result(
-        findings=_findings(rows),
         tables=tables,
         charts=(bars(_TITLE, "compute_percent", "memory_percent"),) if known else (),
         abstentions=unknown(rows, dict.fromkeys(_COLUMNS, _SECTION)),
@@ -102,27 +88,3 @@ def _limits(rows: pd.DataFrame, config: Config) -> "list[str]":
         else:
             limits.append("compute" if compute > memory else "memory")
     return limits
-
-
-def _findings(rows: pd.DataFrame) -> tuple[Finding, ...]:
-    """Return one finding for each limit: about the kernel that takes longest under it."""
-    found = []
-    rated = rows[rows["limit"] != ""].dropna(subset=["duration_ns"])
-    for limit, alike in rated.groupby("limit", sort=False):
-        first = alike.iloc[0]
-        value = float(max(first["compute_percent"], first["memory_percent"]))
-        found.append(
-            Finding(
-                severity=Severity.WARN if limit == "latency" else Severity.INFO,
-                message=f"{kernel_of(first)} ({duration(first['duration_ns'])}) is limited by "
-                f"{_WORDS.get(str(limit), str(limit))}: it uses "
-                f"{first['compute_percent']:.0f} % of compute and {first['memory_percent']:.0f} % "
-                f"of memory throughput; {len(alike)} of {len(rated)} measured kernels are like it.",
-                metric="speed_of_light.throughput_percent",
-                value=value,
-                unit="percent",
-                evidence=evidence(first),
-                advice=_TRY[str(limit)],
-            )
-        )
-    return tuple(found)

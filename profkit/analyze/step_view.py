@@ -9,8 +9,7 @@ import pandas as pd
 from pydantic import NonNegativeInt, PositiveInt
 
 from profkit.analyze.base import ByTool, ByToolIfAny, analysis
-from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Chart, Finding, Result, Severity, Table, table
+from profkit.core.result import Abstention, Chart, Result, Table, table
 from profkit.core.settings import Settings
 
 _COLUMNS = ["tool", "source", "name", "start_ns", "end_ns", "value", "unit"]
@@ -89,7 +88,6 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     }
     timeline = _timeline(windows, sources, config)
     return Result(
-        findings=tuple(_findings(windows)),
         tables=_tables(timeline, config),
         charts=_CHARTS,
         abstentions=tuple(_missing(timeline)),
@@ -243,22 +241,6 @@ def _rows(frame: pd.DataFrame) -> Iterator[Any]:
 
 
 _READ = {"phase": _phases, "kernel": _kernels, "sample": _samples, "memory": _memory}
-
-
-def _findings(windows: Mapping[str, _Window]) -> Iterator[Finding]:
-    times = {tool: window.end_ns - window.start_ns for tool, window in windows.items()}
-    fastest, slowest = min(times, key=times.__getitem__), max(times, key=times.__getitem__)
-    if len(times) > 1 and times[fastest] > 0:
-        ratio = times[slowest] / times[fastest]
-        yield Finding(
-            severity=Severity.INFO,
-            message=f"The step took {duration(times[fastest])} with {fastest} and "
-            f"{duration(times[slowest])} with {slowest}: what they saw is {ratio:.2f} times apart.",
-            metric="step_view.apart_ratio",
-            value=ratio,
-            unit="ratio",
-            evidence={"fastest": fastest, "slowest": slowest},
-        )
 
 
 def _missing(timeline: pd.DataFrame) -> Iterator[Abstention]:

@@ -12,8 +12,7 @@ from profkit.analyze._steadiness import by_repeat, unknown, unsettled, unsteady
 from profkit.analyze.base import ByTool, analysis
 from profkit.analyze.shared.step_times import BASELINE, baseline_or_first, with_step_times
 from profkit.analyze.shared.uncertainty import Statistic, Times, interval
-from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
 _NS_PER_S = 1e9
@@ -84,7 +83,7 @@ def analyze(steps: ByTool, config: Config) -> Result:
         "Slow steps": ("outliers", outliers),
     }
     return Result(
-        findings=_findings(metrics["step_time_ns"], clock, per_repeat, outliers, config),
+        findings=_findings(clock, per_repeat, config),
         metrics=metrics,
         tables=_tables(shown, _note(tool, kept, config), config.max_rows),
         charts=_charts(),
@@ -289,64 +288,13 @@ def _excess(rows: pd.DataFrame) -> float:
     return float(medians.max() / medians.min() - 1) if known else math.nan
 
 
-def _findings(
-    step_time: Metric,
-    clock: pd.DataFrame,
-    per_repeat: pd.DataFrame,
-    outliers: pd.DataFrame,
-    config: Config,
-) -> tuple[Finding, ...]:
-    found = [_length(step_time, clock)]
-    found += unsettled(clock, config.confidence, config.warn_warm_up)
+def _findings(clock: pd.DataFrame, per_repeat: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
+    """Return why the times are no good measure: steps that still warm up, repeats that differ."""
+    settling = unsettled(clock, config.confidence, config.warn_warm_up)
     change = unsteady(per_repeat, by_repeat(clock), 1 - config.confidence)
-    if change is not None and change.value > config.warn_repeats:
-        found.append(change)
-    if len(outliers):
-        found.append(_slow_steps(outliers, len(clock)))
-    return tuple(found)
-
-
-def _length(step_time: Metric, clock: pd.DataFrame) -> Finding:
-    if len(clock) == 1:
-        message = f"The only step that counts takes {duration(step_time.value)}."
-    else:
-        message = _typical(step_time, clock)
-    return Finding(
-        severity=Severity.INFO,
-        message=message,
-        metric="steps.step_time_ns",
-        value=step_time.value,
-        unit="ns",
-    )
-
-
-def _typical(step_time: Metric, clock: pd.DataFrame) -> str:
-    """Return the sentence about median and spread of several steps."""
-    low, high = (float(clock["step_time_ns"].quantile(share)) for share in (0.05, 0.95))
-    repeats, trusted = clock["repeat"].nunique(), ""
-    if (known := step_time.interval) is not None:
-        trusted = (
-            f"; {known.confidence:.0%} interval over {repeats} repeats {duration(known.low)} to "
-            f"{duration(known.high)}"
-        )
-    return (
-        f"A step takes {duration(step_time.value)} (median of {len(clock)}{trusted}; 90% of them "
-        f"take {duration(low)} to {duration(high)})."
-    )
-
-
-def _slow_steps(outliers: pd.DataFrame, steps: int) -> Finding:
-    worst = outliers.iloc[0]
-    return Finding(
-        severity=Severity.INFO,
-        message=f"{len(outliers)} of {steps} steps are unusually slow; the worst, step "
-        f"{worst['step']:.0f} of repeat {worst['repeat']:.0f}, took "
-        f"{duration(worst['step_time_ns'])}, {worst['excess_share']:.0%} more than the median.",
-        metric="steps.outliers",
-        value=len(outliers),
-        unit="count",
-        evidence={name: int(worst[name]) for name in ("repeat", "step", "slowest_rank")},
-    )
+    if change is None or change.value <= config.warn_repeats:
+        return settling
+    return (*settling, change)
 
 
 def _abstentions(tool: str, metrics: dict[str, Metric]) -> tuple[Abstention, ...]:

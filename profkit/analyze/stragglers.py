@@ -10,7 +10,7 @@ from profkit.analyze._lateness import Cause, fell_behind
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared.glob_match import matching
 from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 from profkit.tables.rank_clocks import MatchedCollectives, matched_collectives
 
@@ -23,27 +23,12 @@ _WHY_LATE = {
     "device": "device did not get to it sooner",
 }
 _BEFORE, _INSIDE = "before the step", "in the step"
-_NAME_LENGTH = 80
-_ADVICE = (
-    "See what this rank does there that the others do not: more or larger data, a slower device, "
-    "a host that is shared."
-)
-_ADVICE_BEFORE = (
-    "The delay is from before the step: look at what this rank did between steps, such as loading "
-    "data, saving or logging, and record the step before, too."
-)
 _OPS = Columns("rank repeat tid name start_ns end_ns step")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config(Settings):
     """Composed from ``conf/analysis/stragglers.yaml``."""
-
-    warn_share: float = 0.4
-    """Share of all waiting that one rank causes, above which it is a straggler."""
-
-    min_wait_share: float = 0.05
-    """Share of the time in collectives that must be waiting for any rank to be a straggler."""
 
     max_causes: int = 20
     """Collectives, those with the longest waits, in which the cause is looked for."""
@@ -93,7 +78,6 @@ def analyze(
     causes = _causes(late.head(config.max_causes), cpu_ops, kernels)
     ranks, steps = _summed(late, ["rank"]), _summed(late, ["step", "rank"])
     return Result(
-        findings=_findings(ranks, matched, causes, total, config),
         metrics=_metrics(late, ranks, total),
         tables=_tables(ranks, steps, causes, config),
         charts=_CHARTS,
@@ -227,67 +211,6 @@ def _incomplete(matched: MatchedCollectives) -> int:
     """Return the ranks of the largest group that was not recorded whole; 0 if all were."""
     rows = matched.rows
     return int(rows["group_size"].where(rows["ranks"] < rows["group_size"], 0).max())
-
-
-def _findings(
-    ranks: pd.DataFrame,
-    matched: MatchedCollectives,
-    causes: pd.DataFrame,
-    total: int,
-    config: Config,
-) -> tuple[Finding, ...]:
-    worst = ranks.iloc[0]
-    calls, recorded = (matched.rows[name].nunique() for name in ("meeting", "rank"))
-    size = _incomplete(matched)
-    rank, share = int(worst["rank"]), float(worst["wait_share"])
-    waited = int(ranks["caused_wait_ns"].sum())
-    # The last of a few ranks may have come long before the last of all.
-    bad = not size and share > config.warn_share and waited > config.min_wait_share * total
-    among = f"Of the {recorded} ranks recorded of {size}, rank" if size else "Rank"
-    message = (
-        f"{among} {rank} came last to {int(worst['times_late'])} of {calls} collectives and caused "
-        f"{share:.0%} of the {duration(waited)} that ranks waited for late ones (sum over ranks; "
-        f"{waited / max(total, 1):.0%} of their time in collectives)"
-    )
-    evidence: dict[str, str | int | float] = {"rank": rank}
-    own = causes[causes["rank"] == rank]
-    advice = _ADVICE
-    if len(own):
-        row = own.iloc[0]
-        message += f": most of it {_story(row)}"
-        advice = _ADVICE_BEFORE if row["since"] == _BEFORE else _ADVICE
-        evidence |= {"step": int(row["step"]), "operation": str(row["operation"])}
-    return (
-        Finding(
-            severity=Severity.WARN if bad else Severity.INFO,
-            message=f"{message}.",
-            metric="stragglers.largest_share",
-            value=share,
-            unit="share",
-            evidence=evidence,
-            advice=advice if bad else "",
-        ),
-    )
-
-
-def _story(row: "pd.Series[Any]") -> str:
-    """Return how the rank came to be late, for the sentence of a finding."""
-    step = f" of step {row['step']}" if row["step"] >= 0 else ""
-    story = f"at the {row['operation']}{step}, {duration(row['late_ns'])} after rank "
-    story += f"{row['compared_with_rank']}"
-    if row["place"]:
-        story += f", because its {_WHY_LATE[row['place']]}"
-    if row["since"] == _BEFORE:
-        return f"{story}; it was behind already when the {'step' if step else 'recording'} began"
-    if row["fell_behind_in"]:
-        return f"{story}; it fell behind in {_short(row['fell_behind_in'])}"
-    if row["fell_behind_after"]:
-        return f"{story}; it fell behind after {_short(row['fell_behind_after'])}"
-    return story
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME_LENGTH else f"{name[:_NAME_LENGTH]}…"
 
 
 def _tables(

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
-from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
 _NS_PER_S = 1e9
@@ -28,12 +27,6 @@ class Config(Settings):
 
     skip_first: int = 3
     """First steps left out, as long as others remain."""
-
-    warn_share: float = 0.05
-    """Union of transfers as a share of the step time above which it is worth a warning."""
-
-    warn_pageable: float = 0.5
-    """Pageable share of the bytes between host and device above which it is worth a warning."""
 
     points: int = 100
     """Parts of the time for which bandwidths are drawn."""
@@ -64,7 +57,6 @@ def analyze(
     by_direction = _summary(rows, ["direction", "host_memory"])
     by_direction["covered_share"] = by_direction["covered_ns"] / max(total_ns, 1)
     return Result(
-        findings=_findings(rows, by_direction, total_ns, config),
         metrics=_metrics(rows, total_ns),
         tables=_tables(rows, by_direction, config),
         charts=_charts(),
@@ -236,39 +228,6 @@ def _metrics(rows: pd.DataFrame, total_ns: int) -> dict[str, Metric]:
         for name, value, unit, better, title in values
         if math.isfinite(value)
     }
-
-
-def _findings(
-    rows: pd.DataFrame, by_direction: pd.DataFrame, total_ns: int, config: Config
-) -> tuple[Finding, ...]:
-    most = by_direction.iloc[0]
-    share = _covered_ns(rows) / max(total_ns, 1)
-    found = [
-        Finding(
-            severity=Severity.WARN if share > config.warn_share else Severity.INFO,
-            message=f"Copies and sets run during {share:.1%} of the step time (mean over ranks), "
-            f"hidden or not; most of it is {most['direction']}: {most['count']} of them in "
-            f"{duration(most['total_ns'])}.",
-            metric="transfers.covered_share",
-            value=share,
-            unit="share",
-            evidence={"direction": str(most["direction"]), "count": int(most["count"])},
-        )
-    ]
-    pageable = _pageable_share(rows)
-    if pageable > config.warn_pageable:
-        found.append(
-            Finding(
-                severity=Severity.WARN,
-                message=f"{pageable:.0%} of the bytes between host and device come from or go to "
-                "pageable memory, which is slower and makes the host wait.",
-                metric="transfers.pageable_share",
-                value=pageable,
-                unit="share",
-                advice="pin_memory=True in the DataLoader and .to(device, non_blocking=True).",
-            )
-        )
-    return tuple(found)
 
 
 def _charts() -> tuple[Chart, ...]:

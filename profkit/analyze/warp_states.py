@@ -10,15 +10,13 @@ import pandas as pd
 from profkit.analyze.base import analysis
 from profkit.analyze.shared.measured_kernels import (
     NOTHING,
-    about,
     by_kernel,
-    evidence,
     kernel_of,
     rules,
     shown,
     unknown,
 )
-from profkit.core.result import Abstention, Chart, Finding, Result, Severity, table
+from profkit.core.result import Abstention, Chart, Result, table
 from profkit.core.settings import Settings
 
 _COLUMNS = {
@@ -70,12 +68,6 @@ _TRY = {
 class Config(Settings):
     """Composed from ``conf/analysis/warp_states.yaml``."""
 
-    reported_share: float = 0.3
-    """Share of a warp's time between two instructions from which a reason is reported."""
-
-    few_threads: float = 24.0
-    """Active threads of 32 per warp below which divergence is reported."""
-
     max_rows: int = 200
     """Kernels kept, those that take longest."""
 
@@ -103,12 +95,13 @@ def analyze(
     tables = {
         "kernels": shown(rows[kept], "Schedulers and warps", limit=config.max_rows),
         "reasons": table(
-            shares.drop(columns="row"), title="What warps wait for", limit=20 * config.max_rows
+            shares.assign(what_helps=shares["reason"].map(_TRY).fillna("")),
+            title="What warps wait for",
+            limit=20 * config.max_rows,
         ),
         **rules(measured_kernels, kernel_advice, _SECTIONS),
     }
     return Result(
-        findings=(*_waiting(rows, shares, config), *_diverging(rows, config)),
         tables=tables,
         charts=_charts(shares),
         abstentions=(*_abstentions(shares), *unknown(rows, _SECTION_OF)),
@@ -147,52 +140,12 @@ def _shares(rows: pd.DataFrame, metrics: Mapping[str, list[str]]) -> pd.DataFram
     parts = rows[reasons].div(whole.where(whole > 0), axis=0)
     labels = [kernel_of(row) for _, row in rows.iterrows()]
     found = [
-        {"kernel": label, "row": position, "reason": reason, "waiting_share": float(share)}
-        for position, (label, (_, part)) in enumerate(zip(labels, parts.iterrows(), strict=True))
+        {"kernel": label, "reason": reason, "waiting_share": float(share)}
+        for label, (_, part) in zip(labels, parts.iterrows(), strict=True)
         for reason, share in part.sort_values(ascending=False).items()
         if share > 0
     ]
-    columns = ["kernel", "row", "reason", "waiting_share"]
-    return pd.DataFrame(found, columns=columns)
-
-
-def _waiting(rows: pd.DataFrame, shares: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    """Return one finding for each reason that takes much of a kernel, about the longest kernel."""
-    waits = shares[~shares["reason"].isin(_AT_WORK)]
-    worst = waits[waits["waiting_share"] >= config.reported_share]
-    found = []
-    for reason, kernels in worst.groupby("reason", sort=False):
-        first = kernels.iloc[0]
-        row = rows.iloc[int(first["row"])]
-        idle = row["no_eligible_percent"]
-        hidden = f"; no warp can issue in {idle:.0f} % of the cycles" if pd.notna(idle) else ""
-        found.append(
-            Finding(
-                severity=Severity.WARN,
-                message=f"Warps of {first['kernel']} spend {first['waiting_share']:.0%} of the "
-                f"time between two instructions in the state {str(reason).replace('_', ' ')}"
-                f"{hidden}.",
-                metric="warp_states.waiting_share",
-                value=float(first["waiting_share"]),
-                unit="share",
-                evidence=evidence(row) | {"reason": str(reason)},
-                advice=_TRY.get(str(reason), ""),
-            )
-        )
-    return tuple(found)
-
-
-def _diverging(rows: pd.DataFrame, config: Config) -> tuple[Finding, ...]:
-    few = rows[rows["threads_per_warp"] < config.few_threads]
-    if few.empty:
-        return ()
-    first = few.iloc[0]
-    message = (
-        f"Of 32 threads of a warp of {kernel_of(first)} only {first['threads_per_warp']:.1f} are"
-        " active."
-    )
-    advice = "Threads of a warp take different branches, or blocks are no multiple of 32."
-    return (about(first, "warp_states.threads_per_warp", "count", message, advice),)
+    return pd.DataFrame(found, columns=["kernel", "reason", "waiting_share"])
 
 
 def _charts(shares: pd.DataFrame) -> tuple[Chart, ...]:

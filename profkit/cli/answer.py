@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from profkit.cli.run_folders import RunFolder
 from profkit.core import result
 from profkit.core.capture_record import capture_warnings
 from profkit.core.errors import InputError
+from profkit.core.formatting import duration
 from profkit.core.job_record import CONVERSION, NOTHING, read_job
 from profkit.core.result import Severity
 from profkit.report.verdict_text import lines
@@ -22,20 +24,36 @@ _SEVERITIES = (Severity.BAD, Severity.WARN, Severity.INFO)
 
 
 def answer(run: RunFolder) -> Iterator[str]:
-    """Yield the verdict on a run; where there is none, the findings that should worry most."""
+    """Yield the verdict on a run; where there is none, what was measured and found."""
     documents = {path.stem: _document(path) for path in sorted(run.path.glob("analyze/*.json"))}
     if not documents:
         yield f"{run.name} has no results yet: profkit why {run.path} says what is missing"
     if "verdict" in documents and (verdict := documents["verdict"].result.verdict) is not None:
         yield from lines(verdict)
         return
-    found = [
-        one for name in ANALYSES if name in documents for one in documents[name].result.findings
-    ]
+    results = {name: documents[name].result for name in ANALYSES if name in documents}
+    yield from (line for name, one in results.items() for line in _numbers(name, one))
+    found = [finding for one in results.values() for finding in one.findings]
     for finding in sorted(found, key=lambda one: _SEVERITIES.index(one.severity))[:_FINDINGS]:
         yield f"  {finding.severity}: {finding.message}"
         if finding.advice:
             yield f"    {finding.advice}"
+
+
+def _numbers(name: str, found: result.Result) -> Iterator[str]:
+    """Yield the step time, and what is first in a table of samples or of measured kernels."""
+    if (step := found.metrics.get("step_time_ns")) is not None:
+        yield f"  {step.title}: {duration(step.value)}"
+    if name == "python_hotspots" and (line := _first(found, "lines")):
+        yield f"  Most sampled time: {line['self_share']:.0%} in {line['line']}"
+    if name == "ncu_summary" and (kernel := _first(found, "kernels")) and "duration_ns" in kernel:
+        yield f"  Longest measured kernel: {kernel['kernel']}, {duration(kernel['duration_ns'])}"
+
+
+def _first(found: result.Result, table: str) -> dict[str, Any]:
+    """Return the first row of a table, empty where there is none."""
+    rows = found.tables.get(table)
+    return dict(zip(rows.columns, rows.rows[0], strict=True)) if rows and rows.rows else {}
 
 
 def notes(run: RunFolder) -> Iterator[str]:

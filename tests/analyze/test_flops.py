@@ -67,9 +67,6 @@ def test_mfu_is_the_time_of_the_model_at_the_peak_over_that_of_the_step():
     assert (first["bound"], first["peak"], first["bytes"]) == ("memory", "fp32", MM_BYTES)
     assert first["roofline_share"] == pytest.approx(MM_BYTES / 2e9 / 4e-6)
     assert (second["name"], second["flops"], second["bytes"]) == ("aten::relu", 300, 2400)
-    assert [finding.metric for finding in result.findings] == [
-        "flops.mfu_share", "flops.roofline_share",
-    ]  # fmt: skip
     assert not result.abstentions
 
 
@@ -186,7 +183,6 @@ def test_without_all_that_it_takes_there_is_no_mfu(hardware, kernels, extra, rea
     result = run(ops, kernels, [where(0, 400)], hardware)
     assert any(abstention.reason.startswith(reason) for abstention in result.abstentions)
     assert "mfu_share" not in result.metrics
-    assert all(finding.metric != "flops.mfu_share" for finding in result.findings)
 
 
 def test_without_shapes_it_abstains():
@@ -274,12 +270,10 @@ def test_rates_are_those_of_the_unprofiled_run_where_there_is_one():
     slowed, true = run(ops, kernels, traced), run(ops, kernels, traced, unprofiled=plain,
                                                   skip_first=1)  # fmt: skip
     assert values(slowed)["mfu_share"] == pytest.approx(1200 / 5000)
-    assert "5 µs per step of the profiled run, which profiling slows." in slowed.findings[0].message
     assert values(true)["mfu_share"] == values(true)["hfu_share"] == pytest.approx(1200 / 3000)
     assert [row["achieved_flops_per_s"] for row in rows(true, "by_rank")] == pytest.approx(
         [MM_FLOPS / 3e-6] * 2
     )
-    assert "per step of the unprofiled run." in true.findings[0].message
     shown = testing.run(steps.analyze, steps={"baseline": plain}, skip_first=1)
     assert values(shown)["step_time_ns"] == 3000
     # An unprofiled run that failed has no steps; one with warm-up steps alone has these.

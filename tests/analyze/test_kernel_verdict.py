@@ -1,15 +1,16 @@
+import pandas as pd
 import pytest
 
 from profkit import testing
 from profkit.analyze import kernel_verdict, verdict
-from profkit.core.result import Result
+from profkit.core.result import Result, table
 from profkit.core.verdict import KernelVerdict, Limiter, MemoryVerdict
 
 WHERE = {"rank": 0, "repeat": 0}
 DURATION = "gpu__time_duration.sum"
 
 
-def run(durations, *advice):
+def run(durations, *advice, speed_of_light=None):
     """Judge launches of these durations with rules: kernel, rule, title, percent, scope."""
     columns = ("kernel", "rule", "title", "speedup_percent", "speedup_scope")
     named = [{**WHERE, **dict(zip(columns, row, strict=True))} for row in advice]
@@ -24,6 +25,7 @@ def run(durations, *advice):
             for number, duration in enumerate(durations)
         ],
         kernel_advice=[row | {"message": f"say {row['rule']}"} for row in named],
+        speed_of_light=speed_of_light,
     )
 
 
@@ -55,6 +57,19 @@ def test_rules_about_a_hundredth_of_the_time_are_not_worth_a_word():
     found = run([1.0, 999.0], (0, "Occupancy", "", 90.0, "global"))
     assert found.kernels is None
     assert "set=full" in found.abstentions[0].reason
+
+
+def test_without_rules_the_throughputs_of_the_longest_kernel_speak():
+    rows = pd.DataFrame(
+        [{"kernel": "gemm (grid 2x1x1)", "launches": 3, "duration_ns": 9.0, "limit": "latency",
+          "compute_percent": 12.0, "memory_percent": 31.4}]
+    )  # fmt: skip
+    limits = Result(tables={"kernels": table(rows, title="")})
+    found = run([9.0], speed_of_light=limits).kernels
+    assert found.headline == "gemm: limited by latency (compute 12 %, memory 31 %)."
+    assert "grid fills the GPU" in found.advice
+    ruled = run([1.0, 999.0], (0, "Occupancy", "", 90.0, "global"), speed_of_light=limits)
+    assert ruled.kernels is None, "no advice beside the report's own rules"
 
 
 def test_the_verdict_holds_what_is_known_of_memory_and_kernels_without_any_time():

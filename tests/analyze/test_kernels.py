@@ -25,10 +25,6 @@ def test_kernels_are_summed_by_name_with_their_share_of_the_busy_time():
         {"name": "relu", "kind": "compute", "calls": 1, "total_ns": 20}
         | {"busy_share": 20 / 60, "mean_ns": 20.0, "min_ns": 20, "max_ns": 20},
     ]
-    assert [finding.message for finding in result.findings] == [
-        "gemm takes the most device time: 66.7% of the busy time of all devices, in 2 calls.",
-        "The device works 75.0% of the 80 ns between its first and its last work.",
-    ]
 
 
 def test_calls_of_a_kernel_side_by_side_are_no_more_than_the_busy_time():
@@ -57,10 +53,6 @@ def test_busy_time_is_the_union_over_streams_and_kinds():
         "set_ns": 0,
     }  # fmt: skip
     assert (second["busy_ns"], second["busy_share"]) == (1, 1.0)
-    assert result.findings[1].message == (
-        "The least busy device (rank 0, repeat 0, device 0) works 72.7% of the 110 ns between its "
-        "first and its last work."
-    )
     assert result.metrics["busy_share"].value == 81 / 111
     assert [row["size_bytes"] for row in rows(result, "by_name")] == [None, None, 64.0, None]
 

@@ -31,9 +31,6 @@ def test_a_line_that_leaves_more_after_every_step_leaks():
             "leaks": "yes",
         }
     ]  # fmt: skip
-    assert result.findings[0].message == (
-        "Memory grows on rank 0: log (t.py:9) leaves 9.766 KiB more after each of 5 steps."
-    )
     assert result.metrics["growth_bytes"].value == 10_000
 
 
@@ -42,7 +39,6 @@ def test_states_that_the_first_step_makes_are_no_leak():
     result = run([*states, *map(steady, range(8))])
     assert rows(result, "growth") == []
     assert [row["live_bytes"] for row in rows(result, "totals")] == [90_000] * 5
-    assert result.findings[0].severity == "info"
 
 
 def test_what_was_live_before_is_counted_and_steps_outside_are_not():

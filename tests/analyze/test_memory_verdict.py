@@ -1,7 +1,7 @@
 import pytest
 
 from profkit import testing
-from profkit.analyze import fragmentation, memory_peak, memory_verdict
+from profkit.analyze import fragmentation, memory_over_steps, memory_peak, memory_verdict
 from profkit.core.hardware import Hardware
 from profkit.core.verdict import Confidence
 
@@ -40,7 +40,8 @@ def snapshot(blocks, reserved_mib, *, short=(), settings=()):
 def verdict(results, memory_mib=0):
     hardware = Hardware(name="GPU", memory_bytes=memory_mib * MIB)
     config = memory_verdict.Config()
-    return memory_verdict.analyze.run(**results, hardware=hardware, config=config).memory
+    given = {"memory_over_steps": None} | results
+    return memory_verdict.analyze.run(**given, hardware=hardware, config=config).memory
 
 
 def test_the_peak_is_told_by_contents_and_with_what_to_do():
@@ -72,6 +73,19 @@ def test_more_allocated_than_reserved_is_inconclusive():
     found = verdict(snapshot([block(60, 0)], 10))
     assert found.confidence is Confidence.LOW
     assert "start_up=true" in found.advice
+
+
+def test_memory_that_grows_comes_first_with_the_line_that_keeps_it():
+    kept = [block(10, 100 * step + 50, line="log (t.py:9)") for step in range(8)]
+    steps = [
+        {"rank": 0, "repeat": 0, "step": step, "start_ns": 100 * step, "end_ns": 100 * step + 90}
+        for step in range(8)
+    ]
+    growth = testing.run(memory_over_steps.analyze, allocations=kept, steps=steps)
+    found = verdict(snapshot(kept, 80) | {"memory_over_steps": growth}, 8000)
+    assert found.headline == "Memory grows 10 MiB with each step; 80 MiB so far."
+    assert (found.place, found.is_limit) == ("log (t.py:9)", False)
+    assert "`.detach()`" in found.advice
 
 
 HOLES = [block(30, 0, 4), block(30, 1), block(30, 2, 5), block(30, 3)]

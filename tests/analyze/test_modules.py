@@ -72,7 +72,6 @@ def test_each_module_has_what_ran_inside_forward_and_backward():
     )
     assert found.tables["by_class"].rows == (("Linear", 1, 160, 130), ("Net", 1, 40, 10))
     assert found.metrics["attributed_share"].value == pytest.approx(140 / 200)
-    assert found.findings[0].value == pytest.approx(130 / 140)
     assert not found.abstentions
 
 

@@ -3,7 +3,6 @@ import pytest
 from scipy import stats
 
 from profkit.analyze import observer_tax
-from profkit.core.result import Severity
 from profkit.tables import schema
 
 
@@ -34,16 +33,6 @@ def test_a_tool_is_compared_on_the_same_ranks_and_steps_without_warm_up():
     )
     # Of the first repeat's ranks the median is 1.25; the second has one rank.
     assert result.metrics["nsys_slowdown_ratio"].value == pytest.approx((1.25 * 2) ** 0.5)
-    assert result.findings[0].severity is Severity.INFO
-    assert result.findings[0].message.endswith("; that may be chance.")
-
-
-def test_a_slowdown_beyond_chance_is_a_warning():
-    base = table(*[(0, repeat, 1, 1000) for repeat in range(3)])
-    tool = table((0, 0, 1, 1500), (0, 1, 1, 1520), (0, 2, 1, 1480))
-    (finding,) = run({"baseline": base, "nsys": tool}).findings
-    assert finding.severity is Severity.WARN
-    assert finding.message.endswith("from 3 repeats, 1 rank(s)).")
 
 
 def test_the_interval_is_that_of_the_pairs_of_repeats():
@@ -56,10 +45,6 @@ def test_the_interval_is_that_of_the_pairs_of_repeats():
     measured = result.metrics["nsys_slowdown_ratio"]
     assert measured.value == pytest.approx(np.exp(logs.mean()))
     assert (measured.interval.low, measured.interval.high) == pytest.approx(np.exp(expected))
-    assert result.findings[0].message == (
-        "Steps take 1.10 times as long with nsys as without any tool "
-        "(95% interval 0.87 to 1.39, from 3 repeats, 1 rank(s)); that may be chance."
-    )
 
 
 def test_one_repeat_has_no_interval_and_says_so():
@@ -75,7 +60,6 @@ def test_the_costliest_tool_comes_first():
     tools = {"py_spy": table((0, 0, 1, 10)), "nsys": table((0, 0, 1, 13))}
     result = run({"baseline": base, **tools})
     assert [row[0] for row in result.tables["by_tool"].rows] == ["nsys", "py_spy"]
-    assert [finding.severity for finding in result.findings] == [Severity.WARN, Severity.INFO]
 
 
 def test_without_a_baseline_nothing_is_known():

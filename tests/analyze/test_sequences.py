@@ -36,10 +36,6 @@ def test_the_layers_of_a_network_are_one_sequence():
             "module": "Net_0;Block_0",
         }
     ]
-    assert result.findings[0].message == (
-        "One sequence of 4 kernels occurs 3 times and covers 91% of the device time, mostly in "
-        "Block_0."
-    )
 
 
 def test_fusing_leaves_the_time_of_the_longest():
@@ -48,7 +44,6 @@ def test_fusing_leaves_the_time_of_the_longest():
     assert (run["sequence"], run["kernels"], run["count"]) == (f"{ADD} → {MUL} → {ADD}", 3, 3)
     assert (run["time_ns"], run["saving_ns"], run["gaps_ns"]) == (180, 90, 30)
     assert result.metrics["fusion_saving_share"].value == pytest.approx(90 / 530)
-    assert result.findings[1].severity == "warn"
 
 
 def test_long_elementwise_kernels_are_no_candidates():

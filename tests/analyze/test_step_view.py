@@ -85,8 +85,6 @@ def test_each_tool_is_on_the_clock_of_its_own_step():
         ["system", "gpu0 energy_j (j_per_s)", 50, pytest.approx(20 / 100e-9)],
         ["system", "gpu0 power_w (w)", 50, 300],
     ]
-    (finding,) = result.findings
-    assert finding.value == pytest.approx(1.5)
     assert result.abstentions == ()
 
 

@@ -50,13 +50,6 @@ def test_the_slowest_rank_is_the_clock():
     }
 
 
-def test_a_single_step_has_neither_median_nor_spread():
-    result = run({"baseline": table((0, 0, 7, 10), (1, 0, 7, 30))})
-    assert [finding.message for finding in result.findings] == [
-        "The only step that counts takes 30 ms."
-    ]
-
-
 def test_warm_up_steps_count_nowhere():
     captured = table((0, 0, 0, 500, 1, GIB), (0, 0, 1, 10, 1, 3 * GIB), (0, 0, 2, 10, 1, 4 * GIB))
     result = run({"baseline": captured}, skip_first=1)
@@ -90,10 +83,6 @@ def test_a_slow_step_is_an_outlier_of_its_own_repeat():
         {"repeat": 0, "step": 9, "step_time_ns": 20 * MS, "slowest_rank": 0, "samples": None}
         | {"excess_share": 1.0}
     ]
-    assert result.findings[-1].message == (
-        "1 of 20 steps are unusually slow; the worst, step 9 of repeat 0, took 20 ms, "
-        "100% more than the median."
-    )
 
 
 def drifting(*factors):
@@ -110,8 +99,8 @@ def drifting(*factors):
 
 def test_repeats_that_differ_more_than_their_steps_are_a_warning():
     result = run({"baseline": drifting(1.0, 1.1, 1.2)})
-    assert [finding.severity for finding in result.findings] == [Severity.INFO, Severity.WARN]
-    drift = result.findings[1]
+    (drift,) = result.findings
+    assert drift.severity is Severity.WARN
     assert drift.message == (
         "Step times drift upwards from repeat to repeat: 12 ms in repeat 2 is 20% more than "
         "10 ms in repeat 0, and the steps within a repeat do not differ so."
@@ -119,12 +108,12 @@ def test_repeats_that_differ_more_than_their_steps_are_a_warning():
     assert (drift.evidence["slowest_repeat"], drift.evidence["fastest_repeat"]) == (2, 0)
     assert drift.evidence["p_value"] < drift.evidence["significance_level"] == 0.05
     assert abs(result.metrics["repeat_difference"].value - 0.2) < 1e-9
-    other = run({"baseline": drifting(1.1, 1.0, 1.2)}).findings[1]
+    other = run({"baseline": drifting(1.1, 1.0, 1.2)}).findings[0]
     assert other.message.startswith("Step times change from repeat to repeat")
 
 
 def test_repeats_that_differ_no_more_than_their_steps_are_none():
-    assert len(run({"baseline": drifting(1.1, 1.2)}, warn_repeats=0.3).findings) == 1
+    assert not run({"baseline": drifting(1.1, 1.2)}, warn_repeats=0.3).findings
     noise = [
         (0, repeat, step, 10 + 5 * ((step + repeat) % 2))
         for repeat in range(3)
@@ -137,7 +126,7 @@ def test_repeats_that_differ_no_more_than_their_steps_are_none():
 
 def test_too_few_steps_to_tell_drift_from_chance_is_said():
     result = run({"baseline": table((0, 0, 0, 10), (0, 1, 0, 12))})
-    assert len(result.findings) == 1
+    assert not result.findings
     assert "drift over the repeats" in [abstention.what for abstention in result.abstentions]
 
 
@@ -173,7 +162,6 @@ def test_step_time_has_an_interval_and_a_value_for_each_repeat():
     assert step_time.by_repeat == {0: 10 * MS, 1: 10.2 * MS, 2: 10.1 * MS}
     narrower = run({"baseline": drifting(1.0, 1.02, 1.01)}, confidence=0.8)
     assert narrower.metrics["step_time_ns"].interval.low > step_time.interval.low
-    assert "95% interval over 3 repeats" in result.findings[0].message
 
 
 def test_unknown_samples_and_memory_are_said_and_never_zero():

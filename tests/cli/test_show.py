@@ -5,12 +5,13 @@ import pickle
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
 from profkit.cli import main
 from profkit.core import result
 from profkit.core.job_record import NOTHING
-from profkit.core.result import Abstention, Finding, Result, Severity
+from profkit.core.result import Abstention, Finding, Metric, Result, Severity
 from profkit.core.verdict import Confidence, Limiter, Verdict
 from profkit.dag.overrides import save_selection
 from tests.cli.test_run_folders import make_run
@@ -129,7 +130,11 @@ def run(folder):
     run = make_run(folder, "gpt-1", "2026-01-02T10:00:00+00:00", ["ok", "oom"])
     make_run(folder, "other", "2026-01-03T10:00:00+00:00", ["ok"])
     save_selection((), ["gpt-1"])
-    document(run, "steps", findings=(finding(Severity.INFO, "a step takes 1 s"),))
+    step = Metric(value=1e9, unit="ns", title="Step time, median")
+    late = (finding(Severity.INFO, "steps drift"),)
+    document(run, "steps", findings=late, metrics={"step_time_ns": step})
+    lines = pd.DataFrame([{"line": "f (a.py:3)", "self_share": 0.4}])
+    document(run, "python_hotspots", tables={"lines": result.table(lines, title="")})
     missing = Abstention(what="energy", reason="not recorded")
     severities = (Severity.INFO, Severity.WARN, Severity.INFO, Severity.BAD)
     found = tuple(finding(severity, f"finding {at}") for at, severity in enumerate(severities))
@@ -141,7 +146,9 @@ def test_the_run_of_the_last_selection_is_shown_with_its_worst_findings(run, cap
     assert main(["show"]) == 0
     shown = capsys.readouterr().out
     assert shown.splitlines()[0] == "gpt-1  2026-01-02 10:00  1 of 2 captures: oom"
-    order = [shown.index(text) for text in ("finding 3", "finding 1", "a step takes 1 s")]
+    order = [
+        shown.index(text) for text in ("median: 1 s", "40% in f (a.py:3)", "finding 3", "finding 1")
+    ]
     assert order == sorted(order)
     assert "finding 2" not in shown
     assert "1 note on what was not recorded: profkit show --notes" in shown
@@ -179,7 +186,7 @@ def test_the_verdict_takes_the_place_of_findings(run, capsys):
 def test_damaged_results_are_said_and_the_others_shown(run, capsys):
     (run / "analyze/memory_peak.json").write_text("{")
     assert main(["show"]) == 0
-    assert "a step takes 1 s" in capsys.readouterr().out
+    assert "median: 1 s" in capsys.readouterr().out
     assert main(["show", "--notes"]) == 0
     assert "memory_peak.json" in capsys.readouterr().out
 

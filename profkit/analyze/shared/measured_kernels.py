@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.core.formatting import shortened
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, Table, table
+from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 
 WHERE = ["rank", "repeat", "kernel"]
 SHAPE = ["function", "grid", "block"]
@@ -77,9 +77,20 @@ def by_kernel(
     return made[shown].sort_values("duration_ns", ascending=False, ignore_index=True)
 
 
-def shown(rows: pd.DataFrame, title: str, note: str = "", limit: int | None = None) -> Table:
-    """Return rows by kernel as a table, without rows and columns that are all unknown."""
-    counters = [name for name in rows.columns if name not in _ALWAYS]
+def shown(
+    rows: pd.DataFrame,
+    title: str,
+    note: str = "",
+    limit: int | None = None,
+    *,
+    with_durations: bool = False,
+) -> Table:
+    """Return rows by kernel as a table, without rows and columns that are all unknown.
+
+    `with_durations` keeps the rows of which nothing but the duration is known.
+    """
+    always = _ALWAYS - {"duration_ns"} if with_durations else _ALWAYS
+    counters = [name for name in rows.columns if name not in always]
     counted = rows[rows[counters].replace("", np.nan).notna().any(axis=1)]
     known = counted.drop(columns=SHAPE).dropna(axis="columns", how="all")
     known.insert(0, "kernel", [kernel_of(row) for _, row in counted.iterrows()])
@@ -154,34 +165,6 @@ def kernel_of(row: "pd.Series[float]") -> str:
 def spelled(shape: str) -> str:
     """Return a shape such as ``24x4x1`` of a JSON list."""
     return re.sub(r",\s*", "x", shape.strip("[]"))
-
-
-def evidence(row: "pd.Series[float]") -> dict[str, str | int | float]:
-    """Return the evidence of a finding about the kernel of `row`."""
-    where = {name: str(row[name]) for name in SHAPE if row[name]}
-    return {"kernel": where.pop("function", ""), **where}
-
-
-def about(  # noqa: PLR0913 - what a finding says
-    row: "pd.Series[float]",
-    metric: str,
-    unit: str,
-    message: str,
-    advice: str = "",
-    *,
-    severity: Severity = Severity.WARN,
-    **seen: str,
-) -> Finding:
-    """Return a finding about the kernel of `row`; its value is the column that `metric` ends in."""
-    return Finding(
-        severity=severity,
-        message=message,
-        metric=metric,
-        value=float(row[metric.partition(".")[2]]),
-        unit=unit,
-        evidence={**evidence(row), **seen},
-        advice=advice,
-    )
 
 
 def mean_of(
