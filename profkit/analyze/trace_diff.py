@@ -1,28 +1,27 @@
-"""Differences of traces: operators added, removed, changed in count and time, along their tree."""
+"""Differences of traces: the causes of the difference, and the operators that changed."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze._merged_trees import KINDS, Merged, merged
-from profkit.analyze.base import analysis
-from profkit.analyze.shared import calltree
-from profkit.core.formatting import duration
-from profkit.core.result import Chart, Finding, Result, Severity, Table, table
+from profkit.analyze.base import ByRun, analysis
+from profkit.analyze.shared.matched_parts import Matched, matched, stacks
+from profkit.analyze.shared.paired_parts import PairedParts, paired_parts
+from profkit.analyze.shared.waterfall import Bar, Waterfall, waterfall_of
+from profkit.core.formatting import counted, milliseconds, shortened
+from profkit.core.result import Abstention, Chart, Finding, Result, Severity, Table, table
 from profkit.core.settings import Settings
+from profkit.tables.tree_paths import SEPARATOR
 
-_NAME_LENGTH = 80
-_PARTS = ("own", "all")
-_CHANGES_OF_TIME = ["host_change_ns", "device_change_ns"]
-_WORDS = {
-    "added": "added",
-    "removed": "removed",
-    "more": "called more often",
-    "fewer": "called less often",
-}
+KINDS = ("operator", "runtime", "kernel")
+
+# Their number differs from step to step, so they would make every name a different one.
+_STEP = re.compile(r"(ProfilerStep|step)#\d+$")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +32,8 @@ class Config(Settings):
     """Run that the others are compared with; empty for the first of the selection."""
 
     rank: int = -1
-    """Rank that is compared in every run; -1 for the mean of all."""
+    """Rank that is compared in every run; -1 for the one that decides how long the step is, and for
+    the mean of all in what is counted by name."""
 
     skip_first: int = 3
     """First steps left out, as long as others remain."""
@@ -50,120 +50,110 @@ class _Side:
     """One side of a comparison: a run, or a rank of the only run."""
 
     label: str
-    rows: NDArray[np.bool_]
-    """Rows of the merged tree."""
-    passes: int
-    """Steps of all ranks that the rows come from; ranks, if no step is known."""
+    run: str
+    rank: int
+    """The rank that is compared, -1 for all."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Difference:
+    """What one side differs in from the base."""
+
+    label: str
+    parts: PairedParts
+    why: Waterfall
+    matched: list[Matched]
 
 
 @analysis(title="Differences of traces", across="runs")
 def analyze(
-    cpu_ops: pd.DataFrame, runtime_calls: pd.DataFrame, kernels: pd.DataFrame, config: Config
+    cpu_ops: pd.DataFrame,
+    runtime_calls: pd.DataFrame,
+    kernels: pd.DataFrame,
+    causes: ByRun | None,
+    config: Config,
 ) -> Result:
-    """Match operators, runtime calls and kernels by the names of all that encloses them.
+    """Divide the difference of the step time among its causes, and match what ran on both sides.
 
-    Several runs are compared with the first, each as the mean over its ranks and steps; of a
-    single run each rank is compared with the lowest. What was added or removed is listed where it
-    begins: not also what it encloses. Counts are per step of a rank. Times by path leave out what
-    is enclosed (kernels are listed by themselves), those by name do not, as in HTA's comparison.
+    Several runs are compared with the first; of a single run each rank is compared with the lowest.
+    Operators are matched along the module tree: the same, renamed, fused, new and removed ones.
+    Intervals are over the repeats that both have. Counts and times by name are per step of a rank
+    and contain what is enclosed, as in HTA's comparison.
     """
-    tree = merged(cpu_ops, runtime_calls, kernels)
-    sides = list(_sides(tree.where, config))
+    rows = _named(cpu_ops, runtime_calls, kernels)
+    sides = list(_sides(rows, config))
     if len(sides) < 2:  # noqa: PLR2004 - a comparison needs two
         return Result.abstain(
             "differences", "there is one run of one rank: name another run, or capture every rank"
         )
-    nodes = _nodes(tree)
-    (base, before), *others = [(side, _measured(tree, nodes, side)) for side in sides]
-    pairs = [(side.label, _compared(nodes, before, after, config)) for side, after in others]
-    pairs = [(label, rows) for label, rows in pairs if len(rows)]
-    if not pairs:
-        reason = f"all {len(sides)} have the same operators, as often and as long"
-        return Result.abstain("differences", reason)
-    names = [(side.label, _by_name(tree, base, side, config)) for side, _ in others]
+    base, *others = sides
+    measured = {side.label: _by_name(rows, side, config) for side in sides}
+    names = [_changes(measured[base.label], measured[side.label], side, config) for side in others]
+    found = [one for side in others if (one := _difference(base, side, causes or {}))]
+    missing = [] if found else [_NOT_DIVIDED]
     return Result(
-        findings=tuple(_findings(base.label, pairs)),
-        tables=_tables(tree, base.label, pairs, names, config),
-        charts=(
-            Chart(
-                kind="bar",
-                title="Largest changes of time by name",
-                table="by_name",
-                x="name",
-                y=("change_ns",),
-                color="compared",
-                horizontal=True,
-            ),
-        ),
+        findings=tuple(_finding(base.label, one) for one in found),
+        tables={**_tables(base.label, found, config), "by_name": _name_table(base.label, names)},
+        charts=tuple(_charts(found)),
+        abstentions=tuple(missing),
     )
 
 
-def _sides(where: pd.DataFrame, config: Config) -> Iterator[_Side]:
+_NOT_DIVIDED = Abstention(
+    what="causes of the difference",
+    reason="the step time was not divided among causes on both sides: run the analysis causes",
+)
+
+
+def _named(*tables: pd.DataFrame) -> pd.DataFrame:
+    """Return run, rank, repeat, step, name, kind and duration of all that was recorded."""
+    parts = []
+    for kind, rows in zip(KINDS, tables, strict=True):
+        own = rows[["run", "rank", "repeat", "step"]].assign(kind=kind)
+        names = rows["name"].astype("category")
+        known = {name: _STEP.sub(r"\1", str(name)) for name in names.cat.categories}
+        own["name"] = names.map(known).astype(object)
+        parts.append(own.assign(ns=rows["end_ns"] - rows["start_ns"]))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _sides(rows: pd.DataFrame, config: Config) -> Iterator[_Side]:
     """Yield the sides of the comparison, the base first."""
-    step = where["step"].to_numpy()
-    chosen = np.ones(len(where), dtype=np.bool_)
-    if config.rank >= 0:
-        chosen = (where["rank"] == config.rank).to_numpy()
-    runs = [str(run) for run in where["run"].cat.categories if (where["run"] == run).any()]
+    runs = [str(run) for run in rows["run"].cat.categories if (rows["run"] == run).any()]
     if len(runs) > 1:
         runs.sort(key=lambda run: run != config.base)
-        masks = {run: chosen & (where["run"] == run).to_numpy() for run in runs}
+        yield from (_Side(label=run, run=run, rank=config.rank) for run in runs)
     else:
-        masks = {
-            f"rank {rank}": (where["rank"] == rank).to_numpy()
-            for rank in sorted(where["rank"].unique())
-        }
-    for label, mask in masks.items():
-        counts = mask & (step >= config.skip_first)
-        kept = counts if counts.any() else mask & (step >= 0)
-        kept = kept if kept.any() else mask
-        passes = where.loc[kept, ["rank", "repeat", "step"]].drop_duplicates()
-        if len(passes):
-            yield _Side(label=label, rows=kept, passes=len(passes))
+        for rank in sorted(rows["rank"].unique().tolist()):
+            yield _Side(label=f"rank {rank}", run=runs[0], rank=rank)
 
 
-def _nodes(tree: Merged) -> pd.DataFrame:
-    """Return name, kind and parent of each node."""
-    kind = np.zeros(len(tree.paths.above), dtype=np.int64)
-    kind[tree.paths.node[tree.counted]] = tree.kind[tree.counted]
-    names = [tree.names[name] for name in tree.paths.name]
-    return pd.DataFrame({"above": tree.paths.above, "kind": kind, "name": names})
+def _by_name(rows: pd.DataFrame, side: _Side, config: Config) -> pd.DataFrame:
+    """Return count and ns per step of a rank, by name and kind."""
+    own = rows[(rows["run"] == side.run).to_numpy()]
+    if side.rank >= 0:
+        own = own[(own["rank"] == side.rank).to_numpy()]
+    for first in (config.skip_first, 0):
+        if (own["step"] >= first).any():
+            own = own[(own["step"] >= first).to_numpy()]
+            break
+    passes = max(len(own[["rank", "repeat", "step"]].drop_duplicates()), 1)
+    return own.groupby(["name", "kind"], observed=True)["ns"].agg(["size", "sum"]) / passes
 
 
-def _measured(tree: Merged, nodes: pd.DataFrame, side: _Side) -> pd.DataFrame:
-    """Return count and time in ns of each node per step of the side, on CPU and GPU.
-
-    Columns ``own_`` leave out enclosed nodes, ``all_`` contain them.
-    """
-    rows = np.where(side.rows & tree.counted, tree.paths.node, -1)
-    above = nodes["above"].to_numpy()
-    result = {"count": calltree.sums(rows, np.ones(len(rows), dtype=np.int64), len(nodes))}
-    own = calltree.sums(rows, tree.own_ns, len(nodes))
-    on_device = (nodes["kind"] == KINDS.index("kernel")).to_numpy()
-    for where, times_ns in (("host", own * ~on_device), ("device", own * on_device)):
-        result[f"own_{where}_ns"] = times_ns
-        result[f"all_{where}_ns"] = calltree.subtree_sums(np.arange(len(nodes)), times_ns, above)
-    return pd.DataFrame(result) / side.passes
-
-
-def _compared(
-    nodes: pd.DataFrame, base: pd.DataFrame, other: pd.DataFrame, config: Config
+def _changes(
+    before: pd.DataFrame, after: pd.DataFrame, side: _Side, config: Config
 ) -> pd.DataFrame:
-    """Return the topmost changed nodes with the change of their time, the largest first."""
-    change = _change(base["count"].to_numpy(), other["count"].to_numpy(), config.tolerance)
-    around = np.append(change, "")[nodes["above"].to_numpy()]
-    # A node that changes in the same way as its parent follows from that.
-    follows = (change == around) & (change != "")
-    gone = np.isin(change, ("added", "removed"))
-    rows = nodes.assign(
-        change=change, base_count=base["count"], other_count=other["count"], node=nodes.index
+    both = [before.add_suffix("_base"), after.add_suffix("_other")]
+    joined = pd.concat(both, axis=1, join="outer").fillna(0.0).sort_index()
+    base, other = (joined[f"size_{label}"].to_numpy(np.float64) for label in ("base", "other"))
+    rows = joined.reset_index().assign(
+        compared=side.label,
+        change=_change(base, other, config.tolerance),
+        change_ns=(joined["sum_other"] - joined["sum_base"]).to_numpy(),
     )
-    for where in ("host", "device"):
-        own, every = (other[f"{part}_{where}_ns"] - base[f"{part}_{where}_ns"] for part in _PARTS)
-        rows[f"{where}_change_ns"] = np.where(gone, every, own)
-    times = rows[["host_change_ns", "device_change_ns"]].abs().max(axis=1)
-    kept = ~follows & ((change != "") | (times > 0).to_numpy())
-    return _by_size(rows[kept], times[kept])
+    order = np.argsort(-rows["change_ns"].abs().to_numpy(), kind="stable")
+    return rows.iloc[order].head(config.max_rows)
 
 
 def _change(
@@ -179,88 +169,116 @@ def _change(
     return result
 
 
-def _by_name(tree: Merged, base: _Side, other: _Side, config: Config) -> pd.DataFrame:
-    """Return counts and durations of each name and kind on both sides, as HTA compares them."""
-    key = tree.name * len(KINDS) + tree.kind
-    size = len(tree.names) * len(KINDS)
-    sides = {}
-    for label, side in (("base", base), ("other", other)):
-        keys = np.where(side.rows, key, -1)
-        ones = np.ones(len(keys), dtype=np.int64)
-        sides[f"{label}_count"] = calltree.sums(keys, ones, size) / side.passes
-        sides[f"{label}_ns"] = calltree.sums(keys, tree.total_ns, size) / side.passes
-    found = np.flatnonzero((sides["base_count"] > 0) | (sides["other_count"] > 0))
-    before, after = (sides[f"{label}_count"][found] for label in ("base", "other"))
-    rows = pd.DataFrame(
-        {
-            "name": [tree.names[code // len(KINDS)] for code in found],
-            "kind": [KINDS[code % len(KINDS)] for code in found],
-            "change": _change(before, after, config.tolerance),
-            **{name: values[found] for name, values in sides.items()},
-        }
+def _name_table(base: str, names: list[pd.DataFrame]) -> Table:
+    labels = {"sum_base": "base_ns", "sum_other": "other_ns"}
+    labels |= {"size_base": "base_count", "size_other": "other_count"}
+    columns = ["compared", "name", "base_ns", "other_ns", "change_ns"]
+    columns += ["base_count", "other_count", "change", "kind"]
+    return table(
+        pd.concat(names).rename(columns=labels)[columns],
+        title="What changed by name",
+        note=f"Per step of a rank, against {base}. Times contain what is enclosed.",
     )
-    rows["change_ns"] = rows["other_ns"] - rows["base_ns"]
-    return _by_size(rows, rows["change_ns"].abs())
 
 
-def _by_size(rows: pd.DataFrame, size: "pd.Series[float]") -> pd.DataFrame:
-    ordered: pd.DataFrame = rows.iloc[np.argsort(-size.to_numpy(), kind="stable")]
-    return ordered
+def _difference(base: _Side, side: _Side, causes: Mapping[str, Result]) -> _Difference | None:
+    if base.run not in causes or side.run not in causes:
+        return None
+    ranks = (base.rank, side.rank) if side.rank >= 0 else None
+    parts = paired_parts(causes[base.run], causes[side.run], ranks)
+    if parts is None:
+        return None
+    return _Difference(
+        label=side.label, parts=parts, why=waterfall_of(parts), matched=matched(parts)
+    )
 
 
-def _tables(
-    tree: Merged,
-    base: str,
-    pairs: list[tuple[str, pd.DataFrame]],
-    names: list[tuple[str, pd.DataFrame]],
-    config: Config,
-) -> dict[str, Table]:
-    by_path = [
-        rows.head(config.max_rows).assign(
-            compared=label,
-            path=lambda rows: tree.paths.texts(rows["node"].to_numpy(), tree.names),
-            kind=lambda rows: [KINDS[kind] for kind in rows["kind"]],
-        )
-        for label, rows in pairs
-    ]
-    by_name = [rows.head(config.max_rows).assign(compared=label) for label, rows in names]
-    note = f"Per step of a rank, against {base}; the first {config.max_rows} of each comparison."
-    counts = ["base_count", "other_count"]
+def _numbers(bar: Bar) -> dict[str, Any]:
+    """Return the columns that tell of a bar."""
+    ends = bar.interval
     return {
-        "by_path": table(
-            pd.concat(by_path)[["compared", "path", *_CHANGES_OF_TIME, *counts, "change", "kind"]],
-            title="What changed, where it begins in the tree",
-            note=f"{note} Times of what was added or removed contain what it encloses.",
-        ),
-        "by_name": table(
-            pd.concat(by_name)[
-                ["compared", "name", "base_ns", "other_ns", "change_ns", *counts, "change", "kind"]
-            ],
-            title="What changed by name",
-            note=f"{note} Times contain what is enclosed.",
-        ),
+        "difference_ms": bar.difference_ms,
+        "low_ms": ends.low if ends else None,
+        "high_ms": ends.high if ends else None,
+        "before_ms": bar.before_ms,
+        "after_ms": bar.after_ms,
     }
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME_LENGTH else f"{name[:_NAME_LENGTH]}…"
+def _tables(base: str, found: list[_Difference], config: Config) -> dict[str, Table]:
+    if not found:
+        return {}
+    note = f"Per traced step, against {base}; without an interval where there is one capture."
+    bars = [
+        {"compared": one.label, "cause": bar.title}
+        | _numbers(bar)
+        | {"change": bar.change, "module": bar.module, "id": bar.id}
+        for one in found
+        for bar in one.why.bars
+    ]
+    pairs = [
+        {"compared": one.label, "change": match.change, "module": match.module}
+        | {"before": " + ".join(match.before), "after": " + ".join(match.after)}
+        | _numbers(match.bar)
+        for one in found
+        for match in one.matched[: config.max_rows]
+    ]
+    graphs = [
+        {
+            "compared": one.label,
+            "stack": SEPARATOR.join(stack.frames),
+            "before_ms": stack.before_ms,
+            "after_ms": stack.after_ms,
+            "is_noise": stack.is_noise,
+        }
+        for one in found
+        for stack in stacks(one.parts)[: config.max_rows]
+    ]
+    return {
+        "bars": table(pd.DataFrame(bars), title="Why the step time differs", note=note),
+        "matched": table(
+            pd.DataFrame(pairs), title="Operators matched along the module tree", note=note
+        ),
+        "stacks": table(pd.DataFrame(graphs), title="Time by stack on both sides", note=note),
+    }
 
 
-def _findings(base: str, pairs: list[tuple[str, pd.DataFrame]]) -> Iterator[Finding]:
-    for label, rows in pairs:
-        kinds = rows["change"].value_counts()
-        counted = ", ".join(f"{int(kinds.get(kind, 0))} {word}" for kind, word in _WORDS.items())
-        worst = rows.iloc[0]
-        where = max(("device", "host"), key=lambda processor: abs(worst[f"{processor}_change_ns"]))
-        change = float(worst[f"{where}_change_ns"])
-        more = "more" if change > 0 else "less"
-        yield Finding(
-            severity=Severity.INFO,
-            message=f"{label} against {base}: {counted} (places in the tree of operators, not "
-            "counting what these enclose); the largest change of time is "
-            f"{_short(worst['name'])} with {duration(abs(change))} {more} {where} time a step.",
-            metric="trace_diff.largest_change_ns",
-            value=change,
-            unit="ns",
-            evidence={"name": str(worst["name"]), "compared": label, "base": base},
+def _charts(found: list[_Difference]) -> Iterator[Chart]:
+    if found:
+        yield Chart(
+            kind="bar",
+            title="Why the step time differs",
+            table="bars",
+            x="cause",
+            y=("difference_ms",),
+            color="compared",
+            horizontal=True,
         )
+    yield Chart(
+        kind="bar",
+        title="Largest changes of time by name",
+        table="by_name",
+        x="name",
+        y=("change_ns",),
+        color="compared",
+        horizontal=True,
+    )
+
+
+def _finding(base: str, one: _Difference) -> Finding:
+    kinds = [match.change for match in one.matched if match.change]
+    changes = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(sorted(kinds)))
+    largest = next(iter(one.why.largest(1)), None)
+    most = f"most of it {shortened(largest.title)}" if largest else "no cause beyond chance"
+    size = one.why.difference_ms
+    sides = counted(one.why.pairs, "pair")
+    return Finding(
+        severity=Severity.INFO,
+        message=f"{one.label} takes {milliseconds(abs(size))} ms "
+        f"{'more' if size >= 0 else 'less'} per traced step than {base} ({sides}), {most}. "
+        f"Operators: {changes or 'the same'}.",
+        metric="trace_diff.difference_ms",
+        value=size,
+        unit="ms",
+        evidence={"compared": one.label, "base": base, "pairs": one.why.pairs},
+    )

@@ -54,7 +54,7 @@ def lines(found: Waterfall) -> Iterator[str]:
             f"  no steps are marked: B recorded {found.work:.3g} times the calls of A, "
             "and its times are divided by that"
         )
-    bars = [bar for bar in found.largest(_BARS) if not bar.is_noise]
+    bars = found.largest(_BARS)
     if not bars:
         yield "  no cause differs by more than chance"
     yield from map(_line, bars)

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from profkit.analyze.trace_diff import Config, analyze
+from profkit.core.result import Result, Table
 from profkit.tables.schema import frame
 from profkit.testing import rows
 
@@ -59,24 +60,54 @@ FUSED = trace(
 )
 
 
-def test_what_came_and_went_is_listed_where_it_begins():
-    result = analyze.run(**of_runs(a=BASE, b=FUSED), config=Config())
-    got = [tuple(row.values()) for row in rows(result, "by_path")]
-    assert got == [
-        ("b", "linear", -50, -500, 1, 0, "removed", "operator"),
-        ("b", "fused", 30, 300, 0, 1, "added", "operator"),
-        ("b", "relu", 20, 0, 1, 2, "more", "operator"),
-        # It is called as much more often as the operator that launches it: no change of its own,
-        # and its time cannot be separated from that.
-    ]
-    assert result.findings[0].value == -500
-    assert result.findings[0].message.startswith(
-        "b against a: 1 added, 1 removed, 1 called more often, 0 called less often"
+def causes(*parts):
+    """Return a result of ``causes`` with (rank, operator, kernel, ms) in a module."""
+    columns = ("rank", "repeat", "cause", "module", "operator", "kernel", "calls_per_step")
+    rows = tuple((rank, 0, "gpu_computing", "Net", *keys, 1, ms) for rank, *keys, ms in parts)
+    return Result(tables={"parts": Table(title="", columns=(*columns, "ms_per_step"), rows=rows)})
+
+
+def of_causes(**runs):
+    """Return what both runs need: their tables, and the results of ``causes``."""
+    return of_runs(**dict.fromkeys(runs, BASE)) | {"causes": runs}
+
+
+def test_the_difference_is_divided_among_causes_and_operators_are_matched():
+    before = causes((0, "linear", "gemm", 5.0), (0, "relu", "clamp", 1.0))
+    after = causes((0, "triton_fused_linear_relu", "triton", 3.0))
+    result = analyze.run(**of_causes(a=before, b=after), config=Config())
+    (row,) = rows(result, "matched")
+    assert (row["change"], row["before"], row["after"]) == (
+        "fused",
+        "linear + relu",
+        "triton_fused_linear_relu",
+    )
+    assert sum(row["difference_ms"] for row in rows(result, "bars")) == pytest.approx(-3.0)
+    stacks = {row["stack"]: (row["before_ms"], row["after_ms"]) for row in rows(result, "stacks")}
+    assert stacks["Net;linear;gemm"] == (5.0, 0.0)
+    assert result.findings[0].message == (
+        "b takes 3 ms less per traced step than a (1 pair), most of it GPU computing: linear. "
+        "Operators: 1 fused."
     )
 
 
+def test_ranks_of_a_single_run_have_causes_of_their_difference():
+    of_ranks = causes((0, "linear", "gemm", 5.0), (1, "linear", "gemm", 8.0))
+    ranks = [
+        trace(("relu", -1, 0, 10, 10), rank=0),
+        trace(("relu", -1, 0, 30, 30), ("item", -1, 40, 50, 10), rank=1),
+    ]
+    both = {name: pd.concat([of_rank[name] for of_rank in ranks]) for name in TABLES}
+    result = analyze.run(**of_runs(only=both), causes={"only": of_ranks}, config=Config())
+    assert [(row["compared"], row["difference_ms"]) for row in rows(result, "bars")] == [
+        ("rank 1", 3.0)
+    ]
+    names = {row["name"]: row["change"] for row in rows(result, "by_name")}
+    assert names == {"relu": "", "item": "added"}
+
+
 def test_names_have_counts_and_whole_durations():
-    result = analyze.run(**of_runs(a=BASE, b=FUSED), config=Config())
+    result = analyze.run(**of_runs(a=BASE, b=FUSED), causes=None, config=Config())
     by_name = {row["name"]: row for row in rows(result, "by_name")}
     linear = ("b", "linear", 50, 0, -50, 1, 0, "removed", "operator")
     assert tuple(by_name["linear"].values()) == linear
@@ -90,27 +121,15 @@ def test_counts_are_per_step_of_a_rank():
     ]
     both = {name: pd.concat([of_step[name] for of_step in steps]) for name in TABLES}
     once = trace(("relu", -1, 0, 10, 10))
-    result = analyze.run(**of_runs(a=once, b=both), config=Config())
-    assert [abstention.what for abstention in result.abstentions] == ["differences"]
-    assert "same operators" in result.abstentions[0].reason
-
-
-def test_ranks_of_a_single_run_are_compared_with_the_lowest():
-    ranks = [
-        trace(("relu", -1, 0, 10, 10), rank=0),
-        trace(("relu", -1, 0, 30, 30), ("item", -1, 40, 50, 10), rank=1),
-    ]
-    both = {name: pd.concat([of_rank[name] for of_rank in ranks]) for name in TABLES}
-    result = analyze.run(**of_runs(only=both), config=Config())
-    assert [tuple(row.values()) for row in rows(result, "by_path")] == [
-        ("rank 1", "relu", 20, 0, 1, 1, "", "operator"),
-        ("rank 1", "item", 10, 0, 0, 1, "added", "operator"),
-    ]
+    result = analyze.run(**of_runs(a=once, b=both), causes=None, config=Config())
+    (row,) = rows(result, "by_name")
+    assert (row["base_count"], row["other_count"], row["change"]) == (1, 1, "")
+    assert [abstention.what for abstention in result.abstentions] == ["causes of the difference"]
 
 
 def test_the_base_can_be_chosen():
-    result = analyze.run(**of_runs(a=BASE, b=FUSED), config=Config(base="b"))
-    assert {row["compared"] for row in rows(result, "by_path")} == {"a"}
+    result = analyze.run(**of_runs(a=BASE, b=FUSED), causes=None, config=Config(base="b"))
+    assert {row["compared"] for row in rows(result, "by_name")} == {"a"}
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +140,7 @@ def step_1010(real_data, converted):
     for name in ("base", "test"):
         tables = converted(folder / name / f"{name}.json.gz")
         runs[name] = {table: tables[table][tables[table]["step"] == 1010] for table in TABLES}
-    return analyze.run(**of_runs(**runs), config=Config())
+    return analyze.run(**of_runs(**runs), causes=None, config=Config())
 
 
 def test_operators_added_and_removed_are_those_that_hta_names(step_1010):
@@ -149,7 +168,7 @@ def test_counts_by_name_are_those_of_hta(real_data, converted):
     for name in ("control", "test"):
         tables = converted(folder / name / f"{name}.json.gz")
         runs[name] = {table: tables[table][tables[table]["step"] == 1010] for table in TABLES}
-    result = analyze.run(**of_runs(**runs), config=Config(max_rows=1000, tolerance=0))
+    result = analyze.run(**of_runs(**runs), causes=None, config=Config(max_rows=1000, tolerance=0))
     found = pd.DataFrame(rows(result, "by_name")).groupby("name")
     counts = found[["base_count", "other_count"]].sum()
     assert len(counts) == 432
