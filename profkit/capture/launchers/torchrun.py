@@ -27,6 +27,16 @@ class Launcher(DistributedLauncher):
     join_timeout_s: PositiveInt = 300
     """Seconds that a host waits for the others before it gives up."""
 
+    def check(self, world_size: int) -> str:
+        """See `RankLauncher.check`."""
+        if self.nnodes > 1 and self.rdzv_backend.startswith("etcd"):
+            return (
+                f"rdzv_backend={self.rdzv_backend} numbers the ranks in the order in which the"
+                f" {self.nnodes} hosts come, and files would be named after others: c10d or static,"
+                " which need no etcd either"
+            )
+        return DistributedLauncher.check(self, world_size)
+
     def command(self, program: Sequence[str], world_size: int, node: Node) -> list[str]:
         """See `RankLauncher.command`."""
         torchrun = [self.interpreter, "-m", "torch.distributed.run"]

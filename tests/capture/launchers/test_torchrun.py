@@ -61,3 +61,10 @@ def test_ranks_that_cannot_be_spread_over_the_hosts_are_refused():
 def test_several_hosts_without_a_place_to_meet_are_refused():
     with pytest.raises(ConfigError, match="2 hosts need a place to meet"):
         Launcher(nnodes=2).command(PROGRAM, 2, Node())
+
+
+@pytest.mark.parametrize("backend", ["etcd", "etcd-v2"])
+def test_a_rendezvous_that_numbers_several_hosts_anew_is_refused(backend):
+    launcher = Launcher(nnodes=2, rdzv_backend=backend)
+    assert launcher.check(4).startswith(f"rdzv_backend={backend} numbers the ranks in the order")
+    assert Launcher(rdzv_backend=backend).check(4) == ""

@@ -14,6 +14,7 @@ from profkit.core.formatting import cut
 _NO_SPACE = "no space was left on the disk, not even for what it failed of; see the log"
 _SUMMARY_LENGTH = 2000
 _TAIL_LINES = 200
+_LAST_WORDS = 300
 _BEGINNING_BYTES = 64 << 10
 # What the other ranks say when one has ended.
 _LOST_PEER = re.compile(
@@ -30,6 +31,9 @@ _PASSING = re.compile(
 # Summary of torchrun and accelerate for each rank, and DeepSpeed's line.
 _ROOT_CAUSE = "Root Cause (first observed failure)"
 _SUMMARY = re.compile(r"rank\s*:\s*(\d+) \(local_rank: \d+\)\s+exitcode\s*:\s*(-?\d+)")
+_NOTICED = re.compile(r"^.*(?:failed \(exitcode: -?\d+\)|exits with return code)", re.MULTILINE)
+# What launchers and Python print beside the program.
+_BESIDE = re.compile(r"[A-Z]\d{4} \d\d:|\[\d{4}-\d\d-\d\d|.*RuntimeWarning:|\*+$")
 _DEEPSPEED = re.compile(r"--local_rank=(\d+)'\] exits with return code = (-?\d+)")
 # Messages of tools on an unknown option, before they start anything.
 _REFUSED = re.compile(
@@ -117,33 +121,46 @@ def _written(out: Path) -> list[Failure]:
 def _silent_rank(out: Path, ranks: Sequence[Rank], exit_code: int) -> Failure | None:
     """Return the end of the rank that ended first without an error of its own, if one did."""
     silent = [
-        (rank, code)
-        for number, code in _ended_ranks(out)
+        (rank, code, log)
+        for log, number, code in _ended_ranks(out)
         for rank in ranks
         if rank.rank == number and code and not (out / f"{rank.label}{rank_errors.SUFFIX}").exists()
     ]
     if _signum(exit_code) and len(ranks) == 1:
-        silent = [(ranks[0], exit_code)]
+        silent = [(ranks[0], exit_code, out / capture_json.LOG)]
     # Launchers end the other ranks with this signal.
     silent.sort(key=lambda end: end[1] == -signal.SIGTERM)
     if not silent:
         return None
-    rank, code = silent[0]
+    rank, code, log = silent[0]
     words = _ending(code) if _signum(code) else f"{_ending(code)}, without an error of its own"
+    if last := _last_words(log):
+        words = f"{words}; the last line in {log.name} before that: {last}"
     return Failure(summary=f"{rank.label}: {words}", details=_tail(out), signum=_signum(code))
 
 
-def _ended_ranks(out: Path) -> Iterator[tuple[int, int]]:
-    """Yield the number and exit status of ranks by the launchers' words, the first to fail first.
+def _last_words(log: Path) -> str:
+    """Return what the ranks of a host had printed last when its launcher noticed an end, or ""."""
+    text = "\n".join(capture_json.tail(log, lines=1000))
+    if not (noticed := _NOTICED.search(text)):
+        return ""
+    lines = [line.strip() for line in text[: noticed.start()].splitlines()]
+    said = [line for line in lines if line and not _BESIDE.match(line)]
+    return cut(said[-1], _LAST_WORDS) if said else ""
 
-    Each host has a log, with its ranks.
+
+def _ended_ranks(out: Path) -> Iterator[tuple[Path, int, int]]:
+    """Yield the log of ranks, their numbers and exit statuses, the first to fail first.
+
+    Each host has a log, with its ranks and the words of its launcher.
     """
     for log in sorted(out.glob("capture*.log")):
         text = "\n".join(capture_json.tail(log, lines=1000))
         others, root, cause = text.rpartition(_ROOT_CAUSE)
         for part in (cause, others) if root else (text,):
             for pattern in (_SUMMARY, _DEEPSPEED):
-                yield from ((int(rank), int(code)) for rank, code in pattern.findall(part))
+                found = pattern.findall(part)
+                yield from ((log, int(rank), int(code)) for rank, code in found)
 
 
 def refused_option(log: Path, given: Sequence[str]) -> str:

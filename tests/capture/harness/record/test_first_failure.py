@@ -56,6 +56,22 @@ def test_a_rank_that_died_is_named_and_not_the_one_that_noticed(
     assert failure.signum == {-9: 9, -11: 11, 134: 6}.get(code, 0)
 
 
+def test_the_last_words_of_a_rank_on_another_host_are_quoted(tmp_path):
+    noticed = (
+        "E1124 01:38:16.9 3 elastic/api.py:1002] failed (exitcode: -6) local_rank: 0 (pid: 5)\n"
+    )
+    said = "W1124 01:38:15.1 of torch\n/x.py:1: RuntimeWarning: odd\nlost the mount /data\n\n"
+    (tmp_path / "capture.log").write_text("loss 1.0\n")
+    summary = TORCHRUN.format(code=-6, name="SIGABRT")
+    (tmp_path / "capture.node1.log").write_text(
+        f"{said}W1124 01:38:16.8 closing\n{noticed}{summary}"
+    )
+    assert first_failure(tmp_path, RANKS, 1, "").summary == (
+        "rank1_dp1_tp0_pp0: killed by signal 6 (SIGABRT); the last line in capture.node1.log before"
+        " that: lost the mount /data"
+    )
+
+
 def test_an_error_counts_before_a_connection_that_was_lost_earlier(tmp_path):
     write_error(tmp_path, RANKS[0], LOST, "")
     write_error(tmp_path, RANKS[1], "ValueError: boom:\n  more", "Traceback ...")
