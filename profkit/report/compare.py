@@ -147,14 +147,15 @@ def _best(
 
 
 def _stands_out(best: float, metrics: Sequence[result.Metric | None]) -> bool:
-    """Say whether the interval of the best value, if it has one, meets that of no other."""
+    """Say whether the best value has an interval that meets that of no other, which all have."""
     winner = next(metric for metric in metrics if metric and metric.value == best)
-    intervals = [
-        metric.interval for metric in metrics if metric and metric.value != best and metric.interval
-    ]
-    return winner.interval is None or all(
-        winner.interval.high < interval.low or interval.high < winner.interval.low
-        for interval in intervals
+    others = [metric for metric in metrics if metric and metric.value != best]
+    return winner.interval is not None and all(
+        metric.interval is not None
+        and (
+            winner.interval.high < metric.interval.low or metric.interval.high < winner.interval.low
+        )
+        for metric in others
     )
 
 

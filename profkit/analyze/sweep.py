@@ -1,0 +1,317 @@
+"""Sweep: which run to take, the knee, scaling, the Pareto set, and runs in between."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from profkit.analyze._sweep_axes import Value, axes_of, in_words
+from profkit.analyze._sweep_model import predicted
+from profkit.analyze.base import Behaviour, ByRun, analysis
+from profkit.analyze.shared.paired import Ratio, adjusted, compared
+from profkit.core.formatting import size
+from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
+from profkit.core.settings import Settings
+
+_BATCH, _RANKS = "batch", "world_size"
+_TWO = 2
+_NS_PER_S = 1e9
+_STEPS = "Steps per second"
+_TITLES = {"step_time_ns": "Step time", "peak_memory_bytes": "Peak memory"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/sweep.yaml``."""
+
+    knee_share: float = 0.9
+    """Share of the best throughput that is enough: the smallest batch with it is the knee."""
+
+    memory_band: float = 0.01
+    """Difference of memory that does not matter, as a share."""
+
+    confidence: float = 0.95
+    """Least probability that no run is called slower that is not, and of the intervals."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """One run of the sweep."""
+
+    run: str
+    choice: Mapping[str, Value]
+    """Values of the axes."""
+
+    speed: Metric
+    """Throughput, or steps a second where samples were not counted."""
+
+    memory: Metric | None
+
+
+@analysis(title="Sweep", across="runs")
+def analyze(steps: ByRun, behaviour: dict[str, Behaviour], config: Config) -> Result:
+    """Say which run of a sweep to take, and what batches that were not run would give.
+
+    A run is called slower than the fastest only if their repeats tell them apart, with all runs
+    taken together (Holm); of those that are not slower, the one with the least memory is
+    recommended. The knee is the smallest batch with most of the best throughput. Scaling is
+    throughput per rank over that with the fewest ranks. In the Pareto set are runs that no other
+    beats in throughput without taking more memory. Predictions are of a straight line of step
+    time, and of memory, against the batch, with the interval of one more repeat.
+    """
+    axes = axes_of({run: behaviour[run] for run in steps})
+    points = [
+        Point(
+            run=run,
+            choice=axes[run],
+            speed=speed,
+            memory=result.metrics.get("peak_memory_bytes"),
+        )
+        for run, result in steps.items()
+        if (speed := _speed(steps, axes, run)) is not None
+    ]
+    if len(points) < _TWO or not points[0].choice:
+        return Result.abstain(
+            "what to take of a sweep", "it takes two runs with step times that differ in a setting"
+        )
+    best = max(points, key=lambda point: point.speed.value)
+    slower = _slower(points, best, config.confidence)
+    rows = pd.DataFrame(_rows(points, best, slower, config))
+    tables = {"runs": table(rows, title="Runs of the sweep")}
+    if (grid := _grid(points)) is not None:
+        named = " and ".join(points[0].choice)
+        tables["grid"] = table(grid, title=f"{best.speed.title} by {named}")
+    lines, missing = predicted(steps, axes, config.confidence)
+    note = "Interval of one more run, by a straight line against the batch."
+    for metric, line in lines.items():
+        title = f"{_TITLES[metric]} of batches that were not run"
+        tables[f"predicted_{metric}"] = table(line, title=title, note=note)
+    return Result(
+        findings=tuple(_findings(points, best, slower, config)),
+        tables=tables,
+        charts=_charts(points),
+        abstentions=(*_unsure(points, best, slower), *missing),
+    )
+
+
+def _speed(steps: ByRun, choices: Mapping[str, Mapping[str, Value]], run: str) -> Metric | None:
+    """Return the throughput of a run, by its batch where samples were not counted in all runs.
+
+    Where neither is known it is steps a second.
+    """
+    metrics = steps[run].metrics
+    timed = [result.metrics for result in steps.values() if "step_time_ns" in result.metrics]
+    if all("throughput_per_s" in known for known in timed):
+        return metrics.get("throughput_per_s")
+    times, choice = metrics.get("step_time_ns"), choices[run]
+    if times is None or times.value <= 0:
+        return None
+    has_batch = isinstance(choice.get(_BATCH), int)
+    samples = math.prod(float(choice.get(key, 1)) for key in (_BATCH, _RANKS)) if has_batch else 1
+    by_repeat = {
+        repeat: samples * _NS_PER_S / value
+        for repeat, value in times.by_repeat.items()
+        if value > 0
+    }
+    return Metric(
+        value=samples * _NS_PER_S / times.value,
+        unit="per_s",
+        title="Throughput by the batch" if has_batch else _STEPS,
+        better="higher",
+        by_repeat=by_repeat,
+    )
+
+
+def _slower(points: Sequence[Point], best: Point, confidence: float) -> dict[str, Ratio]:
+    """Return the runs that the repeats tell from the fastest, with how much slower they are."""
+    ratios = {
+        point.run: ratio
+        for point in points
+        if point is not best
+        and (ratio := compared(point.speed.by_repeat, best.speed.by_repeat, confidence=confidence))
+    }
+    p_values = adjusted([ratio.p_value for ratio in ratios.values()])
+    pairs = zip(ratios.items(), p_values, strict=True)
+    return {
+        run: ratio
+        for (run, ratio), p_value in pairs
+        if p_value <= 1 - confidence and ratio.ratio < 1
+    }
+
+
+def _rows(
+    points: Sequence[Point], best: Point, slower: Mapping[str, Ratio], config: Config
+) -> Iterator[dict[str, Value]]:
+    efficiency = _efficiency(points, config.confidence)
+    for point in points:
+        ratio = compared(point.speed.by_repeat, best.speed.by_repeat, confidence=config.confidence)
+        interval = ratio.interval if ratio else None
+        row: dict[str, Value] = {
+            "run": point.run,
+            **point.choice,
+            _column(point.speed): point.speed.value,
+            "of_fastest_share": ratio.ratio if ratio else math.nan,
+            "low_share": interval.low if interval else math.nan,
+            "high_share": interval.high if interval else math.nan,
+            "peak_memory_bytes": point.memory.value if point.memory else math.nan,
+            "is_slower": "yes" if point.run in slower else "not known",
+            "pareto": "no" if _is_beaten(point, points, config) else "yes",
+        }
+        if point is best and len(slower) == len(points) - 1:
+            row["is_slower"] = "fastest"
+        if efficiency:
+            found = efficiency.get(point.run)
+            row["scaling_share"] = found.ratio if found else math.nan
+        yield row
+
+
+def _column(speed: Metric) -> str:
+    return "throughput_per_s" if speed.title != _STEPS else "steps_per_s"
+
+
+def _is_beaten(point: Point, points: Sequence[Point], config: Config) -> bool:
+    """Say whether another run is surely faster and takes no more memory."""
+    return any(
+        point.run in _slower([point, other], other, config.confidence)
+        and point.memory is not None
+        and other.memory is not None
+        and other.memory.value <= point.memory.value * (1 + config.memory_band)
+        for other in points
+        if other is not point
+    )
+
+
+def _efficiency(points: Sequence[Point], confidence: float) -> dict[str, Ratio]:
+    """Return throughput per rank over that of the run with the fewest ranks, all else equal."""
+    found: dict[str, Ratio] = {}
+    for group in _groups(points, _RANKS):
+        fewest, *others = group
+        for point in others:
+            ranks = float(point.choice[_RANKS]) / float(fewest.choice[_RANKS])
+            per_rank = {repeat: value / ranks for repeat, value in point.speed.by_repeat.items()}
+            ratio = compared(per_rank, fewest.speed.by_repeat, confidence=confidence)
+            if ratio is not None and point.speed.title != _STEPS:
+                found[point.run] = ratio
+    return found
+
+
+def _groups(points: Sequence[Point], axis: str) -> list[list[Point]]:
+    """Return the points that differ in a numeric `axis` alone, in its order."""
+    groups: dict[str, list[Point]] = {}
+    for point in points:
+        if isinstance(point.choice.get(axis), int | float):
+            others = {key: value for key, value in point.choice.items() if key != axis}
+            groups.setdefault(str(others), []).append(point)
+    ordered = [sorted(group, key=lambda one: float(one.choice[axis])) for group in groups.values()]
+    return [group for group in ordered if len(group) >= _TWO]
+
+
+def _grid(points: Sequence[Point]) -> pd.DataFrame | None:
+    """Return the throughput by two axes; None if the sweep has another number of them."""
+    if len(axes := [*points[0].choice]) != _TWO:
+        return None
+    rows: dict[Value, dict[str, Value]] = {}
+    for point in points:
+        row = rows.setdefault(point.choice[axes[0]], {axes[0]: point.choice[axes[0]]})
+        row[f"{axes[1]}={point.choice[axes[1]]}"] = point.speed.value
+    return pd.DataFrame([*rows.values()])
+
+
+def _charts(points: Sequence[Point]) -> tuple[Chart, ...]:
+    if any(point.memory is None for point in points):
+        return ()
+    chart = Chart(
+        kind="scatter",
+        title="Throughput against peak memory",
+        table="runs",
+        x="peak_memory_bytes",
+        y=(_column(points[0].speed),),
+        color="run",
+    )
+    return (chart,)
+
+
+def _findings(
+    points: Sequence[Point],
+    best: Point,
+    slower: Mapping[str, Ratio],
+    config: Config,
+) -> Iterator[Finding]:
+    equal = [point for point in points if point.run not in slower]
+    is_known = all(len(point.speed.by_repeat) >= _TWO for point in points)
+    if is_known and len(equal) < len(points):
+        chosen = _recommended(equal, best)
+        yield Finding(
+            severity=Severity.INFO,
+            message=f"Take {in_words(chosen.choice)}: {_reason(chosen, best, equal, points)}.",
+            metric="sweep.throughput_per_s",
+            value=chosen.speed.value,
+            unit=chosen.speed.unit,
+            evidence={"run": chosen.run, **_knee(points, config.knee_share)},
+        )
+    if efficiency := _efficiency(points, config.confidence):
+        worst = min(efficiency, key=lambda run: efficiency[run].ratio)
+        ranks = next(point.choice[_RANKS] for point in points if point.run == worst)
+        share = efficiency[worst].ratio
+        yield Finding(
+            severity=Severity.INFO,
+            message=f"With {ranks} ranks, throughput per rank is {share:.0%} of that with fewest.",
+            metric="sweep.scaling_share",
+            value=share,
+            unit="share",
+            evidence={"run": worst},
+        )
+
+
+def _recommended(equal: Sequence[Point], best: Point) -> Point:
+    """Return the run with the least memory of those that are as fast as the fastest."""
+    if any(point.memory is None for point in equal):
+        return best
+    return min(equal, key=lambda point: (_memory(point), -point.speed.value))
+
+
+def _memory(point: Point) -> float:
+    return point.memory.value if point.memory else math.inf
+
+
+def _reason(chosen: Point, best: Point, equal: Sequence[Point], points: Sequence[Point]) -> str:
+    counted = "steps" if chosen.speed.title == _STEPS else "samples"
+    speed = f"{chosen.speed.value:,.4g} {counted}/s"
+    others = [point for point in equal if point is not chosen]
+    if others:
+        other = max(others, key=_memory)
+        more = f" and takes {size(_memory(other))} instead of {size(_memory(chosen))}"
+        known = chosen.memory is not None and other.memory is not None
+        return (
+            f"{speed}, and {in_words(other.choice)} is not known to be faster"
+            f"{more if known else ''}"
+        )
+    heavier = [point for point in points if _memory(point) > _memory(best)]
+    fits = f"; {in_words(max(heavier, key=_memory).choice)} also fits" if heavier else ""
+    return f"throughput peaks there, at {speed}{fits}"
+
+
+def _knee(points: Sequence[Point], share: float) -> dict[str, int | float]:
+    """Return the smallest batch with this share of the best throughput, where one was swept."""
+    groups = _groups(points, _BATCH)
+    best = max(points, key=lambda point: point.speed.value)
+    for group in groups:
+        if best in group:
+            enough = [point for point in group if point.speed.value >= share * best.speed.value]
+            return {"knee_batch": float(enough[0].choice[_BATCH])}
+    return {}
+
+
+def _unsure(
+    points: Sequence[Point], best: Point, slower: Mapping[str, Ratio]
+) -> Iterator[Abstention]:
+    if len(slower) == len(points) - 1:
+        return
+    unknown = [point for point in points if point is not best and point.run not in slower]
+    if min(len(point.speed.by_repeat) for point in points) < _TWO:
+        reason = "one repeat does not say how much repeats differ: repeats=3 or more"
+    else:
+        listed = ", ".join(in_words(point.choice) for point in unknown)
+        reason = f"its repeats do not tell it from {listed}: more repeats, or it does not matter"
+    yield Abstention(what=f"whether {in_words(best.choice)} is the fastest", reason=reason)

@@ -1,0 +1,132 @@
+"""sweep: what the repeats support, and no more."""
+
+import numpy as np
+import pytest
+
+from profkit.analyze import sweep
+from profkit.core.result import Metric, Result
+
+STEADY = np.array([1.0, 1.004, 0.997])
+MIB = 2**20
+
+
+def steps(level, peak=None, repeats=STEADY, samples=0):
+    """Return the steps of a run: its time in ms, peak in MiB, and samples of a step if counted."""
+    times = 1e6 * level * np.asarray(repeats)
+    values = {"step_time_ns": (times, "ns")}
+    if samples:
+        values["throughput_per_s"] = (samples * 1e9 / times, "per_s")
+    if peak is not None:
+        values["peak_memory_bytes"] = (np.full(len(times), peak * MIB), "bytes")
+    return Result(
+        metrics={
+            name: Metric(
+                value=float(np.median(of)),
+                unit=unit,
+                title="Throughput" if "put" in name else name,
+                by_repeat=dict(enumerate(of.tolist())),
+            )
+            for name, (of, unit) in values.items()
+        }
+    )
+
+
+def asked(batch, world_size=1, zero="none"):
+    return {"batch": batch, "world_size": world_size, "zero": {"name": zero, "stage": len(zero)}}
+
+
+def swept(runs):
+    """Return the analysis of runs, each given as its settings and its steps."""
+    return sweep.analyze.run(
+        steps={f"run{number}": found for number, (_, found) in enumerate(runs)},
+        behaviour={f"run{number}": behaviour for number, (behaviour, _) in enumerate(runs)},
+        config=sweep.Config(),
+    )
+
+
+def rows(found, table="runs"):
+    return found.tables[table].records()
+
+
+def by_batch(times, **more):
+    batches = (1, 2, 4, 8)
+    return [
+        (asked(batch), steps(time, 100 + 10 * batch, **more))
+        for batch, time in zip(batches, times, strict=True)
+    ]
+
+
+def test_the_batch_at_the_peak_is_recommended_and_only_what_differs_is_shown():
+    found = swept(by_batch([10, 11, 13, 40]))
+    (finding,) = found.findings
+    assert finding.message == (
+        "Take batch 4: throughput peaks there, at 307.7 samples/s; batch 8 also fits."
+    )
+    assert finding.evidence == {"run": "run2", "knee_batch": 4.0}
+    assert list(rows(found)[0])[:2] == ["run", "batch"]
+    assert [row["is_slower"] for row in rows(found)] == ["yes", "yes", "fastest", "yes"]
+    # The largest takes more memory and is slower.
+    assert [row["pareto"] for row in rows(found)] == ["yes", "yes", "yes", "no"]
+    assert found.abstentions[0].what == "step time of other batches"
+
+
+def test_of_equally_fast_batches_the_one_with_less_memory_is_recommended():
+    (finding,) = swept(by_batch([10, 11, 13, 26])).findings
+    assert finding.message == (
+        "Take batch 4: 307.7 samples/s, and batch 8 is not known to be faster and takes "
+        "180 MiB instead of 140 MiB."
+    )
+
+
+@pytest.mark.parametrize("repeats", [[1.0], [1.0, 1.9, 0.6]], ids=["one repeat", "noise"])
+def test_nothing_is_recommended_that_the_repeats_do_not_support(repeats):
+    found = swept(by_batch([10, 11, 13, 24], repeats=repeats))
+    turned = by_batch([10, 11, 13, 24], repeats=repeats)
+    turned[1] = (turned[1][0], steps(11, 120, repeats=repeats[::-1]))
+    noisy = swept([turned[0], turned[1]])
+    assert noisy.findings == ()
+    assert "fastest" not in [row["is_slower"] for row in rows(noisy)]
+    assert any("fastest" in abstention.what for abstention in noisy.abstentions)
+    assert len(found.tables["runs"].rows) == 4
+
+
+def test_batches_that_were_not_run_are_predicted_with_intervals():
+    times = 5 + 2 * np.array([1, 2, 4, 8]) + np.array([0.01, -0.02, 0.01, 0.01])
+    found = swept(by_batch(times))
+    predictions = rows(found, "predicted_step_time_ns")
+    assert [row["batch"] for row in predictions] == [3, 6, 16]
+    for row in predictions:
+        assert row["low_ns"] < 1e6 * (5 + 2 * row["batch"]) < row["high_ns"]
+    (last,) = [row for row in rows(found, "predicted_peak_memory_bytes") if row["batch"] == 16]
+    assert last["peak_memory_bytes"] == pytest.approx(260 * MIB)
+
+
+def test_scaling_is_throughput_per_rank_over_that_of_the_fewest():
+    found = swept(
+        [
+            (asked(4, ranks), steps(10, samples=4 * ranks * share, repeats=STEADY))
+            for ranks, share in ((1, 1.0), (2, 0.9), (4, 0.7))
+        ]
+    )
+    shares = [row["scaling_share"] for row in rows(found)]
+    assert shares[1:] == [pytest.approx(0.9), pytest.approx(0.7)]
+    assert "With 4 ranks, throughput per rank is 70% of that with fewest." in [
+        finding.message for finding in found.findings
+    ]
+
+
+def test_two_axes_make_a_grid_and_a_group_is_one_axis():
+    runs = [
+        (asked(batch, zero=zero), steps(time, 100))
+        for batch, zero, time in ((1, "none", 10), (1, "zero2", 12), (2, "none", 15))
+    ]
+    grid = swept(runs).tables["grid"]
+    assert grid.columns == ("batch", "zero=none", "zero=zero2")
+    assert grid.rows[1] == (2, pytest.approx(2000 / 15, rel=0.01), None)
+
+
+@pytest.mark.parametrize("seeds", [(0,), (0, 1)], ids=["one run", "the noise"])
+def test_without_an_axis_there_is_no_sweep(seeds):
+    found = swept([(asked(1) | {"seed": seed}, steps(10 + seed)) for seed in seeds])
+    assert found.abstentions[0].reason.startswith("it takes two runs")
+    assert found.findings == ()
