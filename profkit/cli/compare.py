@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from profkit.analyze.shared.paired import BAND, Judgement, Outcome, in_turn, judged
-from profkit.analyze.shared.waterfall import Waterfall
-from profkit.cli.explained import explained, lines
+from profkit.cli.explained import Why, explained, lines
 from profkit.cli.measured_run import (
     METRICS,
     Difference,
@@ -61,15 +60,15 @@ def main(argv: Sequence[str]) -> int:
     decisive = [difference for difference in found if difference.is_decisive]
     is_comparable = args.anyway or not decisive
     judgements = judge(before, after, args.band) if is_comparable else {}
-    why = _why(args.before, args.after) if is_comparable else None
-    if is_comparable and not judgements and why is None:
+    why = _why(args.before, args.after) if is_comparable else Why()
+    if is_comparable and not judgements and why == Why():
         raise InputError(
             "nothing was measured in both runs", hint="profkit why RUN says the reason"
         )
     if args.json:
         sys.stdout.write(_as_json(before, after, found, judgements, why))
     else:
-        text = [*_text(before, after, found, judgements), *(lines(why) if why else ())]
+        text = [*_text(before, after, found, judgements), *lines(why)]
         sys.stdout.writelines(f"{line}\n" for line in text)
     return 0 if is_comparable else NOT_COMPARABLE
 
@@ -82,10 +81,10 @@ def _named(name: str) -> MeasuredRun:
     return measured(run_named(name), needs_steps=False)
 
 
-def _why(before: str, after: str) -> Waterfall | None:
-    """Return the waterfall between two runs; a baseline keeps no causes."""
+def _why(before: str, after: str) -> Why:
+    """Return the waterfalls between two runs; a baseline keeps no causes."""
     if is_baseline(before) or is_baseline(after):
-        return None
+        return Why()
     return explained(run_named(before), run_named(after))
 
 
@@ -188,7 +187,7 @@ def _as_json(
     after: MeasuredRun,
     found: Sequence[Difference],
     judgements: Mapping[str, Judgement],
-    why: Waterfall | None,
+    why: Why,
 ) -> str:
     document = {
         "a": before.name,
@@ -196,7 +195,7 @@ def _as_json(
         "comparable": not any(difference.is_decisive for difference in found),
         "differences": [asdict(difference) for difference in found],
         "metrics": {word: asdict(judgement) for word, judgement in judgements.items()},
-        "why": asdict(why) if why else None,
+        "why": asdict(why),
         "notes": [note.removeprefix("note: ") for note in notes(before, after)],
     }
     return json.dumps(document, indent=1) + "\n"

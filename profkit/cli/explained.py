@@ -1,25 +1,40 @@
 """Why two runs differ: the waterfall of their causes, and its largest bars in words."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from profkit.analyze.shared.memory_waterfall import MemoryWaterfall, largest, memory_waterfall
 from profkit.analyze.shared.step_times import BASELINE
 from profkit.analyze.shared.waterfall import Bar, Waterfall, waterfall
 from profkit.cli.run_folders import RunFolder
 from profkit.core import result
-from profkit.core.formatting import counted, milliseconds, shortened
+from profkit.core.formatting import counted, milliseconds, shortened, size
 from profkit.core.result import Result
 
 _MS = 1e6
 _BARS = 3
+_SMALL = 0.02
 
 
-def explained(before: RunFolder, after: RunFolder) -> Waterfall | None:
-    """Return the waterfall between two runs, None where one has no causes."""
-    both = [result_of(run, "causes") for run in (before, after)]
-    if both[0] is None or both[1] is None:
-        return None
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Why:
+    """Why two runs differ, as far as that is known."""
+
+    step_time: Waterfall | None = None
+    peak_memory: MemoryWaterfall | None = None
+
+
+def explained(before: RunFolder, after: RunFolder) -> Why:
+    """Return the waterfalls between two runs."""
+    causes, peaks = (
+        [result_of(run, name) for run in (before, after)] for name in ("causes", "memory_peak")
+    )
     times = [unprofiled_ms(run) for run in (before, after)]
-    return waterfall(both[0], both[1], (times[0], times[1]) if all(times) else None)
+    timed = (times[0], times[1]) if all(times) else None
+    return Why(
+        step_time=waterfall(causes[0], causes[1], timed) if causes[0] and causes[1] else None,
+        peak_memory=memory_waterfall(peaks[0], peaks[1]) if peaks[0] and peaks[1] else None,
+    )
 
 
 def result_of(run: RunFolder, analysis: str) -> Result | None:
@@ -38,7 +53,28 @@ def unprofiled_ms(run: RunFolder) -> dict[int, float]:
     return {repeat: value / _MS for repeat, value in metric.by_repeat.items()}
 
 
-def lines(found: Waterfall) -> Iterator[str]:
+def lines(why: Why) -> Iterator[str]:
+    """Yield the largest bars of each waterfall."""
+    if why.step_time:
+        yield from _of_time(why.step_time)
+    if why.peak_memory:
+        yield from _of_memory(why.peak_memory)
+
+
+def _of_memory(found: MemoryWaterfall) -> Iterator[str]:
+    """Yield what differs most at the peaks."""
+    difference = found.after_bytes - found.before_bytes
+    if not difference:
+        return
+    ends = f"{size(found.before_bytes)} to {size(found.after_bytes)}"
+    yield f"why, from {ends} allocated at the peak:"
+    for title, bar in list(largest(found.bars))[:_BARS]:
+        if abs(bar.difference_bytes) > _SMALL * abs(difference):
+            sign = "+" if bar.difference_bytes > 0 else "-"
+            yield f"  {sign}{size(abs(bar.difference_bytes))}  {shortened(title)}"
+
+
+def _of_time(found: Waterfall) -> Iterator[str]:
     """Yield the largest bars that the repeats tell from chance, the largest difference first."""
     sure = f"95% intervals over {counted(found.pairs, 'pair')}"
     if found.pairs <= 1:
@@ -67,5 +103,5 @@ def _line(bar: Bar) -> str:
     change = f", {bar.change}" if bar.change else ""
     module = f", in {bar.module}" if bar.module else ""
     sign = "+" if bar.difference_ms > 0 else "-"
-    size = f"{sign}{milliseconds(abs(bar.difference_ms))} ms{interval}"
-    return f"  {size}  {shortened(bar.title)}{change}{shortened(module)}"
+    change_ms = f"{sign}{milliseconds(abs(bar.difference_ms))} ms{interval}"
+    return f"  {change_ms}  {shortened(bar.title)}{change}{shortened(module)}"

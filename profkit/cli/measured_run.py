@@ -14,7 +14,7 @@ from profkit.cli.run_folders import RunFolder
 from profkit.core import result
 from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import InputError
-from profkit.core.result import Metric
+from profkit.core.result import Metric, Result
 from profkit.core.saved_results import BASELINES, saved_results
 from profkit.core.settings import nearest
 from profkit.tables.loaded_run import LoadedRun
@@ -79,9 +79,9 @@ def measured(run: RunFolder, *, needs_steps: bool = True) -> MeasuredRun:
     """Return the numbers of a run; raises `InputError` if it has no step times but needs them."""
     path = run.path / "analyze" / "steps.json"
     hint = "profkit run makes them, with steps among its analyses"
-    if not path.is_file():
+    if needs_steps and not path.is_file():
         raise InputError(f"{run.name}: no step times", hint=hint)
-    steps = result.read(path).result
+    steps = result.read(path).result if path.is_file() else Result()
     metrics = {
         name: steps.metrics[name]
         for name in METRICS.values()

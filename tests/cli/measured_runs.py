@@ -58,7 +58,7 @@ def leave_run(  # noqa: PLR0913 - what a run may be
         if len(of_repeat)
     }
     table = Table(title="Repeats", columns=("repeat", "began"), rows=began)
-    _leave_result(run, "steps", Result(metrics=metrics, tables={"per_repeat": table}))
+    leave_result(run, "steps", Result(metrics=metrics, tables={"per_repeat": table}))
     if causes:
         columns = ("rank", "repeat", "cause", "module", "operator", "kernel", "ms_per_step")
         ranks = ("rank", "launching_least_ns", "launching_most_ns", "decisive")
@@ -71,10 +71,11 @@ def leave_run(  # noqa: PLR0913 - what a run may be
             "parts": Table(title="", columns=columns, rows=parts),
             "ranks": Table(title="", columns=ranks, rows=((0, 0.0, 0.0, "true"),)),
         }
-        _leave_result(run, "causes", Result(tables=tables))
+        leave_result(run, "causes", Result(tables=tables))
 
 
-def _leave_result(run, analysis, found):
+def leave_result(run, analysis, found):
+    """Leave what an analysis found of a run."""
     document = result.Document(
         analysis=analysis, title="", summary="", result=found, provenance=NOTHING
     )

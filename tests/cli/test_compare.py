@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from profkit.cli import main
+from profkit.core.result import Metric, Result, Table
 from profkit.testing.result_tree import ResultTree
-from tests.cli.measured_runs import MACHINE, STEADY, leave_run
+from tests.cli.measured_runs import MACHINE, STEADY, leave_result, leave_run
 
 
 @pytest.fixture(autouse=True)
@@ -50,10 +51,35 @@ def test_the_largest_causes_of_a_difference_are_named_with_their_intervals(folde
         "why, from 100 to 110 ms per step, rank 0 (95% intervals over 6 pairs):",
         "  +10 ms (+9.99 to +10)  Loading data, new",
     ]
-    why = json.loads("\n".join(compared(capsys, "--json")))["why"]
+    why = json.loads("\n".join(compared(capsys, "--json")))["why"]["step_time"]
     assert why["bars"][0]["id"] == "loading_data"
     total = sum(bar["difference_ms"] for bar in why["bars"])
     assert total == pytest.approx(why["after_ms"] - why["before_ms"], rel=1e-3)
+
+
+def test_what_fills_the_peak_says_why_it_differs(folder, capsys):
+    for name, sizes in (("one", (70, 20)), ("two", (70, 50))):
+        leave_run(folder, name, [100], second=30 * (name == "two"))
+        parts = tuple(
+            (0, path, size * 2**20)
+            for path, size in zip(("forward;Net;aten::mm", "optimizer;;"), sizes, strict=True)
+        )
+        tables = {
+            "parts": Table(title="", columns=("rank", "part", "size_bytes"), rows=parts),
+            "stacks": Table(title="", columns=("rank", "stack", "size_bytes"), rows=()),
+        }
+        peak = Metric(value=100 * 2**20 + sizes[1] * 2**20, unit="bytes", title="")
+        leave_result(
+            folder / "results/runs" / name,
+            "memory_peak",
+            Result(metrics={"peak_bytes": peak}, tables=tables),
+        )
+    assert compared(capsys)[-2:] == [
+        "why, from 120 MiB to 150 MiB allocated at the peak:",
+        "  +30 MiB  optimizer",
+    ]
+    why = json.loads("\n".join(compared(capsys, "--json")))["why"]["peak_memory"]
+    assert sum(bar["difference_bytes"] for bar in why["bars"]) == 30 * 2**20
 
 
 def test_one_capture_of_each_names_causes_without_intervals(folder, capsys):
@@ -136,7 +162,10 @@ def test_a_run_is_compared_with_what_it_was_before_its_script_changed(folder, ca
 def test_mistakes_are_named(folder, capsys):
     leave_run(folder, "one", 100 * STEADY)
     (folder / "results/runs/bare/capture").mkdir(parents=True)
-    for names, said in ((("one", "one"), "compared with itself"), (("one", "bare"), "no step t")):
+    for names, said in (
+        (("one", "one"), "compared with itself"),
+        (("one", "bare"), "nothing was measured"),
+    ):
         assert main(["compare", *names]) == 1
         assert said in capsys.readouterr().err
     with pytest.raises(SystemExit) as stopped:
