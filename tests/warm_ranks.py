@@ -21,6 +21,7 @@ from profkit.process import job_server
 
 _TORCH = ("torch", "torch._dynamo", "torch.distributed.run", "torch.profiler", "torch.utils.data")
 _PROFKIT = ("harness.rank", "harness.ranks.module_ranges", "baseline", "torch_profiler")
+_LAUNCHERS = ("accelerate.", "deepspeed.launcher.")
 _ROOT = Path(__file__).parents[1]
 _CLIENT = Path(__file__).with_name("warm_rank_client.py")
 
@@ -75,6 +76,9 @@ def _serve(listening_fd: int, program: str) -> None:
     if arguments[0] == "-m":
         sys.argv[:] = arguments[1:]
         sys.modules.pop(sys.argv[0], None)
+        if sys.argv[0].startswith(_LAUNCHERS):
+            # What they start their ranks with.
+            sys.executable = program
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     elif arguments[0] == "-c":
         sys.argv[:] = ["-c", *arguments[2:]]

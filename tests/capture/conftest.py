@@ -29,6 +29,8 @@ DEFAULT = {
 AROUND_PROCESSES = ("host_memory", "ncu", "nsys", "py_spy", "system")
 """Tools that look at processes, which are not to be forks of another."""
 
+WARM_LAUNCHERS = ("accelerate", "deepspeed", "python", "torchrun")
+
 PROGRAMS = Path(__file__).parent / "programs"
 PLUGINS = {
     "profkit.workloads": ("misbehaving", "accelerator", "grouped"),
@@ -65,7 +67,7 @@ class Capture:
 
 def arguments(tool: str, out: Path, settings: dict[str, Any], **behaviour: Any) -> list[str]:
     behaviour = DEFAULT | behaviour
-    if tool not in AROUND_PROCESSES and behaviour["launcher"]["name"] in ("python", "torchrun"):
+    if tool not in AROUND_PROCESSES and behaviour["launcher"]["name"] in WARM_LAUNCHERS:
         behaviour["launcher"] = {"python": warm_rank_python()} | behaviour["launcher"]
     workload = json.dumps(behaviour)
     flags = ["--out", str(out), "--settings", json.dumps(settings), "--workload", workload]

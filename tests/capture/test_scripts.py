@@ -62,7 +62,7 @@ def rank(index):
     print("rank", index)
 
 if __name__ == "__main__":
-    torch.multiprocessing.spawn(rank, nprocs=2)
+    torch.multiprocessing.spawn(rank, nprocs=1)
 """
 
 # What a user adds to a script: a profiler around the loop, and a border after each step.
