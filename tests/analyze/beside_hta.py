@@ -5,7 +5,7 @@ import json
 import shutil
 import warnings
 from dataclasses import dataclass
-from functools import partialmethod
+from functools import lru_cache, partialmethod
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -203,6 +203,12 @@ def kept(column, rows):
     return name not in LEFT_OUT and f"s_{name}" not in rows
 
 
+@lru_cache(maxsize=8)
+def outcomes(analyses):
+    """Return what each function gives; a trace is compared with several."""
+    return {name: outcome(function, analyses) for name, function in FUNCTIONS.items()}
+
+
 def outcome(function, analyses):
     try:
         with warnings.catch_warnings(action="ignore"):
@@ -225,9 +231,9 @@ class Agreement:
 
 def differences(ours: Any, theirs: Any) -> Agreement:
     """Compare the outcomes of all functions."""
-    outcomes = {name: compared(name, outcome(function, ours), outcome(function, theirs))
-                for name, function in FUNCTIONS.items()}  # fmt: skip
-    differing = {name: text for name, (text, _) in outcomes.items() if text}
+    given = {name: compared(name, outcomes(ours)[name], outcomes(theirs)[name])
+             for name in FUNCTIONS}  # fmt: skip
+    differing = {name: text for name, (text, _) in given.items() if text}
     tied = set()
     stable = partialmethod(pd.DataFrame.sort_values, kind="stable")
     with mock.patch.object(pd.DataFrame, "sort_values", stable):
@@ -236,9 +242,9 @@ def differences(ours: Any, theirs: Any) -> Agreement:
             text, _ = compared(name, *(outcome(FUNCTIONS[name], trace) for trace in pairs))
             tied |= set() if text else {name}
     return Agreement(
-        equal={name for name, (text, is_given) in outcomes.items() if is_given and not text},
+        equal={name for name, (text, is_given) in given.items() if is_given and not text},
         tied=tied,
-        failed={name for name, (_, is_given) in outcomes.items() if not is_given},
+        failed={name for name, (_, is_given) in given.items() if not is_given},
         different={name: text for name, text in differing.items() if name not in tied},
     )
 

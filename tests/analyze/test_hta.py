@@ -14,7 +14,7 @@ from tests.analyze.beside_hta import (
     joined,
     on_json,
     on_tables,
-    outcome,
+    outcomes,
     pair,
 )
 from tests.convert.torch_profiler import damage
@@ -48,6 +48,12 @@ def test_every_function_of_hta_gives_on_our_tables_what_it_gives_on_the_json(bot
     found = differences(*both(trace_name))
     assert found.different == {}
     assert len(found.equal) >= 10
+
+
+def test_every_function_of_hta_has_something_to_say_on_one_of_the_traces(both):
+    for name in FUNCTIONS:
+        given = (outcomes(both(case)[1])[name] for case in TRACES)
+        assert any(isinstance(found, pd.DataFrame) and len(found) for found in given), name
 
 
 def written(path, change, to):
@@ -93,10 +99,10 @@ def first_work(events, milliseconds=100):
     return [event for event in timed if event["ts"] < last]
 
 
+# One of NVIDIA's and one of AMD's for each reason; benchmarks/hta_agreement.py takes all.
 MENDED = {
     "dlrm_8rank_v100/worker1": after_another,
-    "dlrm_8rank_v100/worker3": after_another,
-    "tracelens": after_another,
+    "tracelens/mi300": after_another,
     "hta/large_integer_trace": with_arguments("kernel", stream=0, device=0, correlation=1),
     "hta/triton_example": with_arguments("cpu_op", stream=-1),
 }
@@ -104,7 +110,7 @@ MENDED = {
 
 @pytest.mark.parametrize(
     "name",
-    [case for case in KNOWN if "tensorboard" not in case],
+    [case for case in KNOWN if case.startswith(tuple(MENDED))],
     ids=lambda case: case.split("/")[1],
 )
 def test_where_hta_differs_it_agrees_once_the_file_is_mended(real_data, converted, tmp_path, name):
@@ -137,12 +143,6 @@ def test_hta_itself_gives_something_else_for_the_same_events_in_another_order(re
     )
     assert found.tied == {"queue", "queue in short", "full queue"}
     assert found.different == {}
-
-
-def test_every_function_of_hta_has_something_to_say_on_one_of_the_traces(both):
-    for name, function in FUNCTIONS.items():
-        outcomes = (outcome(function, both(case)[1]) for case in TRACES)
-        assert any(isinstance(found, pd.DataFrame) and len(found) for found in outcomes), name
 
 
 def test_eight_ranks_have_the_idle_time_and_overlap_that_hta_found(real_data, converted):
