@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,9 @@ from tests.warm_ranks import warm_rank_python
 
 # A run is many processes: modules are compiled by the first of them, whatever the machine says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+# What is collected stays: going through it again and again takes a fifth of that time.
+gc.disable()
 # Secrets of configurations are kept there.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="profkit-state-")
 # Of profkit alone: what torch has compiled is to be found by the captures.
@@ -67,6 +71,7 @@ def pytest_collection_finish():
     """Spare what is there now the garbage collector, and the tools that go through all objects."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -121,7 +126,8 @@ def copy_project(folder):
     """Copy what a run needs of the project into `folder`."""
     shutil.copy(ROOT / "Snakefile", folder)
     for name in ("profkit", "conf", "workflow", "profiles", "envs"):
-        skipped = shutil.ignore_patterns("__pycache__")
+        # With what is compiled; another process may be compiling now, and its file goes away.
+        skipped = shutil.ignore_patterns("*.pyc.*")
         shutil.copytree(ROOT / name, folder / name, ignore=skipped)
 
 

@@ -5,7 +5,6 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
-from torch.utils.flop_counter import FlopCounterMode
 
 from profkit import testing
 from profkit.analyze import flops, steps
@@ -134,6 +133,8 @@ def test_phases_are_told_by_autograd_and_the_optimizer_is_not_the_model():
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_checkpointing_costs_what_the_flop_counter_sees_more(tmp_path, converted, reentrant):
+    from torch.utils.flop_counter import FlopCounterMode
+
     # PyTorch abandons the last operator that it would run again, recorded but not done: a ReLU.
     linear, relu = torch.nn.Linear, torch.nn.ReLU
     layers = torch.nn.Sequential(linear(16, 32), relu(), linear(32, 8), relu())

@@ -83,7 +83,7 @@ class Line(ModelFamily):
     """A line through points."""
 
     def build(self):
-        from torch import nn  # noqa: PLC0415
+        from torch import nn
 
         return nn.Linear(1, 1)
 
@@ -91,7 +91,7 @@ class Line(ModelFamily):
         return 2
 
     def sample(self, generator):
-        import torch  # noqa: PLC0415
+        import torch
 
         point = torch.randn(1, generator=generator)
         return {"input": point}, 2 * point

@@ -136,7 +136,7 @@ def test_a_clock_that_is_ahead_is_moved_until_ends_of_collectives_agree(dlrm):
 
 
 def test_the_parser_of_hta_reads_it(drawn, tmp_path):
-    from hta.common.trace import parse_trace_file  # noqa: PLC0415 - takes seconds
+    from hta.common.trace import parse_trace_file
 
     path = tmp_path / "timeline.json.gz"
     path.write_bytes(gzip.compress(drawn.document()))

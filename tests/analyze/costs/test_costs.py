@@ -6,7 +6,6 @@ import torch
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
-from torch.utils.flop_counter import FlopCounterMode
 
 from profkit.analyze import costs
 from profkit.analyze.costs import PRODUCTS
@@ -62,6 +61,8 @@ def products():
 
 @pytest.mark.parametrize("work", [products, convolutions], ids=lambda work: work.__name__)
 def test_flops_of_products_equal_those_of_the_flop_counter(work, tmp_path):
+    from torch.utils.flop_counter import FlopCounterMode
+
     with FlopCounterMode(display=False) as counter:
         work()
     theirs = {

@@ -4,7 +4,6 @@ import math
 import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
-from torch.utils import flop_counter
 
 from profkit.analyze.costs import torch_flops
 from profkit.tables import schema
@@ -53,6 +52,8 @@ def test_flops_equal_those_of_the_profiler(tmp_path):
 
 
 def test_attention_is_counted_as_the_flop_counter_does():
+    from torch.utils import flop_counter
+
     query, key, value = [2, 8, 8, 16], [2, 4, 10, 16], [2, 4, 10, 12]
     out = [2, 8, 8, 12]
     name = "aten::_scaled_dot_product_flash_attention_for_cpu"

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn, optim
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.distributed.tensor import DTensor
 from torch.masked import masked_tensor
 
 from profkit.capture.model_memory import find_model_tensors
@@ -144,6 +143,8 @@ def test_a_lazy_model_has_no_memory_before_its_first_call():
 
 
 def test_a_tensor_whose_making_failed_is_passed_over():
+    from torch.distributed.tensor import DTensor
+
     half = torch.Tensor._make_wrapper_subclass(DTensor, (3,))
     assert list(_readable_parts(half)) == []
     whole = torch.ones(3)

@@ -1,7 +1,5 @@
 import pytest
 import torch
-from transformers import MixtralConfig, MixtralForCausalLM
-from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
 
 from profkit.core.errors import ConfigError
 from profkit.core.settings import checked
@@ -12,6 +10,8 @@ SMALL = Model(vocabulary=32, context=8, layers=2, heads=4, kv_heads=2, width=16,
 
 def mixtral(model):
     """Return transformers' Mixtral of the same sizes."""
+    from transformers import MixtralConfig, MixtralForCausalLM
+
     return MixtralForCausalLM(
         MixtralConfig(
             vocab_size=model.vocabulary,
@@ -69,6 +69,8 @@ def test_it_computes_what_mixtral_computes():
 
 
 def test_the_loss_of_balance_is_that_of_mixtral():
+    from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
+
     scores = torch.randn(40, 5)
     theirs = load_balancing_loss_func((scores[:20], scores[20:]), num_experts=5, top_k=2)
     assert imbalance(scores, 2).item() == pytest.approx(theirs.item())

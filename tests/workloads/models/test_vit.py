@@ -1,6 +1,5 @@
 import pytest
 import torch
-from transformers import ViTConfig, ViTForImageClassification
 
 from profkit.core.errors import ConfigError
 from profkit.core.settings import checked
@@ -17,6 +16,8 @@ def test_images_become_scores_of_classes():
 
 
 def test_it_has_the_parameters_of_transformers_vit():
+    from transformers import ViTConfig, ViTForImageClassification
+
     config = ViTConfig(
         image_size=8,
         patch_size=4,
