@@ -9,10 +9,11 @@ from profkit.convert.__main__ import main as convert
 from profkit.dag import inputs as dags
 from profkit.dag.staleness import Wildcards
 from profkit.report.__main__ import main as report
+from tests.page_text import page_text
 
 
 def report_of(*overrides):
-    """Convert, analyse and report on what `overrides` select; return the text of the page."""
+    """Convert, analyse and report on what `overrides` select; return the texts of the page."""
     dag = dags.load(list(overrides))
     for run in dag.plan.runs:
         for tool in run.tools:
@@ -24,7 +25,7 @@ def report_of(*overrides):
     settings = dags.as_json(dag.plan.report)
     page = "results/report.html"
     report(["--selection", dag.selection(), "--settings", settings, "--out", page])
-    return Path(page).read_text()
+    return page_text(Path(page))
 
 
 def capture(*overrides):

@@ -2,7 +2,6 @@
 
 import functools
 import gzip
-import html
 import json
 import sqlite3
 import warnings
@@ -62,7 +61,7 @@ def test_reports_good_and_damaged_go_through_all_analyses_to_the_report(real_dat
     empty = tree / "empty.qdrep"
     empty.touch()
     run = imported("all", source, without, cut, empty)
-    page = html.unescape(report_of(f"imports=[{run}]"))
+    page = report_of(f"imports=[{run}]")
     record = json.loads((tree / f"results/runs/{run}/tables/nsys/convert.json").read_text())
     notes = {note["file"].split(".")[1]: [] for note in record["notes"]}
     for note in record["notes"]:

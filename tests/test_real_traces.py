@@ -1,7 +1,6 @@
 """Real traces, whole and damaged, from import through every analysis to the report."""
 
 import functools
-import html
 import json
 import random
 import warnings
@@ -67,7 +66,7 @@ def test_traces_of_every_vintage_go_through_all_analyses_to_the_report(real_data
     paths = list({path.parent: path for path in small}.values())
     runs = [imported(path, f"{number}-{path.stem}") for number, path in enumerate(paths)]
     runs.append(imported(real_data / "kineto/dlrm_8rank_v100", "eight-ranks"))
-    page = report_of(f"imports=[{','.join(runs)}]", "report.open_runs=99")
+    page = report_of(f"imports=[{','.join(runs)}]")
     assert all(run in page for run in runs)
     results = [*(tree / "results/runs").glob("*/analyze/*.json")]
     assert {"hta", "critical_path"} <= {path.stem for path in results}
@@ -79,7 +78,7 @@ def test_traces_of_every_vintage_go_through_all_analyses_to_the_report(real_data
     names = [*(str(path.relative_to(real_data)) for path in paths), "kineto/dlrm_8rank_v100"]
     verdicts = read_verdicts(tree / "results/report.json")
     for name, run in zip(names, runs, strict=True):
-        check_verdict(verdicts[run], name, html.unescape(page))
+        check_verdict(verdicts[run], name, page)
 
 
 def check_verdict(verdict, name, page):
@@ -90,7 +89,7 @@ def check_verdict(verdict, name, page):
     assert verdict.limiter == LIMITERS.get(name, verdict.limiter), name
     for part in step_parts(verdict.causes):
         if part.share > SHOWN:
-            assert f"{part.title}: {milliseconds(part.ms_per_step)} ms" in page
+            assert f"{part.title}\n{milliseconds(part.ms_per_step)}" in page
     for text in (verdict.headline, *(action.advice for action in verdict.actions)):
         assert text in page
     assert len(verdict.headline.split()) <= MOST_WORDS
@@ -104,7 +103,7 @@ def test_damaged_traces_go_through_too_and_are_marked_in_the_report(real_data, t
             path = tree / f"{len(runs)}.json"
             path.write_bytes(way(text, random.Random(number)))  # noqa: S311
             runs.append(imported(path, f"damaged-{len(runs)}"))
-    page = html.unescape(report_of(f"imports=[{','.join(runs)}]"))
+    page = report_of(f"imports=[{','.join(runs)}]")
     notes_by_run = {run: notes(tree, run) for run in runs}
     # A byte may be of no account.
     assert sum(map(bool, notes_by_run.values())) >= len(runs) - len(HARMED)

@@ -7,6 +7,7 @@ import pytest
 
 from profkit.core import result
 from profkit.tables import schema
+from tests.page_text import page_text
 from tests.stages import capture, report_of
 
 TOOLS = ("py_spy", "pyinstrument", "system", "torch_benchmark", "host_memory")
@@ -118,6 +119,6 @@ def test_each_part_of_a_step_has_a_time_and_the_peak_is_told(run):
 
 
 def test_the_report_shows_them_all(run):
-    page = (run.parents[1] / "report.html").read_text()
+    page = page_text(run.parents[1] / "report.html")
     for title in ("Python hotspots", "Utilisation", "Energy", "Host memory", "Parts of a step"):
         assert title in page

@@ -1,6 +1,5 @@
 """The real default, with all its tools and analyses, from the captures to the report."""
 
-import html
 import json
 
 import pytest
@@ -9,6 +8,7 @@ from profkit.core import result
 from profkit.planning import cache as plans
 from tests.canary import CANARIES, inside
 from tests.conftest import ROOT, SMALL
+from tests.page_text import page_text
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def test_all_that_is_on_by_default_is_captured_analysed_and_shown(tree, monkeypa
     assert set(results) == set(run.analyses)
     across = {path.stem: path for path in tree.folder.glob("results/selection/analyze/*.json")}
     assert set(across) == set(run.comparisons)
-    page = html.unescape((tree.folder / "results/report.html").read_text())
+    page = page_text(tree.folder / "results/report.html")
     for path in (*results.values(), *across.values()):
         assert result.read(path).title in page, path
 

@@ -21,7 +21,7 @@ from profkit.report.run_folder import (
     viewable,
 )
 from profkit.report.settings import Settings
-from profkit.report.shown_run import ShownRun, run_label, varying_items, with_run_labels
+from profkit.report.shown_run import ShownRun, run_label, with_run_labels
 
 _RANKING = (result.Severity.BAD, result.Severity.WARN, result.Severity.INFO)
 _MAX_CELL = 1000
@@ -74,16 +74,14 @@ def report_view(
             problem for shown_run in (*shown_runs, shown_across) for problem in _problems(shown_run)
         ),
         remarks=tuple(_remarks(shown_runs)),
-        runs=tuple(
-            replace(run, is_open=index < settings.open_runs) for index, run in enumerate(arranged)
-        ),
+        runs=tuple(arranged),
         rows_per_page=settings.rows_per_page,
         max_bars=settings.max_bars,
     )
 
 
 def _all_of(run: view.Run) -> list[view.Section]:
-    return [*run.sections, *(section for topic in run.topics for section in topic.sections)]
+    return [section for topic in run.topics for section in topic.sections]
 
 
 def _title(runs: Sequence[result_tree.Selected]) -> str:
@@ -144,17 +142,13 @@ def _run(
     run = shown_run.run
     by_analysis, drawn = _sections(shown_run, settings.max_rows_per_table, budget)
     with_content, silent = _by_content(by_analysis)
-    sections, about = topics.by_topic(shown_run, with_content, settings)
     return view.Run(
         anchor=shown_run.anchor,
         name=run.selected.run,
         label=run_label(run),
-        is_open=True,
-        differs=varying_items(run),
         command=run.selected.command,
         statuses=tuple(_statuses(run)),
         numbers=key_numbers(run, runs, settings.key_metrics),
-        sections=sections,
         captures=captures(shown_run),
         viewable=viewable(shown_run, settings.max_files_per_folder),
         folders=folders(shown_run, settings.max_files_per_folder),
@@ -162,7 +156,7 @@ def _run(
         manifest=manifest(run),
         listings=listings(run),
         drawn=drawn,
-        topics=about,
+        topics=topics.by_topic(shown_run, with_content, settings),
         silent=silent,
         verdict=None if (found := verdict_of(run)) is None else shown_verdict.shown(found),
     )

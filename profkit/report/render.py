@@ -3,7 +3,9 @@
 import base64
 import hashlib
 from collections.abc import Iterable
+from dataclasses import fields
 from importlib.resources import files
+from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
@@ -27,11 +29,20 @@ def render(report: view.Report) -> str:
     environment.filters["embedded_json"] = lambda value: Markup(embedded_json(value))  # noqa: S704 - encoded
     scripts = {"theme": _text("theme_before_paint.js"), "page": joined(_ASSETS / "page", "page.js")}
     return environment.get_template("report.html.j2").render(
-        report=report,
+        title=report.title,
+        version=report.version,
+        shell=_shell(report),
+        runs=report.runs,
         style=_own("page.css"),
         scripts={name: Markup(text) for name, text in scripts.items()},  # noqa: S704 - our files
         policy=_policy(scripts.values()),
     )
+
+
+def _shell(report: view.Report) -> dict[str, Any]:
+    """Return what the page knows before a run is opened."""
+    shown = {field.name: getattr(report, field.name) for field in fields(report)}
+    return shown | {"runs": [{"anchor": run.anchor, "label": run.label} for run in report.runs]}
 
 
 def _text(name: str) -> str:

@@ -1,6 +1,5 @@
 """Settings of the report."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from profkit.core import settings
@@ -8,32 +7,62 @@ from profkit.core import settings
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Topic(settings.Settings):
-    """Analyses and files under one heading of a run."""
+    """A view of a run: analyses and files of one subject."""
+
+    name: str
+    """Part of the page's address."""
 
     title: str
-    """The heading."""
+    """Its name for the reader."""
 
-    analyses: tuple[str, ...]
-    """Analyses, in the order in which they are shown."""
+    analyses: tuple[str, ...] = ()
+    """Analyses, in the order in which they are shown; empty for all that no other topic has."""
 
     tools: tuple[str, ...] = ()
     """Tools whose files are listed by rank, for opening."""
 
 
-def _topics() -> dict[str, Topic]:
-    return {
-        "memory": Topic(
+def _topics() -> tuple[Topic, ...]:
+    return (
+        Topic(
+            name="timeline",
+            title="Timeline",
+            analyses=(
+                "steps",
+                "step_view",
+                "causes",
+                "breakdown",
+                "idle",
+                "launches",
+                "transfers",
+                "critical_path",
+                "sequences",
+            ),
+            tools=("torch_profiler", "nsys"),
+        ),
+        Topic(name="compute", title="Compute", tools=("py_spy", "pyinstrument")),
+        Topic(
+            name="ranks",
+            title="Ranks",
+            analyses=("stragglers", "collectives", "overlap", "hta"),
+        ),
+        Topic(
+            name="memory",
             title="Memory",
             analyses=(
+                "memory_verdict",
                 "memory_peak",
                 "memory_model",
                 "memory_lines",
                 "memory_over_steps",
                 "fragmentation",
+                "host_memory_peak",
+                "memory_workload",
+                "snapshot_diff",
             ),
-            tools=("memory_snapshot", "memory_layers", "memlab"),
-        )
-    }
+            tools=("memory_snapshot", "memory_layers", "memlab", "host_memory"),
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,17 +84,14 @@ class Settings(settings.Settings):
     findings_on_top: int = 8
     """Findings shown at once before the reader asks for the rest; a count."""
 
-    open_runs: int = 10
-    """Runs that are shown unfolded; those after them open on a click. A count."""
-
     rows_per_page: int = 10
     """Rows of a table before the reader turns the page."""
 
     max_rows_per_table: int = 5000
     """Rows of a table that travel in the report; the rest stays in the result file beside it."""
 
-    topics: Mapping[str, Topic] = field(default_factory=_topics)
-    """Analyses that are shown together, by a short name: it ends the address of the heading."""
+    topics: tuple[Topic, ...] = field(default_factory=_topics)
+    """Views of a run beside its overview, in their order."""
 
     max_bars: int = 20
     """Bars of a chart; the table below it has the rest."""

@@ -1,4 +1,4 @@
-"""Topics of a run: analyses of one subject under one heading, with the files of each rank."""
+"""Views of a run: analyses of one subject, with the files of each rank."""
 
 import re
 from collections import defaultdict
@@ -15,24 +15,26 @@ _REPEAT = re.compile(r"\.rep(\d+)[./]")
 
 def by_topic(
     shown_run: ShownRun, sections: Mapping[str, view.Section], settings: Settings
-) -> tuple[tuple[view.Section, ...], tuple[view.Topic, ...]]:
-    """Return the sections, by analysis, that belong to no topic, and the topics of this run.
+) -> tuple[view.Topic, ...]:
+    """Return the topics of this run, with the sections, by analysis, that belong to each.
 
     A topic whose analyses only abstain is there for the files that go with it, if it has any.
     """
+    taken = {name for topic in settings.topics for name in topic.analyses}
+    others = tuple(name for name in sections if name not in taken)
     topics = (
         view.Topic(
-            anchor=f"{shown_run.anchor}-{name}",
+            anchor=f"{shown_run.anchor}-{topic.name}",
+            name=topic.name,
             title=topic.title,
-            sections=tuple(sections[name] for name in topic.analyses if name in sections),
+            sections=tuple(
+                sections[analysis] for analysis in topic.analyses or others if analysis in sections
+            ),
             opened=tuple(_opened(shown_run, topic, settings.max_files_per_folder)),
         )
-        for name, topic in settings.topics.items()
-        if any(name in shown_run.run.selected.analyses for name in topic.analyses)
+        for topic in settings.topics
     )
-    taken = {name for topic in settings.topics.values() for name in topic.analyses}
-    others = tuple(section for name, section in sections.items() if name not in taken)
-    return others, tuple(topic for topic in topics if topic.sections or topic.opened)
+    return tuple(topic for topic in topics if topic.sections or topic.opened)
 
 
 def _opened(shown_run: ShownRun, topic: Topic, most: int) -> Iterator[view.RankFiles]:

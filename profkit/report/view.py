@@ -199,9 +199,12 @@ class RankFiles:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Topic:
-    """Analyses of one subject, with the files that go with them."""
+    """A view of a run: analyses of one subject, with the files that go with them."""
 
     anchor: str
+    name: str
+    """Part of the page's address."""
+
     title: str
     sections: tuple[Section, ...]
     opened: tuple[RankFiles, ...]
@@ -254,12 +257,9 @@ class Run:
     anchor: str
     name: str
     label: str
-    is_open: bool
-    differs: tuple[Item, ...]
     command: str
     statuses: tuple[Item, ...]
     numbers: tuple[Number, ...]
-    sections: tuple[Section, ...]
     captures: tuple[Attempt, ...]
     viewable: tuple[OpenFile, ...]
     folders: tuple[Folder, ...]

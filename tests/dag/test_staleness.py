@@ -8,6 +8,7 @@ import pytest
 from profkit.analyze import analyses
 from profkit.core.fingerprint import closure
 from tests.conftest import SMALL
+from tests.page_text import page_data
 
 # Of every kind: on tables of one tool and of each, on results of others, and across runs.
 ANALYSES = {
@@ -304,9 +305,8 @@ def test_an_analysis_that_fails_leaves_the_tree_stale_until_it_works(tree, edit)
         said = done.stdout + done.stderr
         assert done.returncode == 1
         assert "analyze/kernels.json: AttributeError" in said
-        page = (tree.folder / "results/report.html").read_text()
-        assert "1 job failed" in page
-        assert "AttributeError" in page
+        (failed,) = page_data(tree.folder / "results/report.html")["report"]["problems"]
+        assert "AttributeError" in failed["reason"]
         assert tree.jobs() == ["analyze_kernels", "report"]
 
 

@@ -1,7 +1,6 @@
 """The whole pipeline over a program that misbehaves, and what must be true whatever happens."""
 
 import hashlib
-import html
 import json
 import os
 import re
@@ -18,6 +17,7 @@ import pytest
 
 from tests.capture.conftest import PROGRAMS
 from tests.conftest import Tree, copy_project
+from tests.page_text import page_text
 
 ALONE = "workload=misbehaving world_size=1 launcher=python device=cpu steps=8 warmup_steps=1"
 FEW = "repeats=1 tool=[] analysis=[steps]"
@@ -109,7 +109,7 @@ class Farm(Tree):
 
     def report(self) -> str:
         """Return the report's text."""
-        return html.unescape((self.folder / "results/report.html").read_text())
+        return page_text(self.folder / "results/report.html")
 
     def alive(self) -> list[psutil.Process]:
         """Return the processes that were started from here, which all have this path."""

@@ -26,3 +26,12 @@ def report_of(root: Path, *, count: int, rows: int) -> Path:
     finally:
         os.chdir(before)
     return out
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """Return the script of axe-core, which `make javascript` installs."""
+    script = Path(__file__).parents[2] / "envs/javascript/node_modules/axe-core/axe.min.js"
+    if not script.is_file():
+        pytest.skip("no axe-core: make javascript")
+    return script.read_text()

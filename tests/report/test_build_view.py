@@ -148,7 +148,7 @@ def test_an_abstention_is_the_reason_why_a_key_number_is_not_known():
     reason = "step times: no step was recorded"
     assert shown.numbers == (view.Number(title="Step time", value=None, unit="ns", reason=reason),)
     # It is out of the way of the sections that tell something.
-    assert shown.sections == ()
+    assert shown.topics == ()
     assert shown.silent[0].abstentions == (
         Abstention(what="step times", reason="no step was recorded"),
     )
@@ -173,7 +173,7 @@ def test_findings_are_ranked_over_all_runs_and_the_same_ones_put_together():
 
 
 def test_an_analysis_without_a_result_says_so():
-    section = arranged(run("a")).runs[0].sections[0]
+    section = arranged(run("a")).runs[0].topics[0].sections[0]
     assert section.abstentions == (
         Abstention(
             what="all of this analysis",
@@ -197,8 +197,8 @@ def test_tables_and_charts_are_placed_by_position_and_keep_raw_values():
         ),
         charts=(view.Chart(title="Bars", kind="bar", table=0, x=0, y=(1,)),),
     )
-    assert shown.sections[0].tables == (0,)
-    assert shown.sections[0].charts == (0,)
+    assert shown.topics[0].sections[0].tables == (0,)
+    assert shown.topics[0].sections[0].charts == (0,)
 
 
 def test_ranks_have_the_names_of_their_files_in_tables_charts_and_evidence():
@@ -223,7 +223,7 @@ def test_ranks_have_the_names_of_their_files_in_tables_charts_and_evidence():
         ("rank1_dp0_tp1_pp0", 2, 0),
         (None, -1, 1),
     )
-    assert shown.sections[0].findings[0].evidence == (
+    assert shown.topics[0].sections[0].findings[0].evidence == (
         view.Item(label="Rank", value="rank1_dp0_tp1_pp0", unit="id"),
         view.Item(label="Step", value=1, unit="id"),
     )
@@ -265,7 +265,7 @@ def test_a_chart_without_data_is_not_drawn():
     table = Table(title="Rows", columns=("name", "total_ns"), rows=())
     chart = Chart(kind="bar", title="Bars", table="rows", x="name", y=("total_ns",))
     shown = arranged(run("a", Result(tables={"rows": table}, charts=(chart,)))).runs[0]
-    assert (shown.drawn.charts, shown.sections[0].tables) == ((), (0,))
+    assert (shown.drawn.charts, shown.topics[0].sections[0].tables) == ((), (0,))
 
 
 def test_a_failed_capture_is_a_problem_with_its_reason_and_the_end_of_its_log():
@@ -323,7 +323,7 @@ def test_an_analysis_that_failed_is_a_problem_and_no_finding():
             stage="analysis",
         ),
     )
-    reasons = [known.reason for known in shown.runs[0].sections[0].abstentions]
+    reasons = [known.reason for known in shown.runs[0].topics[0].sections[0].abstentions]
     assert reasons == ["the analysis failed: KeyError: 'x'"]
 
 
@@ -378,11 +378,6 @@ def test_files_beyond_the_limit_are_counted():
     settings = replace(KEYS, max_files_per_folder=2)
     folder = arranged(replace(run("a"), files=files), settings=settings).runs[0].folders[0]
     assert (len(folder.files), folder.hidden) == (2, 3)
-
-
-def test_only_the_first_runs_are_unfolded():
-    shown = arranged(run("a", batch=1), run("b", batch=2), settings=replace(KEYS, open_runs=1))
-    assert [run.is_open for run in shown.runs] == [True, False]
 
 
 def test_what_is_about_all_runs_has_a_part_of_its_own_and_its_findings_count():

@@ -37,12 +37,13 @@ def arranged(shown):
     return report_view(selection, [shown], replace(shown, documents={}), Settings(), page).runs[0]
 
 
-def test_analyses_of_memory_stand_together_in_the_order_of_the_settings():
-    shown = arranged(run("fragmentation", "steps", "memory_model", "memory_peak"))
-    assert [section.title for section in shown.sections] == ["steps"]
-    (topic,) = shown.topics
-    assert (topic.title, topic.anchor) == ("Memory", "run-1-memory")
-    titles = [section.title for section in topic.sections]
+def test_analyses_of_a_view_stand_in_the_order_of_the_settings_and_others_in_compute():
+    shown = arranged(run("fragmentation", "steps", "of_a_plugin", "memory_model", "memory_peak"))
+    timeline, compute, memory = shown.topics
+    assert [section.title for section in timeline.sections] == ["steps"]
+    assert [section.title for section in compute.sections] == ["of_a_plugin"]
+    assert (memory.title, memory.name, memory.anchor) == ("Memory", "memory", "run-1-memory")
+    titles = [section.title for section in memory.sections]
     assert titles == ["memory_peak", "memory_model", "fragmentation"]
 
 
@@ -53,13 +54,17 @@ def test_what_only_abstains_stands_apart_but_its_files_stay():
     documents = {**shown.documents, "memory_peak": silent}
     page = arranged(replace(shown, documents=documents))
     assert [section.title for section in page.silent] == ["memory_peak"]
-    assert [section.title for section in page.sections] == ["steps"]
-    assert [(topic.sections, len(topic.opened)) for topic in page.topics] == [((), 1)]
-    assert arranged(replace(shown, documents=documents, files=())).topics == ()
+    timeline, memory = page.topics
+    assert [section.title for section in timeline.sections] == ["steps"]
+    assert (memory.sections, len(memory.opened)) == ((), 1)
+    (timeline,) = arranged(replace(shown, documents=documents, files=())).topics
+    assert timeline.name == "timeline"
 
 
-def test_a_run_without_such_analyses_has_no_such_heading():
-    assert arranged(run("steps", files=[f"convert/memory_snapshot/{RANKS[0]}.x"])).topics == ()
+def test_files_to_open_make_a_view_without_an_analysis():
+    shown = arranged(run("steps", files=[f"convert/memory_snapshot/{RANKS[0]}.x"]))
+    assert [topic.name for topic in shown.topics] == ["timeline", "memory"]
+    assert [topic.name for topic in arranged(run("steps")).topics] == ["timeline"]
 
 
 def test_what_each_rank_left_is_linked_by_rank_and_repeat():
@@ -111,7 +116,7 @@ def test_the_reader_chooses_a_rank_for_all_charts_of_an_analysis(chromium, of_tw
     page = chromium.new_page()
     page.on("console", lambda message: messages.append(message.text))
     page.on("pageerror", lambda error: messages.append(str(error)))
-    page.goto(of_two_ranks.as_uri())
+    page.goto(f"{of_two_ranks.as_uri()}#/compute")
     page.evaluate("profkit.drawAll()")
     tree, bars = page.locator("figure:has(select)").all()
     assert tree.locator(".tree-told").text_content() == "All: 10 B, 100.0% of all"

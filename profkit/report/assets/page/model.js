@@ -8,6 +8,7 @@
  * @property {string} title
  * @property {Column[]} columns
  * @property {Row[]} rows
+ * @property {string} note
  * @property {number} total rows of the result; more than `rows` if some were cut
  * @property {string[]} links where the first cell of each row leads to; empty for nowhere
  * @property {[number, number][]} best cells to mark as the best of their column
@@ -28,22 +29,137 @@
  * @property {string} note
  */
 /** @typedef {{tables: Table[], charts: Chart[]}} Drawn */
+/** @typedef {{title: string, value: Value, unit: string, reason: string}} KeyNumber */
+/** @typedef {{label: string, value: Value, unit: string}} Item */
+/** @typedef {{text: string, href: string}} Link */
+/** @typedef {{what: string, reason: string}} Abstention */
+/**
+ * @typedef {object} Finding
+ * @property {string} severity
+ * @property {string} message
+ * @property {KeyNumber} number
+ * @property {Item[]} evidence
+ * @property {string} advice
+ * @property {Link} run
+ * @property {Link} section
+ */
+/**
+ * @typedef {object} Section one analysis
+ * @property {string} anchor
+ * @property {string} title
+ * @property {string} lead
+ * @property {string} details
+ * @property {KeyNumber[]} numbers
+ * @property {Finding[]} findings
+ * @property {number[]} charts
+ * @property {number[]} tables
+ * @property {Abstention[]} abstentions
+ * @property {Link} file
+ */
+/** @typedef {{rank: string, repeat: number, links: Link[]}} RankFiles */
+/** @typedef {{anchor: string, name: string, title: string, sections: Section[], opened: RankFiles[]}} Topic */
+/** @typedef {{link: Link, size_bytes: number, opens_with: string}} OpenFile */
+/**
+ * @typedef {object} Attempt
+ * @property {string} tool
+ * @property {number} repeat
+ * @property {string} status
+ * @property {string} started
+ * @property {number | null} elapsed_s
+ * @property {number | null} exit_code
+ * @property {string} reason
+ * @property {Link} folder
+ */
+/**
+ * @typedef {object} Verdict
+ * @property {string} limiter
+ * @property {string} headline
+ * @property {string} confidence
+ * @property {string} step_ms
+ * @property {{title: string, ms: string, share: number}[]} parts
+ * @property {Action[]} actions
+ * @property {{title: string, headline: string, advice: string}[]} others
+ * @property {string[]} failed
+ * @property {string[]} passed
+ */
+/** @typedef {{title: string, gain: string, advice: string, place: string, confidence: string, source: string}} Action */
+/**
+ * @typedef {object} Run
+ * @property {string} anchor
+ * @property {string} name
+ * @property {string} label
+ * @property {string} command
+ * @property {Item[]} statuses
+ * @property {KeyNumber[]} numbers
+ * @property {Topic[]} topics
+ * @property {Section[]} silent
+ * @property {Attempt[]} captures
+ * @property {OpenFile[]} viewable
+ * @property {{link: Link, files: OpenFile[], hidden: number}[]} folders
+ * @property {string} configuration
+ * @property {[string, Item[]][]} manifest
+ * @property {{title: string, text: string}[]} listings
+ * @property {Drawn} drawn
+ * @property {Verdict | null} verdict
+ */
+/**
+ * @typedef {object} Problem
+ * @property {Link} run
+ * @property {string} tool
+ * @property {number} attempt
+ * @property {string} status
+ * @property {string} reason
+ * @property {Link} folder
+ * @property {string} stage
+ * @property {number | null} repeat
+ * @property {number | null} exit_code
+ * @property {string} command
+ * @property {string} log_tail
+ */
+/** @typedef {{tool: string, text: string, runs: {run: Link, files: string[]}[]}} Remark */
+/**
+ * @typedef {object} Report
+ * @property {string} title
+ * @property {string} made
+ * @property {string} version
+ * @property {{title: string, items: Item[]}[]} machines
+ * @property {string} captured
+ * @property {string} command
+ * @property {string[]} notes
+ * @property {Drawn} overview
+ * @property {{anchor: string, sections: Section[], drawn: Drawn, silent: Section[]}} across
+ * @property {{first: Finding, others: Finding[]}[]} findings
+ * @property {number} findings_on_top
+ * @property {Problem[]} problems
+ * @property {Remark[]} remarks
+ * @property {RunName[]} runs
+ * @property {number} rows_per_page
+ * @property {number} max_bars
+ */
+/** @typedef {{anchor: string, label: string}} RunName what is known of a run before it is opened */
 
-/** @type {Map<string, Drawn>} */
+/** @type {Map<string, unknown>} */
 const parsed = new Map();
 
+/** @param {string} name */
+function dataOf(name) {
+  if (!parsed.has(name)) {
+    const text = document.getElementById(`data-${name}`)?.textContent;
+    if (!text) throw new Error(`this page holds no data of ${name}`);
+    parsed.set(name, JSON.parse(text));
+  }
+  return parsed.get(name);
+}
+
+/** What the whole page shows. */
+export function report() {
+  return /** @type {Report} */ (dataOf("report"));
+}
+
 /**
- * The tables and charts of one source, parsed when the first of them comes into view.
- * @param {string} name
- * @returns {Drawn}
+ * One run, parsed when it is first shown.
+ * @param {number} index from 0
  */
-export function drawnOf(name) {
-  const known = parsed.get(name);
-  if (known) return known;
-  const text = document.getElementById(`data-${name}`)?.textContent;
-  if (!text) throw new Error(`this page holds no data of ${name}`);
-  /** @type {Drawn} */
-  const made = JSON.parse(text);
-  parsed.set(name, made);
-  return made;
+export function runAt(index) {
+  return /** @type {Run} */ (dataOf(report().runs[index].anchor));
 }

@@ -1,59 +1,139 @@
-// The page: what is drawn when it comes into view.
+// The page: one view of one run at a time, as the hash says.
 
-import { drawChart } from "./charts/chart.js";
 import { startCopying } from "./copy.js";
-import { human, raw } from "./format.js";
-import { drawnOf } from "./model.js";
-import { holdDestination, startNavigation } from "./navigation.js";
-import { mountTable } from "./table.js";
-import { startTheme } from "./theme.js";
+import { openKeys, openSearch, startSearch } from "./dialogs.js";
+import { afterDrawing, drawAll, forget } from "./drawing.js";
+import { action, byId, element } from "./elements.js";
+import { human } from "./format.js";
+import { report, runAt } from "./model.js";
+import { hashOf, routeOf, runOfAnchor, viewOfAnchor } from "./route.js";
+import { startTheme, turnTheme } from "./theme.js";
+import { compare } from "./views/compare.js";
+import { data } from "./views/data.js";
+import { overview } from "./views/overview.js";
+import { topicView } from "./views/sections.js";
 
-const rowsPerPage = Number(document.body.dataset.rowsPerPage);
-const maxBars = Number(document.body.dataset.maxBars);
-/** @type {HTMLElement[]} */
-const places = [...document.querySelectorAll("[data-source]")].filter(
-  (place) => place instanceof HTMLElement);
+/** @typedef {import("./route.js").Route} Route */
 
-/** @param {HTMLElement} place */
-function draw(place) {
-  const { source, chart, table, drawn } = place.dataset;
-  if (drawn || source === undefined) return;
-  const { tables, charts } = drawnOf(source);
-  if (chart !== undefined) {
-    const specification = charts[Number(chart)];
-    drawChart(place, specification, tables[specification.table], maxBars);
-  } else {
-    mountTable(place, tables[Number(table)], rowsPerPage);
-    place.dataset.drawn = "yes";
-  }
+const page = report();
+const main = byId("view");
+/** @type {Route} */
+let current = { view: "", run: -1, at: "" };
+/** Where a link led to, until the reader moves on. @type {Element | null} */
+let destination = null;
+
+/**
+ * The views of a run, with their titles.
+ * @param {number} run
+ * @returns {[string, string][]}
+ */
+function viewsOf(run) {
+  /** @type {[string, string][]} */
+  const views = [["overview", "Overview"]];
+  views.push(...runAt(run).topics.map(({ name, title }) => (
+    /** @type {[string, string]} */ ([name, title]))));
+  const { sections, silent } = page.across;
+  if (page.runs.length > 1 || sections.length || silent.length) views.push(["compare", "Compare"]);
+  views.push(["data", "Data"]);
+  return views;
 }
 
-// Draws everything now, folded parts too: for printing and for tests.
-function drawAll() {
-  for (const fold of document.querySelectorAll("details.holds-data")) {
-    if (fold instanceof HTMLDetailsElement) fold.open = true;
-  }
-  places.forEach(draw);
-}
-Object.assign(window, { profkit: { drawAll, human } });
-
-const seen = new IntersectionObserver((entries) => {
-  for (const entry of entries) {
-    if (entry.isIntersecting && entry.target instanceof HTMLElement) draw(entry.target);
-  }
-  // What was drawn above may be higher than its placeholder was.
-  holdDestination();
-}, { rootMargin: "400px 0px" });
-places.forEach((place) => seen.observe(place));
-
-for (const number of document.querySelectorAll("data.num")) {
-  if (!(number instanceof HTMLDataElement)) continue;
-  const value = number.value === "" ? null : Number(number.value);
-  const unit = number.dataset.unit ?? "";
-  number.textContent = human(value, unit);
-  number.title = raw(value, unit);
+/** @param {Route} route @returns {Node[]} */
+function contentOf({ view, run }) {
+  const shown = runAt(run);
+  if (view === "compare") return compare(page);
+  if (view === "data") return data(shown);
+  const topic = shown.topics.find(({ name }) => name === view);
+  if (!topic) return overview(page, shown);
+  return [element("h2", {}, topic.title), topicView(topic, shown.drawn)];
 }
 
-startTheme(() => places.filter((place) => place.offsetParent).forEach(draw));
-startNavigation();
+/** @param {string} hash @returns {Route} */
+function understood(hash) {
+  if (hash.startsWith("#/") || hash.length < 2) return routeOf(hash, page.runs.length);
+  const at = decodeURIComponent(hash.slice(1));
+  const run = runOfAnchor(at) >= 0 ? Math.min(runOfAnchor(at), page.runs.length - 1)
+    : Math.max(current.run, 0);
+  return { view: viewOfAnchor(at, runAt(run).topics), run, at };
+}
+
+function follow() {
+  const asked = understood(location.hash);
+  const views = viewsOf(asked.run);
+  if (!views.some(([name]) => name === asked.view)) asked.view = "overview";
+  if (location.hash !== hashOf(asked)) history.replaceState(null, "", hashOf(asked));
+  if (asked.view !== current.view || asked.run !== current.run) {
+    forget();
+    current = asked;
+    main.replaceChildren(...contentOf(asked));
+    showTabs(views);
+    byId("runs-menu").querySelectorAll("option")[asked.run].selected = true;
+    document.title = `${views.find(([name]) => name === asked.view)?.[1]} – ${page.title}`;
+    if (!asked.at) scrollTo(0, 0);
+  }
+  current = asked;
+  reach(asked.at);
+}
+
+/** @param {string} at */
+function reach(at) {
+  destination = at ? document.getElementById(at) : null;
+  for (let part = destination; part; part = part.parentElement) {
+    if (part instanceof HTMLDetailsElement) part.open = true;
+  }
+  destination?.scrollIntoView();
+}
+
+/** @param {[string, string][]} views */
+function showTabs(views) {
+  byId("tabs").replaceChildren(...views.map(([view, title]) => {
+    const link = element("a", { href: hashOf({ ...current, view, at: "" }) }, title);
+    if (view === current.view) link.setAttribute("aria-current", "page");
+    return element("li", {}, link);
+  }));
+}
+
+/** @param {number} run */
+function turnTo(run) {
+  if (run < 0 || run >= page.runs.length) return;
+  location.hash = hashOf({ view: current.view, run, at: "" });
+}
+
+/** @param {KeyboardEvent} event */
+function pressed(event) {
+  const { target, key } = event;
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (target instanceof HTMLInputElement || target instanceof HTMLSelectElement) return;
+  const views = viewsOf(current.run);
+  /** @type {Record<string, () => void>} */
+  const acts = { "/": openSearch, "?": openKeys, t: turnTheme, "[": () => turnTo(current.run - 1),
+    "]": () => turnTo(current.run + 1) };
+  const view = views[Number(key) - 1];
+  const act = view ? () => { location.hash = hashOf({ ...current, view: view[0], at: "" }); }
+    : acts[key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+}
+
+function startRuns() {
+  const menu = /** @type {HTMLSelectElement} */ (byId("runs-menu"));
+  menu.append(...page.runs.map(({ label }) => new Option(label)));
+  menu.addEventListener("change", () => turnTo(menu.selectedIndex));
+  byId("runs-field").hidden = page.runs.length === 1;
+}
+
+for (const kind of ["wheel", "touchstart", "keydown", "pointerdown"]) {
+  addEventListener(kind, () => { destination = null; }, { passive: true, capture: true });
+}
+// What was drawn above may be higher than its place was.
+afterDrawing(() => destination?.scrollIntoView());
+addEventListener("hashchange", follow);
+addEventListener("keydown", pressed);
+byId("bar-end").prepend(action("?", { "aria-label": "Keys", id: "help" }, openKeys));
+startRuns();
+startTheme(drawAll);
+startSearch(() => ({ report: page, run: runAt(current.run) }));
 startCopying();
+Object.assign(window, { profkit: { drawAll, human } });
+follow();

@@ -15,17 +15,19 @@ function follow() {
   redrawCharts();
 }
 
+export function turnTheme() {
+  root.dataset.theme = isDark() ? "light" : "dark";
+  try {
+    localStorage.setItem("profkit-theme", root.dataset.theme);
+  } catch {
+    // No storage for pages from files here: the choice lasts as long as the page.
+  }
+  follow();
+}
+
 /** @param {() => void} drawVisible draws what paper will show */
 export function startTheme(drawVisible) {
-  byId("theme").addEventListener("click", () => {
-    root.dataset.theme = isDark() ? "light" : "dark";
-    try {
-      localStorage.setItem("profkit-theme", root.dataset.theme);
-    } catch {
-      // No storage for pages from files here: the choice lasts as long as the page.
-    }
-    follow();
-  });
+  byId("theme").addEventListener("click", turnTheme);
   system.addEventListener("change", follow);
   follow();
   addEventListener("beforeprint", () => {

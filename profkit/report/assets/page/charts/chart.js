@@ -32,6 +32,7 @@ function lookOf(place) {
 }
 
 /**
+ * Draws, and returns whether there was room to.
  * @param {HTMLElement} holder the figure
  * @param {Chart} chart
  * @param {Table} table
@@ -39,7 +40,7 @@ function lookOf(place) {
  */
 export function drawChart(holder, chart, table, maxBars) {
   const place = /** @type {HTMLElement} */ (holder.querySelector(".plot"));
-  if (!place.clientWidth) return;
+  if (!place.clientWidth) return false;
   const shown = { ...table, rows: chosen(holder, chart, table) };
   const cut = chart.kind in TREES ? drawTree(place, chart, shown, lookOf(place))
     : plot(holder, place, chart, shown, maxBars);
@@ -58,6 +59,7 @@ export function drawChart(holder, chart, table, maxBars) {
     resized.observe(place);
     holder.querySelector("figcaption")?.append(offers(holder, chart, table));
   }
+  return true;
 }
 
 /**
@@ -158,6 +160,10 @@ const resized = new ResizeObserver((entries) => {
   }
 });
 
+/** Draws the charts of the view again; those of views that were left are forgotten. */
 export function redrawCharts() {
-  for (const chart of charts.values()) chart.redraw();
+  for (const [holder, chart] of charts) {
+    if (holder.isConnected) chart.redraw();
+    else charts.delete(holder);
+  }
 }

@@ -1,0 +1,63 @@
+// Charts and tables are drawn when they come into view.
+
+import { drawChart } from "./charts/chart.js";
+import { report } from "./model.js";
+import { mountTable } from "./table.js";
+
+/** @typedef {{chart?: import("./model.js").Chart, table: import("./model.js").Table}} Content */
+
+/** @type {Map<Element, Content>} */
+const waiting = new Map();
+
+/**
+ * @param {HTMLElement} place a figure, or the place of a table
+ * @param {Content} content
+ */
+export function drawLater(place, content) {
+  waiting.set(place, content);
+  place.dataset.waits = "";
+  seen.observe(place);
+}
+
+/** @param {Element} place */
+function draw(place) {
+  const content = waiting.get(place);
+  if (!content || !(place instanceof HTMLElement)) return;
+  const { rows_per_page: pageSize, max_bars: maxBars } = report();
+  if (!content.chart) {
+    mountTable(place, content.table, pageSize);
+    place.dataset.drawn = "yes";
+  } else if (!drawChart(place, content.chart, content.table, maxBars)) {
+    return;
+  }
+  waiting.delete(place);
+  delete place.dataset.waits;
+  seen.unobserve(place);
+}
+
+/** Draws all of the view now, folded parts too: for paper and for tests. */
+export function drawAll() {
+  for (const fold of document.querySelectorAll("main details")) {
+    if (fold instanceof HTMLDetailsElement && fold.querySelector("[data-waits]")) fold.open = true;
+  }
+  [...waiting.keys()].forEach(draw);
+}
+
+/** Forgets what a view that is left had not drawn. */
+export function forget() {
+  for (const place of waiting.keys()) seen.unobserve(place);
+  waiting.clear();
+}
+
+/** @type {() => void} */
+let afterwards = () => {};
+
+/** @param {() => void} act what follows each time something was drawn */
+export function afterDrawing(act) {
+  afterwards = act;
+}
+
+const seen = new IntersectionObserver((entries) => {
+  for (const entry of entries) if (entry.isIntersecting) draw(entry.target);
+  afterwards();
+}, { rootMargin: "400px 0px" });

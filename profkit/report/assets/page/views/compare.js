@@ -1,0 +1,18 @@
+// Runs beside one another.
+
+import { element } from "../elements.js";
+import { drawer } from "./parts.js";
+import { charts, section, silent, tables } from "./sections.js";
+
+/** @param {import("../model.js").Report} report @returns {Node[]} */
+export function compare({ across, overview }) {
+  const made = element("section", { id: across.anchor }, element("h2", {}, "Compared"));
+  if (overview.tables.length) {
+    const [, every] = overview.tables;
+    made.append(charts(overview.charts, overview),
+      drawer("All numbers of all runs", tables([every], "h4")));
+  }
+  made.append(...across.sections.map((one) => section(one, across.drawn)));
+  if (across.silent.length) made.append(silent(across.silent));
+  return [made];
+}

@@ -1,0 +1,128 @@
+// The first screen: what limits the run, what to do, and what went wrong.
+
+import { element } from "../elements.js";
+import {
+  anchor, command, drawer, explain, finding, items, status, tiles, verdict,
+} from "./parts.js";
+import { tables } from "./sections.js";
+
+/** @typedef {import("../model.js").Report} Report */
+/** @typedef {import("../model.js").Run} Run */
+/** @typedef {import("../model.js").Problem} Problem */
+
+/**
+ * @param {Report} report
+ * @param {Run} run
+ * @returns {Node[]}
+ */
+export function overview(report, run) {
+  const alone = report.runs.length === 1;
+  const made = [head(report, run, alone)];
+  if (run.verdict) made.push(verdict(run.verdict));
+  made.push(tiles(run.numbers));
+  if (!alone) {
+    made.push(element("section", { id: "runs" }, element("h2", {}, "All runs"),
+      tables([report.overview.tables[0]], "h3")));
+  }
+  if (report.problems.length) made.push(problems(report));
+  if (report.findings.length) made.push(findings(report, alone));
+  made.push(about(report));
+  return made;
+}
+
+/** @param {Report} report @param {Run} run @param {boolean} alone */
+function head(report, run, alone) {
+  const made = element("section", { id: run.anchor, class: "top" },
+    element("h2", {}, alone ? "What limits this run" : run.label),
+    element("p", { class: "statuses" }, ...run.statuses.flatMap(({ label, value, unit }) => [
+      status(`${label} ${value}`, unit), " "])));
+  if (report.problems.length) {
+    const job = report.problems.every(({ stage }) => stage === "capture") ? "capture" : "job";
+    const count = report.problems.length;
+    made.append(element("p", { class: "banner failed" },
+      element("b", {}, `${count} ${job}${count === 1 ? "" : "s"} failed.`),
+      " What they would have shown is missing here. ",
+      element("a", { href: "#problems" }, "See why")));
+  }
+  return made;
+}
+
+/** @param {Report} report @param {boolean} alone */
+function findings(report, alone) {
+  const shown = report.findings.map(({ first, others }) => {
+    const where = [anchor(first.section)];
+    return element("li", {}, finding(first, others,
+      alone ? where : [...where, " of ", anchor(first.run)]));
+  });
+  const made = element("section", { id: "findings" }, element("h2", {}, "Findings"),
+    element("ol", { class: "findings" }, ...shown.slice(0, report.findings_on_top)));
+  const rest = shown.slice(report.findings_on_top);
+  if (rest.length) {
+    made.append(drawer(`${rest.length} more`, element("ol", { class: "findings" }, ...rest)));
+  }
+  return made;
+}
+
+/** @param {Report} report */
+function problems(report) {
+  const shown = report.problems.map(problem);
+  const made = element("section", { id: "problems" }, element("h2", {}, "Failures"),
+    ...shown.slice(0, report.findings_on_top));
+  const rest = shown.slice(report.findings_on_top);
+  if (rest.length) made.append(drawer(`${rest.length} more`, ...rest));
+  return made;
+}
+
+/** @param {Problem} failed */
+function problem(failed) {
+  const repeat = failed.repeat === null ? "" : `, repeat ${failed.repeat}`;
+  const code = failed.exit_code === null ? "" : ` · exit code ${failed.exit_code}`;
+  const made = element("div", { class: "problem" },
+    element("p", { class: "problem-head" }, status(failed.status, failed.status),
+      ` ${failed.stage} `, element("b", {}, failed.tool), `${repeat}, of `, anchor(failed.run)),
+    element("p", { class: "message" }, failed.reason || "No reason was recorded."),
+    element("p", { class: "faint" }, `attempt ${failed.attempt}${code} · `, anchor(failed.folder)));
+  if (failed.command) made.append(explain("Command", command(failed.command, "Command")));
+  if (failed.log_tail) {
+    made.append(explain("End of the log",
+      element("pre", { class: "log", tabindex: 0 }, failed.log_tail)));
+  }
+  return made;
+}
+
+/** @param {Report} report */
+function about(report) {
+  const facts = [`${report.runs.length} ${report.runs.length === 1 ? "run" : "runs"}`,
+    report.captured && `captured ${report.captured}`, `page made ${report.made}`,
+    `profkit ${report.version}`].filter(Boolean);
+  const made = element("section", { id: "about" }, element("h2", {}, "About this report"),
+    element("p", { class: "facts" }, ...facts.map((text) => element("span", {}, text))));
+  for (const machine of report.machines) {
+    made.append(element("details", { class: "machine" },
+      element("summary", {}, machine.title), items(machine.items)));
+  }
+  if (report.command) {
+    made.append(command(report.command, "Command that makes this report again"));
+  }
+  if (report.notes.length + report.remarks.length) made.append(notes(report));
+  return made;
+}
+
+/** @param {Report} report */
+function notes(report) {
+  const count = report.notes.length + report.remarks.length;
+  return element("details", { class: "drawer", id: "notes" },
+    element("summary", {}, element("h3", {}, "Notes on the data ",
+      element("span", { class: "badge" }, String(count)))),
+    element("ul", { class: "remarks" },
+      ...report.notes.map((text) => element("li", {}, text)),
+      ...report.remarks.map(({ tool, text, runs }) => element("li", {}, element("b", {}, tool),
+        `: ${text}`, explain(runs.length === 1 ? "in 1 run" : `in ${runs.length} runs`,
+          element("ul", {}, ...runs.map(({ run, files }) => element("li", {}, anchor(run),
+            `: ${files.slice(0, 12).join(", ")}${more(files.length - 12)}`))))))));
+}
+
+/** @param {number} count */
+function more(count) {
+  return count > 0 ? ` and ${count} more` : "";
+}

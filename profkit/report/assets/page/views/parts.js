@@ -1,0 +1,165 @@
+// Pieces that several views show: numbers, commands, findings, verdicts.
+
+import { element } from "../elements.js";
+import { NOT_KNOWN, human, raw } from "../format.js";
+
+/** @typedef {import("../model.js").Value} Value */
+/** @typedef {import("../model.js").Finding} Finding */
+/** @typedef {import("../model.js").Verdict} Verdict */
+/** @typedef {import("../model.js").Action} Action */
+/** @typedef {Node | string} Child */
+
+const MARKS = { bad: "×", warn: "!", info: "i" };
+const NAMES = { bad: "Problem", warn: "Warning", info: "Note" };
+
+/**
+ * A number in its human unit, with the recorded one behind it.
+ * @param {Value} value
+ * @param {string} unit
+ * @returns {Child}
+ */
+export function number(value, unit) {
+  if (value === null) return element("span", { class: "unknown" }, NOT_KNOWN);
+  if (typeof value === "string") return value;
+  return element("data", { class: "num", value, title: raw(value, unit) }, human(value, unit));
+}
+
+/** @param {import("../model.js").Link} link */
+export function anchor({ text, href }) {
+  return element("a", { href }, text);
+}
+
+/** @param {string} text @param {string} label */
+export function command(text, label) {
+  return element("div", { class: "command" },
+    element("pre", { tabindex: 0, "aria-label": label }, text),
+    element("button", { type: "button", class: "copy" }, "Copy"));
+}
+
+/** @param {import("../model.js").KeyNumber[]} numbers */
+export function tiles(numbers) {
+  return element("dl", { class: "tiles" }, ...numbers.map(({ title, value, unit, reason }) => (
+    element("div", { class: "tile" }, element("dt", {}, title),
+      element("dd", {}, number(value, unit)),
+      ...(reason ? [element("dd", { class: "why" }, `because ${reason}`)] : [])))));
+}
+
+/** @param {import("../model.js").Item[]} pairs */
+export function items(pairs) {
+  return element("dl", { class: "items" }, ...pairs.map(({ label, value, unit }) => (
+    element("div", {}, element("dt", {}, label), element("dd", {}, number(value, unit))))));
+}
+
+/** @param {string} text @param {string} state */
+export function status(text, state) {
+  return element("span", { class: `status ${state === "ok" ? "ok" : "failed"}` }, text);
+}
+
+/** @param {Child} title @param {...Child} content */
+export function drawer(title, ...content) {
+  return element("details", { class: "drawer" },
+    element("summary", {}, element("h3", {}, title)), ...content);
+}
+
+/** @param {string} summary @param {...Child} content */
+export function explain(summary, ...content) {
+  return element("details", { class: "explain" }, element("summary", {}, summary), ...content);
+}
+
+/** @param {string} level */
+export function severity(level) {
+  const known = level === "bad" || level === "warn" ? level : "info";
+  return element("span", { class: `severity ${known}` },
+    element("span", { "aria-hidden": "true", class: "mark" }, MARKS[known]), NAMES[known]);
+}
+
+/**
+ * @param {Finding} shown
+ * @param {Finding[]} others the same in other runs
+ * @param {Child[]} where links to where it is from
+ */
+export function finding(shown, others, where) {
+  const { value, unit, title } = shown.number;
+  const made = element("div", { class: `finding ${shown.severity}` },
+    element("div", { class: "finding-head" }, severity(shown.severity),
+      element("span", { class: "metric", title }, number(value, unit))),
+    element("p", { class: "message" }, shown.message));
+  if (shown.advice) {
+    made.append(element("p", { class: "advice" }, element("b", {}, "Try:"), ` ${shown.advice}`));
+  }
+  if (shown.evidence.length) {
+    made.append(element("ul", { class: "evidence", "aria-label": "Evidence" },
+      ...shown.evidence.map((item) => element("li", {}, element("span", {}, item.label), " ",
+        number(item.value, item.unit)))));
+  }
+  if (where.length) made.append(element("p", { class: "where" }, ...where));
+  if (others.length) {
+    const places = others.length === 1 ? "place" : "places";
+    made.append(element("details", { class: "others" },
+      element("summary", {}, `The same in ${others.length} more ${places}`),
+      element("ul", {}, ...others.map((other) => element("li", {}, severity(other.severity),
+        ` ${other.message} `, element("a", { href: other.section.href }, other.run.text))))));
+  }
+  return made;
+}
+
+/** @param {Verdict} shown */
+export function verdict(shown) {
+  const made = element("div", { class: "verdict" });
+  if (shown.limiter) {
+    made.append(element("p", { class: "headline" },
+      element("b", { class: "limiter" }, shown.limiter), ` ${shown.headline}`));
+  }
+  if (shown.parts.length) {
+    made.append(element("ol", { class: "step-bar",
+      "aria-label": `Causes of a step of ${shown.step_ms} ms` }, ...shown.parts.map(part)));
+  }
+  if (shown.actions.length) {
+    made.append(element("ol", { class: "to-do" }, ...shown.actions.map(action)));
+  } else if (shown.parts.length) {
+    made.append(element("p", {}, "Nothing stands out that is worth a change."));
+  }
+  for (const other of shown.others) {
+    made.append(element("p", { class: shown.limiter ? "" : "headline" },
+      element("b", { class: "limiter" }, other.title), ` ${other.headline}`));
+    if (other.advice) made.append(element("p", {}, ...withCode(other.advice)));
+  }
+  made.append(element("p", { class: "trust" },
+    element("b", {}, `Confidence ${shown.confidence}.`),
+    ...shown.failed.flatMap((text) => [" ", element("span", { class: "cut" }, text)]),
+    ` ${shown.passed.join(" ")}`));
+  return made;
+}
+
+/** @param {{title: string, ms: string, share: number}} shown */
+function part({ title, ms, share }) {
+  const made = element("li", { title: `${title}: ${ms} ms` }, element("span", {}, title),
+    ` ${ms} ms`);
+  made.style.flexGrow = String(share);
+  return made;
+}
+
+/** @param {Action} shown */
+function action(shown) {
+  const made = element("li", {});
+  if (shown.gain) made.append(element("b", {}, `up to ${shown.gain} less`), " ");
+  made.append(element("span", { class: "what" }, `${shown.title}.`), " ",
+    ...withCode(shown.advice));
+  if (shown.place) made.append(" ", element("code", {}, shown.place));
+  const faint = element("span", { class: "faint" }, `${shown.confidence} confidence`);
+  if (shown.source) {
+    faint.append(", ", element("a", { href: shown.source, rel: "noreferrer" }, "source"));
+  }
+  made.append(" ", faint);
+  return made;
+}
+
+/**
+ * A text in which what stands between backticks is code.
+ * @param {string} text
+ * @returns {Child[]}
+ */
+export function withCode(text) {
+  return text.split(/`([^`]+)`/).map((piece, index) => (
+    index % 2 ? element("code", {}, piece) : piece));
+}
