@@ -6,8 +6,9 @@ import pytest
 
 from profkit.analyze import causes
 from profkit.analyze.base import Recording
+from profkit.analyze.division.sampled_calls import sampled_calls
 from profkit.core.hardware import Hardware
-from profkit.testing import ORIGIN_NS, rows, run, span
+from profkit.testing import ORIGIN_NS, frame, rows, run, span
 
 MAIN, BACKWARD = 1, 2
 US = 1000
@@ -209,6 +210,17 @@ def test_samples_name_the_line_where_no_stacks_were_recorded():
     found = tree(divided(**CPU, samples=samples))
     assert found["python"]["place"] == "train.py(9): log"
     assert found["python.train_py(9): log"]["ms_per_step"] == 0.25
+
+
+def test_a_stack_begins_with_what_no_operator_does_and_not_when_it_is_looked_at():
+    ops = [op(0, 0, 100, "aten::mm"), op(1, 500, 510, "aten::mm")]
+    samples = sampled([-600, -350, -50], "train.py(1): load")
+    samples += sampled([200, 450], "train.py(2): nap") + sampled([700, 950], "train.py(3): main")
+    rank = frame("cpu_ops", ops)
+    calls = sampled_calls(frame("python_samples", samples), rank)
+    nap = calls[calls["name"] == "train.py(2): nap"]
+    times = [(int(nap[name].iloc[0]) - ORIGIN_NS) // US for name in ("start_ns", "end_ns")]
+    assert times == [75, 510]
 
 
 def test_few_samples_in_the_steps_are_helped_out_by_those_of_other_steps():

@@ -71,7 +71,7 @@ class RecordedRank:
         samples = rows.pop("samples")
         is_sampled = bool(rows["python"].empty and len(samples) >= _ENOUGH_SAMPLES)
         if is_sampled:
-            rows["python"] = sampled_calls(samples)
+            rows["python"] = sampled_calls(samples, rows["ops"])
         return cls(
             is_sampled=is_sampled, where=where, periods=periods.reset_index(drop=True), **rows
         )

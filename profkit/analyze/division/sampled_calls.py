@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from profkit.tables import schema
 from profkit.tables.tree_paths import SEPARATOR
@@ -12,21 +13,27 @@ _LONGEST_GAPS = 5
 _COLUMNS = ("call", "caller", "tid", "name", "start_ns", "end_ns")
 
 
-def sampled_calls(samples: pd.DataFrame) -> pd.DataFrame:
+def sampled_calls(samples: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
     """Return rows like those of `python_calls`, from the `python_samples` of one rank and repeat.
 
-    A frame lasts from the sample that shows it to the first that does not; the lines are those
-    that ran. After a sample that no other follows for long, nothing is known.
+    The lines are those that ran. A frame lasts from about half way between the last sample without
+    it and the first one with it: not earlier than the first of `ops` begins or ends in between, nor
+    later than the last, since the program does one thing where no operator does either. Far from
+    any sample nothing is known.
     """
     rows = samples.sort_values("time_ns", kind="stable")
     times = rows["time_ns"].to_numpy(np.int64)
     if len(times) <= 1:
         return schema.frame("python_calls")
+    own = ops[(ops["tid"] == rows["tid"].iloc[0]).to_numpy()]
+    edges = np.unique(own[["start_ns", "end_ns"]].to_numpy(np.int64))
     usual = int(np.median(np.diff(times)))
-    ends = np.minimum(np.append(times[1:], times[-1] + usual), times + _LONGEST_GAPS * usual)
+    between = _boundaries(times, edges)
+    starts = np.maximum(np.r_[times[0], between], times - _LONGEST_GAPS * usual)
+    ends = np.minimum(np.r_[between, times[-1] + usual], times + _LONGEST_GAPS * usual)
     stacks = [str(stack).split(SEPARATOR) for stack in rows["stack"].astype(object)]
     made = _Calls(tid=int(rows["tid"].iloc[0]))
-    for stack, start, end in zip(stacks, times.tolist(), ends.tolist(), strict=True):
+    for stack, start, end in zip(stacks, starts.tolist(), ends.tolist(), strict=True):
         made.add(stack, start, end)
     count = len(made.rows)
     columns: dict[str, list[Any]] = {name: [row[name] for row in made.rows] for name in _COLUMNS}
@@ -34,6 +41,17 @@ def sampled_calls(samples: pd.DataFrame) -> pd.DataFrame:
     columns["kind"] = ["function"] * count
     calls: pd.DataFrame = schema.table("python_calls", columns).to_pandas()
     return calls
+
+
+def _boundaries(times: NDArray[np.int64], edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the time between each two samples at which one stack gave way to the next."""
+    before, after = times[:-1], times[1:]
+    halfway = before + (after - before) // 2
+    if not len(edges):
+        return halfway
+    first = np.append(edges, np.iinfo(np.int64).max)[np.searchsorted(edges, before)]
+    last = np.append(edges, np.iinfo(np.int64).min)[np.searchsorted(edges, after, "right") - 1]
+    return np.where(first <= last, np.clip(halfway, first, last), halfway)
 
 
 class _Calls:
