@@ -16,6 +16,8 @@ from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verd
 _WAITING = f"{gpu.EXPOSED}.waiting"
 _COMPUTING = (gpu.COMPUTING, cpu.COMPUTING)
 _EXPLAINS = 0.3
+_EXPLAINED = 0.5
+_UNSURE = 1 / 3
 _STEADY_CHECKS = ("steps", "variation", "machine")
 
 
@@ -78,7 +80,7 @@ def _of_time(causes: Result, config: Config) -> Verdict:
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
     step_ms = causes.metrics["step_ms"].value
     ids = frozenset(cause.id for cause in mine)
-    found = [{**row, "cause": _known(row["cause"], ids)} for row in _rows(causes, "matches")]
+    found = [_match(row, ids) for row in _rows(causes, "matches")]
     chosen = _actions(spoken, found, step_ms, config)
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
     limiter = _limiter(mine, frozenset(cause.id for cause in spoken), typical, config)
@@ -184,12 +186,13 @@ def _limiter(
             limiter = names.limiter(cause.id) if cause.id in spoken else Limiter.UNKNOWN
             times[limiter] = times.get(limiter, 0.0) + time
     whole = sum(times.values())
-    stalls = {name: time for name, time in times.items() if name is not Limiter.GPU}
+    computing = Limiter.GPU if Limiter.GPU in times else Limiter.CPU
+    stalls = {name: time for name, time in times.items() if name is not computing}
     if not stalls or not whole:
-        return Limiter.GPU
+        return computing
     most = max(stalls, key=lambda name: stalls[name])
-    is_long = Limiter.GPU not in times or stalls[most] >= config.stalled * whole
-    return most if is_long else Limiter.GPU
+    is_long = computing not in times or stalls[most] >= config.stalled * whole
+    return most if is_long else computing
 
 
 def _without_ranks(action: Action, checks: Iterable[Trust]) -> Action:
@@ -236,9 +239,10 @@ def _actions(
     spoken: Sequence[Cause], matches: Iterable[Mapping[str, Any]], step_ms: float, config: Config
 ) -> list[Action]:
     """Return at most so many things to do, the largest gain first, one for each cause."""
-    found = {action.cause: action for action in _of_patterns(spoken, matches)}
+    found = _of_patterns(spoken, matches)
     explained = frozenset(found)
-    known = [*found.values(), *actions(_without_parts_of(spoken, explained), explained)]
+    of_patterns = {id(action): action for action in found.values()}.values()
+    known = [*of_patterns, *actions(_without_parts_of(spoken, explained), explained)]
     worth = [action for action in known if action.gain_ms >= config.small * step_ms]
     return sorted(worth, key=lambda action: -action.gain_ms)[: config.actions]
 
@@ -252,25 +256,51 @@ def _without_parts_of(causes: Sequence[Cause], explained: frozenset[str]) -> lis
     ]
 
 
-def _of_patterns(spoken: Sequence[Cause], matches: Iterable[Mapping[str, Any]]) -> Iterator[Action]:
-    """Yield what the patterns found of known causes, the smallest gain first."""
+def _of_patterns(
+    spoken: Sequence[Cause], matches: Iterable[Mapping[str, Any]]
+) -> dict[str, Action]:
+    """Return what the patterns found, by the ids of the causes that each explains.
+
+    Of several that explain the same cause, the one that gains most counts; unsure ones by a third.
+    """
     known = {cause.id: cause for cause in spoken}
-    for row in reversed(list(matches)):
+    found: dict[str, Action] = {}
+    for row in sorted(matches, key=_weight, reverse=True):
         cause = known.get(row["cause"])
-        if cause is None:
+        also = {name: ms for name, ms in row["also"].items() if name in known}
+        said = sum(ms for name, ms in also.items() if name in found)
+        if cause is None or cause.id in found or said >= _EXPLAINED * row["gain_ms"]:
             continue
-        yield Action(
+        # An operator is the example of a pattern, whose gain lies in the part of the step.
+        parts = {_part(name, known).id for name in (cause.id, *also)}
+        action = Action(
             cause=cause.id,
             title=row["title"],
             advice=row["advice"],
-            # An operator is the example of a pattern, whose gain lies in the part of the step.
-            gain_ms=min(row["gain_ms"], _part(cause.id, known).gain_ms),
+            gain_ms=min(row["gain_ms"], sum(known[part].gain_ms for part in parts)),
             place=_line(row["place"], cause.place),
             confidence=Confidence(row["confidence"]),
             source=row["source"],
             pattern=row["pattern"],
             evidence=json.loads(row["evidence"]),
         )
+        most = [name for name, ms in also.items() if ms >= _EXPLAINED * known[name].gain_ms]
+        found |= {name: action for name in (cause.id, *most) if name not in found}
+    return found
+
+
+def _weight(row: Mapping[str, Any]) -> float:
+    is_unsure = Confidence(row["confidence"]) is Confidence.LOW
+    return float(row["gain_ms"]) * (_UNSURE if is_unsure else 1.0)
+
+
+def _match(row: Mapping[str, Any], ids: frozenset[str]) -> dict[str, Any]:
+    """Return a row of the table of matches, with causes that there are."""
+    also: dict[str, float] = {}
+    for cause, ms in json.loads(row["also"]).items():
+        name = _known(cause, ids)
+        also[name] = also.get(name, 0.0) + ms
+    return {**row, "cause": _known(row["cause"], ids), "also": also}
 
 
 def _known(cause: str, ids: frozenset[str]) -> str:

@@ -1,13 +1,18 @@
 """Time inside Python functions of a kind: from recorded calls, else from the lines of causes."""
 
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from profkit.patterns._causes import largest
-from profkit.patterns._rows import Chosen, having
-from profkit.patterns.base import Step
+from profkit.patterns._rows import Chosen, having, within
+from profkit.patterns.base import CHARGED, Step, charged
+from profkit.tables.python_frames import own_lines
+
+_LOADING = r"^enumerate\(Data"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -15,24 +20,31 @@ class Spent:
     """Time inside functions of a kind."""
 
     cause: str
-    """Id of the cause that holds it."""
+    """Id of the cause that holds most of it."""
 
     gain_ns: float
     """Upper bound of what is gained without them."""
 
     place: str
-    """The function with most of it."""
+    """The program's line with most of it, else the function."""
 
     calls: int = 0
     """Calls of them from outside; 0 if calls were not recorded."""
 
+    also: Mapping[str, float] = field(default_factory=dict)
+    """Other causes that hold some of it, and how much, in ns."""
+
 
 def spent_in(
-    expression: str, python_calls: pd.DataFrame, causes: pd.DataFrame, step: Step
+    expression: str,
+    python_calls: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    causes: pd.DataFrame,
+    step: Step,
 ) -> Spent | None:
     """Return the time inside functions whose ``file(line): function`` contains `expression`.
 
-    With a GPU no more is gained than it is idle.
+    With a GPU no more is gained than it is idle. Without one it is all that happens inside them.
     """
     fits = having(python_calls, expression)
     if not fits.any():
@@ -40,20 +52,46 @@ def spent_in(
         if found is None:
             return None
         return Spent(cause=found.id, gain_ns=found.gain_ns, place=found.place)
-    calls = python_calls[_outermost(python_calls, fits)]
-    lasted = (calls["end_ns"] - calls["start_ns"]).groupby(calls["name"].astype(object)).sum()
+    chosen = outermost(python_calls, fits)
     ids = causes["id"].astype(str)
     idle = causes.loc[ids == "gpu_idle", "ms_per_step"]
-    bound = float(idle.iloc[0]) * 1e6 * step.count if len(idle) else np.inf
+    if idle.empty:
+        return spent_on_cpu(python_calls, chosen, cpu_ops, causes)
+    calls = python_calls[chosen]
+    lasted = calls["end_ns"] - calls["start_ns"]
     return Spent(
-        cause="gpu_idle.python" if len(idle) else "python",
-        gain_ns=min(float(lasted.sum()), bound),
-        place=str(lasted.idxmax()),
+        cause="gpu_idle.python",
+        gain_ns=min(float(lasted.sum()), float(idle.iloc[0]) * 1e6 * step.count),
+        place=_place(own_lines(python_calls)[chosen], calls["name"], lasted),
         calls=len(calls),
     )
 
 
-def _outermost(python_calls: pd.DataFrame, fits: Chosen) -> Chosen:
+def spent_on_cpu(
+    python_calls: pd.DataFrame, chosen: Chosen, cpu_ops: pd.DataFrame, causes: pd.DataFrame
+) -> Spent:
+    """Return the time in the `chosen` calls, none of which lies in another, and its causes."""
+    calls = python_calls[chosen]
+    own, ops = python_calls[within(python_calls, calls)], cpu_ops[within(cpu_ops, calls)]
+    lines = own_lines(python_calls)[within(python_calls, calls)]
+    gain_ns = charged(own)
+    of_ops = ops[CHARGED].groupby(_causes_of(ops)).sum()
+    known = set(causes["id"].astype(str))
+    of_lines = own[CHARGED].groupby([_known(line, known) for line in lines]).sum()
+    # What the lines took and no operator did is Python.
+    outside = max(1 - float(of_ops.sum()) / max(gain_ns, 1.0), 0.0)
+    held = pd.concat([of_ops, of_lines * outside]).sort_values(ascending=False, kind="stable")
+    held = held[held > 0]
+    return Spent(
+        cause=str(held.index[0]) if len(held) else "python",
+        gain_ns=gain_ns,
+        place=_place(lines, own["name"], own[CHARGED]),
+        calls=len(calls),
+        also={str(name): float(time) for name, time in held.iloc[1:].items()},
+    )
+
+
+def outermost(python_calls: pd.DataFrame, fits: Chosen) -> Chosen:
     """Choose the calls that fit and lie in no other that fits, on the same thread."""
     rows = python_calls[fits].sort_values(["repeat", "tid", "start_ns"], kind="stable")
     ends = rows.groupby(["repeat", "tid"], observed=True)["end_ns"].cummax()
@@ -62,3 +100,41 @@ def _outermost(python_calls: pd.DataFrame, fits: Chosen) -> Chosen:
     outer = rows.index[(rows["start_ns"] >= before).to_numpy()]
     chosen[python_calls.index.get_indexer(outer)] = True
     return chosen
+
+
+def _causes_of(ops: pd.DataFrame) -> NDArray[np.object_]:
+    names = "cpu_operators." + ops["name"].astype(object).str.replace(".", "_")
+    return np.where(having(ops, _LOADING), "loading_data", names)
+
+
+def _known(line: str, ids: Container[str]) -> str:
+    """Return the id of a line as a cause; of all Python where it is too small for one."""
+    name = f"python.{line.replace('.', '_')}"
+    return name if name in ids else "python"
+
+
+def _place(lines: NDArray[np.object_], names: "pd.Series[str]", time_ns: "pd.Series[int]") -> str:
+    """Return the line of the program with most time; without any, the function."""
+    labels = np.where(lines == "", names.astype(object).to_numpy(), lines)
+    return str(pd.Series(time_ns.to_numpy()).groupby(labels).sum().idxmax())
+
+
+def innermost_line(python_calls: pd.DataFrame, instants: "pd.Series[int]") -> Chosen:
+    """Choose the calls at the program's line in which most of the `instants` are.
+
+    That is the one of least time of all in which at least half of them are.
+    """
+    counts = contained(python_calls, instants)
+    lasted = (python_calls["end_ns"] - python_calls["start_ns"]).to_numpy(np.int64)
+    names = python_calls["name"].astype(object).to_numpy()
+    own = own_lines(python_calls) == names
+    sums = pd.DataFrame({"count": counts, "ns": lasted})[own].groupby(names[own]).sum()
+    sums = sums[sums["count"] * 2 >= len(instants)].sort_values("ns", kind="stable")
+    return own & (names == sums.index[0]) if len(sums) else np.zeros(len(names), dtype=bool)
+
+
+def contained(rows: pd.DataFrame, instants: "pd.Series[int]") -> NDArray[np.int64]:
+    """Return how many of the `instants` each of the `rows` contains."""
+    known = np.sort(instants.to_numpy(np.int64))
+    start, end = (rows[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    return np.searchsorted(known, end, "left") - np.searchsorted(known, start, "left")

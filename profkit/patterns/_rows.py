@@ -9,11 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.patterns.base import CHARGED, charged
+from profkit.tables.python_frames import is_foreign
 
 Chosen: TypeAlias = NDArray[np.bool_]
 """One flag for each row of a table."""
-
-_NOT_USERS = re.compile(r"^<|^torch/|/torch/|^threading\.py|^runpy\.py|/lib/python3")
 
 
 def having(rows: pd.DataFrame, expression: str, column: str = "name") -> Chosen:
@@ -35,9 +34,22 @@ def equal(rows: pd.DataFrame, column: str, text: str) -> Chosen:
     return np.array(rows[column] == text, dtype=bool)
 
 
+def within(rows: pd.DataFrame, calls: pd.DataFrame) -> Chosen:
+    """Choose the `rows` of any table that begin in one of `calls` of the same thread."""
+    chosen = np.zeros(len(rows), dtype=bool)
+    threads, start = rows["tid"].to_numpy(np.int64), rows["start_ns"].to_numpy(np.int64)
+    for thread, theirs in calls.groupby("tid"):
+        first, last = (np.sort(theirs[name].to_numpy(np.int64)) for name in ("start_ns", "end_ns"))
+        begun = np.searchsorted(first, start, "right") - np.searchsorted(last, start, "right")
+        chosen |= (threads == thread) & (begun > 0)
+    return chosen
+
+
 def inside(cpu_ops: pd.DataFrame, roots: Chosen) -> Chosen:
     """Choose the operators `roots` and all that lie inside them on the same thread."""
-    chosen = roots.copy()
+    # Ranges that others mark may cut across each other: what lies in one of them is a child of two.
+    ranges = roots & equal(cpu_ops, "kind", "annotation")
+    chosen = roots | within(cpu_ops, cpu_ops[ranges])
     parent = _position(cpu_ops, cpu_ops, "parent")
     while True:
         more = np.append(chosen, False)[parent] & ~chosen
@@ -132,5 +144,5 @@ def place(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
 
 def _line(stack: object) -> str:
     """Return the innermost frame of a stack that is not of PyTorch or Python itself."""
-    frames = [frame for frame in str(stack).split(";") if frame and not _NOT_USERS.search(frame)]
+    frames = [frame for frame in str(stack).split(";") if frame and not is_foreign(frame)]
     return frames[-1] if frames else ""

@@ -24,9 +24,13 @@ def match(runtime_calls: pd.DataFrame, step: Step) -> Match | None:
     if rows[CHARGED].max() > _MOST_OF_ONE * rows[CHARGED].sum():
         # A single long one is start-up: of cuDNN, or of the context.
         return None
-    largest = str(rows.groupby(rows["name"].astype(object))[CHARGED].sum().idxmax())
+    by_call = rows.groupby(rows["name"].astype(object))[CHARGED].sum()
+    largest = str(by_call.idxmax())
     return Match(
         cause=f"gpu_idle.blocked.{largest}",
+        also={
+            f"gpu_idle.blocked.{name}": float(time) for name, time in by_call.drop(largest).items()
+        },
         advice="Leave memory to PyTorch's allocator: unset `PYTORCH_NO_CUDA_MEMORY_CACHING`, call "
         "no `empty_cache()`, set `PYTORCH_ALLOC_CONF=expandable_segments:True` where sizes change.",
         gain_ns=charged(rows),

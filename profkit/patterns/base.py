@@ -24,7 +24,8 @@ TABLES = (
 """Tables that a pattern may name as parameters: rows of the rank that the verdict is about, of the
 steps that count. ``kernels``, ``runtime_calls`` and ``cpu_ops`` have the further column
 ``charged_ns``, the time of the step that the row alone is charged with: it never overlaps another
-row's, so that sums over rows are bounds of what can be gained."""
+row's, so that sums over rows are bounds of what can be gained. In ``python_calls`` it is the time
+in which the call was the innermost of its thread."""
 
 CHARGED = "charged_ns"
 
@@ -66,6 +67,9 @@ class Match:
     """``file.py(line): function``, operator or module."""
 
     confidence: Confidence = Confidence.MEDIUM
+    also: Mapping[str, float] = field(default_factory=dict)
+    """Further causes that some of the gain lies in, and how much of it, in ns."""
+
     evidence: Evidence = field(default_factory=dict)
     """Numbers and words by which a reader can check it, units as suffixes."""
 

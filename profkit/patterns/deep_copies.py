@@ -12,9 +12,11 @@ _FUNCTIONS = r"copy\.py\(\d+\): (?:deepcopy|_deepcopy_\w+|_reconstruct)$|: (?:lo
     title="Weights copied in each step",
     source="https://docs.pytorch.org/docs/stable/optim.html#weight-averaging-swa-and-ema",
 )
-def match(python_calls: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match | None:
+def match(
+    python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
+) -> Match | None:
     """Find deep copies and state dictionaries that are made in the steps that count."""
-    spent = spent_in(_FUNCTIONS, python_calls, causes, step)
+    spent = spent_in(_FUNCTIONS, python_calls, cpu_ops, causes, step)
     if spent is None:
         return None
     return Match(
@@ -23,5 +25,6 @@ def match(python_calls: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match
         "or copy them every 100 steps; `copy.deepcopy(model)` walks every tensor in Python.",
         gain_ns=spent.gain_ns,
         place=spent.place,
+        also=spent.also,
         evidence={"calls_per_step": round(spent.calls / step.count, 1)},
     )

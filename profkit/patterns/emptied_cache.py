@@ -13,10 +13,14 @@ from profkit.patterns.base import Match, Step, charged, pattern
     source="https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html",
 )
 def match(
-    python_calls: pd.DataFrame, runtime_calls: pd.DataFrame, causes: pd.DataFrame, step: Step
+    python_calls: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    runtime_calls: pd.DataFrame,
+    causes: pd.DataFrame,
+    step: Step,
 ) -> Match | None:
     """Find `empty_cache`, and what allocating anew costs."""
-    spent = spent_in(r"empty_?[cC]ache", python_calls, causes, step)
+    spent = spent_in(r"empty_?[cC]ache", python_calls, cpu_ops, causes, step)
     if spent is None:
         return None
     freeing = having(runtime_calls, r"^(?:cuda|hip)(?:Malloc|Free)$")
@@ -26,6 +30,7 @@ def match(
         "the next step.",
         gain_ns=max(spent.gain_ns, charged(runtime_calls, freeing)),
         place=spent.place,
+        also=spent.also,
         confidence=Confidence.HIGH,
         evidence={"calls": spent.calls},
     )

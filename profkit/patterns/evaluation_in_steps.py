@@ -12,9 +12,11 @@ _FUNCTIONS = r": (?:evaluate|eval_\w+|(?:run_)?validat\w+|compute_metrics|_?eval
     title="Evaluation in training steps",
     source="https://docs.pytorch.org/tutorials/beginner/introyt/trainingyt.html",
 )
-def match(python_calls: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match | None:
+def match(
+    python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
+) -> Match | None:
     """Find functions named after evaluation in the steps that count."""
-    spent = spent_in(_FUNCTIONS, python_calls, causes, step)
+    spent = spent_in(_FUNCTIONS, python_calls, cpu_ops, causes, step)
     if spent is None:
         return None
     return Match(
@@ -23,5 +25,6 @@ def match(python_calls: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match
         "of its own that reads checkpoints.",
         gain_ns=spent.gain_ns,
         place=spent.place,
+        also=spent.also,
         evidence={"calls_per_step": round(spent.calls / step.count, 1)},
     )

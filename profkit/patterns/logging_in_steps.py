@@ -15,9 +15,11 @@ _FUNCTIONS = (
     title="Logging in each step",
     source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",
 )
-def match(python_calls: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match | None:
+def match(
+    python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
+) -> Match | None:
     """Find time in loggers, progress bars and `print`."""
-    spent = spent_in(_FUNCTIONS, python_calls, causes, step)
+    spent = spent_in(_FUNCTIONS, python_calls, cpu_ops, causes, step)
     if spent is None:
         return None
     return Match(
@@ -26,5 +28,6 @@ def match(python_calls: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match
         "needs no more than a refresh a second (`tqdm(mininterval=1)`).",
         gain_ns=spent.gain_ns,
         place=spent.place,
+        also=spent.also,
         evidence={"calls_per_step": round(spent.calls / step.count, 1)},
     )

@@ -2,7 +2,8 @@
 
 import pandas as pd
 
-from profkit.patterns._rows import having, inside, parents, per_step, place, time
+from profkit.patterns._python_calls import Spent, innermost_line, outermost, spent_on_cpu
+from profkit.patterns._rows import Chosen, having, inside, parents, per_step, place, time
 from profkit.patterns.base import Match, Step, pattern
 
 _LEAST_READS = 100
@@ -13,23 +14,46 @@ _LEAST_READS = 100
     source="https://docs.pytorch.org/docs/stable/generated/torch.Tensor.tolist.html",
 )
 def match(
-    cpu_ops: pd.DataFrame, kernels: pd.DataFrame, causes: pd.DataFrame, step: Step
+    cpu_ops: pd.DataFrame,
+    kernels: pd.DataFrame,
+    python_calls: pd.DataFrame,
+    causes: pd.DataFrame,
+    step: Step,
 ) -> Match | None:
     """Find a hundred or more reads of single values in each step."""
     reads = having(cpu_ops, r"^aten::item$")
+    # Those of an optimizer are not the program's.
+    reads &= ~inside(cpu_ops, having(cpu_ops, r"^Optimizer\.step#"))
     if reads.sum() < _LEAST_READS * step.count:
         return None
+    spent = _spent(reads, cpu_ops, kernels, python_calls, causes, step)
+    return Match(
+        cause=spent.cause,
+        advice="Compute with whole tensors (`(prediction == target).sum()`), or read all values at "
+        f"once with `.tolist()`, instead of a Python loop in {spent.place or 'the step'}.",
+        gain_ns=spent.gain_ns,
+        place=spent.place,
+        also=spent.also,
+        evidence={"reads_per_step": per_step(reads, step.count)},
+    )
+
+
+def _spent(  # noqa: PLR0913, PLR0917 (tables, as patterns have them)
+    reads: Chosen,
+    cpu_ops: pd.DataFrame,
+    kernels: pd.DataFrame,
+    python_calls: pd.DataFrame,
+    causes: pd.DataFrame,
+    step: Step,
+) -> Spent:
+    """Return the time of the line that reads, else of the reads with all Python around them."""
+    line = innermost_line(python_calls, cpu_ops["start_ns"][reads])
+    if kernels.empty and line.any():
+        return spent_on_cpu(python_calls, outermost(python_calls, line), cpu_ops, causes)
     chosen = inside(cpu_ops, reads | having(cpu_ops, r"^aten::(?:select|unbind|is_nonzero)$"))
     chosen |= parents(cpu_ops, reads) & having(cpu_ops, "^aten::")
     cause = "gpu_idle.python" if len(kernels) else "python"
     around = causes.loc[causes["id"].astype(str) == cause, "gain_ms"]
     python = float(around.iloc[0]) * 1e6 * step.count if len(around) else 0.0
-    where = place(cpu_ops, reads)
-    return Match(
-        cause=cause,
-        advice="Compute with whole tensors (`(prediction == target).sum()`), or read all values at "
-        f"once with `.tolist()`, instead of a Python loop in {where or 'the step'}.",
-        gain_ns=time(cpu_ops, chosen) + (0.0 if len(kernels) else python),
-        place=where,
-        evidence={"reads_per_step": per_step(reads, step.count)},
-    )
+    gain_ns = time(cpu_ops, chosen) + (0.0 if len(kernels) else python)
+    return Spent(cause=cause, gain_ns=gain_ns, place=place(cpu_ops, reads))

@@ -12,9 +12,11 @@ _FUNCTIONS = r"_utils/collate\.py.*: |: (?:\w*_)?collate(?:_fn|_batch)?$"
     title="Batches put together in Python",
     source="https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn",
 )
-def match(python_calls: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match | None:
+def match(
+    python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
+) -> Match | None:
     """Find time in collate functions of the process that trains."""
-    spent = spent_in(_FUNCTIONS, python_calls, causes, step)
+    spent = spent_in(_FUNCTIONS, python_calls, cpu_ops, causes, step)
     if spent is None:
         return None
     return Match(
@@ -23,5 +25,6 @@ def match(python_calls: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match
         "`batch_size=None`, `__getitems__`), or write a `collate_fn` that stacks arrays once.",
         gain_ns=spent.gain_ns,
         place=spent.place,
+        also=spent.also,
         evidence={"calls_per_step": round(spent.calls / step.count, 1)},
     )

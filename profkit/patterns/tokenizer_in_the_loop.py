@@ -6,8 +6,9 @@ from profkit.patterns._python_calls import spent_in
 from profkit.patterns.base import Match, Step, pattern
 
 _FUNCTIONS = (
-    r"tokeniz(?:ation|er)\w*\.py|: (?:batch_)?(?:encode|tokenize)(?:_plus|_batch|_ordinary)?$"
-    r"|sentencepiece|tiktoken"
+    r"tokeniz(?:ation|er)\w*\.py|sentencepiece|tiktoken"
+    # Python's own modules encode as well, json for one.
+    r"|^(?!json/|encodings/).*: (?:batch_)?(?:encode|tokenize)(?:_plus|_batch|_ordinary)?$"
 )
 
 
@@ -15,9 +16,11 @@ _FUNCTIONS = (
     title="Text tokenized in the loop",
     source="https://huggingface.co/docs/datasets/process",
 )
-def match(python_calls: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match | None:
+def match(
+    python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
+) -> Match | None:
     """Find time in tokenizers of the process that trains."""
-    spent = spent_in(_FUNCTIONS, python_calls, causes, step)
+    spent = spent_in(_FUNCTIONS, python_calls, cpu_ops, causes, step)
     if spent is None:
         return None
     return Match(
@@ -26,5 +29,6 @@ def match(python_calls: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match
         "or do it in workers of the DataLoader.",
         gain_ns=spent.gain_ns,
         place=spent.place,
+        also=spent.also,
         evidence={"calls_per_step": round(spent.calls / step.count, 1)},
     )

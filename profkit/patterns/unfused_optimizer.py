@@ -5,11 +5,15 @@ import re
 import pandas as pd
 
 from profkit.core.verdict import Confidence
+from profkit.patterns._python_calls import Spent, outermost, spent_on_cpu
 from profkit.patterns._rows import cause, having, inside, per_step, time
 from profkit.patterns.base import Match, Step, pattern
 
 _STEP = r"^Optimizer\.step#(?!Fused)(\w+)\.step"
 _LEAST_OPERATORS = 60
+_ON_GPU, _ON_CPU = 2 / 3, 0.9
+"""Share of its time that is gained: of ten operators for each parameter one is left, but on a GPU
+they share the time that it takes to read and write the parameters once."""
 _FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
 _FOREACH = frozenset({"Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"})
 
@@ -18,7 +22,13 @@ _FOREACH = frozenset({"Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop",
     title="Unfused optimizer",
     source="https://docs.pytorch.org/docs/stable/optim.html",
 )
-def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
+def match(
+    cpu_ops: pd.DataFrame,
+    kernels: pd.DataFrame,
+    python_calls: pd.DataFrame,
+    causes: pd.DataFrame,
+    step: Step,
+) -> Match | None:
     """Find optimizer steps with many operators on single tensors."""
     steps = having(cpu_ops, _STEP)
     if not steps.any():
@@ -30,10 +40,18 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
         return None
     name = str(cpu_ops["name"].astype(object)[steps].iloc[0])
     optimizer = found.group(1) if (found := re.search(_STEP, name)) else ""
+    calls = having(python_calls, r"torch/optim/\w+\.py\(\d+\): step$")
+    if kernels.empty and calls.any():
+        # What Python does between the operators goes with them.
+        spent = spent_on_cpu(python_calls, outermost(python_calls, calls), cpu_ops, causes)
+    else:
+        gain_ns = time(cpu_ops, chosen, kernels)
+        spent = Spent(cause=cause(cpu_ops, chosen & ~steps, kernels), gain_ns=gain_ns, place="")
     return Match(
-        cause=cause(cpu_ops, chosen & ~steps, kernels),
+        cause=spent.cause,
+        also=spent.also,
         advice=_advice(optimizer, has_gpu=not kernels.empty),
-        gain_ns=time(cpu_ops, chosen, kernels) * 2 / 3,
+        gain_ns=spent.gain_ns * (_ON_GPU if len(kernels) else _ON_CPU),
         place=f"optimizer {optimizer}".strip(),
         confidence=Confidence.HIGH,
         evidence={"operators_per_step": per_step(single, step.count)},

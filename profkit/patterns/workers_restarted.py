@@ -12,9 +12,11 @@ _FUNCTIONS = r"multiprocessing/(?:process|context|popen_\w+)\.py.*: (?:start|_la
     title="DataLoader workers started anew",
     source="https://docs.pytorch.org/docs/stable/data.html",
 )
-def match(python_calls: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match | None:
+def match(
+    python_calls: pd.DataFrame, cpu_ops: pd.DataFrame, causes: pd.DataFrame, step: Step
+) -> Match | None:
     """Find processes that are started in the steps that count."""
-    spent = spent_in(_FUNCTIONS, python_calls, causes, step)
+    spent = spent_in(_FUNCTIONS, python_calls, cpu_ops, causes, step)
     if spent is None:
         return None
     return Match(
@@ -23,5 +25,6 @@ def match(python_calls: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match
         "outlive the epoch.",
         gain_ns=spent.gain_ns,
         place=spent.place,
+        also=spent.also,
         evidence={"calls_per_step": round(spent.calls / step.count, 1)},
     )

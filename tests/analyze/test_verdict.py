@@ -23,7 +23,7 @@ COLUMNS = (
 CHECKS = ("check", "passed", "message", "silences")
 MATCHES = (
     *("pattern", "title", "cause", "advice", "gain_ms", "place", "confidence", "source"),
-    "evidence",
+    *("also", "evidence"),
 )
 
 
@@ -143,9 +143,9 @@ def test_at_most_three_actions_come_in_the_order_of_their_gains():
     ]
 
 
-def match(cause, gain, advice="Do this."):
+def match(cause, gain, advice="Do this.", confidence="high", **also):
     source = "https://docs.pytorch.org"
-    return ("name", "Title", cause, advice, gain, "", "high", source, "{}")
+    return ("name", "Title", cause, advice, gain, "", confidence, source, json.dumps(also), "{}")
 
 
 def test_a_pattern_takes_the_place_of_the_advice_of_its_cause_and_gains_no_more_than_that():
@@ -186,6 +186,37 @@ def test_the_line_of_a_cause_is_kept_where_its_pattern_names_none():
     about = {loading: ("dataset.py(31): decode", {})}
     found = on({"gpu_computing": 60, loading: 40}, about=about, matches=[match(loading, 40)])
     assert found.actions[0].place == "dataset.py(31): decode"
+
+
+def test_what_a_pattern_gains_in_several_causes_is_one_action():
+    times = {"gpu_computing": 50, "gpu_idle.blocked.cudaFree": 20, "exposed_copies.DtoH": 30}
+    both = match("gpu_idle.blocked.cudaFree", 60, **{"exposed_copies.DtoH": 25})
+    assert [action.gain_ms for action in on(times, matches=[both]).actions] == [50]
+    little = match("gpu_idle.blocked.cudaFree", 25, **{"exposed_copies.DtoH": 5})
+    assert [action.gain_ms for action in on(times, matches=[little]).actions] == [30, 25]
+
+
+def test_an_unsure_pattern_gives_way_to_a_sure_one_that_gains_a_little_less():
+    sure, unsure = match("python", 20, "Sure."), match("python", 30, "Unsure.", "low")
+    assert [one.advice for one in on({"python": 50}, matches=[unsure, sure]).actions] == ["Sure."]
+    elsewhere = match("cpu_operators", 30, "Unsure.", "low", python=20)
+    times = {"python": 50, "cpu_operators": 50}
+    assert [one.advice for one in on(times, matches=[elsewhere, sure]).actions] == ["Sure."]
+    unsure = match("python", 50, "Unsure.", "low")
+    sure = match("python", 10, "Sure.")
+    assert on({"python": 50}, matches=[sure, unsure]).actions[0].advice == "Unsure."
+
+
+@pytest.mark.parametrize(
+    ("times", "limiter"),
+    [
+        ({"cpu_operators": 60, "python": 15, "loading_data": 25}, Limiter.INPUT),
+        ({"cpu_operators": 60, "exposed_communication.waiting": 40}, Limiter.STRAGGLER),
+        ({"cpu_operators": 60, "python": 30, "loading_data": 10}, Limiter.CPU),
+    ],
+)
+def test_without_a_gpu_operators_are_the_computing_that_a_stall_keeps_waiting(times, limiter):
+    assert on(times).limiter is limiter
 
 
 def test_what_is_small_is_silent():

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from profkit.analyze.division import cpu, gpu
 from profkit.analyze.division.partition import Partition, alone, innermost_time, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
-from profkit.analyze.shared import intervals
+from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.intervals import Intervals
 
 Times = NDArray[np.int64]
@@ -42,6 +42,13 @@ def of_ops(rank: RecordedRank, time: Partition) -> Times:
         return of_threads(rank, idle, rank.launching)
     work = union_of(time, cpu.COMPUTING, "loading_data", "compiler")
     return of_threads(rank, work, dict.fromkeys([rank.main, *rank.op_threads.tolist()]))
+
+
+def of_python(rank: RecordedRank) -> Times:
+    """Return how long each call of a Python function was the innermost one in the periods."""
+    numbers = (rank.python[name].to_numpy(np.int64) for name in ("call", "caller"))
+    parent = calltree.positions(*numbers)
+    return innermost_time(spans_of(rank.python), parent, intervals.union(rank.windows))
 
 
 def of_threads(rank: RecordedRank, within: Intervals, threads: Iterable[int]) -> Times:

@@ -15,7 +15,7 @@ from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, Step
 _NS_PER_MS = 1e6
 _COLUMNS = (
     *("pattern", "title", "cause", "advice", "gain_ms", "place", "confidence", "source"),
-    "evidence",
+    *("also", "evidence"),
 )
 
 
@@ -44,6 +44,7 @@ def matches(
             "place": match.place,
             "confidence": match.confidence.value,
             "source": pattern.source,
+            "also": json.dumps({also: ns / count / _NS_PER_MS for also, ns in match.also.items()}),
             "evidence": json.dumps(match.evidence),
         }
         for name, pattern in patterns().items()
@@ -56,12 +57,13 @@ def matches(
 def _given(rank: RecordedRank, time: Partition, known: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tables that patterns look at: rows of the periods, with what they are charged."""
     own = {name: of_rank(rank.where, known[name]) for name in _OF_RANK}
+    python = rank.python.assign(**{CHARGED: charges.of_python(rank)})
     tables = own | {
         "cpu_ops": rank.ops.assign(**{CHARGED: charges.of_ops(rank, time)}),
         "kernels": rank.kernels.assign(**{CHARGED: charges.of_kernels(rank, time)}),
         "runtime_calls": rank.calls.assign(**{CHARGED: charges.of_calls(rank, time)}),
         # Patterns sum over calls, for which stray samples are too few.
-        "python_calls": rank.python if rank.sees_python else rank.python.iloc[:0],
+        "python_calls": python if rank.sees_python else python.iloc[:0],
     }
     first, last = int(rank.windows[:, 0].min()), int(rank.windows[:, 1].max())
     inside = {

@@ -1,7 +1,5 @@
 """Where in the program time was spent: the Python line, the module or the operator."""
 
-import re
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -11,12 +9,8 @@ from profkit.analyze.division.partition import innermost_time, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import calltree, glob_match, intervals
 from profkit.analyze.shared.intervals import Intervals
+from profkit.tables.python_frames import is_foreign, own_lines
 from profkit.tables.tree_paths import SEPARATOR
-
-_FOREIGN = re.compile(
-    r"<|(?:.*/)?(?:torch|profkit|threading|contextlib|runpy)(?:/|\.py\()|.*/lib/python3[^/]*/"
-)
-_SITE = re.compile(r".*/(?:site|dist)-packages/")
 
 Place = tuple[str, int]
 """A place and the time spent in it, in ns."""
@@ -47,13 +41,7 @@ def by_function(rank: RecordedRank, spans: Intervals) -> list[Place]:
     call, caller = (rows[name].to_numpy(np.int64) for name in ("call", "caller"))
     parent = calltree.positions(call, caller)
     own = innermost_time(spans_of(rows), parent, spans)
-    names = rows["name"]
-    foreign = glob_match.named(names, is_foreign)
-    foreign |= (rows["kind"] == "module").to_numpy()
-    line = calltree.nearest(np.arange(len(rows)), parent, foreign)
-    labels = names.astype(object).to_numpy()
-    shown = np.where(line >= 0, labels[line], "")
-    return _ranked(shown, own)
+    return _ranked(own_lines(rows), own)
 
 
 def _of_the_program(rank: RecordedRank, total: int) -> list[Place]:
@@ -69,14 +57,6 @@ def _of_the_program(rank: RecordedRank, total: int) -> list[Place]:
     all_of_it = max(int(length[own].sum()), 1)
     shares = (length * own) * (total / all_of_it)
     return _ranked(rows["name"].astype(object).to_numpy(), shares.astype(np.int64))
-
-
-def is_foreign(frame: str) -> bool:
-    """Say whether a frame belongs to Python, PyTorch or profkit, and not to the program."""
-    if _SITE.match(frame):
-        # A program may be installed; what it calls of others cannot be told from it by path.
-        return re.search(r"-packages/(?:torch|profkit|numpy|triton)/", frame) is not None
-    return _FOREIGN.match(frame) is not None
 
 
 def of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> list[Place]:

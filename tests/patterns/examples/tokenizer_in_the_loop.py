@@ -10,6 +10,7 @@ FOUND = {
 }
 EXPECTED = ("gpu_idle.python", 80_000, "dataset.map")
 PASSED = {
+    "text for JSON": {"python_calls": [python(0, 90_000, "json/encoder.py(183): encode")]},
     "a model": {"python_calls": [python(0, 90_000, "model.py(3): forward")]},
     "a busy GPU": {**FOUND, "causes": causes(("gpu_idle", 0.001, ""))},
 }

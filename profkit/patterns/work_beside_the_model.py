@@ -1,0 +1,77 @@
+"""Work beside the model: functions of the program outside of forward, backward and optimizer."""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit.core.verdict import Confidence
+from profkit.patterns._python_calls import contained, outermost, spent_on_cpu
+from profkit.patterns._rows import having, within
+from profkit.patterns.base import Match, Step, pattern
+from profkit.tables.python_frames import own_lines
+
+_MODEL = (
+    r"torch/nn/modules/module\.py|torch/(?:_tensor|autograd/__init__)\.py\(\d+\): backward"
+    r"|torch/optim/|torch/utils/data/|torch/nn/utils/"
+)
+_LEAST_SHARE = 0.08
+_LEAST_SIGHTINGS = 2
+_LINE = re.compile(r"\(\d+\)")
+
+
+@pattern(
+    title="Work beside the model",
+    source="https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
+)
+def match(
+    python_calls: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    kernels: pd.DataFrame,
+    causes: pd.DataFrame,
+    step: Step,
+) -> Iterator[Match]:
+    """Find functions, and lines of the loop, that take time and call no part of the model."""
+    of_model = having(python_calls, _MODEL)
+    if len(kernels) or not of_model.any():
+        return
+    model = python_calls[outermost(python_calls, of_model)]
+    keys = _keys(python_calls, model)
+    lasted = (python_calls["end_ns"] - python_calls["start_ns"]).groupby(keys).sum()
+    least_ns = _LEAST_SHARE * step.ms * 1e6 * step.count
+    longest = lasted[(lasted >= least_ns) & (lasted.index != "")].sort_values(ascending=False)
+    said = set()
+    for key in longest.index:
+        calls = outermost(python_calls, keys == key)
+        spent = spent_on_cpu(python_calls, calls, cpu_ops, causes)
+        # Functions that call one another have the line with most of their time in common.
+        is_known = spent.place in said
+        if is_known or calls.sum() < _LEAST_SIGHTINGS or spent.gain_ns < least_ns:
+            continue
+        said.add(spent.place)
+        yield Match(
+            cause=spent.cause,
+            advice=f"Do this less often than in every step, or make it cheaper: {spent.place} is "
+            "no part of forward, backward or optimizer.",
+            gain_ns=spent.gain_ns,
+            place=spent.place,
+            confidence=Confidence.LOW,
+            also=spent.also,
+            evidence={"calls_per_step": round(int(calls.sum()) / step.count, 1)},
+        )
+
+
+def _keys(python_calls: pd.DataFrame, model: pd.DataFrame) -> NDArray[np.object_]:
+    """Return for each call of a function of the program what it counts under, "" for no function.
+
+    That is the function; where that calls the model it is the line, of which only samples know.
+    """
+    names = python_calls["name"].astype(object).to_numpy()
+    functions = np.array([_LINE.sub("", name) for name in names], dtype=object)
+    calls_model = contained(python_calls, model["start_ns"]) > 0
+    counted = (own_lines(python_calls) == names) & ~within(python_calls, model)
+    loops = np.isin(functions, np.unique(functions[calls_model & counted]))
+    lines = np.isin(names, np.unique(names[calls_model & counted]))
+    return np.where(counted & ~lines, np.where(loops, names, functions), "")

@@ -1,0 +1,36 @@
+"""Examples of `work_beside_the_model`."""
+
+from tests.patterns.recorded import causes, op, python
+
+MODEL = "torch/nn/modules/module.py(1776): _call_impl"
+PENALTY = "train.py(9): penalty"
+
+
+def called(start_ns, end_ns, name, charged_ns=0):
+    return python(start_ns, end_ns, name) | {"charged_ns": charged_ns}
+
+
+CALLS = [
+    called(0, 200_000, "train.py(30): main"),
+    called(1_000, 20_000, MODEL, 19_000),
+    called(20_000, 110_000, PENALTY, 90_000),
+    called(111_000, 180_000, PENALTY, 60_000),
+]
+FOUND = {
+    "python_calls": [row | {"call": number} for number, row in enumerate(CALLS)],
+    "cpu_ops": [op(30, "aten::mm", 100_000), op(300, "aten::mm", 7_000)],
+    "causes": causes(("python.train_py(9): penalty", 0.05, PENALTY)),
+}
+EXPECTED = ("cpu_operators.aten::mm", 150_000, "train.py(9): penalty is no part of forward")
+PASSED = {
+    "the model itself": {
+        **FOUND,
+        "python_calls": [
+            called(0, 200_000, MODEL),
+            called(20_000, 110_000, PENALTY, 90_000),
+            called(111_000, 180_000, PENALTY, 60_000),
+        ],
+    },
+    "seen once": {**FOUND, "python_calls": FOUND["python_calls"][:3]},
+    "a program without modules": {**FOUND, "python_calls": FOUND["python_calls"][2:]},
+}

@@ -1,0 +1,37 @@
+"""Frames of Python: whose code they are, and the program's own line of each call."""
+
+import pytest
+
+from profkit.tables.python_frames import is_foreign, own_lines
+from profkit.testing import frame, span
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ("train.py(3): main", False),
+        ("trainer/queue.py(3): put", False),
+        ("train.py(3): <module>", False),
+        ("train.py(3): <listcomp>", True),
+        ("/venv/lib/python3.11/site-packages/mmseg/apis.py(3): train", False),
+        ("/venv/lib/python3.11/site-packages/torch/nn/functional.py(3): relu", True),
+        ("torch/nn/modules/module.py(1): _call_impl", True),
+        ("copy.py(153): deepcopy", True),
+        ("json/encoder.py(3): encode", True),
+        ("/usr/lib/python3.12/json/encoder.py(3): encode", True),
+        ("<built-in method sum>", True),
+    ],
+)
+def test_frames_of_python_and_pytorch_are_foreign(label, expected):
+    assert is_foreign(label) is expected
+
+
+def test_a_call_belongs_to_the_innermost_line_of_the_program_around_it():
+    names = ["train.py(3): main", "copy.py(1): deepcopy", "torch/x.py(1): f", "torch/x.py(2): g"]
+    callers = [-1, 0, 1, -1]
+    calls = [
+        span(0, 9, call=number, caller=caller, name=name, kind="function")
+        for number, (name, caller) in enumerate(zip(names, callers, strict=True))
+    ]
+    assert own_lines(frame("python_calls", calls)).tolist() == [names[0]] * 3 + [""]
+    assert own_lines(frame("python_calls")).tolist() == []
