@@ -13,9 +13,11 @@ shares of right causes and sizes. `--clean` counts how often programs without a 
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--programs", action="store_true", help="real programs alone")
     parser.add_argument("--quick", action="store_true", help="the medium size alone")
     parser.add_argument("--clean", type=int, default=1, help="runs of the program without a fault")
+    parser.add_argument("--keep", type=Path, help="folder that keeps what the programs left")
     return parser
 
 
@@ -61,7 +64,7 @@ def _outcomes(options: argparse.Namespace) -> Iterator[Outcome]:
     if not options.generated:
         for kind in (*program_kinds.KINDS, *[program_kinds.CLEAN] * options.clean):
             for size in _sizes(kind, options):
-                yield _profiled(kind, size)
+                yield _profiled(kind, size, options.keep)
 
 
 def _sizes(kind: Kind, options: argparse.Namespace) -> Sequence[int]:
@@ -73,26 +76,36 @@ def _sizes(kind: Kind, options: argparse.Namespace) -> Sequence[int]:
 
 def imported(kind: Kind, size: int) -> Outcome:
     """Generate the traces of one case, and import them in this process."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with _folder(kind, size, None) as folder:
         traces = folder / "traces"
         traces.mkdir()
         injected = generated_kinds.make(kind, size, traces)
-        before = Path.cwd()
-        os.chdir(folder)
-        try:
-            tool, files = import_kinds()["trace"]
-            run = add_run(find([traces], files), tool, files, name="case", command="profkit import")
-            report_of(f"imports=[{run}]", "analysis=[verdict]")  # type: ignore[no-untyped-call]
-        finally:
-            os.chdir(before)
+        tool, files = import_kinds()["trace"]
+        run = add_run(find([traces], files), tool, files, name="case", command="profkit import")
+        report_of(f"imports=[{run}]", "analysis=[verdict]")  # type: ignore[no-untyped-call]
         return _outcome(kind, size, injected, folder)
 
 
-def _profiled(kind: Kind, size: int) -> Outcome:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        return _outcome(kind, size, program_kinds.profile(kind, size, folder), folder)
+def _profiled(kind: Kind, size: int, keep: Path | None) -> Outcome:
+    with _folder(kind, size, keep) as folder:
+        try:
+            injected = program_kinds.profile(kind, size)
+        except subprocess.SubprocessError as error:
+            print(f"{kind.name} {size}: {error}")
+            injected = 0.0
+        return _outcome(kind, size, injected, folder)
+
+
+@contextmanager
+def _folder(kind: Kind, size: int, keep: Path | None) -> Iterator[Path]:
+    """Work in an empty folder, below `keep` if that is given, else in one that goes afterwards."""
+    before = Path.cwd()
+    with ExitStack() as stack:
+        name = keep and tempfile.mkdtemp(prefix=f"{kind.name}-{size}-", dir=keep)
+        folder = Path(name or stack.enter_context(tempfile.TemporaryDirectory()))
+        os.chdir(folder)
+        stack.callback(os.chdir, before)
+        yield folder
 
 
 def _outcome(kind: Kind, size: int, injected: float, folder: Path) -> Outcome:

@@ -60,7 +60,7 @@ KINDS = (
     ),
     _kind(
         ".item() in each layer",
-        _CPU,
+        _SLOW_OR_BUSY,
         (_PYTHON, _BLOCKED),
         ".item()|log_norm",
         {"items_per_layer": (2, 5, 12)},
@@ -142,7 +142,7 @@ KINDS = (
         (_COMMUNICATION, _GPU),
         "exposed_communication",
         "",
-        {"custom_ms": _MS},
+        {"custom_ms": (3.0, 10.0, 30.0)},  # all of it could run beside computing
         world=4,
     ),
     _kind("straggler, GPU", (_STRAGGLER, _GPU), _WAITING, "rank 3", {"late_gpu_ms": _MS}, world=4),

@@ -2,10 +2,18 @@
 
 import json
 import os
-import statistics
-import subprocess
-import sys
+import shlex
 from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from profkit.analyze.shared import intervals
+from profkit.analyze.shared.intervals import Intervals
+from profkit.cli import profile as profile_command
+from profkit.core import result
+from tests import stages
+from tests.warm_ranks import warm_rank_python
 
 from .expected import Kind
 
@@ -17,7 +25,6 @@ _EITHER = (_PYTHON, _OPERATORS)
 """Python that calls operators: which of the two takes longer depends on the size."""
 
 _PROGRAM = Path(__file__).parent / "programs/train.py"
-_TIMEOUT_S = 600
 
 
 def _kind(
@@ -69,36 +76,46 @@ KINDS = (
 CLEAN = Kind(name="clean", limiters=(_CPU, "unstable"), sizes=({"size": 0, "world": 1},))
 
 
-def profile(kind: Kind, size: int, folder: Path) -> float:
-    """Profile one case in `folder`; return what its fault cost per step, in ms."""
+def profile(kind: Kind, size: int) -> float:
+    """Profile one case in this folder; return what its fault cost per step, in ms.
+
+    The captures are those of `profkit profile`, but their ranks are forks of a process that has
+    loaded torch, and the stages run in this process.
+    """
     options = kind.sizes[size]
-    program = [str(_PROGRAM), kind.name, str(options["size"])]
-    launcher = ["torchrun", "--nproc-per-node", str(options["world"])]
-    start = launcher if options["world"] > 1 else ["python"]
-    times = folder / "injected.jsonl"
-    here = {"DIAGNOSIS_INJECTED": str(times), "PYTHONPATH": str(Path(__file__).parents[2])}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    command = [sys.executable, "-m", "profkit", "profile", "--", *start, *program]
-    ended = subprocess.run(
-        command,
-        cwd=folder,
-        env=os.environ | here | {"PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_TIMEOUT_S,
+    command = f"{_PROGRAM} {kind.name} {options['size']}"
+    launcher = "torchrun" if options["world"] > 1 else "python"
+    overrides = profile_command.overrides(
+        [f"launcher={launcher}", f"launcher.python={warm_rank_python()}"],
+        shlex.split(command),
+        is_whole=False,
+        is_thorough=False,
     )
-    if ended.returncode:
-        print(f"{kind.name} {size}: profkit ended with {ended.returncode}")
-        print((ended.stdout + ended.stderr)[-2000:])
+    overrides += [f"world_size={options['world']}", "analysis=[verdict]"]
+    times = Path("injected.jsonl")
+    os.environ["DIAGNOSIS_INJECTED"] = str(times.absolute())
+    stages.capture(*overrides)  # type: ignore[no-untyped-call]
+    stages.report_of(*overrides)  # type: ignore[no-untyped-call]
     return _injected_ms(times) if times.is_file() else 0.0
 
 
 def _injected_ms(path: Path) -> float:
-    """Return the mean of the steps that a profiler saw, of the rank with the fault."""
-    found: dict[int, list[float]] = {}
-    for line in path.read_text().splitlines():
-        process = json.loads(line)
-        seen = zip(process["steps"], process["recorded"], strict=True)
-        found.setdefault(process["rank"], []).extend(ms for ms, is_recorded in seen if is_recorded)
-    return max((statistics.mean(times) for times in found.values() if times), default=0.0)
+    """Return what the fault took per step that the verdict is about, on the rank that has it."""
+    capture = path.parent / "results/runs"
+    steps = pd.concat(map(pd.read_parquet, capture.glob("*/tables/torch_profiler/steps.parquet")))
+    (causes,) = capture.glob("*/analyze/causes.json")
+    by_step = result.read(causes).result.tables["by_step"]
+    kept = {row[by_step.columns.index("step")] for row in by_step.rows}
+    # The last of the lines is the process with the profiler; the baseline came before it.
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    spans = {line["rank"]: np.array(line["spans"]).reshape(-1, 2) for line in lines}
+    return max(
+        _inside_ms(spans[rank], rows[rows["step"].isin(kept)])
+        for rank, rows in steps.groupby("rank", observed=True)
+    )
+
+
+def _inside_ms(spans: Intervals, steps: pd.DataFrame) -> float:
+    """Return the time of `spans` from the first to the last of the `steps`, by step."""
+    window = np.array([[steps["start_ns"].min(), steps["end_ns"].max()]])
+    return int(intervals.overlap(window, intervals.union(spans)).sum()) / len(steps) / 1e6

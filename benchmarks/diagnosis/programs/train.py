@@ -1,8 +1,7 @@
 """A training program with one fault in it: ``train.py FAULT SIZE``, or ``train.py clean 0``.
 
-It knows nothing of profkit. What the fault costs is measured around it, in each step, and written
-to `$DIAGNOSIS_INJECTED` with what the profiler recorded: a profiler makes Python slower, and the
-verdict is about the steps that it saw.
+It knows nothing of profkit. When the fault is at work is measured around it, and written to
+`$DIAGNOSIS_INJECTED`: what it costs in the steps that the verdict is about can be told from that.
 """
 
 import contextlib
@@ -18,54 +17,45 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 STEPS = 14
-BATCH, WIDTH, CLASSES = 256, 512, 64
+BATCH, WIDTH, CLASSES = 256, 256, 64
 
 
 class Stopwatch:
-    """What the fault cost in each step, and whether a profiler looked on."""
+    """When the fault was at work."""
 
     def __init__(self) -> None:
-        self.steps = [0.0]
-        self.recorded = []
+        self.spans = []
 
     @contextlib.contextmanager
-    def running(self):
-        """Add the time inside to the step."""
-        start = time.perf_counter()
+    def running(self, share=1.0):
+        """Note the time inside, or the `share` of it that is the fault's."""
+        start = time.time_ns()
         yield
-        self.steps[-1] += (time.perf_counter() - start) * 1000
-
-    def step(self) -> None:
-        """End the step."""
-        self.recorded.append(torch.autograd._profiler_enabled())
-        self.steps.append(0.0)
+        self.spans.append((start, start + int(share * (time.time_ns() - start))))
 
     def write(self, path: str, rank: int) -> None:
-        """Append the steps to a file."""
-        times = self.steps[: len(self.recorded)]
-        line = json.dumps({"rank": rank, "steps": times, "recorded": self.recorded})
+        """Append the times to a file."""
         with open(path, "a") as file:
-            file.write(line + "\n")
+            file.write(json.dumps({"rank": rank, "spans": self.spans}) + "\n")
 
 
 class Samples(Dataset):
-    """Random images, and what loading one takes."""
+    """Batches of random images, and what loading one takes."""
 
     def __init__(self, fault, watch) -> None:
         self.fault, self.watch = fault, watch
-        self.data = torch.randn(64, WIDTH)
+        self.images, self.targets = torch.randn(BATCH, WIDTH), torch.arange(BATCH) % CLASSES
 
     def __len__(self) -> int:
-        return BATCH * (STEPS + 4)
+        return STEPS + 4
 
     def __getitem__(self, index):
-        if index % BATCH == 0:
-            with self.watch.running():
-                self.load()
-        return self.data[index % 64], index % CLASSES
+        with self.watch.running():
+            self.load()
+        return self.images, self.targets
 
     def load(self) -> None:
-        """Take as long as the fault has it, once a batch."""
+        """Take as long as the fault has it."""
         if self.fault.decode_ms:
             faults.decode(self.fault.decode_ms)
         if self.fault.read_ms:
@@ -91,7 +81,7 @@ def main() -> None:
     model = build()
     optimizer = fault.optimizer(model) or torch.optim.SGD(model.parameters(), lr=0.01)
     network = fault.wrap(model, world)
-    loader = DataLoader(Samples(fault, watch), BATCH, num_workers=fault.workers)
+    loader = DataLoader(Samples(fault, watch), batch_size=None, num_workers=fault.workers)
     criterion = nn.CrossEntropyLoss()
     batches = iter(loader)
     for step in range(STEPS):
@@ -107,10 +97,9 @@ def main() -> None:
         fault.gradients(model)
         fault.update(optimizer)
         fault.after(step, model, inputs, targets, loss)
-        watch.step()
     watch.write(os.environ["DIAGNOSIS_INJECTED"], rank)
     if world > 1:
-        dist.destroy_process_group()
+        dist.barrier()
 
 
 if __name__ == "__main__":
