@@ -9,9 +9,10 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from profkit.analyze.shared.paired import BAND, Judgement, Outcome, in_turn, judged
-from profkit.cli.explained import Why, explained, lines
+from profkit.cli.explained import Why, explained, flame_graph, lines
 from profkit.cli.measured_run import (
     METRICS,
     Difference,
@@ -22,6 +23,7 @@ from profkit.cli.measured_run import (
     read_baseline,
 )
 from profkit.cli.run_folders import run_named
+from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted, duration, size
 from profkit.core.result import Metric
@@ -52,6 +54,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--band", type=percent, default=BAND, metavar="PERCENT", help=about)
     parser.add_argument("--anyway", action="store_true", help="compare what is not comparable")
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    about = "draw the time by module, operator and kernel: red is more in B, blue less, grey noise"
+    parser.add_argument("--flame-graph", type=Path, metavar="SVG", help=about)
     args = parser.parse_args(argv)
     before, after = (_named(name) for name in (args.before, args.after))
     if before == after:
@@ -70,6 +74,9 @@ def main(argv: Sequence[str]) -> int:
     else:
         text = [*_text(before, after, found, judgements), *lines(why)]
         sys.stdout.writelines(f"{line}\n" for line in text)
+    if args.flame_graph and is_comparable:
+        drawn = flame_graph(run_named(args.before), run_named(args.after))
+        write_atomically(args.flame_graph, drawn.encode())
     return 0 if is_comparable else NOT_COMPARABLE
 
 

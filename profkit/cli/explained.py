@@ -3,11 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from profkit.analyze.shared.matched_parts import stacks
 from profkit.analyze.shared.memory_waterfall import MemoryWaterfall, largest, memory_waterfall
+from profkit.analyze.shared.paired_parts import paired_parts
 from profkit.analyze.shared.step_times import BASELINE
-from profkit.analyze.shared.waterfall import Bar, Waterfall, waterfall
+from profkit.analyze.shared.waterfall import Bar, Waterfall, covers_none, interval_of, waterfall
 from profkit.cli.run_folders import RunFolder
+from profkit.convert.drawing.flamegraph import differential_svg
 from profkit.core import result
+from profkit.core.errors import InputError
 from profkit.core.formatting import counted, milliseconds, shortened, size
 from profkit.core.result import Result
 
@@ -34,6 +38,31 @@ def explained(before: RunFolder, after: RunFolder) -> Why:
     return Why(
         step_time=waterfall(causes[0], causes[1], timed) if causes[0] and causes[1] else None,
         peak_memory=memory_waterfall(peaks[0], peaks[1]) if peaks[0] and peaks[1] else None,
+    )
+
+
+def flame_graph(before: RunFolder, after: RunFolder) -> str:
+    """Return the differential flame graph of two runs as SVG; raises `InputError`."""
+    causes = [result_of(run, "causes") for run in (before, after)]
+    parts = paired_parts(causes[0], causes[1]) if causes[0] and causes[1] else None
+    if parts is None:
+        raise InputError(
+            f"{before.name}, {after.name}: one has no causes of its step time",
+            hint="profkit run makes results anew",
+        )
+    drawn = (
+        (
+            stack.frames,
+            max(stack.before_ms, stack.after_ms) * _MS,
+            [ms * _MS for ms in stack.by_pair or (stack.after_ms - stack.before_ms,)],
+        )
+        for stack in stacks(parts)
+    )
+    return differential_svg(
+        drawn,
+        lambda changes: covers_none(interval_of(changes)),
+        unit="ns",
+        title=f"{after.name} against {before.name}, per step: red is more, blue less, grey noise",
     )
 
 

@@ -57,6 +57,20 @@ def test_the_largest_causes_of_a_difference_are_named_with_their_intervals(folde
     assert total == pytest.approx(why["after_ms"] - why["before_ms"], rel=1e-3)
 
 
+def test_the_difference_is_drawn_as_a_flame_graph_with_noise_in_grey(folder, capsys):
+    same = {"cpu_operators": 95 * STEADY}
+    leave_run(folder, "one", 100 * STEADY, causes=same)
+    slow = {"cpu_operators": 95 * STEADY[::-1], "loading_data": 10 * STEADY}
+    leave_run(folder, "two", 110 * STEADY, causes=slow, second=30)
+    compared(capsys, "--flame-graph", "graph.svg")
+    drawn = (folder / "graph.svg").read_text()
+    assert "+10 ms" in drawn
+    assert "hsl(5 75%" in drawn
+    leave_run(folder, "three", 110 * STEADY, causes={"cpu_operators": 95 * STEADY[::-1]}, day=2)
+    assert main(["compare", "one", "three", "--flame-graph", "graph.svg"]) == 0
+    assert "hsl(5 75%" not in (folder / "graph.svg").read_text()
+
+
 def test_what_fills_the_peak_says_why_it_differs(folder, capsys):
     for name, sizes in (("one", (70, 20)), ("two", (70, 50))):
         leave_run(folder, name, [100], second=30 * (name == "two"))

@@ -6,9 +6,10 @@ adapts to the width of the window, and stays below `LIMIT_BYTES` for any input.
 
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from xml.sax.saxutils import escape
 
 from profkit.convert.drawing.page import filled
@@ -27,6 +28,8 @@ _TOP_PX = 56
 _CHARACTER_PX = 7.3
 _LEAST_CHARACTERS = 3
 _ASSUMED_WIDTH_PX = 1200
+_NO_CHANGE, _MORE, _LESS = "hsl(0 0% 82%)", 5, 215
+_STRENGTH = 5
 _UNITS = {
     "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs")),
     "bytes": ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")),
@@ -41,6 +44,9 @@ class _Frame:
 
     name: str
     weight: float = 0.0
+    changes: list[float] = field(default_factory=list)
+    """How much more it has than in another recording, in each pair of these; empty for one."""
+
     children: dict[str, "_Frame"] = field(default_factory=dict)
 
 
@@ -50,6 +56,7 @@ class _Box:
 
     name: str
     weight: float
+    changes: tuple[float, ...]
     left_share: float
     width_share: float
     depth: int
@@ -60,32 +67,66 @@ def svg(stacks: Iterable[tuple[Sequence[str], float]], *, unit: str, title: str)
 
     `unit` is ``ns``, ``bytes``, or the plural of what is counted. Weights below 0 are errors.
     """
-    root = _tree(stacks)
+    root = _tree((frames, weight, ()) for frames, weight in stacks)
+    return _drawn(root, lambda box: _colour(box.name), unit, title)
+
+
+def _drawn(root: _Frame, fill: Callable[["_Box"], str], unit: str, title: str) -> str:
     boxes = list(_boxes(root))
     height = _TOP_PX + _ROW_PX * (max(box.depth for box in boxes) + 1) + 10
     return filled(
         _TEMPLATE,
         title=escape(_writable(title)),
         height=str(height),
-        frames="\n".join(_shape(box, root.weight, unit) for box in boxes),
+        frames="\n".join(_shape(box, root.weight, unit, fill(box)) for box in boxes),
     )
 
 
-def _tree(stacks: Iterable[tuple[Sequence[str], float]]) -> _Frame:
+def differential_svg(
+    stacks: Iterable[tuple[Sequence[str], float, Sequence[float]]],
+    is_noise: Callable[[Sequence[float]], bool],
+    *,
+    unit: str,
+    title: str,
+) -> str:
+    """Return the flame graph of two recordings, coloured by their difference.
+
+    `stacks` are frames, the larger weight of the two, and how much more the second recording has:
+    in each pair of repeats, or once. What has more is red, what has less blue, and noise is grey.
+    """
+    root = _tree(stacks)
+
+    def fill(box: _Box) -> str:
+        change = fmean(box.changes) if box.changes else 0.0
+        if not change or is_noise(box.changes):
+            return _NO_CHANGE
+        depth = min(1.0, _STRENGTH * abs(change) / root.weight)
+        return f"hsl({_MORE if change > 0 else _LESS} 75% {88 - 35 * depth:.0f}%)"
+
+    return _drawn(root, fill, unit, title)
+
+
+def _tree(stacks: Iterable[tuple[Sequence[str], float, Sequence[float]]]) -> _Frame:
     """Return the tree of all stacks; the weight of a frame includes its callees."""
     root = _Frame("all")
-    for frames, weight in stacks:
+    for frames, weight, changes in stacks:
         if not weight >= 0:
             raise ValueError(f"weight {weight} of stack {';'.join(frames)!r}")
         at = root
-        at.weight += weight
+        _add(at, weight, changes)
         for name in frames:
             child = at.children.get(name)
             if child is None:
                 child = at.children[name] = _Frame(name)
             at = child
-            at.weight += weight
+            _add(at, weight, changes)
     return root
+
+
+def _add(frame: _Frame, weight: float, changes: Sequence[float]) -> None:
+    frame.weight += weight
+    known = frame.changes or [0.0] * len(changes)
+    frame.changes = [before + more for before, more in zip(known, changes, strict=True)]
 
 
 def _boxes(root: _Frame) -> Iterator[_Box]:
@@ -95,7 +136,8 @@ def _boxes(root: _Frame) -> Iterator[_Box]:
     whole = root.weight or 1.0
     while pending:
         frame, left, depth = pending.pop()
-        yield _Box(frame.name, frame.weight, left / whole, frame.weight / whole or 1.0, depth)
+        share = frame.weight / whole or 1.0
+        yield _Box(frame.name, frame.weight, tuple(frame.changes), left / whole, share, depth)
         small, joined = 0.0, 0
         for child in sorted(frame.children.values(), key=lambda child: child.name):
             if child.weight >= least:
@@ -106,7 +148,7 @@ def _boxes(root: _Frame) -> Iterator[_Box]:
                 joined += 1
         if small >= least:
             name = f"({joined} smaller frames)"
-            yield _Box(name, small, left / whole, small / whole, depth + 1)
+            yield _Box(name, small, (), left / whole, small / whole, depth + 1)
 
 
 def _least_weight(root: _Frame) -> float:
@@ -134,16 +176,23 @@ def _next_heavier(weight: float, sizes: Sequence[tuple[float, int]], whole: floa
     return min((heavier for heavier, _ in sizes if heavier > weight), default=whole)
 
 
-def _shape(box: _Box, whole: float, unit: str) -> str:
+def _shape(box: _Box, whole: float, unit: str, fill: str) -> str:
     y = _TOP_PX + _ROW_PX * box.depth
     left, width = 100 * box.left_share, 100 * box.width_share
     share = box.weight / whole if whole else 1.0
+    more = f", {_signed(box.changes, unit)}" if box.changes else ""
     return (
         f'<g tabindex="0"><title>{_written(box.name)}\n{escape(_weight_text(box.weight, unit))}, '
-        f'{share:.2%}</title><rect x="{left:.4f}%" y="{y}" width="{width:.4f}%" '
-        f'height="{_ROW_PX - 1}" rx="1" fill="{_colour(box.name)}"/>'
+        f'{share:.2%}{escape(more)}</title><rect x="{left:.4f}%" y="{y}" width="{width:.4f}%" '
+        f'height="{_ROW_PX - 1}" rx="1" fill="{fill}"/>'
         f'<text x="{left:.4f}%" dx="3" y="{y + 12}">{_fitting(box)}</text></g>'
     )
+
+
+def _signed(changes: Sequence[float], unit: str) -> str:
+    change = fmean(changes)
+    sign = "+" if change >= 0 else "-"
+    return f"{sign}{_weight_text(abs(change), unit)}"
 
 
 def _weight_text(weight: float, unit: str) -> str:
