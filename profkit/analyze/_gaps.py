@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
 
-CAUSES = ("host", "synchronisation", "between", "other")
+CAUSES = ("host", "blocked", "between", "other")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,24 +68,29 @@ def launched_late(found: Gaps, call_start: NDArray[np.int64]) -> NDArray[np.bool
 
 
 def by_cause(
-    found: Gaps, call_start: NDArray[np.int64], blocked: Intervals, short_ns: int
+    found: Gaps,
+    call_start: NDArray[np.int64],
+    call_until: NDArray[np.int64],
+    blocked: Intervals,
+    short_ns: int,
 ) -> dict[str, Intervals]:
     """Return by cause the union of the idle time that it explains; causes do not overlap.
 
     The cause is the host where the launch of the next kernel came after the gap began. In such a
-    gap the time until that launch while the CPU is `blocked` (a union) is synchronisation.
+    gap the time while the CPU is `blocked` in a call (a union) is split off, until `call_until`:
+    the start of that launch, or its end where it holds the CPU itself, as a pageable copy does.
     Where the launch came in time, gaps under `short_ns` are the GPU's own between two kernels,
     and longer ones have another cause: a dependency on another stream, for example.
     """
     is_late = launched_late(found, call_start)
     host = found.spans[is_late]
-    launched = np.where(found.after < 0, found.spans[:, 1], call_start[found.after])[is_late]
+    launched = np.where(found.after < 0, found.spans[:, 1], call_until[found.after])[is_late]
     until = np.column_stack((host[:, 0], np.minimum(launched, host[:, 1])))
-    synchronised = intervals.intersection(intervals.union(until), blocked)
+    held = intervals.intersection(intervals.union(until), blocked)
     length = found.spans[:, 1] - found.spans[:, 0]
     return {
-        "host": intervals.difference(intervals.union(host), synchronised),
-        "synchronisation": synchronised,
+        "host": intervals.difference(intervals.union(host), held),
+        "blocked": held,
         "between": intervals.union(found.spans[~is_late & (length < short_ns)]),
         "other": intervals.union(found.spans[~is_late & (length >= short_ns)]),
     }

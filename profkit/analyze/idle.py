@@ -13,7 +13,7 @@ from profkit.analyze._gaps import CAUSES, Gaps, by_cause, gaps, with_edges
 from profkit.analyze._largest_gaps import gap_rows, largest, with_cpu_work
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
-from profkit.analyze.shared.glob_match import matching
+from profkit.analyze.shared.blocking_calls import blocked_calls, waits_for_gpu
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.launch_calls import CALLS, launches
 from profkit.analyze.shared.step_windows import WHERE, filtered, of_repeat, step_windows
@@ -22,12 +22,12 @@ from profkit.core.settings import Settings
 
 _DEVICE = [*WHERE, "device"]
 _TITLES = {
-    "host": "Device waits for the host to launch",
-    "synchronisation": "Device waits while the host is blocked in a synchronising call",
-    "between": "Short gaps between device work that was launched in time",
-    "other": "Other gaps, although the next work was launched in time",
+    "host": "GPU waits for the CPU to launch",
+    "blocked": "GPU waits while the CPU is blocked in a call",
+    "between": "Short gaps between kernels that were launched in time",
+    "other": "Other gaps, although the next kernel was launched in time",
 }
-_KERNELS = Columns("rank repeat device stream name step start_ns end_ns correlation")
+_KERNELS = Columns("rank repeat device stream name kind step start_ns end_ns correlation")
 _OPS = Columns("rank repeat op parent tid name start_ns end_ns stack")
 _PYTHON = Columns("rank repeat call caller tid name kind start_ns end_ns")
 
@@ -41,16 +41,6 @@ class Config(Settings):
 
     short_gap_ns: int = 30_000
     """Gaps under this, before work that was launched in time, count as those between kernels."""
-
-    synchronise: tuple[str, ...] = (
-        "*Synchronize",
-        "cudaMemcpy",
-        "hipMemcpy",
-        "hipMemcpyWithStream",
-        "urEventWait",
-        "urQueueFinish",
-    )
-    """Glob patterns of runtime calls that return when the GPU is done."""
 
     largest: int = 30
     """Largest gaps listed."""
@@ -66,13 +56,14 @@ class _Device:
     where: tuple[Any, ...]
     windows: pd.DataFrame
     gaps: Gaps
-    blocked: Intervals
+    waiting: Intervals
+    """When the CPU waits for the GPU."""
     causes: dict[str, Intervals]
 
     def gap_rows(self) -> pd.DataFrame:
         """Return one row per gap that reaches into the windows."""
         where = dict(zip(_DEVICE, self.where, strict=True))
-        return gap_rows(where, self.gaps, self.windows, self.blocked)
+        return gap_rows(where, self.gaps, self.windows, self.waiting)
 
 
 @analysis(title="Idle devices")
@@ -89,9 +80,10 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
 
     A device idles while no stream of it has a kernel, copy or set; shares are of the time of its
     steps. As in HTA, a gap is the host's if the host began to launch the next work after the gap
-    had begun. Of that, the time in which the host was blocked in a synchronising call on any
-    thread is split off. Other gaps are short ones between kernels, or have another cause, such
-    as a dependency between streams. ``by_stream`` has HTA's own split, of each stream by itself.
+    had begun. Of that, the time in which the CPU was blocked on any thread is split off: in a call
+    that waits for the GPU, allocates, frees or loads code, or in a copy from or to pageable memory.
+    Other gaps are short ones between kernels, or have another cause, such as a dependency between
+    streams. ``by_stream`` has HTA's own split, of each stream by itself.
     """
     if kernels.empty:
         return Result.abstain("idle time of devices", "no device work was recorded")
@@ -139,7 +131,7 @@ _STREAM_TEXTS = (
     "Gaps of each stream by cause, as HTA splits them",
     (
         "Between the first and the last work on the stream, warm-up steps included. HTA's "
-        "host_wait is host and synchronisation together, its kernel_wait is between."
+        "host_wait is host and blocked together, its kernel_wait is between."
     ),
 )
 
@@ -167,20 +159,25 @@ def _devices(
     config: Config,
 ) -> Iterator[_Device]:
     start, end = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-    blocked = _blocked(runtime_calls, config)
+    held = _blocking(kernels, launched, runtime_calls)
+    waits = waits_for_gpu(runtime_calls["name"], held)
+    blocked, waiting = (_spans(runtime_calls[chosen]) for chosen in (held, waits))
+    until = _until(launched, held)
     frames = dict(iter(windows.groupby(WHERE, observed=True)))
     for where, rows in _groups(kernels, _DEVICE).items():
         if (frame := frames.get(where[:2])) is not None:
             span = (int(frame["start_ns"].min()), int(frame["end_ns"].max()))
             found = with_edges(gaps(start, end, rows), start, end, rows, span)
-            waiting = blocked.get(where[:2], intervals.nothing())
+            nothing = intervals.nothing()
             call = launched["start_ns"].to_numpy(np.int64)
             yield _Device(
                 where=where,
                 windows=frame,
                 gaps=found,
-                blocked=waiting,
-                causes=by_cause(found, call, waiting, config.short_gap_ns),
+                waiting=waiting.get(where[:2], nothing),
+                causes=by_cause(
+                    found, call, until, blocked.get(where[:2], nothing), config.short_gap_ns
+                ),
             )
 
 
@@ -190,11 +187,23 @@ def _groups(kernels: pd.DataFrame, key: list[str]) -> dict[tuple[Any, ...], NDAr
     return {where: np.asarray(rows, dtype=np.int64) for where, rows in found.items()}
 
 
-def _blocked(runtime_calls: pd.DataFrame, config: Config) -> dict[tuple[Any, ...], Intervals]:
-    waits = runtime_calls[matching(runtime_calls["name"], config.synchronise)]
+def _blocking(
+    kernels: pd.DataFrame, launched: pd.DataFrame, runtime_calls: pd.DataFrame
+) -> NDArray[np.bool_]:
+    return blocked_calls(runtime_calls, kernels, launched["call"].to_numpy(np.int64))
+
+
+def _until(launched: pd.DataFrame, held: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return for each kernel when its launch began, or ended if the call holds the CPU."""
+    holds = np.append(held, False)[launched["call"].to_numpy(np.int64)]
+    return np.asarray(np.where(holds, launched["end_ns"], launched["start_ns"]), dtype=np.int64)
+
+
+def _spans(calls: pd.DataFrame) -> dict[tuple[Any, ...], Intervals]:
+    """Return the union of the calls of each rank and repeat."""
     return {
         where: intervals.union(intervals.intervals(rows["start_ns"], rows["end_ns"]))
-        for where, rows in waits.groupby(WHERE, observed=True)
+        for where, rows in calls.groupby(WHERE, observed=True)
     }
 
 
@@ -244,12 +253,13 @@ def _by_stream(
 ) -> pd.DataFrame:
     start, end = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
     call = launched["start_ns"].to_numpy(np.int64)
-    blocked = _blocked(runtime_calls, config)
+    held = _blocking(kernels, launched, runtime_calls)
+    blocked, until = _spans(runtime_calls[held]), _until(launched, held)
     key = [*_DEVICE, "stream"]
     rows = []
     for where, indices in _groups(kernels, key).items():
         waiting = blocked.get(where[:2], intervals.nothing())
-        causes = by_cause(gaps(start, end, indices), call, waiting, config.short_gap_ns)
+        causes = by_cause(gaps(start, end, indices), call, until, waiting, config.short_gap_ns)
         times = {f"{cause}_ns": intervals.total(spans) for cause, spans in causes.items()}
         rows.append(dict(zip(key, where, strict=True)) | {"work": len(indices)} | times)
     return pd.DataFrame(rows).sort_values("work", ascending=False, ignore_index=True)
@@ -259,7 +269,7 @@ def _metrics(parts: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Metric]:
     time, idle = int(parts["time_ns"].sum()), int(parts["idle_ns"].sum())
     if not time:
         return {}
-    shares = {"idle": "Devices have nothing to do", **_TITLES}
+    shares = {"idle": "GPU idle", **_TITLES}
     metrics = {
         f"{name}_share": Metric(
             value=float(parts[f"{name}_ns"].sum() / time),
@@ -273,7 +283,7 @@ def _metrics(parts: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Metric]:
         metrics["drained_share"] = Metric(
             value=float(rows.loc[rows["drained"], "gap_ns"].sum() / idle),
             unit="share",
-            title="Gaps that began while the host waited for the device, of the idle time",
+            title="Gaps that began while the CPU waited for the GPU, of the idle time",
             better="lower",
         )
     return metrics

@@ -10,18 +10,20 @@ import pandas as pd
 from profkit.analyze._launch_queue import Queue, queue
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
+from profkit.analyze.shared.blocking_calls import blocked_calls
 from profkit.analyze.shared.launch_calls import CALLS, launches
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
 _STREAM = [*WHERE, "device", "stream"]
-_KERNELS = Columns("rank repeat device stream step start_ns end_ns correlation")
+_KERNELS = Columns("rank repeat device stream name kind step start_ns end_ns correlation")
 _TITLES = {
-    "call_ns": "Mean time of a call that launches device work",
+    "call_ns": "Median time of a launch",
     "delay_ns": "Median delay from launch to start",
-    "shorter_share": "Device work shorter than its launch, of all by number",
+    "shorter_share": "Kernels, copies and sets shorter than their launch, of all by number",
     "launch_share": "Launching calls, of the step time, mean over ranks",
+    "held_share": "Launching calls that hold the CPU, of the step time, mean over ranks",
     "queue_length": "Entries in a launch queue, mean over time",
     "blocked_share": "Launching calls while the queue is full, of the step time, worst rank",
 }
@@ -55,8 +57,10 @@ def analyze(
 
     The delay passes from the end of the call to the start of the work, and is 0 where the work
     began before. A call that launches a CUDA graph counts for each kernel in equal parts. The
-    queue of a stream holds what was launched and has not begun. Shares of kernels are by number
-    of all kernels, copies and sets whose launch is known; warm-up steps are left out.
+    queue of a stream holds what was launched and has not begun. A call in which the CPU is blocked,
+    as in a copy from pageable memory or in a launch that loads code, is no work: it counts as held,
+    and neither as a launch nor in the median. Shares of kernels are by number of all kernels,
+    copies and sets whose launch is known; warm-up steps are left out.
     """
     if kernels.empty:
         return Result.abstain("launches", "no device work was recorded")
@@ -81,7 +85,7 @@ def analyze(
 
 _NOTES = {
     "by_call": "shorter_share: kernels, copies and sets that took less than their launch.",
-    "by_rank": "launch_share and blocked_share are of the step time of the slowest rank.",
+    "by_rank": "Shares are of the step time of the slowest rank. Held: the CPU is blocked in it.",
     "by_stream": (
         "mean_length is over time, mean_after_changes over launches and starts, as in HTA. A "
         "queue counts as full from the number of entries that is set; blocked is the time of "
@@ -129,10 +133,12 @@ def _launched(
     )
     rows["kernel_ns"] = rows["end_ns"] - rows["start_ns"]
     rows["call_ns"] = rows["call_end_ns"] - rows["call_start_ns"]
+    held = blocked_calls(runtime_calls, kernels, calls["call"].to_numpy(np.int64))
+    rows["held"] = np.append(held, False)[calls["call"].to_numpy(np.int64)]
     rows["delay_ns"] = (rows["start_ns"] - rows["call_end_ns"]).clip(lower=0)
     # A graph has one launch for many kernels.
     rows["launch_ns"] = rows["call_ns"] / rows.groupby("call")["call"].transform("size")
-    rows["shorter"] = rows["kernel_ns"] < rows["launch_ns"]
+    rows["shorter"] = (rows["kernel_ns"] < rows["launch_ns"]) & ~rows["held"]
     if (windows["step"] < 0).all():
         return rows
     key = [*WHERE, "step"]
@@ -190,8 +196,13 @@ def _by_rank(known: pd.DataFrame, streams: pd.DataFrame, windows: pd.DataFrame) 
     by_rank = streams.groupby("rank", observed=True)
     weighted = (streams["mean_length"] * streams["span_ns"]).groupby(streams["rank"]).sum()
     blocked = found["rank"].map(by_rank["blocked_ns"].sum())
+    once = known.drop_duplicates("call")
+    held = once["call_ns"].where(once["held"], 0).groupby(once["rank"]).sum()
+    held_ns = found["rank"].map(held)
     return found.assign(
-        launch_share=found["call_ns"] / total,
+        launch_share=(found["call_ns"] - held_ns) / total,
+        held_ns=held_ns,
+        held_share=held_ns / total,
         mean_length=found["rank"].map(weighted / by_rank["span_ns"].sum().clip(lower=1)),
         max_length=found["rank"].map(by_rank["max_length"].max()),
         blocked_ns=blocked,
@@ -223,12 +234,14 @@ def _over_time(streams: pd.DataFrame, queues: dict[Any, Queue], points: int) -> 
 
 
 def _metrics(known: pd.DataFrame, by_rank: pd.DataFrame) -> dict[str, Metric]:
-    calls = known.drop_duplicates("call")["call_ns"]
+    once = known.drop_duplicates("call")
+    launching = once.loc[~once["held"], "call_ns"]
     values: tuple[tuple[str, float, str, Literal["lower", "higher", "neither"]], ...] = (
-        ("call_ns", calls.mean(), "ns", "lower"),
+        ("call_ns", launching.median(), "ns", "lower"),
         ("delay_ns", known["delay_ns"].median(), "ns", "neither"),
         ("shorter_share", known["shorter"].mean(), "share", "lower"),
         ("launch_share", by_rank["launch_share"].mean(), "share", "lower"),
+        ("held_share", by_rank["held_share"].mean(), "share", "lower"),
         ("queue_length", by_rank["mean_length"].mean(), "count", "higher"),
         ("blocked_share", by_rank["blocked_share"].max(), "share", "neither"),
     )

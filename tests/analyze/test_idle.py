@@ -57,20 +57,41 @@ def test_a_gap_is_given_to_what_the_device_waits_for():
     assert rows(result, "by_step") == [
         {
             "rank": 0, "repeat": 0, "step": 0, "device": 0, "time_ns": 300, "idle_ns": 210,
-            "host_ns": 20 + 50 + 80, "synchronisation_ns": 30, "between_ns": 10, "other_ns": 20,
+            "host_ns": 20 + 50 + 80, "blocked_ns": 30, "between_ns": 10, "other_ns": 20,
         }
     ]  # fmt: skip
     assert {name: metric.value for name, metric in result.metrics.items()} == {
-        "idle_share": 0.7, "host_share": 0.5, "synchronisation_share": 0.1,
+        "idle_share": 0.7, "host_share": 0.5, "blocked_share": 0.1,
         "between_share": pytest.approx(1 / 30), "other_share": pytest.approx(1 / 15),
         "drained_share": pytest.approx(80 / 210),
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "held"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", "copy", 30 + 10),
+        ("Memcpy HtoD (Pinned -> Device)", "copy", 30),
+        ("gemm", "compute", 30),
+    ],
+)
+def test_the_cpu_is_blocked_where_it_allocates_or_copies_from_pageable_memory(name, kind, held):
+    result = run(
+        kernels=[kernel(0, 10, 1), kernel(60, 90, 2, name=name, kind=kind)],
+        runtime_calls=[
+            call(0, 1, 1),
+            call(15, 45, name="cudaMalloc"),
+            call(50, 80, 2, name="cudaMemcpyAsync"),
+        ],
+    )
+    (step,) = rows(result, "by_step")
+    assert (step["idle_ns"], step["blocked_ns"], step["host_ns"]) == (50, held, 50 - held)
+
+
 def test_gaps_of_each_stream_are_between_its_own_work():
     table = rows(run(**GIVEN), "by_stream")
     assert [(row["stream"], row["work"]) for row in table] == [(7, 5), (8, 1)]
-    times = ("host_ns", "synchronisation_ns", "between_ns", "other_ns")
+    times = ("host_ns", "blocked_ns", "between_ns", "other_ns")
     assert [[row[name] for name in times] for row in table] == [[50, 30, 5, 15 + 20], [0, 0, 0, 0]]
 
 
@@ -149,7 +170,7 @@ def test_the_largest_gaps_of_real_traces_have_lines(real_data, converted):
 def test_unknown_launches_are_said():
     result = run(kernels=[kernel(0, 10, 1), kernel(15, 20, 2), kernel(60, 70, 3)])
     (row,) = rows(result, "by_step")
-    assert [row[f"{name}_ns"] for name in ("host", "synchronisation", "between", "other")] == [
+    assert [row[f"{name}_ns"] for name in ("host", "blocked", "between", "other")] == [
         0, 0, 5, 40,
     ]  # fmt: skip
     assert [abstention.what for abstention in result.abstentions] == [
@@ -205,7 +226,7 @@ def compared(real_data, converted, name, path, times=whole):
     (shares,) = rows(result, "by_rank")
     ours = {("all", "idle"): shares["idle_ns"], ("all", "time"): shares["time_ns"]}
     for row in rows(result, "by_stream"):
-        ours[row["stream"], "host_wait"] = row["host_ns"] + row["synchronisation_ns"]
+        ours[row["stream"], "host_wait"] = row["host_ns"] + row["blocked_ns"]
         ours[row["stream"], "kernel_wait"] = row["between_ns"]
         ours[row["stream"], "other"] = row["other_ns"]
     total = expected["temporal_breakdown"][0]

@@ -53,6 +53,27 @@ def test_cost_and_delay_of_launches_and_kernels_shorter_than_them():
             ] == [(0, 13 / 15, 1), (15, 1, 1)]  # fmt: skip
 
 
+def test_a_call_that_holds_the_cpu_is_no_launch():
+    pageable = {"kind": "copy", "name": "Memcpy HtoD (Pageable -> Device)"}
+    result = run(
+        steps=[span(0, 1_000_000)],
+        kernels=[
+            kernel(8, 28, 1),
+            kernel(200_000, 200_010, 2) | pageable,
+            kernel(700_000, 700_100, 3),
+        ],
+        runtime_calls=[
+            call(0, 10, 1),
+            call(100, 200_100, 2, name="cudaMemcpyAsync"),
+            call(300_000, 700_000, 3),
+        ],
+    )
+    assert result.metrics["call_ns"].value == 10, "the others hold the CPU: a copy, a cold kernel"
+    assert result.metrics["shorter_share"].value == 0
+    (rank,) = rows(result, "by_rank")
+    assert (rank["launch_share"], rank["held_share"]) == (1e-5, 0.6)
+
+
 def test_a_graph_shares_one_launch_among_its_kernels():
     result = run(
         kernels=[kernel(20, 24, 1), kernel(24, 26, 1), kernel(26, 30, 1)],

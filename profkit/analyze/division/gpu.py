@@ -8,8 +8,7 @@ from profkit.analyze.division import cpu_threads
 from profkit.analyze.division.partition import Partition, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
-from profkit.analyze.shared.blocking_calls import SYNCHRONISE
-from profkit.analyze.shared.glob_match import matching
+from profkit.analyze.shared.blocking_calls import waits_for_gpu
 from profkit.analyze.shared.intervals import Intervals
 
 COMPUTING, IDLE = "gpu_computing", "gpu_idle"
@@ -102,8 +101,7 @@ def _give_to_synchronisation(
     The CPU then launches into an empty queue, and what it does until then is not hidden. Without
     the call the CPU would be ahead by as long as it waited: no more than that is given to the call.
     """
-    waits = matching(rank.calls["name"], SYNCHRONISE)
-    waits |= rank.blocked & matching(rank.calls["name"], ("*emcpy*",))
+    waits = waits_for_gpu(rank.calls["name"], rank.blocked)
     waits &= np.isin(rank.call_threads, rank.launching)
     rows = np.flatnonzero(waits)
     if not len(rows):

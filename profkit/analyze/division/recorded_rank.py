@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from profkit.analyze.division.partition import alone, spans_of
 from profkit.analyze.division.sampled_calls import sampled_calls
 from profkit.analyze.shared import calltree, intervals
-from profkit.analyze.shared.blocking_calls import SYNCHRONISE, blocks
+from profkit.analyze.shared.blocking_calls import SYNCHRONISE, blocked_calls, is_pageable
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.launch_calls import launches
@@ -128,16 +128,12 @@ class RecordedRank:
     @cached_property
     def pageable(self) -> NDArray[np.bool_]:
         """Whether each kernel is a copy from or to memory that is not pinned."""
-        named = self.kernels["name"].astype(str).str.contains("Pageable", case=False)
-        return (named & (self.kernels["kind"] == "copy")).to_numpy()
+        return is_pageable(self.kernels)
 
     @cached_property
     def blocked(self) -> NDArray[np.bool_]:
         """Whether the CPU was blocked in each runtime call."""
-        of_copies = self.launched["call"].to_numpy(np.int64)[self.pageable]
-        pageable = np.zeros(len(self.calls), dtype=np.bool_)
-        pageable[of_copies[of_copies >= 0]] = True
-        return blocks(self.calls, pageable)
+        return blocked_calls(self.calls, self.kernels, self.launched["call"].to_numpy(np.int64))
 
     @cached_property
     def one_off(self) -> NDArray[np.bool_]:

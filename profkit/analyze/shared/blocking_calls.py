@@ -51,6 +51,30 @@ BLOCKING = (*SYNCHRONISE, *_ALLOCATE, *_LOAD)
 _UNUSUALLY_LONG_NS = 200_000
 
 
+_COPIES = ("*emcpy*",)
+
+
+def is_pageable(kernels: pd.DataFrame) -> NDArray[np.bool_]:
+    """Tell for each row of `kernels` whether it is a copy from or to memory that is not pinned."""
+    named = kernels["name"].astype(str).str.contains("Pageable", case=False)
+    return (named & (kernels["kind"] == "copy")).to_numpy()
+
+
+def blocked_calls(
+    calls: pd.DataFrame, kernels: pd.DataFrame, launched_by: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Tell which `calls` held the CPU; `launched_by` has the call of each of `kernels`, or -1."""
+    of_copies = launched_by[is_pageable(kernels)]
+    pageable = np.zeros(len(calls), dtype=np.bool_)
+    pageable[of_copies[of_copies >= 0]] = True
+    return blocks(calls, pageable)
+
+
+def waits_for_gpu(names: "pd.Series[str]", blocked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Tell which calls wait for the GPU: synchronisations, and copies that hold the CPU."""
+    return matching(names, SYNCHRONISE) | (blocked & matching(names, _COPIES))
+
+
 def blocks(calls: pd.DataFrame, pageable: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Tell for each of the runtime `calls` whether the CPU was blocked in it.
 
