@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 
+from profkit.analyze._path_on_gpu import BLOCKED, Part, through_gpu
 from profkit.analyze.base import analysis
 from profkit.analyze.shared.hta_trace import OPS, TABLES, trace
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
@@ -63,8 +64,10 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
 
     Its parts are work of the host (operators and calls without what they enclose), kernels,
     communication, delays from a launch to its kernel, and gaps from one kernel of a stream to the
-    next. Shares are of the length of the path. What the host does between operators, in Python,
-    is on no path. Waiting for another rank is inside of communication.
+    next. Where the path lies in a call that holds the CPU (a synchronisation, an allocation, a copy
+    from pageable memory) it passes through what the GPU does meanwhile; the rest is blocked. Shares
+    are of the length of the path. What the host does between operators, in Python, is on no path.
+    Waiting for another rank is inside of communication.
     """
     if kernels.empty or cpu_ops.empty:
         what = "operators and kernels"
@@ -150,12 +153,32 @@ def parts_of_path(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
         raise LookupError("no call that it follows launches work; it follows no CUDA graphs")
     with warnings.catch_warnings(action="ignore"), _lean(CPGraph):
         # The empty annotation is part of every name: the path of all events.
-        parts = _parts(*CriticalPathAnalysis.critical_path_analysis(made, rank, "", None))
-    return pd.DataFrame(parts, columns=["name", "kind", "time_ns"])
+        parts = _through_gpu(*CriticalPathAnalysis.critical_path_analysis(made, rank, "", None))
+    columns = ["name", "kind", "time_ns", "event"]
+    return pd.DataFrame(parts, columns=columns).drop(columns="event")
 
 
-def _parts(graph: Any, succeeded: bool) -> list[tuple[str, str, int]]:
-    """Return name, kind and time_ns of each edge of the path that takes time.
+def _through_gpu(graph: Any, succeeded: bool) -> list[Part]:
+    """Return the parts of HTA's path, calls that hold the CPU divided by what the GPU does."""
+    from hta.utils.utils import shorten_name  # noqa: PLC0415 - HTA is loaded where it is needed
+
+    symbols = graph.symbol_table.get_sym_table() if succeeded else []
+    parts = _parts(graph, succeeded)
+
+    @cache
+    def described(kernel: str) -> tuple[str, str]:
+        return shorten_name(kernel), _kind(graph, "", kernel)
+
+    return list(through_gpu(parts, graph.trace_df, symbols, described)) if parts else []
+
+
+def _kind(graph: Any, edge_type: str, name: str | None, stream: int = 0) -> str:
+    bound = graph.bound_by({"type": edge_type, "s_name": name, "stream": stream})
+    return _KINDS[bound] if bound else ""
+
+
+def _parts(graph: Any, succeeded: bool) -> list[Part]:
+    """Return name, kind, time_ns and event of each edge of the path that takes time.
 
     The same as from HTA's `get_critical_path_breakdown`, which looks every edge up in pandas and so
     takes half as long as finding the path.
@@ -173,15 +196,14 @@ def _parts(graph: Any, succeeded: bool) -> list[tuple[str, str, int]]:
     def described(edge_type: str, event: tuple[int, int] | None) -> tuple[str, str]:
         number, stream = event or (-1, -1)
         name = shorten_name(symbols[number]) if event else None
-        bound = graph.bound_by({"type": edge_type, "s_name": name, "stream": stream})
-        return name or "", _KINDS[bound] if bound else ""
+        return name or "", _kind(graph, edge_type, name, stream)
 
     parts = []
     for edge in graph.critical_path_edges_set:
-        event = event_of.get(graph.get_event_attribution_for_edge(edge))
-        name, kind = described(edge.type.value, event)
+        event = graph.get_event_attribution_for_edge(edge)
+        name, kind = described(edge.type.value, event_of.get(event))
         if kind and edge.weight > 0:
-            parts.append((name, kind, round(edge.weight * 1000)))
+            parts.append((name, kind, round(edge.weight * 1000), -1 if event is None else event))
     return parts
 
 
@@ -232,7 +254,7 @@ def _metrics(by_kind: pd.DataFrame) -> dict[str, Metric]:
             unit="share",
             title=f"Critical path: {kind}, of its length",
         )
-        for kind in dict.fromkeys(_KINDS.values())
+        for kind in dict.fromkeys((*_KINDS.values(), BLOCKED))
     }
     metrics["path_share"] = Metric(
         value=float(total / clock),

@@ -48,7 +48,7 @@ def test_the_path_is_that_which_hta_finds_in_the_json(real_data, converted, tmp_
     assert ours[1]
     assert theirs[1]
     assert edges(ours[0]) == edges(theirs[0])
-    assert sorted(critical_path._parts(*ours)) == parts(theirs[0])
+    assert sorted(part[:3] for part in critical_path._parts(*ours)) == parts(theirs[0])
     assert len(ours[0].critical_path_nodes) == len(theirs[0].critical_path_nodes)
     if name == "simple_add":
         # So HTA's own test has it.
@@ -86,11 +86,24 @@ def test_a_path_goes_from_the_operator_over_the_launch_to_its_kernel():
     }  # fmt: skip
     assert {name: metric.value for name, metric in result.metrics.items()} == pytest.approx(
         {"host_share": 10 / 95, "kernels_share": 60 / 95, "communication_share": 0,
-         "launch_delay_share": 25 / 95, "gaps_between_kernels_share": 0, "path_share": 1}
+         "launch_delay_share": 25 / 95, "gaps_between_kernels_share": 0, "blocked_share": 0,
+         "path_share": 1}
     )  # fmt: skip
     assert [abstention.what for abstention in result.abstentions] == [
         "waiting for the device on the critical path"
     ]
+
+
+def test_a_call_that_holds_the_cpu_leads_the_path_through_the_gpu():
+    given = small()
+    host = {"rank": 0, "tid": 1, "op": -1}
+    given["runtime_calls"] += [row(40_000, 140_000, name="cudaFree", correlation=2, **host)]
+    given["steps"] = [row(0, 140_000, rank=0)]
+    parts = {(part["name"], part["kind"]): part["time_ns"]
+             for part in rows(run(**given), "by_name")}  # fmt: skip
+    assert parts["gemm", "kernels"] == 55_000
+    assert parts["cudaFree", "blocked"] == 45_000
+    assert ("cudaFree", "host") not in parts
 
 
 def test_every_rank_has_a_path_of_its_own():
