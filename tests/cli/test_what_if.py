@@ -24,7 +24,7 @@ def asked(capsys, *words, status=0):
 def test_the_largest_causes_are_listed_or_those_that_are_named(capsys):
     assert asked(capsys).out.splitlines() == [
         "one: 100 ms per step",
-        "      30 ms (-70%, between 30 and 30.1)  without cpu_operators",
+        "      30 ms (-70%, between 29.9 and 30.1)  without cpu_operators",
         "      70 ms (-30%)  without loading_data",
     ]
     line = asked(capsys, "--without", "loading_data", "--halve", "cpu_operators").out

@@ -34,11 +34,12 @@ class Prediction:
 
     predicted_ms: float
     low_ms: float
-    """All of the causes' exposed time is gained, which is the gain that the verdict gives."""
+    """All of the causes' exposed time is gained, which is the gain that the verdict gives, and some
+    more where steps or repeats vary."""
 
     high_ms: float
     """The least gain: the CPU has time to spare only where it is blocked in a call, the profiler
-    made the causes look longer, and repeats differ."""
+    made the causes look longer, and steps or repeats vary."""
 
     @property
     def gain_ms(self) -> float:
@@ -53,8 +54,13 @@ class Step:
         parts, ranks = (causes.tables[name] for name in ("parts", "ranks"))
         self._rows = pd.DataFrame(parts.rows, columns=list(parts.columns))
         self._ranks = pd.DataFrame(ranks.rows, columns=list(ranks.columns)).set_index("rank")
-        names = zip(*(self._rows[level] for level in PARTS), strict=True)
-        self._ids = [list(_ids(*of_row)) for of_row in names]
+        self._steps_ms = np.empty(0)
+        if (steps := causes.tables.get("by_step")) is not None:
+            by_step = pd.DataFrame(steps.rows, columns=list(steps.columns))
+            of_rank = by_step["rank"].isin(self._ranks.index[self._decides])
+            self._steps_ms = by_step["step_time_ns"].to_numpy(np.float64)[of_rank] / _MS
+        levels = zip(*(self._rows[level] for level in PARTS), strict=True)
+        self._ids = [list(_ids(*of_row)) for of_row in levels]
 
     @property
     def times(self) -> dict[str, float]:
@@ -94,15 +100,21 @@ class Step:
         traced_ms = float(self._of_ranks(time)[:, self._decides].mean())
         step_ms = traced_ms if unprofiled_ms is None else unprofiled_ms
         gain, exposed = float(gains.mean()), (of_gpu + of_cpu)[:, self._decides].mean()
-        spread = float(half_width(gains, _CONFIDENCE)) if len(gains) > 1 else 0.0
+        # What is not known better than the time of a step itself.
+        spread = self._spread_ms(gains)
         sure = float(least.mean()) * min(1.0, step_ms / traced_ms) - spread
-        most = max(gain, float(exposed + waited.mean()))
+        most = max(gain, float(exposed + waited.mean())) + spread
         return Prediction(
             step_ms=step_ms,
             predicted_ms=max(step_ms - gain, 0.0),
             low_ms=max(step_ms - most, 0.0),
             high_ms=step_ms - min(max(sure, 0.0), gain),
         )
+
+    def _spread_ms(self, gains: Times) -> float:
+        """Return half the width of the interval of a mean: over repeats, or over steps of one."""
+        values = gains if len(gains) > 1 else self._steps_ms
+        return float(half_width(values, _CONFIDENCE)) if len(values) > 1 else 0.0
 
     @property
     def _decides(self) -> NDArray[np.bool_]:

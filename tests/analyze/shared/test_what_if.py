@@ -10,13 +10,15 @@ RANKS = ("rank", "launching_least_ns", "launching_most_ns", "decisive")
 WAITING = "exposed_communication.waiting"
 
 
-def step(*parts, ranks=((0, 0.0, 0.0, "true"),)):
+def step(*parts, ranks=((0, 0.0, 0.0, "true"),), by_step=None):
+    more = {"by_step": Table(title="", columns=by_step[0], rows=by_step[1])} if by_step else {}
     rows = tuple((rank, 0, cause, operator, "", ms) for rank, cause, operator, ms in parts)
     return Step(
         Result(
             tables={
                 "parts": Table(title="", columns=COLUMNS, rows=rows),
                 "ranks": Table(title="", columns=RANKS, rows=ranks),
+                **more,
             }
         )
     )
@@ -44,6 +46,15 @@ def test_a_cause_of_one_rank_gains_its_exposed_time():
 def test_a_profiler_that_slows_steps_leaves_less_to_gain():
     one = step((0, "cpu_operators", "", 6.0), (0, "python", "", 4.0))
     assert times(one.without({"python": 1.0}, unprofiled_ms=5.0)) == (1.0, 1.0, 3.0)
+
+
+def test_steps_that_vary_make_the_bounds_wider():
+    columns = ("rank", "repeat", "step", "step_time_ns")
+    steps = tuple((0, 0, number, 1e6 * (10 + number % 2)) for number in range(8))
+    one = step((0, "cpu_operators", "", 6.0), (0, "python", "", 4.0), by_step=(columns, steps))
+    found = one.without({"python": 1.0})
+    assert found.low_ms < found.predicted_ms - 0.3
+    assert found.high_ms > found.predicted_ms + 0.3
 
 
 RANKS_OF_TWO = ((0, 0.0, 0.0, "true"), (1, 0.0, 0.0, "false"))

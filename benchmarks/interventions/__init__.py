@@ -1,0 +1,1 @@
+"""What was changed in a program, beside what profkit says that changed."""
