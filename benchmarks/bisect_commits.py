@@ -38,14 +38,14 @@ torch.set_num_threads(1)
 model = torch.nn.Linear(64, 64)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 batch = torch.randn(64, 64)
-for step in range(20):
+for step in range(9):
     time.sleep({seconds})
     optimizer.zero_grad()
     model(batch).pow(2).mean().backward()
     optimizer.step()
 # {commit}
 """
-STEP_S = 0.05
+STEP_S = 0.4
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from profkit.core.settings import Settings
 
 _SOURCES = {
     "memory_peak": ("peak_bytes", "peak of the allocator's history"),
+    "steps": ("peak_memory_bytes", "peak of the worst rank without a profiler"),
     "memory_model": ("held_bytes", "most held at the points of a step that were looked at"),
 }
 _CURVED_SHARE = 0.05
@@ -64,8 +65,9 @@ class Mode:
 
 
 @analysis(title="Batches that fit", across="runs")
-def analyze(
+def analyze(  # noqa: PLR0913, PLR0917 - what it reads
     memory_peak: ByRun | None,
+    steps: ByRun | None,
     memory_model: ByRun | None,
     behaviour: dict[str, Behaviour],
     hardware: dict[str, Hardware],
@@ -77,7 +79,7 @@ def analyze(
     batch, and bytes per sample. The interval is that of a prediction from three batches or more
     (Student's t); it knows nothing of kernels or buckets that other sizes choose.
     """
-    results = {"memory_peak": memory_peak or {}, "memory_model": memory_model or {}}
+    results = {"memory_peak": memory_peak, "steps": steps, "memory_model": memory_model}
     source, peaks = _peaks(results)
     if not peaks:
         return Result.abstain("the largest batch that fits", "no run has a peak of memory")
@@ -101,12 +103,12 @@ def analyze(
     )
 
 
-def _peaks(results: Mapping[str, ByRun]) -> tuple[str, dict[str, float]]:
+def _peaks(results: Mapping[str, ByRun | None]) -> tuple[str, dict[str, float]]:
     """Return the analysis that has the peaks of most runs, and these peaks in bytes by run."""
     found = {
         name: {
             run: result.metrics[metric].value
-            for run, result in results[name].items()
+            for run, result in (results[name] or {}).items()
             if metric in result.metrics
         }
         for name, (metric, _) in _SOURCES.items()

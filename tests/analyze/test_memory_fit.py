@@ -25,10 +25,10 @@ def fitted(peaks, card=10 * GIB, metric="peak_bytes", **settings):
     """Return the analysis of runs with these behaviours and peaks."""
     runs = {f"run{number}": peak for number, peak in enumerate(peaks)}
     results = {run: result(metric, peak) for run, (_, peak) in runs.items()}
-    is_peak = metric == "peak_bytes"
     return memory_fit.analyze.run(
-        memory_peak=results if is_peak else {},
-        memory_model={} if is_peak else results,
+        memory_peak=results if metric == "peak_bytes" else None,
+        steps=results if metric == "peak_memory_bytes" else None,
+        memory_model=results if metric == "held_bytes" else None,
         behaviour={run: behaviour for run, (behaviour, _) in runs.items()},
         hardware={run: Hardware(name="card", memory_bytes=card) for run in runs},
         config=memory_fit.Config(usable_share=1.0, **settings),
@@ -40,7 +40,7 @@ def rows(found, name="fits"):
     return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
 
-@pytest.mark.parametrize("metric", ["peak_bytes", "held_bytes"])
+@pytest.mark.parametrize("metric", ["peak_bytes", "peak_memory_bytes", "held_bytes"])
 def test_two_batches_give_a_line_but_no_interval(metric):
     peaks = [(asked(batch), GIB + batch * GIB // 4) for batch in (2, 4)]
     found = fitted(peaks, metric=metric)
