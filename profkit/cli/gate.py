@@ -20,10 +20,11 @@ from profkit.cli.measured_run import (
     METRICS,
     MeasuredRun,
     differences,
+    is_baseline,
     measured,
     read_baseline,
 )
-from profkit.cli.run_folders import last_selected, run_named
+from profkit.cli.run_folders import all_runs, last_selected, run_named
 from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import ProfkitError
 from profkit.core.formatting import counted
@@ -73,7 +74,12 @@ def main(argv: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run", nargs="?", help="name of a run; the newest one if left out")
-    parser.add_argument("--against", required=True, metavar="NAME", help="baseline, or its file")
+    parser.add_argument(
+        "--against",
+        required=True,
+        metavar="NAME",
+        help="baseline, its file, or a run that was captured in turn with this one",
+    )
     about = f'such as "step_time > +3%%"; of {", ".join(METRICS)}; may be given several times'
     parser.add_argument(
         "--fail-if", required=True, action="append", type=condition, metavar="CONDITION", help=about
@@ -92,7 +98,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(args: argparse.Namespace) -> list[Checked]:
     """Print the answers, write the files, and return the answers."""
-    baseline = read_baseline(args.against)
+    baseline = _reference(args.against)
     run = measured(run_named(args.run) if args.run else last_selected()[0])
     checked = check(baseline, run, args.fail_if)
     remarks = [*map(str, differences(baseline, run)), *notes(baseline, run)]
@@ -104,6 +110,14 @@ def _run(args: argparse.Namespace) -> list[Checked]:
     if args.markdown:
         write_atomically(args.markdown, _markdown(args.against, run, checked, remarks).encode())
     return checked
+
+
+def _reference(name: str) -> MeasuredRun:
+    """Return the baseline with that name or in that file, or the run."""
+    is_saved = is_baseline(name) or Path(name).is_file()
+    if not is_saved and any(run.name.startswith(name) for run in all_runs()):
+        return measured(run_named(name))
+    return read_baseline(name)
 
 
 def condition(text: str) -> Condition:
@@ -225,7 +239,7 @@ def _markdown(
     lines = [
         f"### profkit gate: {_overall(checked)}",
         "",
-        f"`{run.name}` against the baseline `{against}`",
+        f"`{run.name}` against `{against}`",
         "",
         "| fails if | answer | change |",
         "| --- | --- | --- |",

@@ -80,6 +80,14 @@ def test_a_run_cannot_pass_against_its_own_captures(capsys):
     assert "profkit clean old --yes" in capsys.readouterr().out
 
 
+def test_a_run_captured_in_turn_is_a_reference_without_a_note(folder, capsys):
+    leave_run(folder, "head", 110 * STEADY, second=9)
+    assert main(["gate", "head", "--against", "old", *SLOWER]) == 1
+    printed = capsys.readouterr().out
+    assert "FAIL  step_time > +3%: +10.0%" in printed
+    assert "in turn" not in printed
+
+
 def test_many_conditions_take_more_than_one(folder, capsys):
     jumps = 100 * 1.03 * np.exp(0.01 + np.array([0.02, -0.003, 0.02, 0.001, 0.015, 0.008]))
     leave_run(folder, "new", jumps, peaks=[200] * 6, day=2)
