@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.capture.conftest import PROGRAMS
-from tests.conftest import Tree, copy_project
+from tests.conftest import Tree, copy_project, warm_python
 from tests.page_text import page_text
 
 ALONE = "workload=misbehaving world_size=1 launcher=python device=cpu steps=8 warmup_steps=1"
@@ -63,9 +63,10 @@ class Farm(Tree):
 
     def finish(self, *overrides: str) -> "tuple[int, str]":
         """Let ``profkit run`` come to its end; return its exit status and what it said."""
-        process = self.begin(*overrides)
-        said, _ = process.communicate(timeout=600)
-        return process.returncode, said
+        environment = os.environ | {"PYTHONPATH": str(self.folder)}
+        command = self.words(*overrides)[2:]
+        done = warm_python().run(*command, cwd=self.folder, env=environment)
+        return done.returncode, done.stdout + done.stderr
 
     def recover(self) -> None:
         """Have the program behave from now on."""
@@ -77,9 +78,8 @@ class Farm(Tree):
 
     def captures(self, *overrides: str) -> set[str]:
         """Return what the program was told in the runs that would be captured now."""
-        process = self.begin(*overrides, "--", "--dry-run")
-        said, _ = process.communicate(timeout=300)
-        assert process.returncode == 0, said
+        status, said = self.finish(*overrides, "--", "--dry-run")
+        assert status == 0, said
         outputs = re.findall(r"output: (results/runs/\S+?)/capture/\S+", said)
         return {self.how(self.folder / run) for run in outputs}
 

@@ -2,6 +2,7 @@
 
 import collections
 import csv
+import functools
 import gc
 import gzip
 import itertools
@@ -64,13 +65,19 @@ def traces(real_data):
     return sorted((real_data / "kineto").rglob("*.json*"))
 
 
+@pytest.fixture(scope="module")
+def read(real_data):
+    """Return a function from the name of a trace to what was read of it, which is read once."""
+    return functools.cache(lambda name: kineto.read(real_data / "kineto" / name))
+
+
 def frames(trace):
     return {name: table.to_pandas() for name, table in trace.tables.items()}
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_kernels_and_steps_are_all_there(real_data, name):
-    found = frames(kineto.read(real_data / "kineto" / name))
+def test_kernels_and_steps_are_all_there(read, name):
+    found = frames(read(name))
     kernels = found["kernels"]["kind"].isin(["compute", "communication"]).sum()
     assert (kernels, len(found["steps"])) == COUNTS[name]
 
@@ -103,8 +110,8 @@ def test_blocks_hold_what_json_holds(real_data):
 
 
 @pytest.mark.parametrize("name", BUSY)
-def test_device_work_fills_the_step_as_tracelens_says(real_data, name):
-    found = frames(kineto.read(real_data / "kineto/tracelens" / f"{name}.json.gz"))
+def test_device_work_fills_the_step_as_tracelens_says(read, name):
+    found = frames(read(f"tracelens/{name}.json.gz"))
     spans = found["annotations"].query("kind == 'device'")
     step = spans[spans["name"].astype(str).str.startswith("ProfilerStep")].iloc[0]
     busy, until = 0, step.start_ns
@@ -117,11 +124,10 @@ def test_device_work_fills_the_step_as_tracelens_says(real_data, name):
     assert ms == pytest.approx(BUSY[name], abs=1.01e-4)
 
 
-def test_kernels_have_the_operators_that_tracelens_found(real_data):
+def test_kernels_have_the_operators_that_tracelens_found(read, real_data):
     for path in sorted((real_data / "kineto/tracelens").rglob("*.kernel_summary.csv")):
-        found = frames(
-            kineto.read(path.with_name(path.name.replace("kernel_summary.csv", "json.gz")))
-        )
+        name = path.relative_to(real_data / "kineto").as_posix()
+        found = frames(read(name.replace("kernel_summary.csv", "json.gz")))
         ops = found["cpu_ops"].set_index("op")["name"].astype(str)
         kernels = found["kernels"]
         kernels = kernels[kernels["kind"].isin(["compute", "communication"])]
@@ -136,15 +142,14 @@ def test_kernels_have_the_operators_that_tracelens_found(real_data):
         assert ours == theirs, path.name
 
 
-def test_nccl_kernels_are_communication(real_data):
-    found = frames(kineto.read(real_data / "kineto/hta/nccl_parser_config/nccl_data.json.gz"))
+def test_nccl_kernels_are_communication(read):
+    found = frames(read("hta/nccl_parser_config/nccl_data.json.gz"))
     assert (found["kernels"]["kind"] == "communication").sum() == 21
 
 
-def test_kernels_of_the_optimizer_are_found_through_its_annotation(real_data):
+def test_kernels_of_the_optimizer_are_found_through_its_annotation(read):
     """HTA counts 4876 in all steps but the last, and 27, which is three steps of nine."""
-    name = "hta/ns_resolution_trace/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"
-    found = frames(kineto.read(real_data / "kineto" / name))
+    found = frames(read("hta/ns_resolution_trace/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"))
     ops = found["cpu_ops"].set_index("op")
     parents, names = ops["parent"].to_dict(), ops["name"].astype(str).to_dict()
 
@@ -159,9 +164,9 @@ def test_kernels_of_the_optimizer_are_found_through_its_annotation(real_data):
     assert below["step"].value_counts().to_dict() == dict.fromkeys(range(101, 106), 9)
 
 
-def test_self_times_add_up_to_the_roots(real_data):
+def test_self_times_add_up_to_the_roots(read):
     """Every ns of a root belongs to one operator or call below it."""
-    found = frames(kineto.read(real_data / "kineto/hta/trace_diff/control/control.json.gz"))
+    found = frames(read("hta/trace_diff/control/control.json.gz"))
     ops = found["cpu_ops"]
     assert (ops["self_ns"] >= 0).all()
     roots = ops[ops["parent"] < 0]
@@ -172,11 +177,11 @@ def test_self_times_add_up_to_the_roots(real_data):
 
 @pytest.mark.parametrize("percent", [10, 50, 99])
 @pytest.mark.parametrize("name", DAMAGED)
-def test_truncated_traces_give_a_part_and_say_so(real_data, tmp_path, name, percent):
+def test_truncated_traces_give_a_part_and_say_so(read, real_data, tmp_path, name, percent):
     text = text_of(real_data / "kineto" / name)
     path = tmp_path / "cut.json"
     path.write_bytes(text[: len(text) * percent // 100])
-    whole = kineto.read(real_data / "kineto" / name)
+    whole = read(name)
     if path.stat().st_size < 1000:  # not even one event
         with pytest.raises(InputError, match="cut off before the first"):
             kineto.read(path)
@@ -203,11 +208,11 @@ def test_random_damage_never_costs_more_than_it_touches(real_data, tmp_path, nam
     path = tmp_path / "damaged.json"
     chance = random.Random(0)  # noqa: S311
     kept = 0
-    for _ in range(100):
+    for _ in range(30):
         damaged = bytearray(text)
         for at in chance.sample(range(2000, len(text)), 3):
             damaged[at] = chance.choice(b'"{}[],:\\0a\xff\n')
         path.write_bytes(damaged)
         found = kineto.read(path)
         kept += len(found.tables["cpu_ops"]) >= 60
-    assert kept >= 90
+    assert kept >= 27
