@@ -70,7 +70,7 @@ def closure(stage: str, module: str) -> tuple[dict[str, str], dict[str, str]]:
     not what the edge imports: that reads and writes files, and would make every result depend on
     every module.
     """
-    own = {"profkit", module.partition(".")[0]}
+    own = frozenset({"profkit", module.partition(".")[0]})
     edge = f"{stage}.__main__"
     pending = [module]
     modules = {edge: syntax(_path(edge)).hash} if edge != module else {}
@@ -81,7 +81,7 @@ def closure(stage: str, module: str) -> tuple[dict[str, str], dict[str, str]]:
             continue
         path = _path(name)
         modules[name] = syntax(path).hash
-        for imported in _imports(path, name, own):
+        for imported in imports(path, name, own):
             if imported.partition(".")[0] in own:
                 pending.append(imported)
             else:
@@ -167,8 +167,16 @@ def _exists(module: str) -> bool:
         return False
 
 
-def _imports(path: Path, module: str, own: set[str]) -> Iterator[str]:
-    """Yield the modules that the file at `path` imports, anywhere in it."""
+@cache
+def imports(path: Path, module: str, own: frozenset[str]) -> frozenset[str]:
+    """Return the modules that the file at `path` imports, anywhere in it.
+
+    Looked up once, as `syntax` is: the closures of a plan's plugins have most modules in common.
+    """
+    return frozenset(_imports(path, module, own))
+
+
+def _imports(path: Path, module: str, own: frozenset[str]) -> Iterator[str]:
     for statement in syntax(path).imports:
         if statement.source is None:
             yield from statement.names
@@ -178,7 +186,7 @@ def _imports(path: Path, module: str, own: set[str]) -> Iterator[str]:
             yield _defining(source, name, own)
 
 
-def _defining(source: str, name: str, own: set[str]) -> str:
+def _defining(source: str, name: str, own: frozenset[str]) -> str:
     """Return the module that ``from source import name`` takes something of: it has, or is, it."""
     if source.partition(".")[0] not in own:
         return source

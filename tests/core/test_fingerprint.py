@@ -9,7 +9,7 @@ import pytest
 import profkit
 from profkit.convert import converters
 from profkit.core import registry, source_hash
-from profkit.core.fingerprint import closure
+from profkit.core.fingerprint import closure, imports
 
 PLUGIN = '''
 """A plugin."""
@@ -39,6 +39,7 @@ def package(tmp_path, monkeypatch):
         (folder / "plugin.py").write_text(textwrap.dedent(plugin).replace("{package}", name))
         (folder / "inner.py").write_text(inner)
         source_hash.syntax.cache_clear()
+        imports.cache_clear()
         sys.modules.pop(name, None)
         modules, packages = closure("profkit.analyze", f"{name}.plugin")
         own = {key: value for key, value in modules.items() if name in key}

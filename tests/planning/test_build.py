@@ -6,7 +6,7 @@ import pytest
 
 from profkit.core import resources, source_hash
 from profkit.core.errors import ConfigError
-from profkit.core.fingerprint import fingerprint
+from profkit.core.fingerprint import fingerprint, imports
 from profkit.planning import cache as plans
 from profkit.planning.build import make
 from profkit.planning.model import differing
@@ -161,9 +161,11 @@ def test_a_cached_plan_is_the_same_plan(tmp_path, monkeypatch):
 def test_what_sources_are_made_of_is_kept_for_all_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path))
     source_hash.syntax.cache_clear()
+    imports.cache_clear()
     first = fingerprint("profkit.convert", "profkit.convert.torch_profiler")
     kept = len([*source_hash.kept().iterdir()])
     source_hash.syntax.cache_clear()
+    imports.cache_clear()
     monkeypatch.setattr(source_hash, "_parsed", None)
     assert fingerprint("profkit.convert", "profkit.convert.torch_profiler") == first
     monkeypatch.setattr(source_hash, "_MOST_KEPT", 2)
@@ -175,6 +177,7 @@ def test_sources_are_read_where_nothing_can_be_kept(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PROFKIT_CACHE", str(tmp_path / "file"))
     source_hash.syntax.cache_clear()
+    imports.cache_clear()
     assert fingerprint("profkit.convert", "profkit.convert.py_spy")
 
 
