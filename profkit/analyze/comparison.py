@@ -7,7 +7,17 @@ from dataclasses import dataclass
 import pandas as pd
 
 from profkit.analyze.base import ByRun, analysis
-from profkit.analyze.shared.paired import Ratio, adjusted, beginnings, compared, in_turn
+from profkit.analyze.shared.paired import (
+    FEWEST_PAIRS,
+    Outcome,
+    Ratio,
+    adjusted,
+    beginnings,
+    compared,
+    in_turn,
+    outcome_of,
+)
+from profkit.core.formatting import counted
 from profkit.core.result import Abstention, Chart, Finding, Interval, Result, Severity, Table, table
 from profkit.core.settings import Settings, known
 
@@ -34,7 +44,11 @@ class Pair:
     p_value: float
     """Adjusted for all pairs of the report."""
 
+    outcome: Outcome
+    """That of the pair alone, with no change too small to matter."""
+
     differs: bool
+    """Whether it is announced."""
 
 
 _CHARTS = (
@@ -57,7 +71,7 @@ def analyze(steps: ByRun, config: Config) -> Result:
     Numbers are compared repeat by repeat: all runs are captured in turn, so what drifts meets
     them alike. The interval of a factor is Student's t of the repeats' logarithms, of that pair
     alone. A difference is announced only if it is beyond chance with all pairs taken together
-    (Holm): the more runs are compared, the more it takes.
+    (Holm), and over no fewer than six repeats: the more runs are compared, the more it takes.
     """
     measured = {run: result for run, result in steps.items() if _repeated(result)}
     unmeasured = tuple(
@@ -88,8 +102,14 @@ def _repeated(result: Result) -> dict[str, dict[int, float]]:
 
 
 def _pairs(measured: Mapping[str, Result], reference: str, config: Config) -> list[Pair]:
+    level = 1 - config.confidence
     ratios = [
-        (run, name, ratio)
+        (
+            run,
+            name,
+            ratio,
+            outcome_of(repeats, reference_repeats, band=0.0, confidence=config.confidence),
+        )
         for name, reference_repeats in _repeated(measured[reference]).items()
         for run, result in measured.items()
         if run != reference
@@ -97,7 +117,7 @@ def _pairs(measured: Mapping[str, Result], reference: str, config: Config) -> li
         and (ratio := compared(repeats, reference_repeats, confidence=config.confidence))
         is not None
     ]
-    p_values = adjusted([ratio.p_value for *_, ratio in ratios])
+    p_values = adjusted([ratio.p_value for _, _, ratio, _ in ratios])
     return [
         Pair(
             run=run,
@@ -105,16 +125,19 @@ def _pairs(measured: Mapping[str, Result], reference: str, config: Config) -> li
             title=measured[reference].metrics[name].title,
             ratio=ratio,
             p_value=p_value,
-            differs=p_value <= 1 - config.confidence,
+            outcome=outcome,
+            differs=outcome in (Outcome.HIGHER, Outcome.LOWER) and p_value <= level,
         )
-        for (run, name, ratio), p_value in zip(ratios, p_values, strict=True)
+        for (run, name, ratio, outcome), p_value in zip(ratios, p_values, strict=True)
     ]
 
 
 def _findings(pairs: list[Pair], reference: str, confidence: float) -> Iterator[Finding]:
     """Yield one finding for each metric: in how many runs it differs, and in which most."""
     for metric in dict.fromkeys(pair.metric for pair in pairs):
-        of_metric = [pair for pair in pairs if pair.metric == metric]
+        of_metric = [pair for pair in pairs if pair.metric == metric and _is_told(pair)]
+        if not of_metric:
+            continue
         different = [pair for pair in of_metric if pair.differs]
         shown = max(different or of_metric, key=lambda pair: abs(math.log(pair.ratio.ratio)))
         if shown.ratio.interval is None:
@@ -143,13 +166,18 @@ def _sentence(shown: Pair, trusted: Interval, different: int, runs: int, referen
     )
     if not different:
         return (
-            f"{shown.title}: no difference from {reference} is beyond chance in {runs} other "
-            f"run(s); the largest, in {shown.run}, is {factor}."
+            f"{shown.title}: no difference from {reference} is beyond chance in "
+            f"{counted(runs, 'other run')}; the largest, in {shown.run}, is {factor}."
         )
     return (
-        f"{shown.title}: differs from that of {reference} in {different} of {runs} other run(s), "
-        f"most in {shown.run}: {factor}."
+        f"{shown.title}: differs from that of {reference} in {different} of "
+        f"{counted(runs, 'other run')}, most in {shown.run}: {factor}."
     )
+
+
+def _is_told(pair: Pair) -> bool:
+    """Say whether the repeats of a pair support a statement."""
+    return pair.ratio.repeats >= FEWEST_PAIRS and pair.outcome is not Outcome.VOID
 
 
 def _table(pairs: list[Pair], reference: str) -> Table:
@@ -175,17 +203,22 @@ def _table(pairs: list[Pair], reference: str) -> Table:
 
 
 def _answer(pair: Pair) -> str:
-    if pair.ratio.interval is None:
-        return "not known"
+    if not _is_told(pair):
+        return str(pair.outcome) if pair.outcome is Outcome.VOID else "not known"
     return "yes" if pair.differs else "not beyond chance"
 
 
 def _unsure(pairs: list[Pair]) -> Iterator[Abstention]:
-    """Yield which runs have only one repeat in common with the reference."""
-    runs = dict.fromkeys(pair.run for pair in pairs if pair.ratio.interval is None)
-    if runs:
-        reason = "one repeat does not say how much repeats differ: set repeats=3 or more"
-        yield Abstention(what=f"whether {', '.join(runs)} differ from the reference", reason=reason)
+    """Yield in which runs the repeats do not support a statement, and why."""
+    few = dict.fromkeys(pair.run for pair in pairs if pair.ratio.repeats < FEWEST_PAIRS)
+    void = dict.fromkeys(pair.run for pair in pairs if pair.outcome is Outcome.VOID)
+    for runs, reason in (
+        (few, f"a statement at 95 % takes {FEWEST_PAIRS} repeats of both: repeats={FEWEST_PAIRS}"),
+        (void, "the machine got faster or slower from repeat to repeat: capture them again"),
+    ):
+        if runs:
+            what = f"whether {', '.join(runs)} differ from the reference"
+            yield Abstention(what=what, reason=reason)
 
 
 def _apart(measured: Mapping[str, Result], reference: str) -> Iterator[Abstention]:

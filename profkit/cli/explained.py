@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from profkit.analyze.shared.matched_parts import stacks
 from profkit.analyze.shared.memory_waterfall import MemoryWaterfall, largest, memory_waterfall
@@ -11,6 +12,7 @@ from profkit.analyze.shared.waterfall import Bar, Waterfall, covers_none, interv
 from profkit.cli.run_folders import RunFolder
 from profkit.convert.drawing.flamegraph import differential_svg
 from profkit.core import result
+from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted, milliseconds, shortened, size
 from profkit.core.result import Result
@@ -39,6 +41,12 @@ def explained(before: RunFolder, after: RunFolder) -> Why:
         step_time=waterfall(causes[0], causes[1], timed) if causes[0] and causes[1] else None,
         peak_memory=memory_waterfall(peaks[0], peaks[1]) if peaks[0] and peaks[1] else None,
     )
+
+
+def draw(path: Path | None, before: RunFolder, after: RunFolder) -> None:
+    """Draw the difference of two runs into a file, if one is named."""
+    if path is not None:
+        write_atomically(path, flame_graph(before, after).encode())
 
 
 def flame_graph(before: RunFolder, after: RunFolder) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from profkit.analyze.shared.paired import FEWEST_PAIRS, Judgement, Outcome, Ratio, adjusted, judged
-from profkit.cli.compare import notes
+from profkit.cli.comparison import notes
 from profkit.cli.measured_run import (
     METRICS,
     MeasuredRun,

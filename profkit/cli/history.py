@@ -16,15 +16,15 @@ from pathlib import Path
 from profkit.analyze.shared.change_points import FEWEST
 from profkit.cli.measured_history import Saved, Series, document, history, series_of
 from profkit.cli.measured_run import measured, read_baseline
+from profkit.cli.metric_words import TITLES, shown
 from profkit.cli.run_folders import RunFolder, all_runs
 from profkit.core import result
 from profkit.core.errors import InputError
-from profkit.core.formatting import counted, duration, size
+from profkit.core.formatting import counted, duration
 from profkit.core.saved_results import saved_results
 from profkit.core.settings import nearest
 
 _ROWS = 20
-_WORDS = {"step_time": "step time", "throughput": "throughput", "peak_memory": "peak memory"}
 
 
 def main(argv: Sequence[str]) -> None:
@@ -93,24 +93,19 @@ def _text(name: str, one: Series) -> Iterator[str]:
     """Yield the newest results of a series, and all of its changes."""
     changes = history({name: one}).tables["changes"].records()
     yield f"{name}: {counted(len(one), 'result')}"
-    shown = one[-_ROWS:]
-    width = max(len(saved.name) for saved in shown)
+    newest = one[-_ROWS:]
+    width = max(len(saved.name) for saved in newest)
     changed = {row["result"]: row for row in changes if row["metric"] == "step_time"}
-    for saved in shown:
+    for saved in newest:
         mark = f"  {changed[saved.name]['change_share']:+.1%}" if saved.name in changed else ""
         value = duration(saved.value("step_time") or 0)
         yield f"  {saved.name.ljust(width)}  {saved.began[:16]}  {value}{mark}".rstrip()
     for row in changes:
-        values = " -> ".join(_shown(str(row["metric"]), row[end]) for end in ("before", "after"))
+        values = " -> ".join(
+            shown(str(row["metric"]), float(row[end] or 0)) for end in ("before", "after")
+        )
         why = f": {row['differences']}" if row["differences"] else ""
-        change = f"{_WORDS[str(row['metric'])]} {row['change_share']:+.1%}"
+        change = f"{TITLES[str(row['metric'])]} {row['change_share']:+.1%}"
         yield f"{change} at {row['result']}, {values}{why}"
     if not changes:
         yield f"no change{'' if len(one) >= FEWEST else f' is known: it takes {FEWEST} results'}"
-
-
-def _shown(metric: str, value: str | float | None) -> str:
-    number = float(value or 0)
-    if metric == "throughput":
-        return f"{number:.4g} samples/s"
-    return duration(number) if metric == "step_time" else size(number)

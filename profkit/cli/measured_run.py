@@ -1,8 +1,10 @@
 """What a comparison needs of a run: its numbers in each repeat, and under what they were taken."""
 
+import os
 import re
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,12 @@ METRICS = {
     "step_time": "step_time_ns",
     "throughput": "throughput_per_s",
     "peak_memory": "peak_memory_bytes",
+    "energy": "per_step_j",
 }
-"""Metrics of the analysis ``steps`` that runs are compared by, by the names that users type."""
+"""Metrics that runs are compared by, by the names that users type."""
+
+_ANALYSES = ("steps", "energy")
+"""Analyses that have them."""
 
 _NAME = re.compile(r"\w[\w.+-]*")
 _SCHEMA_VERSION = 1
@@ -55,6 +61,9 @@ class MeasuredRun:
     disturbed: tuple[int, ...] = ()
     """Repeats during which the machine was not quiet, or not as in the others."""
 
+    conditions: dict[int, dict[str, float]] = field(default_factory=dict)
+    """Means of clocks, temperatures and power during each repeat, and the load of the machine."""
+
     schema_version: int = _SCHEMA_VERSION
 
 
@@ -82,10 +91,10 @@ def measured(run: RunFolder, *, needs_steps: bool = True) -> MeasuredRun:
     if needs_steps and not path.is_file():
         raise InputError(f"{run.name}: no step times", hint=hint)
     steps = result.read(path).result if path.is_file() else Result()
+    paths = [path.with_name(f"{name}.json") for name in _ANALYSES]
+    known = ChainMap(*(result.read(found).result.metrics for found in paths if found.is_file()))
     metrics = {
-        name: steps.metrics[name]
-        for name in METRICS.values()
-        if name in steps.metrics and steps.metrics[name].by_repeat
+        name: known[name] for name in METRICS.values() if name in known and known[name].by_repeat
     }
     if needs_steps and METRICS["step_time"] not in metrics:
         reasons = "; ".join(missing.reason for missing in steps.abstentions)
@@ -105,6 +114,9 @@ def measured(run: RunFolder, *, needs_steps: bool = True) -> MeasuredRun:
         disturbed=tuple(
             record["repeat"] for record in records if record.get("conditions", {}).get("warnings")
         ),
+        conditions={
+            record["repeat"]: dict(_conditions(record.get("conditions", {}))) for record in records
+        },
     )
 
 
@@ -121,11 +133,29 @@ def _facts(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "tool", str(record.get("tool", ""))
     for part, known in (("machine", "machine"), ("versions", "versions"), ("", "workload")):
         yield from _flat(record.get(known) or {}, part)
+    folder = record.get("workload", {}).get("launcher", {}).get("cwd") or "."
     for source in record.get("sources") or ():
-        yield f"sources.{source['path']}", source["sha256"][:_HASH_LETTERS]
+        # Two folders of the same project have the same files.
+        path = Path(os.path.relpath(source["path"], folder))
+        name = source["path"] if ".." in path.parts else path
+        yield f"sources.{name}", source["sha256"][:_HASH_LETTERS]
     for name, state in (record.get("git") or {}).items():
         changes = " with changes" if state.get("dirty") else ""
         yield f"git.{name}", f"{state.get('commit', '')[:_HASH_LETTERS]}{changes}"
+
+
+def _conditions(recorded: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield the load of the machine, and the mean of each reading during a capture."""
+    cpu = recorded.get("cpu", {})
+    for name in ("load_before", "other_work_share"):
+        if name in cpu:
+            yield name, cpu[name]
+    parts = {"cpu": cpu}
+    parts |= {f"gpu{i}": gpu["at_work"] for i, gpu in enumerate(recorded.get("gpus", ()))}
+    for part, readings in parts.items():
+        for name, values in readings.items():
+            if isinstance(values, dict) and "mean" in values:
+                yield f"{part}.{name}", values["mean"]
 
 
 def _flat(value: Any, key: str) -> Iterator[tuple[str, str]]:

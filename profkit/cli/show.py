@@ -1,4 +1,4 @@
-"""``profkit show [RUN|FILE...]``: what limits a run, or files that were never imported."""
+"""``profkit show [RUN|FILE...]``: what limits a run, a comparison, or files never imported."""
 
 import argparse
 import sys
@@ -9,6 +9,7 @@ from profkit.cli.answer import answer, notes
 from profkit.cli.run_folders import RunFolder, is_run, last_selected, run_named
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted
+from profkit.core.saved_results import COMPARISONS, comparison_file
 
 _REPORT = Path("results/report.html")
 
@@ -27,6 +28,11 @@ def main(argv: Sequence[str]) -> None:
         _print(of_run(runs[0], notes_only=args.notes))
         if len(runs) > 1 and not args.notes:
             _print([f"{counted(len(runs) - 1, 'more run')} in this selection: profkit ls"])
+    elif len(paths) == 1 and (kept := _comparison(args.targets[0])):
+        # Late: what compares takes longer to load than a run takes to show.
+        from profkit.cli.saved_comparison import kept_text  # noqa: PLC0415
+
+        _print(kept_text(kept))
     elif all(path.exists() and not is_run(path) for path in paths):
         _show_files(paths, notes_only=args.notes)
     elif len(paths) == 1:
@@ -34,6 +40,12 @@ def main(argv: Sequence[str]) -> None:
     else:
         missing = next(path for path in paths if not path.exists() or is_run(path))
         raise InputError(f"{missing}: not a file", hint="name one run, or files of one")
+
+
+def _comparison(name: str) -> Path | None:
+    """Return the file of the comparison with that name, or of the one in that file."""
+    files = (comparison_file(name), Path(name))
+    return next((path for path in files if path.parent == COMPARISONS and path.is_file()), None)
 
 
 def _show_files(paths: Sequence[Path], *, notes_only: bool) -> None:

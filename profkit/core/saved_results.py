@@ -5,6 +5,14 @@ from pathlib import Path
 BASELINES = Path("results/baselines")
 """Their folder; the name of each is that of its file."""
 
+COMPARISONS = Path("results/comparisons")
+"""Folder of comparisons of two sides that were captured in pairs."""
+
+
+def comparison_file(name: str) -> Path:
+    """Return where a comparison is kept."""
+    return COMPARISONS / f"{name}.json"
+
 
 def saved_results() -> list[Path]:
     """Return the files of all of them."""

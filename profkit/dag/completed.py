@@ -71,7 +71,7 @@ def _results(dag: Dag) -> str:
     folders = [*(f"results/runs/{run.name}" for run in dag.plan.runs), ACROSS]
     digest = hashlib.sha256()
     about = (dag.selection(write=False), str(REPORT), str(REPORT.with_suffix(".json")))
-    for path in (*about, *map(str, saved_results())):
+    for path in (*about, *map(str, saved_results()), *dag.kept_comparison()):
         digest.update(f"{path} {_state(Path(path))}\n".encode())
     for folder in folders:
         for path, state in sorted(_states(folder)):

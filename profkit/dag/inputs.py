@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import shlex
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from profkit.core import run_settings
 from profkit.core.atomic_write import write_atomically
 from profkit.core.capture_record import imported_files, read_capture
 from profkit.core.fingerprint import HISTORY_CODE, fingerprint
-from profkit.core.saved_results import saved_results
+from profkit.core.saved_results import comparison_file, saved_results
 from profkit.dag import snakemake_locks
 from profkit.dag.attempts import (
     Attempts,
@@ -29,9 +28,9 @@ from profkit.dag.attempts import (
 )
 from profkit.dag.capture_rules import CaptureRule, capture_rules
 from profkit.dag.overrides import override_list, save_selection
+from profkit.dag.selected import command, described
 from profkit.planning import cache
-from profkit.planning.model import Plan, Run, differing
-from profkit.planning.sides import sides_of
+from profkit.planning.model import Plan, Run
 from profkit.process import parent_watch
 
 SELECTIONS = Path("results/.profkit/selections")
@@ -315,35 +314,21 @@ class Dag:
         return str(path)
 
     def _selection(self) -> dict[str, Any]:
-        differs = differing(self.plan.runs)
-        return {
-            "title": self.plan.report["title"],
-            "overrides": self.plan.overrides,
-            "command": command(self.plan.overrides),
-            "notes": (*self.notes(), *self.plan.left_out),
-            "across": {
-                "run": "all runs",
-                "folder": ACROSS,
-                "analyses": self.results_across(),
-            },
-            "runs": [
-                {
-                    "run": run.name,
-                    "folder": f"results/runs/{run.name}",
-                    "tools": run.tools,
-                    "analyses": list(run.analyses),
-                    "behaviour": run.behaviour,
-                    "command": command(run.overrides),
-                    "differs": differs[run.name],
-                }
-                for run in self.plan.runs
-            ],
-        }
+        across = {"run": "all runs", "folder": ACROSS, "analyses": self.results_across()}
+        notes = (*self.notes(), *self.plan.left_out)
+        return described(self.plan, notes, across, "".join(self.kept_comparison()))
+
+    def kept_comparison(self) -> list[str]:
+        """Return the file of what came of a comparison, once there is one."""
+        pairing = self.plan.pairing
+        kept = [] if pairing is None else [comparison_file(pairing.name)]
+        return [str(path) for path in kept if path.is_file()]
 
     def report_inputs(self) -> list[str]:
         """Return every file that the report shows."""
         of_runs = [path for run in self.plan.runs for path in self.run_files(run)]
-        return [*of_runs, *(f"{ACROSS}/analyze/{name}.json" for name in self.results_across())]
+        across = (f"{ACROSS}/analyze/{name}.json" for name in self.results_across())
+        return [*of_runs, *across, *self.kept_comparison()]
 
     def run_files(self, run: Run) -> list[str]:
         """Return the files of one run that the report shows."""
@@ -390,8 +375,3 @@ def read_flags(wildcards: Any, input: Any) -> list[str]:  # noqa: A002 - Snakema
 def digest(content: bytes) -> str:
     """Return a short name for `content`."""
     return hashlib.sha256(content).hexdigest()[:16]
-
-
-def command(overrides: tuple[str, ...]) -> str:
-    """Return the command line that selects what `overrides` select."""
-    return shlex.join(["profkit", "run" if sides_of(overrides) is None else "compare", *overrides])

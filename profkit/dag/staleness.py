@@ -215,7 +215,10 @@ class Staleness:
 
     def forgotten(self) -> list[str]:
         """Return the stale files that Snakemake takes for fresh, as it has lost their params."""
-        files = [*map(Path, self.dag.report_inputs()), REPORT]
+        # No job makes the file of a comparison.
+        kept = self.dag.kept_comparison()
+        made = (file for file in self.dag.report_inputs() if file not in kept)
+        files = [*map(Path, made), REPORT]
         lost = (file for file in files if file.is_file() and not snakemake_records.has(file))
         return [str(file) for file in lost if self.why(file)]
 

@@ -101,6 +101,12 @@ class Pairing:
     coin: int
     """Seed of the coin that says which run of a pair is captured first."""
 
+    @property
+    def name(self) -> str:
+        """Name of the comparison, which no run has."""
+        (a, *_), (b, _, digits) = (run.rsplit("-", 2) for run in (self.a, self.b))
+        return f"{a}-vs-{b}-{digits[1:]}"
+
     def order(self, repeat: int) -> tuple[str, str]:
         """Return the names of both runs in the order in which the pair `repeat` is captured."""
         # No secret: the same seed has to give the same order again.

@@ -55,11 +55,19 @@ def sides_of(words: Sequence[str]) -> Sides | None:
         else:
             common.append(word)
     try:
-        a, b = (tuple(shlex.split(options[name])) for name in ("--a", "--b"))
         coin = int(options["--coin"])
-    except ValueError as error:
-        raise ConfigError(f"{' '.join(words)}: {error}", hint="--a 'batch=4 seed=1'") from None
+    except ValueError:
+        raise ConfigError(f"--coin {options['--coin']}: the seed of a coin is a number") from None
+    a, b = (overrides_in(name, options[name]) for name in ("--a", "--b"))
     return Sides(common=tuple(common), a=a, b=b, coin=coin)
+
+
+def overrides_in(option: str, text: str) -> tuple[str, ...]:
+    """Return the overrides of one side, which are one argument of the command line."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise ConfigError(f"{option} {text}: {error}", hint="--a 'batch=4 seed=1'") from None
 
 
 def selections(words: Sequence[str]) -> tuple[tuple[str, ...], ...]:

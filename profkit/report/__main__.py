@@ -17,6 +17,7 @@ from profkit.core.job_record import JobRecord
 from profkit.core.sealed_json import sealed
 from profkit.report import record, result_tree
 from profkit.report.build_view import Page, report_view
+from profkit.report.kept_comparison import data, read_comparison, with_comparison
 from profkit.report.render import render
 from profkit.report.settings import Settings
 
@@ -48,6 +49,7 @@ def _report(arguments: argparse.Namespace) -> None:
     )
     selection = result_tree.read_selection(arguments.selection)
     runs = [result_tree.read_run(selected) for selected in selection.runs]
+    comparison = read_comparison(selection.comparison)
     across = result_tree.read_run(selection.across)
     page = Page(
         folder=str(arguments.out.parent),
@@ -56,6 +58,8 @@ def _report(arguments: argparse.Namespace) -> None:
     )
     inputs = (path for run in (*runs, across) for path in result_tree.inputs(run))
     read_from = [arguments.selection, *inputs]
+    read_from += [Path(selection.comparison)] if comparison else []
+    across = with_comparison(across, comparison)
     made_of = provenance(
         "profkit.report",
         "profkit.report.__main__",
@@ -66,7 +70,8 @@ def _report(arguments: argparse.Namespace) -> None:
         arguments.out, render(report_view(selection, runs, across, chosen, page)).encode()
     )
     job = JobRecord(provenance=made_of, attempt=arguments.attempt)
-    write_atomically(arguments.out.with_suffix(".json"), sealed(record.encoded(runs, across, job)))
+    content = record.encoded(runs, across, data(comparison), job)
+    write_atomically(arguments.out.with_suffix(".json"), sealed(content))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """``report.json``, beside the page: the verdict on each run, and what the page was made of."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -18,8 +19,13 @@ def verdict_of(run: result_tree.Run) -> Verdict | None:
     return document.result.verdict if document is not None else None
 
 
-def encoded(runs: Sequence[result_tree.Run], across: result_tree.Run, record: JobRecord) -> bytes:
-    """Return the JSON text: the fields of `record`, after the verdicts and the history."""
+def encoded(
+    runs: Sequence[result_tree.Run],
+    across: result_tree.Run,
+    comparison: Mapping[str, Any] | None,
+    record: JobRecord,
+) -> bytes:
+    """Return the JSON text: the fields of `record`, after verdicts, history and comparison."""
     verdicts = [
         {"run": run.selected.run, "folder": run.selected.folder, "verdict": verdict_of(run)}
         for run in runs
@@ -29,7 +35,12 @@ def encoded(runs: Sequence[result_tree.Run], across: result_tree.Run, record: Jo
         {name: table.records() for name, table in history.result.tables.items()} if history else {}
     )
     fields = msgspec.to_builtins(
-        {"schema_version": SCHEMA_VERSION, "runs": verdicts, "history": saved}
+        {
+            "schema_version": SCHEMA_VERSION,
+            "runs": verdicts,
+            "history": saved,
+            "comparison": comparison,
+        }
     )
     return msgspec.json.format(msgspec.json.encode(fields | msgspec.to_builtins(record)), indent=1)
 

@@ -42,6 +42,8 @@ class Selection:
     notes: tuple[str, ...] = ()
     across: Selected = Selected(run="all runs", folder="results/selection")
     """Analyses of all runs together, in a folder like that of a run."""
+    comparison: str = ""
+    """File of the comparison of two runs that were captured in pairs; empty if there is none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,8 +9,9 @@ import pytest
 from profkit.core.errors import ConfigError
 from profkit.core.run_settings import RunSettings
 from profkit.dag import inputs as dags
-from profkit.dag.inputs import Dag, command
+from profkit.dag.inputs import Dag
 from profkit.dag.overrides import check_config
+from profkit.dag.selected import command
 from profkit.dag.staleness import Staleness
 from profkit.planning.model import AnalysisPlan, Pairing, Plan, Run, ToolPlan
 

@@ -30,7 +30,7 @@ def test_sides_are_read_as_they_are_written():
 
 @pytest.mark.parametrize("words", [("--a", "batch='2"), ("--a", "batch=2", "--coin", "heads")])
 def test_sides_that_cannot_be_read_are_named(words):
-    with pytest.raises(ConfigError, match="--a 'batch=4 seed=1'"):
+    with pytest.raises(ConfigError, match=f"^{words[-2]} {words[-1]}: "):
         sides_of(words)
 
 

@@ -101,9 +101,7 @@ def judged(
         reason = "one pair does not say how much repeats differ"
         more = FEWEST_PAIRS - 1
         return Judgement(outcome=Outcome.INCONCLUSIVE, ratio=ratio, reason=reason, more_pairs=more)
-    shared = _shared(these, others)
-    mine, theirs = (np.log([values[repeat] for repeat in shared]) for values in (these, others))
-    logs, levels = mine - theirs, (mine + theirs) / 2
+    logs, levels = _logs_and_levels(these, others)
     outcome = Outcome(str(outcomes(logs, levels, band=band, confidence=confidence)))
     if outcome is Outcome.VOID:
         return Judgement(outcome=outcome, ratio=ratio, reason=_course(logs, levels, band))
@@ -116,6 +114,20 @@ def judged(
     else:
         reason = f"the interval reaches across a change of {band:.1%}"
     return Judgement(outcome=outcome, ratio=ratio, reason=reason, more_pairs=more, doubts=doubts)
+
+
+def outcome_of(
+    these: Mapping[int, float],
+    others: Mapping[int, float],
+    *,
+    band: float = BAND,
+    confidence: float = 0.95,
+) -> Outcome:
+    """Return the outcome alone, which takes a hundredth of the time of `judged`."""
+    logs, levels = _logs_and_levels(these, others)
+    if len(logs) < FEWEST_PAIRS:
+        return Outcome.INCONCLUSIVE
+    return Outcome(str(outcomes(logs, levels, band=band, confidence=confidence)))
 
 
 def outcomes(
@@ -260,6 +272,13 @@ def in_turn(began: Mapping[int, str], reference_began: Mapping[int, str]) -> boo
 def _shared(these: Mapping[int, float], others: Mapping[int, float]) -> list[int]:
     """Return the repeats that both have, in their order."""
     return sorted(repeat for repeat in these if these[repeat] > 0 and others.get(repeat, 0) > 0)
+
+
+def _logs_and_levels(these: Mapping[int, float], others: Mapping[int, float]) -> tuple[Logs, Logs]:
+    """Return the log ratio and the mean log of each pair."""
+    shared = _shared(these, others)
+    mine, theirs = (np.log([values[repeat] for repeat in shared]) for values in (these, others))
+    return mine - theirs, (mine + theirs) / 2
 
 
 def _spread(logs: Logs) -> Logs:

@@ -1,0 +1,234 @@
+"""A comparison of two runs: what it found, in words and as JSON."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import geometric_mean
+from typing import Any
+
+from profkit.analyze.shared.paired import FEWEST_PAIRS, Judgement, Outcome, in_turn, judged
+from profkit.cli.explained import Why, lines
+from profkit.cli.measured_run import METRICS, Difference, MeasuredRun, differences
+from profkit.cli.metric_words import CHANGES, TITLES, shown
+from profkit.cli.unlike_pairs import unlike
+from profkit.core.formatting import counted
+from profkit.planning.model import Pairing
+
+AUTO = 0
+"""Number of pairs if the width of the interval decides."""
+
+_SHOWN = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """Two runs and what can be said of their difference."""
+
+    before: MeasuredRun
+    after: MeasuredRun
+    found: tuple[Difference, ...]
+    """Facts in which they differ, the decisive ones first."""
+
+    judgements: dict[str, Judgement]
+    """By metric; empty if they are not comparable."""
+
+    why: Why = Why()  # noqa: RUF009 - frozen
+    pairing: Pairing | None = None
+    """How they were captured in pairs; None for runs that were not."""
+
+    @property
+    def decisive(self) -> tuple[Difference, ...]:
+        """Differences in spite of which a comparison means nothing."""
+        return tuple(difference for difference in self.found if difference.is_decisive)
+
+    @property
+    def differs(self) -> bool:
+        """Whether the step time is known to differ."""
+        judgement = self.judgements.get("step_time")
+        return judgement is not None and judgement.outcome in (Outcome.HIGHER, Outcome.LOWER)
+
+
+def compared_runs(
+    before: MeasuredRun,
+    after: MeasuredRun,
+    *,
+    band: float,
+    confidence: float = 0.95,
+    anyway: bool = False,
+) -> Comparison:
+    """Compare two runs; `anyway`, if that means nothing as well."""
+    found = tuple(differences(before, after))
+    is_comparable = anyway or not any(difference.is_decisive for difference in found)
+    judgements = judge(before, after, band, confidence) if is_comparable else {}
+    return Comparison(before=before, after=after, found=found, judgements=judgements)
+
+
+def judge(
+    before: MeasuredRun, after: MeasuredRun, band: float, confidence: float = 0.95
+) -> dict[str, Judgement]:
+    """Return the judgement of each metric that both have in a common repeat."""
+    judgements = {
+        word: judged(
+            after.metrics[name].by_repeat,
+            before.metrics[name].by_repeat,
+            band=band,
+            confidence=confidence,
+        )
+        for word, name in METRICS.items()
+        if name in before.metrics and name in after.metrics
+    }
+    return {word: judgement for word, judgement in judgements.items() if judgement is not None}
+
+
+def text(comparison: Comparison) -> Iterator[str]:
+    """Yield what was found, in about 15 lines."""
+    before, after = comparison.before, comparison.after
+    noun = "repeat" if comparison.pairing is None else "pair"
+    for letter, run in (("A", before), ("B", after)):
+        when = min(run.began.values(), default="")[:16]
+        yield f"{letter}  {run.name}  {counted(len(run.began), noun)}  {when}".rstrip()
+    decisive = comparison.decisive
+    if decisive:
+        yield f"not comparable: {_listed(decisive)}"
+    if others := [difference for difference in comparison.found if not difference.is_decisive]:
+        yield f"differences: {_listed(others)}"
+    if decisive and not comparison.judgements:
+        yield "--anyway compares them all the same"
+        return
+    yield from sentences(comparison)
+    if missing := [
+        TITLES[word] for word in METRICS if word not in comparison.judgements and word != "energy"
+    ]:
+        yield f"not measured in a repeat of both: {', '.join(missing)}"
+    yield from (f"note: {note}" for note in notes(before, after))
+    yield from lines(comparison.why)
+
+
+def sentences(comparison: Comparison) -> Iterator[str]:
+    """Yield the judgement of each metric, and the checks that disagree with it."""
+    for word, judgement in comparison.judgements.items():
+        values = " -> ".join(shown(word, value) for value in typical_values(comparison, word))
+        yield f"{TITLES[word]} {values}: {sentence(word, judgement)}"
+        for doubt in judgement.doubts:
+            yield f"  but {doubt}"
+
+
+def typical_values(comparison: Comparison, word: str) -> tuple[float, float]:
+    """Return the geometric mean of a metric over the pairs, of each run: their ratio is judged."""
+    name = METRICS[word]
+    before, after = (run.metrics[name].by_repeat for run in (comparison.before, comparison.after))
+    pairs = [pair for pair in before if before[pair] > 0 and after.get(pair, 0) > 0]
+    a, b = (geometric_mean([values[pair] for pair in pairs]) for values in (before, after))
+    return a, b
+
+
+def _listed(found: Sequence[Difference]) -> str:
+    more = f" and {len(found) - _SHOWN} more (--json)" if len(found) > _SHOWN else ""
+    return f"{', '.join(map(str, found[:_SHOWN]))}{more}"
+
+
+def sentence(word: str, judgement: Judgement) -> str:
+    """Return a judgement in words, with its interval."""
+    ratio, outcome = judgement.ratio, judgement.outcome
+    change = f"{ratio.ratio - 1:+.1%}"
+    if ratio.interval is None:
+        return f"{change} in one pair; nothing can be said without repeats: it takes {FEWEST_PAIRS}"
+    measure = f"{change} ({measured_change(judgement)})"
+    if outcome in (Outcome.HIGHER, Outcome.LOWER):
+        return f"{CHANGES[word][outcome is Outcome.LOWER]}, {measure}"
+    if outcome is not Outcome.INCONCLUSIVE:
+        return "; ".join(filter(None, (f"{outcome}, {measure}", judgement.reason)))
+    if judgement.more_pairs:
+        return f"{outcome}, {measure}; needs about {counted(judgement.more_pairs, 'more pair')}"
+    return f"{outcome}, {measure}; about as large as the change that matters"
+
+
+def measured_change(judgement: Judgement) -> str:
+    """Return the interval of a judgement and its pairs, in words."""
+    ratio = judgement.ratio
+    pairs = counted(ratio.repeats, "pair")
+    if ratio.interval is None or ratio.interval.high > _ABSURD:
+        return f"the pairs differ too much for an interval, {pairs}"
+    ends = f"{ratio.interval.low - 1:+.1%} to {ratio.interval.high - 1:+.1%}"
+    return f"{ratio.interval.confidence:.0%} interval {ends}, {pairs}"
+
+
+# Ratio beyond which the end of an interval says nothing.
+_ABSURD = 10.0
+
+
+def notes(before: MeasuredRun, after: MeasuredRun) -> Iterator[str]:
+    """Yield what makes the numbers less sure than their intervals say."""
+    if not in_turn(after.began, before.began):
+        yield (
+            "the runs were not captured in turn; what changed on the machine in between "
+            "shows as a difference"
+        )
+    if disturbed := sorted({*before.disturbed, *after.disturbed}):
+        listed = ", ".join(map(str, disturbed))
+        yield f"the machine was not quiet in repeats {listed} (capture.json: conditions)"
+    yield from unlike(before.conditions, after.conditions)
+
+
+def as_json(comparison: Comparison) -> str:
+    """Return all numbers, and the text."""
+    return json.dumps(document(comparison), indent=1) + "\n"
+
+
+def document(comparison: Comparison) -> dict[str, Any]:
+    """Return all numbers, and the text, as plain data."""
+    before, after = comparison.before, comparison.after
+    found = {
+        "a": before.name,
+        "b": after.name,
+        "comparable": not comparison.decisive,
+        "differences": [asdict(difference) for difference in comparison.found],
+        "metrics": {
+            word: {
+                **dict(zip(("before", "after"), typical_values(comparison, word), strict=True)),
+                **asdict(judgement),
+            }
+            for word, judgement in comparison.judgements.items()
+        },
+        "why": asdict(comparison.why),
+        "coin": comparison.pairing.coin if comparison.pairing else None,
+        "pairs": pair_rows(comparison),
+        "notes": [*notes(before, after)],
+        "text": [*text(comparison)],
+    }
+    return {name: _finite(value) for name, value in found.items()}
+
+
+def pair_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return each pair: which side came first, its step times, and under what they were taken."""
+    sides = {"a": comparison.before, "b": comparison.after}
+    shared = sorted(set(comparison.before.began) & set(comparison.after.began))
+    return [
+        {
+            "pair": repeat,
+            "first": min(sides, key=lambda side: sides[side].began[repeat]),
+            **{
+                side: {
+                    "began": run.began[repeat],
+                    **{
+                        word: run.metrics[name].by_repeat.get(repeat)
+                        for word, name in METRICS.items()
+                        if name in run.metrics
+                    },
+                    "conditions": run.conditions.get(repeat, {}),
+                }
+                for side, run in sides.items()
+            },
+        }
+        for repeat in shared
+    ]
+
+
+def _finite(value: Any) -> Any:
+    """Return `value` with null in the place of numbers that JSON does not have."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

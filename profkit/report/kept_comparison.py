@@ -1,0 +1,55 @@
+"""The comparison of two runs that were captured in pairs, as a section and as data."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from profkit.core.errors import InputError
+from profkit.core.job_record import NOTHING
+from profkit.core.result import Document, Result
+from profkit.report import result_tree
+
+_NAME = "pairs"
+_SECTION = "section"
+
+
+def read_comparison(path: str) -> dict[str, Any] | None:
+    """Return the comparison in a file; None for no file. Raises `InputError` if it is damaged."""
+    if not path:
+        return None
+    try:
+        found: dict[str, Any] = msgspec.json.decode(Path(path).read_bytes(), type=dict[str, Any])
+        msgspec.convert(found[_SECTION], Result)
+    except (msgspec.MsgspecError, KeyError) as error:
+        raise InputError(f"{path}: no comparison: {error}", hint="compare again") from None
+    return found
+
+
+def data(comparison: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return what programs read of a comparison."""
+    hidden = (_SECTION, "text")
+    return {k: v for k, v in comparison.items() if k not in hidden} if comparison else None
+
+
+def with_comparison(
+    across: result_tree.Run, comparison: Mapping[str, Any] | None
+) -> result_tree.Run:
+    """Return the results of all runs, with a section on the comparison before them."""
+    if comparison is None:
+        return across
+    section = Document(
+        analysis=_NAME,
+        title="Comparison in pairs",
+        summary="By how much does one side differ from the other, and can that be said?",
+        result=msgspec.convert(comparison[_SECTION], Result),
+        provenance=NOTHING,
+    )
+    analyses = (_NAME, *across.selected.analyses)
+    return replace(
+        across,
+        selected=replace(across.selected, analyses=analyses),
+        documents={_NAME: section, **across.documents},
+    )

@@ -1,0 +1,144 @@
+"""Two sides that are captured in pairs to be compared; what captures is tested elsewhere."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from profkit.cli import compare_sides, main
+from profkit.cli.captured_pairs import CapturedPairs, sides_without_tools
+from profkit.cli.compare import _parser
+from profkit.cli.measured_run import measured
+from profkit.cli.run_folders import run_named
+from profkit.core.errors import ConfigError, InputError
+from profkit.planning.model import Pairing
+from profkit.planning.sides import Sides
+from profkit.report.kept_comparison import data, read_comparison, with_comparison
+from profkit.report.result_tree import Run, Selected
+from tests.cli.measured_runs import STEADY, leave_run
+
+PAIRING = Pairing(a="x-b4-1-a77", b="x-b8-2-b77", coin=0)
+LONG = np.concatenate([STEADY, STEADY[::-1], STEADY, STEADY[:2]])
+
+
+def cut(run, count):
+    """Return what is measured of a run after `count` of its repeats."""
+    metrics = {
+        name: replace(metric, by_repeat={k: metric.by_repeat[k] for k in range(count)})
+        for name, metric in run.metrics.items()
+    }
+    began = {repeat: run.began[repeat] for repeat in range(count)}
+    return replace(run, metrics=metrics, began=began)
+
+
+@pytest.fixture
+def captures(tmp_path, monkeypatch):
+    """Return what leaves the captures of both sides, and the overrides that they were made with."""
+    monkeypatch.chdir(tmp_path)
+    planned = []
+
+    def leave(before, after):
+        leave_run(tmp_path, PAIRING.a, before)
+        leave_run(tmp_path, PAIRING.b, after, batch=8, second=30, noisy=(2,))
+
+        def pairs(sides, most, _args):
+            planned.append(sides)
+            runs = [measured(run_named(name)) for name in (PAIRING.a, PAIRING.b)]
+            for count in range(1, most + 1):
+                both = [cut(run, count) for run in runs]
+                yield CapturedPairs(before=both[0], after=both[1], count=count, pairing=PAIRING)
+
+        monkeypatch.setattr(compare_sides, "captured_pairs", pairs)
+        monkeypatch.setattr(compare_sides.run, "make", lambda *_: True)
+        plan = SimpleNamespace(runs=())
+        monkeypatch.setattr(compare_sides, "load", lambda words: planned.append(words) or plan)
+        return planned
+
+    return leave
+
+
+def test_sides_are_captured_compared_and_kept(captures, capsys):
+    planned = captures(100 * STEADY, 110 * STEADY[::-1])
+    assert main(["compare", "steps=9", "--a", "batch=4", "--b", "batch=8"]) == 0
+    assert planned[0] == Sides(common=("steps=9",), a=("batch=4",), b=("batch=8",))
+    assert "repeats=6" in planned[1]
+    assert "tool=[]" not in planned[1]
+    out, progress = capsys.readouterr()
+    assert "step time 100 ms -> 110 ms: slower, +10.0% (95% interval" in out
+    assert progress.splitlines()[0] == "pair 1 of 6: step time +10.0%"
+    assert "pair 6 of 6: step time +10.0% (95% interval +9.7% to +10.3%)" in progress
+    assert main(["show", "x-b4-vs-x-b8-77"]) == 0
+    assert capsys.readouterr().out == out
+    kept = read_comparison("results/comparisons/x-b4-vs-x-b8-77.json")
+    assert data(kept)["metrics"]["step_time"]["outcome"] == "higher"
+    assert [pair["first"] for pair in data(kept)["pairs"]] == ["a"] * 6
+    across = with_comparison(Run(selected=Selected(run="all", folder=".")), kept)
+    assert across.selected.analyses == ("pairs",)
+    section = across.documents["pairs"].result
+    assert section.findings[0].message.startswith("Step time, 100 ms to 110 ms: slower, +10.0%")
+    assert {"metrics", "pairs"} <= set(section.tables)
+    assert any("not quiet in repeats 2" in one.reason for one in section.abstentions)
+
+
+def test_nothing_is_traced_where_there_is_nothing_to_explain(captures, capsys):
+    planned = captures(100 * STEADY, 100 * STEADY[::-1])
+    assert main(["compare", "--a", "", "--b", "", "--quiet", "--json"]) == 0
+    assert "tool=[]" in planned[1]
+    out, progress = capsys.readouterr()
+    assert json.loads(out)["coin"] == 0
+    assert not progress
+
+
+@pytest.mark.parametrize(("spread", "count"), [(1, 6), (8, 20)])
+def test_pairs_are_added_until_the_interval_is_narrow(captures, capsys, spread, count):
+    planned = captures(100 * LONG**spread, 110 * LONG[::-1] ** spread)
+    assert main(["compare", "repeats=auto", "--a", "batch=4", "--b", "batch=8"]) == 0
+    assert f"repeats={count}" in planned[1]
+    assert f"pair {count} of at most 20" in capsys.readouterr().err
+
+
+def sides(*argv, command=("python", "train.py", "${batch}")):
+    args = _parser().parse_intermixed_args(argv)
+    return compare_sides.sides_of_words(args, command)
+
+
+def test_a_command_is_that_of_both_sides_or_of_the_python_of_each(tmp_path):
+    found, wanted = sides("--a", "batch=4", "--b", "+x=8", "--pairs", "9", "toolset=full")
+    assert wanted == 9
+    assert found.common[-1] == "workload.command=\"python train.py '${batch}'\""
+    assert "workload.stop_after=20" in found.common
+    assert "toolset=full" in found.common
+    assert not any(word.startswith("repeats") for word in found.common)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "python").touch()
+    pythons = [f"{tmp_path}/{name}/python" for name in ("one", "two")]
+    found, _ = sides("--a", "", "--b", "", "--python", ",".join(pythons))
+    assert pythons[0] in found.a[-1]
+    assert pythons[1] in found.b[-1]
+    found, _ = sides("--a", "", "--b", "", "--python", pythons[0], command=())
+    assert found.a == found.b == (f"launcher.python={pythons[0]}",)
+
+
+@pytest.mark.parametrize(
+    ("argv", "error", "said"),
+    [
+        (["--a", "", "--b", "", "repeats=many"], ConfigError, "a number of pairs, or auto"),
+        (["--a", "'", "--b", ""], ConfigError, "No closing quotation"),
+        (["--revisions", "main"], InputError, "name two"),
+        (["--a", "", "--b", "", "--python", "a,b,c"], InputError, "one for each side"),
+        (["--a", "", "--b", "", "--python", "/nowhere/python"], InputError, "is not there"),
+    ],
+)
+def test_mistakes_are_named(argv, error, said):
+    with pytest.raises(error, match=said):
+        sides(*argv)
+
+
+def test_pairs_are_timed_without_tools_and_other_analyses():
+    common = ("steps=9", "+tool=nsys", "tools.torch_profiler.x=1", "analyses.steps.skip_first=1")
+    found = sides_without_tools(Sides(common=common, a=("batch=4", "toolset=full"), coin=2))
+    assert found.common == ("steps=9", common[-1], "tool=[]", "analysis=[steps]")
+    assert (found.a, found.coin) == (("batch=4",), 2)
