@@ -1,18 +1,25 @@
 """False alarms and power of comparisons, on simulated studies whose truth is known.
 
     python benchmarks/verdicts.py
+    python benchmarks/verdicts.py --real 60
 
 A study is pairs of captures, one after the other, whose step times are noise around the truth.
 The order within a pair is drawn by a coin, as `profkit` does where it makes the pairs. An alarm is
 a verdict of a difference that is not there. At a band of 0 every difference counts, so alarms are
 those of the interval itself; at the default band there can only be fewer. Exit status 1 if alarms
 are beyond the stated level by more than chance, or drift is not found.
+
+With ``--real`` the noise is this machine's, idle or busy as it is: each repeat is a new process
+that times steps of its own, and what is compared is the same program with itself.
 """
 
 import argparse
 import itertools
 import math
+import os
+import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -25,6 +32,7 @@ from profkit.analyze.shared.paired import (
     MOST_PAIRS,
     STOPPED_CONFIDENCE,
     Outcome,
+    bounds,
     narrow_enough,
     outcomes,
     sign_flips,
@@ -83,13 +91,64 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=1000, help="studies of each kind")
     parser.add_argument("--seed", type=int, default=0, help="of the random numbers")
+    parser.add_argument("--real", type=int, default=0, metavar="N", help="real studies instead")
     args = parser.parse_args()
     random = np.random.default_rng(args.seed)
+    if args.real:
+        return _real_alarms(random, args.real)
     failures = [*_false_alarms(random, args.studies), *_drift_found(random, args.studies)]
     _power(random, args.studies)
     for failure in failures:
         print(f"FAILED: {failure}")
     return int(bool(failures))
+
+
+_PROGRAM = """
+import statistics, time
+times = []
+for _ in range(15):
+    began = time.perf_counter_ns()
+    sum(number * number for number in range(100_000))
+    times.append(time.perf_counter_ns() - began)
+print(statistics.median(times[3:]))
+"""
+
+
+def _real_alarms(random: np.random.Generator, studies: int) -> int:
+    """Print what comes of comparing a program with itself; 1 if alarms are beyond chance."""
+    found: Counter[str] = Counter()
+    alarms = 0
+    for study in range(studies):
+        times = np.array([_real_pair(random) for _ in range(FEWEST_PAIRS)])
+        logs, levels = np.log(times[:, 1] / times[:, 0]), np.log(times).mean(axis=1)
+        strict, banded = (str(outcomes(logs, levels, band=band)) for band in (0.0, BAND))
+        alarms += strict in _ALARMS
+        found[banded] += 1
+        low, high = np.expm1(bounds(logs))
+        load = os.getloadavg()[0]
+        print(
+            f"study {study + 1}: {low:+.1%} to {high:+.1%}, band 0 {strict}, band 1 % {banded}, "
+            f"load {load:.1f}",
+            flush=True,
+        )
+    within = stats.binomtest(alarms, studies).proportion_ci(method="exact")
+    print(f"\n{alarms} alarms at a band of 0 in {studies} ({within.low:.1%} to {within.high:.1%})")
+    print(f"at a band of 1 %: {dict(found)}")
+    test = stats.binomtest(alarms, studies, LEVEL, alternative="greater")
+    return int(test.pvalue < _SURE)
+
+
+def _real_pair(random: np.random.Generator) -> tuple[float, float]:
+    """Return the step times of A and B in ns, captured in the order of a coin."""
+    first, second = (
+        float(
+            subprocess.run(
+                [sys.executable, "-S", "-c", _PROGRAM], capture_output=True, text=True, check=True
+            ).stdout
+        )
+        for _ in range(2)
+    )
+    return (first, second) if random.random() < 1 / 2 else (second, first)
 
 
 def pairs(

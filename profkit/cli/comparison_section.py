@@ -89,6 +89,7 @@ def _why(found: Waterfall) -> Table:
             "difference_ms": bar.difference_ms,
             "low_ms": bar.interval.low if bar.interval else math.nan,
             "high_ms": bar.interval.high if bar.interval else math.nan,
+            "beyond_chance": "no" if bar.is_noise else "yes",
             "module": bar.module,
         }
         for bar in found.bars

@@ -127,7 +127,6 @@ def test_a_command_is_that_of_both_sides_or_of_the_python_of_each(tmp_path):
     [
         (["--a", "", "--b", "", "repeats=many"], ConfigError, "a number of pairs, or auto"),
         (["--a", "'", "--b", ""], ConfigError, "No closing quotation"),
-        (["--revisions", "main"], InputError, "name two"),
         (["--a", "", "--b", "", "--python", "a,b,c"], InputError, "one for each side"),
         (["--a", "", "--b", "", "--python", "/nowhere/python"], InputError, "is not there"),
     ],
@@ -142,3 +141,8 @@ def test_pairs_are_timed_without_tools_and_other_analyses():
     found = sides_without_tools(Sides(common=common, a=("batch=4", "toolset=full"), coin=2))
     assert found.common == ("steps=9", common[-1], "tool=[]", "analysis=[steps]")
     assert (found.a, found.coin) == (("batch=4",), 2)
+
+
+def test_revisions_are_two(capsys):
+    assert main(["compare", "--revisions", "main"]) == 1
+    assert "name two, as in main,HEAD" in capsys.readouterr().err

@@ -252,6 +252,18 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
     return result
 
 
+def discovered(samples: Sequence[Sequence[float]], level: float = 0.05) -> list[bool]:
+    """Say of which samples the mean is not 0, of those inside a difference that is known.
+
+    At most a share of `level` of them is wrong on average (Benjamini and Hochberg, 1995).
+    """
+    from scipy.stats import false_discovery_control  # noqa: PLC0415 - as above
+
+    arrays = [np.array(sample) for sample in samples]
+    p_values = [student_tail(_standard_errors(array), len(array) - 1) for array in arrays]
+    return [bool(share <= level) for share in false_discovery_control(p_values)]
+
+
 def beginnings(steps: Result) -> dict[int, str]:
     """Return when each repeat began, as times that sort by their text."""
     if (repeats := steps.tables.get("per_repeat")) is None:

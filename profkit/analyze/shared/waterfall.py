@@ -5,7 +5,7 @@ of the step, so the bars sum to the difference, whatever differs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ import pandas as pd
 
 from profkit.analyze.division import names
 from profkit.analyze.division.cpu_threads import BLOCKED, START_UP
-from profkit.analyze.shared.paired import bounds
+from profkit.analyze.shared.paired import bounds, discovered
 from profkit.analyze.shared.paired_parts import SIDES, PairedParts, of_side, paired_parts
 from profkit.core.result import Interval, Result
 from profkit.tables.tree_paths import SEPARATOR
@@ -56,10 +56,8 @@ class Bar:
     parts: tuple["Bar", ...] = ()
     """What it is the sum of, the largest difference first; empty if nothing is known below it."""
 
-    @property
-    def is_noise(self) -> bool:
-        """Whether the repeats do not tell the difference from none."""
-        return covers_none(self.interval)
+    is_noise: bool = False
+    """Whether the pairs do not tell the difference from none, with all bars beside it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,7 +134,9 @@ def waterfall_of(
         rank_after=parts.ranks[1],
         pairs=parts.pairs,
         work=parts.work,
-        bars=_gathered([shown for found in causes for shown in _cut(found)], whole),
+        bars=_gathered(
+            _told_from_noise(tuple(shown for found in causes for shown in _cut(found))), whole
+        ),
     )
 
 
@@ -215,6 +215,16 @@ def covers_none(interval: Interval | None) -> bool:
     return interval is not None and interval.low <= 0 <= interval.high
 
 
+def _told_from_noise(bars: tuple[Bar, ...]) -> tuple[Bar, ...]:
+    """Return `bars` with those marked that may be chance, of the many that there are."""
+    if not bars or len(bars[0].by_pair) <= 1:
+        return bars
+    return tuple(
+        replace(bar, is_noise=not is_told, parts=_told_from_noise(bar.parts))
+        for bar, is_told in zip(bars, discovered([bar.by_pair for bar in bars]), strict=True)
+    )
+
+
 def _ordered(bars: Iterable[Bar]) -> list[Bar]:
     return sorted(bars, key=lambda bar: -abs(bar.difference_ms))
 
@@ -244,14 +254,16 @@ def _gathered(bars: Iterable[Bar], whole: Bar) -> tuple[Bar, ...]:
         return tuple(kept)
     before, after = (sum(bar.before_ms for bar in small), sum(bar.after_ms for bar in small))
     by_pair = tuple(map(sum, zip(*(bar.by_pair for bar in small), strict=True)))
+    interval = interval_of(by_pair)
     other = Bar(
         id=OTHER,
         title=f"other ({len(small)})",
         before_ms=before,
         after_ms=after,
         difference_ms=after - before,
-        interval=interval_of(by_pair),
+        interval=interval,
         by_pair=by_pair,
         parts=tuple(small),
+        is_noise=covers_none(interval),
     )
     return (*kept, other)

@@ -10,6 +10,7 @@ from profkit.analyze.shared.paired import (
     bootstrap_bounds,
     bounds,
     compared,
+    discovered,
     drifting,
     judged,
     narrow_enough,
@@ -185,3 +186,14 @@ def test_pairs_end_with_the_width_of_the_interval_alone():
     assert narrow_enough(even)
     assert narrow_enough(even + 1.0)
     assert not narrow_enough(10 * even)
+
+
+def test_of_many_differences_those_beyond_chance_are_told():
+    random = np.random.default_rng(0)
+    noise = random.normal(0, 1, (400, 6))
+    assert sum(discovered(noise.tolist())) == 0
+    assert sum(stats.ttest_1samp(noise, 0, axis=1).pvalue <= 0.05) > 10
+    real = [[5.0 + value for value in row] for row in noise[:40].tolist()]
+    found = discovered([*real, *noise[40:].tolist()])
+    assert sum(found[:40]) > 35
+    assert sum(found[40:]) <= 4
