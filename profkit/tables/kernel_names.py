@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import cache
 
 OTHER = "custom or unknown"
 # What builds on CUTLASS or CUB comes before them, as their names occur in its own.
@@ -104,6 +105,7 @@ def contains_any(kernel: str, parts: Iterable[str]) -> bool:
 _UNNAMED = re.compile(r"\(anonymous namespace\)|<unnamed>|\{anonymous\}")
 
 
+@cache
 def function(kernel: str) -> str:
     """Return the name of the function alone, without namespace, template arguments, parameters.
 
@@ -113,6 +115,7 @@ def function(kernel: str) -> str:
     return re.split(r"::|\s", bare.strip())[-1] or kernel
 
 
+@cache
 def signature(kernel: str) -> str:
     """Return the name and template arguments spelled as all demanglers could agree on.
 
