@@ -13,8 +13,9 @@ from profkit.core import fingerprint
 from profkit.core.formatting import milliseconds
 from profkit.planning.imported_runs import add_run, find, import_kinds
 from profkit.report.record import read_verdicts
-from profkit.report.verdict_text import step_parts
+from profkit.report.verdict_text import MOST_LINES, lines, step_parts
 from tests.convert.torch_profiler import damage
+from tests.quantities import said_of
 from tests.stages import report_of
 
 TOOL, KIND = import_kinds()["trace"]
@@ -79,13 +80,18 @@ def test_traces_of_every_vintage_go_through_all_analyses_to_the_report(real_data
     verdicts = read_verdicts(tree / "results/report.json")
     for name, run in zip(names, runs, strict=True):
         check_verdict(verdicts[run], name, page)
+        check_causes_of_every_step(tree, run)
+        for quantity, places in said_of(tree, run).items():
+            assert len(set(places.values())) == 1, (name, quantity, places)
 
 
 def check_verdict(verdict, name, page):
     """Check that the causes sum to the step, that numbers agree, and what an expert says."""
     tops = [cause for cause in verdict.causes if "." not in cause.id]
-    assert sum(cause.ms_per_step for cause in tops) == pytest.approx(verdict.step_ms, rel=1e-9)
+    assert sum(cause.ms_per_step for cause in tops) == pytest.approx(verdict.traced_ms, rel=1e-9)
     assert min(cause.ms_per_step for cause in verdict.causes) >= 0
+    assert len(lines(verdict)) <= MOST_LINES
+    assert "..." not in "".join(lines(verdict)).replace("(...", "").replace("..., ", "")
     assert verdict.limiter == LIMITERS.get(name, verdict.limiter), name
     for part in step_parts(verdict.causes):
         if part.share > SHOWN:
@@ -93,6 +99,20 @@ def check_verdict(verdict, name, page):
     for text in (verdict.headline, *(action.advice for action in verdict.actions)):
         assert text in page
     assert len(verdict.headline.split()) <= MOST_WORDS
+
+
+def check_causes_of_every_step(tree, run):
+    table = json.loads((tree / f"results/runs/{run}/analyze/causes.json").read_bytes())
+    table = table["result"]["tables"].get("by_step", {"columns": (), "rows": ()})
+    parts = [
+        position
+        for position, name in enumerate(table["columns"])
+        if name.endswith("_ns") and name != "step_time_ns"
+    ]
+    for row in table["rows"]:
+        times = [row[position] for position in parts]
+        assert sum(times) == row[table["columns"].index("step_time_ns")]
+        assert min(times) >= 0
 
 
 def test_damaged_traces_go_through_too_and_are_marked_in_the_report(real_data, tree):

@@ -9,6 +9,7 @@ from profkit.planning import cache as plans
 from tests.canary import CANARIES, inside
 from tests.conftest import ROOT, SMALL
 from tests.page_text import page_text
+from tests.quantities import said_of
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,18 @@ def test_all_that_is_on_by_default_is_captured_analysed_and_shown(tree, monkeypa
     page = page_text(tree.folder / "results/report.html")
     for path in (*results.values(), *across.values()):
         assert result.read(path).title in page, path
+
+
+def test_one_quantity_is_one_number_wherever_it_is_said(tree, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    (run,) = plans.load(tree.overrides.split()).runs
+    said = said_of(tree.folder, run.name)
+    wanted = {"step time", "traced step", "profiler overhead", "peak of the allocated memory"}
+    assert wanted <= set(said)
+    for quantity in wanted:
+        assert len(said[quantity]) > 1, quantity
+    for quantity, places in said.items():
+        assert len(set(places.values())) == 1, (quantity, places)
 
 
 def test_a_second_run_of_the_default_has_nothing_to_do(tree):

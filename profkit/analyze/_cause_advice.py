@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from profkit.core.formatting import milliseconds
 from profkit.core.verdict import Action, Cause, Confidence
 
-_SYNC = re.compile(r"Synchronize|cudaMemcpy$|hipMemcpy|^cudaMemcpyAsync|urEventWait|urQueueFinish")
+_SYNC = re.compile(r"Synchronize|cudaMemcpy$|hipMemcpy|urEventWait|urQueueFinish")
 _ALLOCATE = re.compile(r"[mM]alloc|[fF]ree$|FreeAsync|MemCreate|MemMap|MemSetAccess|MemUnmap|Host")
 _LOAD = re.compile(r"Module|Library|Link|LaunchKernel|hipLaunch|FuncGetAttr|Stream.*Range|Create")
 
@@ -94,6 +94,15 @@ def _blocked(cause: Cause) -> str:
                 "Allocate once and reuse: is the caching allocator off "
                 "(PYTORCH_NO_CUDA_MEMORY_CACHING), or full? Try "
                 "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`; calls are",
+            )
+            + "."
+        )
+    if "emcpyAsync" in call:
+        return (
+            _at(
+                cause,
+                "Pageable memory blocks the CPU: set `pin_memory=True` and `non_blocking=True` for "
+                "inputs, and no `.cpu()` for results",
             )
             + "."
         )

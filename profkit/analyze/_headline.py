@@ -10,11 +10,12 @@ from profkit.core.verdict import Cause, Limiter
 _ROOTS = (gpu.IDLE, gpu.EXPOSED, "exposed_copies")
 _MANY_WORDS = 15
 _MOST = 0.6
+PER_STEP, PER_TRACED_STEP = "ms per step", "ms per traced step"
 
 
 def headline(limiter: Limiter, causes: Sequence[Cause], step_ms: float) -> str:
     """Return the sentence that a reader should leave with."""
-    whole = f"of {milliseconds(step_ms)} ms per step"
+    whole = f"of {milliseconds(step_ms)} {PER_STEP}"
     top = _largest(causes, limiter)
     if limiter is Limiter.UNSTABLE:
         text = f"Unstable: steps of {milliseconds(step_ms)} ms vary. Rerun on an idle machine."

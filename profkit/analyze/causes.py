@@ -16,10 +16,9 @@ from profkit.analyze.division.details import Detail, details, per_step
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.parts import parts
 from profkit.analyze.division.pattern_matches import matches
-from profkit.analyze.division.periods import Periods, mean_period_ns, periods
+from profkit.analyze.division.periods import Periods, periods
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared.launch_calls import launches
-from profkit.analyze.shared.step_times import UnprofiledSteps
 from profkit.analyze.shared.step_windows import WHERE
 from profkit.core.hardware import Hardware
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
@@ -66,7 +65,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     python_calls: pd.DataFrame,
     collectives: pd.DataFrame,
     devices: pd.DataFrame,
-    unprofiled: UnprofiledSteps,
+    observer_tax: Result | None,
     samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_samples")],
     pauses: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_pauses")],
     recordings: Recordings,
@@ -101,7 +100,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         matched=matched,
         collectives=collectives,
         recordings=recordings,
-        unprofiled_ns=mean_period_ns(unprofiled, config.skip_first),
+        slowdown=_slowdown(observer_tax, recordings),
         misplaced=int(misplaced.sum()),
         kernels=len(kernels),
         unlaunched=int((launched["call"].to_numpy() < 0)[~misplaced].sum()),
@@ -121,6 +120,13 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     return _result(
         rows, shown, by_step, consist, ranks, matched_patterns, trust.checks(seen), found, config
     )
+
+
+def _slowdown(observer_tax: Result | None, recordings: Recordings) -> Metric | None:
+    """Return how much longer steps take with the tool that the causes come from, if known."""
+    known = observer_tax.metrics if observer_tax else {}
+    found = (known.get(f"{tool}_slowdown_ratio") for tool in recordings)
+    return next((metric for metric in found if metric is not None), None)
 
 
 def _or_empty(**tables: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
@@ -311,7 +317,7 @@ def _metrics(rows: pd.DataFrame, by_step: pd.DataFrame) -> dict[str, Metric]:
     step = Metric(
         value=float(by_step["step_time_ns"].mean()) / _MS,
         unit="ms",
-        title="Step time, from step to step, as recorded",
+        title="Step time that the causes sum to, as traced",
         better="lower",
         by_repeat=dict(by_repeat),
     )

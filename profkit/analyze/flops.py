@@ -67,14 +67,15 @@ def analyze(  # noqa: PLR0913, PLR0917 - parameters name what is read
     hardware: Hardware,
     config: Config,
     unprofiled: UnprofiledSteps = None,
+    causes: Result | None = None,
 ) -> Result:
     """Count the FLOPs of a step, and compare them and the bytes moved with what the device can do.
 
     Model FLOPs are those of matmul, convolution and attention in forward and backward, two per
     multiply-add; hardware FLOPs add what activation checkpointing and fused attention compute
     again, where the trace tells. MFU and HFU are the time that these would take at the dense peak
-    of their data types, as a share of the step time: the median of the unprofiled run where there
-    is one (tool ``baseline``), on the slowest rank. The roofline is the larger of FLOPs over that
+    of their data types, as a share of the step time: that of the unprofiled run where there is one
+    (tool ``baseline``). The roofline is the larger of FLOPs over that
     peak and of bytes over the bandwidth of memory, against the time of operators and kernels in
     the profiled run.
     """
@@ -87,7 +88,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - parameters name what is read
     if costed.calls.empty:
         reason = "no operator that costs are known for ran in the steps that count"
         return Result.abstain("FLOPs", reason)
-    clock = step_time(unprofiled, with_clock(windows), config.skip_first)
+    clock = step_time(unprofiled, causes, with_clock(windows), config.skip_first)
     by_rank = _by_rank(windows, clock, costed.calls, hardware)
     lost = _lost(costed, hardware, config)
     shapes = by_shape(costed.calls, hardware)
@@ -123,7 +124,7 @@ def _by_rank(
     )
     steps = windows.groupby("rank", observed=True).size()
     per_step = sums.reindex(steps.index).div(steps, axis=0)
-    step_time_ns = clock.median_ns or np.nan
+    step_time_ns = clock.time_ns or np.nan
     return per_step.assign(
         achieved_flops_per_s=per_step["model_flops"] / step_time_ns * 1e9,
         mfu_share=per_step["model_ideal_ns"] / step_time_ns,

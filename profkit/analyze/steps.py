@@ -10,9 +10,16 @@ import pandas as pd
 
 from profkit.analyze._steadiness import by_repeat, unknown, unsettled, unsteady
 from profkit.analyze.base import ByTool, analysis
-from profkit.analyze.shared.step_times import BASELINE, baseline_or_first, with_step_times
+from profkit.analyze.shared.step_times import (
+    BASELINE,
+    StepTime,
+    baseline_or_first,
+    slowest_rank,
+    step_time,
+    with_step_times,
+)
 from profkit.analyze.shared.uncertainty import Statistic, Times, interval
-from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Table, table
+from profkit.core.result import Abstention, Chart, Finding, Interval, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
 _NS_PER_S = 1e9
@@ -50,13 +57,14 @@ class Config(Settings):
 
 
 @analysis(title="Steps")
-def analyze(steps: ByTool, config: Config) -> Result:
+def analyze(steps: ByTool, config: Config, causes: Result | None = None) -> Result:
     """Measure the time of each step, its spread and outliers, and the throughput.
 
     A step takes as long as it does on its slowest rank: the largest of the ranks' own durations.
-    Times come from the unprofiled capture where there is one. Warm-up steps are left out.
-    Intervals come from a bootstrap over repeats, and over the steps within them. Repeats differ,
-    and steps still warm up, only where that is not chance.
+    The step time is the median of the unprofiled capture where there is one, or else the mean of
+    the traced steps, which their causes sum to. Warm-up steps are left out. Intervals come from a
+    bootstrap over repeats, and over the steps within them. Repeats differ, and steps still warm
+    up, only where that is not chance.
     """
     tool, rows = baseline_or_first(steps)
     if rows.empty:
@@ -72,9 +80,12 @@ def analyze(steps: ByTool, config: Config) -> Result:
     per_rank, per_repeat = _per_rank(kept), _per_repeat(clock, kept)
     outliers = _outliers(clock, config)
     times = by_repeat(clock)
+    typical = step_time(steps.get(BASELINE), causes, kept, config.skip_first)
     metrics = _metrics(clock, per_rank, per_repeat, "" if tool == BASELINE else f", with {tool}")
-    metrics = _with_intervals(metrics, clock, times, config)
-    metrics = _with_repeats(metrics, per_repeat)
+    metrics = {
+        "step_time_ns": _step_time(typical, times, tool, config),
+        **_with_repeats(metrics, per_repeat, clock, times, config),
+    }
     shown = {
         "Step times of each rank": ("per_rank", per_rank),
         "Step times of each repeat, on the slowest rank": ("per_repeat", per_repeat),
@@ -110,12 +121,11 @@ def _by_step(kept: pd.DataFrame) -> pd.DataFrame:
 
 def _clock(kept: pd.DataFrame) -> pd.DataFrame:
     """Return one row per repeat and step: the time and name of the slowest rank, all samples."""
-    slowest = kept.sort_values("step_time_ns").drop_duplicates(["repeat", "step"], keep="last")
+    slowest = slowest_rank(kept)
     samples = kept.groupby(["repeat", "step"], observed=True)["samples"]
     total = samples.sum().where(samples.min() >= 0).rename("all_samples").reset_index()
     rows = slowest[["repeat", "step", "step_time_ns", "rank"]].merge(total, on=["repeat", "step"])
-    rows = rows.rename(columns={"rank": "slowest_rank", "all_samples": "samples"})
-    return rows.sort_values(["repeat", "step"], ignore_index=True)
+    return rows.rename(columns={"rank": "slowest_rank", "all_samples": "samples"})
 
 
 def _per_rank(kept: pd.DataFrame) -> pd.DataFrame:
@@ -200,7 +210,6 @@ def _metrics(
     rate = clock["samples"].sum(skipna=False) / times.sum() * _NS_PER_S
     growth = (per_rank["peak_memory_growth_bytes"] / peak).max()
     values: tuple[tuple[str, float, str, Literal["lower", "higher"], str], ...] = (
-        ("step_time_ns", times.median(), "ns", "lower", f"Step time, median{slowed_by}"),
         (
             "throughput_per_s",
             rate,
@@ -239,42 +248,49 @@ def _metrics(
     }
 
 
-def _with_intervals(
-    metrics: dict[str, Metric], clock: pd.DataFrame, times: Mapping[int, Times], config: Config
+def _step_time(typical: StepTime, times: Mapping[int, Times], tool: str, config: Config) -> Metric:
+    """Return the metric of the step time, with its interval."""
+    return Metric(
+        value=typical.time_ns,
+        unit="ns",
+        title=f"Step time, {_statistic(tool)}{'' if tool == BASELINE else f', with {tool}'}",
+        better="lower",
+        by_repeat=dict(typical.by_repeat),
+        interval=_interval(typical.time_ns, times, typical.statistic, config),
+    )
+
+
+def _statistic(tool: str) -> str:
+    return "median" if tool == BASELINE else "mean"
+
+
+def _interval(
+    value: float, times: Mapping[int, Times], statistic: Statistic, config: Config
+) -> Interval | None:
+    level, draws = config.confidence, config.bootstrap_draws
+    return interval(value, list(times.values()), statistic, confidence=level, draws=draws)
+
+
+def _with_repeats(
+    metrics: dict[str, Metric],
+    per_repeat: pd.DataFrame,
+    clock: pd.DataFrame,
+    times: Mapping[int, Times],
+    config: Config,
 ) -> dict[str, Metric]:
-    """Return the metrics with the intervals of step time and throughput."""
-    # As long as all steps have as many samples, throughput is as uncertain as the mean step.
-    statistics: dict[str, Statistic] = {"step_time_ns": np.median}
-    if "throughput_per_s" in metrics and clock["samples"].min() == clock["samples"].max():
-        statistics["throughput_per_s"] = np.mean
-    return metrics | {
-        name: replace(
-            metrics[name],
-            interval=interval(
-                metrics[name].value,
-                list(times.values()),
-                statistic,
-                confidence=config.confidence,
-                draws=config.bootstrap_draws,
-            ),
-        )
-        for name, statistic in statistics.items()
-    }
-
-
-def _with_repeats(metrics: dict[str, Metric], per_repeat: pd.DataFrame) -> dict[str, Metric]:
-    """Return the metrics with step time, throughput and peak memory of each repeat."""
-    same = ("throughput_per_s", "peak_memory_bytes")
-    columns = {"step_time_ns": "median_ns", **{name: name for name in same}}
+    """Return the metrics with throughput and peak memory of each repeat, and the interval."""
     repeats = per_repeat.set_index("repeat")
-    values = {name: repeats[column].dropna() for name, column in columns.items()}
-    return metrics | {
-        name: replace(
-            metrics[name], by_repeat=dict(zip(known.index.tolist(), known.tolist(), strict=True))
-        )
-        for name, known in values.items()
-        if name in metrics
-    }
+    found = dict(metrics)
+    for name in {"throughput_per_s", "peak_memory_bytes"} & set(metrics):
+        known = repeats[name].dropna()
+        by_repeat = dict(zip(known.index.tolist(), known.tolist(), strict=True))
+        found[name] = replace(metrics[name], by_repeat=by_repeat)
+    # As long as all steps have as many samples, throughput is as uncertain as the mean step.
+    rate = found.get("throughput_per_s")
+    if rate is not None and clock["samples"].min() == clock["samples"].max():
+        trusted = _interval(rate.value, times, np.mean, config)
+        found["throughput_per_s"] = replace(rate, interval=trusted)
+    return found
 
 
 def _variation(times: "pd.Series[float]") -> float:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from profkit.analyze._cause_advice import actions
-from profkit.analyze._headline import headline
+from profkit.analyze._headline import PER_STEP, PER_TRACED_STEP, headline
 from profkit.analyze.base import analysis
 from profkit.analyze.division import cpu, gpu, names
+from profkit.analyze.shared.step_times import UnprofiledSteps
 from profkit.core.result import Result, Table
 from profkit.core.settings import Settings
 from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verdict
@@ -18,6 +19,9 @@ _COMPUTING = (gpu.COMPUTING, cpu.COMPUTING)
 _EXPLAINS = 0.3
 _EXPLAINED = 0.5
 _UNSURE = 1 / 3
+_NS_PER_MS = 1e6
+_NO_LESS = 0.25
+_SCHEDULE = "`schedule(wait=1, warmup=3, active=5)` and `prof.step()` after each"
 _STEADY_CHECKS = ("steps", "variation", "machine")
 
 
@@ -39,8 +43,10 @@ class Config(Settings):
 
 
 @analysis(title="Verdict")
-def analyze(
+def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     causes: Result | None,
+    steps: Result | None,
+    unprofiled: UnprofiledSteps,
     memory_verdict: Result | None,
     kernel_verdict: Result | None,
     config: Config,
@@ -55,6 +61,8 @@ def analyze(
     kernels = kernel_verdict.kernels if kernel_verdict else None
     if causes is not None and "causes" in causes.tables:
         timed = _of_time(causes, config)
+        if unprofiled is not None and len(unprofiled) and steps is not None:
+            timed = _of_unprofiled(timed, steps)
     elif memory or kernels:
         timed = Verdict(
             limiter=Limiter.UNKNOWN,
@@ -70,7 +78,7 @@ def analyze(
 
 
 def _of_time(causes: Result, config: Config) -> Verdict:
-    """Return the verdict on the time of a step."""
+    """Return the verdict on the time of a traced step."""
     rows = _rows(causes, "causes")
     rank = next(row["rank"] for row in _rows(causes, "ranks") if row["decisive"] == "true")
     mine = [_cause(row) for row in rows if row["rank"] == rank]
@@ -78,12 +86,12 @@ def _of_time(causes: Result, config: Config) -> Verdict:
     checks = [_trust(row) for row in _rows(causes, "trust")]
     silent = {silenced for check in checks for silenced in check.silences}
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
-    step_ms = causes.metrics["step_ms"].value
+    traced_ms = causes.metrics["step_ms"].value
     ids = frozenset(cause.id for cause in mine)
     found = [_match(row, ids) for row in _rows(causes, "matches")]
-    chosen = _actions(spoken, found, step_ms, config)
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
     limiter = _limiter(mine, frozenset(cause.id for cause in spoken), typical, config)
+    chosen = _first(_worth(spoken, found, traced_ms, config), limiter)[: config.actions]
     failed = {check.check for check in checks if not check.passed}
     if "variation" in failed and not chosen:
         limiter = Limiter.UNSTABLE
@@ -94,12 +102,29 @@ def _of_time(causes: Result, config: Config) -> Verdict:
     chosen = [_without_ranks(action, checks) for action in chosen]
     return Verdict(
         limiter=limiter,
-        headline=headline(limiter, mine, step_ms),
-        step_ms=step_ms,
+        headline=headline(limiter, mine, traced_ms),
+        step_ms=traced_ms,
+        traced_ms=traced_ms,
         confidence=_confidence(checks),
         causes=tuple(_advised(mine, chosen)),
         actions=tuple(chosen),
         trust=tuple(checks),
+    )
+
+
+def _of_unprofiled(timed: Verdict, steps: Result) -> Verdict:
+    """Return the verdict with the step time of the unprofiled run.
+
+    Causes are those of traced steps, which profiling slows: the headline says so.
+    """
+    known = steps.metrics.get("step_time_ns")
+    if known is None:
+        return timed
+    return replace(
+        timed,
+        step_ms=known.value / _NS_PER_MS,
+        is_unprofiled=True,
+        headline=timed.headline.replace(PER_STEP, PER_TRACED_STEP),
     )
 
 
@@ -196,11 +221,20 @@ def _limiter(
 
 
 def _without_ranks(action: Action, checks: Iterable[Trust]) -> Action:
-    """Return the action, one about communication with what is said of ranks that are missing."""
+    """Return the action, one about communication with what ranks that are missing make doubtful."""
     missing = [check.message for check in checks if check.check == "ranks" and not check.passed]
     if not missing or not action.cause.startswith(gpu.EXPOSED):
         return action
-    return replace(action, advice=f"{action.advice} {missing[0]}", confidence=Confidence.LOW)
+    seen = missing[0].rstrip(".")
+    doubt = f"{seen}: one of the others may be late, so record all of them."
+    if action.pattern or action.cause == _WAITING:
+        return replace(action, advice=f"{action.advice} {doubt}", confidence=Confidence.LOW)
+    return replace(
+        action,
+        title="Transfer, or waiting for a rank that was not recorded",
+        advice=f"{doubt} If it is transfer: {action.advice[:1].lower()}{action.advice[1:]}",
+        confidence=Confidence.LOW,
+    )
 
 
 def _starts(mine: Sequence[Cause]) -> float:
@@ -210,24 +244,22 @@ def _starts(mine: Sequence[Cause]) -> float:
 
 def _record_more(mine: Sequence[Cause], failed: Iterable[str]) -> Action:
     """Return what to record where that is too little to say what limits a step."""
-    unknown = [cause for cause in mine if names.limiter(cause.id) is Limiter.UNKNOWN]
-    largest = max(
-        unknown or mine, key=lambda cause: (cause.ms_per_step, cause.id.count(".")), default=None
-    )
-    wanted = [_REMEDIES[check] for check in failed if check in _REMEDIES]
-    advice = (
-        "Record 5 steady steps: `schedule(wait=1, warmup=3, active=5)` and `prof.step()` after each"
-    )
+    leaves = _leaves(mine)
+    unknown = [cause for cause in leaves if names.limiter(cause.id) is Limiter.UNKNOWN]
+    largest = max(unknown or leaves, key=lambda cause: cause.ms_per_step, default=None)
+    what = f"Record 5 steady steps: {_SCHEDULE}" if "steps" in failed else "Record again"
+    how = next((_REMEDIES[check] for check in _REMEDIES if check in failed), _STACKS)
     return Action(
         cause=largest.id if largest else "",
         title="Record more",
-        advice=f"{advice}{f'; {wanted[0]}' if wanted else ', `with_stack=True`'}.",
+        advice=f"{what}, {how}.",
         gain_ms=0.0,
         confidence=Confidence.HIGH,
         source="https://docs.pytorch.org/docs/stable/profiler.html#torch.profiler.schedule",
     )
 
 
+_STACKS = "with `ProfilerActivity.CPU` and `with_stack=True`"
 _REMEDIES = {
     "GPU": "with `ProfilerActivity.CUDA`",
     "CPU": "with `ProfilerActivity.CPU`",
@@ -235,16 +267,30 @@ _REMEDIES = {
 }
 
 
-def _actions(
-    spoken: Sequence[Cause], matches: Iterable[Mapping[str, Any]], step_ms: float, config: Config
+def _worth(
+    spoken: Sequence[Cause],
+    matches: Iterable[Mapping[str, Any]],
+    traced_ms: float,
+    config: Config,
 ) -> list[Action]:
-    """Return at most so many things to do, the largest gain first, one for each cause."""
-    found = _of_patterns(spoken, matches)
-    explained = frozenset(found)
-    of_patterns = {id(action): action for action in found.values()}.values()
+    """Return what can be done that gains enough to be worth it."""
+    of_patterns, explained = _of_patterns(spoken, matches)
     known = [*of_patterns, *actions(_without_parts_of(spoken, explained), explained)]
-    worth = [action for action in known if action.gain_ms >= config.small * step_ms]
-    return sorted(worth, key=lambda action: -action.gain_ms)[: config.actions]
+    return [action for action in known if action.gain_ms >= config.small * traced_ms]
+
+
+def _first(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
+    """Return the actions, those on the limiter first, and of these the largest gain.
+
+    What gains far less than another is not first for that.
+    """
+    least = _NO_LESS * max((action.gain_ms for action in worth), default=0.0)
+
+    def order(action: Action) -> tuple[bool, float]:
+        is_on = names.limiter(action.cause) is limiter and action.gain_ms >= least
+        return (not is_on, -action.gain_ms)
+
+    return sorted(worth, key=order)
 
 
 def _without_parts_of(causes: Sequence[Cause], explained: frozenset[str]) -> list[Cause]:
@@ -258,35 +304,57 @@ def _without_parts_of(causes: Sequence[Cause], explained: frozenset[str]) -> lis
 
 def _of_patterns(
     spoken: Sequence[Cause], matches: Iterable[Mapping[str, Any]]
-) -> dict[str, Action]:
-    """Return what the patterns found, by the ids of the causes that each explains.
+) -> tuple[list[Action], frozenset[str]]:
+    """Return what the patterns found, and the ids of the causes that it explains.
 
     Of several that explain the same cause, the one that gains most counts; unsure ones by a third.
+    A smaller one that is certain and has a place counts as well, and its gain is none of the other.
     """
     known = {cause.id: cause for cause in spoken}
     found: dict[str, Action] = {}
+    certain: dict[str, Action] = {}
     for row in sorted(matches, key=_weight, reverse=True):
-        cause = known.get(row["cause"])
-        also = {name: ms for name, ms in row["also"].items() if name in known}
-        said = sum(ms for name, ms in also.items() if name in found)
-        if cause is None or cause.id in found or said >= _EXPLAINED * row["gain_ms"]:
+        if (cause := known.get(row["cause"])) is None:
             continue
-        # An operator is the example of a pattern, whose gain lies in the part of the step.
-        parts = {_part(name, known).id for name in (cause.id, *also)}
-        action = Action(
-            cause=cause.id,
-            title=row["title"],
-            advice=row["advice"],
-            gain_ms=min(row["gain_ms"], sum(known[part].gain_ms for part in parts)),
-            place=_line(row["place"], cause.place),
-            confidence=Confidence(row["confidence"]),
-            source=row["source"],
-            pattern=row["pattern"],
-            evidence=json.loads(row["evidence"]),
-        )
+        also = {name: ms for name, ms in row["also"].items() if name in known}
+        action = _of_match(row, cause, also, known)
+        if (general := found.get(cause.id)) is not None:
+            if _is_specific(action) and not _is_specific(general):
+                certain.setdefault(cause.id, action)
+            continue
+        if sum(ms for name, ms in also.items() if name in found) >= _EXPLAINED * row["gain_ms"]:
+            continue
         most = [name for name, ms in also.items() if ms >= _EXPLAINED * known[name].gain_ms]
         found |= {name: action for name in (cause.id, *most) if name not in found}
-    return found
+    less = {id(found[cause]): action.gain_ms for cause, action in certain.items()}
+    general_ones = {id(action): action for action in found.values()}
+    rest = [
+        replace(action, gain_ms=action.gain_ms - less.get(key, 0.0))
+        for key, action in general_ones.items()
+    ]
+    return [*rest, *certain.values()], frozenset(found)
+
+
+def _is_specific(action: Action) -> bool:
+    return bool(action.place) and action.confidence is Confidence.HIGH
+
+
+def _of_match(
+    row: Mapping[str, Any], cause: Cause, also: Mapping[str, float], known: Mapping[str, Cause]
+) -> Action:
+    # An operator is the example of a pattern, whose gain lies in the part of the step.
+    parts = {_part(name, known).id for name in (cause.id, *also)}
+    return Action(
+        cause=cause.id,
+        title=row["title"],
+        advice=row["advice"],
+        gain_ms=min(row["gain_ms"], sum(known[part].gain_ms for part in parts)),
+        place=_line(row["place"], cause.place),
+        confidence=Confidence(row["confidence"]),
+        source=row["source"],
+        pattern=row["pattern"],
+        evidence=json.loads(row["evidence"]),
+    )
 
 
 def _weight(row: Mapping[str, Any]) -> float:

@@ -11,6 +11,7 @@ from profkit.core.errors import InputError
 from profkit.core.formatting import duration
 from profkit.core.job_record import CONVERSION, NOTHING, read_job
 from profkit.core.result import Severity
+from profkit.core.verdict import Verdict
 from profkit.report.verdict_text import lines
 
 ANALYSES = (
@@ -28,7 +29,7 @@ def answer(run: RunFolder) -> Iterator[str]:
     documents = {path.stem: _document(path) for path in sorted(run.path.glob("analyze/*.json"))}
     if not documents:
         yield f"{run.name} has no results yet: profkit why {run.path} says what is missing"
-    if "verdict" in documents and (verdict := documents["verdict"].result.verdict) is not None:
+    if (verdict := verdict_on(run)) is not None:
         yield from lines(verdict)
         return
     results = {name: documents[name].result for name in ANALYSES if name in documents}
@@ -54,6 +55,12 @@ def _first(found: result.Result, table: str) -> dict[str, Any]:
     """Return the first row of a table, empty where there is none."""
     rows = found.tables.get(table)
     return dict(zip(rows.columns, rows.rows[0], strict=True)) if rows and rows.rows else {}
+
+
+def verdict_on(run: RunFolder) -> Verdict | None:
+    """Return the verdict on a run, None if there is none."""
+    path = run.path / "analyze" / "verdict.json"
+    return _document(path).result.verdict if path.is_file() else None
 
 
 def notes(run: RunFolder) -> Iterator[str]:

@@ -5,11 +5,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from profkit.cli.answer import answer, notes
+from profkit.cli.answer import answer, notes, verdict_on
 from profkit.cli.run_folders import RunFolder, is_run, last_selected, run_named
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted
 from profkit.core.saved_results import COMPARISONS, comparison_file
+from profkit.report.verdict_text import step_time
 
 _REPORT = Path("results/report.html")
 
@@ -65,16 +66,20 @@ def of_run(run: RunFolder, *, notes_only: bool = False) -> Iterator[str]:
         yield from notes(run)
         return
     when = run.ended[:16].replace("T", " ")
-    yield "  ".join(filter(None, (run.name, when, "" if run.status == "ok" else run.status)))
+    found = verdict_on(run)
+    step = step_time(found) if found else ""
+    yield "  ".join(filter(None, (run.name, when, step, "" if run.status == "ok" else run.status)))
+    last = []
     if failed := run.failure:
         yield f"nothing was recorded: {failed['reason']}"
         yield f"  what it printed: {run.log(failed)}"
     else:
         yield from answer(run)
-        if found := list(notes(run)):
-            yield f"{counted(len(found), 'note')} on what was not recorded: profkit show --notes"
+        if count := len(list(notes(run))):
+            last.append(f"{counted(count, 'note')} on what was not recorded: profkit show --notes")
     if _REPORT.is_file():
-        yield f"report: {_REPORT}"
+        last.append(f"report: {_REPORT}")
+    yield from ["  ".join(last)] if last else []
 
 
 def _print(lines: Iterator[str] | Sequence[str]) -> None:

@@ -160,8 +160,8 @@ class Verdict:
     """At most 15 words, ms first."""
 
     step_ms: float
-    """Mean time of a steady step from its start to the start of the next, in ms; what the causes
-    sum to. 0 if no time was divided."""
+    """Step time of the run in ms, as everything else prints it: of the unprofiled steps where there
+    are any, or else `traced_ms`. 0 if no time was divided."""
 
     confidence: Confidence
     causes: tuple[Cause, ...] = ()
@@ -173,3 +173,9 @@ class Verdict:
     memory: MemoryVerdict | None = None
     kernels: KernelVerdict | None = None
     trust: tuple[Trust, ...] = ()
+    traced_ms: float = 0.0
+    """Mean time of a traced step from its start to the start of the next, in ms: what the causes
+    sum to, and their shares and gains are of."""
+
+    is_unprofiled: bool = False
+    """Whether `step_ms` is of unprofiled steps."""

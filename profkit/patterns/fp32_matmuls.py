@@ -42,7 +42,7 @@ def match(
     rows = kernels[slow]
     return Match(
         cause=computing(rows, cpu_ops),
-        advice=f"Use {advice}: these products run on CUDA cores in FP32.",
+        advice=f"Use {advice}. These products run on CUDA cores in FP32.",
         gain_ns=charged(rows) * _saved(hardware, "tf32" if has_tf32 else "fp16"),
         confidence=Confidence.HIGH,
         evidence={"kernels": len(rows), "share_of_gpu_time": _share(rows, kernels)},

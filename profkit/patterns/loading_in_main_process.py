@@ -21,7 +21,7 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     return Match(
         cause=loading,
         advice="Create the DataLoader with `num_workers=4` (about a CPU core each), "
-        "`persistent_workers=True` and `pin_memory=True`: batches are then made during the step.",
+        "`persistent_workers=True` and `pin_memory=True`. Batches are then made during the step.",
         gain_ns=time(cpu_ops, inside(cpu_ops, calls)),
         place="DataLoader(num_workers=0)",
         confidence=Confidence.HIGH,

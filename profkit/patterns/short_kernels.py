@@ -25,8 +25,8 @@ def match(kernels: pd.DataFrame, causes: pd.DataFrame, step: Step) -> Match | No
         return None
     return Match(
         cause="gpu_idle.python",
-        advice='Launch fewer: `torch.compile(model, mode="reduce-overhead")` or '
-        "`torch.cuda.make_graphed_callables` (CUDA graphs), or a larger batch.",
+        advice='Use `torch.compile(model, mode="reduce-overhead")` or a larger batch. CUDA graphs '
+        "by hand: `torch.cuda.make_graphed_callables`.",
         gain_ns=float(idle.iloc[0]) * 1e6 * step.count,
         confidence=Confidence.HIGH,
         evidence={

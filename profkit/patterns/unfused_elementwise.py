@@ -26,8 +26,8 @@ def match(kernels: pd.DataFrame, step: Step) -> Match | None:
         return None
     return Match(
         cause="gpu_computing",
-        advice="Fuse them with `torch.compile(model)`, or use fused layers "
-        "(`torch.nn.RMSNorm`, `torch.nn.LayerNorm`, fused rotary embedding).",
+        advice="Fuse them with `torch.compile(model)`. Or use fused layers: "
+        "`torch.nn.RMSNorm`, `torch.nn.LayerNorm`, fused rotary embedding.",
         gain_ns=time * _GAIN,
         evidence={
             "kernels_per_step": round(int(plain.sum()) / step.count, 1),

@@ -48,8 +48,7 @@ def match(
     return Match(
         cause=cause,
         advice="Keep the value on the GPU: no `.item()`, `float()`, `bool()` or `print` of a "
-        f"tensor in each step (in {where or 'the loop'}); add up with tensors and read every "
-        "100 steps.",
+        f"tensor in {where or 'the loop'}. Add up with tensors and read every 100 steps.",
         gain_ns=waited_ns + sum(copies.values()),
         place=where,
         confidence=Confidence.HIGH,

@@ -27,7 +27,9 @@ def missing_requirement(name: str, enabled: tuple[str, ...], chosen: Mapping[str
             return f"it reads the result of analysis {other!r}, which is about all runs"
         if reason := missing_requirement(other, enabled, chosen):
             return reason
-    return _missing_for_all(analysis.results_if_there, enabled, chosen)
+    # An analysis with tables of its own has something to say without other results.
+    has_own = analysis.tables or analysis.tables_by_tool
+    return "" if has_own else _missing_for_all(analysis.results_if_there, enabled, chosen)
 
 
 def _is_made(tables: tuple[str, ...], enabled: tuple[str, ...]) -> bool:

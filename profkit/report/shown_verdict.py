@@ -6,6 +6,7 @@ from profkit.report import view
 from profkit.report.verdict_text import confidence, is_about_step, other_parts, step_parts
 
 _SHOWN_SHARE = 0.01
+_LETTERS_OF_BAR = 140
 
 
 def shown(verdict: Verdict) -> view.RunVerdict:
@@ -17,9 +18,10 @@ def shown(verdict: Verdict) -> view.RunVerdict:
         headline=verdict.headline if about_step else "",
         confidence=confidence(verdict).value,
         step_ms=milliseconds(verdict.step_ms),
+        traced_ms=milliseconds(verdict.traced_ms),
+        is_unprofiled=verdict.is_unprofiled,
         parts=tuple(
-            view.StepPart(title=cause.title, ms=milliseconds(cause.ms_per_step), share=cause.share)
-            for cause in parts
+            _part(cause.title, milliseconds(cause.ms_per_step), cause.share) for cause in parts
         ),
         actions=tuple(map(_action, verdict.actions)),
         others=tuple(
@@ -28,6 +30,13 @@ def shown(verdict: Verdict) -> view.RunVerdict:
         ),
         failed=tuple(check.message for check in verdict.trust if not check.passed),
         passed=tuple(check.message for check in verdict.trust if check.passed),
+    )
+
+
+def _part(title: str, ms: str, share: float) -> view.StepPart:
+    letters = len(f"{title} {ms} ms")
+    return view.StepPart(
+        title=title, ms=ms, share=share, is_narrow=letters > share * _LETTERS_OF_BAR
     )
 
 

@@ -1,9 +1,12 @@
-"""The verdict as at most 15 lines for a terminal: limiter, headline, step bar, actions, trust."""
+"""The verdict as lines for a terminal: limiter, headline, step bar, actions, trust."""
 
+import re
+import string
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from profkit.core.formatting import milliseconds, shortened
+from profkit.core.formatting import milliseconds
 from profkit.core.verdict import (
     Action,
     Cause,
@@ -13,32 +16,55 @@ from profkit.core.verdict import (
     Verdict,
 )
 
-MOST_LINES = 15
+MOST_LINES = 13
+"""With the name of the run and where its report lies, 15."""
+
 _LEAST_PART = 0.02
 _FEWEST_CELLS = 3
 _MOST_PARTS = 8
+_SENTENCE = re.compile(r"(?<=[.;]) +(?=[A-Z`])|(?<=;) +")
 
 
 def lines(verdict: Verdict, width: int = 80) -> list[str]:
-    """Return the verdict in lines of at most `width` characters."""
+    """Return the verdict in lines of at most `width` characters, every sentence whole.
+
+    Where it is too much, further sentences of advice and trust go, then the last actions.
+    """
+    found = _lines(verdict, width, 2)
+    for count in range(len(verdict.actions), 0, -1):
+        if len(found) > MOST_LINES:
+            found = _lines(replace(verdict, actions=verdict.actions[:count]), width, 1)
+    return found[:MOST_LINES]
+
+
+def _lines(verdict: Verdict, width: int, most: int) -> list[str]:
+    """Return the verdict, advice and trust in `most` lines unless first sentences take more."""
     found = []
     if is_about_step(verdict):
-        found.append(shortened(f"{verdict.limiter}: {verdict.headline}", width))
-    if verdict.step_ms > 0:
-        found.append(bar(step_parts(verdict.causes), verdict.step_ms, width))
+        found += textwrap.wrap(f"{verdict.limiter}: {verdict.headline}", width)
+    if verdict.traced_ms > 0:
+        found += bar(step_parts(verdict.causes), verdict.traced_ms, width)
     for number, action in enumerate(verdict.actions, start=1):
-        found += _action(number, action, width)
-    if not verdict.actions and verdict.step_ms > 0:
+        found += _fitting([f"{number}  {_title(action)}.", *_sentences(action.advice)], width, most)
+    if not verdict.actions and verdict.traced_ms > 0:
         found.append("Nothing stands out that is worth a change.")
     for title, part, advice in other_parts(verdict):
-        found.append(shortened(f"{title}: {part.headline}", width))
-        found += _wrapped(advice, width, most=2 if verdict.actions else 5)
-    return [*found, *_trust(verdict, width)][:MOST_LINES]
+        alone = 2 if verdict.actions else 5
+        found += _fitting([f"{title}: {part.headline}", *_sentences(advice)], width, alone)
+    return [*found, *_trust(verdict, width, most)]
+
+
+def step_time(verdict: Verdict) -> str:
+    """Return the step time, and whether it is that of unprofiled steps; empty without one."""
+    if not verdict.step_ms:
+        return ""
+    run = "unprofiled" if verdict.is_unprofiled else "profiled"
+    return f"step {milliseconds(verdict.step_ms)} ms {run}"
 
 
 def is_about_step(verdict: Verdict) -> bool:
     """Say whether there is a step to speak of, or nothing else to speak of."""
-    return verdict.step_ms > 0 or (verdict.memory is None and verdict.kernels is None)
+    return verdict.traced_ms > 0 or (verdict.memory is None and verdict.kernels is None)
 
 
 def confidence(verdict: Verdict) -> Confidence:
@@ -79,10 +105,22 @@ def _is_below(one: Cause, above: Cause) -> bool:
     return one.id.startswith(f"{above.id}.") and one.id.count(".") == above.id.count(".") + 1
 
 
-def bar(parts: Sequence[Cause], step_ms: float, width: int) -> str:
-    """Draw what a step is divided into, each part as wide as it takes, small ones together."""
-    large = [cause for cause in parts if cause.share >= _LEAST_PART][:_MOST_PARTS]
-    named = [(f"{cause.title} {milliseconds(cause.ms_per_step)}", cause.share) for cause in large]
+def bar(parts: Sequence[Cause], step_ms: float, width: int) -> list[str]:
+    """Draw what a step is divided into, each part as wide as it takes, small ones together.
+
+    A part whose name does not fit has a letter, which the line below explains.
+    """
+    large = [cause for cause in parts if cause.share >= _LEAST_PART]
+    for most in range(_MOST_PARTS, 0, -1):
+        drawn, below = _drawn(large[:most], step_ms, width)
+        if len(below) <= width:
+            break
+    return [drawn, below] if below else [drawn]
+
+
+def _drawn(parts: Sequence[Cause], step_ms: float, width: int) -> tuple[str, str]:
+    """Return the bar of `parts` and all others together, and what its letters stand for."""
+    named = [(f"{cause.title} {milliseconds(cause.ms_per_step)}", cause.share) for cause in parts]
     rest = 1 - sum(share for _, share in named)
     if rest * step_ms > 0 and rest >= _LEAST_PART / 2:
         named.append((f"other {milliseconds(rest * step_ms)}", rest))
@@ -90,38 +128,55 @@ def bar(parts: Sequence[Cause], step_ms: float, width: int) -> str:
     cells = [max(_FEWEST_CELLS, int(share * free)) for _, share in named]
     while sum(cells) > free and max(cells) > _FEWEST_CELLS:
         cells[cells.index(max(cells))] -= 1
-    drawn = (_segment(label, count) for (label, _), count in zip(named, cells, strict=True))
-    return f"|{'|'.join(drawn)}|"
+    letters = iter(string.ascii_lowercase)
+    drawn, below = [], []
+    for (label, _), count in zip(named, cells, strict=True):
+        letter = "" if len(label) <= count else next(letters)
+        drawn.append((letter or label).center(count, "="))
+        below += [f"{letter} {label}"] if letter else []
+    return f"|{'|'.join(drawn)}|", f" {'  '.join(below)}" if below else ""
 
 
-def _segment(label: str, cells: int) -> str:
-    return label[:cells].center(cells, "=")
+def _title(action: Action) -> str:
+    gain = f"up to {milliseconds(action.gain_ms)} ms less: " if action.gain_ms else ""
+    return f"{gain}{action.title}"
 
 
-def _action(number: int, action: Action, width: int) -> Iterator[str]:
-    """Yield one action: its gain and title in a line, and its advice in at most two."""
-    gain = f"up to -{milliseconds(action.gain_ms)} ms" if action.gain_ms else ""
-    yield shortened(f"{number}  {gain:>16}  {action.title}", width)
-    yield from _wrapped(action.advice, width)
+def _sentences(text: str) -> list[str]:
+    return _SENTENCE.split(text) if text else []
 
 
-def _wrapped(advice: str, width: int, most: int = 2) -> Iterator[str]:
-    """Yield `advice` in at most so many lines."""
-    text = textwrap.wrap(advice, width - 3, max_lines=most, placeholder=" ...")
-    yield from (shortened(f"   {line}", width) for line in text)
+def _fitting(sentences: Sequence[str], width: int, most: int) -> list[str]:
+    """Return the first two `sentences`, and those that follow while all fit in `most` lines."""
+    for count in range(len(sentences), 1, -1):
+        text = " ".join(sentences[:count]).rstrip(";")
+        ended = text if text.endswith((".", ")")) or count == len(sentences) else f"{text}."
+        made = textwrap.wrap(ended, width, subsequent_indent="   ", break_on_hyphens=False)
+        if len(made) <= most or count == 2:  # noqa: PLR2004
+            return made
+    return textwrap.wrap(" ".join(sentences), width, subsequent_indent="   ")
 
 
-def _trust(verdict: Verdict, width: int) -> Iterator[str]:
-    """Yield how sure the verdict is, and the checks of the recording that failed."""
+def _trust(verdict: Verdict, width: int, most: int) -> list[str]:
+    """Return how sure the verdict is, and the checks of the recording that failed.
+
+    Those whose sentences do not fit in `most` lines are named.
+    """
+    sure = f"Confidence {confidence(verdict)}."
     if not is_about_step(verdict):
-        yield f"Confidence {confidence(verdict)}."
-        return
+        return [sure]
     failed = [check for check in verdict.trust if not check.passed]
     seen = failed or [check for check in verdict.trust if check.check in _ALWAYS]
-    text = " ".join(check.message for check in seen) or "No check of the recording failed."
-    yield from textwrap.wrap(
-        f"Confidence {confidence(verdict)}. {text}", width, max_lines=2, placeholder=" ..."
-    )
+    if not seen:
+        return [f"{sure} No check of the recording failed."]
+    for count in range(len(seen), 0, -1):
+        said = [sure, *(check.message for check in seen[:count])]
+        if more := seen[count:] if failed else []:
+            said.append(f"Also failed: {', '.join(check.check for check in more)}.")
+        made = textwrap.wrap(" ".join(said), width)
+        if len(made) <= most:
+            break
+    return made
 
 
 _SURE = [Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH]

@@ -281,6 +281,8 @@ class StepPart:
     title: str
     ms: str
     share: float
+    is_narrow: bool
+    """Whether its words do not fit into the bar."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -316,6 +318,10 @@ class RunVerdict:
     headline: str
     confidence: str
     step_ms: str
+    traced_ms: str
+    is_unprofiled: bool
+    """Whether `step_ms` is of unprofiled steps; `traced_ms` is what the causes sum to."""
+
     parts: tuple[StepPart, ...]
     actions: tuple[ToDo, ...]
     others: tuple[OtherVerdict, ...]

@@ -8,6 +8,7 @@ from profkit.analyze import causes
 from profkit.analyze.base import Recording
 from profkit.analyze.division.sampled_calls import sampled_calls
 from profkit.core.hardware import Hardware
+from profkit.core.result import Metric, Result
 from profkit.testing import ORIGIN_NS, frame, rows, run, span
 
 MAIN, BACKWARD = 1, 2
@@ -281,6 +282,11 @@ def test_slow_first_steps_and_the_profilers_own_end_are_left_out():
     assert "1 slow first step left out, of up to 900 µs" in check["message"]
 
 
+def slowed(ratio):
+    metric = Metric(value=ratio, unit="ratio", title="")
+    return Result(metrics={"x_slowdown_ratio": metric})
+
+
 @pytest.mark.parametrize(
     ("tables", "check", "part"),
     [
@@ -303,9 +309,9 @@ def test_slow_first_steps_and_the_profilers_own_end_are_left_out():
             "Other processes",
         ),
         (
-            CPU | {"unprofiled": [step(0, 500), step(500, 1000, 6)]},
+            CPU | {"recordings": {"x": Recording()}, "observer_tax": slowed(2.5)},
             "profiler overhead",
-            "without it",
+            "2.50 times as long",
         ),
     ],
 )

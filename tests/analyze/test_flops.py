@@ -11,6 +11,7 @@ from profkit.analyze import flops, steps
 from profkit.analyze.costs import costs
 from profkit.core import resources
 from profkit.core.hardware import Hardware, read_hardware
+from profkit.core.result import Metric, Result
 from profkit.testing import ORIGIN_NS, frame, rows
 
 PART = Hardware(
@@ -274,6 +275,10 @@ def test_rates_are_those_of_the_unprofiled_run_where_there_is_one():
     assert values(true)["mfu_share"] == values(true)["hfu_share"] == pytest.approx(1200 / 3000)
     assert [row["achieved_flops_per_s"] for row in rows(true, "by_rank")] == pytest.approx(
         [MM_FLOPS / 3e-6] * 2
+    )
+    divided = Result(metrics={"step_ms": Metric(value=0.006, unit="ms", title="")})
+    assert values(run(ops, kernels, traced, causes=divided))["mfu_share"] == pytest.approx(
+        1200 / 6000
     )
     shown = testing.run(steps.analyze, steps={"baseline": plain}, skip_first=1)
     assert values(shown)["step_time_ns"] == 3000

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from profkit import testing
 from profkit.analyze import steps
-from profkit.core.result import Severity
+from profkit.core.result import Metric, Result, Severity
 from profkit.tables import schema
 from profkit.testing import rows
 
@@ -74,6 +74,19 @@ def test_the_unprofiled_capture_is_preferred():
     alone = run({"torch_profiler": profiled, "baseline": schema.frame("steps")})
     assert alone.metrics["step_time_ns"].value == 20 * MS
     assert alone.abstentions[0].what == "unprofiled step times"
+
+
+def test_traced_steps_take_what_their_causes_sum_to():
+    divided = Result(
+        metrics={"step_ms": Metric(value=21.5, unit="ms", title="", by_repeat={0: 21.5})}
+    )
+    profiled, plain = table((0, 0, 0, 20), (0, 0, 1, 22)), table((0, 0, 0, 10))
+    step = run({"torch_profiler": profiled}, causes=divided).metrics["step_time_ns"]
+    assert (step.value, step.by_repeat) == (21.5 * MS, {0: 21.5 * MS})
+    assert step.title == "Step time, mean, with torch_profiler"
+    assert run({"torch_profiler": profiled}).metrics["step_time_ns"].value == 21 * MS
+    both = run({"torch_profiler": profiled, "baseline": plain}, causes=divided)
+    assert both.metrics["step_time_ns"].value == 10 * MS
 
 
 def test_a_slow_step_is_an_outlier_of_its_own_repeat():

@@ -143,9 +143,10 @@ def test_at_most_three_actions_come_in_the_order_of_their_gains():
     ]
 
 
-def match(cause, gain, advice="Do this.", confidence="high", **also):
+def match(cause, gain, advice="Do this.", confidence="high", *, place="", **also):
     source = "https://docs.pytorch.org"
-    return ("name", "Title", cause, advice, gain, "", confidence, source, json.dumps(also), "{}")
+    also = json.dumps(also)
+    return ("name", "Title", cause, advice, gain, place, confidence, source, also, "{}")
 
 
 def test_a_pattern_takes_the_place_of_the_advice_of_its_cause_and_gains_no_more_than_that():
@@ -177,8 +178,67 @@ def test_a_pattern_that_names_too_small_a_cause_explains_the_one_above(named, ca
 def test_communication_is_said_of_the_ranks_that_were_recorded():
     times = {"gpu_computing": 50, "exposed_communication.transfer": 50}
     found = on(times, checks=[("ranks", "false", "2 of 8 ranks recorded.", "")])
-    assert found.actions[0].advice.endswith("2 of 8 ranks recorded.")
-    assert found.actions[0].confidence is Confidence.LOW
+    (action,) = found.actions
+    assert action.title == "Transfer, or waiting for a rank that was not recorded"
+    assert action.advice.startswith(
+        "2 of 8 ranks recorded: one of the others may be late, so record all of them. "
+        "If it is transfer: overlap it with backward"
+    )
+    assert action.confidence is Confidence.LOW
+
+
+def test_what_helps_against_the_limiter_comes_before_a_larger_bound_elsewhere():
+    times = {"gpu_computing": 60, "gpu_idle.loading_data": 40}
+    found = on(times, matches=[match("gpu_computing", 55), match("gpu_idle.loading_data", 30)])
+    assert (found.limiter, [one.gain_ms for one in found.actions]) == (Limiter.INPUT, [30, 55])
+    small = on(times, matches=[match("gpu_computing", 55), match("gpu_idle.loading_data", 10)])
+    assert [one.gain_ms for one in small.actions] == [55, 10]
+
+
+def test_a_certain_line_is_kept_beside_the_general_advice_on_its_cause():
+    times = {"gpu_computing": 40, "gpu_idle.python": 60}
+    general = match("gpu_idle.python", 60, "Launch fewer.", confidence="medium")
+    line = match("gpu_idle.python", 20, "Change this.", place="train.py(3): main")
+    found = on(times, matches=[general, line])
+    assert [(one.advice, one.gain_ms) for one in found.actions] == [
+        ("Launch fewer.", 40),
+        ("Change this.", 20),
+    ]
+    assert len(on(times, matches=[general, match("gpu_idle.python", 20)]).actions) == 1
+
+
+def test_one_action_explains_all_calls_that_its_gain_is_of():
+    times = {"gpu_computing": 80, "gpu_idle.blocked.cudaMalloc": 14, "gpu_idle.blocked.cudaFree": 6}
+    both = match("gpu_idle.blocked.cudaMalloc", 20, **{"gpu_idle.blocked.cudaFree": 5})
+    assert [one.gain_ms for one in on(times, matches=[both]).actions] == [20]
+
+
+@pytest.mark.parametrize(
+    ("checks", "advice"),
+    [
+        ((), "Record again, with `ProfilerActivity.CPU` and `with_stack=True`."),
+        ((("GPU", "false", "No.", ""),), "Record again, with `ProfilerActivity.CUDA`."),
+        (
+            (("steps", "false", "1.", ""),),
+            (
+                "Record 5 steady steps: `schedule(wait=1, warmup=3, active=5)` and `prof.step()` "
+                "after each, with `ProfilerActivity.CPU` and `with_stack=True`."
+            ),
+        ),
+    ],
+)
+def test_what_to_record_names_what_is_missing_and_the_leaf_that_lacks_it(checks, advice):
+    found = on({"gpu_computing": 10, "gpu_idle.not_recorded": 90}, checks=checks)
+    assert [(one.cause, one.advice) for one in found.actions] == [("gpu_idle.not_recorded", advice)]
+
+
+def test_the_step_time_is_that_of_the_unprofiled_run_where_there_is_one():
+    steps = Result(metrics={"step_time_ns": Metric(value=80e6, unit="ns", title="")})
+    given = {"causes": causes({"gpu_computing": 100}), "steps": steps}
+    found = run(verdict.analyze, **given, unprofiled=[{"step": 0}]).verdict
+    assert (found.step_ms, found.traced_ms, found.is_unprofiled) == (80, 100, True)
+    assert found.headline == "GPU busy 100 of 100 ms per traced step."
+    assert run(verdict.analyze, **given).verdict.step_ms == 100
 
 
 def test_the_line_of_a_cause_is_kept_where_its_pattern_names_none():

@@ -1,6 +1,7 @@
 """The verdict in lines for a terminal."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -14,7 +15,7 @@ from profkit.core.verdict import (
     Trust,
     Verdict,
 )
-from profkit.report.verdict_text import MOST_LINES, bar, lines
+from profkit.report.verdict_text import MOST_LINES, bar, lines, step_time
 
 
 def cause(name, ms, title=""):
@@ -24,7 +25,9 @@ def cause(name, ms, title=""):
 VERDICT = Verdict(
     limiter=Limiter.INPUT,
     headline="GPU idle 60 of 100 ms per step: 50 ms loading data.",
-    step_ms=100,
+    step_ms=90,
+    traced_ms=100,
+    is_unprofiled=True,
     confidence=Confidence.HIGH,
     causes=(
         cause("gpu_computing", 40, "GPU computing"),
@@ -44,35 +47,52 @@ VERDICT = Verdict(
 def test_limiter_bar_actions_and_trust_are_printed():
     assert lines(VERDICT) == [
         "input-bound: GPU idle 60 of 100 ms per step: 50 ms loading data.",
-        "|==========Loading data 50===========|=======GPU computing 40=======|Python|oth|",
-        "1      up to -50 ms  Waiting for data",
-        "   Use workers.",
+        "|==========Loading data 50===========|=======GPU computing 40=======|==a===|=b=|",
+        " a Python 9  b other 1",
+        "1  up to 50 ms less: Waiting for data. Use workers.",
         "Confidence high. 6 steady steps of 1 repeat.",
     ]
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
-def test_however_much_there_is_to_say_it_fits(width):
-    action = replace(VERDICT.actions[0], advice="word " * 100, title="title " * 30)
-    failed = Trust(check="steps", passed=False, message="long " * 100)
+LONG = "Set `a` in train.py(3): main to 4. Then measure again, with the same seed; keep the faster."
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_however_much_there_is_to_say_it_fits_in_whole_sentences(width):
+    action = replace(VERDICT.actions[0], advice=f"{LONG} {LONG}", title="A long title of a cause")
+    failed = Trust(check="steps", passed=False, message="Few steps were recorded, of one rank.")
     full = replace(
         VERDICT,
-        headline="headline " * 30,
+        headline="GPU idle 60 of 100 ms per step: 50 ms blocked in cudaStreamSynchronize_ptsz.",
         actions=(action,) * 3,
-        trust=(failed,) * 9,
-        memory=MemoryVerdict(headline="memory " * 30),
-        kernels=KernelVerdict(headline="kernels " * 30),
+        trust=(failed,) * 5,
+        memory=MemoryVerdict(headline="12 GiB at the peak: 40 % activations, 30 % gradients."),
+        kernels=KernelVerdict(headline="Occupancy of gemm: up to 20 % less time."),
     )
     made = lines(full, width)
     assert len(made) <= MOST_LINES
     assert max(map(len, made)) <= width
-    assert made[-2].startswith("Confidence high.")
+    assert all(f"{number}  up to 50 ms less: A long title" in " ".join(made) for number in (1, 2))
+    text = " ".join(line.strip() for line in made)
+    assert "..." not in text
+    assert text.endswith("Also failed: steps, steps, steps, steps.") or width > 60
+    for line, after in pairwise(made):
+        begins = after[0] in "123" or after.startswith(("Memory", "Kernels", "Confidence"))
+        assert not begins or line.endswith((".", "other 1"))
+
+
+def test_the_step_time_says_whether_it_is_unprofiled():
+    assert step_time(VERDICT) == "step 90 ms unprofiled"
+    assert step_time(replace(VERDICT, is_unprofiled=False)) == "step 90 ms profiled"
+    assert step_time(replace(VERDICT, step_ms=0)) == ""
 
 
 @pytest.mark.parametrize("count", [1, 7, 30])
 def test_the_bar_is_as_wide_as_asked(count):
     parts = [cause(f"part{number}", 100 / count) for number in range(count)]
-    assert len(bar(parts, 100, 80)) <= 80
+    made = bar(parts, 100, 80)
+    assert max(map(len, made)) <= 80
+    assert "other" in " ".join(made) or count < 10
 
 
 def test_a_program_with_nothing_to_mend_hears_so():
@@ -89,8 +109,7 @@ def test_a_recording_without_steps_is_judged_by_what_it_is_about():
         memory=memory,
     )
     assert lines(verdict) == [
-        "Memory: 12 GiB at the peak.",
-        "   Checkpoint it. m.py:3",
+        "Memory: 12 GiB at the peak. Checkpoint it. m.py:3",
         "Confidence medium.",
     ]
     assert lines(replace(verdict, memory=None))[0].endswith("No step time was recorded.")
@@ -99,6 +118,5 @@ def test_a_recording_without_steps_is_judged_by_what_it_is_about():
 def test_memory_that_is_no_limit_has_no_advice_beside_that_of_the_step():
     memory = MemoryVerdict(headline="12 GiB at the peak.", advice="Checkpoint it.")
     assert "Memory: 12 GiB at the peak." in lines(replace(VERDICT, memory=memory))
-    assert "   Checkpoint it." not in lines(replace(VERDICT, memory=memory))
     short = replace(VERDICT, memory=replace(memory, is_limit=True))
-    assert "   Checkpoint it." in lines(short)
+    assert "Memory: 12 GiB at the peak. Checkpoint it." in lines(short)

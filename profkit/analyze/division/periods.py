@@ -1,6 +1,5 @@
 """Periods: from the start of a step to the start of the next, on the slower of CPU and GPU."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,14 +48,6 @@ def periods(
     rows = _to_the_next(_with_work(until_gpu_done(known, kernels)[columns], cpu_ops))
     rows, one_off = _steady(_without_the_end(rows, cpu_ops, kernels), skip_first)
     return Periods(rows=rows[rows["end_ns"] > rows["start_ns"]], one_off_ns=one_off)
-
-
-def mean_period_ns(steps: pd.DataFrame | None, skip_first: int) -> float:
-    """Return the mean period of the steady `steps` of a run, on its slowest rank, NaN for none."""
-    if steps is None or steps.empty:
-        return math.nan
-    rows, _ = _steady(_to_the_next(steps), skip_first)
-    return float(slowest_ns(rows).mean())
 
 
 def slowest_ns(rows: pd.DataFrame) -> "pd.Series[int]":

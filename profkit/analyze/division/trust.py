@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from profkit.analyze.base import Recording
 from profkit.analyze.division.periods import Periods, slowest_ns
 from profkit.core.formatting import counted, duration
+from profkit.core.result import Metric
 from profkit.core.verdict import Trust
 from profkit.tables.rank_clocks import MatchedCollectives
 
@@ -40,8 +40,8 @@ class Seen:
     matched: MatchedCollectives
     collectives: pd.DataFrame
     recordings: Mapping[str, Recording]
-    unprofiled_ns: float
-    """Mean period of the unprofiled run in ns, NaN without one."""
+    slowdown: Metric | None
+    """Step time with the profiler over that without; None if that was not measured."""
 
     misplaced: int
     """Kernels whose times cannot be: long before or after their launch."""
@@ -110,7 +110,9 @@ def _of_ranks(seen: Seen) -> Iterator[Trust]:
         yield Trust(
             check="clocks",
             passed=worst <= limit,
-            message=f"Clocks of ranks agree within {duration(worst)}.",
+            message=f"Clocks of ranks agree within {duration(worst)}."
+            if worst <= limit
+            else f"Clocks of ranks differ by up to {duration(worst)}: who waits is not known.",
             silences=() if worst <= limit else ("exposed_communication.waiting",),
         )
 
@@ -167,11 +169,12 @@ def _of_surroundings(seen: Seen) -> Iterator[Trust]:
     if busy:
         message = f"{busy[0][:1].upper()}{busy[0][1:]}: repeat on an idle machine."
         yield Trust(check="machine", passed=False, message=message)
-    if np.isfinite(seen.unprofiled_ns) and seen.unprofiled_ns > 0:
-        overhead = float(slowest_ns(seen.periods.rows).mean() / seen.unprofiled_ns - 1)
+    if (slowdown := seen.slowdown) is not None:
+        known = slowdown.interval
+        may_be_chance = known is not None and known.low <= 1 <= known.high
         yield Trust(
             check="profiler overhead",
-            passed=overhead <= _MOST_OVERHEAD,
-            message=f"Steps take {overhead:+.0%} with the profiler: "
-            f"{duration(seen.unprofiled_ns)} without it.",
+            passed=slowdown.value <= 1 + _MOST_OVERHEAD,
+            message=f"Steps take {slowdown.value:.2f} times as long with the profiler"
+            f"{'; that may be chance' if may_be_chance else ''}.",
         )

@@ -1,11 +1,17 @@
 """Durations of the steps that count, from the baseline where there is one."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
 import pandas as pd
 
 from profkit.analyze.base import ByTool, OfTool
+from profkit.analyze.shared.uncertainty import Statistic
+from profkit.core.result import Result
+
+_MS = 1e6
 
 BASELINE = "baseline"
 """The tool that records only the steps."""
@@ -16,28 +22,60 @@ UnprofiledSteps = Annotated[pd.DataFrame | None, OfTool(tool=BASELINE, table="st
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepTime:
-    """The step time that rates divide by."""
+    """The step time of a run: the one number that everything prints and divides by."""
 
-    median_ns: float
-    """Median over steps and repeats of the time on the slowest rank, in ns."""
+    time_ns: float
+    """Time on the slowest rank in ns, over all steps and repeats that count."""
 
-    of_run: str
-    """Which run it was measured in, in words."""
+    is_unprofiled: bool
+    statistic: Statistic
+    """What was taken of the steps: their median, or the mean that causes sum to."""
+
+    by_repeat: Mapping[int, float]
+    """The same of each repeat, in ns."""
+
+    @property
+    def of_run(self) -> str:
+        """Which run it was measured in, in words."""
+        return "the unprofiled run" if self.is_unprofiled else "the profiled run"
 
 
-def step_time(unprofiled: pd.DataFrame | None, traced: pd.DataFrame, skip_first: int) -> StepTime:
-    """Return the step time of the unprofiled run, or else of the `traced` windows with a clock.
+def step_time(
+    unprofiled: pd.DataFrame | None, causes: Result | None, traced: pd.DataFrame, skip_first: int
+) -> StepTime:
+    """Return the step time: of the unprofiled run, or else of the steps that `causes` divides.
 
-    Profiling slows the steps, so a rate over the traced ones would be too low.
+    Profiling slows the steps, so the traced ones count only where there are no others. Where
+    nothing divided these either, they are those of `traced`, with `step_time_ns`.
     """
-    if unprofiled is None or unprofiled.empty:
-        times = traced.drop_duplicates(["repeat", "step"])["step_time_ns"]
-        run = "the profiled run, which profiling slows"
-        return StepTime(median_ns=float(times.median()), of_run=run)
-    counted = with_step_times(unprofiled, skip_first)
-    kept = counted if len(counted) else with_step_times(unprofiled, 0)
-    slowest = kept.groupby(["repeat", "step"], observed=True)["step_time_ns"].max()
-    return StepTime(median_ns=float(slowest.median()), of_run="the unprofiled run")
+    if unprofiled is not None and len(unprofiled):
+        counted = with_step_times(unprofiled, skip_first)
+        kept = counted if len(counted) else with_step_times(unprofiled, 0)
+        return _over_steps(slowest_rank(kept), np.median, is_unprofiled=True)
+    if causes is not None and (divided := causes.metrics.get("step_ms")) is not None:
+        return StepTime(
+            time_ns=divided.value * _MS,
+            is_unprofiled=False,
+            statistic=np.mean,
+            by_repeat={repeat: time * _MS for repeat, time in divided.by_repeat.items()},
+        )
+    return _over_steps(slowest_rank(traced), np.mean, is_unprofiled=False)
+
+
+def slowest_rank(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the slowest rank at each repeat and step, in their order."""
+    slowest = rows.sort_values("step_time_ns").drop_duplicates(["repeat", "step"], keep="last")
+    return slowest.sort_values(["repeat", "step"], ignore_index=True)
+
+
+def _over_steps(clock: pd.DataFrame, statistic: Statistic, *, is_unprofiled: bool) -> StepTime:
+    times = {repeat: rows.to_numpy() for repeat, rows in clock.groupby("repeat")["step_time_ns"]}
+    return StepTime(
+        time_ns=float(statistic(clock["step_time_ns"].to_numpy())),
+        is_unprofiled=is_unprofiled,
+        statistic=statistic,
+        by_repeat={int(str(repeat)): float(statistic(own)) for repeat, own in times.items()},
+    )
 
 
 def baseline_or_first(steps: ByTool) -> tuple[str, pd.DataFrame]:

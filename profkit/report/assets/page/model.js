@@ -76,12 +76,15 @@
  * @property {string} headline
  * @property {string} confidence
  * @property {string} step_ms
- * @property {{title: string, ms: string, share: number}[]} parts
+ * @property {string} traced_ms what the causes sum to
+ * @property {boolean} is_unprofiled whether `step_ms` is of unprofiled steps
+ * @property {StepPart[]} parts
  * @property {Action[]} actions
  * @property {{title: string, headline: string, advice: string}[]} others
  * @property {string[]} failed
  * @property {string[]} passed
  */
+/** @typedef {{title: string, ms: string, share: number, is_narrow: boolean}} StepPart */
 /** @typedef {{title: string, gain: string, advice: string, place: string, confidence: string, source: string}} Action */
 /**
  * @typedef {object} Run

@@ -83,9 +83,10 @@ export function finding(shown, others, where) {
   const made = element("div", { class: `finding ${shown.severity}` },
     element("div", { class: "finding-head" }, severity(shown.severity),
       element("span", { class: "metric", title }, number(value, unit))),
-    element("p", { class: "message" }, shown.message));
+    element("p", { class: "message" }, ...withCode(shown.message)));
   if (shown.advice) {
-    made.append(element("p", { class: "advice" }, element("b", {}, "Try:"), ` ${shown.advice}`));
+    made.append(element("p", { class: "advice" }, element("b", {}, "Try:"), " ",
+      ...withCode(shown.advice)));
   }
   if (shown.evidence.length) {
     made.append(element("ul", { class: "evidence", "aria-label": "Evidence" },
@@ -111,8 +112,7 @@ export function verdict(shown) {
       element("b", { class: "limiter" }, shown.limiter), ` ${shown.headline}`));
   }
   if (shown.parts.length) {
-    made.append(element("ol", { class: "step-bar",
-      "aria-label": `Causes of a step of ${shown.step_ms} ms` }, ...shown.parts.map(part)));
+    made.append(...stepBar(shown));
   }
   if (shown.actions.length) {
     made.append(element("ol", { class: "to-do" }, ...shown.actions.map(action)));
@@ -131,7 +131,30 @@ export function verdict(shown) {
   return made;
 }
 
-/** @param {{title: string, ms: string, share: number}} shown */
+/**
+ * The causes of a step side by side, and in words what is too narrow for its words.
+ * @param {Verdict} shown
+ */
+function stepBar(shown) {
+  const traced = shown.is_unprofiled ? "traced " : "";
+  const label = `Causes of a ${traced}step of ${shown.traced_ms} ms`;
+  const made = [element("ol", { class: "step-bar", "aria-label": label },
+    ...shown.parts.map(part))];
+  const narrow = shown.parts.filter((one) => one.is_narrow);
+  /** @type {HTMLElement[]} */
+  const notes = [];
+  if (narrow.length) {
+    const words = narrow.map(({ title, ms }) => `${title} ${ms} ms`).join(", ");
+    notes.push(element("p", { class: "note" }, `From left to right: ${words}.`));
+  }
+  if (shown.is_unprofiled) {
+    notes.push(element("p", { class: "note" }, `Causes and gains are of traced steps, `
+      + `${shown.traced_ms} ms each; unprofiled, a step takes ${shown.step_ms} ms.`));
+  }
+  return [...made, ...notes];
+}
+
+/** @param {import("../model.js").StepPart} shown */
 function part({ title, ms, share }) {
   const made = element("li", { title: `${title}: ${ms} ms` }, element("span", {}, title),
     ` ${ms} ms`);
@@ -142,10 +165,12 @@ function part({ title, ms, share }) {
 /** @param {Action} shown */
 function action(shown) {
   const made = element("li", {});
-  if (shown.gain) made.append(element("b", {}, `up to ${shown.gain} less`), " ");
+  if (shown.gain) made.append(element("b", {}, `up to ${shown.gain} less:`), " ");
   made.append(element("span", { class: "what" }, `${shown.title}.`), " ",
     ...withCode(shown.advice));
-  if (shown.place) made.append(" ", element("code", {}, shown.place));
+  if (shown.place && !shown.advice.includes(shown.place)) {
+    made.append(" ", element("code", {}, shown.place));
+  }
   const faint = element("span", { class: "faint" }, `${shown.confidence} confidence`);
   if (shown.source) {
     faint.append(", ", element("a", { href: shown.source, rel: "noreferrer" }, "source"));
