@@ -10,17 +10,17 @@ from profkit.core.verdict import Cause, Limiter
 _ROOTS = (gpu.IDLE, gpu.EXPOSED, "exposed_copies")
 _MANY_WORDS = 15
 _MOST = 0.6
-PER_STEP, PER_TRACED_STEP = "ms per step", "ms per traced step"
+PER_STEP, PER_TRACED_STEP, RECORDED = "per step", "per traced step", "recorded"
 
 
-def headline(limiter: Limiter, causes: Sequence[Cause], step_ms: float) -> str:
-    """Return the sentence that a reader should leave with."""
-    whole = f"of {milliseconds(step_ms)} {PER_STEP}"
+def headline(limiter: Limiter, causes: Sequence[Cause], step_ms: float, per: str) -> str:
+    """Return the sentence that a reader should leave with; `per` says what `step_ms` is of."""
+    whole = f"of {milliseconds(step_ms)} ms {per}"
     top = _largest(causes, limiter)
     if limiter is Limiter.UNSTABLE:
         text = f"Unstable: steps of {milliseconds(step_ms)} ms vary. Rerun on an idle machine."
     elif top is None:
-        text = f"Steps take {milliseconds(step_ms)} ms; what they wait for was not recorded."
+        text = f"What takes {milliseconds(step_ms)} ms {per} was not recorded."
     elif limiter is Limiter.STRAGGLER:
         late = top.evidence.get("late_rank", "another")
         text = f"Waiting {milliseconds(top.ms_per_step)} {whole} for rank {late}."

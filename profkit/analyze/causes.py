@@ -16,7 +16,7 @@ from profkit.analyze.division.details import Detail, details, per_step
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.parts import parts
 from profkit.analyze.division.pattern_matches import matches
-from profkit.analyze.division.periods import Periods, periods
+from profkit.analyze.division.periods import SINGLE_STEPS, Periods, periods
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared.launch_calls import launches
 from profkit.analyze.shared.step_windows import WHERE
@@ -307,7 +307,7 @@ def _if_any(key: str, rows: pd.DataFrame, title: str) -> dict[str, Table]:
 
 def _abstentions(problem: str) -> tuple[Abstention, ...]:
     remedy = "mark steps with `profkit.step()` or `prof.step()`"
-    return (Abstention(what="single steps", reason=f"{problem}: {remedy}"),) if problem else ()
+    return (Abstention(what=SINGLE_STEPS, reason=f"{problem}: {remedy}"),) if problem else ()
 
 
 def _metrics(rows: pd.DataFrame, by_step: pd.DataFrame) -> dict[str, Metric]:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from profkit.analyze._cause_advice import actions
-from profkit.analyze._headline import PER_STEP, PER_TRACED_STEP, headline
+from profkit.analyze._headline import PER_STEP, PER_TRACED_STEP, RECORDED, headline
 from profkit.analyze.base import analysis
 from profkit.analyze.division import cpu, gpu, names
+from profkit.analyze.division.periods import SINGLE_STEPS
 from profkit.analyze.shared.step_times import UnprofiledSteps
 from profkit.core.result import Result, Table
 from profkit.core.settings import Settings
@@ -60,9 +61,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     memory = memory_verdict.memory if memory_verdict else None
     kernels = kernel_verdict.kernels if kernel_verdict else None
     if causes is not None and "causes" in causes.tables:
-        timed = _of_time(causes, config)
-        if unprofiled is not None and len(unprofiled) and steps is not None:
-            timed = _of_unprofiled(timed, steps)
+        has_unprofiled = unprofiled is not None and len(unprofiled)
+        timed = _of_time(causes, steps if has_unprofiled else None, config)
     elif memory or kernels:
         timed = Verdict(
             limiter=Limiter.UNKNOWN,
@@ -77,8 +77,11 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     return Result(verdict=replace(timed, memory=memory, kernels=kernels))
 
 
-def _of_time(causes: Result, config: Config) -> Verdict:
-    """Return the verdict on the time of a traced step."""
+def _of_time(causes: Result, unprofiled: Result | None, config: Config) -> Verdict:
+    """Return the verdict on the time of a traced step, with the step time of the run.
+
+    `unprofiled` are the results on unprofiled steps, None without any.
+    """
     rows = _rows(causes, "causes")
     rank = next(row["rank"] for row in _rows(causes, "ranks") if row["decisive"] == "true")
     mine = [_cause(row) for row in rows if row["rank"] == rank]
@@ -100,31 +103,20 @@ def _of_time(causes: Result, config: Config) -> Verdict:
     if limiter is Limiter.UNKNOWN:
         chosen = [_record_more(mine, failed)]
     chosen = [_without_ranks(action, checks) for action in chosen]
+    step = unprofiled.metrics.get("step_time_ns") if unprofiled else None
+    per = PER_STEP if step is None else PER_TRACED_STEP
+    is_whole = any(missing.what == SINGLE_STEPS for missing in causes.abstentions)
     return Verdict(
         limiter=limiter,
-        headline=headline(limiter, mine, traced_ms),
-        step_ms=traced_ms,
+        headline=headline(limiter, mine, traced_ms, RECORDED if is_whole else per),
+        step_ms=traced_ms if step is None else step.value / _NS_PER_MS,
+        is_unprofiled=step is not None,
         traced_ms=traced_ms,
+        is_whole=is_whole,
         confidence=_confidence(checks),
         causes=tuple(_advised(mine, chosen)),
         actions=tuple(chosen),
         trust=tuple(checks),
-    )
-
-
-def _of_unprofiled(timed: Verdict, steps: Result) -> Verdict:
-    """Return the verdict with the step time of the unprofiled run.
-
-    Causes are those of traced steps, which profiling slows: the headline says so.
-    """
-    known = steps.metrics.get("step_time_ns")
-    if known is None:
-        return timed
-    return replace(
-        timed,
-        step_ms=known.value / _NS_PER_MS,
-        is_unprofiled=True,
-        headline=timed.headline.replace(PER_STEP, PER_TRACED_STEP),
     )
 
 
@@ -280,14 +272,16 @@ def _worth(
 
 
 def _first(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
-    """Return the actions, those on the limiter first, and of these the largest gain.
+    """Return the actions, those on what the GPU waits for first, and of these the largest gain.
 
-    What gains far less than another is not first for that.
+    Gains of computing are bounds by assumption, so they have no precedence where it is the limiter.
+    What gains far less than another is not first either.
     """
     least = _NO_LESS * max((action.gain_ms for action in worth), default=0.0)
+    waits = limiter is not Limiter.GPU
 
     def order(action: Action) -> tuple[bool, float]:
-        is_on = names.limiter(action.cause) is limiter and action.gain_ms >= least
+        is_on = waits and names.limiter(action.cause) is limiter and action.gain_ms >= least
         return (not is_on, -action.gain_ms)
 
     return sorted(worth, key=order)

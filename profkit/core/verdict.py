@@ -177,5 +177,8 @@ class Verdict:
     """Mean time of a traced step from its start to the start of the next, in ms: what the causes
     sum to, and their shares and gains are of."""
 
+    is_whole: bool = False
+    """Whether no step was marked, so that all that was recorded counts as one."""
+
     is_unprofiled: bool = False
     """Whether `step_ms` is of unprofiled steps."""

@@ -58,6 +58,8 @@ def step_time(verdict: Verdict) -> str:
     """Return the step time, and whether it is that of unprofiled steps; empty without one."""
     if not verdict.step_ms:
         return ""
+    if verdict.is_whole:
+        return f"{milliseconds(verdict.step_ms)} ms recorded, no step marked"
     run = "unprofiled" if verdict.is_unprofiled else "profiled"
     return f"step {milliseconds(verdict.step_ms)} ms {run}"
 

@@ -276,6 +276,10 @@ def test_slow_first_steps_and_the_profilers_own_end_are_left_out():
         made["start_ns"], made["end_ns"] = row["start_ns"], row["start_ns"] + 90 * US
     ops[0]["end_ns"] = steps[0]["end_ns"]
     found = divided(steps=steps, cpu_ops=ops)
+    even = [step(n * 100, n * 100 + 100, n + 5) for n in range(4)]
+    work = [op(n, n * 100, n * 100 + 60, step=n + 5) for n in range(4)]
+    kept = rows(divided(steps=even, cpu_ops=work), "by_step")
+    assert {row["step_time_ns"] // US for row in kept} == {100}
     lengths = [row["step_time_ns"] // US for row in rows(found, "by_step")]
     assert lengths == [100, 100, 90]
     (check,) = [row for row in rows(found, "trust") if row["check"] == "steps"]

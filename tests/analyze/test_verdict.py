@@ -1,12 +1,14 @@
 """What limits the step, and what to do first, from causes."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from profkit.analyze import verdict
-from profkit.core.result import Metric, Result, Table
+from profkit.core.result import Abstention, Metric, Result, Table
 from profkit.core.verdict import Confidence, Limiter
+from profkit.report.verdict_text import step_time
 from profkit.testing import run
 
 COLUMNS = (
@@ -111,6 +113,15 @@ def test_the_limiter_is_what_the_step_waits_for_most(times, limiter, headline):
     )
 
 
+def test_what_is_no_step_is_not_called_one():
+    whole = replace(
+        causes({"gpu_computing": 100}), abstentions=(Abstention(what="single steps", reason=""),)
+    )
+    found = run(verdict.analyze, causes=whole).verdict
+    assert found.headline == "GPU busy 100 of 100 ms recorded."
+    assert step_time(found) == "100 ms recorded, no step marked"
+
+
 def test_one_slow_step_limits_nothing_but_may_be_worth_an_action():
     times = {"gpu_computing": 60, "gpu_idle.python": 40}
     found = on(times, typical={"gpu_computing": 60, "gpu_idle.python": 5})
@@ -191,6 +202,9 @@ def test_what_helps_against_the_limiter_comes_before_a_larger_bound_elsewhere():
     times = {"gpu_computing": 60, "gpu_idle.loading_data": 40}
     found = on(times, matches=[match("gpu_computing", 55), match("gpu_idle.loading_data", 30)])
     assert (found.limiter, [one.gain_ms for one in found.actions]) == (Limiter.INPUT, [30, 55])
+    busy = {"gpu_computing": 82, "gpu_idle.loading_data": 18}
+    bound = on(busy, matches=[match("gpu_computing", 10), match("gpu_idle.loading_data", 18)])
+    assert (bound.limiter, [one.gain_ms for one in bound.actions]) == (Limiter.GPU, [18, 10])
     small = on(times, matches=[match("gpu_computing", 55), match("gpu_idle.loading_data", 10)])
     assert [one.gain_ms for one in small.actions] == [55, 10]
 

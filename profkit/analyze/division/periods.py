@@ -10,6 +10,8 @@ from profkit.analyze.shared.step_windows import WHERE, extents, until_gpu_done
 _ONE_OFF = 1.5
 _FEWEST = 1
 _TAIL = 0.2
+SINGLE_STEPS = "single steps"
+"""What is missing where all that was recorded is divided as one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,7 +91,8 @@ def _without_the_end(
 ) -> pd.DataFrame:
     """Return the steps, the last one cut where nothing more was recorded for unusually long.
 
-    That is the profiler being stopped, which the last step of a recording contains.
+    That is the profiler being stopped, which the last step of a recording contains. Where other
+    steps end so as well, it is what the program does, such as writing a checkpoint.
     """
     by_rank = rows.groupby(WHERE, observed=True)
     is_last = (by_rank.cumcount(ascending=False) == 0) & (by_rank["step"].transform("size") > 1)
@@ -100,8 +103,11 @@ def _without_the_end(
     keys = pd.MultiIndex.from_frame(rows[[*WHERE, "step"]])
     until = ends.reindex(keys, fill_value=-1).to_numpy(np.int64)
     end, start = (rows[name].to_numpy(np.int64) for name in ("end_ns", "start_ns"))
-    usual = (rows["end_ns"] - rows["start_ns"]).groupby([rows[name] for name in WHERE])
-    long = end - until > _TAIL * usual.transform("median").to_numpy()
+    where = [rows[name] for name in WHERE]
+    usual = (rows["end_ns"] - rows["start_ns"]).groupby(where).transform("median").to_numpy()
+    tails = pd.Series(np.where(until > start, end - until, 0)).mask(is_last.to_numpy())
+    usual_tail = tails.groupby(where).transform("median").fillna(0).to_numpy()
+    long = end - until > _TAIL * usual + usual_tail
     cut = is_last.to_numpy() & long & (until > start)
     return rows.assign(end_ns=np.where(cut, until, end))
 

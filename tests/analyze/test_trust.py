@@ -1,0 +1,115 @@
+"""Checks of a recording, each with what fails it."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from profkit.analyze.base import Recording
+from profkit.analyze.division import trust
+from profkit.analyze.division.periods import Periods
+from profkit.core.result import Interval, Metric
+from profkit.tables import schema
+from profkit.tables.rank_clocks import MatchedCollectives
+
+MS = 1_000_000
+
+
+def steps(*lengths_ms):
+    return pd.DataFrame(
+        [
+            {"rank": 0, "repeat": 0, "step": n, "start_ns": 0, "end_ns": int(length * MS)}
+            for n, length in enumerate(lengths_ms)
+        ]
+    )
+
+
+def matched(wait_ns, residual_ns):
+    rows = pd.DataFrame({"wait_ns": [wait_ns], "transfer_ns": [0]})
+    clocks = pd.DataFrame({"residual_ns": [residual_ns]})
+    return MatchedCollectives(rows=rows, clocks=clocks, unmatched=0)
+
+
+NONE = MatchedCollectives(
+    rows=pd.DataFrame(), clocks=pd.DataFrame(columns=["residual_ns"]), unmatched=0
+)
+GOOD = trust.Seen(
+    periods=Periods(rows=steps(10, 10, 10, 10), one_off_ns={}),
+    matched=NONE,
+    collectives=schema.frame("collectives"),
+    recordings={},
+    slowdown=None,
+    misplaced=0,
+    kernels=1000,
+    unlaunched=0,
+    has_cpu=True,
+    lacks_gpu=False,
+    steps=4,
+    rows=5000,
+)
+
+
+def noted(text):
+    return {"recordings": {"x": Recording(notes=(text,))}}
+
+
+def slowed(ratio, low=None):
+    around = None if low is None else Interval(low=low, high=9.0, confidence=0.95)
+    metric = Metric(value=ratio, unit="ratio", title="", interval=around)
+    return {"slowdown": metric}
+
+
+WAITING = ("exposed_communication.waiting",)
+CASES = {
+    "lost events": (noted("3 events could not be read (near byte 7)."), ()),
+    "misplaced kernels": ({"misplaced": 2}, ()),
+    "overlaps": (noted("4 rows outlive the row around them: they count as asynchronous."), ()),
+    "repeated steps": (
+        noted("2 steps have the number of an earlier one: all were numbered on in order of time."),
+        (),
+    ),
+    "odd times": (noted("5 events end before they begin and count as 0 ns long."), ()),
+    "ranks": ({"collectives": schema.frame("collectives", [{"group_size": 8}])}, ()),
+    "clocks": ({"matched": matched(1000, 5 * MS)}, WAITING),
+    "machine": ({"recordings": {"x": Recording(warnings=("other processes took 20 %",))}}, ()),
+    "profiler overhead": (slowed(1.11), ()),
+    "steps": ({"periods": Periods(rows=steps(10), one_off_ns={})}, ()),
+    "variation": ({"periods": Periods(rows=steps(10, 30, 10, 40), one_off_ns={})}, ()),
+    "excerpt": ({"rows": 20, "steps": 1}, trust.EVERYTHING),
+    "GPU": ({"lacks_gpu": True}, trust.EVERYTHING),
+    "CPU": ({"has_cpu": False}, ("gpu_idle",)),
+    "launches": ({"unlaunched": 300}, ()),
+}
+
+
+def failed(**changes):
+    return {
+        check.check: check for check in trust.checks(replace(GOOD, **changes)) if not check.passed
+    }
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_check_fails_alone_and_silences_what_depends_on_it(name):
+    changes, silenced = CASES[name]
+    found = failed(**changes)
+    assert list(found) == [name]
+    assert found[name].silences == silenced
+    assert found[name].message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        slowed(1.09),
+        {"matched": matched(5 * MS, 1000)},
+        noted("7 rows outlived the row around them by at most 2 us and were cut."),
+    ],
+)
+def test_what_is_as_it_should_be_fails_nothing(changes):
+    assert failed(**changes) == {}
+
+
+def test_an_overhead_that_may_be_chance_says_so():
+    message = failed(**slowed(1.5, low=0.9))["profiler overhead"].message
+    assert message == "Steps take 1.50 times as long with the profiler; that may be chance."
