@@ -267,7 +267,8 @@ def test_what_a_pattern_gains_in_several_causes_is_one_action():
     both = match("gpu_idle.blocked.cudaFree", 60, **{"exposed_copies.DtoH": 25})
     assert [action.gain_ms for action in on(times, matches=[both]).actions] == [50]
     little = match("gpu_idle.blocked.cudaFree", 25, **{"exposed_copies.DtoH": 5})
-    assert [action.gain_ms for action in on(times, matches=[little]).actions] == [30, 25]
+    gains = {action.gain_ms for action in on(times, matches=[little]).actions}
+    assert gains == {30, 25}
 
 
 def test_an_unsure_pattern_gives_way_to_a_sure_one_that_gains_a_little_less():
