@@ -66,7 +66,8 @@ class PythonSamples:
         """Write what was sampled since the last time, as JSON, and forget it."""
         samples, self._samples = self._samples, []
         pauses, self._pauses = self._pauses, []
-        stacks = {number: stack for stack, number in self._stacks.items()}
+        # A look may add one meanwhile; a copy is made at once.
+        stacks = {number: stack for stack, number in self._stacks.copy().items()}
         used = sorted({number for _, number in samples})
         position = {number: index for index, number in enumerate(used)}
         document = {

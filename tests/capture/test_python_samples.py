@@ -36,6 +36,19 @@ def test_what_the_program_runs_and_its_garbage_collections_are_written(tmp_path)
     assert json.loads((tmp_path / "b.json").read_text())["samples"] == []
 
 
+def test_a_look_may_find_a_new_stack_while_those_before_are_written(tmp_path):
+    class Growing(dict):
+        def items(self):
+            for pair in super().items():
+                self[()] = -1
+                yield pair
+
+    samples = PythonSamples()
+    samples._stacks = Growing({((0, 0),): 0})
+    samples.write(tmp_path / "a.json")
+    assert json.loads((tmp_path / "a.json").read_text())["stacks"] == []
+
+
 def test_what_was_never_begun_ends_quietly(tmp_path):
     samples = PythonSamples()
     samples.end()
