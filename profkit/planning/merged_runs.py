@@ -26,6 +26,14 @@ def unified(runs: Iterable[Run]) -> list[Run]:
     return [*found.values()]
 
 
+def _side_by_side(section: str) -> str:
+    """Return how to have several settings of a tool or an analysis in one report."""
+    return (
+        "settings of tools and analyses make no run of their own, a variable of the program does:"
+        f" '+launcher.env.TRY=A,B' '{section}.SETTING=${{launcher.env.TRY}}'"
+    )
+
+
 def _merged(one: Run, other: Run) -> Run:
     """Return two captures of the same run as one, with the tools of both."""
     if one.hardware != other.hardware:
@@ -39,7 +47,7 @@ def _merged(one: Run, other: Run) -> Run:
             if mine[name] != theirs[name]:
                 raise ConfigError(
                     f"{kind}.{name}: two settings for the same run {one.name}",
-                    hint="settings of tools and analyses do not make another run: do not sweep",
+                    hint=_side_by_side(f"{kind}.{name}"),
                 )
     return Run(
         name=one.name,

@@ -151,6 +151,19 @@ def test_mistakes_are_named_before_anything_runs(overrides, message):
     assert message in str(caught.value)
 
 
+def test_settings_of_a_tool_side_by_side_are_runs_of_a_variable_of_the_program():
+    setting = "tools.torch_profiler.schedule=${launcher.env.TRY}"
+    early, stable = planned("+launcher.env.TRY=early,stable", setting).runs
+    assert early.name != stable.name
+    schedules = [run.tools["torch_profiler"]["schedule"] for run in (early, stable)]
+    assert schedules == ["early", "stable"]
+    with pytest.raises(ConfigError, match="two settings") as caught:
+        planned("tools.torch_profiler.schedule=early,stable")
+    assert "'+launcher.env.TRY=A,B' 'tools.torch_profiler.SETTING=${launcher.env.TRY}'" in str(
+        caught.value
+    )
+
+
 def test_a_cached_plan_is_the_same_plan(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     first = plans.load(["batch=1,2"])
