@@ -209,13 +209,6 @@ _RULES = (
         source=_GRAPHS,
         confidence=Confidence.LOW,
     ),
-    _Rule(
-        cause=re.compile(r"python\.(?!other$).*"),
-        title="Python between operators",
-        advice=lambda cause: f"Move work out of the step, or vectorise it: {cause.place}.",
-        least=0.05,
-        source=_TUNING,
-    ),
 )
 
 
