@@ -35,12 +35,16 @@ def equal(rows: pd.DataFrame, column: str, text: str) -> Chosen:
 
 
 def within(rows: pd.DataFrame, calls: pd.DataFrame) -> Chosen:
-    """Choose the `rows` of any table that begin in one of `calls` of the same thread."""
+    """Choose the `rows` of any table whose middle is in one of `calls` of the same thread.
+
+    Where calls were sampled, an operator may begin a little before the call that it is made in.
+    """
     chosen = np.zeros(len(rows), dtype=bool)
-    threads, start = rows["tid"].to_numpy(np.int64), rows["start_ns"].to_numpy(np.int64)
+    threads, start, end = (rows[name].to_numpy(np.int64) for name in ("tid", "start_ns", "end_ns"))
+    middle = start + (end - start) // 2
     for thread, theirs in calls.groupby("tid"):
         first, last = (np.sort(theirs[name].to_numpy(np.int64)) for name in ("start_ns", "end_ns"))
-        begun = np.searchsorted(first, start, "right") - np.searchsorted(last, start, "right")
+        begun = np.searchsorted(first, middle, "right") - np.searchsorted(last, middle, "right")
         chosen |= (threads == thread) & (begun > 0)
     return chosen
 
