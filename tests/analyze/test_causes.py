@@ -128,6 +128,13 @@ def test_parts_by_operator_and_kernel_sum_to_each_cause(tables):
     assert of_gpu in named or ("cpu_operators", "aten::mm", "") in named
 
 
+def test_a_range_that_is_not_recorded_around_its_operators_takes_none_of_their_time():
+    ranges = [op(0, 0, 1000, "Optimizer.step#SGD.step", kind="annotation"), op(1, 0, 900)]
+    result = divided(steps=[step(0, 900)], cpu_ops=ranges)
+    found = {row["operator"]: row["ms_per_step"] for row in rows(result, "parts")}
+    assert found == pytest.approx({"aten::mm": 0.9})
+
+
 def again(row, time):
     """Return a row of the next steps, `time` steps of 2 ms later."""
     shift = 2000 * US * time

@@ -28,9 +28,13 @@ def parts(rank: RecordedRank, time: Partition) -> pd.DataFrame:
     """
     found = pd.concat([_of_cause(rank, time, cause) for cause in time.parts])
     found = found.groupby(KEYS, observed=True, sort=False)[["calls", "ns"]].sum().reset_index()
+    totals = pd.Series({cause: intervals.total(time.spans(cause)) for cause in time.parts})
+    # Ranges that overlap without being one in the other share it.
+    charged = found.groupby("cause")["ns"].transform("sum")
+    share = (found["cause"].map(totals) / charged).clip(upper=1.0)
+    found["ns"] = (found["ns"] * share).astype(np.int64)
     whole = intervals.total(intervals.union(rank.windows))
     found = found[(found["ns"] > _SMALL * whole).to_numpy()]
-    totals = pd.Series({cause: intervals.total(time.spans(cause)) for cause in time.parts})
     rest = totals.sub(found.groupby("cause")["ns"].sum(), fill_value=0)
     left = pd.DataFrame({"cause": rest.index, "calls": 0, "ns": rest.to_numpy()})
     found = pd.concat([found, left[(left["ns"] != 0).to_numpy()]], ignore_index=True)
@@ -55,7 +59,7 @@ def _of_cause(rank: RecordedRank, time: Partition, cause: str) -> pd.DataFrame:
         return _rows(cause, "", [line for line, _ in lines], "", ns)
     threads = dict.fromkeys([rank.main, *rank.launching, *rank.op_threads.tolist()])
     own = charges.of_threads(rank, spans, threads)
-    rows = np.flatnonzero(own)
+    rows = np.flatnonzero(np.where(rank.works, own, 0) if cause == cpu.COMPUTING else own)
     of_ops = rank.ops.iloc[rows]
     modules, names = (of_ops[name].astype(object).to_numpy() for name in ("module", "name"))
     return _rows(cause, modules, names, "", own[rows])
