@@ -1,5 +1,6 @@
 """The stages of a run, one after the other; but for captures in the process of a test."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,9 @@ from profkit.convert.__main__ import main as convert
 from profkit.dag import inputs as dags
 from profkit.dag.staleness import Wildcards
 from profkit.report.__main__ import main as report
+from tests.capture.conftest import AROUND_PROCESSES
 from tests.page_text import page_text
+from tests.warm_ranks import warm_rank_python
 
 
 def report_of(*overrides):
@@ -37,7 +40,10 @@ def capture(*overrides):
             for record in dag.captures(tool):
                 out = Path(record.format(run=run.name)).parent
                 settings = ["--settings", dag.tool_settings(tool)(wildcards)]
-                workload = ["--workload", dag.workload(wildcards)]
+                behaviour = json.loads(dag.workload(wildcards))
+                if tool not in AROUND_PROCESSES:
+                    behaviour["launcher"]["python"] = warm_rank_python()
+                workload = ["--workload", json.dumps(behaviour)]
                 command = [sys.executable, "-m", "profkit.capture", tool, "--out", str(out)]
                 subprocess.run([*command, *settings, *workload], check=True, timeout=600)
 
