@@ -59,12 +59,16 @@ Other tests that are slow are marked where they are.
 
 
 def pytest_collection_modifyitems(items):
-    """Mark what is slow, and begin with the files that have it: no worker is left with one."""
+    """Mark what is slow, and begin with the files that have it: no worker is left with one.
+
+    Before the others come those in this folder, which go through all stages and take the longest.
+    """
     for item in items:
         if any(name in NEEDS for name in item.fixturenames):
             item.add_marker("slow")
     slow_files = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow_files)
+    here = Path(__file__).parent
+    items.sort(key=lambda item: (item.path not in slow_files, item.path.parent != here))
 
 
 def pytest_collection_finish():
