@@ -195,11 +195,15 @@ def closure_text(name):
 
 def readers_of(name):
     """Return the jobs that follow from a change of the analysis `name`."""
-    found = {name}
-    for other, analysis in analyses().items():
-        if other in ANALYSES and found & {*analysis.results, *analysis.results_if_there}:
-            found.add(other)
+    found, known = {name}, set()
+    while found != known:
+        known = set(found)
+        found |= {other for other in ANALYSES if known & {*read_results(other)}}
     return sorted({"report", *(f"analyze_{name}" for name in found)})
+
+
+def read_results(name):
+    return (*analyses()[name].results, *analyses()[name].results_if_there)
 
 
 def analysed(tree):
