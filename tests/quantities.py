@@ -27,7 +27,7 @@ def said_of(tree, run):
             "report.json": milliseconds(verdict.step_ms),
             "terminal": re.search("[0-9.,]+|$", step_time(verdict))[0] or "0",
             "steps": _metric(found, "steps.step_time_ns", _NS),
-            "profkit ls": milliseconds((folder.step_time_ns or 0) / _NS) if verdict.step_ms else "",
+            "profkit ls": milliseconds(folder.step_time_ns / _NS) if folder.step_time_ns else "",
             "flops": _cells(found, "flops.by_rank.step_time_ns", _NS),
         },
         "traced step": {

@@ -91,11 +91,9 @@ def looked_at(chromium, path):
     page.on("request", lambda request: asked.append(request.url))
     page.on("console", lambda message: messages.append(message.text))
     page.on("pageerror", lambda error: messages.append(str(error)))
-    page.goto(path.as_uri())
+    page.goto(f"{path.as_uri()}#/memory")
     page.evaluate("profkit.drawAll()")
-    page.wait_for_function(
-        "() => [...document.querySelectorAll('figure.chart')].every(f => f.dataset.drawn)"
-    )
-    labels = page.locator(".ytick text").all_text_contents()
+    page.wait_for_function("() => document.querySelector('[data-waits]') === null")
+    labels = page.locator(".beside").all_text_contents()
     context.close()
     return [url for url in asked if not url.startswith("file:")], messages, labels

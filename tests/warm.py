@@ -23,6 +23,9 @@ class WarmPython:
     """Runs modules as ``python -m`` does, one after the other."""
 
     def __init__(self):
+        self._start()
+
+    def _start(self):
         code = f"import sys; sys.path[:0] = [{str(_ROOT)!r}]; from tests.warm import serve; serve()"
         self._server = subprocess.Popen(
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -30,6 +33,9 @@ class WarmPython:
 
     def run(self, module, *arguments, cwd, env):
         """Return what `subprocess.run` does, with the output as text."""
+        # A capture in the process of another test ends all that this process has started.
+        if self._server.poll() is not None:
+            self._start()
         with tempfile.TemporaryDirectory() as folder:
             files = [f"{folder}/stdout", f"{folder}/stderr"]
             job = [module, [*map(str, arguments)], str(cwd), env, files]

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from profkit.analyze._actions_of_patterns import of_patterns, with_known_causes
 from profkit.analyze._cause_advice import actions
 from profkit.analyze._headline import PER_STEP, PER_TRACED_STEP, RECORDED, headline
 from profkit.analyze.base import analysis
-from profkit.analyze.division import cpu, gpu, names
+from profkit.analyze.division import gpu, names
 from profkit.analyze.division.periods import SINGLE_STEPS
 from profkit.analyze.shared.step_times import UnprofiledSteps
 from profkit.core.result import Result, Table
@@ -16,10 +17,7 @@ from profkit.core.settings import Settings
 from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verdict
 
 _WAITING = f"{gpu.EXPOSED}.waiting"
-_COMPUTING = (gpu.COMPUTING, cpu.COMPUTING)
 _EXPLAINS = 0.3
-_EXPLAINED = 0.5
-_UNSURE = 1 / 3
 _NS_PER_MS = 1e6
 _NO_LESS = 0.25
 _SCHEDULE = "`schedule(wait=1, warmup=3, active=5)` and `prof.step()` after each"
@@ -90,8 +88,7 @@ def _of_time(causes: Result, unprofiled: Result | None, config: Config) -> Verdi
     silent = {silenced for check in checks for silenced in check.silences}
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
     traced_ms = causes.metrics["step_ms"].value
-    ids = frozenset(cause.id for cause in mine)
-    found = [_match(row, ids) for row in _rows(causes, "matches")]
+    found = with_known_causes(_rows(causes, "matches"), frozenset(cause.id for cause in mine))
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
     limiter = _limiter(mine, frozenset(cause.id for cause in spoken), typical, config)
     chosen = _first(_worth(spoken, found, traced_ms, config), limiter)[: config.actions]
@@ -266,8 +263,8 @@ def _worth(
     config: Config,
 ) -> list[Action]:
     """Return what can be done that gains enough to be worth it."""
-    of_patterns, explained = _of_patterns(spoken, matches)
-    known = [*of_patterns, *actions(_without_parts_of(spoken, explained), explained)]
+    found, explained = of_patterns(spoken, matches)
+    known = [*found, *actions(_without_parts_of(spoken, explained), explained)]
     return [action for action in known if action.gain_ms >= config.small * traced_ms]
 
 
@@ -294,99 +291,6 @@ def _without_parts_of(causes: Sequence[Cause], explained: frozenset[str]) -> lis
         for cause in causes
         if not explained & set(names.parts_of(cause.id)) and not _has_parts(cause.id, explained)
     ]
-
-
-def _of_patterns(
-    spoken: Sequence[Cause], matches: Iterable[Mapping[str, Any]]
-) -> tuple[list[Action], frozenset[str]]:
-    """Return what the patterns found, and the ids of the causes that it explains.
-
-    Of several that explain the same cause, the one that gains most counts; unsure ones by a third.
-    A smaller one that is certain and has a place counts as well, and its gain is none of the other.
-    """
-    known = {cause.id: cause for cause in spoken}
-    found: dict[str, Action] = {}
-    certain: dict[str, Action] = {}
-    for row in sorted(matches, key=_weight, reverse=True):
-        if (cause := known.get(row["cause"])) is None:
-            continue
-        also = {name: ms for name, ms in row["also"].items() if name in known}
-        action = _of_match(row, cause, also, known)
-        if (general := found.get(cause.id)) is not None:
-            if _is_specific(action) and not _is_specific(general):
-                certain.setdefault(cause.id, action)
-            continue
-        if sum(ms for name, ms in also.items() if name in found) >= _EXPLAINED * row["gain_ms"]:
-            continue
-        most = [name for name, ms in also.items() if ms >= _EXPLAINED * known[name].gain_ms]
-        found |= {name: action for name in (cause.id, *most) if name not in found}
-    less = {id(found[cause]): action.gain_ms for cause, action in certain.items()}
-    general_ones = {id(action): action for action in found.values()}
-    rest = [
-        replace(action, gain_ms=action.gain_ms - less.get(key, 0.0))
-        for key, action in general_ones.items()
-    ]
-    return [*rest, *certain.values()], frozenset(found)
-
-
-def _is_specific(action: Action) -> bool:
-    return bool(action.place) and action.confidence is Confidence.HIGH
-
-
-def _of_match(
-    row: Mapping[str, Any], cause: Cause, also: Mapping[str, float], known: Mapping[str, Cause]
-) -> Action:
-    # An operator is the example of a pattern, whose gain lies in the part of the step.
-    parts = {_part(name, known).id for name in (cause.id, *also)}
-    return Action(
-        cause=cause.id,
-        title=row["title"],
-        advice=row["advice"],
-        gain_ms=min(row["gain_ms"], sum(known[part].gain_ms for part in parts)),
-        place=_line(row["place"], cause.place),
-        confidence=Confidence(row["confidence"]),
-        source=row["source"],
-        pattern=row["pattern"],
-        evidence=json.loads(row["evidence"]),
-    )
-
-
-def _weight(row: Mapping[str, Any]) -> float:
-    is_unsure = Confidence(row["confidence"]) is Confidence.LOW
-    return float(row["gain_ms"]) * (_UNSURE if is_unsure else 1.0)
-
-
-def _match(row: Mapping[str, Any], ids: frozenset[str]) -> dict[str, Any]:
-    """Return a row of the table of matches, with causes that there are."""
-    also: dict[str, float] = {}
-    for cause, ms in json.loads(row["also"]).items():
-        name = _known(cause, ids)
-        also[name] = also.get(name, 0.0) + ms
-    return {**row, "cause": _known(row["cause"], ids), "also": also}
-
-
-def _known(cause: str, ids: frozenset[str]) -> str:
-    """Return the id that a pattern names, or the nearest above it where it is too small for one.
-
-    What the GPU does not wait for has no id below idle time: then it is none of its causes.
-    """
-    above = [name for name in reversed(names.parts_of(cause)) if name in ids]
-    return next((name for name in above if name == cause or name != gpu.IDLE), "")
-
-
-def _line(of_pattern: str, of_cause: str) -> str:
-    """Return the place of a pattern, or that of its cause if only that is a line."""
-    return (
-        of_cause
-        if not of_pattern or (".py(" in of_cause and ".py(" not in of_pattern)
-        else of_pattern
-    )
-
-
-def _part(cause: str, known: Mapping[str, Cause]) -> Cause:
-    """Return the part of the step that `cause` belongs to: itself, or what it is an example of."""
-    above = [name for name in names.parts_of(cause) if name in known]
-    return known[above[0] if above[0] in _COMPUTING else above[min(1, len(above) - 1)]]
 
 
 def _advised(causes: Sequence[Cause], chosen: Sequence[Action]) -> Iterator[Cause]:

@@ -77,11 +77,21 @@ def test_the_verdict_holds_what_is_known_of_memory_and_kernels_without_any_time(
     kernels = Result(kernels=KernelVerdict(headline="f: rule."))
     config = verdict.Config()
     found = verdict.analyze.run(
-        causes=None, memory_verdict=memory, kernel_verdict=kernels, config=config
+        causes=None,
+        steps=None,
+        unprofiled=None,
+        memory_verdict=memory,
+        kernel_verdict=kernels,
+        config=config,
     ).verdict
     assert (found.limiter, found.headline) == (Limiter.MEMORY, "Out of memory.")
     assert (found.memory, found.kernels) == (memory.memory, kernels.kernels)
     alone = verdict.analyze.run(
-        causes=None, memory_verdict=None, kernel_verdict=kernels, config=config
+        causes=None,
+        steps=None,
+        unprofiled=None,
+        memory_verdict=None,
+        kernel_verdict=kernels,
+        config=config,
     ).verdict
     assert alone.limiter is Limiter.UNKNOWN

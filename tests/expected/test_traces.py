@@ -10,7 +10,6 @@ import pytest
 from profkit.analyze import breakdown, kernels, operators, overlap
 from profkit.convert import converter
 from profkit.convert.base import Raw
-from profkit.core.result import Result
 from profkit.tables import schema
 
 TENSORBOARD = (
@@ -73,7 +72,6 @@ def test_time_by_type_of_kernel_is_that_of_hta(real_data, dlrm):
     hidden = overlap.analyze.run(
         kernels=dlrm["kernels"],
         steps=schema.frame("steps"),
-        collectives=Result(),
         config=overlap.Config(),
     )
     assert sum(row["hidden_ns"] for row in records(hidden, "by_rank")) == 1000 * both
