@@ -10,7 +10,7 @@ report: environment  ## the default experiment, to results/report.html
 PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 
 test: environment lint  ## everything that can be checked on this machine
-	$(PYTEST) --numprocesses 3
+	$(PYTEST) --numprocesses 4
 
 # Without what makes a capture, runs the pipeline, opens a browser or reads real captures: tests
 # that are marked `slow`, most of them by NEEDS of tests/conftest.py, which says why.

@@ -17,7 +17,7 @@ import pytest
 
 from tests.capture.conftest import PROGRAMS
 from tests.conftest import Tree, copy_project, warm_python
-from tests.page_text import page_text
+from tests.page_text import page_data, page_text
 
 ALONE = "workload=misbehaving world_size=1 launcher=python device=cpu steps=8 warmup_steps=1"
 FEW = "repeats=1 tool=[] analysis=[steps]"
@@ -106,6 +106,10 @@ class Farm(Tree):
         return {
             path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()
         }
+
+    def problems(self) -> list[dict[str, object]]:
+        """Return what the report says has failed."""
+        return page_data(self.folder / "results/report.html")["report"]["problems"]
 
     def report(self) -> str:
         """Return the report's text."""
