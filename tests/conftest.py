@@ -87,9 +87,12 @@ def real_data() -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
-    """Start Chromium; skip where there is none, unless the tools are required."""
+    """Start Chromium; skip where there is none, unless the tools are required.
+
+    One for each module: a capture in the process of a test ends all that this process has started.
+    """
     found = shutil.which("chromium") or shutil.which("chromium-browser")
     if found is None:
         reason = "no chromium on PATH: envs/install-system-tools chromium"
