@@ -111,15 +111,19 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives}
-    one = next(one for one in divided if one.rank.where[0] == shown)
-    of_shown = rows[rows["rank"] == shown]
-    matched_patterns = matches(one.rank, one.time, of_shown, known, len(set(rows["rank"])))
+    matching = _matches(divided, rows, shown, known)
     by_step = pd.concat([_by_step(one) for one in divided], ignore_index=True).fillna(0)
     consist = pd.concat([parts(one.rank, one.time) for one in divided], ignore_index=True)
-    ranks = _ranks(by_step, divided, shown)
-    return _result(
-        rows, shown, by_step, consist, ranks, matched_patterns, trust.checks(seen), found, config
-    )
+    ranks, checks = _ranks(by_step, divided, shown), trust.checks(seen)
+    return _result(rows, shown, by_step, consist, ranks, matching, checks, found, config)
+
+
+def _matches(
+    divided: Sequence[_Divided], rows: pd.DataFrame, shown: int, known: Mapping[str, Any]
+) -> pd.DataFrame:
+    """Return what the patterns find in the rank that is shown."""
+    one = next(one for one in divided if one.rank.where[0] == shown)
+    return matches(one.rank, one.time, rows[rows["rank"] == shown], known, len(set(rows["rank"])))
 
 
 def _slowdown(observer_tax: Result | None, recordings: Recordings) -> Metric | None:

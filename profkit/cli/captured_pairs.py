@@ -65,7 +65,7 @@ def captured_pairs(
         assert pairing is not None  # noqa: S101 - sides always make one
         names = (pairing.a, pairing.b)
         # Snakemake makes nothing again that only what is there already was made of.
-        targets = [str(path) for each in dag.plan.runs for path in dag.captures_of(each)]
+        targets = [str(path) for planned in dag.plan.runs for path in dag.captures_of(planned)]
         targets += [f"results/runs/{name}/analyze/steps.json" for name in names]
         is_made = run.make(dag, targets, args)
         _check(dag, names)
@@ -100,7 +100,7 @@ def _there(sides: Sides, most: int) -> int:
     """Return how many pairs are there already, up to the first that has to be captured."""
     dag = _dag(sides, most)
     for repeat in range(most):
-        captures = (dag.capture(each.name, _TIMED_BY, repeat) for each in dag.plan.runs)
+        captures = (dag.capture(planned.name, _TIMED_BY, repeat) for planned in dag.plan.runs)
         if not all(dag.attempts.is_settled(capture, _TIMED_BY) for capture in captures):
             return repeat
     return most

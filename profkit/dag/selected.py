@@ -1,4 +1,4 @@
-"""The selection of runs as a report is told of it."""
+"""The selection of runs, as the report reads it."""
 
 import shlex
 from collections.abc import Mapping, Sequence

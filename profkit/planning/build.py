@@ -81,11 +81,7 @@ def _made(conf: Path, overrides: Sequence[str]) -> Plan:
     sides = sides_of(overrides)
     runs, pairing = (unified(selected), None) if sides is None else paired(selected, sides.coin)
     whole = _run_settings(configurations)
-    if any(config.report != configurations[0].report for config in configurations):
-        raise ConfigError(
-            "report: cannot be swept, as all runs have one report",
-            hint="put text with commas in further quotes: 'report.title=\"a, b\"'",
-        )
+    _check_report(configurations)
     check_comparisons(runs)
     # Their settings are the same in all runs, of which they make none.
     settings = {name: values for run in runs for name, values in run.tools.items()}
@@ -119,6 +115,15 @@ def _made(conf: Path, overrides: Sequence[str]) -> Plan:
         files=tuple(sorted(checker.files)),
         hardware_hash=_hash_of(resources.folders("hardware", conf)),
     )
+
+
+def _check_report(configurations: Sequence[Configuration]) -> None:
+    """Raise `ConfigError` if settings of the report are swept."""
+    if any(config.report != configurations[0].report for config in configurations):
+        raise ConfigError(
+            "report: cannot be swept, as all runs have one report",
+            hint="put text with commas in further quotes: 'report.title=\"a, b\"'",
+        )
 
 
 def _run_settings(configurations: Sequence[Configuration]) -> RunSettings:
