@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from profkit.capture.base import NullRecorder, Problem, Rank, Recorder, Session, Wrapper
     from profkit.convert.base import Converted, Converter, Importable, Raw, converter
+    from profkit.core.drawing import Detail, Drawing
     from profkit.core.errors import ConfigError, InputError, PluginError, ProfkitError
     from profkit.core.hardware import Hardware
     from profkit.core.result import (
@@ -63,6 +64,8 @@ __all__ = [
     "ConfigError",
     "Converted",
     "Converter",
+    "Detail",
+    "Drawing",
     "Finding",
     "Hardware",
     "Importable",

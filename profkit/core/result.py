@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from profkit.core.atomic_write import write_atomically
+from profkit.core.drawing import Drawing
 from profkit.core.errors import InputError
 from profkit.core.sealed_json import is_damaged, sealed
 from profkit.core.verdict import KernelVerdict, MemoryVerdict, Verdict
@@ -164,12 +165,13 @@ class Abstention:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
-    """Findings first, then metrics, tables, charts and abstentions; no formatting anywhere."""
+    """Findings first, then metrics, tables, charts, drawings and abstentions; nothing formatted."""
 
     findings: tuple[Finding, ...] = ()
     metrics: dict[str, Metric] = field(default_factory=dict)
     tables: dict[str, Table] = field(default_factory=dict)
     charts: tuple[Chart, ...] = ()
+    drawings: dict[str, Drawing] = field(default_factory=dict)
     abstentions: tuple[Abstention, ...] = ()
     verdict: Verdict | None = None
     """The verdict on the run, of the analysis ``verdict`` alone..."""

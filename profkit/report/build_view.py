@@ -2,14 +2,13 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from profkit.core import result
-from profkit.core.errors import InputError
 from profkit.report import result_tree, shown_verdict, topics, view
-from profkit.report.column_labels import column, columns
+from profkit.report.column_labels import column
 from profkit.report.compare import key_numbers, overview
-from profkit.report.embedded_json import embedded_json
+from profkit.report.drawn_parts import Parts, cell, is_rank, rank_name
 from profkit.report.provenance import differences, listings, machines, manifest
 from profkit.report.record import verdict_of
 from profkit.report.run_folder import (
@@ -24,8 +23,6 @@ from profkit.report.settings import Settings
 from profkit.report.shown_run import ShownRun, run_label, with_run_labels
 
 _RANKING = (result.Severity.BAD, result.Severity.WARN, result.Severity.INFO)
-_MAX_CELL = 1000
-_FEWEST_ROWS = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,10 +51,16 @@ def report_view(
         ShownRun(run, f"run-{index}", page.folder) for index, run in enumerate(runs, start=1)
     ]
     budget = settings.data_bytes // max(1, len(runs)) + settings.data_bytes_per_run
-    arranged = [_run(shown_run, runs, settings, budget) for shown_run in shown_runs]
+    details = settings.detail_bytes // max(1, len(runs)) + settings.detail_bytes_per_run
+    arranged: list[view.Run] = []
+    blocks: list[view.Block] = []
+    for shown_run in shown_runs:
+        run, blocks_of_run = _run(shown_run, runs, settings, budget, details)
+        arranged.append(run)
+        blocks += blocks_of_run
     of_runs = [section for run in arranged for section in _all_of(run)]
     shown_across = ShownRun(with_run_labels(across, runs), "across", page.folder)
-    together = _across(shown_across, settings)
+    together, blocks_across = _across(shown_across, settings)
     return view.Report(
         title=settings.title or selection.title or _title(selection.runs),
         made=page.made,
@@ -75,6 +78,7 @@ def report_view(
         ),
         remarks=tuple(_remarks(shown_runs)),
         runs=tuple(arranged),
+        blocks=(*blocks, *blocks_across),
         rows_per_page=settings.rows_per_page,
         max_bars=settings.max_bars,
     )
@@ -105,12 +109,15 @@ def _minute(iso: str) -> str:
     return iso[:16].replace("T", " ")
 
 
-def _across(shown_run: ShownRun, settings: Settings) -> view.Across:
-    sections, drawn = _sections(shown_run, settings.max_rows_per_table, settings.data_bytes_per_run)
+def _across(shown_run: ShownRun, settings: Settings) -> tuple[view.Across, tuple[view.Block, ...]]:
+    sections, drawn, blocks = _sections(
+        shown_run, settings, settings.data_bytes_per_run, settings.detail_bytes
+    )
     with_content, silent = _by_content(sections)
-    return view.Across(
+    across = view.Across(
         anchor=shown_run.anchor, sections=tuple(with_content.values()), drawn=drawn, silent=silent
     )
+    return across, blocks
 
 
 def _by_content(
@@ -122,27 +129,32 @@ def _by_content(
 
 
 def _sections(
-    shown_run: ShownRun, max_rows: int, budget: int
-) -> tuple[dict[str, view.Section], view.Drawn]:
-    """Return the section of each analysis, and their tables and charts in `budget` bytes."""
-    tables: list[view.Table] = []
-    charts: list[view.Chart] = []
+    shown_run: ShownRun, settings: Settings, budget: int, details: int
+) -> tuple[dict[str, view.Section], view.Drawn, tuple[view.Block, ...]]:
+    """Return the section of each analysis, and what they draw.
+
+    Tables take at most `budget` bytes, details of drawings at most `details`.
+    """
+    parts = Parts()
     sections = {
-        name: _section(shown_run, index, name, tables, charts)
+        name: _section(shown_run, index, name, parts)
         for index, name in enumerate(shown_run.run.selected.analyses, start=1)
     }
-    fitted = _cut_to_budget(tables, max_rows, budget)
-    drawn = view.Drawn(tables=fitted, charts=tuple(_with_note(chart, fitted) for chart in charts))
-    return sections, drawn
+    drawn, blocks = parts.fitted(shown_run.anchor, settings.max_rows_per_table, budget, details)
+    return sections, drawn, blocks
 
 
 def _run(
-    shown_run: ShownRun, runs: Sequence[result_tree.Run], settings: Settings, budget: int
-) -> view.Run:
+    shown_run: ShownRun,
+    runs: Sequence[result_tree.Run],
+    settings: Settings,
+    budget: int,
+    details: int,
+) -> tuple[view.Run, tuple[view.Block, ...]]:
     run = shown_run.run
-    by_analysis, drawn = _sections(shown_run, settings.max_rows_per_table, budget)
+    by_analysis, drawn, blocks = _sections(shown_run, settings, budget, details)
     with_content, silent = _by_content(by_analysis)
-    return view.Run(
+    shown = view.Run(
         anchor=shown_run.anchor,
         name=run.selected.run,
         label=run_label(run),
@@ -160,12 +172,11 @@ def _run(
         silent=silent,
         verdict=None if (found := verdict_of(run)) is None else shown_verdict.shown(found),
     )
+    return shown, blocks
 
 
-def _section(
-    shown_run: ShownRun, index: int, name: str, tables: list[view.Table], charts: list[view.Chart]
-) -> view.Section:
-    """Return the section of analysis `name`; add its tables and charts to `tables`, `charts`."""
+def _section(shown_run: ShownRun, index: int, name: str, parts: Parts) -> view.Section:
+    """Return the section of analysis `name`; add what it draws to `parts`."""
     document = shown_run.run.documents.get(name)
     anchor = f"{shown_run.anchor}-{index}"
     if document is None:
@@ -174,11 +185,7 @@ def _section(
     if document.status == "failed":
         return _missing(shown_run, anchor, name, f"the analysis failed: {document.reason}")
     shown, names = document.result, shown_run.run.rank_names
-    positions = {key: len(tables) + i for i, key in enumerate(shown.tables)}
-    first_chart = len(charts)
-    drawn = [_chart(name, chart, shown, positions) for chart in shown.charts]
-    tables.extend(_table(table, names) for table in shown.tables.values())
-    charts.extend(chart for chart in drawn if tables[chart.table].rows)
+    tables, charts, drawings = parts.add(name, shown, names)
     lead, _, details = document.summary.replace("`", "").partition("\n\n")
     link = view.Link(text=document.title, href=f"#{anchor}")
     return view.Section(
@@ -191,12 +198,13 @@ def _section(
             for metric in shown.metrics.values()
         ),
         findings=tuple(_finding(shown_run, link, finding, names) for finding in shown.findings),
-        charts=tuple(range(first_chart, len(charts))),
-        tables=tuple(positions.values()),
+        drawings=drawings,
+        charts=charts,
+        tables=tables,
         abstentions=shown.abstentions,
         file=shown_run.file_link(f"analyze/{name}.json"),
         is_silent=bool(shown.abstentions)
-        and not (shown.metrics or shown.findings or shown.tables or shown.charts),
+        and not (shown.metrics or shown.findings or shown.tables or shown.drawings),
     )
 
 
@@ -208,88 +216,12 @@ def _missing(shown_run: ShownRun, anchor: str, name: str, reason: str) -> view.S
         details="",
         numbers=(),
         findings=(),
+        drawings=(),
         charts=(),
         tables=(),
         abstentions=(result.Abstention(what="all of this analysis", reason=reason),),
         file=shown_run.file_link(f"analyze/{name}.json"),
     )
-
-
-def _table(table: result.Table, names: Mapping[int, str]) -> view.Table:
-    """Return `table` with the `names` of ranks in the columns that hold their numbers."""
-    of_ranks = [_is_rank(name) for name in table.columns]
-    return view.Table(
-        title=table.title,
-        columns=columns(table.columns),
-        rows=tuple(
-            tuple(
-                _rank_name(value, names) if is_rank else _cell(value)
-                for value, is_rank in zip(row, of_ranks, strict=True)
-            )
-            for row in table.rows
-        ),
-        note=table.note,
-        total=len(table.rows),
-    )
-
-
-def _is_rank(name: str) -> bool:
-    return name == "rank" or (name.endswith("_rank") and not name.endswith("_per_rank"))
-
-
-def _rank_name(value: view.Value, names: Mapping[int, str]) -> view.Value:
-    """Return the name of the rank with number `value`, or the number where it has none."""
-    return names.get(int(value), value) if isinstance(value, int | float) else _cell(value)
-
-
-def _cell(value: view.Value) -> view.Value:
-    if isinstance(value, str) and len(value) > _MAX_CELL:
-        return value[:_MAX_CELL] + "…"
-    # Scripts have doubles only: an integer beyond 2^53 would change on its way to the reader.
-    return str(value) if isinstance(value, int) and abs(value) >= 2**53 else value
-
-
-def _chart(
-    analysis: str, chart: result.Chart, shown: result.Result, positions: dict[str, int]
-) -> view.Chart:
-    columns = shown.tables[chart.table].columns if chart.table in shown.tables else ()
-    wanted = [chart.x, *chart.y, *filter(None, (chart.color, chart.choose))]
-    if missing := [name for name in wanted if name not in columns]:
-        raise InputError(
-            f"analysis {analysis!r}: the chart {chart.title!r} draws {', '.join(missing)}, which "
-            f"table {chart.table!r} does not have",
-            hint=f"its columns are: {', '.join(columns) or 'none, there is no such table'}",
-        )
-    return view.Chart(
-        title=chart.title,
-        kind=chart.kind,
-        table=positions[chart.table],
-        x=columns.index(chart.x),
-        y=tuple(columns.index(name) for name in chart.y),
-        color=columns.index(chart.color) if chart.color else -1,
-        horizontal=chart.horizontal,
-        log=chart.log,
-        lines=chart.lines,
-        choose=columns.index(chart.choose) if chart.choose else -1,
-    )
-
-
-def _cut_to_budget(
-    tables: Sequence[view.Table], max_rows: int, budget: int
-) -> tuple[view.Table, ...]:
-    """Cut the longest tables until all of them together take at most `budget` bytes."""
-    sizes = [[len(embedded_json(row)) + 1 for row in table.rows[:max_rows]] for table in tables]
-    limit = max_rows
-    while limit > _FEWEST_ROWS and sum(sum(row_sizes[:limit]) for row_sizes in sizes) > budget:
-        limit = limit * 3 // 4
-    return tuple(replace(table, rows=table.rows[:limit]) for table in tables)
-
-
-def _with_note(chart: view.Chart, tables: Sequence[view.Table]) -> view.Chart:
-    table = tables[chart.table]
-    if len(table.rows) == table.total:
-        return chart
-    return replace(chart, note=f"Drawn from the first {len(table.rows):,} of {table.total:,} rows.")
 
 
 def _finding(
@@ -308,7 +240,7 @@ def _finding(
 
 def _item(key: str, value: view.Value, names: Mapping[int, str]) -> view.Item:
     named = column(key)
-    shown = _rank_name(value, names) if _is_rank(key) else _cell(value)
+    shown = rank_name(value, names) if is_rank(key) else cell(value)
     return view.Item(label=named.label, value=shown, unit=named.unit)
 
 

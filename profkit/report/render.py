@@ -33,6 +33,7 @@ def render(report: view.Report) -> str:
         version=report.version,
         shell=_shell(report),
         runs=report.runs,
+        blocks=report.blocks,
         style=_own("page.css"),
         scripts={name: Markup(text) for name, text in scripts.items()},  # noqa: S704 - our files
         policy=_policy(scripts.values()),
@@ -42,6 +43,7 @@ def render(report: view.Report) -> str:
 def _shell(report: view.Report) -> dict[str, Any]:
     """Return what the page knows before a run is opened."""
     shown = {field.name: getattr(report, field.name) for field in fields(report)}
+    del shown["blocks"]
     return shown | {"runs": [{"anchor": run.anchor, "label": run.label} for run in report.runs]}
 
 

@@ -104,3 +104,9 @@ class Settings(settings.Settings):
 
     data_bytes_per_run: int = 110_000
     """Table data that each run has beyond its part of `data_bytes`."""
+
+    detail_bytes: int = 2_000_000
+    """Packed details of drawings that all runs share; what does not fit is left out by name."""
+
+    detail_bytes_per_run: int = 50_000
+    """Packed details that each run has beyond its part of `detail_bytes`."""

@@ -6,6 +6,7 @@ same number reads the same in a table, on an axis and in a sentence.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from profkit.core.result import Abstention
 
@@ -65,6 +66,38 @@ class Chart:
     """Column of which the reader chooses one value; -1 to draw all rows."""
 
     note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Detail:
+    """A part of a drawing that the page unpacks when the reader asks for it."""
+
+    name: str
+    block: str
+    """Id of the element that holds it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Drawing:
+    """What a module of the page draws, with its data as the analysis left them."""
+
+    name: str
+    """Part of the page's address, where the state of the drawing is kept."""
+
+    kind: str
+    title: str
+    data: Mapping[str, Any]
+    details: tuple[Detail, ...]
+    cut: tuple[str, ...]
+    """Names of the details for which the page has no room."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """Packed data of a detail: JSON, compressed by gzip, as base64."""
+
+    id: str
+    packed: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -179,6 +212,7 @@ class Section:
     details: str
     numbers: tuple[Number, ...]
     findings: tuple[Finding, ...]
+    drawings: tuple[int, ...]
     charts: tuple[int, ...]
     tables: tuple[int, ...]
     abstentions: tuple[Abstention, ...]
@@ -244,10 +278,11 @@ class Folder:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drawn:
-    """Tables and charts that the page's script draws for one part of it, by position."""
+    """What the page's script draws for one part of it, by position."""
 
     tables: tuple[Table, ...] = ()
     charts: tuple[Chart, ...] = ()
+    drawings: tuple[Drawing, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -361,5 +396,6 @@ class Report:
     problems: tuple[Problem, ...]
     remarks: tuple[Remark, ...]
     runs: tuple[Run, ...]
+    blocks: tuple[Block, ...]
     rows_per_page: int
     max_bars: int

@@ -28,7 +28,16 @@
  * @property {number} choose column of which the reader chooses one value; -1 for all rows
  * @property {string} note
  */
-/** @typedef {{tables: Table[], charts: Chart[]}} Drawn */
+/**
+ * @typedef {object} DrawingData what one of `drawings/` draws
+ * @property {string} name part of the hash, where the state of the drawing is kept
+ * @property {string} kind
+ * @property {string} title
+ * @property {Record<string, any>} data
+ * @property {{name: string, block: string}[]} details
+ * @property {string[]} cut details for which this page has no room
+ */
+/** @typedef {{tables: Table[], charts: Chart[], drawings: DrawingData[]}} Drawn */
 /** @typedef {{title: string, value: Value, unit: string, reason: string}} KeyNumber */
 /** @typedef {{label: string, value: Value, unit: string}} Item */
 /** @typedef {{text: string, href: string}} Link */
@@ -51,6 +60,7 @@
  * @property {string} details
  * @property {KeyNumber[]} numbers
  * @property {Finding[]} findings
+ * @property {number[]} drawings
  * @property {number[]} charts
  * @property {number[]} tables
  * @property {Abstention[]} abstentions
@@ -165,4 +175,17 @@ export function report() {
  */
 export function runAt(index) {
   return /** @type {Run} */ (dataOf(report().runs[index].anchor));
+}
+
+/**
+ * The data of a detail of a drawing, unpacked anew each time: the reader looks at few at once.
+ * @param {string} block id of the element that holds it
+ * @returns {Promise<any>}
+ */
+export async function detailOf(block) {
+  const packed = document.getElementById(block)?.textContent;
+  if (!packed) throw new Error(`this page holds no ${block}`);
+  const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(unpacked).json();
 }

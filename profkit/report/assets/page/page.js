@@ -3,6 +3,7 @@
 import { startCopying } from "./copy.js";
 import { openKeys, openSearch, startSearch } from "./dialogs.js";
 import { afterDrawing, drawAll, forget } from "./drawing.js";
+import { forgetStates, keepStateIn, stateChanged } from "./drawings/state.js";
 import { action, byId, element } from "./elements.js";
 import { human } from "./format.js";
 import { report, runAt } from "./model.js";
@@ -18,7 +19,7 @@ import { topicView } from "./views/sections.js";
 const page = report();
 const main = byId("view");
 /** @type {Route} */
-let current = { view: "", run: -1, at: "" };
+let current = { view: "", run: -1, at: "", state: {} };
 /** Where a link led to, until the reader moves on. @type {Element | null} */
 let destination = null;
 
@@ -54,7 +55,7 @@ function understood(hash) {
   const at = decodeURIComponent(hash.slice(1));
   const run = runOfAnchor(at) >= 0 ? Math.min(runOfAnchor(at), page.runs.length - 1)
     : Math.max(current.run, 0);
-  return { view: viewOfAnchor(at, runAt(run).topics), run, at };
+  return { view: viewOfAnchor(at, runAt(run).topics), run, at, state: {} };
 }
 
 function follow() {
@@ -62,8 +63,11 @@ function follow() {
   const views = viewsOf(asked.run);
   if (!views.some(([name]) => name === asked.view)) asked.view = "overview";
   if (location.hash !== hashOf(asked)) history.replaceState(null, "", hashOf(asked));
-  if (asked.view !== current.view || asked.run !== current.run) {
+  const isOther = asked.view !== current.view || asked.run !== current.run;
+  const isMoved = isOther || asked.at !== current.at;
+  if (isOther) {
     forget();
+    forgetStates();
     current = asked;
     main.replaceChildren(...contentOf(asked));
     showTabs(views);
@@ -72,7 +76,8 @@ function follow() {
     if (!asked.at) scrollTo(0, 0);
   }
   current = asked;
-  reach(asked.at);
+  stateChanged();
+  if (isMoved) reach(asked.at);
 }
 
 /** @param {string} at */
@@ -87,7 +92,7 @@ function reach(at) {
 /** @param {[string, string][]} views */
 function showTabs(views) {
   byId("tabs").replaceChildren(...views.map(([view, title]) => {
-    const link = element("a", { href: hashOf({ ...current, view, at: "" }) }, title);
+    const link = element("a", { href: hashOf({ view, run: current.run, at: "" }) }, title);
     if (view === current.view) link.setAttribute("aria-current", "page");
     return element("li", {}, link);
   }));
@@ -99,6 +104,18 @@ function turnTo(run) {
   location.hash = hashOf({ view: current.view, run, at: "" });
 }
 
+/** @param {Record<string, string>} state @param {boolean} isStep */
+function keep(state, isStep) {
+  current = { ...current, state };
+  if (isStep) history.pushState(null, "", hashOf(current));
+  else history.replaceState(null, "", hashOf(current));
+}
+
+function clear() {
+  keep({}, true);
+  stateChanged();
+}
+
 /** @param {KeyboardEvent} event */
 function pressed(event) {
   const { target, key } = event;
@@ -108,9 +125,10 @@ function pressed(event) {
   /** @type {Record<string, () => void>} */
   const acts = { "/": openSearch, "?": openKeys, t: turnTheme, "[": () => turnTo(current.run - 1),
     "]": () => turnTo(current.run + 1) };
+  if (Object.keys(current.state).length) acts.Escape = clear;
   const view = views[Number(key) - 1];
-  const act = view ? () => { location.hash = hashOf({ ...current, view: view[0], at: "" }); }
-    : acts[key];
+  const act = view
+    ? () => { location.hash = hashOf({ view: view[0], run: current.run, at: "" }); } : acts[key];
   if (!act) return;
   event.preventDefault();
   act();
@@ -132,6 +150,7 @@ addEventListener("hashchange", follow);
 addEventListener("keydown", pressed);
 byId("bar-end").prepend(action("?", { "aria-label": "Keys", id: "help" }, openKeys));
 startRuns();
+keepStateIn({ read: () => current.state, write: keep });
 startTheme(drawAll);
 startSearch(() => ({ report: page, run: runAt(current.run) }));
 startCopying();

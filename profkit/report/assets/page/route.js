@@ -5,6 +5,7 @@
  * @property {string} view
  * @property {number} run index of the run, from 0
  * @property {string} at anchor of the place, empty for the top
+ * @property {Record<string, string>} state of drawings, such as `timeline.step`
  */
 
 /**
@@ -20,17 +21,19 @@ export function routeOf(hash, runs) {
     view: path || "overview",
     run: Math.min(Math.max(run, 1), Math.max(runs, 1)) - 1,
     at: values.get("at") ?? "",
+    state: Object.fromEntries([...values].filter(([key]) => key.includes("."))),
   };
 }
 
 /**
- * @param {Route} route
+ * @param {Omit<Route, "state"> & {state?: Record<string, string>}} route
  * @returns {string} its hash
  */
-export function hashOf({ view, run, at }) {
+export function hashOf({ view, run, at, state = {} }) {
   const values = new URLSearchParams();
   if (run > 0) values.set("run", String(run + 1));
   if (at) values.set("at", at);
+  for (const [key, value] of Object.entries(state)) if (value) values.set(key, value);
   const query = values.toString();
   return `#/${view}${query ? `?${query}` : ""}`;
 }

@@ -2,6 +2,7 @@
 
 import { drawLater } from "../drawing.js";
 import { element } from "../elements.js";
+import { drawing } from "./drawings.js";
 import { anchor, drawer, explain, finding, tiles } from "./parts.js";
 
 /** @typedef {import("../model.js").Section} Section */
@@ -24,6 +25,7 @@ export function section(shown, drawn) {
   }
   if (shown.numbers.length) made.append(tiles(shown.numbers));
   made.append(...shown.findings.map((one) => finding(one, [], [])));
+  made.append(...shown.drawings.map((i) => drawing(drawn.drawings[i])));
   if (shown.charts.length) made.append(charts(shown.charts.map((i) => drawn.charts[i]), drawn));
   if (shown.tables.length) made.append(tables(shown.tables.map((i) => drawn.tables[i]), "h4"));
   made.append(element("p", { class: "source" }, anchor(shown.file)));

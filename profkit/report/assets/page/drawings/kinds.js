@@ -1,0 +1,8 @@
+// Which module draws which kind of drawing.
+
+/** @typedef {import("../model.js").DrawingData} DrawingData */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {(shown: DrawingData, state: State) => Node} Draw */
+
+/** @type {Record<string, Draw>} */
+export const kinds = {};

@@ -1,0 +1,57 @@
+// What the reader chose in a drawing, kept in the hash, so that links restore it and Back undoes it.
+
+/** @typedef {Record<string, string>} Values */
+/**
+ * @typedef {object} State of one drawing
+ * @property {(key: string) => string} get what was chosen, empty for nothing
+ * @property {(values: Values, isStep?: boolean) => void} set an empty value forgets; a step is what
+ *   Back undoes (the default), anything else replaces what was chosen before
+ * @property {(act: () => void) => void} onChange calls `act` when it is another, by Back or a link
+ */
+
+/**
+ * @typedef {object} Keeper where the state of all drawings is kept
+ * @property {() => Values} read by name of the drawing, a dot and the key
+ * @property {(values: Values, isStep: boolean) => void} write
+ */
+
+/** @type {Keeper | null} */
+let keeper = null;
+/** @type {Set<() => void>} */
+const listeners = new Set();
+
+/** @param {Keeper} kept */
+export function keepStateIn(kept) {
+  keeper = kept;
+}
+
+/** Tells drawings that the state is another. */
+export function stateChanged() {
+  for (const act of listeners) act();
+}
+
+/** Forgets the drawings of a view that is left. */
+export function forgetStates() {
+  listeners.clear();
+}
+
+/**
+ * The state of the drawing called `name`.
+ * @param {string} name
+ * @returns {State}
+ */
+export function stateOf(name) {
+  return {
+    get: (key) => keeper?.read()[`${name}.${key}`] ?? "",
+    set: (values, isStep = true) => {
+      if (!keeper) return;
+      const kept = { ...keeper.read() };
+      for (const [key, value] of Object.entries(values)) {
+        if (value) kept[`${name}.${key}`] = value;
+        else delete kept[`${name}.${key}`];
+      }
+      keeper.write(kept, isStep);
+    },
+    onChange: (act) => { listeners.add(act); },
+  };
+}

@@ -1,0 +1,19 @@
+// Drawings of an analysis, each by the module that knows its kind.
+
+import { kinds } from "../drawings/kinds.js";
+import { stateOf } from "../drawings/state.js";
+import { element } from "../elements.js";
+
+/** @param {import("../model.js").DrawingData} shown */
+export function drawing(shown) {
+  const made = element("figure", { class: "drawing", id: `drawing-${shown.name}` },
+    element("figcaption", {}, shown.title));
+  const draw = kinds[shown.kind];
+  made.append(draw ? draw(shown, stateOf(shown.name))
+    : element("p", { class: "note" }, `This page cannot draw a ${shown.kind}.`));
+  if (shown.cut.length) {
+    made.append(element("p", { class: "note cut" },
+      `This page has no room for: ${shown.cut.join(", ")}. The result file has all.`));
+  }
+  return made;
+}
