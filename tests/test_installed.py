@@ -66,7 +66,7 @@ def test_the_wheel_has_the_package_its_assets_the_configuration_and_the_workflow
         expected |= {shipped / folder / name for name in files(ROOT / folder)}
     # The rules name these, for Snakemake's --software-deployment-method conda.
     expected |= {shipped / "envs" / path.name for path in (ROOT / "envs").glob("*.yaml")}
-    assert Path("profkit/report/assets/page.css") in expected
+    assert Path("profkit/report/assets/styles/print.css") in expected
     assert {name for name in names if ".dist-info" not in name.parts[0]} == expected
 
 

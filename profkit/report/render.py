@@ -15,6 +15,9 @@ from profkit.report.embedded_json import embedded_json
 from profkit.report.scripts import joined
 
 _ASSETS = files("profkit.report") / "assets"
+_FIRST_STYLES = ("colours", "base")
+_LAST_STYLES = ("narrow", "print")
+"""What others rest on, and what overrides them; between these the order has no meaning."""
 
 
 def render(report: view.Report) -> str:
@@ -34,7 +37,7 @@ def render(report: view.Report) -> str:
         shell=_shell(report),
         runs=report.runs,
         blocks=report.blocks,
-        style=_own("page.css"),
+        style=Markup(styles()),  # noqa: S704 - our files
         scripts={name: Markup(text) for name, text in scripts.items()},  # noqa: S704 - our files
         policy=_policy(scripts.values()),
     )
@@ -51,8 +54,15 @@ def _text(name: str) -> str:
     return (_ASSETS / name).read_text(encoding="utf-8")
 
 
-def _own(name: str) -> Markup:
-    return Markup(_text(name))  # noqa: S704 - a file of this package
+def styles() -> str:
+    """Return the style sheets of the page as one, each file named after what it styles."""
+    folder = _ASSETS / "styles"
+    names = sorted(path.name.removesuffix(".css") for path in folder.iterdir())
+    middle = [name for name in names if name not in (*_FIRST_STYLES, *_LAST_STYLES)]
+    return "".join(
+        (folder / f"{name}.css").read_text(encoding="utf-8")
+        for name in (*_FIRST_STYLES, *middle, *_LAST_STYLES)
+    )
 
 
 def _policy(scripts: Iterable[str]) -> str:
