@@ -30,7 +30,7 @@ from profkit.cli.captured_pairs import SideFailedError, captured_pairs
 from profkit.cli.explained import explained, lines
 from profkit.cli.git_revisions import Revision, between, revision, worktrees
 from profkit.cli.loudness import add_loudness
-from profkit.cli.measured_run import METRICS
+from profkit.cli.measured_run import METRICS, measured
 from profkit.cli.run_folders import RunFolder
 from profkit.core.errors import ConfigError, InputError
 from profkit.core.formatting import counted, shortened
@@ -176,7 +176,7 @@ class _Search:
             runs = [RunFolder(Path("results/runs", one.name)) for one in dag.plan.runs]
             targets = [str(run.path / f"analyze/{name}.json") for run in runs for name in _READ]
             is_made = run.make(dag, targets, self.args)
-        why = explained(*runs) if is_made else None
+        why = explained(*map(measured, runs)) if is_made else None
         if why is None:
             yield "why is not known: the steps could not be recorded"
             return

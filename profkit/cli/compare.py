@@ -116,16 +116,15 @@ def _of_runs(args: argparse.Namespace) -> Comparison:
     """Compare two runs, baselines or recordings that are there."""
     with ExitStack() as unkept:
         sides = [unkept.enter_context(_named(name)) for name in args.words]
-        (before, folder_before), (after, folder_after) = sides
+        before, after = sides
         if before == after:
             hint = "name two runs: profkit ls"
             raise InputError(f"{before.name}: compared with itself", hint=hint)
         comparison = compared_runs(before, after, band=args.band, anyway=args.anyway)
         is_comparable = args.anyway or not comparison.decisive
-        # A baseline keeps no causes.
-        if is_comparable and folder_before and folder_after:
-            comparison = replace(comparison, why=explained(folder_before, folder_after))
-            draw(args.flame_graph, folder_before, folder_after)
+        if is_comparable:
+            comparison = replace(comparison, why=explained(before, after))
+            draw(args.flame_graph, before, after)
     if is_comparable and not comparison.judgements and comparison.why == Why():
         hint = "profkit why RUN says the reason"
         raise InputError("nothing was measured in both runs", hint=hint)
@@ -133,17 +132,16 @@ def _of_runs(args: argparse.Namespace) -> Comparison:
 
 
 @contextmanager
-def _named(name: str) -> Iterator[tuple[MeasuredRun, RunFolder | None]]:
-    """Yield the numbers of a baseline, a run or a recording, and the folder of its run."""
+def _named(name: str) -> Iterator[MeasuredRun]:
+    """Yield the numbers of a baseline, a run or a recording."""
     if is_baseline(name):
-        yield read_baseline(name), None
+        yield read_baseline(name)
     elif Path(name).is_file():
         # Late: what reads recordings takes longer to load than two runs take to compare.
         from profkit.cli.unkept_run import unkept_run  # noqa: PLC0415
 
         with unkept_run([Path(name)]) as (folder, _):
-            yield measured(RunFolder(folder), needs_steps=False), RunFolder(folder)
+            yield measured(RunFolder(folder), needs_steps=False)
     else:
-        folder_of_run = run_named(name)
         # Causes can be compared where no step was marked.
-        yield measured(folder_of_run, needs_steps=False), folder_of_run
+        yield measured(run_named(name), needs_steps=False)

@@ -63,15 +63,13 @@ def _compared(args: argparse.Namespace, sides: Sides, wanted: int) -> Comparison
     targets = [file for one in dag.plan.runs for file in dag.run_files(one)]
     if not run.make(dag, targets, args):
         raise ProfkitError("not all of the comparison could be made", hint="see above")
-    folders = (
-        RunFolder(Path("results/runs", pairing.a)),
-        RunFolder(Path("results/runs", pairing.b)),
+    before, after = (
+        measured(RunFolder(Path("results/runs", name))) for name in (pairing.a, pairing.b)
     )
-    before, after = (measured(folder) for folder in folders)
     found = compared_runs(before, after, band=args.band, confidence=confidence, anyway=args.anyway)
     if found.differs:
-        found = replace(found, why=explained(*folders))
-        draw(args.flame_graph, *folders)
+        found = replace(found, why=explained(before, after))
+        draw(args.flame_graph, before, after)
     found = replace(found, pairing=pairing)
     keep(pairing.name, found)
     if not run.make(dag, [str(REPORT)], args):

@@ -9,13 +9,11 @@ from profkit.analyze.shared.memory_waterfall import MemoryWaterfall, largest, me
 from profkit.analyze.shared.paired_parts import paired_parts
 from profkit.analyze.shared.step_times import BASELINE
 from profkit.analyze.shared.waterfall import Bar, Waterfall, covers_none, interval_of, waterfall
-from profkit.cli.run_folders import RunFolder
+from profkit.cli.measured_run import METRICS, MeasuredRun
 from profkit.convert.drawing.flamegraph import differential_svg
-from profkit.core import result
 from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted, milliseconds, shortened, size
-from profkit.core.result import Result
 
 _MS = 1e6
 _BARS = 3
@@ -30,10 +28,10 @@ class Why:
     peak_memory: MemoryWaterfall | None = None
 
 
-def explained(before: RunFolder, after: RunFolder) -> Why:
+def explained(before: MeasuredRun, after: MeasuredRun) -> Why:
     """Return the waterfalls between two runs."""
     causes, peaks = (
-        [result_of(run, name) for run in (before, after)] for name in ("causes", "memory_peak")
+        [run.reasons.get(name) for run in (before, after)] for name in ("causes", "memory_peak")
     )
     times = [unprofiled_ms(run) for run in (before, after)]
     timed = (times[0], times[1]) if all(times) else None
@@ -43,15 +41,15 @@ def explained(before: RunFolder, after: RunFolder) -> Why:
     )
 
 
-def draw(path: Path | None, before: RunFolder, after: RunFolder) -> None:
+def draw(path: Path | None, before: MeasuredRun, after: MeasuredRun) -> None:
     """Draw the difference of two runs into a file, if one is named."""
     if path is not None:
         write_atomically(path, flame_graph(before, after).encode())
 
 
-def flame_graph(before: RunFolder, after: RunFolder) -> str:
+def flame_graph(before: MeasuredRun, after: MeasuredRun) -> str:
     """Return the differential flame graph of two runs as SVG; raises `InputError`."""
-    causes = [result_of(run, "causes") for run in (before, after)]
+    causes = [run.reasons.get("causes") for run in (before, after)]
     parts = paired_parts(causes[0], causes[1]) if causes[0] and causes[1] else None
     if parts is None:
         raise InputError(
@@ -74,18 +72,10 @@ def flame_graph(before: RunFolder, after: RunFolder) -> str:
     )
 
 
-def result_of(run: RunFolder, analysis: str) -> Result | None:
-    """Return what an analysis left of a run, None if it was not made."""
-    path = run.path / "analyze" / f"{analysis}.json"
-    return result.read(path).result if path.is_file() else None
-
-
-def unprofiled_ms(run: RunFolder) -> dict[int, float]:
+def unprofiled_ms(run: MeasuredRun) -> dict[int, float]:
     """Return the step time of each repeat without a profiler, nothing where it was not timed."""
-    steps = result_of(run, "steps")
-    metric = steps.metrics.get("step_time_ns") if steps else None
-    is_timed = any(record.get("tool") == BASELINE for record in run.captures)
-    if metric is None or not is_timed:
+    metric = run.metrics.get(METRICS["step_time"])
+    if metric is None or run.facts.get("tool") != BASELINE:
         return {}
     return {repeat: value / _MS for repeat, value in metric.by_repeat.items()}
 

@@ -16,6 +16,7 @@ from xml.etree import ElementTree as ET
 
 from profkit.analyze.shared.paired import FEWEST_PAIRS, Judgement, Outcome, Ratio, adjusted, judged
 from profkit.cli.comparison import notes
+from profkit.cli.explained import explained, lines
 from profkit.cli.measured_run import (
     METRICS,
     MeasuredRun,
@@ -102,13 +103,15 @@ def _run(args: argparse.Namespace) -> list[Checked]:
     run = measured(run_named(args.run) if args.run else last_selected()[0])
     checked = check(baseline, run, args.fail_if)
     remarks = [*map(str, differences(baseline, run)), *notes(baseline, run)]
+    why = list(lines(explained(baseline, run))) if _overall(checked) is Answer.FAIL else []
     for result in checked:
         sys.stdout.write(f"{result.answer.upper()}  {result.condition.text}: {result.message}\n")
-    sys.stdout.writelines(f"{remark}\n" for remark in remarks)
+    sys.stdout.writelines(f"{line}\n" for line in (*why, *remarks))
     if args.junit:
         write_atomically(args.junit, _junit(checked))
     if args.markdown:
-        write_atomically(args.markdown, _markdown(args.against, run, checked, remarks).encode())
+        content = _markdown(args.against, run, checked, why, remarks)
+        write_atomically(args.markdown, content.encode())
     return checked
 
 
@@ -234,7 +237,11 @@ def _junit(checked: Sequence[Checked]) -> bytes:
 
 
 def _markdown(
-    against: str, run: MeasuredRun, checked: Sequence[Checked], remarks: Sequence[str]
+    against: str,
+    run: MeasuredRun,
+    checked: Sequence[Checked],
+    why: Sequence[str],
+    remarks: Sequence[str],
 ) -> str:
     lines = [
         f"### profkit gate: {_overall(checked)}",
@@ -244,6 +251,7 @@ def _markdown(
         "| fails if | answer | change |",
         "| --- | --- | --- |",
         *(f"| {one.condition.text} | {one.answer} | {one.message} |" for one in checked),
+        *(["", "```", *why, "```"] if why else []),
         *([""] if remarks else []),
         *(f"- {remark}" for remark in remarks),
     ]

@@ -3,7 +3,7 @@
 import os
 import re
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,9 @@ METRICS = {
 
 _ANALYSES = ("steps", "energy")
 """Analyses that have them."""
+
+EXPLAINING = {"causes": ("parts", "ranks", "by_step"), "memory_peak": ("parts", "stacks")}
+"""Analyses that say why runs differ, and the tables that do."""
 
 _NAME = re.compile(r"\w[\w.+-]*")
 _SCHEMA_VERSION = 1
@@ -64,6 +67,9 @@ class MeasuredRun:
     conditions: dict[int, dict[str, float]] = field(default_factory=dict)
     """Means of clocks, temperatures and power during each repeat, and the load of the machine."""
 
+    reasons: dict[str, Result] = field(default_factory=dict)
+    """Results of `EXPLAINING` that say why it differs from another: those tables of them alone."""
+
     schema_version: int = _SCHEMA_VERSION
 
 
@@ -86,13 +92,12 @@ class Difference:
 
 def measured(run: RunFolder, *, needs_steps: bool = True) -> MeasuredRun:
     """Return the numbers of a run; raises `InputError` if it has no step times but needs them."""
-    path = run.path / "analyze" / "steps.json"
     hint = "profkit run makes them, with steps among its analyses"
-    if needs_steps and not path.is_file():
+    results = {name: found for name in _ANALYSES if (found := result_of(run, name)) is not None}
+    if needs_steps and "steps" not in results:
         raise InputError(f"{run.name}: no step times", hint=hint)
-    steps = result.read(path).result if path.is_file() else Result()
-    paths = [path.with_name(f"{name}.json") for name in _ANALYSES]
-    known = ChainMap(*(result.read(found).result.metrics for found in paths if found.is_file()))
+    steps = results.get("steps", Result())
+    known = ChainMap(*(found.metrics for found in results.values()))
     metrics = {
         name: known[name] for name in METRICS.values() if name in known and known[name].by_repeat
     }
@@ -117,6 +122,25 @@ def measured(run: RunFolder, *, needs_steps: bool = True) -> MeasuredRun:
         conditions={
             record["repeat"]: dict(_conditions(record.get("conditions", {}))) for record in records
         },
+        reasons={
+            name: _reason(found, tables)
+            for name, tables in EXPLAINING.items()
+            if (found := result_of(run, name)) is not None
+        },
+    )
+
+
+def result_of(run: RunFolder, analysis: str) -> Result | None:
+    """Return what an analysis left of a run, None if it was not made."""
+    path = run.path / "analyze" / f"{analysis}.json"
+    return result.read(path).result if path.is_file() else None
+
+
+def _reason(found: Result, tables: Iterable[str]) -> Result:
+    """Return the part of a result that says why runs differ."""
+    return Result(
+        metrics=found.metrics,
+        tables={name: found.tables[name] for name in tables if name in found.tables},
     )
 
 

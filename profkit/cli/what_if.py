@@ -13,7 +13,8 @@ from statistics import fmean
 
 from profkit.analyze.division.names import parts_of
 from profkit.analyze.shared.what_if import Prediction, Step
-from profkit.cli.explained import result_of, unprofiled_ms
+from profkit.cli.explained import unprofiled_ms
+from profkit.cli.measured_run import measured
 from profkit.cli.run_folders import RunFolder, last_selected, run_named
 from profkit.core.errors import InputError
 from profkit.core.formatting import milliseconds, shortened
@@ -50,14 +51,15 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     args = parser.parse_args(argv)
     run = run_named(args.run) if args.run else last_selected()[0]
-    causes = result_of(run, "causes")
+    known = measured(run, needs_steps=False)
+    causes = known.reasons.get("causes")
     if causes is None or "parts" not in causes.tables:
         raise InputError(
             f"{run.name}: its step time was not divided among causes",
             hint="profkit show --notes says why; profkit run makes results anew",
         )
     step = Step(causes)
-    times = list(unprofiled_ms(run).values())
+    times = list(unprofiled_ms(known).values())
     now_ms = fmean(times) if times else None
     if args.without or args.halve:
         asked = [_less(args.without, args.halve, step)]

@@ -1,5 +1,7 @@
 """The gate against a saved baseline: exit codes, and the files for CI."""
 
+import shutil
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -49,6 +51,20 @@ def test_equal_runs_pass_and_slowed_ones_fail_twenty_times(folder, factor, statu
     # One in 30 seems to drift by chance, and is void.
     assert set(found) <= {status, 3}
     assert found.count(status) >= 18
+
+
+def test_a_failed_gate_says_which_cause_grew_from_what_the_baseline_kept(folder, capsys):
+    causes = {"python": 30 * STEADY, "gpu_computing": 70 * STEADY}
+    leave_run(folder, "before", 100 * STEADY, causes=causes)
+    assert main(["baseline", "save", "kept", "before"]) == 0
+    shutil.rmtree("results/runs/before")
+    leave_run(folder, "new", 110 * STEADY, day=2, causes=causes | {"python": 40 * STEADY})
+    assert main(["gate", "new", "--against", "kept", *SLOWER, "--markdown", "gate.md"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    why = lines.index("why, from 100 to 110 ms per step, rank 0 (95% intervals over 6 pairs):")
+    assert lines[why + 1].startswith("  +10 ms")
+    assert lines[why + 1].endswith("Python")
+    assert lines[why + 1] in Path("gate.md").read_text()
 
 
 def test_files_for_ci_say_which_condition_failed(folder):
