@@ -1,4 +1,7 @@
-"""``profkit gate --against NAME --fail-if "step_time > +3%"``: fail if a run is worse.
+"""``profkit gate [RUN] --fail-if "step_time > +3%"``: fail if a run is worse.
+
+Than a baseline (--against NAME), or than the other side of a comparison in pairs: that of
+`profkit compare`, the newest one if none is named.
 
 Exit status: 0 if every condition is known not to hold; 1 if one holds; 2 if the gate cannot be
 run (words that make no sense, no such run or baseline, a file that cannot be written); 3 if the
@@ -26,6 +29,7 @@ from profkit.cli.measured_run import (
     read_baseline,
 )
 from profkit.cli.run_folders import all_runs, last_selected, run_named
+from profkit.cli.saved_comparison import compared_names
 from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import ProfkitError
 from profkit.core.formatting import counted
@@ -74,10 +78,10 @@ def main(argv: Sequence[str]) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("run", nargs="?", help="name of a run; the newest one if left out")
+    about = "name of a run, or without --against of a comparison; the newest one if left out"
+    parser.add_argument("run", nargs="?", help=about)
     parser.add_argument(
         "--against",
-        required=True,
         metavar="NAME",
         help="baseline, its file, or a run that was captured in turn with this one",
     )
@@ -99,8 +103,12 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(args: argparse.Namespace) -> list[Checked]:
     """Print the answers, write the files, and return the answers."""
-    baseline = _reference(args.against)
-    run = measured(run_named(args.run) if args.run else last_selected()[0])
+    if args.against is None:
+        against, name = compared_names(args.run)
+    else:
+        against, name = args.against, args.run
+    baseline = _reference(against)
+    run = measured(run_named(name) if name else last_selected()[0])
     checked = check(baseline, run, args.fail_if)
     remarks = [*map(str, differences(baseline, run)), *notes(baseline, run)]
     why = list(lines(explained(baseline, run))) if _overall(checked) is Answer.FAIL else []
@@ -110,7 +118,7 @@ def _run(args: argparse.Namespace) -> list[Checked]:
     if args.junit:
         write_atomically(args.junit, _junit(checked))
     if args.markdown:
-        content = _markdown(args.against, run, checked, why, remarks)
+        content = _markdown(against, run, checked, why, remarks)
         write_atomically(args.markdown, content.encode())
     return checked
 

@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 
 from profkit.cli import main
+from profkit.cli.comparison import compared_runs
+from profkit.cli.measured_run import measured
+from profkit.cli.run_folders import run_named
+from profkit.cli.saved_comparison import keep
 from tests.cli.measured_runs import MACHINE, STEADY, leave_run
 
 SLOWER = ["--fail-if", "step_time > +3%"]
@@ -65,6 +69,18 @@ def test_a_failed_gate_says_which_cause_grew_from_what_the_baseline_kept(folder,
     assert lines[why + 1].startswith("  +10 ms")
     assert lines[why + 1].endswith("Python")
     assert lines[why + 1] in Path("gate.md").read_text()
+
+
+def test_a_gate_without_a_baseline_is_on_the_newest_comparison(folder, capsys):
+    leave_run(folder, "a", 100 * STEADY, day=3)
+    leave_run(folder, "b", 110 * STEADY, day=3, second=30)
+    assert main(["gate", *SLOWER]) == 2
+    assert "no comparison was kept" in capsys.readouterr().err
+    keep("ab", compared_runs(*(measured(run_named(name)) for name in "ab"), band=0.01))
+    assert main(["gate", *SLOWER]) == 1
+    assert "not captured in turn" not in capsys.readouterr().out
+    assert main(["gate", "ab", "--fail-if", "step_time > +15%"]) == 0
+    assert main(["gate", "nope", *SLOWER]) == 2
 
 
 def test_files_for_ci_say_which_condition_failed(folder):
