@@ -17,13 +17,14 @@ from profkit.core.job_record import JobRecord
 from profkit.core.sealed_json import sealed
 from profkit.report import record, result_tree
 from profkit.report.build_view import Page, report_view
+from profkit.report.issue_text import issue_text
 from profkit.report.kept_comparison import data, read_comparison, with_comparison
 from profkit.report.render import render
 from profkit.report.settings import Settings
 
 
 def main(argv: Sequence[str]) -> None:
-    """Write the page of a selection, and beside it as JSON what it was made of."""
+    """Write the page of a selection, and beside it a short text, and as JSON what it is made of."""
     arguments = _parser().parse_args(argv)
     progress_events.emit("started", stage="report", run="", name="report")
     try:
@@ -66,9 +67,10 @@ def _report(arguments: argparse.Namespace) -> None:
         TypeAdapter(Settings).dump_python(chosen, mode="json"),
         {str(path): sha256(path) for path in read_from},
     )
-    write_atomically(
-        arguments.out, render(report_view(selection, runs, across, chosen, page)).encode()
-    )
+    report = report_view(selection, runs, across, chosen, page)
+    write_atomically(arguments.out, render(report).encode())
+    text = issue_text(report, [record.verdict_of(run) for run in runs])
+    write_atomically(arguments.out.with_suffix(".md"), text.encode(errors="replace"))
     job = JobRecord(provenance=made_of, attempt=arguments.attempt)
     content = record.encoded(runs, across, data(comparison), job)
     write_atomically(arguments.out.with_suffix(".json"), sealed(content))

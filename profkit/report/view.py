@@ -387,6 +387,9 @@ class Report:
     captured: str
     command: str
     notes: tuple[str, ...]
+    differences: tuple[str, ...]
+    """Facts of machines, versions and sources that are not the same in all captures."""
+
     overview: Drawn
     """Table 0 compares the runs, table 1 has all their numbers, table 2 is for the charts."""
 

@@ -157,6 +157,13 @@ def test_what_the_page_was_made_of_lies_beside_it(demo_report):
     assert "profkit/report/assets/page/table.js" in made_of["modules"]
 
 
+def test_a_text_for_an_issue_lies_beside_the_page(demo_report):
+    lines = demo_report.with_suffix(".md").read_text().splitlines()
+    assert lines[0] == "# GPT and CNN against the batch size"
+    assert {"## Runs", "## Set-up", "## Failures"} <= set(lines)
+    assert len(lines) <= 80
+
+
 def test_an_old_page_survives_a_failure(tmp_path):
     out = tmp_path / "out.html"
     out.write_text("old")

@@ -139,6 +139,7 @@
  * @property {string} captured
  * @property {string} command
  * @property {string[]} notes
+ * @property {string[]} differences of machines, versions and sources between captures
  * @property {Drawn} overview
  * @property {{anchor: string, sections: Section[], drawn: Drawn, silent: Section[]}} across
  * @property {{first: Finding, others: Finding[]}[]} findings

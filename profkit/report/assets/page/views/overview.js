@@ -104,19 +104,20 @@ function about(report) {
   if (report.command) {
     made.append(command(report.command, "Command that makes this report again"));
   }
-  if (report.notes.length + report.remarks.length) made.append(notes(report));
+  const texts = [...report.notes, ...report.differences];
+  if (texts.length + report.remarks.length) made.append(notes(texts, report.remarks));
   return made;
 }
 
-/** @param {Report} report */
-function notes(report) {
-  const count = report.notes.length + report.remarks.length;
+/** @param {string[]} texts @param {import("../model.js").Remark[]} remarks */
+function notes(texts, remarks) {
+  const count = texts.length + remarks.length;
   return element("details", { class: "drawer", id: "notes" },
     element("summary", {}, element("h3", {}, "Notes on the data ",
       element("span", { class: "badge" }, String(count)))),
     element("ul", { class: "remarks" },
-      ...report.notes.map((text) => element("li", {}, text)),
-      ...report.remarks.map(({ tool, text, runs }) => element("li", {}, element("b", {}, tool),
+      ...texts.map((text) => element("li", {}, text)),
+      ...remarks.map(({ tool, text, runs }) => element("li", {}, element("b", {}, tool),
         `: ${text}`, explain(runs.length === 1 ? "in 1 run" : `in ${runs.length} runs`,
           element("ul", {}, ...runs.map(({ run, files }) => element("li", {}, anchor(run),
             `: ${files.slice(0, 12).join(", ")}${more(files.length - 12)}`))))))));
