@@ -27,8 +27,8 @@ def report(*runs, **changes):
         machines=(view.Machine(title="bench", items=(view.Item(label="OS", value="Linux"),)),),
         command=f"profkit run token={MODEL_HUB}", notes=("energy is left out",), differences=(),
         overview=NO_TABLES, across=view.Across(anchor="across", sections=(), drawn=NO_TABLES),
-        findings=(), findings_on_top=1, problems=(), remarks=(), runs=runs, blocks=(), rows_per_page=1,
-        max_bars=1,
+        findings=(), findings_on_top=1, problems=(), remarks=(), runs=runs, blocks=(),
+        rows_per_page=1, max_bars=1,
     )  # fmt: skip
     return replace(made, **changes)
 
