@@ -42,8 +42,8 @@ class Config(Settings):
     skip_first: int = 3
     """First steps left out, as long as others remain."""
 
-    max_rows: int = 1000
-    """Rows kept of the table of single steps."""
+    max_rows: int = 20_000
+    """Rows kept of the table of single steps, which the map of ranks and steps is drawn from."""
 
 
 @dataclass(frozen=True, kw_only=True)

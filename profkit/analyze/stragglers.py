@@ -4,13 +4,16 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import numpy as np
 import pandas as pd
 
 from profkit.analyze._lateness import Cause, fell_behind
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared.glob_match import matching
+from profkit.analyze.shared.matrix import values
+from profkit.core.drawing import Drawing
 from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
+from profkit.core.result import Abstention, Metric, Result, Table, table
 from profkit.core.settings import Settings
 from profkit.tables.rank_clocks import MatchedCollectives, matched_collectives
 
@@ -22,6 +25,8 @@ _WHY_LATE = {
     "host": "host called late",
     "device": "device did not get to it sooner",
 }
+_OTHERS = 2**31 - 1
+_MOST_CELLS = 12_000
 _BEFORE, _INSIDE = "before the step", "in the step"
 _OPS = Columns("rank repeat tid name start_ns end_ns step")
 
@@ -36,16 +41,8 @@ class Config(Settings):
     max_rows: int = 1000
     """Rows kept of each table."""
 
-
-_CHARTS = (
-    Chart(
-        kind="bar",
-        title="Waiting of the others that each rank caused",
-        table="by_rank",
-        x="rank",
-        y=("caused_wait_ns",),
-    ),
-)
+    most_late: int = 40
+    """Ranks that others wait for which are drawn by themselves; the rest is one column."""
 
 
 @analysis(title="Stragglers")
@@ -80,7 +77,7 @@ def analyze(
     return Result(
         metrics=_metrics(late, ranks, total),
         tables=_tables(ranks, steps, causes, config),
-        charts=_CHARTS,
+        drawings={"rank_waits": _drawing(matched, late, config)},
         abstentions=missing,
     )
 
@@ -105,10 +102,39 @@ def _late(matched: MatchedCollectives) -> tuple[pd.DataFrame, int]:
     return late.reset_index(drop=True), int((~certain).sum())
 
 
+def _drawing(matched: MatchedCollectives, late: pd.DataFrame, config: Config) -> Drawing:
+    """Return the matrix of who waits for whom, per step, in the collectives of `late`."""
+    rows = matched.rows
+    steps = max(len(rows[["repeat", "step"]].drop_duplicates()), 1)
+    waits = rows[["meeting", "rank", "wait_ns"]].merge(
+        late[["meeting", "rank"]].rename(columns={"rank": "late_rank"}), on="meeting"
+    )
+    count = min(config.most_late, max(_MOST_CELLS // rows["rank"].nunique(), 1))
+    most = late.groupby("rank")["caused_wait_ns"].sum().nlargest(count).index
+    kept = waits["late_rank"].isin(most)
+    waits["late_rank"] = waits["late_rank"].where(kept, _OTHERS)
+    sums = waits.pivot_table(
+        index="rank", columns="late_rank", values="wait_ns", aggfunc="sum", fill_value=0
+    )
+    numbers = sums.columns.to_numpy(np.int64).tolist()
+    names = ["others" if rank == _OTHERS else rank for rank in numbers]
+    return Drawing(
+        kind="matrix",
+        title="Who waits for whom, per step",
+        data={
+            "rows": {"of": "rank", "names": sums.index.to_numpy(np.int64).tolist()},
+            "columns": {"of": "for rank", "names": names},
+            "layers": [{"title": "Waiting", "group": ""} | values(sums / steps)],
+        },
+    )
+
+
 def _summed(late: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return how often each rank was late and what waiting it caused, the most first."""
+    since = {} if "step" in by else {"first_step": ("step", "min"), "last_step": ("step", "max")}
     rows = late.groupby(by, observed=True).agg(
         times_late=("late_ns", "size"),
+        **since,
         longest_late_ns=("late_ns", "max"),
         caused_wait_ns=("caused_wait_ns", "sum"),
     )

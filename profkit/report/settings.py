@@ -44,7 +44,7 @@ def _topics() -> tuple[Topic, ...]:
         Topic(
             name="ranks",
             title="Ranks",
-            analyses=("stragglers", "collectives", "overlap", "hta"),
+            analyses=("rank_steps", "stragglers", "collectives", "overlap", "hta"),
         ),
         Topic(
             name="memory",

@@ -109,9 +109,11 @@ def test_waiting_is_summed_by_rank_and_step():
     ]
     result = run(calls)
     assert rows(result, "by_rank") == [
-        {"rank": 1, "times_late": 2, "longest_late_ns": 50, "caused_wait_ns": 90}
+        {"rank": 1, "times_late": 2, "first_step": 5, "last_step": 7}
+        | {"longest_late_ns": 50, "caused_wait_ns": 90}
         | {"wait_share": 0.9},
-        {"rank": 0, "times_late": 1, "longest_late_ns": 10, "caused_wait_ns": 10}
+        {"rank": 0, "times_late": 1, "first_step": 6, "last_step": 6}
+        | {"longest_late_ns": 10, "caused_wait_ns": 10}
         | {"wait_share": 0.1},
     ]
     assert [(row["step"], row["rank"]) for row in rows(result, "by_step")] == [
@@ -170,3 +172,12 @@ def test_rank_1_of_two_real_ones_was_late_from_its_first_kernel_launch(converted
     result = stragglers.analyze.run(*real(converted, paths), config=stragglers.Config())
     # The first launch takes 368 ms there and 343 ms on rank 0, in aten::masked_fill_.
     assert cause(result, "rank", "place", "fell_behind_in") == (1, "host", "aten::masked_fill_")
+
+
+def test_who_waits_for_whom_is_per_step_and_what_is_caused_by_few_is_one_column():
+    calls = [call(0, 100, 200, 90), call(1, 110, 200, 90), call(2, 160, 200, 90)]
+    calls += [call(rank, 400 - 20 * rank, 500, 90, step=6) for rank in range(3)]
+    data = run(calls).drawings["rank_waits"].data
+    assert (data["rows"]["names"], data["columns"]["names"]) == ([0, 1, 2], [0, 2])
+    assert data["layers"][0]["values"] == [0, 30, 10, 25, 20, 0]
+    assert run(calls, most_late=1).drawings["rank_waits"].data["columns"]["names"] == [2, "others"]

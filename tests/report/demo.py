@@ -3,10 +3,12 @@
 import json
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from profkit.core.drawing import Detail, Drawing
 from profkit.core.job_record import NOTHING
 from profkit.core.result import (
     Abstention,
@@ -251,6 +253,26 @@ def _steps(step_ns: float, batch: int, noise: random.Random) -> Result:
             ),
             Chart(kind="box", title="Spread by rank", table="steps", x="rank", y=("step_ns",)),
         ),
+        drawings={"steps_map": _map(rows)},
+    )
+
+
+def _map(rows: Sequence[tuple[int, int, int, int]]) -> Drawing:
+    """Return the first repeat as a matrix, with a layer that is unpacked when it is chosen."""
+    times = [time_ns for _, repeat, _, time_ns in rows if repeat == 0]
+    layer = {"unit": "ns", "columns": 9}
+    return Drawing(
+        kind="matrix",
+        title="Time of each step on each rank",
+        data={
+            "rows": {"of": "rank", "names": [0, 1]},
+            "columns": {"of": "step", "names": list(range(3, 12))},
+            "layers": [
+                {"title": "Step time", "group": "Step", "values": times} | layer,
+                {"title": HOSTILE, "group": MARKUP, "values": []} | layer,
+            ],
+        },
+        details=(Detail.of(HOSTILE, {"values": [1_500_000] * len(times)}),),
     )
 
 

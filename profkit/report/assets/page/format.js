@@ -66,7 +66,7 @@ export function decimals(value) {
 /** @param {number} value */
 function scaledText(value) {
   const size = Math.abs(value);
-  return grouped(value, size >= 100 ? 0 : size >= 10 ? 1 : 2);
+  return grouped(value, size >= 100 || size === 0 ? 0 : size >= 10 ? 1 : 2);
 }
 
 // Making a format takes 50 times as long as using it, and a table may have 50,000 numbers.

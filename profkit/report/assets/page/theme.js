@@ -13,6 +13,7 @@ function isDark() {
 function follow() {
   byId("theme").setAttribute("aria-pressed", String(isDark()));
   redrawCharts();
+  root.dispatchEvent(new Event("repaint"));
 }
 
 export function turnTheme() {

@@ -1,8 +1,10 @@
 // Which module draws which kind of drawing.
 
+import { drawMatrix } from "./matrix.js";
+
 /** @typedef {import("../model.js").DrawingData} DrawingData */
 /** @typedef {import("./state.js").State} State */
 /** @typedef {(shown: DrawingData, state: State) => Node} Draw */
 
 /** @type {Record<string, Draw>} */
-export const kinds = {};
+export const kinds = { matrix: drawMatrix };

@@ -1,0 +1,241 @@
+// A matrix: values of rows and columns by colour, in cells where they fit, and in words when pointed at.
+
+import { action, element, shape } from "../elements.js";
+import { detailOf } from "../model.js";
+import { saveCsv, savePng, saveSvg } from "../save.js";
+import { mountTable } from "../table.js";
+import { ORDERS, medianOf, nameOf, shownOf, tableOf, valueAt, wordsOf } from "./matrix_cells.js";
+import { plotOf, stopsOf } from "./matrix_plot.js";
+import { themed, whenSized } from "./sized.js";
+
+/** @typedef {import("./matrix_cells.js").Matrix} Matrix */
+/** @typedef {import("./matrix_cells.js").Layer} Layer */
+/** @typedef {import("../model.js").DrawingData} DrawingData */
+/** @typedef {import("../model.js").Table} Table */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {[number, number]} Cell row and column as they are in the data */
+
+/** @type {Record<string, number>} */
+const NS = { ns: 1, us: 1e3, ms: 1e6 };
+const KEYS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+/**
+ * @param {DrawingData} shown
+ * @param {State} state
+ */
+export function drawMatrix(shown, state) {
+  const view = new MatrixView(shown, state);
+  return view.made;
+}
+
+class MatrixView {
+  /** @param {DrawingData} shown @param {State} state */
+  constructor(shown, state) {
+    this.title = shown.title;
+    this.state = state;
+    const { cut, details } = shown;
+    const all = /** @type {Matrix} */ (shown.data);
+    this.matrix = { ...all, layers: all.layers.filter(({ title }) => !cut.includes(title)) };
+    this.blocks = new Map(details.map(({ name, block }) => [name, block]));
+    this.layers = this.select("Shown", grouped(this.matrix.layers), "layer");
+    this.orders = this.select("Rows", ORDERS.map((name) => new Option(name)), "order");
+    this.place = element("div", { class: "plot scroll" });
+    this.picked = element("div", { class: "picked" });
+    this.label = element("div", { class: "pointed", role: "status", hidden: "" });
+    this.rows = element("details", { class: "explain" }, element("summary", {}, "As a table"));
+    this.made = element("div", { class: "matrix" }, this.tools(), this.place, this.picked,
+      this.note(), this.rows);
+    this.rows.addEventListener("toggle", () => this.showTable());
+    state.onChange(() => this.show());
+    whenSized(this.place, () => this.show());
+  }
+
+  /** @param {string} name @param {HTMLElement[]} options @param {string} key */
+  select(name, options, key) {
+    const made = element("select", { "aria-label": name }, ...options);
+    made.addEventListener("change", () => {
+      this.state.set({ [key]: made.selectedIndex ? made.value : "" });
+      this.show();
+    });
+    return made;
+  }
+
+  tools() {
+    const made = element("div", { class: "drawing-tools" });
+    if (this.matrix.layers.length > 1) made.append(this.layers);
+    if (this.matrix.rows.names.length > 2) made.append(this.orders);
+    const drawn = () => /** @type {SVGSVGElement} */ (this.place.querySelector("svg"));
+    const of = (/** @type {string} */ kind) => ({ class: "save",
+      "aria-label": `Save ${this.title} as ${kind}` });
+    made.append(element("span", { class: "saves" },
+      action("SVG", of("SVG"), () => saveSvg(drawn(), this.title)),
+      action("PNG", of("PNG"), () => savePng(drawn(), this.title)),
+      action("CSV", of("CSV"), () => saveCsv(this.table(), this.title))));
+    return made;
+  }
+
+  note() {
+    const { rows, columns } = this.matrix;
+    const notes = [];
+    if ((rows.total ?? 0) > rows.names.length) {
+      notes.push(`${rows.names.length} of ${rows.total} ${rows.of}s: those that differ most from `
+        + "the others, and evenly chosen ones.");
+    }
+    if (columns.last?.some((last, at) => last !== columns.names[at])) {
+      notes.push(`Neighbouring ${columns.of}s are averaged.`);
+    }
+    return element("p", { class: "note" }, notes.join(" "));
+  }
+
+  show() {
+    const titles = this.matrix.layers.map(({ title }) => title);
+    this.layers.selectedIndex = Math.max(titles.indexOf(this.state.get("layer")), 0);
+    this.orders.selectedIndex = Math.max(ORDERS.indexOf(this.state.get("order")), 0);
+    const layer = this.matrix.layers[this.layers.selectedIndex];
+    const block = this.blocks.get(layer.title);
+    if (!block || layer.values.length) {
+      this.draw(layer);
+      return;
+    }
+    detailOf(block).then(({ values }) => {
+      layer.values = values;
+      this.show();
+    });
+  }
+
+  /** @param {Layer} layer */
+  draw(layer) {
+    if (!this.place.clientWidth) return;
+    this.layer = layer;
+    this.shown = shownOf(this.matrix, layer, this.orders.value);
+    const look = { stops: stopsOf(themed("--heat")), text: themed("--text"),
+      faint: themed("--faint"), line: themed("--line-strong"), font: themed("--font"),
+      width: this.place.clientWidth };
+    this.plot = plotOf(this.matrix, layer, this.shown, look);
+    const { svg } = this.plot;
+    svg.setAttribute("role", "img");
+    svg.setAttribute("tabindex", "0");
+    svg.setAttribute("aria-label", `${this.title}: ${layer.title}. The arrow keys go through the `
+      + "cells, Enter keeps one; the table below has the numbers.");
+    const had = this.place.contains(document.activeElement);
+    this.place.replaceChildren(svg, this.label);
+    if (had) svg.focus({ preventScroll: true });
+    this.listen(svg);
+    this.showPicked();
+    this.showTable();
+  }
+
+  /** @param {SVGSVGElement} svg */
+  listen(svg) {
+    /** @type {Cell} */
+    let at = [-1, -1];
+    svg.addEventListener("pointermove", (event) => this.point(this.under(event)));
+    svg.addEventListener("pointerleave", () => this.point(null));
+    svg.addEventListener("blur", () => this.point(null));
+    svg.addEventListener("click", (event) => this.pick(this.under(event)));
+    svg.addEventListener("keydown", (event) => {
+      const by = KEYS[/** @type {keyof typeof KEYS} */ (event.key)];
+      if (event.key === "Enter" && at[0] >= 0) this.pick(at);
+      if (!by || !this.shown) return;
+      event.preventDefault();
+      const { rows, columns } = this.shown;
+      at = at[0] < 0 ? [0, 0] : [(at[0] + by[0] + rows.length) % rows.length,
+        (at[1] + by[1] + columns.length) % columns.length];
+      this.point(at);
+    });
+  }
+
+  /** @param {MouseEvent} event */
+  under(event) {
+    const box = this.plot?.svg.getBoundingClientRect();
+    return box && this.plot ? this.plot.cellAt(event.clientX - box.left, event.clientY - box.top)
+      : null;
+  }
+
+  /** @param {Cell | null} cell as it is drawn */
+  point(cell) {
+    const { plot, shown, layer } = this;
+    this.label.hidden = !cell;
+    plot?.svg.querySelector(".at")?.remove();
+    if (!cell || !plot || !shown || !layer) return;
+    const box = plot.boxOf(...cell);
+    plot.svg.append(shape("rect", { ...box, class: "at" }));
+    const words = wordsOf(this.matrix, layer, shown, shown.rows[cell[0]], shown.columns[cell[1]]);
+    this.label.replaceChildren(...words.map((text) => element("div", {}, text)));
+    const left = Math.min(box.x + box.width + 8, this.place.clientWidth - this.label.offsetWidth);
+    const above = box.y - this.label.offsetHeight - 8;
+    this.label.style.left = `${Math.max(left, 0)}px`;
+    this.label.style.top = `${above < 0 ? box.y + box.height + 8 : above}px`;
+  }
+
+  /** @param {Cell | null} cell as it is drawn; nothing forgets */
+  pick(cell) {
+    if (!this.shown) return;
+    const { rows, columns } = this.shown;
+    const cellName = cell ? `${this.matrix.rows.names[rows[cell[0]]]}~`
+      + `${this.matrix.columns.names[columns[cell[1]]]}` : "";
+    this.state.set({ cell: cellName });
+    this.showPicked();
+  }
+
+  /** All that is known of the cell that the reader chose. */
+  showPicked() {
+    const { plot, shown } = this;
+    this.picked.replaceChildren();
+    plot?.svg.querySelector(".chosen")?.remove();
+    const [rowName, columnName] = this.state.get("cell").split("~");
+    const row = this.matrix.rows.names.findIndex((name) => String(name) === rowName);
+    const column = this.matrix.columns.names.findIndex((name) => String(name) === columnName);
+    if (!plot || !shown || row < 0 || column < 0) return;
+    const at = [shown.rows.indexOf(row), shown.columns.indexOf(column)];
+    if (at[0] >= 0 && at[1] >= 0) {
+      plot.svg.append(shape("rect", { ...plot.boxOf(at[0], at[1]), class: "chosen" }));
+    }
+    const title = `${nameOf(this.matrix.rows, row)}, ${nameOf(this.matrix.columns, column)}`;
+    const place = element("div", { class: "table-place" });
+    this.picked.append(element("p", { class: "picked-title" }, element("b", {}, title), " ",
+      action("Close", { class: "page" }, () => this.pick(null))), place);
+    mountTable(place, this.aboutCell(row, column, title), this.matrix.layers.length);
+  }
+
+  /** @param {number} row @param {number} column @param {string} title @returns {Table} */
+  aboutCell(row, column, title) {
+    const all = this.matrix.rows.names.map((_, index) => index);
+    const known = this.matrix.layers.filter((layer) => valueAt(layer, row, column) !== null);
+    const inNs = (/** @type {Layer} */ layer, /** @type {number | null} */ value) => (
+      value === null ? null : value * NS[layer.unit]);
+    return { title, note: "", total: known.length, links: [], best: [], reasons: {},
+      columns: [{ label: "Quantity", unit: "" }, { label: "Here", unit: "ns" },
+        { label: `Median of the ${this.matrix.rows.of}s`, unit: "ns" }],
+      rows: known.map((layer) => [layer.title, inNs(layer, valueAt(layer, row, column)),
+        inNs(layer, medianOf(layer, all, column))]) };
+  }
+
+  table() {
+    if (!this.layer || !this.shown) throw new Error("the matrix is not drawn yet");
+    return tableOf(this.matrix, this.layer, this.shown, this.title);
+  }
+
+  showTable() {
+    if (!this.rows.open || !this.shown) return;
+    this.rows.querySelector(".table-place")?.remove();
+    const place = element("div", { class: "table-place" });
+    this.rows.append(place);
+    mountTable(place, this.table(), 12);
+  }
+}
+
+/**
+ * Options below the headings of their groups.
+ * @param {Layer[]} layers
+ */
+function grouped(layers) {
+  /** @type {Map<string, HTMLElement>} */
+  const groups = new Map();
+  for (const { title, group } of layers) {
+    const known = groups.get(group) ?? element("optgroup", { label: group });
+    groups.set(group, known);
+    known.append(new Option(title, title));
+  }
+  return [...groups.values()];
+}
