@@ -92,7 +92,7 @@ def _captured(job: Job) -> Outcome:
         result = Outcome(status="skipped", reason="interrupted before it began")
     elif not result.reason:
         capture_json.clear(out)
-        with host_reports.announced_start(out):
+        with host_reports.announced_start(out, job.node):
             collected = _collect(job)
         result = collected.outcome
         warnings += _warnings(job, collected)
@@ -298,10 +298,12 @@ def _run_on_other_host(job: Job) -> Outcome:
     """Start this host's ranks, and write a report for the first host."""
     out, timeout_s = job.spec.folder, job.run_settings.timeout_s
     reason, ended = job.unavailable_reason(), ProcessEnd(exit_code=127)
-    if not reason and not host_reports.wait_for_start(out, timeout_s):
+    node = None if reason else host_reports.meeting_place(out, job.node, timeout_s)
+    if not reason and node is None:
         reason = f"the first host has not begun within {timeout_s:g} s"
     try:
-        if not reason:
+        if node is not None:
+            job = replace(job, node=node)
             ended = _started(job)[0]
             reason = _host_failure(job, ended)
     except SystemExit as stop:

@@ -51,7 +51,7 @@ class Launcher(DistributedLauncher):
     def command(self, program: Sequence[str], world_size: int, node: Node) -> list[str]:
         """See `RankLauncher.command`."""
         _, module, *arguments = program
-        flags = [f"--num_processes={world_size}", f"--num_machines={self.nnodes}"]
+        flags = [f"--num_processes={world_size}", f"--num_machines={self.host_count}"]
         flags += self._rendezvous_flags(node)
         if self.config_file:
             flags += [f"--config_file={self.config_file}"]
@@ -70,4 +70,4 @@ class Launcher(DistributedLauncher):
     def _rendezvous_flags(self, node: Node) -> list[str]:
         address, port = self.rendezvous(self.main_process_ip, self.main_process_port, node)
         flags = [f"--machine_rank={node.rank}", f"--main_process_port={port}"]
-        return [*flags, f"--main_process_ip={address}"] if self.nnodes > 1 else flags
+        return [*flags, f"--main_process_ip={address}"] if self.host_count > 1 else flags

@@ -1,20 +1,26 @@
 """The contract of a launcher: a settings dataclass that composes one command line."""
 
+import operator
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, PositiveInt
+from pydantic import BeforeValidator, Field, PositiveInt
 
 from profkit.capture.launchers._container import Container
-from profkit.core.errors import ConfigError
 from profkit.core.settings import Settings
 
 # Beyond, a number is a mistake: no host has so many processors.
 _MOST_RANKS = 1024
+
+
+def _words(value: Any) -> Any:
+    """Return the words of a command that is given as text."""
+    return shlex.split(value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,32 +104,33 @@ class DistributedLauncher(RankLauncher):
     """A launcher of several ranks, on one host or on several with as many ranks each."""
 
     nnodes: PositiveInt = 1
-    """Number of hosts; profkit has to be started on each, see `across`."""
+    """Number of hosts; profkit has to be started on each, see `across` and `hosts`."""
 
-    across: tuple[str, ...] = ()
-    """Command that starts what follows it once on each host, such as ``srun`` with its flags;
-    empty if you start the same ``profkit capture`` on each host yourself."""
+    across: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
+    """Command that starts what follows it once on each host: ``srun`` alone gets the flags that
+    Slurm needs; empty if you start the same ``profkit capture`` on each host yourself."""
+
+    # Left out where it is empty: captures of before there was this key stay the same run.
+    hosts: Annotated[tuple[str, ...], Field(exclude_if=operator.not_)] = ()
+    """Names of the hosts, which ssh must reach without a password; the ranks meet on the first."""
 
     @property
     def host_count(self) -> int:
         """See `RankLauncher.host_count`."""
-        return self.nnodes
+        return len(self.hosts) or self.nnodes
 
     def check(self, world_size: int) -> str:
         """See `RankLauncher.check`."""
-        if world_size % self.nnodes:
-            return f"{world_size} ranks cannot be spread evenly over nnodes={self.nnodes} hosts"
+        if self.hosts and self.nnodes not in {1, len(self.hosts)}:
+            return f"nnodes={self.nnodes}, but hosts names {len(self.hosts)}: leave out nnodes"
+        if self.hosts and self.across:
+            return "hosts and across are two ways to reach the hosts: set one of them"
+        if odd := [name for name in self.hosts if not name or name.startswith("-")]:
+            return f"hosts: not the name of a host: {odd[0]!r}"
+        if world_size % self.host_count:
+            return f"{world_size} ranks cannot be spread evenly over {self.host_count} hosts"
         return RankLauncher.check(self, world_size)
 
     def rendezvous(self, address: str, port: int, node: Node) -> tuple[str, int]:
-        """Return the address and port where the hosts meet: the settings', or those of `node`.
-
-        Raises `ConfigError` if neither has them.
-        """
-        address, port = address or node.master_address, port or node.master_port
-        if self.nnodes > 1 and not (address and port):
-            raise ConfigError(
-                f"launcher: {self.nnodes} hosts need a place to meet",
-                hint="export MASTER_ADDR and MASTER_PORT on each, or set launcher.across",
-            )
-        return address or "127.0.0.1", port
+        """Return the address and port where the hosts meet: the settings', or those of `node`."""
+        return address or node.master_address or "127.0.0.1", port or node.master_port

@@ -29,8 +29,8 @@ class Launcher(DistributedLauncher):
 
     def check(self, world_size: int) -> str:
         """See `RankLauncher.check`."""
-        if self.nnodes > 1 and not self.hostfile:
-            return f"nnodes={self.nnodes} needs launcher.hostfile: a line 'host slots=N' for each"
+        if self.host_count > 1 and not self.hostfile:
+            return f"{self.host_count} hosts need launcher.hostfile: a line 'host slots=N' for each"
         return DistributedLauncher.check(self, world_size)
 
     def command(self, program: Sequence[str], world_size: int, node: Node) -> list[str]:
@@ -40,7 +40,7 @@ class Launcher(DistributedLauncher):
         flags = [f"--master_addr={address}", f"--master_port={port}"]
         if self.hostfile:
             flags += [f"--hostfile={self.hostfile}"]
-        if self.nnodes > 1:
+        if self.host_count > 1:
             # profkit runs on each host, so DeepSpeed must not go there as well.
             flags += ["--no_ssh", f"--node_rank={node.rank}"]
         flags += self._devices(world_size)
@@ -51,4 +51,4 @@ class Launcher(DistributedLauncher):
         if self.include or self.exclude:
             chosen = {"include": self.include, "exclude": self.exclude}
             return [f"--{key}={value}" for key, value in chosen.items() if value]
-        return [f"--num_gpus={world_size // self.nnodes}"]
+        return [f"--num_gpus={world_size // self.host_count}"]

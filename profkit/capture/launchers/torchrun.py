@@ -29,28 +29,28 @@ class Launcher(DistributedLauncher):
 
     def check(self, world_size: int) -> str:
         """See `RankLauncher.check`."""
-        if self.nnodes > 1 and self.rdzv_backend.startswith("etcd"):
+        if self.host_count > 1 and self.rdzv_backend.startswith("etcd"):
             return (
                 f"rdzv_backend={self.rdzv_backend} numbers the ranks in the order in which the"
-                f" {self.nnodes} hosts come, and files would be named after others: c10d or static,"
-                " which need no etcd either"
+                f" {self.host_count} hosts come, and files would be named after others: c10d or"
+                " static, which need no etcd either"
             )
         return DistributedLauncher.check(self, world_size)
 
     def command(self, program: Sequence[str], world_size: int, node: Node) -> list[str]:
         """See `RankLauncher.command`."""
         torchrun = [self.interpreter, "-m", "torch.distributed.run"]
-        ranks = f"--nproc-per-node={world_size // self.nnodes}"
+        ranks = f"--nproc-per-node={world_size // self.host_count}"
         return [*torchrun, *self._rendezvous_flags(node), ranks, *self.extra, *program]
 
     def _rendezvous_flags(self, node: Node) -> list[str]:
-        if self.nnodes == 1 and not self.rdzv_endpoint:
+        if self.host_count == 1 and not self.rdzv_endpoint:
             # A fixed port would let two captures on one host disturb each other.
             return ["--standalone"]
         host, _, number = self.rdzv_endpoint.rpartition(":")
         address, port = self.rendezvous(host, int(number or 0), node)
-        flags = [f"--nnodes={self.nnodes}", f"--node-rank={node.rank}"]
-        if self.rdzv_backend == "static" or (self.rdzv_backend == "c10d" and self.nnodes > 1):
+        flags = [f"--nnodes={self.host_count}", f"--node-rank={node.rank}"]
+        if self.rdzv_backend == "static" or (self.rdzv_backend == "c10d" and self.host_count > 1):
             flags += ["--rdzv-backend=static", f"--master-addr={address}", f"--master-port={port}"]
             return [*flags, f"--rdzv-conf=timeout={self.join_timeout_s}"]
         flags += [f"--rdzv-backend={self.rdzv_backend}", f"--rdzv-endpoint={address}:{port}"]

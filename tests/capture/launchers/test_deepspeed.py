@@ -47,7 +47,7 @@ def test_each_of_several_hosts_starts_its_own_share():
         (Launcher(), ""),
         (
             Launcher(nnodes=2),
-            "nnodes=2 needs launcher.hostfile: a line 'host slots=N' for each",
+            "2 hosts need launcher.hostfile: a line 'host slots=N' for each",
         ),
     ],
 )

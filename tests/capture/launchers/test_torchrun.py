@@ -4,7 +4,7 @@ import pytest
 
 from profkit.capture.launchers.base import Node
 from profkit.capture.launchers.torchrun import Launcher
-from profkit.core.errors import ConfigError
+from profkit.core.settings import adapter, checked
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 PROGRAM = ("-m", "program")
@@ -53,14 +53,26 @@ def test_each_of_several_hosts_starts_its_share_and_keeps_its_number(backend):
     assert launcher.command(PROGRAM, 8, SECOND) == expected
 
 
-def test_ranks_that_cannot_be_spread_over_the_hosts_are_refused():
-    expected = "3 ranks cannot be spread evenly over nnodes=2 hosts"
-    assert Launcher(nnodes=2).check(3) == expected
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"nnodes": 2}, "3 ranks cannot be spread evenly over 2 hosts"),
+        ({"hosts": ["a", "b", "c"]}, ""),
+        ({"hosts": ["a", "b"]}, "3 ranks cannot be spread evenly over 2 hosts"),
+        ({"hosts": ["a", "b"], "nnodes": 3}, "nnodes=3, but hosts names 2: leave out nnodes"),
+        ({"hosts": ["a"], "across": "srun"}, "hosts and across are two ways to reach the hosts: "),
+        ({"hosts": ["a", "-oProxyCommand=x", "c"]}, "hosts: not the name of a host: '-oProxyComm"),
+    ],
+)
+def test_hosts_that_do_not_fit_the_ranks_are_refused(settings, expected):
+    reason = checked("launcher", Launcher, settings).check(3)
+    assert reason.startswith(expected)
+    assert bool(reason) == bool(expected)
 
 
-def test_several_hosts_without_a_place_to_meet_are_refused():
-    with pytest.raises(ConfigError, match="2 hosts need a place to meet"):
-        Launcher(nnodes=2).command(PROGRAM, 2, Node())
+def test_a_run_without_a_list_of_hosts_is_the_run_that_it_was_before_there_was_one():
+    assert "hosts" not in adapter(Launcher).dump_python(Launcher(), mode="json")
+    assert adapter(Launcher).dump_python(Launcher(hosts=("a",)), mode="json")["hosts"] == ["a"]
 
 
 @pytest.mark.parametrize("backend", ["etcd", "etcd-v2"])

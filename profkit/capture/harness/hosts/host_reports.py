@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from profkit.capture.harness.record import capture_json
@@ -49,14 +49,18 @@ class Report:
 
 
 def this_node(environment: Mapping[str, str], hosts: int) -> Node:
-    """Return this host among `hosts`; a single host gets a free port."""
+    """Return this host among `hosts`; the first one gets a free port, unless they agreed on one."""
     if hosts == 1:
         # Not the port of the environment: with a fixed one, two captures on one host collide.
         return Node(master_port=free_port())
     name = next((name for name in _RANKS if environment.get(name)), "")
     rank = _number(name, environment.get(name, "0"), hosts)
     port = _number("MASTER_PORT", environment.get("MASTER_PORT", "0"), _PORTS)
-    return Node(rank=rank, master_address=environment.get("MASTER_ADDR", ""), master_port=port)
+    node = Node(rank=rank, master_address=environment.get("MASTER_ADDR", ""), master_port=port)
+    if rank:
+        return node
+    address, port = node.master_address or socket.gethostname(), port or free_port()
+    return replace(node, master_address=address, master_port=port)
 
 
 def _number(name: str, text: str, end: int) -> int:
@@ -80,9 +84,12 @@ def log(out: Path, first: Path, node: int) -> Path:
 
 
 @contextmanager
-def announced_start(out: Path) -> Iterator[None]:
-    """Let the other hosts start, now that the files of earlier attempts are removed."""
-    (out / _BEGUN).touch()
+def announced_start(out: Path, first: Node) -> Iterator[None]:
+    """Let the other hosts start, now that the files of earlier attempts are removed.
+
+    They learn from the announcement of the `first` where the ranks meet.
+    """
+    write_atomically(out / _BEGUN, json.dumps(asdict(first)).encode())
     try:
         yield
     finally:
@@ -94,14 +101,18 @@ def withdraw_start(out: Path) -> None:
     (out / _BEGUN).unlink(missing_ok=True)
 
 
-def wait_for_start(out: Path, within_s: float) -> bool:
-    """Wait for the first host to start; say whether it did."""
+def meeting_place(out: Path, node: Node, within_s: float) -> Node | None:
+    """Wait for the first host to start; return `node` with where it says that the ranks meet."""
     deadline = time.monotonic() + within_s
-    while not (out / _BEGUN).exists():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_LOOK_S)
-    return True
+    while True:
+        try:
+            first = Node(**json.loads((out / _BEGUN).read_text()))
+        except FileNotFoundError:
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(_LOOK_S)
+        else:
+            return replace(first, rank=node.rank)
 
 
 class OtherHosts:

@@ -1,11 +1,10 @@
 """Start a capture on all of its hosts, by a command such as srun."""
 
 import os
-import socket
 import sys
 from collections.abc import Sequence
 
-from profkit.capture.harness.hosts import host_reports
+from profkit.capture.harness.hosts import host_reports, ssh_hosts
 from profkit.capture.harness.launch import launch
 from profkit.capture.harness.record import capture_json
 from profkit.capture.harness.spec import Spec
@@ -14,6 +13,9 @@ from profkit.core.errors import ProfkitError
 from profkit.core.secret_masking import Masker, forms
 
 _STARTED = "PROFKIT_SPREAD"
+# One process on each host, with all of its processors, in what may be the allocation of a job that
+# has a step already. A rank that fails is to be reported, not to end the others.
+_SRUN = ("--ntasks-per-node=1", "--overlap", "--cpu-bind=none", "--kill-on-bad-exit=0")
 # The captures on the hosts have a timeout of their own, after which they write their records.
 _TIMEOUT_MARGIN_S = 180.0
 
@@ -23,6 +25,11 @@ def starting_command(spec: Spec) -> tuple[str, ...]:
     launcher = spec.load_launcher()
     if _STARTED in os.environ or not isinstance(launcher, DistributedLauncher):
         return ()
+    if launcher.hosts:
+        return ssh_hosts.starting_command(launcher.hosts)
+    if launcher.across == ("srun",):
+        count = launcher.host_count
+        return ("srun", f"--nodes={count}", f"--ntasks={count}", *_SRUN)
     return launcher.across if launcher.host_count > 1 else ()
 
 
@@ -37,25 +44,22 @@ def start(spec: Spec, across: Sequence[str], argv: Sequence[str], timeout_s: flo
     host_reports.withdraw_start(spec.folder)
     before = _written_ns(spec)
     command = [*across, sys.executable, "-m", "profkit.capture", *argv]
-    variables = {**os.environ, _STARTED: "1", **_rendezvous_variables()}
+    variables = {**os.environ, _STARTED: "1"}
     launch(command, variables, log, timeout_s + _TIMEOUT_MARGIN_S, spec.token)
     Masker(known=forms(spec.secrets)).file(log, log.name)
     if _written_ns(spec) == before:
         raise ProfkitError(
-            f"no host has left {capture_json.NAME}; {across[0]} said:\n"
+            f"no host has left {capture_json.NAME}; {_name(across)} said:\n"
             + "\n".join(capture_json.tail(log)[-10:]),
             hint=f"launcher.across must start what follows it on each host, numbered by "
-            f"{host_reports.RANK} or SLURM_NODEID",
+            f"{host_reports.RANK} or SLURM_NODEID; ssh must reach launcher.hosts with no password",
         )
+
+
+def _name(across: Sequence[str]) -> str:
+    return "ssh" if across[0] == sys.executable else across[0]
 
 
 def _written_ns(spec: Spec) -> int:
     path = spec.folder / capture_json.NAME
     return path.stat().st_mtime_ns if path.is_file() else 0
-
-
-def _rendezvous_variables() -> dict[str, str]:
-    """Return environment variables that make this host the rendezvous of all."""
-    address = os.environ.get("MASTER_ADDR") or socket.gethostname()
-    port = os.environ.get("MASTER_PORT") or str(host_reports.free_port())
-    return {"MASTER_ADDR": address, "MASTER_PORT": port}

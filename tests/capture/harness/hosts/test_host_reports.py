@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
-from profkit.capture.harness.hosts import host_reports
+from profkit.capture.harness.hosts import host_reports, start_hosts
+from profkit.capture.harness.spec import Spec
 from profkit.capture.launchers.base import Node
 from profkit.process import parent_watch
 
@@ -38,6 +40,17 @@ def test_the_environment_numbers_the_hosts_and_says_where_they_meet(name):
     assert host_reports.this_node(environment, 2) == Node(
         rank=1, master_address="first", master_port=29400
     )
+
+
+def test_the_hosts_meet_where_the_first_one_says(tmp_path, monkeypatch):
+    monkeypatch.setattr(host_reports.socket, "gethostname", lambda: "login-3")
+    first = host_reports.this_node({}, 2)
+    assert (first.rank, first.master_address) == (0, "login-3")
+    assert first.master_port > 1
+    second = host_reports.this_node({"SLURM_NODEID": "1"}, 2)
+    assert host_reports.meeting_place(tmp_path, second, 0) is None
+    with host_reports.announced_start(tmp_path, first):
+        assert host_reports.meeting_place(tmp_path, second, 0) == replace(first, rank=1)
 
 
 def test_a_number_that_is_none_is_refused():
@@ -71,7 +84,7 @@ def passing(monkeypatch):
 
 
 def test_a_host_ends_when_the_first_one_has_ended_or_was_silent_for_long(tmp_path, passing):
-    with host_reports.announced_start(tmp_path):
+    with host_reports.announced_start(tmp_path, Node()):
         hosts = {
             node: host_reports.OtherHosts(tmp_path, node=node, hosts=2, attempt=1)
             for node in range(2)
@@ -208,6 +221,59 @@ def test_one_command_starts_the_capture_on_hosts_with_process_numbers_of_their_o
     assert places == [(RANKS[0], 0), (RANKS[1], 1)]
     assert made.record["places"][1]["hostname"] == "aaa-second"
     assert made.record["nodes"][0]["hostname"] == "aaa-second"
+
+
+# Reaches a host with a name and process numbers of its own, unless nothing is there.
+SSH = """#!/bin/sh
+while [ "${1#-}" != "$1" ]; do case $1 in -o) shift;; esac; shift; done
+[ "$1" != nowhere ] || { echo "ssh: connect to host nowhere: No route to host" >&2; exit 255; }
+exec env -i PATH="$PATH" unshare --uts --pid --fork --kill-child --mount-proc \\
+    sh -c 'hostname "$1"; exec sh -c "$2"' sh "$@"
+"""
+
+
+@pytest.fixture
+def ssh(tmp_path, monkeypatch):
+    """Put an ``ssh`` on PATH that reaches hosts of this machine."""
+    path = tmp_path / "bin" / "ssh"
+    path.parent.mkdir()
+    path.write_text(SSH)
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{path.parent}:{os.environ['PATH']}")
+
+
+@pytest.mark.usefixtures("namespaces", "ssh")
+def test_hosts_in_a_list_are_reached_by_ssh(capture, programs, tmp_path):
+    launcher = {"name": "torchrun", "python": "", "hosts": ["localhost", "second"]}
+    made = capture("baseline", tmp_path, {}, **programs("grouped"), launcher=launcher, steps=3)
+    assert made.result.returncode == 0, made.told
+    assert made.record["status"] == "ok", made.record
+    places = [(place["node"], place["hostname"]) for place in made.record["places"]]
+    assert places == [(0, "localhost"), (1, "second")]
+
+
+@pytest.mark.usefixtures("namespaces", "ssh")
+def test_a_host_that_ssh_does_not_reach_ends_the_capture_with_what_ssh_said(capture, tmp_path):
+    launcher = {"name": "torchrun", "hosts": ["localhost", "nowhere"]}
+    made = capture("baseline", tmp_path, {}, launcher=launcher, steps=3)
+    assert made.result.returncode == 1
+    assert "ssh: connect to host nowhere: No route to host" in made.result.stderr
+    assert "ssh has not reached host nowhere" in made.result.stderr
+    assert "Traceback" not in made.result.stderr
+
+
+def test_srun_alone_gets_what_slurm_needs():
+    launcher = {"name": "torchrun", "nnodes": 4, "across": ["srun"]}
+    spec = Spec(token="", tool="baseline", out="out", workload={"launcher": launcher})
+    words = start_hosts.starting_command(spec)
+    assert words[:4] == ("srun", "--nodes=4", "--ntasks=4", "--ntasks-per-node=1")
+    with_flags = Spec(
+        token="",
+        tool="baseline",
+        out="out",
+        workload={"launcher": launcher | {"across": ["srun", "-n4"]}},
+    )
+    assert start_hosts.starting_command(with_flags) == ("srun", "-n4")
 
 
 def test_a_command_that_starts_nothing_is_named(capture, tmp_path):
