@@ -91,8 +91,10 @@ def analyze(
     names = [_changes(measured[base.label], measured[side.label], side, config) for side in others]
     found = [one for side in others if (one := _difference(base, side, causes or {}))]
     missing = [] if found else [_NOT_DIVIDED]
+    # That ranks differ is no finding: what waits for the last of them is a cause.
+    are_runs = base.run != others[0].run
     return Result(
-        findings=tuple(_finding(base.label, one) for one in found),
+        findings=tuple(_finding(base.label, one) for one in found if are_runs),
         tables={**_tables(base.label, found, config), "by_name": _name_table(base.label, names)},
         charts=tuple(_charts(found)),
         abstentions=tuple(missing),

@@ -102,6 +102,7 @@ def test_ranks_of_a_single_run_have_causes_of_their_difference():
     assert [(row["compared"], row["difference_ms"]) for row in rows(result, "bars")] == [
         ("rank 1", 3.0)
     ]
+    assert not result.findings
     names = {row["name"]: row["change"] for row in rows(result, "by_name")}
     assert names == {"relu": "", "item": "added"}
 
