@@ -234,7 +234,7 @@ def _tables(base: str, found: list[_Difference], config: Config) -> dict[str, Ta
             "is_noise": stack.is_noise,
         }
         for one in found
-        for stack in stacks(one.parts)[: config.max_rows]
+        for stack in stacks(one.parts, one.matched)[: config.max_rows]
     ]
     return {
         "bars": table(pd.DataFrame(bars), title="Why the step time differs", note=note),

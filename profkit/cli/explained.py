@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from profkit.analyze.shared.matched_parts import stacks
+from profkit.analyze.shared.matched_parts import matched, stacks
 from profkit.analyze.shared.memory_waterfall import MemoryWaterfall, largest, memory_waterfall
 from profkit.analyze.shared.paired_parts import paired_parts
 from profkit.analyze.shared.step_times import BASELINE
@@ -62,7 +62,7 @@ def flame_graph(before: MeasuredRun, after: MeasuredRun) -> str:
             max(stack.before_ms, stack.after_ms) * _MS,
             [ms * _MS for ms in stack.by_pair or (stack.after_ms - stack.before_ms,)],
         )
-        for stack in stacks(parts)
+        for stack in stacks(parts, matched(parts))
     )
     return differential_svg(
         drawn,

@@ -82,12 +82,10 @@ def matched(parts: PairedParts) -> list[Matched]:
     return sorted(found, key=lambda one: -abs(one.bar.difference_ms))
 
 
-def stacks(parts: PairedParts) -> list[Stack]:
-    """Return the time of both runs by stack, what is matched in one of them."""
+def stacks(parts: PairedParts, matches: Iterable[Matched]) -> list[Stack]:
+    """Return the time of both runs by stack, with one name for what `matches` say was renamed."""
     names = {
-        (one.module, one.before[0]): one.after[0]
-        for one in matched(parts)
-        if one.change == "renamed"
+        (one.module, one.before[0]): one.after[0] for one in matches if one.change == "renamed"
     }
     times = (
         _by_module(parts.times).groupby(level=["module", "operator", "kernel"], sort=False).sum()

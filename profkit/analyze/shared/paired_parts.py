@@ -74,7 +74,8 @@ def paired_parts(
 
 def of_side(times: pd.DataFrame, side: str) -> NDArray[np.float64]:
     """Return the times of one side, a row for each part and a column for each repeat."""
-    return np.asarray(times[side], dtype=np.float64)
+    own = np.asarray(times.columns.get_level_values(0) == side)
+    return times.to_numpy(np.float64)[:, own]
 
 
 def _rows(result: Result) -> pd.DataFrame:

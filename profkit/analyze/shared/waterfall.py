@@ -186,8 +186,7 @@ def bar(
     both = [of_side(rows, side) for side in SIDES]
     before, after = (times.sum(axis=0) for times in both)
     by_pair = tuple((after - before).tolist()) if pairs else ()
-    change = pd.Series(both[1].mean(axis=1) - both[0].mean(axis=1), index=rows.index)
-    modules = change.groupby(level="module").sum().drop("", errors="ignore").abs()
+    changes = both[1].mean(axis=1) - both[0].mean(axis=1)
     return Bar(
         id=name,
         title=title,
@@ -197,9 +196,19 @@ def bar(
         change="" if before.any() and after.any() else "new" if after.any() else "removed",
         interval=interval_of(by_pair),
         by_pair=by_pair,
-        module=str(modules.idxmax()).replace(SEPARATOR, " > ") if len(modules) else "",
+        module=_changed_most(rows.index.get_level_values("module"), changes.tolist()),
         parts=tuple(parts),
     )
+
+
+def _changed_most(modules: Iterable[str], changes: Iterable[float]) -> str:
+    """Return the module with most of the difference; empty if none was recorded."""
+    sums: dict[str, float] = {}
+    for module, change in zip(modules, changes, strict=True):
+        sums[module] = sums.get(module, 0.0) + change
+    sums.pop("", None)
+    most = max(sorted(sums), key=lambda module: abs(sums[module]), default="")
+    return most.replace(SEPARATOR, " > ")
 
 
 def interval_of(by_pair: Sequence[float]) -> Interval | None:

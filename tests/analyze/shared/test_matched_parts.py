@@ -90,6 +90,7 @@ def test_a_compiled_function_does_what_operators_without_a_module_did():
 def test_stacks_are_those_of_both_runs_and_know_what_is_noise():
     before = causes(*BLOCK, repeats=3)
     after = causes(("Net_0;Block_0;Linear_0", "aten::mm", "gemm", 7.0), *BLOCK[1:], repeats=3)
-    made = {stack.frames[-1]: stack for stack in stacks(paired_parts(before, after))}
+    parts = paired_parts(before, after)
+    made = {stack.frames[-1]: stack for stack in stacks(parts, matched(parts))}
     assert made["gemm"].frames == ("Net_0", "Block_0", "Linear_0", "aten::mm", "gemm")
     assert (made["gemm"].is_noise, made["add"].is_noise) == (False, True)
