@@ -2,7 +2,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: report test test-fast environment javascript lint yaml lock
+.PHONY: report test test-fast environment javascript lint yaml lock \
+	lint-types lint-workflow lint-page lint-style
 
 report: environment  ## the default experiment, to results/report.html
 	$(BIN)/profkit run
@@ -17,15 +18,26 @@ test: environment lint  ## everything that can be checked on this machine
 test-fast: environment  ## what takes a minute
 	$(PYTEST) --numprocesses 2 -m "not slow"
 
+# The linters side by side; the types take the longest.
+LINTERS := lint-types lint-workflow lint-page lint-style
 lint: environment javascript
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
+	$(MAKE) --no-print-directory --jobs 2 --output-sync --keep-going $(LINTERS)
+
+lint-types:
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+
+lint-workflow:
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
+
+lint-page:
 	PATH="$(abspath $(BIN)):$$PATH" $(JAVASCRIPT)/.bin/tsc --project envs/javascript
 	PATH="$(abspath $(BIN)):$$PATH" $(JAVASCRIPT)/.bin/eslint --config envs/javascript/eslint.config.js profkit/report/assets
+
+lint-style:
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
 
 yaml: environment  ## comments in conf/ from the docstrings of settings
 	$(BIN)/python -m profkit.planning.yaml_comments
