@@ -15,7 +15,7 @@ include: "workflow/rules/report.smk"
 
 onstart:
     if not workflow.remote_exec:
-        job_environment.start_job_server()
+        job_environment.start_job_server(dag.plan.analyses)
     for damage in damages(dag):
         logger.warning(damage)
 

@@ -6,6 +6,8 @@ A job of the workflow is one ``profkit ...`` command; see `profkit.process.job_s
 import importlib
 import signal
 import sys
+from collections.abc import Iterable
+from functools import partial
 
 from profkit.core import fingerprint, registry, settings
 from profkit.process import computing, job_server
@@ -24,23 +26,28 @@ def main() -> None:
     """Serve; in a fork, run its job."""
     # An interrupt of the terminal is for the workflow and its jobs.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _load()
-    job_server.serve(int(sys.argv[1]))
+    _, listening_fd, *analyses = sys.argv
+    _load(analyses)
+    job_server.serve(int(listening_fd))
     importlib.import_module("profkit.__main__").run()
 
 
-def fork() -> None:
+def fork(analyses: Iterable[str]) -> None:
     """Serve in a fork of this process, which has made a plan and so loaded most of it already."""
-    job_server.fork(_load, _run_job)
+    job_server.fork(partial(_load, analyses), _run_job)
 
 
-def _load() -> None:
-    """Load what most jobs need, and look up once what would be looked up by each of them."""
+def _load(analyses: Iterable[str]) -> None:
+    """Load what most jobs need, and look up once what would be looked up by each of them.
+
+    `analyses` are those that there are jobs of.
+    """
     computing.prepare()
     with uncollected():
         for name in _LOADED:
             importlib.import_module(name)
-        for module in registry.own("profkit.analyze").values():
+        own = registry.own("profkit.analyze")
+        for module in (own[name] for name in analyses if name in own):
             settings.adapter(importlib.import_module(module).analyze.config)
             fingerprint.closure("profkit.analyze", module)
 

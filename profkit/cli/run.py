@@ -136,7 +136,7 @@ def make(dag: Dag, targets: Sequence[str], args: argparse.Namespace) -> bool:
 def _work_off(dag: Dag, command: Sequence[str], view: View) -> tuple[int, list[str]]:
     """Run Snakemake, print what failed, and return the exit status and what failed."""
     output = SnakemakeOutput()
-    status = _run_snakemake(command, output, view)
+    status = _run_snakemake(dag.plan, command, output, view)
     failed = list(failures(dag))
     _print_outcome(status, output, failed)
     return status, failed
@@ -150,14 +150,15 @@ def _command(plan: Plan, cores: int, targets: Sequence[str]) -> list[str]:
     return [*command, *targets, "--config", f"overrides={json.dumps(plan.overrides)}"]
 
 
-def _run_snakemake(command: Sequence[str], output: SnakemakeOutput, view: View) -> int:
+def _run_snakemake(plan: Plan, command: Sequence[str], output: SnakemakeOutput, view: View) -> int:
     """Run Snakemake to its end and return its exit status."""
     # A file of its own: another run in this folder, which Snakemake refuses, must not disturb.
     log = Path(f"results/.profkit/events-{os.getpid()}.jsonl").resolve()
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_bytes(b"")
     if "profkit.planning.build" in sys.modules:
-        forked_server.fork()  # a plan that was not in the cache has loaded what the jobs need
+        # A plan that was not in the cache has loaded what the jobs need.
+        forked_server.fork(plan.analyses)
     try:
         variables = {
             progress_events.VARIABLE: str(log),

@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+from collections.abc import Iterable
 
 from profkit.process import caller_environment, job_client, job_server, parent_watch
 
@@ -21,7 +22,10 @@ def shell_prefix() -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def start_job_server() -> None:
-    """Start the process that runs jobs of this machine in forks of itself, if there is none yet."""
+def start_job_server(analyses: Iterable[str]) -> None:
+    """Start the process that runs jobs of this machine in forks of itself, if there is none yet.
+
+    It loads the `analyses` that there are jobs of.
+    """
     if job_client.VARIABLE not in os.environ:
-        job_server.start("profkit.cli.job_server")
+        job_server.start("profkit.cli.job_server", *analyses)

@@ -2,6 +2,7 @@
 
 from base64 import urlsafe_b64encode
 from pathlib import Path
+from typing import Any
 
 from profkit.dag import snakemake_files
 
@@ -15,3 +16,12 @@ def has(output: Path) -> bool:
     *folders, last = (name[start : start + _LONGEST] for start in range(0, len(name), _LONGEST))
     record = Path("metadata", *(f"@{folder}" for folder in folders), last)
     return (snakemake_files.folder() / record).is_file()
+
+
+def without_pandas(records: Any) -> None:
+    """Let the Snakemake of this process write params down without loading pandas for it.
+
+    It would ask of each whether it is a frame, which takes a sixth of its start; ours are plain
+    values. `records` is the class that does it.
+    """
+    records._serialize_param = records._serialize_param_builtin  # noqa: SLF001 - no setting for it

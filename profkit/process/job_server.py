@@ -36,13 +36,16 @@ _stops: list[Callable[[], object]] = []
 """What ends each server that this process started, and waits for that."""
 
 
-def start(module: str) -> None:
-    """Start ``python -m module``, which calls `serve`, for the jobs of this process."""
+def start(module: str, *words: str) -> None:
+    """Start ``python -m module``, which calls `serve`, for the jobs of this process.
+
+    Its arguments are the descriptor to `serve`, and `words`.
+    """
     if not hasattr(os, "pidfd_open"):
         return
     with _listening() as listening:
         server = subprocess.Popen(
-            [sys.executable, "-m", module, str(listening.fileno())],
+            [sys.executable, "-m", module, str(listening.fileno()), *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             pass_fds=[listening.fileno()],
@@ -198,13 +201,15 @@ def _become(connection: socket.socket) -> None:
     os.environ.update(job["environment"])
     sys.argv[1:] = job["argv"]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    threading.Thread(target=_end_with_command, args=(connection,), daemon=True).start()
-
-
-def _end_with_command(connection: socket.socket) -> None:
-    """End this job, and all that it started, when its command was killed."""
+    # Not in the thread: the job may be importing, or forgetting, modules by then.
     from profkit.process import process_tree  # noqa: PLC0415 - not in the command
 
+    watching = (connection, process_tree.kill_all)
+    threading.Thread(target=_end_with_command, args=watching, daemon=True).start()
+
+
+def _end_with_command(connection: socket.socket, kill_all: Callable[[], object]) -> None:
+    """End this job, and all that it started, when its command was killed."""
     connection.recv(1)
-    process_tree.kill_all()
+    kill_all()
     os._exit(1)

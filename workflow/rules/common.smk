@@ -1,10 +1,11 @@
 import sys
 
+import snakemake.persistence
 import snakemake.workflow
 from snakemake.exceptions import WorkflowError
 
 from profkit.dag import inputs as workflow_dag
-from profkit.dag import job_environment, snakemake_files
+from profkit.dag import job_environment, snakemake_files, snakemake_records
 from profkit.core import secret_store
 from profkit.core.errors import ProfkitError
 from profkit.core.secret_masking import Masker
@@ -15,6 +16,7 @@ from profkit.dag.staleness import Staleness
 snakemake_files.keep_in_results(
     snakemake.workflow, workflow.logger_manager.logfile_handlers
 )
+snakemake_records.without_pandas(snakemake.persistence.PersistenceBase)
 try:
     check_config(config)
     dag = workflow_dag.load(
