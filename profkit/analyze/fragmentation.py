@@ -24,9 +24,6 @@ class Config(Settings):
     max_replayed: NonNegativeInt = 1_000_000
     """Allocations of one device up to which its history is replayed; 0 replays none."""
 
-    points: PositiveInt = 400
-    """Instants for which reserved and allocated memory are drawn."""
-
 
 @analysis(title="Fragmentation")
 def analyze(  # noqa: PLR0913, PLR0917 - each names a table
@@ -71,11 +68,6 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
             "shortages": table(
                 shortages.assign(fits_with=what_if.fitting(shortages)),
                 title="Requests that ran out of memory, the last of each device",
-            ),
-            "over_time": table(
-                _over_time(memory_events, peaks, config.points),
-                title="Reserved and allocated over time",
-                note="Of the device that reserved most.",
             ),
         },
         charts=_charts(),
@@ -143,18 +135,6 @@ def _key(where: Any) -> tuple[Any, ...]:
     return tuple(where)
 
 
-def _over_time(events: pd.DataFrame, peaks: pd.DataFrame, points: int) -> pd.DataFrame:
-    columns = ["event", "reserved_bytes", "allocated_bytes"]
-    worst = peaks.iloc[int(peaks["reserved_bytes"].argmax())]
-    own = events[(events[WHERE] == worst[WHERE].to_list()).all(axis=1)]
-    if own.empty:
-        return pd.DataFrame(columns=columns)
-    own = own.assign(event=np.arange(len(own)))
-    # The highest of each part, so that no peak is lost.
-    part = own["event"] * points // len(own)
-    return own.groupby(part)[columns].max().reset_index(drop=True)
-
-
 def _metrics(peaks: pd.DataFrame, ends: pd.DataFrame) -> dict[str, Metric]:
     worst = peaks.iloc[int(peaks["reserved_bytes"].argmax())]
     return {
@@ -181,13 +161,6 @@ def _metrics(peaks: pd.DataFrame, ends: pd.DataFrame) -> dict[str, Metric]:
 
 def _charts() -> tuple[Chart, ...]:
     return (
-        Chart(
-            kind="line",
-            title="Reserved and allocated over time",
-            table="over_time",
-            x="event",
-            y=("reserved_bytes", "allocated_bytes"),
-        ),
         Chart(
             kind="bar",
             title="What other settings would have reserved",

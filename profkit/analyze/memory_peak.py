@@ -4,9 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from profkit.analyze.base import analysis
@@ -39,9 +37,6 @@ class Config(Settings):
 
     max_rows: PositiveInt = 100
     """Rows kept of each table, divided among the ranks."""
-
-    points: PositiveInt = 400
-    """Instants for which the memory over time is drawn, divided among the ranks."""
 
     stacks: PositiveInt = 400
     """Stacks that the tree of the peak is drawn from, largest first, divided among the ranks."""
@@ -112,9 +107,8 @@ def _highest(rows: pd.DataFrame, peaks: pd.DataFrame) -> list[_Highest]:
 
 def _details(highest: Sequence[_Highest], config: Config) -> dict[str, Table]:
     """Return the tables about the peak of each rank, with the rank in their first column."""
-    rows, stacks, points = (
-        max(limit // len(highest), _FEWEST)
-        for limit in (config.max_rows, config.stacks, config.points)
+    rows, stacks = (
+        max(limit // len(highest), _FEWEST) for limit in (config.max_rows, config.stacks)
     )
     live = [rank_peak.live for rank_peak in highest]
 
@@ -135,12 +129,6 @@ def _details(highest: Sequence[_Highest], config: Config) -> dict[str, Table]:
             map(_parts, live), stacks, "Live at the peak by origin, module and operator"
         ),
         "stacks": of_ranks(map(_stacks, live), stacks, "Live at the peak by stack"),
-        "over_time": _of_ranks(
-            highest,
-            [_over_time(rank_peak.own, points) for rank_peak in highest],
-            None,
-            "Allocated over time by origin",
-        ),
     }
 
 
@@ -235,44 +223,6 @@ def _parts(live: pd.DataFrame) -> pd.DataFrame:
     return sums.sort_values("size_bytes", ascending=False, ignore_index=True, kind="stable")
 
 
-def _over_time(own: pd.DataFrame, points: int) -> pd.DataFrame:
-    """Return the bytes allocated by origin at instants of the history, including the peak.
-
-    What stays comes first, so that it lies below what comes and goes in a stacked chart.
-    """
-    last = int(own[["start_event", "end_event"]].to_numpy().max())
-    peak, _ = peak_event(own)
-    instants = np.unique(np.append(np.linspace(-1, max(last, 0), points).astype(np.int64), peak))
-    parts = []
-    for origin, rows in own.groupby("origin", observed=True):
-        parts.append(
-            pd.DataFrame(
-                {"event": instants, "origin": str(origin), "live_bytes": _levels(rows, instants)}
-            )
-        )
-    parts.sort(key=lambda part: (part["live_bytes"].min(), part["live_bytes"].median()))
-    parts.reverse()
-    return pd.concat(parts, ignore_index=True)
-
-
-def _levels(rows: pd.DataFrame, instants: NDArray[np.int64]) -> NDArray[np.int64]:
-    sizes = rows["size_bytes"].to_numpy(np.int64)
-    ended = rows["end_event"].to_numpy() >= 0
-    started = _running(rows["start_event"].to_numpy(np.int64), sizes, instants)
-    return started - _running(rows["end_event"].to_numpy(np.int64)[ended], sizes[ended], instants)
-
-
-def _running(
-    events: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    instants: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return the sum of the sizes whose event is not after each instant."""
-    order = np.argsort(events, kind="stable")
-    sums = np.concatenate([[0], np.cumsum(sizes[order])])
-    return np.asarray(sums[np.searchsorted(events[order], instants, side="right")])
-
-
 def _metrics(peaks: pd.DataFrame, live: pd.DataFrame) -> dict[str, Metric]:
     by_repeat = peaks.groupby("repeat")["peak_bytes"].max()
     return {
@@ -294,15 +244,6 @@ def _metrics(peaks: pd.DataFrame, live: pd.DataFrame) -> dict[str, Metric]:
 
 def _charts() -> tuple[Chart, ...]:
     return (
-        Chart(
-            kind="area",
-            title="Allocated over time by origin",
-            table="over_time",
-            x="event",
-            y=("live_bytes",),
-            color="origin",
-            choose="rank",
-        ),
         Chart(
             kind="sunburst",
             title="Live at the peak by origin, module and operator",

@@ -51,6 +51,7 @@ def _topics() -> tuple[Topic, ...]:
             title="Memory",
             analyses=(
                 "memory_verdict",
+                "memory_timeline",
                 "memory_peak",
                 "memory_model",
                 "memory_lines",

@@ -87,21 +87,6 @@ def test_a_range_that_was_open_tells_more_than_the_stack():
     assert rows(result, "by_origin")[0]["origin"] == "optimizer"
 
 
-def test_levels_over_time_add_up_to_the_peak():
-    result = run(block(10, 0, 2, FORWARD), block(5, 1, -1, STEP), block(7, 3), points=10)
-    levels = {}
-    for row in rows(result, "over_time"):
-        levels[row["event"]] = levels.get(row["event"], 0) + row["live_bytes"]
-    assert levels == {-1: 0, 0: 10, 1: 15, 2: 5, 3: 12}
-
-
-def test_what_stays_lies_below_what_comes_and_goes():
-    result = run(block(10, 0, 2, FORWARD), block(5, -1), block(7, 1, -1, STEP), block(1, 3, 4))
-    order = list(dict.fromkeys(row["origin"] for row in rows(result, "over_time")))
-    assert order[0] == "before the history"
-    assert order[1] == "optimizer"
-
-
 def test_each_rank_has_its_details_from_its_highest_repeat():
     result = run(
         block(10, 0, stack=FORWARD),

@@ -395,6 +395,41 @@ def _kernels(step_ns: float, noise: random.Random, rows: int) -> Result:
     )
 
 
+def _held() -> Drawing:
+    """Return memory over time of two devices, the second packed, and a request that failed."""
+    stack = {"frames": ["linear (f.py:9)", f"{HOSTILE} (model.py:3)"], "own": [1]}
+    failed = {"asked_bytes": 2**30, "free_bytes": 2**20, "reserved_bytes": 2**22}
+    track = {
+        "event": [-1, 0, 4],
+        "time_ns": [0, 2_000_000, 3_000_000],
+        "reserved_bytes": [4096, 4096, 8192],
+        "origins": ["optimizer", MARKUP],
+        "origin": [0, 1],
+        "stack": [-1, 0],
+        "live_bytes": [[1024, 1024, 1024], [0, 2048, 0]],
+        "lines": [f"{HOSTILE} (model.py:3)"],
+        "stacks": [stack],
+        "peak": 1,
+        "steps": {"step": [3], "at": [1]},
+        "out_of_memory": [failed | {"at": 2, "allocated_bytes": 1024, "step": 3, "stack": stack}],
+        "closed_form_bytes": 3000,
+        "fits_with": "",
+    }
+    columns = ("size_bytes", "start_event", "end_event", "start_ns", "end_ns", "step")
+    single = dict(zip(columns, ([2048], [0], [4], [10], [20], [3]), strict=True))
+    single |= {"total": 1, "line": [0], "lines": track["lines"], "origin": [0], "origins": [MARKUP]}
+    other = track | {"out_of_memory": [], "live_bytes": [[1024] * 3, [0, 512, 0]]}
+    return Drawing(
+        kind="memory",
+        title="Allocated and reserved over time",
+        data={"devices": ["rank 0, cuda:0", "rank 1, cuda:0"], "total": 2, "first": track},
+        details=(
+            Detail.of("allocations, one by one", single),
+            Detail.of("rank 1, cuda:0", other),
+        ),
+    )
+
+
 def _memory(batch: int, noise: random.Random, index: int) -> Result:
     if index == 2:
         return Result.abstain("allocated memory", "profile_memory was off in this capture")
@@ -404,6 +439,7 @@ def _memory(batch: int, noise: random.Random, index: int) -> Result:
         rows.append((instant * 55_000, "cuda:0", int(level * noise.gauss(1, 0.01))))
         rows.append((instant * 55_000, "cpu", int(9e7 + 1e5 * instant)))
     return Result(
+        drawings={"held": _held()},
         tables={
             "timeline": Table(
                 title="Allocated memory",

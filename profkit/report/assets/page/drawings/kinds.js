@@ -1,10 +1,11 @@
 // Which module draws which kind of drawing.
 
 import { drawMatrix } from "./matrix.js";
+import { drawMemory } from "./memory.js";
 
 /** @typedef {import("../model.js").DrawingData} DrawingData */
 /** @typedef {import("./state.js").State} State */
 /** @typedef {(shown: DrawingData, state: State) => Node} Draw */
 
 /** @type {Record<string, Draw>} */
-export const kinds = { matrix: drawMatrix };
+export const kinds = { matrix: drawMatrix, memory: drawMemory };
