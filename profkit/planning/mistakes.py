@@ -142,6 +142,8 @@ def _repaired(override: str, parser: OverridesParser) -> str:
 def unknown_key(key: str, config: DictConfig) -> ConfigError:
     """Return the error for a key that is not in `config`, with the nearest that is."""
     keys = list(_flat(OmegaConf.to_container(config, resolve=False)))
+    if key.rpartition(".")[0].endswith(".env"):
+        return ConfigError(f"{key}: a new variable", hint=f"write +{key}=VALUE")
     if close := difflib.get_close_matches(key, keys, n=1, cutoff=0.75):
         return ConfigError(f"no such key: {key}", hint=f"did you mean {close[0]!r}?")
     folder, _, word = key.rpartition(".")

@@ -35,6 +35,7 @@ from profkit.planning.mistakes import repeated
         (["~tools.nosuch"], "no such key: tools.nosuch\n  hint: choose from: baseline, memory_la"),
         (["bach=2"], "no such key: bach\n  hint: did you mean 'batch'?"),
         (["+nosuch=2"], "no such key: nosuch\n  hint: choose from: analyses, analysis, batch, "),
+        (["launcher.env.NEW=2"], "a new variable\n  hint: write +launcher.env.NEW=VALUE"),
         (["model.layrs=2"], "no such key: model.layrs\n  hint: did you mean 'model.layers'?"),
         (["~model"], "~model: a run has one model\n  hint: choose from: cnn_small, "),
         (["~workload"], "~workload: a run has one workload\n  hint: choose from: infer, script, "),
