@@ -8,15 +8,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from functools import cache
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 from playwright.sync_api import sync_playwright
 
+from tests import warm
 from tests.canary import CANARIES
-from tests.warm import WarmPython
 from tests.warm_ranks import warm_rank_python
 
 # A run is many processes: modules are compiled by the first of them, whatever the machine says.
@@ -58,17 +57,54 @@ Other tests that are slow are marked where they are.
 """
 
 
-def pytest_collection_modifyitems(items):
-    """Mark what is slow, and begin with the files that have it: no worker is left with one.
+LONGEST = {
+    "tests/test_real_traces.py": "apart",
+    "tests/faults/test_kills.py": "together",
+    "tests/dag/test_staleness.py": "together",
+    "tests/test_samplers.py": "together",
+    "tests/test_plugins.py": "together",
+    "tests/faults/test_ranks.py": "apart",
+    "tests/capture/test_nsys.py": "apart",
+    "tests/workloads/zero/test_modes.py": "together",
+    "tests/faults/test_resources.py": "apart",
+    "tests/faults/test_out_of_memory.py": "apart",
+    "tests/capture/test_memory_layers.py": "together",
+    "tests/capture/harness/followed/test_followed.py": "apart",
+    "tests/capture/test_scripts.py": "apart",
+    "tests/test_real_nsys.py": "apart",
+    "tests/test_installed.py": "together",
+    "tests/capture/harness/hosts/test_host_reports.py": "apart",
+    "tests/capture/harness/test_failures.py": "apart",
+}
+"""The files that take the longest, which begin: at the end no worker is left alone with one.
 
-    Before the others come those in this folder, which go through all stages and take the longest.
-    """
+The tests of a file go to one worker together, or apart if they share nothing that takes long.
+"""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Hand out files, but of some single tests."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return nodeid if LONGEST.get(file) == "apart" else file
+
+    return Scheduling(config, log)
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what is slow, and begin with the files that have it, the longest first."""
     for item in items:
         if any(name in NEEDS for name in item.fixturenames):
             item.add_marker("slow")
     slow_files = {item.path for item in items if item.get_closest_marker("slow")}
-    here = Path(__file__).parent
-    items.sort(key=lambda item: (item.path not in slow_files, item.path.parent != here))
+    turns = {ROOT / file: turn for turn, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: (turns.get(item.path, len(turns)), item.path not in slow_files))
 
 
 def pytest_collection_finish():
@@ -138,12 +174,6 @@ def copy_project(folder):
         shutil.copytree(ROOT / name, folder / name, ignore=skipped)
 
 
-@cache
-def warm_python():
-    """Return the server of this worker; it ends with it, as its standard input does."""
-    return WarmPython()
-
-
 class Tree:
     """A copy of the project with results of its own, of what `overrides` select.
 
@@ -161,7 +191,7 @@ class Tree:
 
     def run(self, *command):
         environment = ENVIRONMENT | CANARIES | {"PYTHONPATH": str(self.folder)}
-        return warm_python().run(*command, cwd=self.folder, env=environment)
+        return warm.run(*command, cwd=self.folder, env=environment)
 
     def snakemake(self, overrides, *options, status=0):
         config = f"overrides={self.overrides} {overrides}".rstrip()

@@ -1,4 +1,4 @@
-"""Hand a command line of Python over to the server of `tests.warm_ranks`; end as it ends."""
+"""Hand a command line of Python over to a server of `tests.warm_ranks.program`; end as it ends."""
 
 import json
 import os

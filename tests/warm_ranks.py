@@ -26,30 +26,43 @@ _ROOT = Path(__file__).parents[1]
 _CLIENT = Path(__file__).with_name("warm_rank_client.py")
 
 
-@cache
 def warm_rank_python() -> str:
-    """Return the path of the program; the workers of pytest-xdist have one server in common."""
+    """Return the path of the program."""
+    return program("tests.warm_ranks")
+
+
+@cache
+def program(module: str, only: tuple[str, ...] = ()) -> str:
+    """Return the path of a Python that hands what it runs to the server ``python -m module``.
+
+    The workers of pytest-xdist have one server in common. If arguments are named that it runs
+    `only`, all others are for Python itself.
+    """
     name = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-    folder = Path(tempfile.gettempdir()) / f"profkit-ranks-{name}"
+    folder = Path(tempfile.gettempdir()) / f"profkit-{module}-{name}"
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():
-            _start(folder)
+            _start(folder, module, only)
         # The server ends when no worker holds this open any more.
         os.open(folder / "users", os.O_WRONLY)
     return str(folder / "python")
 
 
-def _start(folder: Path) -> None:
+def _start(folder: Path, module: str, only: tuple[str, ...]) -> None:
     folder.mkdir()
     program, address, users = folder / "python", folder / "socket", folder / "users"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -IS {_CLIENT} {address} "$@"\n')
+    accepted = "|".join(f'"{words}"' for words in only) or "*"
+    program.write_text(
+        f'#!/bin/sh\ncase "$1 $2" in {accepted}) set -- -IS {_CLIENT} {address} "$@";; esac\n'
+        f'exec {sys.executable} "$@"\n'
+    )
     program.chmod(0o755)
     os.mkfifo(users)
     reading = os.open(users, os.O_RDONLY | os.O_NONBLOCK)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(address))
         listening.listen(64)
-        command = [sys.executable, "-m", "tests.warm_ranks", str(listening.fileno()), str(program)]
+        command = [sys.executable, "-m", module, str(listening.fileno()), str(program)]
         streams = {"stdin": reading, "pass_fds": [listening.fileno()]}
         # No child of this process: tests of the harness end all that it has.
         subprocess.run(["setsid", "--fork", *command], cwd=_ROOT, check=True, **streams)
@@ -66,9 +79,9 @@ def _serve(listening_fd: int, program: str) -> None:
     os.environ["PYTHON_EXEC"] = program
     folders = [str(Path.cwd()), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     sys.path[:] = [*folders, *own_path]
-    _forget("tests")
+    forget("tests")
     if any(Path(folder, "profkit").is_dir() and folder != str(_ROOT) for folder in folders):
-        _forget("profkit")
+        forget("profkit")
     sys.modules["__main__"] = sys.modules["__mp_main__"] = types.ModuleType("__main__")
     arguments = sys.argv[1:]
     if arguments[0] == "-u":
@@ -89,7 +102,7 @@ def _serve(listening_fd: int, program: str) -> None:
         runpy.run_path(sys.argv[0], run_name="__main__")
 
 
-def _forget(package: str) -> None:
+def forget(package: str) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         del sys.modules[name]
 

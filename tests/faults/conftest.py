@@ -15,8 +15,9 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
+from tests import warm
 from tests.capture.conftest import PROGRAMS
-from tests.conftest import Tree, copy_project, warm_python
+from tests.conftest import Tree, copy_project
 from tests.page_text import page_data, page_text
 
 ALONE = "workload=misbehaving world_size=1 launcher=python device=cpu steps=8 warmup_steps=1"
@@ -65,7 +66,7 @@ class Farm(Tree):
         """Let ``profkit run`` come to its end; return its exit status and what it said."""
         environment = os.environ | {"PYTHONPATH": str(self.folder)}
         command = self.words(*overrides)[2:]
-        done = warm_python().run(*command, cwd=self.folder, env=environment)
+        done = warm.run(*command, cwd=self.folder, env=environment)
         return done.returncode, done.stdout + done.stderr
 
     def recover(self) -> None:
