@@ -92,6 +92,7 @@ def _sizes(moved: pd.DataFrame) -> pd.DataFrame:
         calls=("time_ns", "size"), time_ns=("time_ns", "sum"), median_time_ns=("time_ns", "median")
     ).reset_index()
     rows = rows.sort_values("time_ns", ascending=False, ignore_index=True)
+    rows["time_share"] = rows["time_ns"] / max(int(rows["time_ns"].sum()), 1)
     seconds = rows["time_ns"] / _NS_PER_S
     known = (rows["size_bytes"] >= 0) & (seconds > 0)
     algorithm = (rows["size_bytes"] * rows["calls"] / seconds).where(known)

@@ -111,10 +111,12 @@ def test_bandwidth_divides_by_the_time_of_the_last_rank():
     assert rows(result, "by_size") == [
         {"operation": "allreduce", "with_waiting": "no", "calls": 2, "time_ns": 60}
         | shared
+        | {"time_share": pytest.approx(6 / 7)}
         | {"median_time_ns": 30.0, "algorithm_bandwidth_bytes_per_s": pytest.approx(2000 / 60e-9)}
         | {"bus_bandwidth_bytes_per_s": pytest.approx(2000 / 60e-9)},
         {"operation": "broadcast", "with_waiting": "yes", "calls": 1, "time_ns": 10}
         | shared
+        | {"time_share": pytest.approx(1 / 7)}
         | {"median_time_ns": 10.0, "algorithm_bandwidth_bytes_per_s": pytest.approx(1e11)}
         | {"bus_bandwidth_bytes_per_s": pytest.approx(1e11)},
     ]

@@ -92,15 +92,18 @@ class MatrixView {
     this.layers.selectedIndex = Math.max(titles.indexOf(this.state.get("layer")), 0);
     this.orders.selectedIndex = Math.max(ORDERS.indexOf(this.state.get("order")), 0);
     const layer = this.matrix.layers[this.layers.selectedIndex];
-    const block = this.blocks.get(layer.title);
-    if (!block || layer.values.length) {
-      this.draw(layer);
-      return;
-    }
-    detailOf(block).then(({ values }) => {
-      layer.values = values;
-      this.show();
-    });
+    if (this.isThere(layer)) this.draw(layer);
+    else this.fetch(layer).then(() => this.show());
+  }
+
+  /** @param {Layer} layer */
+  isThere({ title, values }) {
+    return values.length > 0 || !this.blocks.has(title);
+  }
+
+  /** @param {Layer} layer */
+  async fetch(layer) {
+    layer.values = (await detailOf(this.blocks.get(layer.title) ?? "")).values;
   }
 
   /** @param {Layer} layer */
@@ -187,9 +190,18 @@ class MatrixView {
     const row = this.matrix.rows.names.findIndex((name) => String(name) === rowName);
     const column = this.matrix.columns.names.findIndex((name) => String(name) === columnName);
     if (!plot || !shown || row < 0 || column < 0) return;
+    const missing = this.matrix.layers.filter((layer) => !this.isThere(layer));
+    if (missing.length) {
+      Promise.all(missing.map((layer) => this.fetch(layer))).then(() => this.showPicked());
+      return;
+    }
     const at = [shown.rows.indexOf(row), shown.columns.indexOf(column)];
     if (at[0] >= 0 && at[1] >= 0) {
-      plot.svg.append(shape("rect", { ...plot.boxOf(at[0], at[1]), class: "chosen" }));
+      const box = plot.boxOf(at[0], at[1]);
+      plot.svg.append(shape("rect", { ...box, class: "chosen" }));
+      const { scrollTop, clientHeight } = this.place;
+      const isSeen = box.y >= scrollTop && box.y + box.height <= scrollTop + clientHeight;
+      if (!isSeen) this.place.scrollTop = box.y - clientHeight / 2;
     }
     const title = `${nameOf(this.matrix.rows, row)}, ${nameOf(this.matrix.columns, column)}`;
     const place = element("div", { class: "table-place" });

@@ -52,7 +52,8 @@ export function plotOf(matrix, layer, shown, look) {
   const room = (look.width - left - 12) / Math.max(columns.length, 1);
   const cell = { width: Math.min(Math.max(room, 1), matrix.columns.of ? 96 : 150),
     height: Math.min(Math.max(TALL / Math.max(rows.length, 1), 2), 26) };
-  const top = LEGEND;
+  const isTall = rows.length * cell.height > TALL;
+  const top = LEGEND + (isTall && matrix.columns.of ? 16 : 0);
   const isLeaning = !matrix.columns.of && longest * LETTER > cell.width - 6;
   const below = isLeaning ? 26 + longest * LETTER * 0.6 : 38;
   const bottom = top + cell.height * rows.length;
@@ -64,7 +65,7 @@ export function plotOf(matrix, layer, shown, look) {
     shape("image", { ...box, href: imageOf(layer, shown, look.stops), preserveAspectRatio: "none",
       style: "image-rendering: pixelated" }),
     ...legend(layer, shown, look, left), ...numbers(layer, shown, cell, box, look.stops),
-    ...names(beside, across, { matrix, cell, box, isLeaning, look }));
+    ...names(beside, across, { matrix, cell, box, isLeaning, isTall, look }));
   if (matrix.rows.hosts) svg.append(...hostLines(matrix.rows.hosts, rows, cell, box, look));
   return {
     svg,
@@ -144,9 +145,9 @@ function numbers(layer, shown, cell, box, stops) {
 /**
  * @param {string[]} beside
  * @param {string[]} across
- * @param {{matrix: Matrix, cell: {width: number, height: number}, box: {x: number, y: number, height: number}, isLeaning: boolean, look: Look}} room
+ * @param {{matrix: Matrix, cell: {width: number, height: number}, box: {x: number, y: number, height: number}, isLeaning: boolean, isTall: boolean, look: Look}} room
  */
-function names(beside, across, { matrix, cell, box, isLeaning, look }) {
+function names(beside, across, { matrix, cell, box, isLeaning, isTall, look }) {
   const every = Math.ceil(14 / cell.height);
   const bottom = box.y + box.height;
   const made = beside.flatMap((text, row) => (row % every ? [] : [shape("text", { x: box.x - 6,
@@ -159,6 +160,10 @@ function names(beside, across, { matrix, cell, box, isLeaning, look }) {
     made.push(isLeaning ? shape("text", { x: x + 4, y, "text-anchor": "end",
       transform: `rotate(-36 ${x + 4} ${y})` }, shortened(text, LONGEST))
       : shape("text", { x, y, "text-anchor": "middle" }, shortened(text, LONGEST)));
+    // Where the drawing is scrolled, its lower end is far away.
+    if (isTall && matrix.columns.of) {
+      made.push(shape("text", { x, y: box.y - 5, "text-anchor": "middle" }, text));
+    }
   });
   const middle = box.y + box.height / 2;
   made.push(shape("text", { x: 11, y: middle, "text-anchor": "middle", fill: look.faint,

@@ -120,7 +120,10 @@ export function wordsOf(track, axis, at, band) {
   const allocated = allocatedAt(track, at);
   const words = [step ? `${where}, ${step}` : where, `Allocated: ${human(allocated, "bytes")}`];
   const reserved = track.reserved_bytes[at];
-  if (reserved) words[1] += ` of ${human(reserved, "bytes")} reserved`;
+  if (reserved) {
+    words[1] += ` of ${human(reserved, "bytes")} reserved, `
+      + `${human(Math.max(reserved - allocated, 0), "bytes")} unused`;
+  }
   if (band >= 0) {
     const live = track.live_bytes[band][at];
     words.push(`${human(live, "bytes")} by ${track.origins[track.origin[band]]}: `
