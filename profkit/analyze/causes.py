@@ -2,16 +2,15 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from profkit.analyze.base import Behaviour, OfTool, Recordings, analysis
-from profkit.analyze.division import cpu, gpu, names, trust
+from profkit.analyze.division import divided_ranks, gpu, names, trust
 from profkit.analyze.division.details import Detail, details, per_step
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.parts import parts
@@ -24,12 +23,9 @@ from profkit.core.hardware import Hardware
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 from profkit.core.verdict import Trust
-from profkit.tables import schema
-from profkit.tables.rank_clocks import MatchedCollectives, matched_collectives
+from profkit.tables.rank_clocks import matched_collectives
 
 _MS = 1e6
-_FAR_NS = 10**12
-_BEFORE_NS = 10**6
 _SAMPLER = "torch_profiler"
 _WAITING = f"{gpu.EXPOSED}.waiting"
 _SMALL = 0.02
@@ -84,15 +80,19 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     if cpu_ops.empty and kernels.empty:
         return Result.abstain("causes", "neither operators nor kernels were recorded")
     launched = launches(kernels, runtime_calls)
-    misplaced = _misplaced(kernels, launched)
+    misplaced = divided_ranks.misplaced(kernels, launched)
     kernels = kernels[~misplaced]
     found = periods(steps, cpu_ops, kernels, config.skip_first)
     if found.rows.empty:
         return Result.abstain("causes", "what was recorded took no time")
     matched = matched_collectives(collectives)
     tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python_calls}
-    tables |= _or_empty(samples=samples, pauses=pauses)
-    divided = list(_divided(found, {**tables, "collectives": _with_late_rank(matched)}))
+    tables |= divided_ranks.sampled_tables(samples=samples, pauses=pauses)
+    tables["collectives"] = divided_ranks.with_late_rank(matched)
+    divided = [
+        _Divided(rank=rank, time=time, details=details(rank, time))
+        for rank, time in divided_ranks.divided(found, tables)
+    ]
     rows = pd.concat([_rows(group) for group in _by_rank(divided)], ignore_index=True)
     shown = _decisive(rows)
     seen = trust.Seen(
@@ -131,36 +131,6 @@ def _slowdown(observer_tax: Result | None, recordings: Recordings) -> Metric | N
     known = observer_tax.metrics if observer_tax else {}
     found = (known.get(f"{tool}_slowdown_ratio") for tool in recordings)
     return next((metric for metric in found if metric is not None), None)
-
-
-def _or_empty(**tables: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
-    """Return tables of what was sampled in Python, empty ones where nothing was."""
-    return {
-        name: schema.frame(f"python_{name}") if table is None else table
-        for name, table in tables.items()
-    }
-
-
-def _misplaced(kernels: pd.DataFrame, launched: pd.DataFrame) -> NDArray[np.bool_]:
-    """Tell which kernels lie long before or after their launch, which cannot be."""
-    call = launched["start_ns"].to_numpy(np.int64)
-    delay = kernels["start_ns"].to_numpy(np.int64) - call
-    return np.asarray((call >= 0) & ((delay < -_BEFORE_NS) | (delay > _FAR_NS)))
-
-
-def _with_late_rank(matched: MatchedCollectives) -> pd.DataFrame:
-    """Return the matched collectives with the rank that came last to each."""
-    rows = matched.rows
-    late = rows.loc[rows["last"].to_numpy(bool)].drop_duplicates("meeting")
-    return rows.assign(late_rank=rows["meeting"].map(late.set_index("meeting")["rank"]))
-
-
-def _divided(found: Periods, tables: Mapping[str, pd.DataFrame]) -> Iterator[_Divided]:
-    by_recording: dict[Any, pd.DataFrame] = dict(iter(found.rows.groupby(WHERE, observed=True)))
-    for (number, repeat), rows in by_recording.items():
-        rank = RecordedRank.of((int(number), int(repeat)), rows, **tables)
-        time = (gpu if len(rank.kernels) else cpu).divide(rank)
-        yield _Divided(rank=rank, time=time, details=details(rank, time))
 
 
 def _by_rank(divided: Sequence[_Divided]) -> list[list[_Divided]]:

@@ -28,8 +28,8 @@ def _topics() -> tuple[Topic, ...]:
             name="timeline",
             title="Timeline",
             analyses=(
+                "step_timeline",
                 "steps",
-                "step_view",
                 "causes",
                 "breakdown",
                 "idle",

@@ -5,9 +5,11 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from profkit.analyze.step_timeline import analyze
 from profkit.core.drawing import Detail, Drawing
 from profkit.core.job_record import NOTHING
 from profkit.core.result import (
@@ -21,6 +23,8 @@ from profkit.core.result import (
     Table,
     write,
 )
+from profkit.testing import run
+from tests.recorded_ranks import tables
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 MARKUP = "<b>bold</b> <a href='https://example.org'>link</a> &amp; $x$ %{y}"
@@ -93,7 +97,15 @@ def _entry(name: str, model: str, batch: int, differs: dict[str, Any]) -> dict[s
         "run": name,
         "folder": f"results/runs/{name}",
         "tools": TOOLS,
-        "analyses": ["steps", "breakdown", "operators", "kernels", "memory", "observer_tax"],
+        "analyses": [
+            "steps",
+            "breakdown",
+            "operators",
+            "kernels",
+            "memory",
+            "observer_tax",
+            "step_timeline",
+        ],
         "behaviour": _behaviour(model, batch),
         "command": f"profkit run model={model} batch={batch} +tool=py_spy",
         "differs": differs,
@@ -205,7 +217,13 @@ def _results(
         "kernels": ("Kernels", "Work on the device by kernel.", _kernels(step_ns, noise, rows)),
         "memory": ("Memory", "Allocated memory over one step.", _memory(batch, noise, index)),
         "observer_tax": ("Cost of profiling", "Slowdown of each tool.", _tax(noise, index)),
+        "step_timeline": ("Timeline", "What ran when.", _timeline()),
     }
+
+
+@cache
+def _timeline() -> Result:
+    return run(analyze, **tables(HOSTILE))
 
 
 def _steps(step_ns: float, batch: int, noise: random.Random) -> Result:

@@ -67,14 +67,14 @@ def of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> list[Place]:
     ops = rank.ops
     stacks = ops["stack"].astype(object).to_numpy()[rows]
     modules = ops["module"].astype(object).to_numpy()[rows]
-    known = {stack: _line_of(str(stack)) for stack in set(stacks)}
+    known = {stack: line_of(str(stack)) for stack in set(stacks)}
     pairs = zip(stacks, modules, strict=True)
     found = [known[stack] or str(module).split(SEPARATOR)[-1] for stack, module in pairs]
     lines = np.array(found, dtype=object)
     return _ranked(lines, time[rows])
 
 
-def _line_of(stack: str) -> str:
+def line_of(stack: str) -> str:
     """Return the innermost frame of a recorded stack that is the program's own, "" if none is."""
     frames = [frame for frame in stack.split(SEPARATOR) if frame]
     return next((frame for frame in frames[::-1] if not is_foreign(frame)), "")

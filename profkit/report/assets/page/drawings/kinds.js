@@ -2,10 +2,15 @@
 
 import { drawMatrix } from "./matrix.js";
 import { drawMemory } from "./memory.js";
+import { drawTimeline } from "./timeline.js";
 
 /** @typedef {import("../model.js").DrawingData} DrawingData */
 /** @typedef {import("./state.js").State} State */
 /** @typedef {(shown: DrawingData, state: State) => Node} Draw */
 
 /** @type {Record<string, Draw>} */
-export const kinds = { matrix: drawMatrix, memory: drawMemory };
+export const kinds = {
+  matrix: drawMatrix,
+  memory: drawMemory,
+  timeline: drawTimeline,
+};

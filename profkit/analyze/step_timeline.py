@@ -1,0 +1,216 @@
+"""Timeline: a typical and the worst step of all ranks on one clock, and the whole recording."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+from pydantic import PositiveInt
+
+from profkit.analyze.base import OfTool, analysis
+from profkit.analyze.division import divided_ranks
+from profkit.analyze.division.periods import Periods, periods, slowest_ns
+from profkit.analyze.shared.launch_calls import launches
+from profkit.analyze.shared.step_windows import extents, of_repeat
+from profkit.analyze.tracks.levels import levels, memory_lines, pieces
+from profkit.analyze.tracks.of_rank import Recorded
+from profkit.analyze.tracks.shown_ranks import ShownRank, shown_ranks
+from profkit.analyze.tracks.track import encoded, kept
+from profkit.core.drawing import Detail, Drawing
+from profkit.core.result import Result
+from profkit.core.settings import Settings
+from profkit.tables import schema
+from profkit.tables.rank_clocks import MatchedCollectives, matched_collectives
+
+_SAMPLER = "torch_profiler"
+TYPICAL, WORST, ONLY, WHOLE = "typical", "worst", "only", "whole"
+_NAMES = {
+    TYPICAL: "step {} (typical)",
+    WORST: "step {} (worst)",
+    ONLY: "step {}",
+    WHOLE: "all that was recorded",
+}
+_MARKED = 2000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/step_timeline.yaml``."""
+
+    skip_first: int = 3
+    """First steps that are neither typical nor worst, as long as others remain."""
+
+    max_ranks: PositiveInt = 8
+    """Ranks shown; of more the first, the fastest, the median and the slowest."""
+
+    max_slices: PositiveInt = 100_000
+    """Slices of a step on all ranks; of more the shortest on CPU threads are left out."""
+
+    max_points: PositiveInt = 2000
+    """Points of a line of memory in a step; of more the highest and lowest are kept."""
+
+    pieces: PositiveInt = 600
+    """Pieces of the whole recording, each with how busy every track is."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Chosen:
+    """A step that is shown in full."""
+
+    step: int
+    role: str
+    window: tuple[int, int]
+
+
+@analysis(title="Timeline")
+def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
+    steps: pd.DataFrame,
+    cpu_ops: pd.DataFrame,
+    kernels: pd.DataFrame,
+    runtime_calls: pd.DataFrame,
+    annotations: pd.DataFrame,
+    python_calls: pd.DataFrame,
+    collectives: pd.DataFrame,
+    memory_events: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="memory_events")],
+    samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_samples")],
+    pauses: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_pauses")],
+    config: Config,
+) -> Result:
+    """Show on one clock what ran when, in a typical step, the worst step and the whole recording.
+
+    The typical step is that of median time among the steady ones, on the slowest rank; the worst
+    took longest. Ranks are put on one clock by the ends of their collectives. Time in which the GPU
+    does nothing has the cause that the verdict gives it.
+    """
+    if cpu_ops.empty and kernels.empty:
+        return Result.abstain("a timeline", "neither operators nor kernels were recorded")
+    kernels = kernels[~divided_ranks.misplaced(kernels, launches(kernels, runtime_calls))]
+    found = periods(steps, cpu_ops, kernels, config.skip_first)
+    if found.rows.empty:
+        return Result.abstain("a timeline", "what was recorded took no time")
+    repeat = int(found.rows["repeat"].min())
+    rows = found.rows[(found.rows["repeat"] == repeat).to_numpy()]
+    matched = matched_collectives(collectives)
+    shown = shown_ranks(rows, matched, repeat, config.max_ranks)
+    memory = schema.frame("memory_events") if memory_events is None else memory_events
+    memory = memory[(memory["allocated_bytes"] >= 0).to_numpy()]
+    tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python_calls}
+    tables |= divided_ranks.sampled_tables(samples=samples, pauses=pauses)
+    tables |= {"annotations": annotations, "collectives": collectives, "memory": memory}
+    recorded = list(_recorded(replace(found, rows=rows), tables, matched, shown))
+    chosen = _chosen(rows, shown)
+    data = _whole(recorded, shown, rows, steps, config)
+    data |= {"ranks_recorded": int(rows["rank"].nunique()), "repeat": repeat}
+    details = tuple(_detail(recorded, one, data["start_ns"], config) for one in chosen)
+    del data["start_ns"]
+    drawing = Drawing(kind="timeline", title="Timeline", data=data, details=details)
+    return Result(drawings={"timeline": drawing})
+
+
+def _recorded(
+    found: Periods,
+    tables: dict[str, pd.DataFrame],
+    matched: MatchedCollectives,
+    shown: Sequence[ShownRank],
+) -> Iterator[Recorded]:
+    """Yield what the ranks that are shown recorded in the repeat of the periods."""
+    late = divided_ranks.with_late_rank(matched)
+    key = ["rank", "repeat", "collective"]
+    met = late[[*key, "meeting", "wait_ns", "last"]]
+    every = tables["collectives"].merge(met, how="left", on=key)
+    every = every.fillna({"meeting": -1, "wait_ns": -1, "last": False})
+    every = every.astype({"meeting": np.int64, "wait_ns": np.int64, "last": np.bool_})
+    chosen = {one.rank: one for one in shown}
+    rows = found.rows[found.rows["rank"].isin(chosen).to_numpy()]
+    others = ("annotations", "memory", "collectives")
+    of_rank = {name: table for name, table in tables.items() if name not in others}
+    of_rank["collectives"] = late
+    for rank, time in divided_ranks.divided(replace(found, rows=rows), of_rank):
+        yield Recorded(
+            rank=rank,
+            time=time,
+            annotations=of_repeat(tables["annotations"], rank.where),
+            collectives=of_repeat(every, rank.where),
+            memory=of_repeat(tables["memory"], rank.where),
+            offset_ns=chosen[rank.where[0]].offset_ns,
+        )
+
+
+def _chosen(rows: pd.DataFrame, shown: Sequence[ShownRank]) -> list[_Chosen]:
+    """Return the step of median time on its slowest rank, and the one that took longest."""
+    lengths = slowest_ns(rows).droplevel("repeat").sort_values(kind="stable")
+    ordered = [int(step) for step in lengths.index]
+    picked = {ordered[(len(ordered) - 1) // 2]: TYPICAL}
+    if len(ordered) > 1:
+        picked[ordered[-1]] = WORST
+    if len(picked) == 1:
+        picked = dict.fromkeys(picked, ONLY if ordered[0] >= 0 else WHOLE)
+    return [
+        _Chosen(step=step, role=role, window=_window(rows[rows["step"] == step], shown))
+        for step, role in picked.items()
+    ]
+
+
+def _window(rows: pd.DataFrame, shown: Sequence[ShownRank]) -> tuple[int, int]:
+    """Return when any rank that is shown is in these periods, on the common clock."""
+    offsets = {one.rank: one.offset_ns for one in shown}
+    own = rows[rows["rank"].isin(offsets).to_numpy()]
+    if own.empty:
+        own, offsets = rows, dict.fromkeys(rows["rank"].tolist(), 0)
+    moved = own["rank"].map(offsets).astype(np.int64)
+    return int((own["start_ns"] - moved).min()), int((own["end_ns"] - moved).max())
+
+
+def _whole(
+    recorded: Sequence[Recorded],
+    shown: Sequence[ShownRank],
+    rows: pd.DataFrame,
+    steps: pd.DataFrame,
+    config: Config,
+) -> dict[str, Any]:
+    """Return the whole recording: ranks, steps, and how busy each track is in each piece."""
+    work = [part for one in recorded for part in (one.rank.ops, one.rank.kernels) if len(part)]
+    ends = extents(pd.concat([part[["rank", "repeat", "start_ns", "end_ns"]] for part in work]))
+    offsets = {one.rank: one.offset_ns for one in shown}
+    moved = np.array([offsets[int(rank)] for rank, _ in ends.index], dtype=np.int64)
+    start = int((ends["first"].to_numpy(np.int64) - moved).min())
+    end = int((ends["last"].to_numpy(np.int64) - moved).max())
+    windows = pieces(start, end, config.pieces)
+    reference = shown[0]
+    marked = of_repeat(steps, (reference.rank, int(rows["repeat"].iloc[0]))).head(_MARKED)
+    begin = marked["start_ns"].to_numpy(np.int64) - reference.offset_ns - start
+    length = (marked["end_ns"] - marked["start_ns"]).to_numpy(np.int64)
+    return {
+        "start_ns": start,
+        "length_ns": end - start,
+        "pieces": len(windows),
+        "ranks": [asdict(one) | {"roles": list(one.roles)} for one in shown],
+        "steps": {
+            "step": marked["step"].tolist(),
+            "start_ns": begin.tolist(),
+            "dur_ns": length.tolist(),
+            "is_steady": [int(step in set(rows["step"])) for step in marked["step"]],
+        },
+        "tracks": [level for one in recorded for level in levels(one, windows)],
+    }
+
+
+def _detail(
+    recorded: Sequence[Recorded], chosen: _Chosen, origin_ns: int, config: Config
+) -> Detail:
+    """Return everything that ran in one step, in ns since its first rank began it."""
+    start, end = chosen.window
+    every = [track for one in recorded for track in one.tracks(chosen.window)]
+    tracks, left_out = kept(every, config.max_slices)
+    data = encoded(tracks, start)
+    lines = (memory_lines(one, chosen.window, config.max_points) for one in recorded)
+    data["tracks"] += [line for of_rank in lines for line in of_rank]
+    data |= {
+        "step": chosen.step,
+        "role": chosen.role,
+        "start_ns": start - origin_ns,
+        "length_ns": end - start,
+        "left_out": left_out,
+    }
+    return Detail.of(_NAMES[chosen.role].format(chosen.step), data)

@@ -1,0 +1,1 @@
+"""What a timeline shows: threads, streams, collectives, memory and causes of each rank."""

@@ -1,0 +1,162 @@
+"""The tracks of one rank: its causes, phases, threads, collectives and streams."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from profkit.analyze.division import names
+from profkit.analyze.division.partition import Partition
+from profkit.analyze.division.places import line_of
+from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.shared import calltree, intervals
+from profkit.analyze.shared.intervals import Intervals
+from profkit.analyze.tracks.track import Track
+
+PHASES = ("data", "forward", "backward", "optimizer")
+_WHEN = ["start_ns", "end_ns", "name"]
+_ON_CPU = ("kind", "line", "module", "phase", "input_shapes", "inputs")
+_OF_KERNEL = (
+    *("kind", "operator", "module", "phase", "grid", "block", "registers"),
+    *("shared_memory_bytes", "occupancy_percent", "size_bytes", "copy_kind"),
+)
+_OF_COLLECTIVE = ("kind", "group", "group_description", "group_ranks", "dtype", "size_bytes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """All that one rank recorded in the repeat that is shown."""
+
+    rank: RecordedRank
+    time: Partition
+    annotations: pd.DataFrame
+    collectives: pd.DataFrame
+    """All of them, those that were matched with ``meeting`` and ``wait_ns``, else -1."""
+
+    memory: pd.DataFrame
+    offset_ns: int
+    """How far its clock is ahead of the common one."""
+
+    def tracks(self, window: tuple[int, int]) -> Iterator[Track]:
+        """Yield the tracks with what is there in a window of the common clock."""
+        own = window[0] + self.offset_ns, window[1] + self.offset_ns
+        for make in (_causes, _phases, _threads, _collectives, _streams):
+            for track in make(self, own):
+                if len(track.rows):
+                    moved = track.rows[["start_ns", "end_ns"]] - self.offset_ns
+                    track.rows[["start_ns", "end_ns"]] = moved
+                    yield track
+
+
+def thread_names(rank: RecordedRank) -> dict[int, str]:
+    """Return the threads with operators or calls, the program's own first, each with its role."""
+    threads = [rank.op_threads, rank.call_threads]
+    found = sorted({int(tid) for tids in threads for tid in np.unique(tids)})
+    is_backward = (rank.ops["forward"] >= 0).to_numpy()
+    backward = set(np.unique(rank.op_threads[is_backward]).tolist())
+    roles = {tid: "backward" if tid in backward else "" for tid in found}
+    if rank.main in roles:
+        roles = {rank.main: "main"} | {tid: roles[tid] for tid in found if tid != rank.main}
+    return roles
+
+
+def cause_name(cause: str) -> str:
+    """Return the name of a cause, what it is part of behind it."""
+    *above, own = (names.title(part) for part in names.parts_of(cause))
+    return f"{own} ({': '.join(above)})" if above else own
+
+
+def _inside(rows: pd.DataFrame, window: tuple[int, int]) -> pd.DataFrame:
+    return rows[((rows["start_ns"] < window[1]) & (rows["end_ns"] > window[0])).to_numpy()]
+
+
+def _causes(one: Recorded, window: tuple[int, int]) -> Iterator[Track]:
+    parts = []
+    for cause in one.time.parts:
+        spans = _cut(one.time.spans(cause), window)
+        parts.append(_rows(spans).assign(name=cause_name(cause), cause=cause))
+    if parts:
+        rows = pd.concat(parts, ignore_index=True)
+        yield Track(rank=one.rank.where[0], kind="causes", rows=rows, about=("cause",))
+
+
+def _cut(spans: Intervals, window: tuple[int, int]) -> Intervals:
+    return intervals.intersection(spans, np.array([window], dtype=np.int64))
+
+
+def _rows(spans: Intervals) -> pd.DataFrame:
+    return pd.DataFrame({"start_ns": spans[:, 0], "end_ns": spans[:, 1]})
+
+
+def _phases(one: Recorded, window: tuple[int, int]) -> Iterator[Track]:
+    marked = one.annotations
+    named = (marked["kind"] == "host") & marked["name"].isin(PHASES)
+    rows = _inside(marked[named.to_numpy()], window)[_WHEN]
+    if rows.empty:
+        rows = _runs(_inside(one.rank.ops, window))
+    yield Track(rank=one.rank.where[0], kind="phases", rows=rows.copy())
+
+
+def _runs(ops: pd.DataFrame) -> pd.DataFrame:
+    """Return runs of operators of one phase, where the phases themselves were not marked."""
+    known = ops[(ops["phase"].astype(object) != "").to_numpy()].sort_values("start_ns")
+    phase = known["phase"].astype(object)
+    run = (phase != phase.shift()).cumsum()
+    grouped = known.assign(name=phase).groupby(run.to_numpy())
+    return grouped.agg(
+        start_ns=("start_ns", "min"), end_ns=("end_ns", "max"), name=("name", "first")
+    )
+
+
+def _threads(one: Recorded, window: tuple[int, int]) -> Iterator[Track]:
+    """Yield for each thread its operators, ranges and calls, and then its Python."""
+    rank = one.rank
+    ops = _inside(rank.ops, window)
+    lines = {stack: line_of(str(stack)) for stack in ops["stack"].unique()}
+    ops = ops.assign(line=ops["stack"].map(lines).astype(object))
+    calls = _inside(rank.calls, window)
+    launches = calls["correlation"].isin(rank.kernels["correlation"]) & (calls["correlation"] > 0)
+    calls = calls.assign(link=calls["correlation"].where(launches, -1), kind="runtime call")
+    both = pd.concat([ops.assign(link=-1), calls], ignore_index=True)
+    texts = {name: both[name].astype(object).fillna("") for name in ("name", *_ON_CPU)}
+    both = both[["tid", "start_ns", "end_ns", "link"]].assign(**texts)
+    python = _inside(rank.python, window)
+    for tid, role in thread_names(rank).items():
+        where: dict[str, int | str] = {"thread": tid, "role": role}
+        rows = both[(both["tid"] == tid).to_numpy()].copy()
+        yield Track(rank=rank.where[0], kind="cpu", rows=rows, where=where, about=_ON_CPU)
+        of_python = python[(python["tid"] == tid).to_numpy()][_WHEN].copy()
+        if rank.is_sampled:
+            where = where | {"is_sampled": 1}
+        yield Track(rank=rank.where[0], kind="python", rows=of_python, where=where)
+
+
+def _collectives(one: Recorded, window: tuple[int, int]) -> Iterator[Track]:
+    rows = _inside(one.collectives, window)
+    known = rows["operation"].astype(object)
+    rows = rows.assign(name=known.where(known != "", rows["name"].astype(object)))
+    rows = rows.assign(link=rows["meeting"], last=rows["last"].astype(np.int64))
+    about = (*_OF_COLLECTIVE, "wait_ns", "last")
+    yield Track(rank=one.rank.where[0], kind="collectives", rows=rows, about=about)
+
+
+def _streams(one: Recorded, window: tuple[int, int]) -> Iterator[Track]:
+    kernels = _inside(one.rank.kernels, window)
+    ops = one.rank.ops
+    row = calltree.positions(ops["op"].to_numpy(np.int64), kernels["op"].to_numpy(np.int64))
+    row = np.where(kernels["op"].to_numpy() >= 0, row, -1)
+    operator = np.append(ops["name"].astype(object).to_numpy(), "")[row]
+    correlation = kernels["correlation"].to_numpy(np.int64)
+    kernels = kernels.assign(operator=operator, link=np.where(correlation > 0, correlation, -1))
+    for device, stream, own in by_stream(kernels):
+        where: dict[str, int | str] = {"device": device, "stream": stream}
+        yield Track(rank=one.rank.where[0], kind="gpu", rows=own, where=where, about=_OF_KERNEL)
+
+
+def by_stream(kernels: pd.DataFrame) -> Iterator[tuple[int, int, pd.DataFrame]]:
+    """Yield each device and stream with its kernels."""
+    places: dict[Any, Any] = dict(kernels.groupby(["device", "stream"], observed=True).indices)
+    for (device, stream), rows in sorted(places.items()):
+        yield int(device), int(stream), kernels.iloc[rows].copy()

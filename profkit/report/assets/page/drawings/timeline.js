@@ -1,0 +1,327 @@
+// A timeline on a canvas: its controls, the view, and what is known of what the reader chose.
+
+import { action, element } from "../elements.js";
+import { human } from "../format.js";
+import { detailOf } from "../model.js";
+import { sceneOf, stacked, wholeOf } from "./timeline_data.js";
+import { KEYS, listenToKeys } from "./timeline_keys.js";
+import { rangeTable, slicePanel } from "./timeline_panel.js";
+import { listen } from "./timeline_pointer.js";
+import { TimelineView } from "./timeline_view.js";
+import { spanOf } from "./timeline_window.js";
+
+/** @typedef {import("../model.js").DrawingData} DrawingData */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {import("./timeline_data.js").Scene} Scene */
+/** @typedef {import("./timeline_find.js").Slice} Slice */
+
+const RESTING_MS = 400;
+const TYPING_MS = 120;
+const WHOLE = "whole";
+const BOTH = "both";
+
+/** @param {DrawingData} shown @param {State} state @returns {Node} */
+export function drawTimeline(shown, state) {
+  return new Timeline(shown, state).place;
+}
+
+/** @param {{rank: number, roles: string[]}} one */
+function rankTitle({ rank, roles }) {
+  return `rank ${rank}${roles.length ? ` (${roles.join(", ")})` : ""}`;
+}
+
+class Timeline {
+  /** @param {DrawingData} shown @param {State} state */
+  constructor(shown, state) {
+    this.shown = shown;
+    this.state = state;
+    /** @type {Map<string, Promise<Scene>>} */
+    this.scenes = new Map();
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.typing = undefined;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.resting = undefined;
+    this.view = new TimelineView((what) => this.follow(what));
+    this.panel = element("div", { class: "timeline-panel", "aria-live": "polite" });
+    this.inRange = element("div", { class: "timeline-range" });
+    this.left = element("p", { class: "note" });
+    this.behind = this.tableBehind();
+    this.steps = element("select", { "aria-label": "What is shown" },
+      ...this.choices().map(([value, text]) => new Option(text, value)));
+    this.ranks = element("select", { "aria-label": "Ranks" }, new Option("all ranks shown", ""),
+      ...shown.data.ranks.map((/** @type {any} */ one) => (
+        new Option(rankTitle(one), String(one.rank)))));
+    this.search = element("input", { type: "search", placeholder: "Search slices",
+      "aria-label": "Search slices" });
+    this.count = element("span", { class: "timeline-count", role: "status" });
+    const { view } = this;
+    this.tools = this.controls();
+    this.place = element("div", { class: "timeline" }, this.tools, view.minimap, view.scroller,
+      view.label, this.keys(), ...this.clock(), this.left, this.panel, this.inRange, this.behind);
+    listenToKeys(view, () => this.forget());
+    listen(view.canvas, this.acts());
+    this.listenToMinimap();
+    new ResizeObserver(() => view.arrange()).observe(this.place);
+    new MutationObserver(() => view.resize()).observe(document.documentElement,
+      { attributes: true, attributeFilter: ["data-theme", "class"] });
+    state.onChange(() => this.restore());
+    this.restore();
+  }
+
+  /** @returns {[string, string][]} what there is to look at, by name */
+  choices() {
+    const { details } = this.shown;
+    /** @type {[string, string][]} */
+    const made = details.map(({ name }, i) => [String(i), name]);
+    if (details.length > 1) made.push([BOTH, `${details[0].name} above ${details[1].name}`]);
+    return [...made, [WHOLE, "the whole recording"]];
+  }
+
+  controls() {
+    const { view, search } = this;
+    this.steps.addEventListener("change", () => this.turnTo(this.steps.value));
+    this.ranks.addEventListener("change", () => this.set({ rank: this.ranks.value }));
+    this.ranks.hidden = this.ranks.options.length < 3;
+    search.addEventListener("input", () => {
+      clearTimeout(this.typing);
+      this.typing = setTimeout(() => this.set({ find: search.value.trim() }, false), TYPING_MS);
+    });
+    search.addEventListener("keydown", ({ key, shiftKey }) => {
+      if (key === "Enter") this.turnFound(shiftKey ? -1 : 1);
+    });
+    const select = action("Choose a range", { "aria-pressed": "false" }, () => {
+      view.isSelecting = !view.isSelecting;
+      select.setAttribute("aria-pressed", String(view.isSelecting));
+    });
+    return element("div", { class: "timeline-tools" }, this.steps, this.ranks, search, this.count,
+      element("span", { class: "timeline-buttons" },
+        action("\u2212", { "aria-label": "Zoom out" }, () => view.zoom(1.6)),
+        action("+", { "aria-label": "Zoom in" }, () => view.zoom(1 / 1.6)),
+        action("Fit", { "aria-label": "Fit the chosen slice or range" }, () => view.fit()),
+        action("All", { title: "Show everything" }, () => view.whole()), select));
+  }
+
+  keys() {
+    return element("p", { class: "note timeline-keys", id: "timeline-keys" },
+      ...KEYS.flatMap(([key, what], i) => [i ? ", " : "", element("kbd", {}, key), ` ${what}`]));
+  }
+
+  /** What the reader must know of the clocks. @returns {Node[]} */
+  clock() {
+    const { ranks, ranks_recorded: recorded } = this.shown.data;
+    if (recorded === 1) return [];
+    const known = ranks.filter((/** @type {any} */ one) => one.residual_ns >= 0);
+    const most = Math.max(0, ...known.map((/** @type {any} */ one) => one.residual_ns));
+    const sentences = [];
+    if (ranks.length < recorded) {
+      sentences.push(`${ranks.length} of ${recorded} ranks are shown, chosen by the time that they`,
+        "work in a step.");
+    }
+    if (known.length) {
+      sentences.push("Ranks are on one clock by the ends of their collectives, which then agree to",
+        `${human(most, "ns")} (median of the worst rank).`);
+    }
+    const apart = ranks.filter((/** @type {any} */ one) => one.residual_ns < 0).map(rankTitle);
+    if (apart.length) {
+      sentences.push(`The clocks of ${apart.join(", ")} are not aligned:`,
+        "no collective connects them.");
+    }
+    return [element("p", { class: "note" }, sentences.join(" "))];
+  }
+
+  tableBehind() {
+    const made = element("details", { class: "explain" },
+      element("summary", {}, "Table of what is in sight"));
+    made.addEventListener("toggle", () => this.fillBehind());
+    return made;
+  }
+
+  fillBehind() {
+    const { behind, view } = this;
+    if (!behind.open) return;
+    behind.replaceChildren(behind.children[0], rangeTable(view.lanes, view.seen,
+      `From ${human(view.seen.from, "ns")} to ${human(view.seen.to, "ns")}`));
+  }
+
+  /** @param {Record<string, string>} values @param {boolean} [isStep] */
+  set(values, isStep = true) {
+    if (this.resting !== undefined) this.rest();
+    this.state.set(values, isStep);
+    this.restore();
+  }
+
+  /** @param {string} name of a choice */
+  turnTo(name) {
+    const show = name === this.choices()[0][0] ? "" : name;
+    this.set({ show, from: "", to: "", pick: "", range: "" });
+  }
+
+  /** @param {string} name of a choice @returns {Promise<Scene>} */
+  sceneCalled(name) {
+    const made = this.scenes.get(name) ?? this.opened(name);
+    this.scenes.set(name, made);
+    return made;
+  }
+
+  /** @param {string} name of a choice @returns {Promise<Scene>} */
+  async opened(name) {
+    const { data, details } = this.shown;
+    const groupOf = (/** @type {number} */ rank) => rankTitle(
+      data.ranks.find((/** @type {any} */ one) => one.rank === rank) ?? { rank, roles: [] });
+    if (name === WHOLE) return wholeOf(data, groupOf);
+    if (name !== BOTH) return sceneOf(await detailOf(details[Number(name)].block), groupOf);
+    const scenes = await Promise.all(["0", "1"].map((one) => this.sceneCalled(one)));
+    return stacked([[details[0].name, scenes[0]], [details[1].name, scenes[1]]]);
+  }
+
+  /** Shows what the hash says. */
+  async restore() {
+    const { state, view } = this;
+    const choices = this.choices().map(([name]) => name);
+    const name = choices.includes(state.get("show")) ? state.get("show") : choices[0];
+    this.place.setAttribute("aria-busy", "true");
+    const scene = await this.sceneCalled(name);
+    this.steps.value = name;
+    const rank = state.get("rank");
+    this.ranks.value = rank;
+    view.show(scene, (lane) => rank === "" || String(lane.rank) === rank);
+    view.canvas.setAttribute("aria-label", `Timeline of ${this.steps.selectedOptions[0]?.text}: ${
+      view.lanes.length} tracks, ${human(scene.length, "ns")}`);
+    view.look(spanOf(state.get("from"), state.get("to"), scene.length), true);
+    const [from, to] = state.get("range").split("-").map(Number);
+    view.range = to > from ? { from, to } : null;
+    const [lane, index] = state.get("pick").split(".").map(Number);
+    const isThere = state.get("pick") !== "" && index < (scene.lanes[lane]?.start.length ?? 0);
+    view.picked = isThere ? { lane: scene.lanes[lane], index } : null;
+    if (document.activeElement !== this.search) this.search.value = state.get("find");
+    this.showFound(view.search(state.get("find")));
+    this.showLeftOut(scene);
+    this.showPicked();
+    this.showRange();
+    this.fillBehind();
+    this.place.removeAttribute("aria-busy");
+  }
+
+  /** @param {Scene} scene */
+  showLeftOut({ leftOut }) {
+    this.left.textContent = leftOut.slices
+      ? `${leftOut.slices.toLocaleString("en-US")} slices found no room here: the shortest of the`
+        + ` CPU threads, none longer than ${human(leftOut.longest_ns, "ns")}.` : "";
+    this.left.hidden = leftOut.slices === 0;
+  }
+
+  /** @param {import("./timeline_find.js").Matches | null} found */
+  showFound(found) {
+    const count = found?.slices.length.toLocaleString("en-US");
+    this.count.textContent = found ? `${count} found, ${human(found.time, "ns")} in all` : "";
+  }
+
+  /** @param {1 | -1} by */
+  turnFound(by) {
+    const { found, picked } = this.view;
+    if (!found?.slices.length) return;
+    const isPicked = (/** @type {Slice} */ one) => (
+      one.lane === picked?.lane && one.index === picked.index);
+    const at = found.slices.findIndex(isPicked);
+    const next = (at + by + found.slices.length) % found.slices.length;
+    this.view.pick(found.slices[next], true);
+  }
+
+  showPicked() {
+    const { picked } = this.view;
+    this.panel.replaceChildren(...(picked ? [slicePanel(picked, this.view.linked(),
+      this.view.scene.length, (slice) => this.view.pick(slice, true))] : []));
+    if (picked?.lane.kind === "steps") this.panel.append(this.openStep(picked));
+  }
+
+  /** @param {Slice} slice a step of the whole recording */
+  openStep({ lane, index }) {
+    const step = lane.names[lane.name[index]].split(" (")[0];
+    const at = this.shown.details.findIndex(({ name }) => name.split(" (")[0] === step);
+    return at < 0 ? element("p", { class: "note" }, "This step is not in this page. ",
+      element("code", {}, "profkit timeline RUN --steps"), " draws any step for Perfetto.")
+      : action("Show this step in full", { class: "timeline-link" }, () => this.turnTo(String(at)));
+  }
+
+  showRange() {
+    const { range, lanes } = this.view;
+    this.inRange.replaceChildren(...(range ? [rangeTable(lanes, range,
+      `What is in ${human(range.to - range.from, "ns")} from ${human(range.from, "ns")}`)] : []));
+  }
+
+  /** @param {"seen" | "picked" | "range"} what */
+  follow(what) {
+    const { view, state } = this;
+    if (what === "picked") {
+      this.showPicked();
+      const { picked } = view;
+      const lane = picked ? view.scene.lanes.indexOf(picked.lane) : -1;
+      state.set({ pick: picked ? `${lane}.${picked.index}` : "" }, false);
+    } else if (what === "range") {
+      this.showRange();
+      const { range } = view;
+      state.set({ range: range ? `${Math.round(range.from)}-${Math.round(range.to)}` : "" });
+    } else {
+      clearTimeout(this.resting);
+      this.resting = setTimeout(() => this.rest(), RESTING_MS);
+    }
+  }
+
+  /** Keeps what is seen, once the reader has stopped moving. */
+  rest() {
+    const { seen, scene } = this.view;
+    clearTimeout(this.resting);
+    this.resting = undefined;
+    if (!this.place.isConnected) return;
+    const isAll = seen.from <= 0 && seen.to >= scene.length;
+    this.state.set(isAll ? { from: "", to: "" }
+      : { from: String(Math.round(seen.from)), to: String(Math.round(seen.to)) });
+    this.fillBehind();
+  }
+
+  forget() {
+    this.search.value = "";
+    this.set({ pick: "", range: "", find: "" });
+  }
+
+  /** @returns {import("./timeline_pointer.js").Acts} */
+  acts() {
+    const { view } = this;
+    return {
+      hover: (x, y) => view.point(view.wordsAt(x, y), { x, y }),
+      leave: () => view.point([], { x: 0, y: 0 }),
+      pick: (x, y) => view.pick(view.sliceAt(x, y)),
+      fit: (x, y) => {
+        if (view.sliceAt(x, y)) view.fit();
+        else view.zoom(0.5, x);
+      },
+      drag: (dx, dy) => view.drag(dx, dy),
+      zoom: (factor, x) => view.zoom(factor, x),
+      select: (from, to, isDone) => {
+        const range = { from: view.timeAt(from), to: view.timeAt(to) };
+        if (isDone) view.choose(range);
+        else view.range = range;
+        view.ask();
+      },
+      isSelecting: () => view.isSelecting,
+    };
+  }
+
+  listenToMinimap() {
+    const { minimap } = this.view;
+    const center = (/** @type {PointerEvent} */ event) => {
+      const { seen, scene } = this.view;
+      const box = minimap.getBoundingClientRect();
+      const at = ((event.clientX - box.left) / box.width) * scene.length;
+      const half = (seen.to - seen.from) / 2;
+      this.view.look({ from: at - half, to: at + half });
+    };
+    minimap.addEventListener("pointerdown", (event) => {
+      minimap.setPointerCapture(event.pointerId);
+      center(event);
+    });
+    minimap.addEventListener("pointermove", (event) => {
+      if (event.buttons) center(event);
+    });
+  }
+}
