@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pandas as pd
@@ -19,7 +20,15 @@ from profkit.core.checksums import Checksum, checksum, sha256
 from profkit.core.errors import InputError
 from profkit.core.fingerprint import TIMELINE_CODE, provenance
 from profkit.core.sealed_json import sealed
-from profkit.timeline.merge_ranks import TABLES, Timeline, few_steps, timeline
+from profkit.timeline.merge_ranks import (
+    TABLES,
+    Timeline,
+    clocks_of,
+    few_steps,
+    timeline,
+    timelines_by_rank,
+)
+from profkit.timeline.perfetto_archive import archive
 
 RUNS = Path("results/runs")
 _PYTHON = "python_calls"
@@ -44,14 +53,23 @@ def _run(args: argparse.Namespace) -> None:
     steps = (
         _step_numbers(args.steps) if args.steps else few_steps(tables, args.skip_first, args.count)
     )
-    drawn = timeline(tables, steps=steps, labels=_labels(capture), max_events=args.max_events)
+    how: dict[str, Any] = {
+        "steps": steps,
+        "labels": _labels(capture),
+        "max_events": args.max_events,
+    }
+    drawn = timeline(tables, **how)
     if args.steps and not drawn.slices:
         raise InputError(
             f"{folder}: nothing was recorded in steps {args.steps}", hint=_recorded_steps(tables)
         )
     out = args.out or folder / "timeline.json.gz"
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(out, gzip.compress(drawn.document(), compresslevel=6, mtime=0))
+    if out.suffix == ".tar":
+        ranks = timelines_by_rank(tables, **how)
+        write_atomically(out, archive(ranks, clocks_of(tables)[0], args.run))
+    else:
+        write_atomically(out, gzip.compress(drawn.document(), compresslevel=6, mtime=0))
     if args.record:
         inputs = {str(capture): sha256(capture), **hashes}
         write_atomically(args.record, sealed(_record(drawn, inputs, args.attempt, checksum(out))))
@@ -74,7 +92,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--record", type=Path, help="file for what it was made of, as JSON")
     parser.add_argument("--attempt", type=int, default=1, help="how often this was tried, from 1")
-    parser.add_argument("--out", type=Path, help="left out, timeline.json.gz in the run's folder")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="left out, timeline.json.gz in the run's folder; FILE.tar has a trace for each rank"
+        " and the manifest by which Perfetto puts them on one clock",
+    )
     job_usage.add_argument(parser)
     return parser
 

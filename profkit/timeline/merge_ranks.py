@@ -63,21 +63,66 @@ def timeline(
 ) -> Timeline:
     """Draw `steps` of one repeat, or the whole recording if there are none.
 
-    `labels` are the names of ranks. Beyond `max_events` the events that begin last are left out.
+    `labels` are the names of ranks. Beyond `max_events` the shortest events are left out.
     """
+    offsets, notes = clocks_of(tables)
+    shown, left_out = _shown(tables, steps, max_events)
+    shown = {name: _aligned(rows, offsets) for name, rows in shown.items()}
+    return _drawn(shown, _first(shown), steps, labels, (*notes, *left_out))
+
+
+def timelines_by_rank(
+    tables: Tables, *, steps: Sequence[int], labels: Mapping[int, str], max_events: int
+) -> dict[int, Timeline]:
+    """Draw the same with each rank by itself, on its own clock; times of all begin together."""
+    offsets, notes = clocks_of(tables)
+    shown, left_out = _shown(tables, steps, max_events)
+    # Moved by its offset, no event may lie before the beginning: Perfetto drops those.
+    aligned = {name: _aligned(rows, offsets) for name, rows in shown.items()}
+    base = min(_first(shown), _first(aligned))
+    ranks = sorted({int(rank) for rows in shown.values() for rank in rows["rank"].unique()})
+    return {
+        rank: _drawn(
+            {name: rows[(rows["rank"] == rank).to_numpy()] for name, rows in shown.items()},
+            base,
+            steps,
+            labels,
+            (*notes, *left_out),
+        )
+        for rank in ranks
+    }
+
+
+def clocks_of(tables: Tables) -> tuple[dict[int, int], tuple[str, ...]]:
+    """Return how far the clock of each rank is ahead, in ns, and notes on how well they agree."""
     clocks = matched_collectives(tables["collectives"]).clocks
     offsets = dict(zip(clocks["rank"].tolist(), clocks["offset_ns"].tolist(), strict=True))
-    notes = list(_alignment(clocks, tables))
+    return offsets, tuple(_alignment(clocks, tables))
+
+
+def _shown(
+    tables: Tables, steps: Sequence[int], max_events: int
+) -> tuple[dict[str, pd.DataFrame], tuple[str, ...]]:
+    """Return the rows in `steps`, at most `max_events`, and a note on what is left out."""
     shown = {name: _in_steps(rows, steps) for name, rows in tables.items()}
     if steps and "python_calls" in tables:
         shown["python_calls"] = _open_during(tables["python_calls"], shown["cpu_ops"])
-    shown = {name: _aligned(rows, offsets) for name, rows in shown.items()}
     shown, left_out = _limited(shown, max_events)
-    if left_out:
-        notes.append(f"{left_out} events, those that begin last, were left out.")
-    times = [rows["start_ns"].min() for rows in shown.values() if len(rows)]
-    base = int(min(times, default=0))
-    shown |= _with_unique_correlations(shown)
+    return shown, (f"{left_out} events, the shortest, were left out.",) if left_out else ()
+
+
+def _first(tables: Tables) -> int:
+    return int(min((rows["start_ns"].min() for rows in tables.values() if len(rows)), default=0))
+
+
+def _drawn(
+    tables: Tables,
+    base: int,
+    steps: Sequence[int],
+    labels: Mapping[int, str],
+    notes: tuple[str, ...],
+) -> Timeline:
+    shown = {**tables, **_with_unique_correlations(tables)}
     tracks = Tracks(labels=labels)
     events = [event for draw in _DRAWN for event in draw(shown, base, tracks)]
     return Timeline(
@@ -85,7 +130,7 @@ def timeline(
         slices=sum(map(len, shown.values())),
         base_ns=base,
         steps=tuple(steps),
-        notes=tuple(notes),
+        notes=notes,
     )
 
 
@@ -149,13 +194,24 @@ def _with_unique_correlations(tables: Tables) -> dict[str, pd.DataFrame]:
 
 
 def _limited(tables: dict[str, pd.DataFrame], count: int) -> tuple[dict[str, pd.DataFrame], int]:
-    """Return the first `count` rows of all tables by their start, and how many others there are."""
-    starts = np.concatenate([rows["start_ns"].to_numpy(np.int64) for rows in tables.values()])
-    if len(starts) <= count:
+    """Return the `count` longest rows of all tables, and how many others there are.
+
+    A row lasts at least as long as those inside it, so none is left without those around it.
+    """
+    lengths = {
+        name: (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64)
+        if "end_ns" in rows
+        else np.zeros(len(rows), dtype=np.int64)
+        for name, rows in tables.items()
+    }
+    every = np.concatenate(list(lengths.values()))
+    if len(every) <= count:
         return tables, 0
-    last = np.partition(starts, count)[count]
-    kept = {name: rows[(rows["start_ns"] < last).to_numpy()] for name, rows in tables.items()}
-    return kept, len(starts) - sum(map(len, kept.values()))
+    kept = np.zeros(len(every), dtype=np.bool_)
+    kept[np.argsort(-every, kind="stable")[:count]] = True
+    parts = np.split(kept, np.cumsum([len(length) for length in lengths.values()])[:-1])
+    shown = {name: rows[part] for (name, rows), part in zip(tables.items(), parts, strict=True)}
+    return shown, len(every) - count
 
 
 def _cpu_tracks(rows: pd.DataFrame, tracks: Tracks, kind: str) -> tuple[Ints, Ints]:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import tarfile
 from collections import Counter
 
 import pandas as pd
@@ -210,7 +211,13 @@ def test_what_is_too_much_for_a_browser_is_left_out_and_counted(dlrm):
     found = timeline(dlrm, steps=[10], labels={}, max_events=1000)
     drawn = sum(event["ph"] in "XC" for event in found.events)
     assert drawn <= 1000
-    assert any("were left out" in note for note in found.notes)
+    assert any("the shortest, were left out" in note for note in found.notes)
+    whole = timeline(dlrm, steps=[10], labels={}, max_events=100_000)
+    ends = [
+        max(event["ts"] + event["dur"] for event in one.events if event["ph"] == "X")
+        for one in (found, whole)
+    ]
+    assert ends[0] == pytest.approx(ends[1], rel=0.05)
 
 
 @pytest.fixture
@@ -235,6 +242,29 @@ def test_the_command_writes_the_chosen_steps(run, capsys):
     names = {event["args"].get("name") for event in trace["traceEvents"] if event["ph"] == "M"}
     assert "rank 1 (dp0 tp1 pp0)" in names
     assert "open it at" in capsys.readouterr().err
+
+
+def test_an_archive_has_each_rank_on_its_own_clock_and_says_how_they_differ(run, dlrm):
+    for name, rows in ahead(dlrm, 1, 5_000_000).items():
+        rows.to_parquet(run / f"tables/torch_profiler/{name}.parquet")
+    main(["mine", "--steps", "10", "--out", "mine.tar"])
+    with tarfile.open("mine.tar") as tar:
+        files = {name: json.load(tar.extractfile(name)) for name in tar.getnames()}
+    manifest = files.pop("perfetto_manifest.json")["perfetto_manifest"]
+    assert manifest["version"] == 1
+    first, second = manifest["files"]
+    assert first == {"path": "rank0.json", "machine": {"name": "rank 0"}}
+    assert second["clocks"]["sync_to"] == {"file": "rank0.json"}
+    assert second["clocks"]["offset_ns"] == pytest.approx(-5_000_000, abs=100_000)
+    assert manifest["attributes"]["profkit.run"] == "mine"
+    for rank, path in enumerate(["rank0.json", "rank1.json"]):
+        events = files[path]["traceEvents"]
+        assert broken(events) == []
+        # No event may lie before the beginning once it is moved: Perfetto drops those.
+        moved = manifest["files"][rank].get("clocks", {}).get("offset_ns", 0) / 1000
+        assert min(event["ts"] + moved for event in events if event["ph"] == "X") >= 0
+    names = {event["args"].get("name") for event in events if event["ph"] == "M"}
+    assert "rank 1 (dp0 tp1 pp0)" in names
 
 
 def test_ranks_of_imported_files_are_named_by_number_alone(run):
