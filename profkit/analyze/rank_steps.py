@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import numpy as np
 import pandas as pd
 from pydantic import PositiveInt
 
@@ -196,9 +197,11 @@ def _ranks_by_cause(causes: Result | None, config: Config) -> dict[str, Any] | N
     if not largest or len(set(rows["rank"])) == 1:
         return None
     titles = _titles(causes)
-    means = rows.groupby("rank")[largest].mean().head(config.most_ranks)
+    means = rows.groupby("rank")[largest].mean()
+    times = rows[["rank"]].assign(time_ns=rows["step_time_ns"])
+    chosen = matrix.representative(times, means.index.to_numpy(np.int64), config.most_ranks)
     return {
-        "rows": {"of": "rank", "names": [int(rank) for rank in means.index], "total": len(means)},
+        "rows": {"of": "rank", "names": chosen, "total": len(means)},
         "columns": {"of": "", "names": [titles[name] for name in largest]},
-        "layers": [{"title": "Mean per step", "group": ""} | matrix.values(means)],
+        "layers": [{"title": "Mean per step", "group": ""} | matrix.values(means.loc[chosen])],
     }

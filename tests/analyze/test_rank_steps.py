@@ -68,6 +68,13 @@ def test_each_rank_and_step_has_its_time_cause_and_phases():
     )
 
 
+def test_of_more_ranks_than_are_drawn_the_map_says_how_many_there_are():
+    result = testing.run(rank_steps.analyze, steps=[step(0, 3, 20)], causes=CAUSES, most_ranks=1)
+    for drawing in result.drawings.values():
+        assert (len(drawing.data["rows"]["names"]), drawing.data["rows"]["total"]) == (1, 2)
+    assert len(result.drawings["rank_causes"].data["layers"][0]["values"]) == 1
+
+
 def test_what_others_wait_for_is_a_mean_over_the_repeats_and_zero_elsewhere():
     stragglers = Result(
         tables={

@@ -440,7 +440,7 @@ def _held() -> Drawing:
     return Drawing(
         kind="memory",
         title="Allocated and reserved over time",
-        data={"devices": ["rank 0, cuda:0", "rank 1, cuda:0"], "total": 2, "first": track},
+        data={"devices": ["rank 0, cuda:0", "rank 1, cuda:0"], "total": 3, "first": track},
         details=(
             Detail.of("allocations, one by one", single),
             Detail.of("rank 1, cuda:0", other),

@@ -50,3 +50,4 @@ def test_another_device_is_unpacked_when_it_is_chosen(watched, figure):
     figure.get_by_text("peak 1.50 KiB").wait_for()
     assert "held.device=rank+1" in watched.page.url
     assert figure.locator(".banner").count() == 0
+    assert figure.get_by_text("2 of 3 devices: those with the highest peaks.").count() == 1

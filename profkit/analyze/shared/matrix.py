@@ -32,7 +32,7 @@ def by_step(layers: Sequence[Layer], most_rows: int, most_cells: int) -> dict[st
     """
     steps = np.unique(np.concatenate([layer.times["step"].to_numpy() for layer in layers]))
     ranks = np.unique(np.concatenate([layer.times["rank"].to_numpy() for layer in layers]))
-    chosen = _representative(layers[0].times, ranks, most_rows)
+    chosen = representative(layers[0].times, ranks, most_rows)
     count = min(len(steps), max(most_cells // max(len(chosen), 1), 1))
     part = np.arange(len(steps)) * count // max(len(steps), 1)
     first = [int(steps[part == index][0]) for index in range(count)]
@@ -68,7 +68,7 @@ def values(means: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _representative(times: pd.DataFrame, ranks: NDArray[np.int64], most: int) -> list[int]:
+def representative(times: pd.DataFrame, ranks: NDArray[np.int64], most: int) -> list[int]:
     """Return at most `most` of `ranks`, in their order."""
     if len(ranks) <= most:
         return [int(rank) for rank in ranks]

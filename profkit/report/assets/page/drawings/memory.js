@@ -34,7 +34,7 @@ class MemoryView {
     this.title = shown.title;
     this.state = state;
     this.blocks = new Map(shown.details.map(({ name, block }) => [name, block]));
-    const { devices, first } = shown.data;
+    const { devices, first, total } = shown.data;
     /** @type {string[]} */
     this.names = devices.filter((/** @type {string} */ name, /** @type {number} */ index) => (
       index === 0 || this.blocks.has(name)));
@@ -49,7 +49,9 @@ class MemoryView {
     this.rows = this.fold("As a table", () => this.table());
     this.single = this.fold("Allocations, one by one", () => this.allocations());
     this.made = element("div", { class: "memory" }, this.tools(), this.alarm, this.place,
-      this.picked, this.rows, ...(this.blocks.has(SINGLE) ? [this.single] : []));
+      this.picked, ...(total > devices.length ? [element("p", { class: "note" },
+        `${devices.length} of ${total} devices: those with the highest peaks.`)] : []),
+      this.rows, ...(this.blocks.has(SINGLE) ? [this.single] : []));
     state.onChange(() => this.show());
     whenSized(this.place, () => this.show());
   }
