@@ -1,0 +1,89 @@
+"""Maps and memory as Chromium draws them: pointed at, chosen with keys, restored by a link.
+
+One browser draws both: starting it takes longer than all of these tests.
+"""
+
+import pytest
+
+from tests.report.demo import HOSTILE, MARKUP
+from tests.report.test_browser import opened
+
+CELL = "svg => svg.querySelector('image').getAttribute('href').startsWith('data:image/png')"
+
+
+@pytest.fixture(scope="module")
+def watched(chromium, demo_report):
+    found = opened(chromium, demo_report, width=800)
+    yield found
+    assert found.complaints == []
+    found.page.context.close()
+
+
+@pytest.fixture(scope="module")
+def steps_map(watched):
+    watched.page.evaluate("location.hash = '#/timeline'")
+    made = watched.page.locator("#drawing-steps_map")
+    made.locator("svg").wait_for()
+    return made
+
+
+def test_keys_go_through_the_cells_and_enter_keeps_one_in_the_hash(watched, steps_map):
+    svg = steps_map.locator("svg")
+    assert svg.evaluate(CELL)
+    svg.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        svg.press(key)
+    assert steps_map.locator(".pointed").inner_text().startswith("rank 1, step 4\nStep time: ")
+    svg.press("Enter")
+    assert "steps_map.cell=1%7E4" in watched.page.url
+    assert steps_map.locator(".picked-title b").inner_text() == "rank 1, step 4"
+    watched.page.go_back()
+    steps_map.locator(".picked-title").wait_for(state="detached")
+
+
+def test_a_layer_is_unpacked_when_it_is_chosen_and_a_link_restores_it(watched, steps_map):
+    steps_map.get_by_label("Shown").select_option(HOSTILE)
+    steps_map.get_by_text("1.50 ms").first.wait_for()
+    steps_map.locator("summary").click()
+    assert steps_map.locator("td.number").all_inner_texts()[1:3] == ["1.50 ms", "1.50 ms"]
+    watched.page.reload()
+    assert steps_map.get_by_label("Shown").input_value() == HOSTILE
+
+
+@pytest.fixture(scope="module")
+def held(watched):
+    watched.page.evaluate("location.hash = '#/compute'")
+    made = watched.page.locator("#drawing-held")
+    made.locator("svg").wait_for()
+    return made
+
+
+def test_what_was_asked_for_in_vain_stands_above_the_drawing(held):
+    said = held.locator(".banner p").inner_text()
+    assert said.startswith("Out of memory in step 3: 1.00 GiB asked, 1.00 MiB free on the device")
+    assert held.locator(".banner .stack li").first.inner_text() == f"{HOSTILE} (model.py:3)"
+
+
+def test_keys_go_to_what_is_held_and_enter_shows_its_stack(watched, held):
+    svg = held.locator("svg")
+    svg.focus()
+    svg.press("ArrowUp")
+    svg.press("ArrowUp")
+    assert held.locator(".pointed").inner_text().splitlines()[2].startswith("2.00 KiB by <b>bold")
+    svg.press("Enter")
+    assert "held.at=1%7E1" in watched.page.url
+    picked = held.locator(".picked")
+    assert picked.locator(".stack li").first.inner_text() == f"{HOSTILE} (model.py:3)"
+    held.get_by_text("Allocations, one by one").click()
+    single = held.locator("details[open] tbody tr")
+    single.wait_for()
+    assert single.locator("td").all_inner_texts()[0] == "2.00 KiB"
+    assert MARKUP[:12] in single.inner_text()
+
+
+def test_another_device_is_unpacked_when_it_is_chosen(watched, held):
+    held.get_by_label("Device").select_option("rank 1, cuda:0")
+    held.get_by_text("peak 1.50 KiB").wait_for()
+    assert "held.device=rank+1" in watched.page.url
+    assert held.locator(".banner").count() == 0
+    assert held.get_by_text("2 of 3 devices: those with the highest peaks.").count() == 1
