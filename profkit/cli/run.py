@@ -36,6 +36,7 @@ _STOP_S = 20
 _INTERRUPTED = 130
 _TOTAL = re.compile(r"^total\s+(\d+)$")
 _CAPTURES = re.compile(r"^capture_\w+\s+(\d+)$")
+_TRACEBACK = "Traceback (most recent call last)"
 _FAILED_LOG = re.compile(r"^\s+log: (.+?) \(check log file")
 # With these options Snakemake makes no report: its own output is the result.
 _PRINTING = {
@@ -53,6 +54,7 @@ class SnakemakeOutput:
     captures: int = 0
     failed_logs: list[Path] = field(default_factory=list)
     last_lines: list[str] = field(default_factory=list)
+    _is_in_frames: bool = False
 
     def read_line(self, line: str) -> None:
         """Take in one line."""
@@ -62,7 +64,11 @@ class SnakemakeOutput:
             self.captures += int(match[1])
         elif match := _FAILED_LOG.match(line):
             self.failed_logs += [Path(path) for path in match[1].split(", ")]
-        self.last_lines = [*self.last_lines[-_TAIL:], line]
+        # Of a traceback of Snakemake's own, only the error is of use to people.
+        is_frame = self._is_in_frames and (not line.strip() or line.startswith(" "))
+        self._is_in_frames = is_frame or line.startswith(_TRACEBACK)
+        if not self._is_in_frames:
+            self.last_lines = [*self.last_lines[-_TAIL:], line]
 
 
 def main(argv: Sequence[str]) -> int:

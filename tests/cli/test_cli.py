@@ -77,6 +77,15 @@ def test_the_number_of_jobs_and_failed_logs_are_heard_in_what_snakemake_says():
     assert [path.name for path in heard.failed_logs] == ["steps.log"]
 
 
+def test_of_a_traceback_of_snakemake_only_the_error_is_kept():
+    heard = SnakemakeOutput()
+    frames = [f'  File "api.py", line {line}, in call' for line in range(40)]
+    error = "OSError: [Errno 28] No space left on device"
+    for line in ("before", "Traceback (most recent call last):", "", *frames, "", error, "after"):
+        heard.read_line(line)
+    assert heard.last_lines == ["before", error, "after"]
+
+
 def test_a_manifest_gathers_what_the_captures_say(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for repeat, cuda in enumerate(("12", "13")):

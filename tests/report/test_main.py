@@ -149,7 +149,10 @@ def test_what_the_page_was_made_of_lies_beside_it(demo_report):
         f"{run}/tables/torch_profiler/convert.json",
         *(
             f"{run}/analyze/{name}.json"
-            for name in ("steps", "breakdown", "operators", "kernels", "memory", "observer_tax")
+            for name in (
+                *("steps", "breakdown", "operators", "kernels", "memory", "observer_tax"),
+                "step_timeline",
+            )
         ),
     ]
     assert made_of["settings"]["rows_per_page"] == 10
