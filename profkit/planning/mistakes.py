@@ -48,6 +48,7 @@ def check(parsed: Sequence[Override], loader: ConfigLoader, main: Collection[Any
 
     `main` are the keys of config.yaml; others may be added for an interpolation to read.
     """
+    _check_swept_once(parsed)
     read = {key for one in parsed for key in _READ.findall(str(one.input_line))}
     for override in parsed:
         key, line = override.key_or_group, str(override.input_line)
@@ -68,15 +69,44 @@ def check(parsed: Sequence[Override], loader: ConfigLoader, main: Collection[Any
 
 
 def repeated(overrides: Sequence[str]) -> Iterator[str]:
-    """Yield a note on each key that `overrides` set more than once."""
-    words = [word.partition("=") for word in overrides if not word.startswith(("+", "~"))]
-    for key in dict.fromkeys(key for key, _, _ in words):
-        values = [value for name, _, value in words if name == key]
+    """Yield a note on each key that `overrides` set to several values."""
+    for key, values in _values_by_key(overrides).items():
         if len(values) > 1:
             yield (
                 f"{key} is set {len(values)} times, and the last counts: {values[-1]};"
-                f" a run for each is {key}={','.join(values)}"
+                f" {_all_of(key, values)}"
             )
+
+
+def _check_swept_once(parsed: Sequence[Override]) -> None:
+    """Refuse a sweep over a key that is set otherwise as well, as Hydra then mixes both."""
+    swept = {override.key_or_group for override in parsed if override.is_sweep_override()}
+    for key, values in _values_by_key([str(one.input_line) for one in parsed]).items():
+        if key in swept and len(values) > 1:
+            text = f"{key} is set to {' and to '.join(values)}"
+            raise ConfigError(text, hint=_all_of(key, values))
+
+
+def _values_by_key(overrides: Sequence[str]) -> dict[str, list[str]]:
+    """Return the different values that `overrides` set each key to, the last one last."""
+    found: dict[str, dict[str, None]] = {}
+    for override in overrides:
+        key, _, value = override.partition("=")
+        # What is added to a list twice, and a key that is added and there, Hydra refuses itself.
+        if key.startswith(("+", "~")) and not key.startswith("++"):
+            continue
+        values = found.setdefault(key.lstrip("+"), {})
+        values.pop(value, None)
+        values[value] = None
+    return {key: list(values) for key, values in found.items()}
+
+
+def _all_of(key: str, values: Sequence[str]) -> str:
+    if key in _LISTS:
+        return f"all of them are {key}=[{','.join(value.strip('[]') for value in values)}]"
+    if any("(" in value for value in values):
+        return "name all values in one list"
+    return f"a run for each is {key}={','.join(values)}"
 
 
 def _check_choice(override: Override, options: Sequence[str]) -> None:

@@ -12,6 +12,8 @@ from profkit.planning.mistakes import repeated
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
+        (["batch=1,2", "batch=4"], "batch is set to 1,2 and to 4\n  hint: a run for each is b"),
+        (["zero=none", "zero=zero2,zero3"], "a run for each is zero=none,zero2,zero3"),
         (["=3"], "=3: no key before the =\n  hint: write key=value"),
         (["batch"], "cannot read 'batch'\n  hint: write batch=VALUE"),
         (["batch=2 steps=5"], "hint: these are several overrides: quote each alone, batch=2 step"),
@@ -172,7 +174,18 @@ def test_an_analysis_brings_along_those_whose_results_it_reads():
     assert one.values["analyses"]["causes"] == alone.values["analyses"]["causes"]
 
 
-def test_a_key_that_is_set_twice_is_noted():
-    assert list(repeated(["batch=1", "+tool=ncu", "+tool=nsys", "steps=3", "batch=2"])) == [
-        "batch is set 2 times, and the last counts: 2; a run for each is batch=1,2"
-    ]
+@pytest.mark.parametrize(
+    ("overrides", "note"),
+    [
+        ("batch=1 steps=3 batch=2", "batch is set 2 times, and the last counts: 2; a run for each"),
+        ("++batch=1 batch=2", "a run for each is batch=1,2"),
+        ("tool=nsys tool=[ncu,py_spy]", "[ncu,py_spy]; all of them are tool=[nsys,ncu,py_spy]"),
+    ],
+)
+def test_a_key_that_is_set_twice_is_noted(overrides, note):
+    (found,) = repeated(overrides.split())
+    assert note in found
+
+
+def test_what_is_added_or_said_again_is_not_noted():
+    assert not list(repeated(["batch=2", "+tool=ncu", "+tool=nsys", "~x", "~y", "batch=2"]))
