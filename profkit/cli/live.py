@@ -101,8 +101,10 @@ class View:
         if self.link:
             self._print(self.link.take())
         content = b""
-        # A workload may remove all results, this file among them.
+        # A workload may remove all results, this file among them, which begins anew then.
         if events.is_file():
+            if events.stat().st_size < self._read:
+                self._read = 0
             with events.open("rb") as file:
                 file.seek(self._read)
                 content = file.read()

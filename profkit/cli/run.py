@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from profkit.dag.inputs import REPORT, Dag
 from profkit.dag.overrides import save_selection
 from profkit.planning.cache import load
 from profkit.planning.model import Plan
-from profkit.process import job_server, process_tree
+from profkit.process import job_server, parent_watch, process_tree
 
 _TAIL = 30
 _STOP_S = 20
@@ -141,8 +142,16 @@ def make(dag: Dag, targets: Sequence[str], args: argparse.Namespace) -> bool:
 
 def _work_off(dag: Dag, command: Sequence[str], view: View) -> tuple[int, list[str]]:
     """Run Snakemake, print what failed, and return the exit status and what failed."""
+    about = Path(dag.selection())
+    variables = {parent_watch.INVOCATION: uuid.uuid4().hex}
     output = SnakemakeOutput()
-    status = _run_snakemake(dag.plan, command, output, view)
+    status = _run_snakemake(dag.plan, command, output, view, variables)
+    if status and not about.is_file():
+        # A program removed results/: there is a report on that all the same. No capture that has
+        # failed is tried again in this invocation.
+        dag.selection()
+        output = SnakemakeOutput()
+        status = _run_snakemake(dag.plan, command, output, view, variables)
     failed = list(failures(dag))
     _print_outcome(status, output, failed)
     return status, failed
@@ -156,8 +165,14 @@ def _command(plan: Plan, cores: int, targets: Sequence[str]) -> list[str]:
     return [*command, *targets, "--config", f"overrides={json.dumps(plan.overrides)}"]
 
 
-def _run_snakemake(plan: Plan, command: Sequence[str], output: SnakemakeOutput, view: View) -> int:
-    """Run Snakemake to its end and return its exit status."""
+def _run_snakemake(
+    plan: Plan,
+    command: Sequence[str],
+    output: SnakemakeOutput,
+    view: View,
+    variables: Mapping[str, str],
+) -> int:
+    """Run Snakemake with `variables` to its end and return its exit status."""
     # A file of its own: another run in this folder, which Snakemake refuses, must not disturb.
     log = Path(f"results/.profkit/events-{os.getpid()}.jsonl").resolve()
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -166,11 +181,12 @@ def _run_snakemake(plan: Plan, command: Sequence[str], output: SnakemakeOutput, 
         # A plan that was not in the cache has loaded what the jobs need.
         forked_server.fork(plan.analyses)
     try:
-        variables = {
+        added = {
             progress_events.VARIABLE: str(log),
+            **variables,
             **(view.link.variables if view.link else {}),
         }
-        with _started(command, variables) as process:
+        with _started(command, added) as process:
             read = (process, output, view.is_verbose)
             reader = threading.Thread(target=_read, args=read, daemon=True)
             reader.start()

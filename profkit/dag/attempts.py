@@ -5,6 +5,7 @@ number. A job that failed, whose files are damaged or gone, or a capture that ra
 changed since, gets the next and so is stale. To ask changes nothing.
 """
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from profkit.core.capture_record import read_capture
 from profkit.core.checksums import sha256
 from profkit.core.job_record import JobRecord, damaged_outputs, read_analysis, read_job
 from profkit.core.run_manifest import read_manifest
+from profkit.process import parent_watch
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Attempts:
         if not capture.is_file():
             return False
         record = read_capture(capture)
+        if record["status"] != "ok" and _is_of_now(record):
+            return True
         if record["status"] == "unavailable" and _unavailable(tool):
             return True
         return record["status"] == "ok" and (self.keeps_old_code or not self.changes(record))
@@ -107,6 +111,12 @@ def of_report(page: Path, needed: Iterable[Path]) -> int:
 
 def _next(made: JobRecord, *, is_whole: bool = True) -> int:
     return made.attempt + (made.has_failed or not is_whole)
+
+
+def _is_of_now(record: Mapping[str, Any]) -> bool:
+    """Say whether a capture was made in this invocation of the workflow, which tries it once."""
+    now = os.environ.get(parent_watch.INVOCATION)
+    return bool(now) and record.get("invocation") == now
 
 
 def _unavailable(tool: str) -> str:

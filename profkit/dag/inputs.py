@@ -54,7 +54,7 @@ def load(overrides: object, *, is_working: bool = True) -> "Dag":
     dag = Dag(plan=cache.load(override_list(overrides)))
     if is_working:
         snakemake_locks.register()
-        os.environ[parent_watch.INVOCATION] = uuid.uuid4().hex
+        os.environ.setdefault(parent_watch.INVOCATION, uuid.uuid4().hex)
         save_selection(dag.plan.overrides, [run.name for run in dag.plan.runs])
     return dag
 

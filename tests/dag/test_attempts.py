@@ -10,6 +10,7 @@ import pytest
 
 from profkit.core.job_record import NOTHING
 from profkit.dag.attempts import Attempts, of_report
+from profkit.process import parent_watch
 
 _WRITTEN_S = 1_700_000_000
 REST = {"reason": "", "settings": {}, "workload": {}}
@@ -31,6 +32,15 @@ def test_a_failed_capture_gets_another_attempt(tmp_path, record, expected):
     if record:
         path.write_text(json.dumps({**record, **REST}))
     assert Attempts().number(path, "baseline") == expected
+
+
+def test_what_failed_in_this_invocation_is_not_tried_again_in_it(tmp_path, monkeypatch):
+    path = tmp_path / "capture.json"
+    path.write_text(json.dumps({"attempt": 3, "status": "error", "invocation": "a", **REST}))
+    monkeypatch.setenv(parent_watch.INVOCATION, "a")
+    assert Attempts().number(path, "baseline") == 3
+    monkeypatch.setenv(parent_watch.INVOCATION, "b")
+    assert Attempts().number(path, "baseline") == 4
 
 
 def test_a_damaged_record_is_a_failed_attempt_that_no_other_has_the_number_of(tmp_path):

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from profkit.core.checksums import sha256
 from profkit.dag import completed
 from profkit.dag import inputs as dags
 from profkit.planning.imported_runs import add_run, find, import_kinds
+from profkit.process import parent_watch
 
 TOOL, KIND = import_kinds()["trace"]
 TABLE = f"tables/{TOOL}/steps.parquet"
@@ -101,3 +103,18 @@ def test_where_nothing_has_changed_snakemake_is_not_asked(dag, monkeypatch, caps
     command.main([*overrides, "--", "--forceall"])
     command.main(["--verbose", *overrides])
     assert len(asked) == 2
+
+
+def test_a_tree_that_a_program_removed_is_worked_off_once_more(dag, monkeypatch):
+    started = []
+
+    def snakemake(*arguments):
+        started.append(arguments[-1][parent_watch.INVOCATION])
+        assert Path(dag.selection(write=False)).is_file()
+        shutil.rmtree("results/.profkit")
+        return 1
+
+    monkeypatch.setattr(command, "_run_snakemake", snakemake)
+    assert command.main(["--verbose", *dag.plan.overrides]) == 1
+    first, second = started
+    assert first == second

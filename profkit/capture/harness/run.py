@@ -203,7 +203,7 @@ def _collect(job: Job) -> CollectedResult:
         notes.append(f"The program failed after what was recorded: {failure.summary}")
         result = Outcome(status="ok")
     if trouble:
-        result = Outcome(status="error", reason=trouble)
+        result = Outcome(status="error", **trouble._asdict())
     return CollectedResult(
         ended=ended,
         outcome=result,
@@ -229,11 +229,8 @@ def _found_ranks(job: Job) -> FoundRanks:
     return FoundRanks(ranks=ranks, named_by=named_by)
 
 
-def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], str]:
-    """Start this host's ranks and wait; return the end, the conditions, and what befell the disk.
-
-    That is "" if nothing did.
-    """
+def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], disk_space.Trouble | None]:
+    """Start this host's ranks and wait; return the end, the conditions, and any trouble."""
     deadline_s = time.time() + job.run_settings.timeout_s
     spec = replace(job.spec, deadline_s=deadline_s, node=job.node.rank)
     job = replace(job, spec=spec)

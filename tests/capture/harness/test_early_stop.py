@@ -60,11 +60,12 @@ def test_a_first_capture_is_always_tried(spec):
     assert reason(spec("baseline", 0, baseline={"invocation": NOW, "would_repeat": True})) == ""
 
 
-def test_what_was_not_tried_has_a_record_and_is_tried_next_time(spec, capsys):
+def test_what_was_not_tried_has_a_record_and_is_tried_next_time(spec, capsys, monkeypatch):
     folder = spec("baseline", 1, baseline={"invocation": NOW, "would_repeat": True}).folder
     workload = '{"workload": {"name": "train"}, "steps": 2}'
     main(["baseline", "--out", str(folder), "--repeat", "1", "--workload", workload])
     record = json.loads((folder / "capture.json").read_text())
     assert (record["status"], record["files"]) == ("skipped", [])
     assert capsys.readouterr().err == "baseline: skipped: not tried, as baseline rep0 failed\n"
+    monkeypatch.setenv(parent_watch.INVOCATION, "the next one")
     assert Attempts().number(folder / "capture.json", "baseline") == 2

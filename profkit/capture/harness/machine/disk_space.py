@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from profkit.core.errors import ProfkitError
 
@@ -42,17 +43,25 @@ def release(out: Path) -> None:
     (out / _RESERVED).unlink(missing_ok=True)
 
 
-def trouble(out: Path) -> str:
-    """Return why files may be missing from `out` or truncated; "" if nothing says so.
+class Trouble(NamedTuple):
+    """Why files may be missing from the folder of a capture, or truncated."""
+
+    reason: str
+    would_repeat: bool
+    """Whether other captures of the run can be expected to fail alike."""
+
+
+def trouble(out: Path) -> Trouble | None:
+    """Return what befell the folder `out` or its disk; None if nothing says so.
 
     A folder that the workload has removed is made again, for the record.
     """
-    if not out.is_dir():
+    if gone := [folder for folder in (out, *out.parents) if not folder.is_dir()]:
         out.mkdir(parents=True)
-        return f"the workload removed the folder of its capture, {out}"
+        return Trouble(f"the workload removed {gone[-1]}, where its capture lies", True)
     if shutil.disk_usage(out).free < _FULL_BELOW_BYTES:
-        return f"no space is left on the disk of {out}"
-    return ""
+        return Trouble(f"no space is left on the disk of {out}", False)
+    return None
 
 
 def drop_unfinished(out: Path, labels: list[str]) -> list[str]:

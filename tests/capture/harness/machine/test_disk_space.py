@@ -31,7 +31,8 @@ def test_what_was_being_written_is_dropped_and_steps_are_kept(tmp_path):
 
 
 def test_a_folder_that_was_removed_is_made_again_and_named(tmp_path):
-    assert disk_space.trouble(tmp_path) == ""
-    gone = tmp_path / "rep0"
-    assert disk_space.trouble(gone) == f"the workload removed the folder of its capture, {gone}"
-    assert disk_space.trouble(gone) == ""
+    assert disk_space.trouble(tmp_path) is None
+    gone = tmp_path / "results"
+    said = f"the workload removed {gone}, where its capture lies"
+    assert disk_space.trouble(gone / "runs" / "rep0") == (said, True)
+    assert disk_space.trouble(gone / "runs" / "rep0") is None
