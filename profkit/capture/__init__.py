@@ -18,7 +18,8 @@ def tools() -> dict[str, type[Tool]]:
 
 def tool(name: str) -> type[Tool]:
     """Import the one tool `name`; raises `ConfigError` if there is none."""
-    kind = registry.load("tool", __name__, name, "Capture", _is_tool)
+    plugin = registry.tool_plugin(name)
+    kind = registry.load("tool", __name__, plugin, "Capture", _is_tool)
     check_outputs(kind)
     return kind
 

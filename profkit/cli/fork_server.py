@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from multiprocessing import forkserver
 from pathlib import Path
 
+from profkit.core import registry
+
 _LARGE_BYTES = 64 << 20
 """Smaller files are converted before another process could help."""
 
@@ -24,5 +26,5 @@ def start(argv: Sequence[str]) -> None:
         return  # the command itself says what is wrong
     files = [file for folder in options.captures for file in folder.glob("*") if file.is_file()]
     if options.cores > 1 and sum(file.stat().st_size for file in files) >= _LARGE_BYTES:
-        forkserver.set_forkserver_preload([f"profkit.convert.{options.tool}"])
+        forkserver.set_forkserver_preload([registry.converter_module(options.tool)])
         forkserver.ensure_running()

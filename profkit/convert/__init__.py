@@ -18,12 +18,13 @@ def converters() -> dict[str, Converter]:
 
 def converter(name: str) -> Converter:
     """Import the one converter `name`; raises `ConfigError` if there is none."""
-    return registry.load("converter", __name__, name, "convert", _is_converter)
+    plugin = registry.tool_plugin(name)
+    return registry.load("converter", __name__, plugin, "convert", _is_converter)
 
 
 def has_converter(tool: str) -> bool:
     """Return whether `tool` has a converter; one without leaves only the harness's steps."""
-    return registry.find(__name__, tool) is not None
+    return registry.find(__name__, registry.tool_plugin(tool)) is not None
 
 
 @cache

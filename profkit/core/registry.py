@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+VARIANT = "@"
+"""What stands between the name of a tool and the settings in which one of its captures differs."""
+
 _DEFINED = re.compile(r"^(?:class Capture|def (?:convert|analyze|match))\b", re.MULTILINE)
 
 
@@ -51,9 +54,14 @@ def module_name(what: str, package: str, name: str) -> str:
     return find(package, name) or known(what, name, module_names(package))
 
 
+def tool_plugin(tool: str) -> str:
+    """Return the plugin behind `tool`: several captures of a run may differ in its settings."""
+    return tool.partition(VARIANT)[0]
+
+
 def converter_module(tool: str) -> str:
     """Return the module that converts the captures of `tool`."""
-    return find("profkit.convert", tool) or "profkit.convert.__main__"
+    return find("profkit.convert", tool_plugin(tool)) or "profkit.convert.__main__"
 
 
 def external(package: str) -> list["EntryPoint"]:

@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 
 from profkit.analyze import analyses
 from profkit.analyze.base import Analysis
+from profkit.capture import tool as tool_named
 from profkit.capture import tools
 from profkit.capture.base import Tool
 from profkit.capture.launchers import launcher as launcher_named
@@ -86,7 +87,8 @@ def _made(conf: Path, overrides: Sequence[str]) -> Plan:
     # Their settings are the same in all runs, of which they make none.
     settings = {name: values for run in runs for name, values in run.tools.items()}
     chosen = {
-        name: checked(f"tools.{name}", tools()[name], values) for name, values in settings.items()
+        name: checked(f"tools.{name}", tool_named(name), values)
+        for name, values in settings.items()
     }
     plans = {name: _tool_plan(name, tool, whole.repeats) for name, tool in sorted(chosen.items())}
     wanted = {name for run in runs for name in (*run.analyses, *run.comparisons)}

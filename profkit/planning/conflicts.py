@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from profkit.capture.base import Tool
+from profkit.core.registry import tool_plugin
 
 
 def notes(chosen: Mapping[str, Tool], *, exclusive: bool) -> Iterator[str]:
@@ -10,7 +11,8 @@ def notes(chosen: Mapping[str, Tool], *, exclusive: bool) -> Iterator[str]:
     for resource in dict.fromkeys(
         resource for tool in chosen.values() for resource in tool.exclusive_resources
     ):
-        names = [name for name, tool in chosen.items() if resource in tool.exclusive_resources]
+        holders = [name for name, tool in chosen.items() if resource in tool.exclusive_resources]
+        names = list(dict.fromkeys(map(tool_plugin, holders)))
         if len(names) > 1:
             in_turn = ", one after the other" if exclusive else ""
             yield (

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
+from profkit.core import registry
 from profkit.report import view
 from profkit.report.settings import Settings, Topic
 from profkit.report.shown_run import ShownRun
@@ -39,7 +40,8 @@ def by_topic(
 
 def _opened(shown_run: ShownRun, topic: Topic, most: int) -> Iterator[view.RankFiles]:
     """Yield links to the files of the topic's tools that a viewer opens, by rank and repeat."""
-    tools = [tool for tool in topic.tools if tool in shown_run.run.selected.tools]
+    chosen = shown_run.run.selected.tools
+    tools = [tool for own in topic.tools for tool in chosen if registry.tool_plugin(tool) == own]
     grouped: dict[tuple[int, int, str], list[view.Link]] = defaultdict(list)
     for tool in tools:
         for file in shown_run.run.files:
@@ -50,6 +52,8 @@ def _opened(shown_run: ShownRun, topic: Topic, most: int) -> Iterator[view.RankF
             key = (int(rank[1]), int(repeat[1]) if repeat else 0, rank[0])
             # Rank, repeat and the name of an imported file stand beside the link.
             short = file.path[repeat.end() :] if repeat else PurePosixPath(file.path).name
-            grouped[key].append(view.Link(text=short, href=shown_run.file_link(file.path).href))
+            *_, settings = tool.partition(registry.VARIANT)
+            text = f"{short} ({settings})" if settings else short
+            grouped[key].append(view.Link(text=text, href=shown_run.file_link(file.path).href))
     for (_, number, label), links in sorted(grouped.items()):
         yield view.RankFiles(rank=label, repeat=number, links=tuple(links[:most]))

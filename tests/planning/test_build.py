@@ -141,7 +141,7 @@ def test_an_analysis_reads_tables_of_one_tool_so_that_clocks_agree():
         (["warmup_steps=12"], "leave none to measure"),
         (["launcher=python"], "launcher: "),
         (["tool=[py_spy]", "analysis=[operators]"], "analysis operators: no enabled tool makes"),
-        (["tools.torch_profiler.with_stack=true,false"], "two settings for the same run"),
+        (["analyses.operators.max_rows=5,9"], "two settings for the same run"),
         (["repeats=1,2"], "cannot be swept"),
         (["model=glob(zzz*)"], "no run is selected by model=glob(zzz*)"),
     ],
@@ -152,15 +152,50 @@ def test_mistakes_are_named_before_anything_runs(overrides, message):
     assert message in str(caught.value)
 
 
-def test_settings_of_a_tool_side_by_side_are_runs_of_a_variable_of_the_program():
+SIDE_BY_SIDE = ("tools.torch_profiler.schedule=stable,early,periodic", "batch=2,4")
+
+
+def test_settings_of_a_tool_side_by_side_are_captures_of_one_run():
+    plan = planned(*SIDE_BY_SIDE)
+    assert len(plan.runs) == 2
+    for run in plan.runs:
+        schedules = {
+            name: values["schedule"]
+            for name, values in run.tools.items()
+            if name.startswith("torch_profiler")
+        }
+        assert schedules == {
+            "torch_profiler": "stable",
+            "torch_profiler@schedule-early": "early",
+            "torch_profiler@schedule-periodic": "periodic",
+        }
+        assert run.overrides[0] == SIDE_BY_SIDE[0], "the run can be made again by them"
+        (kernels, *_) = plan.tables(run, "breakdown")
+        assert "/torch_profiler/" in kernels
+    first, second = (plan.tools[f"torch_profiler{end}"] for end in ("", "@schedule-early"))
+    assert first == second
+    assert plan.run(planned("batch=4").runs[0].name), "with the captures of the run alone"
+
+
+def test_names_of_captures_tell_all_settings_of_one_tool_apart():
+    apis = ("[cuda,nvtx]", "[cuda_nvtx]", f"[{','.join('abcdefghij' * 9)}]", "[cuda,nvtx]")
+    plan = planned("tool=[baseline,nsys]", f"tools.nsys.trace={','.join(apis)}")
+    _, *names = plan.runs[0].tools
+    assert len(names) == 3
+    assert names[0] == "nsys"
+    assert all(len(name) < 100 for name in names)
+    assert not [note for note in plan.notes if "cannot share a process" in note]
+
+
+def test_settings_of_an_analysis_side_by_side_are_runs_of_a_variable_of_the_program():
     setting = "tools.torch_profiler.schedule=${launcher.env.TRY}"
     early, stable = planned("+launcher.env.TRY=early,stable", setting).runs
     assert early.name != stable.name
     schedules = [run.tools["torch_profiler"]["schedule"] for run in (early, stable)]
     assert schedules == ["early", "stable"]
     with pytest.raises(ConfigError, match="two settings") as caught:
-        planned("tools.torch_profiler.schedule=early,stable")
-    assert "'+launcher.env.TRY=A,B' 'tools.torch_profiler.SETTING=${launcher.env.TRY}'" in str(
+        planned("analyses.operators.max_rows=5,9")
+    assert "'+launcher.env.TRY=A,B' 'analyses.operators.SETTING=${launcher.env.TRY}'" in str(
         caught.value
     )
 

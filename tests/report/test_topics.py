@@ -47,6 +47,14 @@ def test_analyses_of_a_view_stand_in_the_order_of_the_settings_and_others_in_com
     assert titles == ["memory_peak", "memory_model", "fragmentation"]
 
 
+def test_files_of_further_settings_of_a_tool_say_which():
+    tools = ("memory_snapshot", "memory_snapshot@stacks-all")
+    files = [f"convert/{tool}/{RANKS[0]}.rep0.a.svg" for tool in tools]
+    (memory,) = arranged(run(files=files, tools=tools)).topics
+    (rank,) = memory.opened
+    assert [link.text for link in rank.links] == ["a.svg", "a.svg (stacks-all)"]
+
+
 def test_what_only_abstains_stands_apart_but_its_files_stay():
     shown = run("memory_peak", "steps", files=[f"convert/memory_snapshot/{RANKS[0]}.rep0.a.svg"])
     nothing = Result.abstain("the peak", "nothing was allocated")
