@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,6 +16,7 @@ from profkit.capture.base import NullRecorder, Rank, Recorder, Session
 from profkit.core.bounds import PositiveInt
 from profkit.core.errors import ProfkitError
 from profkit.core.parallel_layout import Parallel
+from profkit.core.settings import ADDED_LATER
 
 if TYPE_CHECKING:
     from torch.utils.benchmark import Measurement
@@ -41,6 +42,9 @@ class Capture(Session):
 
     Fixed, and not chosen by the time that they take: ranks communicate in every call.
     """
+
+    threads: PositiveInt | None = field(default=None, metadata=ADDED_LATER)
+    """Threads that operators on the CPU take while it measures; null leaves the program's own."""
 
     def records_rank(self, rank: int, world_size: int, parallel: Parallel) -> bool:
         """Return True: the ranks communicate, so that the others wait for one that does not run."""
@@ -73,7 +77,7 @@ class Capture(Session):
             "schema_version": 1,
             "torch": torch.__version__,
             "device": "cuda" if is_cuda else "cpu",
-            "threads": torch.get_num_threads(),
+            "threads": self.threads or torch.get_num_threads(),
             "parts": {
                 name: [_plain(self.measured(name, part, clock)) for _ in range(self.measurements)]
                 for name, part in parts().items()
@@ -94,7 +98,7 @@ class Capture(Session):
             stmt="prepare()\nrun()",
             globals={"prepare": prepare, "run": part.run},
             timer=clock.seconds,
-            num_threads=torch.get_num_threads(),
+            num_threads=self.threads or torch.get_num_threads(),
             sub_label=name,
         )
         return timer.timeit(self.calls)

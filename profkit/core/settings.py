@@ -4,6 +4,7 @@ import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from profkit.core.errors import ConfigError
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
     from pydantic import ConfigDict, TypeAdapter
 
 T = TypeVar("T")
+
+ADDED_LATER = MappingProxyType({"is_added_later": True})
+"""Metadata of a setting that came after captures had been made without it.
+
+``threads: PositiveInt | None = field(default=None, metadata=ADDED_LATER)``
+
+With its default, which may never change, all is as it was before there was the setting. It is left
+out of records then: runs keep their names, and captures stay fresh.
+"""
 
 _adapters: "dict[type[Any], TypeAdapter[Any]]" = {}
 
@@ -63,6 +73,23 @@ def adapter(kind: type[Any]) -> "TypeAdapter[Any]":
     if kind not in _adapters:
         _adapters[kind] = TypeAdapter(kind)
     return _adapters[kind]
+
+
+def plain(settings: object) -> dict[str, Any]:
+    """Return `settings` as plain data for records, which say by it what has changed."""
+    read = adapter(type(settings)).dump_python(settings, mode="json")
+    return _without_defaults_added_later(settings, read)
+
+
+def _without_defaults_added_later(settings: Any, read: dict[str, Any]) -> dict[str, Any]:
+    kept = dict(read)
+    for one in fields(settings):
+        value = getattr(settings, one.name)
+        if one.metadata == ADDED_LATER and value == one.default:
+            del kept[one.name]
+        elif is_dataclass(value):
+            kept[one.name] = _without_defaults_added_later(value, read[one.name])
+    return kept
 
 
 def checked(where: str, kind: type[T], settings: object) -> T:

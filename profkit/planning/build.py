@@ -25,7 +25,7 @@ from profkit.core.hardware import Hardware
 from profkit.core.parallel_layout import Parallel, Ranks
 from profkit.core.run_settings import RunSettings
 from profkit.core.secret_masking import Masker, secret_values
-from profkit.core.settings import adapter, checked, known
+from profkit.core.settings import adapter, checked, known, plain
 from profkit.planning import command_line, conflicts, mistakes, script_notes
 from profkit.planning.compose import Composed, compose_all
 from profkit.planning.configuration import Configuration
@@ -199,8 +199,7 @@ class _Checker:
         """Return `values` as `kind` spells them out."""
         key = (where, json.dumps(values, sort_keys=True, default=str))
         if key not in self.seen:
-            settings = checked(where, kind, values)
-            self.seen[key] = adapter(kind).dump_python(settings, mode="json")
+            self.seen[key] = plain(checked(where, kind, values))
         return self.seen[key]
 
     def configuration(self, composed: Composed) -> Configuration:

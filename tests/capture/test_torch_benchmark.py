@@ -1,6 +1,7 @@
 """Parts are timed by torch's own Timer, without what prepares them."""
 
 import pytest
+import torch
 
 from profkit import marks
 from profkit.capture import torch_benchmark
@@ -42,6 +43,16 @@ def test_what_prepares_a_part_is_not_counted(monkeypatch):
     # Two calls before each measurement are not timed.
     assert done == ["prepare", "run"] * 2 * (2 + 3)
     assert found["device"] == "cpu"
+
+
+def test_operators_take_the_threads_that_are_set_while_a_part_runs():
+    before, seen = torch.get_num_threads(), []
+    part = marks.Part(prepare=lambda: None, run=lambda: seen.append(torch.get_num_threads()))
+    wanted = before + 1
+    found = Capture(measurements=1, calls=1, threads=wanted).benchmarked(lambda: {"forward": part})
+    assert found["threads"] == wanted
+    assert {*seen} == {wanted}
+    assert torch.get_num_threads() == before
 
 
 def test_a_workload_that_offers_nothing_is_told_so(tmp_path, monkeypatch):

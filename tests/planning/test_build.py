@@ -319,3 +319,10 @@ def test_an_analysis_runs_without_the_tables_that_may_lack():
 )
 def test_tools_that_only_count_need_no_baseline_that_was_not_asked_for(overrides, has_baseline):
     assert ("baseline" in planned(*overrides).runs[0].tools) == has_baseline
+
+
+def test_a_setting_that_was_added_later_leaves_captures_fresh_until_it_is_set():
+    before = {"ranks": "all", "measurements": 10, "calls": 3}
+    (run,) = planned("+tool=torch_benchmark", "tools.torch_benchmark.threads=null,4").runs
+    assert run.tools["torch_benchmark"] == before
+    assert run.tools["torch_benchmark@threads-4"] == {**before, "threads": 4}

@@ -33,6 +33,7 @@ from profkit.capture.harness.record import (
 )
 from profkit.capture.harness.record.outcome import Outcome
 from profkit.core.formatting import cut
+from profkit.core.settings import plain
 from profkit.process import process_tree
 
 _LINE_LENGTH = 2000
@@ -355,6 +356,6 @@ def _requested(job: Job) -> dict[str, Any]:
         "repeat": job.spec.repeat,
         "attempt": job.spec.attempt,
         "invocation": early_stop.invocation(),
-        "settings": asdict(job.spec.load_tool()),
+        "settings": plain(job.spec.load_tool()),
         "workload": job.spec.workload,
     }
