@@ -98,7 +98,7 @@ def _activations(request: Request, family: ModelFamily) -> tuple[int | None, str
         return None, "compiled code decides itself what it saves and what it computes again"
     zero = request.sharding()
     computing = zero.load().compute_precision(zero, request.precision)
-    how = {"fp32": "in fp32", "autocast": "under autocast", "bf16": "in bf16 throughout"}
+    how = {"fp32": "in fp32", "autocast": "under autocast", "half": "in 2 bytes throughout"}
     reason = f"no closed form is known of family {request.model.get('family')} {how[computing]}"
     return family.activation_bytes(request.batch, computing), reason
 

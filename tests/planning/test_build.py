@@ -128,7 +128,7 @@ def test_an_analysis_reads_tables_of_one_tool_so_that_clocks_agree():
         (["+nonsense=1"], "no such key: nonsense"),
         (["batch=zero"], "batch: Input should be a valid integer"),
         (["batch=0"], "batch: Input should be greater than 0"),
-        (["precision=fp8"], "precision: Input should be 'fp32' or 'bf16'"),
+        (["precision=fp8"], "precision: Input should be 'fp32', 'bf16' or 'fp16'"),
         (
             ["tools.torch_profiler.schedule=sometimes"],
             "tools.torch_profiler.schedule: Input should",

@@ -87,8 +87,15 @@ def test_steps_and_phases_are_marked_in_their_order(watcher):
     assert watcher.seen == ["begin", "step#0", *step, 6, "step#1", *step, 6]
 
 
-def test_bf16_computes_in_bf16():
-    assert losses(precision="bf16") != losses(precision="fp32")
+def test_each_precision_computes_in_its_own():
+    found = {precision: losses(precision=precision) for precision in ("fp32", "bf16", "fp16")}
+    assert len({*map(tuple, found.values())}) == 3
+    assert found["fp16"] == pytest.approx(found["fp32"], abs=1e-2)
+
+
+def test_gradients_in_fp16_are_scaled_back(monkeypatch):
+    close, exact = (trained(monkeypatch, precision=name) for name in ("fp16", "fp32"))
+    torch.testing.assert_close(close, exact, atol=1e-2, rtol=1e-2)
 
 
 def test_the_loader_may_work_in_processes_of_its_own():

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-ComputePrecision: TypeAlias = Literal["fp32", "autocast", "bf16"]
-"""fp32; ``torch.autocast`` over a model in fp32; or a model that itself is in bf16."""
+ComputePrecision: TypeAlias = Literal["fp32", "autocast", "half"]
+"""fp32; ``torch.autocast`` over a model in fp32; or a model that itself is in bf16 or fp16."""
 
 FP32_BYTES = 4
 INDEX_BYTES = 8
-_BF16_BYTES = 2
+_HALF_BYTES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +20,16 @@ class SavedBytes:
     @property
     def value_bytes(self) -> int:
         """Size of one value of the inputs and outputs of matrix products."""
-        return FP32_BYTES if self.precision == "fp32" else _BF16_BYTES
+        return FP32_BYTES if self.precision == "fp32" else _HALF_BYTES
 
     @property
     def stream_bytes(self) -> int:
         """Size of one value of the residual stream, which autocast leaves in fp32."""
-        return _BF16_BYTES if self.precision == "bf16" else FP32_BYTES
+        return _HALF_BYTES if self.precision == "half" else FP32_BYTES
 
     def weights(self, count: int) -> int:
         """Return the bytes of the copies that autocast makes of `count` weights."""
-        return _BF16_BYTES * count if self.precision == "autocast" else 0
+        return _HALF_BYTES * count if self.precision == "autocast" else 0
 
     def layer_norm(self, values: int, positions: int) -> int:
         """Return the bytes of a norm's input, and of mean and deviation of each position."""

@@ -80,7 +80,7 @@ class Model(ModelFamily):
         return 2 * self.double_blocks * stream + self.single_blocks * single + conditions + ends
 
     def activation_bytes(self, batch: int, precision: ComputePrecision) -> int | None:
-        """See `ModelFamily.activation_bytes`; None in bf16, where norms differ between devices.
+        """See `ModelFamily.activation_bytes`; None in 2 bytes, where norms differ between devices.
 
         Terms of a block, per token and unit of width: input and output of a norm, the output
         scaled and shifted; queries, keys and values, plain, normalised and rotated; outputs of

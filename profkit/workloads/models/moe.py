@@ -75,13 +75,13 @@ class Model(ModelFamily):
         return 2 * self.vocabulary * width + self.layers * (attention + experts + 2 * width) + width
 
     def activation_bytes(self, batch: int, precision: ComputePrecision) -> int | None:
-        """See `ModelFamily.activation_bytes`; None in bf16, where norms differ between devices.
+        """See `ModelFamily.activation_bytes`; None in 2 bytes, where norms differ between devices.
 
         A block saves, per position and unit of width: of each norm the input, the normalised
         input and the output; queries; the output of attention, twice as its heads are reordered.
         Routing saves the inputs and outputs of each of the `active` choices.
         """
-        if precision == "bf16":
+        if precision == "half":
             return None
         saved, positions = SavedBytes(precision), batch * self.context
         values = positions * self.width

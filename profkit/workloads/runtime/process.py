@@ -13,6 +13,8 @@ from profkit.core.errors import ConfigError
 from profkit.workloads.models.base import ModelFamily, Sample
 from profkit.workloads.runtime.request import Request
 
+_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Process:
@@ -25,7 +27,7 @@ class Process:
     @property
     def compute_dtype(self) -> torch.dtype:
         """Dtype of the configured precision."""
-        return torch.float32 if self.request.precision == "fp32" else torch.bfloat16
+        return _DTYPES[self.request.precision]
 
     def autocast(self) -> AbstractContextManager[object]:
         """Return the context that computes in the configured precision."""

@@ -52,8 +52,9 @@ class Request(Settings):
     parallel: Parallel = field(default_factory=Parallel)
     """How the program lays out its ranks, for their names where the program cannot be asked."""
 
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """Number format of computing: fp32, or bf16, with parameters still updated in fp32."""
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """Number format of computing: fp32, or bf16 or fp16, with parameters still updated in fp32;
+    with fp16 the loss is scaled, and steps whose gradients overflow are left out."""
 
     compile: Literal["none", "default", "reduce-overhead", "max-autotune"] = "none"
     """Mode of torch.compile, or none; compiling happens in the first step."""

@@ -31,9 +31,14 @@ class Engine:
     def __init__(
         self, process: "Process", model: "nn.Module", optimizer: "torch.optim.Optimizer"
     ) -> None:
+        import torch
+
         self.process = process
         self.model = model
         self.optimizer = optimizer
+        # Gradients in fp16 are too small for its range unless the loss is scaled.
+        is_fp16 = process.compute_dtype == torch.float16
+        self.scaler = torch.amp.GradScaler(process.device.type, enabled=is_fp16)
 
     def micro_batch(self, *, last: bool) -> AbstractContextManager[object]:
         """Return the context of one forward and backward pass; `last` before an optimizer step."""
@@ -48,11 +53,13 @@ class Engine:
         """Add the gradients of `loss`, as one of the step's micro-batches."""
         import torch
 
-        torch.autograd.backward(loss / self.process.request.grad_accumulation)
+        share = loss / self.process.request.grad_accumulation
+        torch.autograd.backward(self.scaler.scale(share))
 
     def step(self) -> None:
         """Update the parameters and reset the gradients."""
-        self.optimizer.step()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
         self.optimizer.zero_grad()
 
 

@@ -1,11 +1,11 @@
 """DeepSpeed's ZeRO stages 1 to 3, with offload to the host.
 
-With bf16 the model itself is in bf16 and the optimizer updates an fp32 copy of the parameters,
-its master. The optimizer is torch's in its fused form, as in the other modes: nothing is compiled
-when training starts, and a comparison shows only the sharding.
+With bf16 or fp16 the model itself is in that and the optimizer updates an fp32 copy of the
+parameters, its master. The optimizer is torch's in its fused form, as in the other modes: nothing
+is compiled when training starts, and a comparison shows only the sharding.
 
 Bytes per parameter that each of N ranks holds at the end of the backward pass, with AdamW, whose
-two moments make the 8 (SGD: 0); c is 4, and 2 with bf16:
+two moments make the 8 (SGD: 0); c is 4, and 2 with bf16 or fp16:
 
 | stage | parameters | gradients | masters | optimizer | offloaded: gradients                   |
 | ----- | ---------- | --------- | ------- | --------- | -------------------------------------- |
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _BUCKET = 500_000_000
 _LAST = 3
 _FP32_BYTES = 4
-_BF16_BYTES = 2
+_HALF_BYTES = 2
 
 
 class DeepSpeed(Engine):
@@ -88,7 +88,7 @@ class Backend(BaseBackend):
         self, zero: "Zero", ranks: int, precision: str, moments: int
     ) -> BytesPerParameter:
         """See `Backend.bytes_per_parameter` and the table above."""
-        computed = _FP32_BYTES if precision == "fp32" else _BF16_BYTES
+        computed = _FP32_BYTES if precision == "fp32" else _HALF_BYTES
         whole = zero.stage < _LAST
         on_device = 0 if whole and zero.offload != "none" else computed
         on_host = 0 if zero.offload == "none" else _FP32_BYTES
@@ -102,13 +102,19 @@ class Backend(BaseBackend):
     def compute_precision(self, zero: "Zero", precision: str) -> "ComputePrecision":
         """See `Backend.compute_precision`."""
         del zero
-        return "fp32" if precision == "fp32" else "bf16"
+        return "fp32" if precision == "fp32" else "half"
 
     def engine(
         self, process: "Process", model: "nn.Module", optimizer_factory: OptimizerFactory
     ) -> Engine:
         """See `Backend.engine`."""
         deepspeed = _imported(process)
+        is_fp16 = process.request.precision == "fp16"
+        if is_fp16 and not deepspeed.get_accelerator().is_fp16_supported():
+            raise ConfigError(
+                f"precision=fp16: DeepSpeed has no fp16 on the device {process.device.type}",
+                hint="set precision=bf16, or zero.backend=torch",
+            )
         cast_batch_norm_statistics(model, process.compute_dtype)
         size = sum(parameter.numel() for parameter in model.parameters())
         engine, optimizer, *_ = deepspeed.initialize(
@@ -154,6 +160,7 @@ def settings(process: "Process", size: int) -> dict[str, Any]:
         "train_micro_batch_size_per_gpu": request.batch,
         "gradient_accumulation_steps": request.grad_accumulation,
         "bf16": {"enabled": request.precision == "bf16"},
+        "fp16": {"enabled": request.precision == "fp16"},
         # The default clips to a norm of 1, which the other modes do not.
         "gradient_clipping": 0.0,
         # SGD is not on DeepSpeed's list of tested optimizers, nor is torch's Adam on the CPU.

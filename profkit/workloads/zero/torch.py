@@ -1,9 +1,9 @@
 """PyTorch's own sharding: DDP, ZeroRedundancyOptimizer for stage 1, FSDP2 for stages 2 and 3.
 
-Parameters, gradients and the optimizer's state are in fp32 whatever the precision: with bf16,
-only computing is. DDP (stages 0 and 1) computes under autocast, which makes bf16 copies of weights
-as it goes and keeps them from the forward to the backward pass; FSDP2 (stages 2 and 3) gathers
-parameters in bf16 and reduces gradients in fp32.
+Parameters, gradients and the optimizer's state are in fp32 whatever the precision: with bf16 or
+fp16, only computing is. DDP (stages 0 and 1) computes under autocast, which makes copies of weights
+in 2 bytes as it goes and keeps them from the forward to the backward pass; FSDP2 (stages 2 and 3)
+gathers parameters in 2 bytes and reduces gradients in fp32.
 
 Bytes per parameter that each of N ranks holds at the end of the backward pass, with AdamW, whose
 two moments make the 8 (SGD: 0):
@@ -12,7 +12,7 @@ two moments make the 8 (SGD: 0):
 | ----- | ---------- | --------- | --------- | --------------------------------------------------- |
 | 0     | 4          | 4         | 8         |                                                     |
 | 1     | 4          | 4         | 8/N       |                                                     |
-| 2     | 4/N        | 4/N       | 8/N       | all parameters, from forward to backward: 4, bf16 2 |
+| 2     | 4/N        | 4/N       | 8/N       | all parameters, forward to backward: 4, or 2        |
 | 3     | 4/N        | 4/N       | 8/N       | one unit at a time, and the next                    |
 
 Stage 1 deals out whole tensors, so that the fullest rank may hold more than 8/N. Gradients of
@@ -104,7 +104,7 @@ class Backend(BaseBackend):
         """See `Backend.compute_precision`."""
         if precision == "fp32":
             return "fp32"
-        return "bf16" if zero.stage >= _FIRST_OF_FSDP else "autocast"
+        return "half" if zero.stage >= _FIRST_OF_FSDP else "autocast"
 
     def engine(
         self, process: "Process", model: "nn.Module", optimizer_factory: OptimizerFactory
@@ -163,7 +163,7 @@ def _precision(process: "Process") -> "MixedPrecisionPolicy":
 
     if process.request.precision == "fp32":
         return MixedPrecisionPolicy()
-    return MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    return MixedPrecisionPolicy(param_dtype=process.compute_dtype, reduce_dtype=torch.float32)
 
 
 def _offload(process: "Process") -> "OffloadPolicy":

@@ -32,6 +32,7 @@ VARIANTS = {
     "plain": {},
     "accumulated": {"grad_accumulation": 2, "workload": SGD},
     "bf16": {"precision": "bf16"},
+    "fp16": {"precision": "fp16"},
     "still": {"workload": SGD | {"learning_rate": 1e-9}},
     "accumulated still": {"grad_accumulation": 2, "workload": SGD | {"learning_rate": 1e-9}},
 }
@@ -53,6 +54,9 @@ def modes(variant):
     """Return the modes that a variant is trained in; those of ``still`` are compared with one."""
     if "still" in variant:
         return MODES[:1]
+    if variant == "fp16":
+        # DeepSpeed has none on CPUs.
+        return [mode for mode in MODES if mode.endswith("torch none")]
     if variant == "bf16":
         return [mode for mode in MODES if mode.endswith("none")]
     return FEW if variant in MODELS else MODES

@@ -1,5 +1,7 @@
 """What of ZeRO can be asked for, and what a library is told."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -10,6 +12,7 @@ from profkit.planning.build import make
 from profkit.planning.model import differing
 from profkit.workloads.runtime.process import Process
 from profkit.workloads.runtime.request import Request
+from profkit.workloads.zero import deepspeed
 from profkit.workloads.zero.deepspeed import settings
 from profkit.workloads.zero.torch import units
 
@@ -67,6 +70,7 @@ def test_deepspeed_is_told_the_stage_and_no_clipping():
         "train_micro_batch_size_per_gpu": 3,
         "gradient_accumulation_steps": 2,
         "bf16": {"enabled": True},
+        "fp16": {"enabled": False},
         "gradient_clipping": 0.0,
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,
@@ -77,6 +81,18 @@ def test_deepspeed_is_told_the_stage_and_no_clipping():
             "stage3_param_persistence_threshold": 0,
         },
     }
+
+
+def test_deepspeed_without_fp16_on_a_device_is_said(monkeypatch):
+    request = Request(world_size=2, precision="fp16", zero={"name": "zero2", "stage": 2})
+    process = Process(request=request, rank=0, device=torch.device("cpu"))
+    has_none = SimpleNamespace(is_fp16_supported=lambda: False)
+    fake = SimpleNamespace(get_accelerator=lambda: has_none)
+    monkeypatch.setattr(deepspeed, "_imported", lambda _process: fake)
+    with pytest.raises(
+        ConfigError, match="precision=fp16: DeepSpeed has no fp16 on the device cpu"
+    ):
+        deepspeed.Backend().engine(process, nn.Linear(1, 1), SimpleNamespace())
 
 
 @pytest.mark.parametrize(
