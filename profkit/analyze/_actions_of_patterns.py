@@ -14,18 +14,18 @@ _UNSURE = 1 / 3
 
 
 def with_known_causes(
-    matches: Iterable[Mapping[str, Any]], ids: frozenset[str]
+    matches: Iterable[Mapping[str, Any]], causes: Sequence[Cause]
 ) -> list[dict[str, Any]]:
-    """Return the rows of the table of matches, with causes that there are: `ids`."""
-    return [_with_known(row, ids) for row in matches]
+    """Return the rows of the table of matches, with causes that there are."""
+    return [_with_known(row, causes) for row in matches]
 
 
-def _with_known(row: Mapping[str, Any], ids: frozenset[str]) -> dict[str, Any]:
+def _with_known(row: Mapping[str, Any], causes: Sequence[Cause]) -> dict[str, Any]:
     also: dict[str, float] = {}
     for cause, ms in json.loads(row["also"]).items():
-        name = _known(cause, ids)
+        name = _known(cause, causes)
         also[name] = also.get(name, 0.0) + ms
-    return {**row, "cause": _known(row["cause"], ids), "also": also}
+    return {**row, "cause": _known(row["cause"], causes), "also": also}
 
 
 def of_patterns(
@@ -69,12 +69,15 @@ def _of_match(
     row: Mapping[str, Any], cause: Cause, also: Mapping[str, float], known: Mapping[str, Cause]
 ) -> Action:
     # An operator is the example of a pattern, whose gain lies in the part of the step.
-    parts = {_part(name, known).id for name in (cause.id, *also)}
+    parts: dict[str, float] = {}
+    for name, ms in (*also.items(), (cause.id, row["gain_ms"] - sum(also.values()))):
+        part = _part(name, known).id
+        parts[part] = parts.get(part, 0.0) + ms
     return Action(
         cause=cause.id,
         title=row["title"],
         advice=row["advice"],
-        gain_ms=min(row["gain_ms"], sum(known[part].gain_ms for part in parts)),
+        gain_ms=sum(min(ms, known[part].gain_ms) for part, ms in parts.items()),
         place=_line(row["place"], cause.place),
         confidence=Confidence(row["confidence"]),
         source=row["source"],
@@ -88,13 +91,19 @@ def _weight(row: Mapping[str, Any]) -> float:
     return float(row["gain_ms"]) * (_UNSURE if is_unsure else 1.0)
 
 
-def _known(cause: str, ids: frozenset[str]) -> str:
+def _known(cause: str, causes: Sequence[Cause]) -> str:
     """Return the id that a pattern names, or the nearest above it where it is too small for one.
 
-    What the GPU does not wait for has no id below idle time: then it is none of its causes.
+    What the GPU does not wait for has no id below idle time: then it is none of its causes. Of
+    communication it is the kind that takes most.
     """
-    above = [name for name in reversed(names.parts_of(cause)) if name in ids]
-    return next((name for name in above if name == cause or name != gpu.IDLE), "")
+    times = {known.id: known.ms_per_step for known in causes}
+    above = [name for name in reversed(names.parts_of(cause)) if name in times]
+    found = next((name for name in above if name == cause or name != gpu.IDLE), "")
+    if found != gpu.EXPOSED:
+        return found
+    kinds = (name for name in times if name.startswith(f"{found}."))
+    return max(kinds, key=lambda name: times[name], default=found)
 
 
 def _line(of_pattern: str, of_cause: str) -> str:

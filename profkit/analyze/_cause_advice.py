@@ -124,6 +124,23 @@ def _blocked(cause: Cause) -> str:
     return _at(cause, f"Call {call} less often") + "."
 
 
+def _locked(cause: Cause) -> str:
+    thread = cause.evidence.get("thread", "")
+    return (
+        f"{_at(cause, 'The program waits for a lock or a queue')}"
+        f"{f', and another thread is in {thread} meanwhile' if thread else ''}: hold the lock only "
+        "while data is exchanged, or do not wait for the result in the step."
+    )
+
+
+def _without_gil(cause: Cause) -> str:
+    thread = cause.evidence.get("thread", "")
+    return (
+        f"Another thread runs Python{f' in {thread}' if thread else ''} and holds the GIL: move "
+        "its work to a process (`multiprocessing`), or make it sleep between pieces of work."
+    )
+
+
 _RULES = (
     _Rule(
         cause=re.compile(r"(?:.*\.)?loading_data$"),
@@ -189,6 +206,20 @@ _RULES = (
         least=0.02,
         source="https://docs.python.org/3/library/gc.html#gc.freeze",
         confidence=Confidence.HIGH,
+    ),
+    _Rule(
+        cause=re.compile(r"(?:.*\.)?waiting_for_thread\.lock$"),
+        title="Program waits for another thread",
+        advice=_locked,
+        least=0.02,
+        source="https://docs.python.org/3/library/threading.html#lock-objects",
+    ),
+    _Rule(
+        cause=re.compile(r"(?:.*\.)?waiting_for_thread\.gil$"),
+        title="Another thread holds the GIL",
+        advice=_without_gil,
+        least=0.02,
+        source="https://docs.python.org/3/glossary.html#term-global-interpreter-lock",
     ),
     _Rule(
         cause=re.compile(r"(?:.*\.)?compiler$"),

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, START_UP
+from profkit.analyze.division.thread_waits import WAITING
 from profkit.core.formatting import milliseconds
 from profkit.core.verdict import Cause, Limiter
 
-_ROOTS = (gpu.IDLE, gpu.EXPOSED, "exposed_copies")
+_ROOTS = (gpu.IDLE, gpu.EXPOSED, "exposed_copies", WAITING)
 _MANY_WORDS = 15
 _MOST = 0.6
 PER_STEP, PER_TRACED_STEP, RECORDED = "per step", "per traced step", "recorded"
@@ -48,7 +49,9 @@ def _sentence(top: Cause, causes: Sequence[Cause], whole: str) -> str:
 def _largest(causes: Sequence[Cause], limiter: Limiter) -> Cause | None:
     """Return the largest part of the partition that has this limiter, calls each by itself."""
     divided = [
-        cause for cause in causes if names.limiter(cause.id) is limiter and cause.id not in _ROOTS
+        cause
+        for cause in causes
+        if names.limiter(cause.id) is limiter and not cause.id.endswith(_ROOTS)
     ]
     top = max(divided, key=lambda cause: (cause.ms_per_step, -cause.id.count(".")), default=None)
     if top is None or top.id.rpartition(".")[2] not in (BLOCKED, START_UP):

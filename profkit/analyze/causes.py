@@ -23,6 +23,7 @@ from profkit.core.hardware import Hardware
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 from profkit.core.verdict import Trust
+from profkit.tables import schema
 from profkit.tables.rank_clocks import matched_collectives
 
 _MS = 1e6
@@ -63,7 +64,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     devices: pd.DataFrame,
     observer_tax: Result | None,
     samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_samples")],
+    threads: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_threads")],
     pauses: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_pauses")],
+    processes: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="processes")],
     recordings: Recordings,
     hardware: Hardware,
     behaviour: Behaviour,
@@ -87,7 +90,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         return Result.abstain("causes", "what was recorded took no time")
     matched = matched_collectives(collectives)
     tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python_calls}
-    tables |= divided_ranks.sampled_tables(samples=samples, pauses=pauses)
+    tables |= divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
     tables["collectives"] = divided_ranks.with_late_rank(matched)
     divided = [
         _Divided(rank=rank, time=time, details=details(rank, time))
@@ -111,6 +114,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives}
+    known["processes"] = schema.frame("processes") if processes is None else processes
     matching = _matches(divided, rows, shown, known)
     by_step = pd.concat([_by_step(one) for one in divided], ignore_index=True).fillna(0)
     consist = pd.concat([parts(one.rank, one.time) for one in divided], ignore_index=True)

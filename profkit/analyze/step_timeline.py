@@ -74,6 +74,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     collectives: pd.DataFrame,
     memory_events: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="memory_events")],
     samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_samples")],
+    threads: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_threads")],
     pauses: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_pauses")],
     config: Config,
 ) -> Result:
@@ -96,7 +97,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     memory = schema.frame("memory_events") if memory_events is None else memory_events
     memory = memory[(memory["allocated_bytes"] >= 0).to_numpy()]
     tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python_calls}
-    tables |= divided_ranks.sampled_tables(samples=samples, pauses=pauses)
+    tables |= divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
     tables |= {"annotations": annotations, "collectives": collectives, "memory": memory}
     recorded = list(_recorded(replace(found, rows=rows), tables, matched, shown))
     chosen = _chosen(rows, shown)

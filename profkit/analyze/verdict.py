@@ -88,7 +88,7 @@ def _of_time(causes: Result, unprofiled: Result | None, config: Config) -> Verdi
     silent = {silenced for check in checks for silenced in check.silences}
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
     traced_ms = causes.metrics["step_ms"].value
-    found = with_known_causes(_rows(causes, "matches"), frozenset(cause.id for cause in mine))
+    found = with_known_causes(_rows(causes, "matches"), mine)
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
     limiter = _limiter(mine, frozenset(cause.id for cause in spoken), typical, config)
     chosen = _first(_worth(spoken, found, traced_ms, config), limiter)[: config.actions]

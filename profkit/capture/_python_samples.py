@@ -1,5 +1,6 @@
-"""Where the program's own thread is in Python, looked at every few ms from inside the process."""
+"""Where the program's threads are in Python, looked at every few ms from inside the process."""
 
+import dis
 import gc
 import json
 import sys
@@ -7,6 +8,8 @@ import threading
 import time
 from pathlib import Path
 from types import CodeType, FrameType
+
+from profkit.capture._core_usage import CoreUsage
 
 _PERIOD_S = 0.004
 _MOST_COST = 0.008
@@ -17,6 +20,7 @@ _HANDOVER_S = 0.00002
 _COLD = 3
 _DEEPEST = 48
 _MOST = 200_000
+_MOST_THREADS = 8
 
 Position = tuple[int, int]
 """The `id` of the code that a frame runs, and the instruction: quicker to look up than a line."""
@@ -26,10 +30,12 @@ class PythonSamples:
     """Samples the stack of the thread that makes it, and notes the runs of the garbage collector.
 
     Times are Unix ns, as those of PyTorch's traces. What the thread does in C shows as the line
-    that called it.
+    that called it, and the name of what it called. What other Python threads do at the same
+    instants is noted as well, as the program may wait for them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ranks_on_host: int = 1) -> None:
+        self._usage = CoreUsage(ranks_on_host)
         self._thread = threading.get_ident()
         self._tid = threading.get_native_id()
         self._is_done = False
@@ -37,13 +43,16 @@ class PythonSamples:
         self._switch_s = 0.0
         self._stacks: dict[tuple[Position, ...], int] = {}
         self._codes: dict[int, CodeType] = {}
-        self._samples: list[tuple[int, int]] = []
+        self._callees: dict[int, dict[int, str]] = {}
+        self._samples: list[tuple[int, int, int]] = []
+        self._others: list[tuple[int, int, int, int]] = []
         self._pauses: list[tuple[int, int]] = []
         self._collecting_since = 0
         self._sampler = threading.Thread(target=self._sample, name="profkit samples", daemon=True)
 
     def begin(self) -> None:
         """Start to sample."""
+        self._usage.begin()
         gc.callbacks.append(self._collected)
         self._switch_s = sys.getswitchinterval()
         if threading.active_count() == 1:
@@ -65,17 +74,21 @@ class PythonSamples:
     def write(self, path: Path) -> None:
         """Write what was sampled since the last time, as JSON, and forget it."""
         samples, self._samples = self._samples, []
+        others, self._others = self._others, []
         pauses, self._pauses = self._pauses, []
         # A look may add one meanwhile; a copy is made at once.
         stacks = {number: stack for stack, number in self._stacks.copy().items()}
-        used = sorted({number for _, number in samples})
+        used = sorted({row[-1] for row in (*samples, *others)})
         position = {number: index for index, number in enumerate(used)}
         document = {
             "tid": self._tid,
             "cost_ns": round(self._cost_s * 1e9),
-            "stacks": [[self._label(*position) for position in stacks[number]] for number in used],
-            "samples": [[when, position[number]] for when, number in samples],
+            "stacks": [self._labels(stacks[number]) for number in used],
+            "samples": [[when, position[number]] for when, _, number in samples],
+            "cpu_ns": [cpu_ns for _, cpu_ns, _ in samples],
+            "threads": [[*row[:-1], position[row[-1]]] for row in others],
             "pauses": pauses,
+            "usage": self._usage.end() if samples else None,
         }
         path.write_text(json.dumps(document), encoding="utf-8")
 
@@ -84,17 +97,32 @@ class PythonSamples:
         while not self._is_done and len(self._samples) < _MOST:
             # From here to the sleep the program's threads cannot run Python.
             began = time.thread_time()
-            frame = sys._current_frames().get(self._thread)  # noqa: SLF001 - documented
-            stack = self._positions(frame)
-            del frame
-            number = self._stacks.setdefault(stack, len(self._stacks))
-            self._samples.append((time.time_ns(), number))
+            self._look(sys._current_frames())  # noqa: SLF001 - documented
             looks += 1
             cost = time.thread_time() - began + _HANDOVER_S
             self._cost_s += cost
             # The first looks are dearer than those that follow.
             usual = cost if looks <= _COLD else min(cost, (usual + cost) / 2)
             time.sleep(max(_PERIOD_S, usual / _MOST_COST))
+
+    def _look(self, frames: dict[int, FrameType]) -> None:
+        """Note where the program's thread is, and where other threads are that Python knows."""
+        number = self._number(frames.get(self._thread))
+        now = time.time_ns()
+        self._samples.append((now, _cpu_ns(self._tid), number))
+        # Beside the program's thread there is this one.
+        if len(frames) == 2:  # noqa: PLR2004
+            return
+        own = (self._thread, self._sampler.ident)
+        threads = [one for one in threading.enumerate() if one.ident not in own]
+        for thread in threads[-_MOST_THREADS:]:
+            tid, frame = thread.native_id, frames.get(thread.ident or 0)
+            if tid is not None and frame is not None:
+                self._others.append((tid, now, _cpu_ns(tid), self._number(frame)))
+
+    def _number(self, frame: FrameType | None) -> int:
+        """Return the number of a stack."""
+        return self._stacks.setdefault(self._positions(frame), len(self._stacks))
 
     def _positions(self, frame: FrameType | None) -> tuple[Position, ...]:
         """Return where the frames are, from the innermost, of which the outermost may lack."""
@@ -107,10 +135,22 @@ class PythonSamples:
             frame = frame.f_back
         return tuple(found)
 
+    def _labels(self, stack: tuple[Position, ...]) -> list[str]:
+        """Return a stack from what the innermost frame called in C, if it did."""
+        called = self._called(*stack[0]) if stack else ""
+        return [*([called] if called else []), *(self._label(*position) for position in stack)]
+
     def _label(self, code_id: int, instruction: int) -> str:
         """Return the frame as PyTorch's traces write one: file, line and function."""
         code = self._codes[code_id]
         return f"{_short(code.co_filename)}({_line(code, instruction)}): {code.co_name}"
+
+    def _called(self, code_id: int, instruction: int) -> str:
+        """Return the function that an instruction calls, as PyTorch's traces have one in C."""
+        if code_id not in self._callees:
+            self._callees[code_id] = _callees(self._codes[code_id])
+        name = self._callees[code_id].get(instruction, "")
+        return f"<built-in function {name}>" if name else ""
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
         del info
@@ -132,3 +172,33 @@ def _short(path: str) -> str:
     """Return a path from the folder of packages that it lies in, as PyTorch's traces have it."""
     parents = [folder for folder in sys.path if folder and path.startswith(f"{folder}/")]
     return path[len(max(parents, key=len)) + 1 :] if parents else path
+
+
+def _callees(code: CodeType) -> dict[int, str]:
+    """Return by instruction what it calls, where that has a name; a ``with`` calls ``__enter__``.
+
+    What is called is the name that was loaded last of those that begin where the call begins.
+    """
+    named: dict[tuple[int | None, int | None], str] = {}
+    found: dict[int, str] = {}
+    for instruction in dis.get_instructions(code):
+        where = instruction.positions
+        begins = (where.lineno, where.col_offset) if where else (None, None)
+        if instruction.opname == "BEFORE_WITH":
+            found[instruction.offset] = "__enter__"
+        elif instruction.opname.startswith("CALL"):
+            found[instruction.offset] = named.get(begins, "")
+        elif instruction.opname.startswith("LOAD_"):
+            named[begins] = str(instruction.argval)
+    return found
+
+
+def _cpu_ns(tid: int) -> int:
+    """Return how long a thread of this process had a core so far, -1 if that is unknown."""
+    if sys.platform != "linux":
+        return -1
+    try:
+        # What `pthread_getcpuclockid` makes of a thread, which must not have ended for that.
+        return time.clock_gettime_ns((~tid << 3) | 6)
+    except OSError:
+        return -1

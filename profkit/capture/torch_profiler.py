@@ -1,5 +1,6 @@
 """torch.profiler: operators, kernels, memory and stacks, as seen by PyTorch itself."""
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -209,7 +210,8 @@ class Capture(Session):
     @contextmanager
     def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:
         """See `Session.record`."""
-        samples = PythonSamples()
+        # Launchers that start several ranks on one of several hosts say how many.
+        samples = PythonSamples(int(os.environ.get("LOCAL_WORLD_SIZE", rank.world_size)))
         writer = _Writer(settings=self, out=out, label=rank.label, samples=samples)
         profiler = self.profiler(out, rank, writer)
         recording = _Recording(profiler, self._first_steps(out, rank), self.cycles.first, samples)

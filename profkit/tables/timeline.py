@@ -14,6 +14,14 @@ from profkit.tables.columns import (
     table,
 )
 
+SAMPLE = (
+    *WHERE,
+    ("tid", INT, "Thread."),
+    ("time_ns", INT, "Instant, in ns on the clock of the capture."),
+    ("cpu_ns", INT, "CPU time of the thread until then; -1 if unknown."),
+    ("stack", TEXT, "Frames from the root, file(line): function, or what the last calls in C."),
+)
+
 TABLES = {
     "steps": table(
         "One row per rank, repeat and training or inference step.",
@@ -124,10 +132,22 @@ TABLES = {
     ),
     "python_samples": table(
         "Where the program's own thread was in Python, looked at every few ms.",
+        *SAMPLE,
+    ),
+    "python_threads": table(
+        "Where other threads were in Python at the same instants.",
+        *SAMPLE,
+    ),
+    "processes": table(
+        "What the process of a rank had of the cores while it was recorded.",
         *WHERE,
-        ("tid", INT, "Thread."),
-        ("time_ns", INT, "Instant, in ns on the clock of the capture."),
-        ("stack", TEXT, "Frames from the root, file(line): function, separated by semicolons."),
+        *WHEN,
+        ("cores", INT, "CPUs that it may use."),
+        ("ranks_on_host", INT, "Ranks that share them."),
+        ("operator_threads", INT, "Threads that an operator may use (torch.get_num_threads)."),
+        ("cpu_ns", INT, "CPU time of all its threads."),
+        ("queued_ns", INT, "Time in which its threads were ready to run and had no core."),
+        ("involuntary_switches", INT, "How often a thread was taken off its core."),
     ),
     "python_pauses": table(
         "Runs of Python's garbage collector.",

@@ -231,10 +231,80 @@ def test_a_stack_begins_with_what_no_operator_does_and_not_when_it_is_looked_at(
     assert times == [75, 510]
 
 
+@pytest.mark.parametrize(
+    ("cpu_us", "ends_us"),
+    [((0, 1, 101, 201), 500), ((0, 100, 200, 300), 350), ((-1, -1, -1, -1), 350)],
+    ids=["it waited", "it ran", "unknown"],
+)
+def test_the_cpu_time_says_when_a_thread_that_waited_ran_again(cpu_us, ends_us):
+    samples = sampled([0, 100], "train.py(2): nap") + sampled([600, 700], "train.py(3): main")
+    samples = [
+        {**row, "cpu_ns": us * US if us >= 0 else -1}
+        for row, us in zip(samples, cpu_us, strict=True)
+    ]
+    calls = sampled_calls(frame("python_samples", samples), frame("cpu_ops", []))
+    nap = calls[calls["name"] == "train.py(2): nap"]
+    assert (int(nap["end_ns"].iloc[0]) - ORIGIN_NS) // US == ends_us
+
+
 def test_few_samples_in_the_steps_are_helped_out_by_those_of_other_steps():
     samples = sampled(range(-9000, -8000, 50), "train.py(4): main;train.py(9): log")
     assert tree(divided(**CPU, samples=samples))["python"]["place"] == "train.py(9): log"
     assert tree(divided(**CPU, samples=samples[:5]))["python"]["place"] == ""
+
+
+def looked_at(stack, cpu_share, *, tid=MAIN):
+    """Return looks at a thread in the first step of `CPU`, whose last 300 us are Python."""
+    step_us = 20
+    looks = sampled(range(0, 1100, step_us), stack)
+    return [
+        {**row, "tid": tid, "cpu_ns": round(number * step_us * US * cpu_share)}
+        for number, row in enumerate(looks)
+    ]
+
+
+def test_a_thread_without_a_core_in_a_call_that_acquires_waits_for_a_lock():
+    stack = "train.py(9): flush;<built-in function __enter__>"
+    holder = looked_at("train.py(4): write;<built-in function sleep>", 0, tid=BACKWARD)
+    idle = looked_at("monitor.py(2): run;/usr/lib/python3.11/threading.py(3): wait", 0, tid=9)
+    samples = sampled(range(0, 700, 20), "train.py(3): main")
+    samples = [{**row, "cpu_ns": number * 20 * US} for number, row in enumerate(samples)]
+    waiting = [row for row in looked_at(stack, 0) if row["time_ns"] >= ORIGIN_NS + 700 * US]
+    samples += [{**row, "cpu_ns": samples[-1]["cpu_ns"]} for row in waiting]
+    threads = [row for row in holder if row["time_ns"] >= ORIGIN_NS + 700 * US] + idle
+    result = divided(**CPU, samples=samples, threads=threads)
+    assert times(result)["waiting_for_thread.lock"] == 400
+    lock = tree(result)["waiting_for_thread.lock"]
+    assert lock["place"] == "train.py(9): flush"
+    assert json.loads(lock["evidence"]) == {"thread": "train.py(4): write"}
+
+
+@pytest.mark.parametrize(
+    ("called", "share_of_other", "waits"),
+    [("mm", 1, True), ("sleep", 1, False), ("mm", 0, False)],
+    ids=["another thread runs", "it sleeps by itself", "no other thread runs"],
+)
+def test_a_thread_without_a_core_while_another_one_runs_waits_for_the_gil(
+    called, share_of_other, waits
+):
+    samples = looked_at(f"train.py(9): loop;<built-in function {called}>", 0)
+    threads = looked_at("train.py(4): count", share_of_other, tid=BACKWARD)
+    result = divided(**CPU, samples=samples, threads=threads)
+    found = tree(result).get("waiting_for_thread.gil")
+    assert (found is not None) == waits
+    assert not waits or json.loads(found["evidence"]) == {"thread": "train.py(4): count"}
+
+
+def test_a_call_that_acquires_is_work_where_it_keeps_its_core():
+    samples = looked_at("train.py(9): flush;<built-in function acquire>", 1)
+    assert "waiting_for_thread.lock" not in tree(divided(**CPU, samples=samples))
+
+
+def test_calls_of_collectives_are_communication_on_the_cpu():
+    """Of small messages the call takes longer than what is recorded of the transfer."""
+    stack = "train.py(9): average;torch/distributed/distributed_c10d.py(3): all_reduce"
+    found = times(divided(**CPU, samples=sampled(range(700, 1100, 20), stack)))
+    assert found["exposed_communication.waiting_or_transfer"] == 200 + 400
 
 
 def test_garbage_collection_is_a_cause_of_its_own():

@@ -1,12 +1,16 @@
 """Stacks of the program's thread, sampled inside its process."""
 
+import dis
 import gc
 import json
+import os
 import sys
 import threading
 import time
 
-from profkit.capture._python_samples import PythonSamples
+import pytest
+
+from profkit.capture._python_samples import PythonSamples, _callees
 
 
 def busy_until(enough):
@@ -30,10 +34,77 @@ def test_what_the_program_runs_and_its_garbage_collections_are_written(tmp_path)
     frames = [frame for stack in read["stacks"] for frame in stack]
     assert any(frame.endswith(": busy_until") for frame in frames)
     assert all(began < when < time.time_ns() for when, _ in read["samples"])
+    assert sorted(read["cpu_ns"]) == read["cpu_ns"]
+    assert len(read["cpu_ns"]) == len(read["samples"])
     assert all(start <= end for start, end in read["pauses"])
     assert read["pauses"]
     samples.write(tmp_path / "b.json")
     assert json.loads((tmp_path / "b.json").read_text())["samples"] == []
+
+
+def test_what_other_threads_do_and_what_is_called_in_c_is_written(tmp_path):
+    def work():
+        with lock:
+            time.sleep(0.03)
+            held.set()
+            time.sleep(0.03)
+
+    lock, held = threading.Lock(), threading.Event()
+    samples = PythonSamples()
+    samples.begin()
+    thread = threading.Thread(target=work)
+    thread.start()
+    held.wait()
+    with lock:
+        samples.end()
+    samples.write(tmp_path / "a.json")
+    read = json.loads((tmp_path / "a.json").read_text())
+    own = {read["stacks"][number][0] for _, number in read["samples"]}
+    assert own >= {"<built-in function acquire>", "<built-in function __enter__>"}
+    others = [read["stacks"][number] for *_, number in read["threads"]]
+    assert any(
+        inner == "<built-in function sleep>" and line.endswith(": work")
+        for inner, line, *_ in others
+    )
+    # It sleeps, so it uses no core.
+    assert all(0 <= cpu_ns < 30e6 for _, _, cpu_ns, _ in read["threads"])
+
+
+def test_what_the_process_had_of_the_cores_is_written(tmp_path):
+    samples = PythonSamples(ranks_on_host=3)
+    samples.begin()
+    busy_until(lambda: len(samples._samples) > 2)
+    samples.end()
+    samples.write(tmp_path / "a.json")
+    usage = json.loads((tmp_path / "a.json").read_text())["usage"]
+    assert usage["ranks_on_host"] == 3
+    assert usage["cores"] == len(os.sched_getaffinity(0))
+    assert usage["cpu_ns"] > 0
+    assert usage["start_ns"] < usage["end_ns"]
+
+
+def called(source, instruction):
+    """Return what `_callees` says of the instructions of a name in compiled source."""
+    code = compile(source, "a.py", "exec")
+    found = _callees(code)
+    return [found[one.offset] for one in dis.get_instructions(code) if one.opname == instruction]
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("self.lock.acquire(timeout=f(1))", ["f", "acquire"]),
+        ("sleep(1)", ["sleep"]),
+        ("a[0](1)", ["a"]),
+        ("x.y(\n  1\n).z()", ["y", "z"]),
+    ],
+)
+def test_a_call_is_named_by_what_is_loaded_for_it(source, names):
+    assert called(source, "CALL") == names
+
+
+def test_a_with_enters():
+    assert called("with a.lock:\n  pass", "BEFORE_WITH") == ["__enter__"]
 
 
 def test_a_look_may_find_a_new_stack_while_those_before_are_written(tmp_path):

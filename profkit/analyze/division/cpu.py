@@ -4,11 +4,11 @@ from profkit.analyze.division.cpu_threads import NOT_RECORDED, PYTHON
 from profkit.analyze.division.gpu import EXPOSED
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import (
-    COMMUNICATING,
     COMPILING,
     LOADING,
     RecordedRank,
 )
+from profkit.analyze.division.thread_waits import waits
 from profkit.analyze.shared import intervals
 
 COMPUTING = "cpu_operators"
@@ -26,12 +26,14 @@ def divide(rank: RecordedRank) -> Partition:
     if not rank.sees_cpu:
         # It is unknown what the program's thread did beside the communication of others.
         time.take(NOT_RECORDED, time.left)
-    communication = rank.ranges(COMMUNICATING)
+    communication = rank.communicating
     if len(rank.collectives):
         waiting = intervals.intersection(communication, rank.waiting_for_ranks)
         time.take(f"{EXPOSED}.waiting", waiting)
         time.take(f"{EXPOSED}.transfer", communication)
     else:
         time.take(f"{EXPOSED}.waiting_or_transfer", communication)
+    for cause, spans in waits(rank).items():
+        time.take(cause, spans)
     time.take(PYTHON, time.left)
     return time

@@ -5,6 +5,7 @@ import pandas as pd
 
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import COMPILING, LOADING, RecordedRank
+from profkit.analyze.division.thread_waits import waits
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
 
@@ -21,6 +22,8 @@ def divide(rank: RecordedRank, time: Partition, under: str, owned: dict[int, Int
         if thread != rank.main:
             _of_thread(rank, time, under, rank.main, spans)
     rest = intervals.union(np.concatenate([intervals.nothing(), *owned.values()]))
+    for cause, spans in waits(rank).items():
+        time.take(f"{under}.{cause}", intervals.intersection(spans, rest))
     time.take(f"{under}.{PYTHON if rank.sees_cpu else NOT_RECORDED}", rest)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.division import charges, cpu, gpu, places
+from profkit.analyze.division import charges, cpu, gpu, places, thread_waits
 from profkit.analyze.division.cpu_threads import PYTHON, START_UP
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
@@ -51,7 +51,7 @@ def details(rank: RecordedRank, time: Partition) -> dict[str, Detail]:
             found |= _parts(name, detail.time_ns, labels, own, whole)
             detail.place = _place(places.of_ops(rank, own), detail.time_ns)
         elif name.startswith(gpu.EXPOSED):
-            detail.evidence = _communication(rank, name)
+            _communication(rank, time.spans(name), name, detail)
         elif name.startswith("exposed_copies."):
             rows = gpu.copy_names(rank) == name.partition(".")[2]
             detail.place = _place(places.of_ops(rank, _of_ops(rank, work * rows)), detail.time_ns)
@@ -63,6 +63,8 @@ def details(rank: RecordedRank, time: Partition) -> dict[str, Detail]:
             detail.place = _place(spans, detail.time_ns)
             if name.endswith(".not_started"):
                 detail.evidence = _blocked_meanwhile(rank, time.spans(name))
+            if thread_waits.WAITING in name:
+                detail.evidence = {"thread": thread_waits.line_of_other(rank, time.spans(name))}
             if name.rpartition(".")[2] == PYTHON:
                 found |= _lines(name, detail.time_ns, spans, whole)
                 detail.evidence = _outside(rank, time.spans(name))
@@ -131,14 +133,18 @@ def _of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> NDArray[np.int64]:
     return calltree.sums(_rows_of_ops(rank), time, len(rank.ops))
 
 
-def _communication(rank: RecordedRank, name: str) -> Evidence:
-    """Return the rank that most is waited for, or how much is sent."""
+def _communication(rank: RecordedRank, spans: Intervals, name: str, detail: Detail) -> None:
+    """Say which rank is waited for most, or the line that communicates without a GPU."""
     rows = rank.collectives
-    if not name.endswith(".waiting") or rows.empty:
-        return {}
+    if not name.endswith(".waiting"):
+        if rank.kernels.empty:
+            detail.place = _place(places.of_spans(rank, spans), detail.time_ns)
+        return
+    if rows.empty:
+        return
     waited = rows.groupby("late_rank")["wait_ns"].sum().sort_values(ascending=False)
     first, most = int(waited.index.to_numpy()[0]), float(waited.iloc[0])
-    return {
+    detail.evidence = {
         "late_rank": first,
         "late_share": round(most / max(float(waited.sum()), 1.0), 3),
         "collectives": len(rows),

@@ -33,7 +33,7 @@ def divided(
 
 
 def sampled_tables(**tables: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
-    """Return tables of what was sampled in Python, empty ones where nothing was."""
+    """Return the tables ``python_*`` of what was sampled, empty ones where nothing was."""
     return {
         name: schema.frame(f"python_{name}") if table is None else table
         for name, table in tables.items()

@@ -1,6 +1,7 @@
 """What the causes of a step are called, and which limiter each stands for."""
 
 from profkit.analyze.division import cpu, gpu
+from profkit.analyze.division.thread_waits import WAITING
 from profkit.core.verdict import Limiter
 
 _TITLES = {
@@ -16,7 +17,9 @@ _TITLES = {
     "python": "Python and dispatch",
     "garbage_collection": "Garbage collection",
     "compiler": "Compiling",
-    "waiting_for_thread": "Waiting for another thread",
+    WAITING: "Waiting for another thread",
+    "lock": "Waiting for a lock or a queue",
+    "gil": "Waiting for the GIL",
     "not_started": "Launched but not started",
     "not_recorded": "Not recorded",
     "waiting": "Waiting for other ranks",

@@ -6,9 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from profkit.analyze.division import charges
+from profkit.analyze.division import charges, cpu
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.division.thread_waits import off_core_ns
 from profkit.patterns import patterns
 from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, Step
 
@@ -64,6 +65,7 @@ def _given(rank: RecordedRank, time: Partition, known: Mapping[str, Any]) -> dic
         "runtime_calls": rank.calls.assign(**{CHARGED: charges.of_calls(rank, time)}),
         # Patterns sum over calls, for which stray samples are too few.
         "python_calls": python if rank.sees_python else python.iloc[:0],
+        "processes": _with_waits(rank, time, own["processes"]),
     }
     first, last = int(rank.windows[:, 0].min()), int(rank.windows[:, 1].max())
     inside = {
@@ -73,7 +75,13 @@ def _given(rank: RecordedRank, time: Partition, known: Mapping[str, Any]) -> dic
     return {**known, **inside, "devices": of_rank(rank.where, known["devices"])}
 
 
-_OF_RANK = ("annotations", "collectives", "steps")
+_OF_RANK = ("annotations", "collectives", "processes", "steps")
+
+
+def _with_waits(rank: RecordedRank, time: Partition, processes: pd.DataFrame) -> pd.DataFrame:
+    """Return `processes` charged with the time in operators in which the thread had no core."""
+    waited = off_core_ns(rank, time.spans(cpu.COMPUTING))
+    return processes.assign(**{CHARGED: waited // max(len(processes), 1)})
 
 
 def of_rank(where: tuple[int, int], rows: pd.DataFrame) -> pd.DataFrame:

@@ -49,7 +49,7 @@ def _of_the_program(rank: RecordedRank, total: int) -> list[Place]:
 
     Where too few samples fall into the time in question, those of other steps have to do.
     """
-    rows = rank.python
+    rows = rank.python[~glob_match.matching(rank.python["name"], ("<built-in *",))]
     caller = rows["caller"].to_numpy(np.int64)
     is_inner = ~np.isin(rows["call"].to_numpy(np.int64), caller)
     own = is_inner & ~glob_match.named(rows["name"], is_foreign)

@@ -32,13 +32,18 @@ COMPILING = (
     "*compile_attempt*",
 )
 COMMUNICATING = ("gloo:*", "mpi:*", "ucc:*")
+_CALLING = ("c10d::*",)
+_COMMUNICATES = (
+    "*torch/distributed/distributed_c10d.py(*",
+    "*torch/distributed/_functional_collectives.py(*",
+)
 _STARTING_NS = 1_000_000
 _FAR_LONGER = 20
 _FEW = 3
 _ENOUGH_SAMPLES = 10
 _COVERED = 0.5
 _EXCERPT = 0.1
-_WRAPPERS = ("c10d::*", "DistributedDataParallel*", "*c10d_functional*")
+_WRAPPERS = (*_CALLING, "DistributedDataParallel*", "*c10d_functional*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +59,12 @@ class RecordedRank:
     is_sampled: bool
     """Whether the Python calls are those of sampled stacks."""
 
+    samples: pd.DataFrame
+    """Where the program's thread was sampled, and its CPU time until then."""
+
+    threads: pd.DataFrame
+    """The same of its other threads."""
+
     pauses: pd.DataFrame
     """Runs of Python's garbage collector."""
 
@@ -68,7 +79,7 @@ class RecordedRank:
         rows: dict[str, Any] = {
             name: of_repeat(table, where).reset_index(drop=True) for name, table in tables.items()
         }
-        samples = rows.pop("samples")
+        samples = rows["samples"]
         is_sampled = bool(rows["python"].empty and len(samples) >= _ENOUGH_SAMPLES)
         if is_sampled:
             rows["python"] = sampled_calls(samples, rows["ops"])
@@ -195,6 +206,14 @@ class RecordedRank:
         if thread is not None:
             rows &= self.op_threads == thread
         return intervals.union(self.op_spans[rows])
+
+    @cached_property
+    def communicating(self) -> Intervals:
+        """The time in communication of the CPU, as a union: small messages are mostly the call."""
+        on_main = (self.python["tid"] == self.main).to_numpy()
+        called = spans_of(self.python[on_main & matching(self.python["name"], _COMMUNICATES)])
+        calls = (self.ranges(COMMUNICATING), self.ranges(_CALLING, self.main), called)
+        return intervals.union(np.concatenate(calls))
 
     @cached_property
     def sees_python(self) -> bool:

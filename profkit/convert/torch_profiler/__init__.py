@@ -19,8 +19,7 @@ from profkit.convert.torch_profiler.recorded import recorded
     "kernel_metrics",
     "synchronisations",
     "devices",
-    "python_samples",
-    "python_pauses",
+    *samples.TABLES,
     pattern="rank*.pt.trace.json*",
     importable=Importable(
         word="trace",

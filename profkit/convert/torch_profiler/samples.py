@@ -1,7 +1,5 @@
 """Stacks that profkit sampled inside the process, beside a trace of its own captures."""
 
-from pathlib import Path
-
 import msgspec
 import pyarrow as pa
 
@@ -11,50 +9,67 @@ from profkit.tables import schema
 from profkit.tables.tree_paths import SEPARATOR
 
 SUFFIX = ".python.json"
+TABLES = ("python_samples", "python_threads", "python_pauses", "processes")
 _OF_TRACE = ".pt.trace.json"
 
 
+class _Usage(msgspec.Struct):
+    """What the process had of the cores; the columns of ``processes``."""
+
+    start_ns: int
+    end_ns: int
+    cores: int
+    ranks_on_host: int
+    operator_threads: int
+    cpu_ns: int
+    queued_ns: int
+    involuntary_switches: int
+
+
 class _Sampled(msgspec.Struct):
-    """What `profkit.capture._python_samples` writes."""
+    """What `profkit.capture._python_samples` writes; older captures have no CPU times."""
 
     tid: int
     stacks: list[list[str]]
     samples: list[tuple[int, int]]
     pauses: list[tuple[int, int]]
+    cpu_ns: list[int] = []
+    threads: list[tuple[int, int, int, int]] = []
+    usage: _Usage | None = None
 
 
 def tables(raw: Raw) -> dict[str, pa.Table]:
     """Return the samples beside the trace `raw`; empty tables where there are none."""
     path = raw.path.with_name(raw.path.name.partition(_OF_TRACE)[0] + SUFFIX)
     if not path.is_file():
-        return {name: schema.empty(name) for name in ("python_samples", "python_pauses")}
-    read = _read(path)
+        return {name: schema.empty(name) for name in TABLES}
+    try:
+        return _tables(raw, msgspec.json.decode(path.read_bytes(), type=_Sampled))
+    except (msgspec.MsgspecError, IndexError, ValueError) as error:
+        raise InputError(f"{path}: not samples of profkit: {error}") from None
+
+
+def _tables(raw: Raw, read: _Sampled) -> dict[str, pa.Table]:
+    own = zip(read.samples, read.cpu_ns or [-1] * len(read.samples), strict=True)
+    usage = read.usage
+    rows: dict[str, list[tuple[int, ...]]] = {
+        "python_samples": [(read.tid, when, cpu_ns, stack) for (when, stack), cpu_ns in own],
+        "python_threads": [*read.threads],
+        "python_pauses": [(read.tid, start, end) for start, end in read.pauses],
+        "processes": [msgspec.structs.astuple(usage)] if usage else [],
+    }
     # Frames are written from the innermost.
     stacks = [SEPARATOR.join(reversed(frames)) for frames in read.stacks]
-    where = {"rank": raw.rank, "repeat": raw.repeat, "tid": read.tid}
-    samples, pauses = len(read.samples), len(read.pauses)
-    return {
-        "python_samples": schema.table(
-            "python_samples",
-            {name: [value] * samples for name, value in where.items()}
-            | {
-                "time_ns": [when for when, _ in read.samples],
-                "stack": [stacks[number] for _, number in read.samples],
-            },
-        ),
-        "python_pauses": schema.table(
-            "python_pauses",
-            {name: [value] * pauses for name, value in where.items()}
-            | {
-                "start_ns": [start for start, _ in read.pauses],
-                "end_ns": [end for _, end in read.pauses],
-            },
-        ),
+    return {name: _table(name, raw, rows[name], stacks) for name in TABLES}
+
+
+def _table(name: str, raw: Raw, rows: list[tuple[int, ...]], stacks: list[str]) -> pa.Table:
+    """Return `rows` as the table `name`, whose columns after rank and repeat they have."""
+    names = [column for column in schema.TABLES[name].names if column not in {"rank", "repeat"}]
+    columns: dict[str, list[int] | list[str]] = {
+        column: [row[position] for row in rows] for position, column in enumerate(names)
     }
-
-
-def _read(path: Path) -> _Sampled:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=_Sampled)
-    except msgspec.MsgspecError as error:
-        raise InputError(f"{path}: not samples of profkit: {error}") from None
+    if "stack" in columns:
+        columns["stack"] = [stacks[row[-1]] for row in rows]
+    where = {"rank": [raw.rank] * len(rows), "repeat": [raw.repeat] * len(rows)}
+    return schema.table(name, {**where, **columns})

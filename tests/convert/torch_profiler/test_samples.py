@@ -18,23 +18,41 @@ def test_samples_beside_a_trace_become_rows_from_the_root(tmp_path):
     stacks = [["b.py(2): inner", "a.py(1): main"], ["a.py(3): main"]]
     content = {"tid": 7, "cost_ns": 5, "stacks": stacks, "samples": [[10, 0], [20, 1]]}
     path = tmp_path / "rank0_dp0_tp0_pp0.17.python.json"
+    counts = ("cores", "ranks_on_host", "operator_threads", "cpu_ns", "queued_ns")
+    usage = {"start_ns": 1, "end_ns": 30} | dict.fromkeys(counts, 2) | {"involuntary_switches": 4}
+    content |= {"cpu_ns": [6, 9], "threads": [[8, 10, 1, 1]], "usage": usage}
     path.write_text(json.dumps(content | {"pauses": [[11, 15]]}))
     made = {name: table.to_pylist() for name, table in tables(raw(tmp_path)).items()}
     where = {"rank": 3, "repeat": 1, "tid": 7}
     assert made == {
         "python_samples": [
-            {**where, "time_ns": 10, "stack": "a.py(1): main;b.py(2): inner"},
-            {**where, "time_ns": 20, "stack": "a.py(3): main"},
+            {**where, "time_ns": 10, "cpu_ns": 6, "stack": "a.py(1): main;b.py(2): inner"},
+            {**where, "time_ns": 20, "cpu_ns": 9, "stack": "a.py(3): main"},
+        ],
+        "python_threads": [
+            {**where, "tid": 8, "time_ns": 10, "cpu_ns": 1, "stack": "a.py(3): main"}
         ],
         "python_pauses": [{**where, "start_ns": 11, "end_ns": 15}],
+        "processes": [{"rank": 3, "repeat": 1, **usage}],
     }
 
 
 def test_a_trace_without_samples_has_none(tmp_path):
-    assert [len(table) for table in tables(raw(tmp_path)).values()] == [0, 0]
+    assert [len(table) for table in tables(raw(tmp_path)).values()] == [0, 0, 0, 0]
 
 
-def test_damaged_samples_are_named(tmp_path):
-    (tmp_path / "rank0_dp0_tp0_pp0.17.python.json").write_text("{")
+def test_samples_of_older_captures_have_no_cpu_times(tmp_path):
+    content = {"tid": 7, "stacks": [["a.py(3): main"]], "samples": [[10, 0]], "pauses": []}
+    (tmp_path / "rank0_dp0_tp0_pp0.17.python.json").write_text(json.dumps(content))
+    made = tables(raw(tmp_path))
+    assert made["python_samples"]["cpu_ns"].to_pylist() == [-1]
+    assert len(made["python_threads"]) == len(made["processes"]) == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '{"tid": 7, "stacks": [], "samples": [[1, 0]], "pauses": []}']
+)
+def test_damaged_samples_are_named(tmp_path, text):
+    (tmp_path / "rank0_dp0_tp0_pp0.17.python.json").write_text(text)
     with pytest.raises(InputError, match=r"python\.json: not samples of profkit"):
         tables(raw(tmp_path))

@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from profkit.capture._core_usage import usable_cores
 from profkit.capture.base import Tool
 from profkit.capture.harness.machine import nvml
 from profkit.core.secret_names import is_secret_name
@@ -80,7 +81,7 @@ def machine() -> dict[str, Any]:
         "os": platform.platform(),
         "python": platform.python_version(),
         "cpu": _cpu(),
-        "cpu_count": _cpu_count(),
+        "cpu_count": usable_cores(),
         "memory_bytes": psutil.virtual_memory().total,
         "shared_memory_bytes": shared_memory_bytes(),
         "gpus": gpus,
@@ -95,13 +96,6 @@ def machine() -> dict[str, Any]:
 def shared_memory_bytes(folder: Path = Path("/dev/shm")) -> int:  # noqa: S108 - where Linux has it
     """Return the size of the memory that processes can share; -1 where it has no size."""
     return psutil.disk_usage(str(folder)).total if folder.is_dir() else -1
-
-
-def _cpu_count() -> int:
-    """Return the CPUs that this process may use, which in a container are fewer than there are."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _cpu() -> str:

@@ -1,0 +1,102 @@
+"""When the program's thread waited for another one: for a lock or a queue, or for the GIL."""
+
+import re
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit.analyze.division.partition import spans_of
+from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.shared import intervals
+from profkit.analyze.shared.glob_match import named
+from profkit.analyze.shared.intervals import Intervals
+from profkit.tables.python_frames import is_foreign
+from profkit.tables.tree_paths import SEPARATOR
+
+WAITING = "waiting_for_thread"
+LOCK, GIL = f"{WAITING}.lock", f"{WAITING}.gil"
+
+_LOCKS = re.compile(r"<built-in (?:function|method) (?:acquire|__enter__)\b")
+_BLOCKS = re.compile(
+    r"<built-in (?:function|method) (?:acquire|__enter__|sleep|wait\w*|join|select|poll|"
+    r"run_backward|recv\w*|accept|connect|read\w*|write\w*|flush|fsync|open|system|synchronize)\b"
+)
+_MOSTLY = 0.5
+
+
+def waits(rank: RecordedRank) -> dict[str, Intervals]:
+    """Return by cause when the program's thread waited for other threads, as unions.
+
+    It waits for a lock while it has no core in a call that acquires one, which queues, events and
+    futures do as well; for the GIL while it has no core outside of calls that block, and other
+    threads of Python have one.
+    """
+    on_main = (rank.python["tid"] == rank.main).to_numpy()
+    calls = rank.python[on_main]
+    locks = calls[named(calls["name"], lambda name: _LOCKS.search(name) is not None)]
+    found = {LOCK: intervals.union(spans_of(locks)[_is_idle(rank, locks)])}
+    blocks = calls[named(calls["name"], lambda name: _BLOCKS.search(name) is not None)]
+    blocked = intervals.union(spans_of(blocks))
+    return found | {GIL: intervals.difference(_for_the_gil(rank), blocked)}
+
+
+def _is_idle(rank: RecordedRank, calls: pd.DataFrame) -> NDArray[np.bool_]:
+    """Tell which calls hold the thread without its running; where that is unknown, all of them."""
+    known, used = _cpu_times(rank.samples)
+    if not len(known):
+        return np.ones(len(calls), dtype=np.bool_)
+    start, end = spans_of(calls).T
+    ran = np.interp(end, known, used) - np.interp(start, known, used)
+    return np.asarray(ran < (1 - _MOSTLY) * (end - start))
+
+
+def _for_the_gil(rank: RecordedRank) -> Intervals:
+    """Return when the thread had no core for the most part, and other threads had one instead."""
+    known, used = _cpu_times(rank.samples)
+    if rank.threads.empty or not len(known):
+        return intervals.nothing()
+    others = np.zeros(len(known))
+    for _, rows in rank.threads.groupby("tid"):
+        others += np.interp(known, *_cpu_times(rows))
+    elapsed = np.diff(known)
+    idle = elapsed - np.diff(used)
+    is_waiting = (idle > _MOSTLY * elapsed) & (np.diff(others) > _MOSTLY * idle)
+    return intervals.union(np.column_stack((known[:-1], known[1:]))[is_waiting])
+
+
+def off_core_ns(rank: RecordedRank, within: Intervals) -> int:
+    """Return how long the program's thread had no core `within` a union, as far as it is known."""
+    known, used = _cpu_times(rank.samples)
+    if not len(known):
+        return 0
+    windows = np.column_stack((known[:-1], known[1:]))
+    elapsed = np.diff(known)
+    share = np.clip(1 - np.diff(used) / np.maximum(elapsed, 1), 0, 1)
+    return int((intervals.overlap(windows, within) * share).sum())
+
+
+def _cpu_times(samples: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return instants and the CPU time until then, as far as that is known."""
+    rows = samples[(samples["cpu_ns"] >= 0).to_numpy()].sort_values("time_ns", kind="stable")
+    return rows["time_ns"].to_numpy(np.int64), rows["cpu_ns"].to_numpy(np.int64)
+
+
+def line_of_other(rank: RecordedRank, spans: Intervals) -> str:
+    """Return the line of the program that another thread ran in the union `spans`, "" for none.
+
+    That is where it is mostly then and else seldom: threads that always wait are not to blame.
+    """
+    rows = rank.threads
+    if rows.empty:
+        return ""
+    inside = intervals.contains(spans, rows["time_ns"].to_numpy(np.int64))
+    lines = rows["stack"].map(_own_line).astype(object).to_numpy()
+    counts = pd.Series(inside[lines != ""]).groupby(lines[lines != ""]).agg(["sum", "size"])
+    weights = counts["sum"] ** 2 / counts["size"]
+    return str(weights.idxmax()) if len(weights) and weights.max() > 0 else ""
+
+
+def _own_line(stack: str) -> str:
+    frames = reversed(str(stack).split(SEPARATOR))
+    return next((frame for frame in frames if frame and not is_foreign(frame)), "")

@@ -1,0 +1,59 @@
+"""What a process has of the cores: how many there are, and how long its threads had none."""
+
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+_TASKS = Path("/proc/self/task")
+
+
+class CoreUsage:
+    """Counts from `begin` to `end`, and from one `end` to the next."""
+
+    def __init__(self, ranks_on_host: int) -> None:
+        self._ranks_on_host = ranks_on_host
+
+    def begin(self) -> None:
+        """Start to count."""
+        self._start_ns = time.time_ns()
+        self._before = _counts()
+
+    def end(self) -> dict[str, int]:
+        """Return the counts as a row of the table ``processes``, and start again."""
+        start_ns, before = self._start_ns, self._before
+        self.begin()
+        torch = sys.modules.get("torch")
+        return {
+            "start_ns": start_ns,
+            "end_ns": self._start_ns,
+            "cores": usable_cores(),
+            "ranks_on_host": self._ranks_on_host,
+            "operator_threads": torch.get_num_threads() if torch else 1,
+            **{name: count - before[name] for name, count in self._before.items()},
+        }
+
+
+def _counts() -> dict[str, int]:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "cpu_ns": round((used.ru_utime + used.ru_stime) * 1e9),
+        "queued_ns": sum(map(_queued_ns, _TASKS.iterdir())) if _TASKS.is_dir() else 0,
+        "involuntary_switches": used.ru_nivcsw,
+    }
+
+
+def _queued_ns(task: Path) -> int:
+    """Return how long a thread was ready to run and had no core, 0 if the kernel does not say."""
+    try:
+        return int((task / "schedstat").read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+def usable_cores() -> int:
+    """Return the CPUs that this process may use, which in a container are fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,40 @@
+"""Oversubscribed cores: operators use more threads than there are cores, and wait for one."""
+
+import pandas as pd
+
+from profkit.core.verdict import Confidence
+from profkit.patterns.base import Match, Step, charged, pattern
+
+
+@pattern(
+    title="More threads than cores",
+    source="https://docs.pytorch.org/docs/stable/notes/cpu_threading_torchscript_inference.html",
+)
+def match(processes: pd.DataFrame, step: Step) -> Match | None:
+    """Find operators that wait while the threads of all ranks on the host outnumber its cores."""
+    if processes.empty:
+        return None
+    own = processes.iloc[-1]
+    cores, ranks, threads = (
+        int(own[name]) for name in ("cores", "ranks_on_host", "operator_threads")
+    )
+    if threads * ranks <= cores:
+        return None
+    lasted = processes["end_ns"] - processes["start_ns"]
+    recorded = float(lasted.sum()) / (step.ms * 1e6)
+    queued_ns = float(processes["queued_ns"].sum()) / recorded * step.count
+    switches = float(processes["involuntary_switches"].sum())
+    return Match(
+        cause="cpu_operators",
+        advice=f"Operators use {threads} threads in each of {ranks} ranks on {cores} cores: set "
+        f"`OMP_NUM_THREADS={max(cores // ranks, 1)}` or call "
+        f"`torch.set_num_threads({max(cores // ranks, 1)})`.",
+        gain_ns=min(charged(processes), queued_ns),
+        confidence=Confidence.HIGH,
+        evidence={
+            "threads": threads * ranks,
+            "cores": cores,
+            "queued_ns_per_step": round(queued_ns / step.count),
+            "involuntary_switches_per_step": round(switches / recorded, 1),
+        },
+    )
