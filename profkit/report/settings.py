@@ -16,7 +16,7 @@ class Topic(settings.Settings):
     """Its name for the reader."""
 
     analyses: tuple[str, ...] = ()
-    """Analyses, in the order in which they are shown; empty for all that no other topic has."""
+    """Analyses, in the order in which they are shown; ``*`` is all that no topic names."""
 
     tools: tuple[str, ...] = ()
     """Tools whose files are listed by rank, for opening."""
@@ -40,7 +40,12 @@ def _topics() -> tuple[Topic, ...]:
             ),
             tools=("torch_profiler", "nsys"),
         ),
-        Topic(name="compute", title="Compute", tools=("py_spy", "pyinstrument")),
+        Topic(
+            name="compute",
+            title="Compute",
+            analyses=("flame_graph", "python_hotspots", "*"),
+            tools=("py_spy", "pyinstrument"),
+        ),
         Topic(
             name="ranks",
             title="Ranks",

@@ -11,6 +11,9 @@ from profkit.report.settings import Settings, Topic
 from profkit.report.shown_run import ShownRun
 
 _RANK = re.compile(r"rank(\d+)_dp\d+_tp\d+_pp\d+")
+OTHERS = "*"
+"""Among the analyses of a topic: all that no topic names."""
+
 _REPEAT = re.compile(r"\.rep(\d+)[./]")
 
 
@@ -29,7 +32,10 @@ def by_topic(
             name=topic.name,
             title=topic.title,
             sections=tuple(
-                sections[analysis] for analysis in topic.analyses or others if analysis in sections
+                sections[analysis]
+                for name in topic.analyses
+                for analysis in (others if name == OTHERS else (name,))
+                if analysis in sections
             ),
             opened=tuple(_opened(shown_run, topic, settings.max_files_per_folder)),
         )

@@ -32,8 +32,17 @@ def is_profkits(file: str) -> bool:
 
 def is_library(file: str) -> bool:
     """Say whether `file` is of Python, of a known library or of profkit, and not of the program."""
+    return library(file) != ""
+
+
+def library(file: str) -> str:
+    """Return the package that `file` belongs to, or Python; "" where it is of the program."""
     path = file.replace("\\", "/")
-    if _OF_PYTHON.search(path) or _TORCH.search(path) or is_profkits(path):
-        return True
+    if is_profkits(path):
+        return "profkit"
+    if _TORCH.search(path):
+        return "torch"
     installed = _INSTALLED.search(path)
-    return installed is not None and installed[1] in _LIBRARIES
+    if installed is not None and installed[1] in _LIBRARIES:
+        return installed[1]
+    return "Python" if _OF_PYTHON.search(path) else ""

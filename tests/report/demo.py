@@ -392,6 +392,7 @@ def _kernels(step_ns: float, noise: random.Random, rows: int) -> Result:
         time_ns = int(step_ns * 0.3 / (index + 1))
         every.append((name, kind, 12 + index, time_ns, 0.3 / (index + 1), 100 * noise.random()))
     return Result(
+        drawings={"frames": _frames()},
         tables={"kernels": Table(title="Kernels by name", columns=columns, rows=tuple(every))},
         charts=(
             Chart(
@@ -409,6 +410,32 @@ def _kernels(step_ns: float, noise: random.Random, rows: int) -> Result:
                 what="achieved occupancy",
                 reason="no tool of this run reads hardware counters; add +tool=ncu",
             ),
+        ),
+    )
+
+
+def _frames() -> Drawing:
+    """Return a flame graph of two ranks: modules, operators, a library and a kernel."""
+    tree = {
+        "names": ["Net", HOSTILE, MARKUP, "gemm", "softmax"],
+        "kinds": ["module", "operator", "library:torch", "kernel"],
+        "kind": [0, 1, 2, 3, 3],
+        "above": [-1, 0, 1, 2, 0, -1],
+        "name": [0, 1, 2, 3, 4, 3],
+        "own": [[0, 0, 0, 3_000_000, 1_000_000, 6_000_000], [10, 20, 30, 0, 0, 0]],
+        "groups": [["main thread", "forward"], ["main thread", "backward"]],
+        "group": [0, 0, 0, 0, 0, 1],
+        "of": 3,
+    }
+    measures = [{"title": "GPU time", "column": 0}, {"title": "CPU time", "column": 1}]
+    look = {"unit": "ns", "of": "Rank", "total": 2, "groups": ["Thread", "Phase"]}
+    return Drawing(
+        kind="flame",
+        title="A step by module, operator and kernel",
+        data=look | {"measures": measures},
+        details=(
+            Detail.of("rank 0", tree),
+            Detail.of("rank 1", tree | {"own": [[0, 0, 0, 1000, 0, 0], [0] * 6]}),
         ),
     )
 

@@ -1,6 +1,6 @@
-"""Maps and memory as Chromium draws them: pointed at, chosen with keys, restored by a link.
+"""Maps, memory and flame graphs as Chromium draws them: pointed at, chosen with keys, linked to.
 
-One browser draws both: starting it takes longer than all of these tests.
+One browser draws them all: starting it takes longer than all of these tests.
 """
 
 import pytest
@@ -87,3 +87,63 @@ def test_another_device_is_unpacked_when_it_is_chosen(watched, held):
     assert "held.device=rank+1" in watched.page.url
     assert held.locator(".banner").count() == 0
     assert held.get_by_text("2 of 3 devices: those with the highest peaks.").count() == 1
+
+
+@pytest.fixture(scope="module")
+def frames(watched):
+    watched.page.evaluate("location.hash = '#/compute'")
+    made = watched.page.locator("#drawing-frames")
+    made.locator("svg.flame-graph").wait_for()
+    return made
+
+
+def test_keys_go_from_frame_to_frame_and_enter_zooms_until_back_or_escape(watched, frames):
+    svg = frames.locator("svg")
+    svg.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+        svg.press(key)
+    said = frames.locator(".pointed").inner_text().splitlines()
+    assert said == ["Net", "module", "4.00 ms: 40.0% of all", "0 ns by itself"]
+    svg.press("Enter")
+    assert "frames.at=1" in watched.page.url
+    frames.locator(".picked-title b", has_text="Net").wait_for()
+    svg.press("ArrowDown")
+    svg.press("ArrowDown")
+    assert frames.locator(".pointed").inner_text().splitlines()[0] == HOSTILE
+    svg.press("Escape")
+    frames.locator(".picked-title").wait_for(state="detached")
+    watched.page.go_back()
+    frames.locator(".picked-title").wait_for()
+    watched.page.go_back()
+    frames.locator(".picked-title").wait_for(state="detached")
+
+
+def test_a_search_says_its_share_of_all_and_the_table_has_what_is_drawn(frames):
+    frames.get_by_role("searchbox", name="Search frames").fill("gemm")
+    frames.get_by_text("2 found: 9.00 ms, 90.0% of all").wait_for()
+    frames.get_by_label("Phase").select_option("forward")
+    frames.get_by_text("1 found: 3.00 ms, 75.0% of all").wait_for()
+    frames.get_by_text("As a table").click()
+    rows = frames.locator("details[open] tbody tr")
+    assert rows.nth(0).locator("td").all_inner_texts()[:4] == ["Net", "module", "0 ns", "4.00 ms"]
+    assert HOSTILE in rows.nth(1).inner_text()
+
+
+def test_orders_folds_and_ranks_are_kept_in_the_address(watched, frames):
+    texts = frames.locator("svg text")
+    assert "(torch)" in texts.all_text_contents()
+    frames.get_by_label("fold libraries").uncheck()
+    assert texts.filter(has_text=MARKUP[:12]).count() == 1
+    frames.get_by_label("Order").select_option("callers")
+    assert texts.nth(1).text_content() == "gemm"
+    frames.locator("svg").focus()
+    frames.locator("svg").press("ArrowDown")
+    frames.locator("svg").press("ArrowDown")
+    frames.locator("svg").press("s")
+    assert frames.locator(".picked-title b").inner_text() == "gemm"
+    watched.page.reload()
+    frames.locator(".picked-title b", has_text="gemm").wait_for()
+    assert frames.get_by_label("Order").input_value() == "sandwich"
+    assert frames.get_by_label("Phase").input_value() == "forward"
+    frames.get_by_label("Rank").select_option("rank 1")
+    frames.get_by_text("1.00 µs: 100.0% of all").wait_for()

@@ -126,7 +126,7 @@ def test_the_reader_chooses_a_rank_for_all_charts_of_an_analysis(chromium, of_tw
     page.on("pageerror", lambda error: messages.append(str(error)))
     page.goto(f"{of_two_ranks.as_uri()}#/compute")
     page.evaluate("profkit.drawAll()")
-    tree, bars = page.locator("figure:has(select)").all()
+    tree, bars = page.locator("figure.chart:has(select)").all()
     assert tree.locator(".tree-told").text_content() == "All: 10 B, 100.0% of all"
     bars.locator("select").select_option(index=1)
     assert tree.locator(".tree-told").text_content() == "All: 8 B, 100.0% of all"

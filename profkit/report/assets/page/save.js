@@ -42,6 +42,11 @@ export function saveCsv(table, title) {
   save(new Blob([csvOf(table)], { type: "text/csv" }), fileName(title, "csv"));
 }
 
+/** @param {unknown} data @param {string} title @param {string} ending */
+export function saveJson(data, title, ending) {
+  save(new Blob([JSON.stringify(data)], { type: "application/json" }), fileName(title, ending));
+}
+
 /** @param {SVGSVGElement} svg */
 function textOf(svg) {
   const copy = /** @type {SVGSVGElement} */ (svg.cloneNode(true));

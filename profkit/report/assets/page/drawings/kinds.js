@@ -1,5 +1,6 @@
 // Which module draws which kind of drawing.
 
+import { drawFlame } from "./flame.js";
 import { drawMatrix } from "./matrix.js";
 import { drawMemory } from "./memory.js";
 import { drawTimeline } from "./timeline.js";
@@ -10,6 +11,7 @@ import { drawTimeline } from "./timeline.js";
 
 /** @type {Record<string, Draw>} */
 export const kinds = {
+  flame: drawFlame,
   matrix: drawMatrix,
   memory: drawMemory,
   timeline: drawTimeline,

@@ -1,0 +1,121 @@
+"""Flame graphs: the time of a step by module, operator and kernel, and by Python stack."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Annotated
+
+import pandas as pd
+from pydantic import NonNegativeFloat, PositiveInt
+
+from profkit.analyze._called_frames import python_stacks, step_stacks
+from profkit.analyze.base import Columns, OfTool, analysis
+from profkit.analyze.division import divided_ranks
+from profkit.analyze.division.periods import Periods, periods
+from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.shared.frame_tree import Stack, tree_of
+from profkit.analyze.shared.launch_calls import launches
+from profkit.analyze.tracks.shown_ranks import ShownRank, shown_ranks
+from profkit.core.drawing import Detail, Drawing
+from profkit.core.result import Result
+from profkit.core.settings import Settings
+from profkit.tables.rank_clocks import matched_collectives
+
+_SAMPLER = "torch_profiler"
+_OPS = Columns("rank repeat op parent tid name kind start_ns end_ns step forward module phase")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(Settings):
+    """Composed from ``conf/analysis/flame_graph.yaml``."""
+
+    skip_first: int = 3
+    """First steps left out, as long as others remain."""
+
+    max_ranks: PositiveInt = 8
+    """Ranks shown; of more the first, the fastest, the median and the slowest."""
+
+    least_share: NonNegativeFloat = 0.0002
+    """Share of all time below which frames of one caller are joined to one."""
+
+    max_frames: PositiveInt = 5000
+    """Frames of a rank; of more the smallest are joined."""
+
+
+@analysis(title="Flame graphs")
+def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
+    steps: pd.DataFrame,
+    cpu_ops: Annotated[pd.DataFrame, _OPS],
+    kernels: pd.DataFrame,
+    runtime_calls: pd.DataFrame,
+    python_calls: pd.DataFrame,
+    collectives: pd.DataFrame,
+    samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_samples")],
+    config: Config,
+) -> Result:
+    """Show which modules, operators, kernels and Python functions take the time of a step.
+
+    Times are the mean over the steady steps of a rank, in all repeats. GPU time is that in which
+    the GPU runs anything, and belongs to the kernel that began first; CPU time is that of all
+    threads, of each range or operator without what it calls. A backward operator is below the
+    module of the forward operator whose gradient it computes. In time order, frames are where they
+    began first in a step.
+    """
+    if cpu_ops.empty and kernels.empty:
+        return Result.abstain("a flame graph", "neither operators nor kernels were recorded")
+    kernels = kernels[~divided_ranks.misplaced(kernels, launches(kernels, runtime_calls))]
+    found = periods(steps, cpu_ops, kernels, config.skip_first)
+    if found.rows.empty:
+        return Result.abstain("a flame graph", "what was recorded took no time")
+    matched = matched_collectives(collectives)
+    repeat = int(found.rows["repeat"].min())
+    shown = shown_ranks(found.rows, matched, repeat, config.max_ranks)
+    tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python_calls}
+    tables |= divided_ranks.sampled_tables(samples=samples, pauses=None)
+    tables["collectives"] = matched.rows
+    of_step, of_python = [], []
+    for one in shown:
+        repeats = list(_repeats(found, tables, one.rank))
+        of_step.append(_detail(one, repeats, step_stacks, config))
+        if any(len(rank.python) for rank in repeats):
+            of_python.append(_detail(one, repeats, python_stacks, config))
+    on_gpu = [{"title": "GPU time", "column": 0}] if len(kernels) else []
+    measures = [*on_gpu, {"title": "CPU time", "column": 1}]
+    look = {"unit": "ns", "of": "Rank", "total": int(found.rows["rank"].nunique())}
+    drawings = {
+        "step_frames": Drawing(
+            kind="flame",
+            title="A step by module, operator and kernel",
+            data=look | {"measures": measures, "groups": ["Thread", "Phase"]},
+            details=tuple(of_step),
+        )
+    }
+    if of_python:
+        drawings["python_frames"] = Drawing(
+            kind="flame",
+            title="A step by Python stack",
+            data=look | {"measures": [{"title": "Time", "column": 0}], "groups": ["Thread"]},
+            details=tuple(of_python),
+        )
+    return Result(drawings=drawings)
+
+
+def _repeats(found: Periods, tables: dict[str, pd.DataFrame], rank: int) -> Iterator[RecordedRank]:
+    """Yield what a rank recorded in each repeat in which it has periods."""
+    own = found.rows[(found.rows["rank"] == rank).to_numpy()]
+    for repeat, rows in own.groupby("repeat"):
+        yield RecordedRank.of((rank, int(str(repeat))), rows, **tables)
+
+
+def _detail(
+    one: ShownRank,
+    repeats: Sequence[RecordedRank],
+    stacks: Callable[[RecordedRank], Iterable[Stack]],
+    config: Config,
+) -> Detail:
+    """Return the tree of one rank, in ns of each period."""
+    tree = tree_of(chain.from_iterable(map(stacks, repeats)))
+    count = sum(len(rank.periods) for rank in repeats)
+    name = f"rank {one.rank}" + (f" ({', '.join(one.roles)})" if one.roles else "")
+    per_period = replace(tree, own=tree.own // count)
+    return Detail.of(name, per_period.plain(config.least_share, config.max_frames) | {"of": count})

@@ -1,0 +1,40 @@
+"""Frames of stacks as flame graphs name them, each with whose code it is."""
+
+import re
+
+from profkit.tables.frame_files import is_profkits, library
+from profkit.tables.python_frames import is_foreign
+
+PROGRAM, LIBRARY = "program", "library"
+"""Kinds; behind that of a library stand a colon and its package."""
+
+NATIVE = "C and C++"
+
+Frame = tuple[str, str]
+"""Kind and text."""
+
+_CALL = re.compile(r"(.*)\((\d+)\): (.*)", re.DOTALL)
+_SAMPLE = re.compile(r".*\((.+):\d+\)", re.DOTALL)
+_STARTS = ("<frozen runpy>", "runpy.py(", "threading.py(")
+_BROUGHT = "profkit/"
+
+
+def of_call(text: str) -> Frame | None:
+    """Return the frame of ``file.py(line): function``, None for what starts a program."""
+    found = _CALL.fullmatch(text)
+    file = found[1] if found else text
+    if is_profkits(file) or text.startswith(_STARTS):
+        return None
+    package = library(file)
+    if not package and is_foreign(text) and not file.startswith(_BROUGHT):
+        package = "Python"
+    kind = f"{LIBRARY}:{package}" if package else PROGRAM
+    return kind, f"{found[3]} ({found[1]}:{found[2]})" if found else text
+
+
+def of_sample(text: str) -> Frame:
+    """Return the frame of ``function (file:line)``."""
+    found = _SAMPLE.fullmatch(text)
+    file = found[1] if found else ""
+    package = library(file) if file.endswith(".py") or file.startswith("<") else NATIVE
+    return (f"{LIBRARY}:{package}" if package else PROGRAM), text
