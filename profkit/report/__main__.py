@@ -19,7 +19,7 @@ from profkit.report import record, result_tree
 from profkit.report.build_view import Page, report_view
 from profkit.report.issue_text import issue_text
 from profkit.report.kept_comparison import data, read_comparison, with_comparison
-from profkit.report.render import render
+from profkit.report.render import code_bytes, render
 from profkit.report.settings import Settings
 
 
@@ -56,6 +56,7 @@ def _report(arguments: argparse.Namespace) -> None:
         folder=str(arguments.out.parent),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=importlib.metadata.version("profkit"),
+        code_bytes=code_bytes(),
     )
     inputs = (path for run in (*runs, across) for path in result_tree.inputs(run))
     read_from = [arguments.selection, *inputs]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from profkit.core import result
 from profkit.report import result_tree, shown_verdict, topics, view
+from profkit.report.budget import fitted
 from profkit.report.column_labels import column
 from profkit.report.compare import key_numbers, overview
 from profkit.report.drawn_parts import Parts, cell, is_rank, rank_name
@@ -38,6 +39,9 @@ class Page:
     version: str
     """Version of profkit."""
 
+    code_bytes: int
+    """Bytes of the page without what it shows."""
+
 
 def report_view(
     selection: result_tree.Selection,
@@ -50,18 +54,11 @@ def report_view(
     shown_runs = [
         ShownRun(run, f"run-{index}", page.folder) for index, run in enumerate(runs, start=1)
     ]
-    budget = settings.data_bytes // max(1, len(runs)) + settings.data_bytes_per_run
-    details = settings.detail_bytes // max(1, len(runs)) + settings.detail_bytes_per_run
-    arranged: list[view.Run] = []
-    blocks: list[view.Block] = []
-    for shown_run in shown_runs:
-        run, blocks_of_run = _run(shown_run, runs, settings, budget, details)
-        arranged.append(run)
-        blocks += blocks_of_run
-    of_runs = [section for run in arranged for section in _all_of(run)]
+    prepared = [_run(shown_run, runs, settings) for shown_run in shown_runs]
+    of_runs = [section for run, _ in prepared for section in _all_of(run)]
     shown_across = ShownRun(with_run_labels(across, runs), "across", page.folder)
-    together, blocks_across = _across(shown_across, settings)
-    return view.Report(
+    together, parts_across = _across(shown_across)
+    report = view.Report(
         title=settings.title or selection.title or _title(selection.runs),
         made=page.made,
         version=page.version,
@@ -78,11 +75,12 @@ def report_view(
             problem for shown_run in (*shown_runs, shown_across) for problem in _problems(shown_run)
         ),
         remarks=tuple(_remarks(shown_runs)),
-        runs=tuple(arranged),
-        blocks=(*blocks, *blocks_across),
+        runs=tuple(run for run, _ in prepared),
+        blocks=(),
         rows_per_page=settings.rows_per_page,
         max_bars=settings.max_bars,
     )
+    return fitted(report, [parts for _, parts in prepared], parts_across, page.code_bytes, settings)
 
 
 def _all_of(run: view.Run) -> list[view.Section]:
@@ -110,15 +108,13 @@ def _minute(iso: str) -> str:
     return iso[:16].replace("T", " ")
 
 
-def _across(shown_run: ShownRun, settings: Settings) -> tuple[view.Across, tuple[view.Block, ...]]:
-    sections, drawn, blocks = _sections(
-        shown_run, settings, settings.data_bytes_per_run, settings.detail_bytes
-    )
+def _across(shown_run: ShownRun) -> tuple[view.Across, Parts]:
+    sections, parts = _sections(shown_run)
     with_content, silent = _by_content(sections)
     across = view.Across(
-        anchor=shown_run.anchor, sections=tuple(with_content.values()), drawn=drawn, silent=silent
+        anchor=shown_run.anchor, sections=tuple(with_content.values()), silent=silent
     )
-    return across, blocks
+    return across, parts
 
 
 def _by_content(
@@ -129,31 +125,21 @@ def _by_content(
     return with_content, tuple(section for section in sections.values() if section.is_silent)
 
 
-def _sections(
-    shown_run: ShownRun, settings: Settings, budget: int, details: int
-) -> tuple[dict[str, view.Section], view.Drawn, tuple[view.Block, ...]]:
-    """Return the section of each analysis, and what they draw.
-
-    Tables take at most `budget` bytes, details of drawings at most `details`.
-    """
+def _sections(shown_run: ShownRun) -> tuple[dict[str, view.Section], Parts]:
+    """Return the section of each analysis, and what they draw."""
     parts = Parts()
     sections = {
         name: _section(shown_run, index, name, parts)
         for index, name in enumerate(shown_run.run.selected.analyses, start=1)
     }
-    drawn, blocks = parts.fitted(shown_run.anchor, settings.max_rows_per_table, budget, details)
-    return sections, drawn, blocks
+    return sections, parts
 
 
 def _run(
-    shown_run: ShownRun,
-    runs: Sequence[result_tree.Run],
-    settings: Settings,
-    budget: int,
-    details: int,
-) -> tuple[view.Run, tuple[view.Block, ...]]:
+    shown_run: ShownRun, runs: Sequence[result_tree.Run], settings: Settings
+) -> tuple[view.Run, Parts]:
     run = shown_run.run
-    by_analysis, drawn, blocks = _sections(shown_run, settings, budget, details)
+    by_analysis, parts = _sections(shown_run)
     with_content, silent = _by_content(by_analysis)
     shown = view.Run(
         anchor=shown_run.anchor,
@@ -168,12 +154,11 @@ def _run(
         configuration=configuration(run),
         manifest=manifest(run),
         listings=listings(run),
-        drawn=drawn,
         topics=topics.by_topic(shown_run, with_content, settings),
         silent=silent,
         verdict=None if (found := verdict_of(run)) is None else shown_verdict.shown(found),
     )
-    return shown, blocks
+    return shown, parts
 
 
 def _section(shown_run: ShownRun, index: int, name: str, parts: Parts) -> view.Section:

@@ -1,24 +1,36 @@
-"""Drawings of analyses on the page: their details, as far as there is room for them."""
+"""Drawings of analyses on the page, and their details, as far as there is room for them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from profkit.core.drawing import Drawing
 from profkit.report import view
+from profkit.report.embedded_json import embedded_json
 
 
 def placed(
-    anchor: str, drawings: Sequence[tuple[str, Drawing]], budget: int
-) -> tuple[tuple[view.Drawing, ...], tuple[view.Block, ...]]:
-    """Return `drawings`, by name, and the blocks of those details that `budget` bytes hold.
+    anchor: str, drawings: Sequence[tuple[str, Drawing]], room: int
+) -> tuple[tuple[view.Drawing, ...], tuple[view.Block, ...], int]:
+    """Return `drawings`, by name, the blocks of details that `room` bytes hold, and their bytes.
 
-    The first detail of every drawing comes before the second of any. `anchor` is that of the run.
+    What is drawn at once comes before details, and the first detail of every drawing before the
+    second of any. A drawing without room has no data. `anchor` is that of the run.
     """
+    used = 0
+    at_once: dict[int, Mapping[str, Any]] = {}
+    for index, (_, drawing) in enumerate(drawings):
+        size = len(embedded_json(drawing.data))
+        if used + size <= room:
+            at_once[index] = drawing.data
+            used += size
     blocks: dict[tuple[int, int], view.Block] = {}
     for rank, index in _by_importance(drawings):
+        if index not in at_once:
+            continue
         packed = drawings[index][1].details[rank].packed
-        if len(packed) > budget:
+        if used + len(packed) > room:
             break
-        budget -= len(packed)
+        used += len(packed)
         block = f"detail-{anchor}-{index + 1}-{rank + 1}"
         blocks[index, rank] = view.Block(id=block, packed=packed)
     shown = []
@@ -29,7 +41,7 @@ def placed(
                 name=name,
                 kind=drawing.kind,
                 title=drawing.title,
-                data=drawing.data,
+                data=at_once.get(index),
                 details=tuple(
                     view.Detail(name=drawing.details[rank].name, block=blocks[index, rank].id)
                     for rank in kept
@@ -37,7 +49,7 @@ def placed(
                 cut=tuple(detail.name for detail in drawing.details[len(kept) :]),
             )
         )
-    return tuple(shown), tuple(blocks.values())
+    return tuple(shown), tuple(blocks.values()), used
 
 
 def _by_importance(drawings: Iterable[tuple[str, Drawing]]) -> list[tuple[int, int]]:

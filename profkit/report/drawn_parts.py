@@ -41,15 +41,21 @@ class Parts:
         )
 
     def fitted(
-        self, anchor: str, max_rows: int, budget: int, details: int
+        self, anchor: str, max_rows: int, room: int
     ) -> tuple[view.Drawn, tuple[view.Block, ...]]:
-        """Return all of it with tables in `budget` bytes and details in `details` bytes.
+        """Return what of it fits into `room` bytes; drawings have at least half of these.
 
         `anchor` is that of the run.
         """
-        tables = _cut_to_budget(self.tables, max_rows, budget)
+        frames = [replace(table, rows=()) for table in self.tables]
+        room = max(room - len(embedded_json(frames)) - len(embedded_json(self.charts)), 0)
+        sizes = [
+            [len(embedded_json(row)) + 1 for row in table.rows[:max_rows]] for table in self.tables
+        ]
+        of_drawings = max(room // 2, room - sum(map(sum, sizes)))
+        drawings, blocks, used = placed(anchor, self.drawings, of_drawings)
+        tables = _cut(self.tables, sizes, max_rows, room - used)
         charts = tuple(_with_note(chart, tables) for chart in self.charts)
-        drawings, blocks = placed(anchor, self.drawings, details)
         return view.Drawn(tables=tables, charts=charts, drawings=drawings), blocks
 
 
@@ -112,13 +118,12 @@ def _chart(analysis: str, chart: Chart, shown: Result, positions: dict[str, int]
     )
 
 
-def _cut_to_budget(
-    tables: Sequence[view.Table], max_rows: int, budget: int
+def _cut(
+    tables: Sequence[view.Table], sizes: Sequence[Sequence[int]], max_rows: int, room: int
 ) -> tuple[view.Table, ...]:
-    """Cut the longest tables until all of them together take at most `budget` bytes."""
-    sizes = [[len(embedded_json(row)) + 1 for row in table.rows[:max_rows]] for table in tables]
+    """Cut the longest tables until all of them, of rows of these `sizes`, fit into `room` bytes."""
     limit = max_rows
-    while limit > _FEWEST_ROWS and sum(sum(row_sizes[:limit]) for row_sizes in sizes) > budget:
+    while limit > _FEWEST_ROWS and sum(sum(row_sizes[:limit]) for row_sizes in sizes) > room:
         limit = limit * 3 // 4
     return tuple(replace(table, rows=table.rows[:limit]) for table in tables)
 

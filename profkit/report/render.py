@@ -2,8 +2,9 @@
 
 import base64
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -30,7 +31,7 @@ def render(report: view.Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters["embedded_json"] = lambda value: Markup(embedded_json(value))  # noqa: S704 - encoded
-    scripts = {"theme": _text("theme_before_paint.js"), "page": joined(_ASSETS / "page", "page.js")}
+    scripts = _scripts()
     return environment.get_template("report.html.j2").render(
         title=report.title,
         version=report.version,
@@ -41,6 +42,17 @@ def render(report: view.Report) -> str:
         scripts={name: Markup(text) for name, text in scripts.items()},  # noqa: S704 - our files
         policy=_policy(scripts.values()),
     )
+
+
+def code_bytes() -> int:
+    """Return the bytes of a page without what it shows: frame, style and scripts."""
+    frame = _text("report.html.j2") + _policy(_scripts().values())
+    return sum(len(text.encode()) for text in (frame, styles(), *_scripts().values()))
+
+
+@cache
+def _scripts() -> Mapping[str, str]:
+    return {"theme": _text("theme_before_paint.js"), "page": joined(_ASSETS / "page", "page.js")}
 
 
 def _shell(report: view.Report) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from pydantic import PositiveInt
+
 from profkit.core import settings
 
 
@@ -20,6 +22,17 @@ class Topic(settings.Settings):
 
     tools: tuple[str, ...] = ()
     """Tools whose files are listed by rank, for opening."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PageSize(settings.Settings):
+    """How large a page of some runs may be."""
+
+    runs: PositiveInt
+    """Runs of the page."""
+
+    bytes: PositiveInt
+    """Bytes of the page."""
 
 
 def _topics() -> tuple[Topic, ...]:
@@ -105,14 +118,11 @@ class Settings(settings.Settings):
     max_files_per_folder: int = 40
     """Raw files listed for one folder before the report links to the folder instead."""
 
-    data_bytes: int = 3_500_000
-    """Table data that all runs share; what does not fit is cut, and the table says so."""
-
-    data_bytes_per_run: int = 110_000
-    """Table data that each run has beyond its part of `data_bytes`."""
-
-    detail_bytes: int = 2_000_000
-    """Packed details of drawings that all runs share; what does not fit is left out by name."""
-
-    detail_bytes_per_run: int = 50_000
-    """Packed details that each run has beyond its part of `detail_bytes`."""
+    page_bytes: tuple[PageSize, ...] = (
+        PageSize(runs=1, bytes=6_000_000),
+        PageSize(runs=100, bytes=26_000_000),
+        PageSize(runs=500, bytes=40_000_000),
+    )
+    """How large the page may be, by how many runs it shows; in between in proportion, beyond the
+    last as large as it. Rows of tables and details of drawings for which there is no room are left
+    out, and the page says so."""

@@ -86,7 +86,9 @@ class Drawing:
 
     kind: str
     title: str
-    data: Mapping[str, Any]
+    data: Mapping[str, Any] | None
+    """None if the page has no room for the drawing."""
+
     details: tuple[Detail, ...]
     cut: tuple[str, ...]
     """Names of the details for which the page has no room."""
@@ -301,7 +303,7 @@ class Run:
     configuration: str
     manifest: tuple[tuple[str, tuple[Item, ...]], ...]
     listings: tuple[Listing, ...]
-    drawn: Drawn
+    drawn: Drawn = Drawn()
     topics: tuple[Topic, ...] = ()
     silent: tuple[Section, ...] = ()
     """Sections of nothing but abstentions, out of the way of the others."""
@@ -372,7 +374,7 @@ class Across:
 
     anchor: str
     sections: tuple[Section, ...]
-    drawn: Drawn
+    drawn: Drawn = Drawn()
     silent: tuple[Section, ...] = ()
 
 
@@ -402,3 +404,5 @@ class Report:
     blocks: tuple[Block, ...]
     rows_per_page: int
     max_bars: int
+    cuts: tuple[str, ...] = ()
+    """What was cut or left out to keep the page small."""

@@ -17,9 +17,9 @@ from profkit.core.result import (
 )
 from profkit.report import result_tree, view
 from profkit.report.build_view import Page, report_view
-from profkit.report.settings import Settings
+from profkit.report.settings import PageSize, Settings
 
-PAGE = Page(folder="results", made="2026-11-20 20:00 UTC", version="0.1.0")
+PAGE = Page(folder="results", made="2026-11-20 20:00 UTC", version="0.1.0", code_bytes=0)
 TOGETHER = result_tree.Run(selected=result_tree.Selection(title="", runs=()).across)
 KEYS = Settings(key_metrics=("steps.step_time_ns",))
 
@@ -243,7 +243,7 @@ def test_a_table_that_does_not_fit_is_cut_and_its_chart_says_so():
     rows = tuple((f"kernel {index}", index) for index in range(1000))
     table = Table(title="Rows", columns=("name", "total_ns"), rows=rows)
     chart = Chart(kind="bar", title="Bars", table="rows", x="name", y=("total_ns",))
-    small = replace(KEYS, data_bytes=0, data_bytes_per_run=5000)
+    small = replace(KEYS, page_bytes=(PageSize(runs=1, bytes=7500),))
     shown = arranged(run("a", Result(tables={"rows": table}, charts=(chart,))), settings=small)
     kept = shown.runs[0].drawn.tables[0]
     assert (kept.total, kept.rows) == (1000, rows[: len(kept.rows)])

@@ -30,6 +30,30 @@ def test_each_module_comes_once_and_after_what_it_imports(tmp_path):
     assert "import" not in script
 
 
+def test_comments_stay_behind_and_texts_that_look_like_them_do_not(tmp_path):
+    text = """// About it.
+
+/**
+ * @param {number} x
+ * @returns {string}
+ */
+export function named(x) {
+  // Why.
+  const found = /** @type {string} */ ("http://a.b/*c*/");
+  return found + x; // beside
+}
+"""
+    script = joined(folder(tmp_path, page=text), "page.js")
+    assert script.splitlines()[2:-2] == [
+        "const $page = (() => {",
+        "function named(x) {",
+        '  const found = ("http://a.b/*c*/");',
+        "  return found + x; // beside",
+        "}",
+        "return { named };",
+    ]
+
+
 @pytest.mark.parametrize(
     "text",
     ['import all from "./b.js";\n', "export default 1;\n", 'import * as b from "./b.js";\n'],

@@ -33,7 +33,7 @@ def run(*analyses, files=(), tools=("memory_snapshot",)):
 
 def arranged(shown):
     selection = result_tree.Selection(title="", runs=(shown.selected,))
-    page = Page(folder="results", made="", version="")
+    page = Page(folder="results", made="", version="", code_bytes=0)
     return report_view(selection, [shown], replace(shown, documents={}), Settings(), page).runs[0]
 
 

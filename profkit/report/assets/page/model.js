@@ -37,7 +37,8 @@
  * @property {{name: string, block: string}[]} details
  * @property {string[]} cut details for which this page has no room
  */
-/** @typedef {{tables: Table[], charts: Chart[], drawings: DrawingData[]}} Drawn */
+/** @typedef {Omit<DrawingData, "data"> & {data: Record<string, any> | null}} Placed a drawing, without data if the page has no room for it */
+/** @typedef {{tables: Table[], charts: Chart[], drawings: Placed[]}} Drawn */
 /** @typedef {{title: string, value: Value, unit: string, reason: string}} KeyNumber */
 /** @typedef {{label: string, value: Value, unit: string}} Item */
 /** @typedef {{text: string, href: string}} Link */
@@ -149,6 +150,7 @@
  * @property {RunName[]} runs
  * @property {number} rows_per_page
  * @property {number} max_bars
+ * @property {string[]} cuts what was left out to keep the page small
  */
 /** @typedef {{anchor: string, label: string}} RunName what is known of a run before it is opened */
 

@@ -4,12 +4,17 @@ import { kinds } from "../drawings/kinds.js";
 import { stateOf } from "../drawings/state.js";
 import { element } from "../elements.js";
 
-/** @param {import("../model.js").DrawingData} shown */
+/** @param {import("../model.js").Placed} shown */
 export function drawing(shown) {
   const made = element("figure", { class: "drawing", id: `drawing-${shown.name}` },
     element("figcaption", {}, shown.title));
   const draw = kinds[shown.kind];
-  made.append(draw ? draw(shown, stateOf(shown.name))
+  if (!shown.data) {
+    made.append(element("p", { class: "note cut" },
+      "This page has no room for this drawing. The result file has it."));
+    return made;
+  }
+  made.append(draw ? draw({ ...shown, data: shown.data }, stateOf(shown.name))
     : element("p", { class: "note" }, `This page cannot draw a ${shown.kind}.`));
   if (shown.cut.length) {
     made.append(element("p", { class: "note cut" },

@@ -104,7 +104,7 @@ function about(report) {
   if (report.command) {
     made.append(command(report.command, "Command that makes this report again"));
   }
-  const texts = [...report.notes, ...report.differences];
+  const texts = [...report.cuts, ...report.notes, ...report.differences];
   if (texts.length + report.remarks.length) made.append(notes(texts, report.remarks));
   return made;
 }
