@@ -68,14 +68,17 @@ KERNELS = (
 SWEEP = [(model, batch) for model in ("gpt_tiny", "cnn_small") for batch in (1, 2, 4)]
 
 
-def build(root: Path, *, count: int = len(SWEEP), rows: int = 5000) -> Path:
-    """Write `count` runs below `root` and return the selection; one table of `rows` rows."""
+def build(root: Path, *, count: int = len(SWEEP), rows: int = 5000, others: int = 60) -> Path:
+    """Write `count` runs below `root` and return the selection.
+
+    A table of the first run has `rows` rows, of the others `others`.
+    """
     entries = []
     for index in range(count):
         model, batch = SWEEP[index % len(SWEEP)]
         name = f"train-{model}-b{batch}-{index:08x}"
         folder = root / "results" / "runs" / name
-        _write_run(folder, model, batch, index, rows if index == 0 else 60)
+        _write_run(folder, model, batch, index, rows if index == 0 else others)
         differs = {"model": model, "batch": batch}
         if count > len(SWEEP):
             differs["seed"] = index // len(SWEEP)

@@ -1,0 +1,190 @@
+"""How large reports are, and how fast they open and answer, in Chromium.
+
+    python benchmarks/report.py [--runs 1 100 500] [--slices 100000]
+
+Generates result trees (those of the tests, a table of each run with 5,000 rows, which is more than
+there is room for), writes their report and opens it from its file, offline, in a window of 1,400 by
+900 pixels. Prints for each: bytes of the page, CPU seconds to write it, milliseconds to the first
+paint and until the view is there, elements, memory of the page's script, and the slowest of some
+answers: each view, the search, a sorted table. Then draws a step of as many slices as asked for and
+prints how long frames take while it is zoomed. Medians of 3 openings; needs `chromium` on the path.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from profkit.analyze.step_timeline import analyze
+from profkit.core.job_record import NOTHING
+from profkit.core.result import Document, write
+from profkit.report.__main__ import main as write_report
+from profkit.report.render import code_bytes
+from profkit.testing import ORIGIN_NS, run
+from tests.report.demo import build
+
+_OPENINGS = 3
+_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? NaN"
+_ANSWER = """async act => {
+  const begun = performance.now();
+  new Function(act)();
+  await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+  return performance.now() - begun;
+}"""
+_FRAMES = """async () => {
+  const canvas = document.querySelector('.timeline-canvas');
+  const { left, top, width } = canvas.getBoundingClientRect();
+  const frames = [];
+  let last = await new Promise(requestAnimationFrame);
+  for (let turn = 0; turn < 120; turn += 1) {
+    const deltaY = turn % 40 < 20 ? -60 : 60;
+    canvas.dispatchEvent(new WheelEvent('wheel', { deltaY, ctrlKey: true, cancelable: true,
+      clientX: left + width / 2, clientY: top + 60 }));
+    const now = await new Promise(requestAnimationFrame);
+    frames.push(now - last);
+    last = now;
+  }
+  return frames;
+}"""
+_SORT = "document.querySelector('main thead button').click()"
+_SEARCH = """
+document.getElementById('find').click();
+const input = document.getElementById('search-input');
+input.value = 'kernel';
+input.dispatchEvent(new Event('input'));
+document.getElementById('search').close();
+"""
+
+
+def main(argv: Sequence[str]) -> None:
+    """Print a line for each number of runs, and one for the timeline."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, nargs="*", default=[1, 100, 500])
+    parser.add_argument("--slices", type=int, default=100_000)
+    options = parser.parse_args(argv)
+    print(f"code {code_bytes() / 1e3:.0f} kB")
+    with sync_playwright() as playwright:
+        found = shutil.which("chromium") or shutil.which("chromium-browser")
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        for count in options.runs:
+            with _tree(count) as (page, seconds):
+                print(f"{count:4} runs: {_measured(browser, page, seconds)}", flush=True)
+        if options.slices:
+            with _tree(1, slices=options.slices) as (page, _):
+                print(f"{options.slices:,} slices: {_zoomed(browser, page)}")
+        browser.close()
+
+
+@contextmanager
+def _tree(count: int, slices: int = 0) -> Iterator[tuple[Path, float]]:
+    """Write a result tree and its report; yield the page and the CPU seconds it took to write."""
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        selection = build(root, count=count, rows=5000, others=5000)
+        if slices:
+            (folder,) = (root / "results" / "runs").iterdir()
+            _write_timeline(folder / "analyze" / "step_timeline.json", slices)
+        out = root / "results" / "report.html"
+        os.chdir(root)
+        begun = time.process_time()
+        write_report(["--selection", str(selection), "--out", str(out.relative_to(root))])
+        seconds = time.process_time() - begun
+        os.chdir("/")
+        yield out, seconds
+
+
+def _write_timeline(path: Path, slices: int) -> None:
+    result = run(analyze, **_step(slices // 2))
+    document = Document(
+        analysis="step_timeline", title="Timeline", summary="", result=result, provenance=NOTHING
+    )
+    write(path, document)
+
+
+def _step(pairs: int) -> dict[str, list[dict[str, Any]]]:
+    """Return the tables of a step of so many operators, and as many kernels."""
+    where = {"rank": 0, "repeat": 0, "step": 5}
+    length = 10_000
+
+    def at(index: int, late: int, **more: Any) -> dict[str, Any]:
+        start = ORIGIN_NS + index * length + late
+        return {**where, "start_ns": start, "end_ns": start + length * 3 // 4, **more}
+
+    name = "operator {}".format
+    thread = {"tid": 7, "pid": 1, "kind": "operator", "phase": "forward", "parent": -1}
+    work = {"device": 0, "stream": 7, "op": -1, "correlation": -1, "kind": "compute"}
+    end = ORIGIN_NS + pairs * length + length
+    return {
+        "steps": [{**where, "start_ns": ORIGIN_NS, "end_ns": end}],
+        "cpu_ops": [at(i, 0, op=i, name=name(i % 300), **thread) for i in range(pairs)],
+        "kernels": [at(i, 500, name=f"kernel {i % 200}", **work) for i in range(pairs)],
+        "runtime_calls": [],
+        "collectives": [],
+        "memory_events": [],
+    }
+
+
+@contextmanager
+def _opened(browser: Browser, page: Path, at: str = "") -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1400, "height": 900}, offline=True)
+    shown = context.new_page()
+    shown.goto(page.as_uri() + at)
+    yield shown
+    context.close()
+
+
+def _measured(browser: Browser, page: Path, seconds: float) -> str:
+    paints, readies = [], []
+    for _ in range(_OPENINGS):
+        with _opened(browser, page) as shown:
+            shown.wait_for_function("document.querySelector('main > *')")
+            paints.append(shown.evaluate(_PAINT))
+            readies.append(
+                shown.evaluate("performance.getEntriesByType('navigation')[0].domInteractive")
+            )
+    with _opened(browser, page) as shown:
+        nodes = shown.locator("*").count()
+        answers = {}
+        for view in shown.locator("#tabs a").evaluate_all("links => links.map(a => a.hash)"):
+            answers[view[2:].partition("?")[0]] = shown.evaluate(
+                _ANSWER, f"location.hash = '{view}'"
+            )
+            nodes = max(nodes, shown.locator("*").count())
+        shown.evaluate("location.hash = '#/compute'")
+        shown.wait_for_selector("main thead button")
+        answers |= {"sort": shown.evaluate(_ANSWER, _SORT)}
+        answers |= {"search": shown.evaluate(_ANSWER, _SEARCH)}
+        session = shown.context.new_cdp_session(shown)
+        session.send("Performance.enable")
+        known = session.send("Performance.getMetrics")["metrics"]
+        heap = {one["name"]: one["value"] for one in known}["JSHeapUsedSize"] / 2**20
+    slowest = max(answers, key=lambda name: answers[name])
+    return (
+        f"{page.stat().st_size / 1e6:.2f} MB, written in {seconds:.1f} CPU s, "
+        f"first paint {statistics.median(paints):.0f} ms, "
+        f"ready {statistics.median(readies):.0f} ms, at most {nodes} elements, "
+        f"{heap:.0f} MiB of script memory, "
+        f"slowest answer {answers[slowest]:.0f} ms ({slowest})"
+    )
+
+
+def _zoomed(browser: Browser, page: Path) -> str:
+    with _opened(browser, page, "#/timeline") as shown:
+        shown.wait_for_selector(".timeline:not([aria-busy])", timeout=60_000)
+        frames = sorted(shown.evaluate(_FRAMES))
+    middle, late = frames[len(frames) // 2], frames[len(frames) * 95 // 100]
+    return f"frames while zooming: median {middle:.1f} ms, 95 of 100 within {late:.1f} ms"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
