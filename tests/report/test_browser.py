@@ -293,7 +293,8 @@ def test_the_search_finds_a_name_in_a_table_and_leads_to_it(chromium, demo_repor
     assert hit.inner_text() == "aten::native_layer_norm"
     page.keyboard.press("Enter")
     page.locator("#run-1-3").wait_for()
-    assert page.evaluate("location.hash") == "#/compute?at=run-1-3"
+    assert page.evaluate("location.hash").startswith("#/compute?at=run-1-3&details.of=aten")
+    page.get_by_role("heading", name="aten::native_layer_norm").wait_for()
     assert not page.locator("#search").is_visible()
     page.context.close()
 
@@ -314,7 +315,7 @@ def test_keys_turn_the_views_and_the_runs_and_are_listed(chromium, demo_report):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_there_is_no_serious_finding_of_axe(chromium, demo_report, axe, scheme):
     found = opened(chromium, demo_report, 1400, scheme)
-    for view in VIEWS:
+    for view in (*VIEWS, "#/compute?details.of=aten%3A%3Aaddmm"):
         show(found.page, view)
         # Evaluated from outside, as the page's own policy runs nothing else.
         found.page.evaluate(axe)
@@ -343,6 +344,27 @@ def test_of_a_hundred_runs_only_the_one_that_is_open_is_in_the_page(chromium, tm
     assert found.page.locator("*").count() < 3000
     assert found.complaints == []
     found.page.context.close()
+
+
+def test_a_name_opens_all_that_is_known_of_it_and_escape_goes_back(watched, operators):
+    page = watched.page
+    name = operators.locator("button.thing", has_text="aten::addmm")
+    name.focus()
+    page.keyboard.press("Enter")
+    drawer = page.get_by_role("complementary", name="Details")
+    assert page.url.endswith("#/compute?details.of=aten%3A%3Aaddmm")
+    assert "2.82 ms" in drawer.locator("section", has_text="Operators by").first.inner_text()
+    assert drawer.get_by_role("region", name="in each run").locator("tbody tr").count() == 6
+    drawer.get_by_role("button", name="Copy as Markdown").click()
+    drawer.get_by_role("button", name="Copied").wait_for()
+    page.keyboard.press("Escape")
+    assert not drawer.is_visible()
+    assert name.evaluate("button => button === document.activeElement")
+    page.go_back()
+    assert drawer.get_by_role("heading", name="aten::addmm").is_visible()
+    page.go_back()
+    assert not drawer.is_visible()
+    assert watched.complaints == []
 
 
 @pytest.mark.parametrize("kind", ["icicle", "sunburst"])

@@ -22,13 +22,22 @@ async function copied(text) {
   return done;
 }
 
+/**
+ * Copies, and says so on the button for a moment.
+ * @param {string} text
+ * @param {Element} button
+ */
+export async function copyOf(text, button) {
+  const label = button.textContent;
+  button.textContent = await copied(text) ? "Copied" : "Select and copy";
+  byId("announce").textContent = button.textContent;
+  setTimeout(() => { button.textContent = label; }, SHOWN_MS);
+}
+
 export function startCopying() {
-  document.addEventListener("click", async (event) => {
+  document.addEventListener("click", (event) => {
     const button = event.target instanceof Element ? event.target.closest("button.copy") : null;
     const text = button?.parentElement?.querySelector("pre")?.textContent;
-    if (!button || !text) return;
-    button.textContent = await copied(text) ? "Copied" : "Select and copy";
-    byId("announce").textContent = button.textContent;
-    setTimeout(() => { button.textContent = "Copy"; }, SHOWN_MS);
+    if (button && text && button.textContent === "Copy") copyOf(text, button);
   });
 }

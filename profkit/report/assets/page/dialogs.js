@@ -11,7 +11,8 @@ const LONGEST = 90;
 /** @type {[string, string][]} */
 export const KEYS = [
   ["/", "search"], ["1 to 9", "a view, by its place"], ["[ and ]", "the run before and after"],
-  ["t", "light or dark"], ["?", "this list"], ["Esc", "close, or back to the whole"],
+  ["t", "light or dark"], ["?", "this list"], ["Enter on a name", "all that is known of it"],
+  ["Esc", "close, or back to the whole"],
 ];
 
 /** @param {string} id */
@@ -19,15 +20,19 @@ function dialog(id) {
   return /** @type {HTMLDialogElement} */ (byId(id));
 }
 
-/** @param {() => {report: Report, run: Run}} shown what is open now */
-export function startSearch(shown) {
+/**
+ * @param {() => {report: Report, run: Run}} shown what is open now
+ * @param {(anchor: string, name: string) => string} address of a place, with the details of a name
+ */
+export function startSearch(shown, address) {
   const input = /** @type {HTMLInputElement} */ (byId("search-input"));
   const list = byId("search-hits");
   const refresh = () => {
     const { report, run } = shown();
     const hits = hitsOf(input.value, report, run);
-    list.replaceChildren(...hits.map(({ text, kind, anchor }) => element("li", {},
-      element("a", { href: `#${anchor}`, title: text }, shortened(text, LONGEST)), " ",
+    list.replaceChildren(...hits.map(({ text, kind, anchor, isName }) => element("li", {},
+      element("a", { href: address(anchor, isName ? text : ""), title: text },
+        shortened(text, LONGEST)), " ",
       element("span", { class: "faint" }, kind))));
     if (input.value.trim() && hits.length === 0) {
       list.replaceChildren(element("li", {}, "Nothing here has this name."));

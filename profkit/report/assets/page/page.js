@@ -11,6 +11,7 @@ import { hashOf, routeOf, runOfAnchor, viewOfAnchor } from "./route.js";
 import { startTheme, turnTheme } from "./theme.js";
 import { compare } from "./views/compare.js";
 import { data } from "./views/data.js";
+import { closeDetails, showDetails } from "./views/details.js";
 import { overview } from "./views/overview.js";
 import { topicView } from "./views/sections.js";
 
@@ -77,6 +78,7 @@ function follow() {
   }
   current = asked;
   stateChanged();
+  details();
   if (isMoved) reach(asked.at);
 }
 
@@ -109,9 +111,18 @@ function keep(state, isStep) {
   current = { ...current, state };
   if (isStep) history.pushState(null, "", hashOf(current));
   else history.replaceState(null, "", hashOf(current));
+  details();
+}
+
+function details() {
+  showDetails(current.state["details.of"] ?? "", page, current.run);
 }
 
 function clear() {
+  if (current.state["details.of"]) {
+    closeDetails();
+    return;
+  }
   keep({}, true);
   stateChanged();
 }
@@ -152,7 +163,11 @@ byId("bar-end").prepend(action("?", { "aria-label": "Keys", id: "help" }, openKe
 startRuns();
 keepStateIn({ read: () => current.state, write: keep });
 startTheme(drawAll);
-startSearch(() => ({ report: page, run: runAt(current.run) }));
+startSearch(() => ({ report: page, run: runAt(current.run) }), (anchor, name) => {
+  if (!name) return `#${anchor}`;
+  const view = viewOfAnchor(anchor, runAt(current.run).topics);
+  return hashOf({ view, run: current.run, at: anchor, state: { "details.of": name } });
+});
 startCopying();
 Object.assign(window, { profkit: { drawAll, human } });
 follow();

@@ -2,7 +2,7 @@
 
 /** @typedef {import("./model.js").Report} Report */
 /** @typedef {import("./model.js").Run} Run */
-/** @typedef {{text: string, kind: string, anchor: string, rank: number}} Hit */
+/** @typedef {{text: string, kind: string, anchor: string, rank: number, isName: boolean}} Hit */
 
 const MOST_HITS = 40;
 
@@ -39,9 +39,9 @@ export function hitsOf(question, report, run) {
   /** @type {Hit[]} */
   const hits = [];
   const offer = (/** @type {string} */ text, /** @type {string} */ kind,
-    /** @type {string} */ anchor) => {
+    /** @type {string} */ anchor, isName = false) => {
     const rank = match(text, wanted);
-    if (rank >= 0) hits.push({ text, kind, anchor, rank });
+    if (rank >= 0) hits.push({ text, kind, anchor, rank, isName });
   };
   for (const { label, anchor } of report.runs) offer(label, "run", anchor);
   for (const section of [...run.topics.flatMap((topic) => topic.sections),
@@ -53,7 +53,7 @@ export function hitsOf(question, report, run) {
       for (const row of rows) {
         for (const cell of row) {
           if (typeof cell === "string" && cell) offer(cell, `${section.title}, ${title}`,
-            section.anchor);
+            section.anchor, true);
         }
       }
     }

@@ -1,7 +1,9 @@
 // Tables: sorted, searched and paged over their data, so that 5,000 rows cost one page of DOM.
 
+import { stateOf } from "./drawings/state.js";
 import { action, element } from "./elements.js";
 import { NOT_KNOWN, human, raw, withoutFolders } from "./format.js";
+import { nameColumn } from "./known.js";
 import { saveCsv } from "./save.js";
 
 /** @typedef {import("./model.js").Table} Table */
@@ -83,6 +85,7 @@ class TableView {
     /** @type {number[]} */
     this.order = [];
     this.numeric = table.columns.map((_, index) => isNumeric(table, index));
+    this.named = nameColumn(table);
     this.best = new Set(table.best.map((marked) => marked.join()));
     this.body = element("tbody");
     this.heads = table.columns.map((_, index) => this.head(index));
@@ -213,6 +216,9 @@ class TableView {
     made.title = raw(value, unit);
     if (column === 0 && this.table.links[row]) {
       made.append(element("a", { href: this.table.links[row] }, text));
+    } else if (column === this.named && value !== "") {
+      made.append(action(withoutFolders(text, LINE), { class: "thing clip" },
+        () => stateOf("details").set({ of: text })));
     } else if (typeof value === "string") {
       made.append(element("span", { class: "clip" }, withoutFolders(text, LINE)));
     } else {
@@ -235,7 +241,7 @@ class TableView {
  * @param {Event} event
  */
 function unclip(event) {
-  const clip = event.target instanceof Element ? event.target.closest(".clip") : null;
+  const clip = event.target instanceof Element ? event.target.closest("span.clip") : null;
   const title = clip?.closest("td")?.title;
   if (!clip || !title) return;
   clip.textContent = clip.classList.toggle("whole") ? title : withoutFolders(title, LINE);

@@ -5,6 +5,7 @@ import { human } from "../format.js";
 import { report } from "../model.js";
 import { mountTable } from "../table.js";
 import { knownOf } from "./timeline_data.js";
+import { stateOf } from "./state.js";
 import { around, totalsOf } from "./timeline_find.js";
 
 /** @typedef {import("./timeline_data.js").Lane} Lane */
@@ -68,6 +69,8 @@ export function slicePanel(slice, linked, length, choose) {
     }),
   ];
   const made = element("div", { class: "timeline-slice" }, element("h4", {}, nameOf(slice)),
+    action("All that is known of it", { class: "timeline-link" },
+      () => stateOf("details").set({ of: nameOf(slice) })),
     element("dl", { class: "items" }, ...facts.map(([label, value]) => (
       element("div", {}, element("dt", {}, label), element("dd", {}, value))))));
   const above = ancestors(slice);

@@ -1,0 +1,180 @@
+// All that the tables of a run know of one thing: a kernel, an operator, a module, a line.
+
+import { human } from "./format.js";
+
+/** @typedef {import("./model.js").Report} Report */
+/** @typedef {import("./model.js").Run} Run */
+/** @typedef {import("./model.js").Section} Section */
+/** @typedef {import("./model.js").Table} Table */
+/** @typedef {import("./model.js").Row} Row */
+/** @typedef {import("./model.js").Finding} Finding */
+/**
+ * @typedef {object} Place rows of one table about the thing
+ * @property {Section} section
+ * @property {Table} table
+ * @property {Row[]} rows
+ * @property {boolean} isSubject whether the rows are named after it, or only name it
+ */
+/** @typedef {{label: string, names: string[]}} Related names in its rows that other rows have */
+/** @typedef {{places: Place[], related: Related[], findings: Finding[]}} Known */
+
+const SHORTEST = 4;
+/** Columns whose texts are things that can be looked up, as the report labels them. */
+const THINGS = new Set(["Operator", "Kernel", "Module", "Line", "Place", "Name", "Function",
+  "Library", "Class", "Launched by", "Before", "After", "Host", "Stack"]);
+
+/** @param {Report} report @param {Run} run @returns {[Section, Table][]} */
+function tablesOf(report, run) {
+  const own = run.topics.flatMap((topic) => topic.sections)
+    .flatMap((section) => section.tables.map((i) => [section, run.drawn.tables[i]]));
+  const across = report.across.sections
+    .flatMap((section) => section.tables.map((i) => [section, report.across.drawn.tables[i]]));
+  return /** @type {[Section, Table][]} */ ([...own, ...across]);
+}
+
+/**
+ * The column that names the rows: the first with text.
+ * @param {Table} table
+ * @returns {number} -1 if there is none
+ */
+export function nameColumn(table) {
+  return table.columns.findIndex((_, column) => (
+    table.rows.some((row) => typeof row[column] === "string")));
+}
+
+/** @type {WeakMap<Run, Map<string, number>>} */
+const namesOfRuns = new WeakMap();
+
+/**
+ * In how many tables a name names rows.
+ * @param {Report} report
+ * @param {Run} run
+ */
+function namesOf(report, run) {
+  const kept = namesOfRuns.get(run);
+  if (kept) return kept;
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  for (const [, table] of tablesOf(report, run)) {
+    const column = nameColumn(table);
+    for (const name of new Set(table.rows.map((row) => row[column]))) {
+      if (typeof name === "string" && name) counts.set(name, (counts.get(name) ?? 0) + 1);
+    }
+  }
+  namesOfRuns.set(run, counts);
+  return counts;
+}
+
+/**
+ * What is known of a thing; what is named after it comes first.
+ * @param {string} name
+ * @param {Report} report
+ * @param {Run} run
+ * @returns {Known}
+ */
+export function knownOf(name, report, run) {
+  /** @type {Place[]} */
+  const places = [];
+  for (const [section, table] of tablesOf(report, run)) {
+    const column = nameColumn(table);
+    const named = table.rows.filter((row) => row[column] === name);
+    const rows = named.length ? named : table.rows.filter((row) => row.includes(name));
+    if (rows.length) places.push({ section, table, rows, isSubject: named.length > 0 });
+  }
+  places.sort((a, b) => Number(b.isSubject) - Number(a.isSubject));
+  return { places, related: relatedTo(name, places, namesOf(report, run)),
+    findings: findingsOn(name, run) };
+}
+
+/**
+ * @param {string} name
+ * @param {Place[]} places
+ * @param {Map<string, number>} names
+ */
+function relatedTo(name, places, names) {
+  /** @type {Map<string, Set<string>>} */
+  const found = new Map();
+  for (const { table, rows } of places) {
+    for (const row of rows) {
+      row.forEach((cell, column) => {
+        const { label } = table.columns[column];
+        if (typeof cell !== "string" || cell === name || !THINGS.has(label)
+          || !names.has(cell)) return;
+        found.set(label, (found.get(label) ?? new Set()).add(cell));
+      });
+    }
+  }
+  return [...found].map(([label, alike]) => ({ label, names: [...alike] }));
+}
+
+/** @param {string} name @param {Run} run */
+function findingsOn(name, run) {
+  if (name.length < SHORTEST) return [];
+  return run.topics.flatMap((topic) => topic.sections).flatMap((section) => section.findings)
+    .filter(({ message, advice, evidence }) => message.includes(name) || advice.includes(name)
+      || evidence.some(({ value }) => value === name));
+}
+
+/**
+ * The row of a thing in the same table of another run.
+ * @param {string} name
+ * @param {Place} place
+ * @param {Run} run
+ * @returns {{table: Table, row: Row} | null}
+ */
+export function sameIn(name, { section, table }, run) {
+  for (const topic of run.topics) {
+    const other = topic.sections.find(({ title }) => title === section.title);
+    for (const index of other?.tables ?? []) {
+      const candidate = run.drawn.tables[index];
+      const column = nameColumn(candidate);
+      const row = candidate.title === table.title
+        && candidate.rows.find((one) => one[column] === name);
+      if (row) return { table: candidate, row };
+    }
+  }
+  return null;
+}
+
+/**
+ * The cells of a row that are known, with what they are called; without the name itself.
+ * @param {Table} table
+ * @param {Row} row
+ * @param {string} name
+ * @returns {[string, string][]}
+ */
+export function factsOf(table, row, name) {
+  return row.flatMap((cell, column) => {
+    const { label, unit } = table.columns[column];
+    if (cell === null || cell === "" || cell === name) return [];
+    return [/** @type {[string, string]} */ ([label, human(cell, unit)])];
+  });
+}
+
+/** @param {string} text */
+function plain(text) {
+  return text.replace(/\s+/g, " ").replace(/[\\`*_[\]<>|]/g, "\\$&");
+}
+
+/**
+ * What one pastes into an issue: each table with its rows about the thing.
+ * @param {string} name
+ * @param {Known} known
+ * @param {string} where title of the report and label of the run
+ */
+export function markdownOf(name, { places, findings }, where) {
+  const lines = [`**${plain(name)}** (${plain(where)})`];
+  for (const { section, table, rows } of places) {
+    lines.push("", `${plain(section.title)}, ${plain(table.title)}:`, "");
+    for (const row of rows.slice(0, MOST_ROWS)) {
+      const facts = factsOf(table, row, name).map(([label, text]) => `${label} ${text}`);
+      lines.push(`- ${plain(facts.join(", "))}`);
+    }
+    if (rows.length > MOST_ROWS) lines.push(`- and ${rows.length - MOST_ROWS} more rows`);
+  }
+  for (const { message } of findings) lines.push("", `> ${plain(message)}`);
+  return `${lines.join("\n")}\n`;
+}
+
+/** Rows of one table that are shown of a thing. */
+export const MOST_ROWS = 3;

@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { factsOf, knownOf, markdownOf, sameIn } from "../../../profkit/report/assets/page/known.js";
+
+const COLUMNS = {
+  name: { label: "Name", unit: "" }, operator: { label: "Operator", unit: "" },
+  kind: { label: "Kind", unit: "" }, time: { label: "Time", unit: "ns" },
+};
+
+function table(title, columns, rows) {
+  return { title, columns: columns.map((name) => COLUMNS[name]), rows, note: "", total: rows.length,
+    links: [], best: [], reasons: {} };
+}
+
+function run(gemmNs) {
+  const tables = [
+    table("Work by name", ["name", "operator", "kind", "time"],
+      [["gemm", "aten::mm", "compute", gemmNs], ["copy", "aten::to", "copy", 5]]),
+    table("Operators by name", ["name", "kind", "time"], [["aten::mm", "operator", null]]),
+    table("Kinds", ["kind", "time"], [["compute", 7]]),
+  ];
+  const findings = [{ message: "`gemm` is slow", advice: "", evidence: [] }];
+  const sections = [{ title: "Kernels", anchor: "run-1-1", tables: [0, 2], findings },
+    { title: "Operators", anchor: "run-1-2", tables: [1], findings: [] }];
+  return { topics: [{ sections }], drawn: { tables } };
+}
+
+const report = { across: { sections: [], drawn: { tables: [] } } };
+
+test("what is named after a thing comes before what only names it", () => {
+  const { places } = knownOf("aten::mm", report, run(3));
+  assert.deepEqual(places.map((place) => [place.table.title, place.isSubject]),
+    [["Operators by name", true], ["Work by name", false]]);
+});
+
+test("a kernel leads to its operator, and not to its kind", () => {
+  const { related, findings } = knownOf("gemm", report, run(3));
+  assert.deepEqual(related, [{ label: "Operator", names: ["aten::mm"] }]);
+  assert.equal(findings.length, 1);
+});
+
+test("a row of another run is found by its table and its name", () => {
+  const [place] = knownOf("gemm", report, run(3)).places;
+  const same = sameIn("gemm", place, run(9));
+  assert.deepEqual(factsOf(same.table, same.row, "gemm"),
+    [["Operator", "aten::mm"], ["Kind", "compute"], ["Time", "9 ns"]]);
+  assert.equal(sameIn("gone", place, run(9)), null);
+});
+
+test("as Markdown no name makes markup", () => {
+  const made = run(3);
+  made.drawn.tables[0].rows[0][0] = "a|<b>`\n*c*";
+  const text = markdownOf("a|<b>`\n*c*", knownOf("a|<b>`\n*c*", report, made), "T");
+  assert.equal(text, "**a\\|\\<b\\>\\` \\*c\\*** (T)\n\nKernels, Work by name:\n\n"
+    + "- Operator aten::mm, Kind compute, Time 3 ns\n");
+});
