@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -75,21 +75,21 @@ def reads_the_columns_that_it_names(module: ModuleType) -> None:
     """Check that columns which it does not ask for change nothing."""
     analysis = _analysis(module)
     tables = example(analysis)
-    whole = _run(analysis, tables)
     for name, columns in analysis.columns.items():
         tables[name] = tables[name][list(columns)]
-    require(_run(analysis, tables) == whole, "it reads columns that its annotations leave out")
+    same = _run(analysis, tables) == _result_of_example(module)
+    require(same, "it reads columns that its annotations leave out")
 
 
 def survives_json(module: ModuleType) -> None:
     """Check that what it returns is the same once written and read."""
-    _check_json(_run(_analysis(module), example(_analysis(module))))
+    _check_json(_result_of_example(module))
 
 
 def divides_by_no_time(module: ModuleType) -> None:
     """Check that it returns numbers, and not NaN, where nothing took any time."""
     analysis = _analysis(module)
-    _check_json(_run(analysis, example(analysis, partial(_one_row, end_ns=10))))
+    _check_json(_run(analysis, example(analysis, _one_row_without_time)))
 
 
 def _check_json(result: Result) -> None:
@@ -103,7 +103,7 @@ def _check_json(result: Result) -> None:
 
 def fits_together(module: ModuleType) -> None:
     """Check that charts have their columns, tables their cells, and findings their sentences."""
-    result = _run(_analysis(module), example(_analysis(module)))
+    result = _result_of_example(module)
     for chart in result.charts:
         drawn = {chart.x, *chart.y, *([chart.color] if chart.color else [])}
         lacking = drawn - set(result.tables[chart.table].columns)
@@ -152,11 +152,22 @@ def example(
     They have one row of which everything that matters is known, unless `make` says else.
     """
     make = make or _one_row
-    results = {}
-    for name in _results(analysis):
-        other = analyses()[name]
-        results[name] = _by_run(analysis, _run(other, example(other, make)), runs)
+    results = {
+        name: _by_run(analysis, _result_read(name, make), runs) for name in _results(analysis)
+    }
     return _given(analysis, make, runs) | results
+
+
+@cache
+def _result_read(name: str, make: _Make) -> Result:
+    """Return what the analysis `name` gives to those that read its results."""
+    analysis = analyses()[name]
+    return _run(analysis, example(analysis, make))
+
+
+@cache
+def _result_of_example(module: ModuleType) -> Result:
+    return _run(_analysis(module), example(_analysis(module)))
 
 
 def _given(analysis: Analysis, make: _Make, runs: Sequence[str] = _RUNS) -> dict[str, Any]:
@@ -191,6 +202,9 @@ def _one_row(table: str, end_ns: int = 20) -> pd.DataFrame:
     if "kind" in schema.TABLES[table].names:
         row["kind"] = kinds.get(table, "host")
     return schema.frame(table, [row])
+
+
+_one_row_without_time = partial(_one_row, end_ns=10)
 
 
 def _by_run(analysis: Analysis, value: Any, runs: Sequence[str] = _RUNS) -> Any:
