@@ -33,6 +33,9 @@ from profkit.workloads.models import family
 # Groups that are not in the defaults list and are switched on with "+": accepted without it too.
 _OPTIONAL_GROUPS = ("experiment", "toolset")
 
+# A configuration of nothing but the analyses that are added to it: half the work of another.
+_REQUIRED = "required_analyses"
+
 # Beyond, a sweep is a mistake: planning alone would take minutes.
 _MOST_RUNS = 10_000
 
@@ -103,6 +106,7 @@ def _store_defaults(conf: Path) -> None:
     """Register with Hydra the group of all analyses, and the plugins of other packages."""
     store = ConfigStore.instance()
     store.store(name=MAIN, node=OmegaConf.load(conf / "config.yaml"))
+    store.store(name=_REQUIRED, node={})
     found: dict[str, dict[str, type[Settings]]] = {
         "tool": dict(tools()),
         "analysis": {name: analysis.config for name, analysis in analyses().items()},
@@ -254,7 +258,7 @@ def _add_required(config: DictConfig) -> None:
         read = there[name].results + (() if there[name].across else there[name].results_if_there)
         found += [other for other in read if other not in found]
     if missing := [name for name in found if name not in config.analyses]:
-        alone = compose(MAIN, overrides=[f"analysis=[{','.join(missing)}]"])
+        alone = compose(_REQUIRED, overrides=[f"+analysis=[{','.join(missing)}]"])
         with open_dict(config):
             for name in missing:
                 config.analyses[name] = alone.analyses[name]
