@@ -24,12 +24,14 @@ def test_every_study_is_listed_here():
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_study_selects_runs_that_differ_in_what_it_studies(name):
-    plan = make(resources.CONF, [f"+experiment={name}"])
+    plan = make(resources.CONF, ["analysis=[steps]", f"+experiment={name}"])
     differs = differing(plan.runs)
     assert [differs[run.name] for run in plan.runs] == EXPECTED[name]
 
 
 def test_a_study_goes_with_other_overrides():
-    plan = make(resources.CONF, ["+experiment=zero_sweep", "model=vit_tiny", "batch=4"])
+    plan = make(
+        resources.CONF, ["analysis=[steps]", "+experiment=zero_sweep", "model=vit_tiny", "batch=4"]
+    )
     assert len(plan.runs) == 7
     assert all(run.name.startswith("vit_tiny-train-b4-w2-") for run in plan.runs)

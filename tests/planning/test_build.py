@@ -11,6 +11,9 @@ from profkit.planning import cache as plans
 from profkit.planning.build import make
 from profkit.planning.model import differing
 
+FEW = "analysis=[steps]"
+"""For what has nothing to do with analyses: a plan of all takes twice as long."""
+
 
 @functools.cache
 def planned(*overrides):
@@ -34,21 +37,21 @@ def test_the_name_of_a_run_says_what_it_is_and_ends_in_its_identity():
         "timeout_s=9",
         "trace_block_mb=1",
         "hardware=h100_sxm",
-        "analyses.verdict.small=0.9",
+        "analyses.steps.skip_first=2",
     ],
 )
 def test_what_leaves_the_workload_alone_is_the_same_run(override):
-    assert planned(override).runs[0].name == planned().runs[0].name
+    assert planned(FEW, override).runs[0].name == planned(FEW).runs[0].name
 
 
 @pytest.mark.parametrize(
     "override", ["batch=3", "seed=1", "steps=13", "model.layers=1", "workload=infer", "device=cpu"]
 )
 def test_what_changes_the_workload_is_another_run(override):
-    assert planned(override).runs[0].name != planned().runs[0].name
+    assert planned(FEW, override).runs[0].name != planned(FEW).runs[0].name
 
 
-OF_SCRIPT = ("workload=script", "batch=2,4", "zero=none,zero2", "precision=bf16")
+OF_SCRIPT = (FEW, "workload=script", "batch=2,4", "zero=none,zero2", "precision=bf16")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +75,7 @@ def test_labels_show_what_a_script_reads(tmp_path, monkeypatch, command, words, 
 def test_captures_under_a_name_with_more_words_keep_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s.py").touch()
-    words = ("workload=script", "workload.command=s.py")
+    words = (FEW, "workload=script", "workload.command=s.py")
     (run,) = make(resources.CONF, words).runs
     digest = run.name.rpartition("-")[2]
     assert run.name == f"s-script-w2-{digest}"
@@ -82,7 +85,7 @@ def test_captures_under_a_name_with_more_words_keep_it(tmp_path, monkeypatch):
 
 
 def test_six_runs_and_what_tells_them_apart():
-    plan = planned("batch=1,2,4", "model=gpt_tiny,cnn_small")
+    plan = planned(FEW, "batch=1,2,4", "model=gpt_tiny,cnn_small")
     differs = differing(plan.runs)
     assert [differs[run.name] for run in plan.runs] == [
         {"model": model, "batch": batch}
@@ -92,7 +95,7 @@ def test_six_runs_and_what_tells_them_apart():
 
 
 def test_the_same_run_twice_has_the_tools_of_both():
-    (run,) = planned("toolset=minimal,sampling").runs
+    (run,) = planned(FEW, "toolset=minimal,sampling").runs
     assert list(run.tools) == ["baseline", "py_spy"]
 
 
@@ -141,14 +144,14 @@ def test_an_analysis_reads_tables_of_one_tool_so_that_clocks_agree():
         (["warmup_steps=12"], "leave none to measure"),
         (["launcher=python"], "launcher: "),
         (["tool=[py_spy]", "analysis=[operators]"], "analysis operators: no enabled tool makes"),
-        (["analyses.operators.max_rows=5,9"], "two settings for the same run"),
+        (["analyses.steps.max_rows=5,9"], "two settings for the same run"),
         (["repeats=1,2"], "cannot be swept"),
-        (["model=glob(zzz*)"], "no run is selected by model=glob(zzz*)"),
+        (["model=glob(zzz*)"], "no run is selected by analysis=[steps] model=glob(zzz*)"),
     ],
 )
 def test_mistakes_are_named_before_anything_runs(overrides, message):
     with pytest.raises(ConfigError) as caught:
-        planned(*overrides)
+        planned(FEW, *overrides)
     assert message in str(caught.value)
 
 
@@ -189,7 +192,7 @@ def test_names_of_captures_tell_all_settings_of_one_tool_apart():
 
 def test_settings_of_an_analysis_side_by_side_are_runs_of_a_variable_of_the_program():
     setting = "tools.torch_profiler.schedule=${launcher.env.TRY}"
-    early, stable = planned("+launcher.env.TRY=early,stable", setting).runs
+    early, stable = planned(FEW, "+launcher.env.TRY=early,stable", setting).runs
     assert early.name != stable.name
     schedules = [run.tools["torch_profiler"]["schedule"] for run in (early, stable)]
     assert schedules == ["early", "stable"]
@@ -202,9 +205,9 @@ def test_settings_of_an_analysis_side_by_side_are_runs_of_a_variable_of_the_prog
 
 def test_a_cached_plan_is_the_same_plan(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    first = plans.load(["batch=1,2"])
+    first = plans.load([FEW, "batch=1,2"])
     assert len(list(plans.CACHE.iterdir())) == 1
-    assert plans.load(["batch=1,2"]) == first
+    assert plans.load([FEW, "batch=1,2"]) == first
 
 
 def test_what_sources_are_made_of_is_kept_for_all_folders(tmp_path, monkeypatch):
@@ -255,12 +258,12 @@ APART = (
 
 
 def test_the_plan_says_how_tools_that_cannot_share_a_process_are_scheduled():
-    assert f"{APART}, one after the other" in planned("tool=[torch_profiler,ncu,nsys]").notes
-    assert not [note for note in planned("tool=[nsys,system]").notes if "share" in note]
+    assert f"{APART}, one after the other" in planned(FEW, "tool=[torch_profiler,ncu,nsys]").notes
+    assert not [note for note in planned(FEW, "tool=[nsys,system]").notes if "share" in note]
 
 
 def test_a_capture_that_holds_the_counters_of_gpus_has_the_machine_even_where_captures_share_it():
-    plan = planned("tool=[torch_profiler,ncu,nsys]", "exclusive=false")
+    plan = planned(FEW, "tool=[torch_profiler,ncu,nsys]", "exclusive=false")
     assert APART in plan.notes
     beside = (
         "exclusive=false: nothing runs beside captures of {} even so, which hold the counters of"
@@ -268,7 +271,8 @@ def test_a_capture_that_holds_the_counters_of_gpus_has_the_machine_even_where_ca
     )
     assert beside.format("ncu") in plan.notes
     assert [name for name, tool in plan.tools.items() if tool.is_alone] == ["ncu"]
-    sampling = planned("tool=[ncu,nsys]", "exclusive=false", "tools.nsys.gpu_metrics_devices=[all]")
+    metrics = "tools.nsys.gpu_metrics_devices=[all]"
+    sampling = planned(FEW, "tool=[ncu,nsys]", "exclusive=false", metrics)
     assert beside.format("ncu and nsys") in sampling.notes
 
 
@@ -279,7 +283,7 @@ def test_a_tool_waits_for_the_analysis_that_it_chooses_by_if_that_is_chosen():
     assert plan.runs[0].reads == {}
     note = "tool ncu cannot choose by ncu_targets: no part of the selection"
     assert note in plan.notes
-    own = planned("+tool=ncu", "tools.ncu.kernel=gemm")
+    own = planned("analysis=[ncu_targets]", "+tool=ncu", "tools.ncu.kernel=gemm")
     assert own.runs[0].reads == {}
 
 

@@ -38,15 +38,17 @@ def test_the_default_has_the_tools_of_time_and_memory_and_every_analysis():
     ],
 )
 def test_tools_are_added_replaced_and_removed(overrides, tools):
-    assert list(values(*overrides)["tools"]) == tools
+    assert list(values("analysis=[steps]", *overrides)["tools"]) == tools
 
 
 def test_a_field_of_a_tool_is_set():
-    assert values("tools.torch_profiler.with_stack=true")["tools"]["torch_profiler"]["with_stack"]
+    assert values("analysis=[steps]", "tools.torch_profiler.with_stack=true")["tools"][
+        "torch_profiler"
+    ]["with_stack"]
 
 
 def test_a_sweep_is_the_product_of_its_axes_in_order():
-    runs = composed("batch=1,2", "model=gpt_tiny,cnn_small", "seed=range(0,2)")
+    runs = composed("analysis=[steps]", "batch=1,2", "model=gpt_tiny,cnn_small", "seed=range(0,2)")
     found = [(run.values["batch"], run.values["model"]["name"], run.values["seed"]) for run in runs]
     assert found == [
         (batch, model, seed)
@@ -54,11 +56,13 @@ def test_a_sweep_is_the_product_of_its_axes_in_order():
         for model in ("gpt_tiny", "cnn_small")
         for seed in (0, 1)
     ]
-    assert runs[-1].overrides == ("batch=2", "model=cnn_small", "seed=1")
+    assert runs[-1].overrides == ("analysis=[steps]", "batch=2", "model=cnn_small", "seed=1")
 
 
 def test_glob_selects_every_option_of_a_group():
-    names = {run.values["model"]["name"] for run in composed("model=glob(gpt*)")}
+    names = {
+        run.values["model"]["name"] for run in composed("analysis=[steps]", "model=glob(gpt*)")
+    }
     assert names == {"gpt_tiny", "gpt_125m"}
 
 
@@ -94,7 +98,7 @@ def test_a_swept_value_reaches_interpolations():
 )
 def test_mistakes_are_named(overrides, message):
     with pytest.raises(ConfigError) as caught:
-        composed(*overrides)
+        composed("analysis=[steps]", *overrides)
     assert message in str(caught.value)
 
 
@@ -108,7 +112,7 @@ def test_options_of_ones_own_go_before_those_of_profkit_whatever_else_lies_there
     # The configuration of a program that uses Hydra itself.
     (tmp_path / "conf/config.yaml").write_text("optimizer: adam\n")
     monkeypatch.chdir(tmp_path)
-    composed = compose_all(resources.CONF, ["model=gpt_tiny,mine,cnn_small"])
+    composed = compose_all(resources.CONF, ["analysis=[steps]", "model=gpt_tiny,mine,cnn_small"])
     models = [run.values["model"] for run in composed]
     assert [model["name"] for model in models] == ["gpt_tiny", "mine", "cnn_small"]
     assert [model.get("layers") for model in models[:2]] == [7, 7]

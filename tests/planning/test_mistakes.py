@@ -8,6 +8,8 @@ from profkit.planning.build import make
 from profkit.planning.compose import compose_all
 from profkit.planning.mistakes import repeated
 
+FEW = "analysis=[steps]"
+
 
 @pytest.mark.parametrize(
     ("overrides", "message"),
@@ -61,7 +63,7 @@ from profkit.planning.mistakes import repeated
 )
 def test_a_mistake_in_an_override_is_named(overrides, message):
     with pytest.raises(ConfigError) as caught:
-        compose_all(resources.CONF, overrides)
+        compose_all(resources.CONF, [FEW, *overrides])
     assert message in str(caught.value)
 
 
@@ -86,7 +88,7 @@ def test_a_mistake_in_an_override_is_named(overrides, message):
 )
 def test_a_mistake_that_only_the_whole_plan_shows_is_named(overrides, message):
     with pytest.raises(ConfigError) as caught:
-        make(resources.CONF, ["tool=[]", "analysis=[steps]", *overrides])
+        make(resources.CONF, ["tool=[]", FEW, *overrides])
     assert message in str(caught.value)
 
 
@@ -112,7 +114,7 @@ def test_a_file_of_the_users_that_cannot_be_read_is_named(tmp_path, monkeypatch,
     (tmp_path / "conf/model").mkdir(parents=True)
     (tmp_path / "conf/model/mine.yaml").write_bytes(content)
     with pytest.raises(ConfigError) as caught:
-        compose_all(resources.CONF, ["model=mine"])
+        compose_all(resources.CONF, [FEW, "model=mine"])
     assert message in str(caught.value)
 
 
@@ -146,7 +148,7 @@ def mistake_in(folder, group, content, *overrides):
     header = "# @package _global_\n" if group == "experiment" else ""
     (folder / "conf" / group / "mine.yaml").write_text(header + content)
     with pytest.raises(ConfigError) as caught:
-        make(resources.CONF, [f"{group}=mine", *overrides, "tool=[]", "analysis=[steps]"])
+        make(resources.CONF, [f"{group}=mine", *overrides, "tool=[]", FEW])
     return str(caught.value)
 
 

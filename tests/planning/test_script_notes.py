@@ -12,7 +12,7 @@ from profkit.workloads.train import Workload as Train
 
 def told(command, *overrides, workload=None):
     """Return the settings of which a note says that they have no effect."""
-    words = ["workload=script", f"workload.command='{command}'", *overrides]
+    words = ["analysis=[steps]", "workload=script", f"workload.command='{command}'", *overrides]
     found = [
         note.partition(" has no effect")[0]
         for composed in compose_all(resources.CONF, words)
@@ -67,7 +67,7 @@ def run(behaviour, plans):
 
 
 def test_the_note_says_what_to_write():
-    (composed,) = compose_all(resources.CONF, ["workload=script", "zero=zero3"])
+    (composed,) = compose_all(resources.CONF, ["analysis=[steps]", "workload=script", "zero=zero3"])
     (note,) = without_effect(composed, unread(composed, Script(command="s.py")))
     assert note == (
         "zero has no effect: the script gets its command and its environment alone; write"

@@ -69,7 +69,7 @@ def test_what_is_no_secret_stays_as_it_was(monkeypatch):
 @pytest.mark.parametrize("value", ["[{}]", "{{password:{}}}"])
 def test_a_value_that_does_not_fit_is_shown_without_its_secret(value):
     with pytest.raises(ConfigError) as caught:
-        cache.load([f"+launcher.env.DB_PASSWORD={value.format('hunter2')}"])
+        cache.load([f"+launcher.env.DB_PASSWORD={value.format('hunter2')}", *FEW])
     assert "launcher.env.DB_PASSWORD" in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
