@@ -59,7 +59,7 @@ def _offers(args: argparse.Namespace) -> Iterator[str]:
     if not args.thorough:
         yield "more: --thorough repeats it, and records the memory of each layer and allocation"
     if not args.all:
-        yield f"the program was ended after {_ENOUGH_STEPS} steps: --all lets it run to its end"
+        yield f"after {_ENOUGH_STEPS} steps a program is ended: --all lets it run to its end"
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
