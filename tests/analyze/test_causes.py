@@ -236,14 +236,16 @@ def test_a_stack_begins_with_what_no_operator_does_and_not_when_it_is_looked_at(
     [((0, 1, 101, 201), 500), ((0, 100, 200, 300), 350), ((-1, -1, -1, -1), 350)],
     ids=["it waited", "it ran", "unknown"],
 )
-def test_the_cpu_time_says_when_a_thread_that_waited_ran_again(cpu_us, ends_us):
+@pytest.mark.parametrize("ops", [[], [op(0, 320, 330), op(1, 480, 590)]], ids=["", "operators"])
+def test_all_that_ran_did_so_after_a_wait(cpu_us, ends_us, ops):
     samples = sampled([0, 100], "train.py(2): nap") + sampled([600, 700], "train.py(3): main")
     samples = [
         {**row, "cpu_ns": us * US if us >= 0 else -1}
         for row, us in zip(samples, cpu_us, strict=True)
     ]
-    calls = sampled_calls(frame("python_samples", samples), frame("cpu_ops", []))
+    calls = sampled_calls(frame("python_samples", samples), frame("cpu_ops", ops))
     nap = calls[calls["name"] == "train.py(2): nap"]
+    ends_us = 320 if ops and ends_us == 500 else ends_us
     assert (int(nap["end_ns"].iloc[0]) - ORIGIN_NS) // US == ends_us
 
 

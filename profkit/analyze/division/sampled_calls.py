@@ -19,9 +19,9 @@ def sampled_calls(samples: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
 
     The lines are those that ran. A frame lasts from about half way between the last sample without
     it and the first one with it: not earlier than the first of `ops` begins or ends in between, nor
-    later than the last, since the program does one thing where no operator does either. Where it
-    waited on one side, the CPU time in between says how long it ran on the other. Far from any
-    sample nothing is known.
+    later than the last, since the program does one thing where no operator does either. All that
+    ran in between did so on the other side of a wait: without operators the CPU time says how long.
+    Far from any sample nothing is known.
     """
     rows = samples.sort_values("time_ns", kind="stable")
     times = rows["time_ns"].to_numpy(np.int64)
@@ -30,7 +30,7 @@ def sampled_calls(samples: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
     own = ops[(ops["tid"] == rows["tid"].iloc[0]).to_numpy()]
     edges = np.unique(own[["start_ns", "end_ns"]].to_numpy(np.int64))
     usual = int(np.median(np.diff(times)))
-    between = _boundaries(times, _guesses(rows), edges)
+    between = _boundaries(rows, edges)
     starts = np.maximum(np.r_[times[0], between], times - _LONGEST_GAPS * usual)
     ends = np.minimum(np.r_[between, times[-1] + usual], times + _LONGEST_GAPS * usual)
     stacks = [str(stack).split(SEPARATOR) for stack in rows["stack"].astype(object)]
@@ -45,30 +45,26 @@ def sampled_calls(samples: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
     return calls
 
 
-def _guesses(rows: pd.DataFrame) -> NDArray[np.int64]:
-    """Return when between each two samples one stack gave way to the next, as far as they tell."""
+def _boundaries(rows: pd.DataFrame, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the time between each two samples at which one stack gave way to the next."""
     times, used = (rows[name].to_numpy(np.int64) for name in ("time_ns", "cpu_ns"))
     before, after = times[:-1], times[1:]
     ran = np.clip(np.diff(used), 0, after - before)
     halfway = before + (after - before) // 2
+    first, last = halfway, halfway
+    has_edges = np.zeros(len(halfway), dtype=np.bool_)
+    if len(edges):
+        first = np.append(edges, np.iinfo(np.int64).max)[np.searchsorted(edges, before)]
+        last = np.append(edges, np.iinfo(np.int64).min)[np.searchsorted(edges, after, "right") - 1]
+        has_edges = first <= last
+    # A thread that waits in both of two looks has run nothing in between.
     stacks = rows["stack"].cat.codes.to_numpy()
     waits = (stacks[1:] == stacks[:-1]) & (used[:-1] >= 0) & (ran < _IDLE * (after - before))
     waited, waiting = np.r_[False, waits[:-1]], np.r_[waits[1:], False]
     runs_after, ran_before = waited & ~waiting, waiting & ~waited
-    found = np.where(runs_after, after - ran, np.where(ran_before, before + ran, halfway))
-    return np.asarray(found)
-
-
-def _boundaries(
-    times: NDArray[np.int64], guesses: NDArray[np.int64], edges: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the `guesses` between each two samples, where operators that run allow them."""
-    before, after = times[:-1], times[1:]
-    if not len(edges):
-        return guesses
-    first = np.append(edges, np.iinfo(np.int64).max)[np.searchsorted(edges, before)]
-    last = np.append(edges, np.iinfo(np.int64).min)[np.searchsorted(edges, after, "right") - 1]
-    return np.where(first <= last, np.clip(guesses, first, last), guesses)
+    found = np.where(has_edges, np.clip(halfway, first, last), halfway)
+    found = np.where(runs_after, np.where(has_edges, first, after - ran), found)
+    return np.where(ran_before, np.where(has_edges, last, before + ran), found)
 
 
 class _Calls:
