@@ -1,93 +1,104 @@
-"""Straight lines through few points, with prediction intervals for the next one."""
+"""Curves of least squares through few points, with prediction intervals for the next one."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from profkit.analyze.shared.uncertainty import student_quantile
 
-LEAST_POINTS = 2
+STRAIGHT = (0, 1)
+BENT = (0, 1, 2)
+INVERSE = (0, -1)
+_ABOVE_SHARE = 0.01
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
-    """The line of least squares through points at two x or more."""
+class Curve:
+    """The sum of powers of x that is nearest to points, at as many x as there are powers or more.
 
-    intercept: float
-    slope: float
-    points: int
-    mean: float
-    """Mean of x."""
+    Memory and time of a step are linear in the batch, quadratic in the length of sequences, and
+    linear in the inverse of the number of ranks, which divide what is sharded.
+    """
 
-    spread: float
-    """Sum of the squared distances of x from its mean."""
+    powers: tuple[int, ...]
+    factors: tuple[float, ...]
+    """Of each power of x."""
+
+    xs: tuple[float, ...]
+    """Where the points are."""
+
+    scale: float
+    """What x is divided by, so that its powers are of like size."""
+
+    inverse: NDArray[np.float64]
+    """Inverse of the normal matrix, of scaled x."""
 
     error: float
-    """Standard deviation of the points around the line; NaN for two, which lie on it."""
+    """Standard deviation of the points around the curve; NaN where it goes through all of them."""
 
     worst_share: float
-    """Largest distance of a point from the line, as a share of the line there."""
+    """Largest distance of a point from the curve, as a share of the curve there."""
 
     def at(self, x: float) -> float:
-        """Return the y of the line."""
-        return self.intercept + self.slope * x
+        """Return the y of the curve."""
+        terms = zip(self.factors, self.powers, strict=True)
+        return sum(factor * x**power for factor, power in terms)
 
     def margin(self, x: float, confidence: float) -> float:
         """Return half the width of the prediction interval of one more point; NaN if not known."""
         if math.isnan(self.error):
             return math.nan
-        far = (x - self.mean) ** 2 / self.spread
-        factor = student_quantile(confidence, self.points - LEAST_POINTS)
-        return factor * self.error * math.sqrt(1 + 1 / self.points + far)
+        place = (x / self.scale) ** np.array(self.powers, np.float64)
+        freedom = len(self.xs) - len(self.powers)
+        spread = math.sqrt(1 + float(place @ self.inverse @ place))
+        return student_quantile(confidence, freedom) * self.error * spread
 
 
-def fitted_line(xs: Sequence[float], ys: Sequence[float]) -> Line:
-    """Return the line through points; ValueError if all have one x."""
+def fitted(xs: Sequence[float], ys: Sequence[float], powers: Sequence[int] = STRAIGHT) -> Curve:
+    """Return the curve through points; ValueError if they are at fewer x than it has powers."""
     x, y = np.asarray(xs, np.float64), np.asarray(ys, np.float64)
-    spread = float(((x - x.mean()) ** 2).sum())
-    if spread == 0:
-        raise ValueError("a line needs points at two places")
-    slope = float(((x - x.mean()) * (y - y.mean())).sum() / spread)
-    intercept = float(y.mean() - slope * x.mean())
-    line = intercept + slope * x
-    freedom = len(x) - LEAST_POINTS
-    error = math.sqrt(float(((y - line) ** 2).sum()) / freedom) if freedom else math.nan
+    if len(np.unique(x)) < len(powers):
+        raise ValueError("a curve needs points at as many places as it has powers")
+    scale = float(np.abs(x).max())
+    terms = (x[:, None] / scale) ** np.array(powers, np.float64)
+    inverse = np.linalg.inv(terms.T @ terms)
+    factors = inverse @ terms.T @ y
+    curve = terms @ factors
+    freedom = len(x) - len(powers)
+    error = math.sqrt(float(((y - curve) ** 2).sum()) / freedom) if freedom else math.nan
     with np.errstate(divide="ignore", invalid="ignore"):
-        shares = np.abs(y - line) / np.abs(line)
-    return Line(
-        intercept=intercept,
-        slope=slope,
-        points=len(x),
-        mean=float(x.mean()),
-        spread=spread,
+        shares = np.abs(y - curve) / np.abs(curve)
+    return Curve(
+        powers=tuple(powers),
+        factors=tuple(
+            float(factor) / scale**power for factor, power in zip(factors, powers, strict=True)
+        ),
+        xs=tuple(float(at) for at in x),
+        scale=scale,
+        inverse=inverse,
         error=error,
         worst_share=float(np.nan_to_num(shares, nan=0.0).max()),
     )
 
 
-def largest_below(line: Line, limit: float, confidence: float = math.nan, side: int = 1) -> int:
-    """Return the largest whole x whose y is at most `limit`; 0 if there is none.
+def fitted_above(
+    xs: Sequence[float], ys: Sequence[float], powers: Sequence[int] = STRAIGHT
+) -> Curve:
+    """Return the curve through the points of larger x, without smaller ones that lie above it.
 
-    With a `confidence`, y is that of the upper end of the prediction interval, or with
-    ``side=-1`` of the lower one, which may never reach the limit: -1 then. The line must rise up
-    to there.
+    Below some x, something else takes most: the optimizer's step of memory, or launches of time.
+    What is the largest of several lines bends upwards, so that such points lie above the line.
     """
-
-    def fits(x: int) -> bool:
-        margin = 0.0 if math.isnan(confidence) else side * line.margin(x, confidence)
-        return line.at(x) + margin <= limit
-
-    low, high = 0, 1
-    while fits(high) and high < _MOST:
-        low, high = high, high * 2
-    if high >= _MOST:
-        return -1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
-
-
-_MOST = 1 << 40
+    order = np.argsort(np.asarray(xs, np.float64), kind="stable")
+    x, y = np.asarray(xs, np.float64)[order], np.asarray(ys, np.float64)[order]
+    # What goes through all points that are left would hide a bend.
+    while len(np.unique(x[x > x[0]])) > len(powers):
+        above = x > x[0]
+        rest = fitted(x[above], y[above], powers)
+        if y[~above].mean() <= rest.at(float(x[0])) * (1 + _ABOVE_SHARE):
+            break
+        x, y = x[above], y[above]
+    return fitted(x, y, powers)

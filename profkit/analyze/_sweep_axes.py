@@ -5,6 +5,8 @@ from typing import Any
 
 Value = str | int | float
 
+BATCH, RANKS = "batch", "world_size"
+
 _COMMAND = "workload.command"
 _NAME = ".name"
 # Swept to see the noise, and the folder of another revision.

@@ -9,21 +9,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from profkit.analyze._linear_fit import LEAST_POINTS, Line, fitted_line, largest_below
+from profkit.analyze._linear_fit import STRAIGHT
+from profkit.analyze._peak_curves import (
+    HELD,
+    SOURCES,
+    PeakCurve,
+    Phases,
+    fitted_peak,
+    peaks_by_run,
+)
 from profkit.analyze.base import Behaviour, ByRun, analysis
 from profkit.core.formatting import size
 from profkit.core.hardware import Hardware
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings
 
-_SOURCES = {
-    "memory_peak": ("peak_bytes", "peak of the allocator's history"),
-    "steps": ("peak_memory_bytes", "peak of the worst rank without a profiler"),
-    "memory_model": ("held_bytes", "most held at the points of a step that were looked at"),
-}
 _CURVED_SHARE = 0.05
 _FAR = 4
 _LOG_FROM = 50
+# Where a peak that does not grow beyond the batches of the sweep is looked for.
+_AS_FAR = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,12 +47,12 @@ class Config(Settings):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mode:
-    """Runs that differ in the batch alone, and the line through their peaks."""
+    """Runs that differ in the batch alone, and the lines through their peaks."""
 
     name: str
     batches: tuple[int, ...]
     peaks_bytes: tuple[float, ...]
-    line: Line
+    curve: PeakCurve
     card_bytes: int
 
     def largest(self, limit: float, confidence: float) -> tuple[int, int, int]:
@@ -56,11 +61,11 @@ class Mode:
         The first end is the batch that fits even if the peak is at the upper end. The other is -1
         as well where the peaks are so far off their line that they do not exclude any batch.
         """
-        expected = largest_below(self.line, limit)
-        if math.isnan(self.line.error):
+        expected = self.curve.largest_below(limit)
+        if math.isnan(self.curve.highest(expected).error):
             return expected, -1, -1
-        surely = largest_below(self.line, limit, confidence)
-        perhaps = largest_below(self.line, limit, confidence, side=-1)
+        surely = self.curve.largest_below(limit, confidence)
+        perhaps = self.curve.largest_below(limit, confidence, side=-1)
         return expected, surely, perhaps
 
 
@@ -75,12 +80,18 @@ def analyze(  # noqa: PLR0913, PLR0917 - what it reads
 ) -> Result:
     """Extrapolate the peak of memory to the batch that just fits a card, for each way to shard.
 
-    Peaks of runs that differ in nothing but the batch lie on a line: what does not depend on the
-    batch, and bytes per sample. The interval is that of a prediction from three batches or more
-    (Student's t); it knows nothing of kernels or buckets that other sizes choose.
+    In runs that differ in nothing but the batch, the most that a phase of a step (forward,
+    backward, optimizer) allocates lies on a line: what does not depend on the batch, and bytes
+    per sample. The highest of these lines is the peak. The interval is that of a prediction from
+    three batches or more (Student's t); it knows nothing of kernels or buckets that other sizes
+    choose.
     """
-    results = {"memory_peak": memory_peak, "steps": steps, "memory_model": memory_model}
-    source, peaks = _peaks(results)
+    results = {
+        "memory_peak": None if steps and _is_host(memory_peak) else memory_peak,
+        "steps": steps,
+        HELD: memory_model,
+    }
+    source, peaks = peaks_by_run(results)
     if not peaks:
         return Result.abstain("the largest batch that fits", "no run has a peak of memory")
     modes, abstentions = _modes(peaks, behaviour, hardware, config)
@@ -94,7 +105,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - what it reads
         metrics=_metrics(fits),
         tables={
             "fits": table(
-                fits, title="Largest batch by mode", note=f"Peaks are the {_SOURCES[source][1]}."
+                fits, title="Largest batch by mode", note=f"Peaks are the {SOURCES[source][1]}."
             ),
             "lines": table(lines, title="Peak against batch, measured and extrapolated"),
         },
@@ -103,22 +114,18 @@ def analyze(  # noqa: PLR0913, PLR0917 - what it reads
     )
 
 
-def _peaks(results: Mapping[str, ByRun | None]) -> tuple[str, dict[str, float]]:
-    """Return the analysis that has the peaks of most runs, and these peaks in bytes by run."""
-    found = {
-        name: {
-            run: result.metrics[metric].value
-            for run, result in (results[name] or {}).items()
-            if metric in result.metrics
-        }
-        for name, (metric, _) in _SOURCES.items()
-    }
-    best = max(found, key=lambda name: len(found[name]))
-    return best, found[best]
+def _is_host(memory_peak: ByRun | None) -> bool:
+    """Say whether peaks are of the host: a limit there is one of all that a process holds."""
+    return any(
+        str(row["device"]).startswith("cpu")
+        for result in (memory_peak or {}).values()
+        if "peaks" in result.tables
+        for row in result.tables["peaks"].records()
+    )
 
 
 def _modes(
-    peaks: Mapping[str, float],
+    peaks: Mapping[str, Phases],
     behaviour: Mapping[str, Behaviour],
     hardware: Mapping[str, Hardware],
     config: Config,
@@ -133,19 +140,25 @@ def _modes(
     for name, runs in zip(names, groups.values(), strict=True):
         ordered = sorted(runs, key=lambda run: int(behaviour[run].get("batch", 0)))
         batches = tuple(int(behaviour[run].get("batch", 0)) for run in ordered)
-        if len(set(batches)) < LEAST_POINTS:
+        if len(set(batches)) < len(STRAIGHT):
             reason = f"{batches[0]} is its only batch: a line needs two (batch=1,2,4)"
             missing.append(Abstention(what=f"the largest batch of {name}", reason=reason))
             continue
-        heights = tuple(peaks[run] for run in ordered)
-        line = fitted_line(batches, heights)
-        if line.slope <= 0:
+        phases = [peaks[run] for run in ordered]
+        curve = fitted_peak(batches, phases)
+        if curve.at(_AS_FAR * batches[-1]) <= curve.at(batches[-1]):
             reason = "its peak does not grow with the batch: something else fills the memory"
             missing.append(Abstention(what=f"the largest batch of {name}", reason=reason))
             continue
         card = config.card_bytes or hardware[ordered[0]].memory_bytes
         modes.append(
-            Mode(name=name, batches=batches, peaks_bytes=heights, line=line, card_bytes=card)
+            Mode(
+                name=name,
+                batches=batches,
+                peaks_bytes=tuple(max(peak.values()) for peak in phases),
+                curve=curve,
+                card_bytes=card,
+            )
         )
     return modes, missing
 
@@ -176,16 +189,18 @@ def _word(value: Any) -> str:
 
 def _fit(mode: Mode, limit: float, config: Config) -> dict[str, str | int | float]:
     expected, surely, perhaps = mode.largest(limit, config.confidence) if limit else (-1, -1, -1)
+    line = mode.curve.highest(max(expected, *mode.batches))
+    fixed, per_sample = line.factors
     return {
         "mode": mode.name,
         "largest_batch": math.nan if expected < 0 else expected,
         "surely_batch": math.nan if surely < 0 else surely,
         "perhaps_batch": math.nan if perhaps < 0 else perhaps,
         "limit_bytes": limit or math.nan,
-        "fixed_bytes": mode.line.intercept,
-        "per_sample_bytes": mode.line.slope,
+        "fixed_bytes": fixed,
+        "per_sample_bytes": per_sample,
         "measured_batches": ", ".join(map(str, mode.batches)),
-        "off_the_line_share": mode.line.worst_share,
+        "off_the_line_share": line.worst_share,
     }
 
 
@@ -194,11 +209,11 @@ def _drawn(modes: list[Mode], limits: Mapping[str, float], config: Config) -> pd
     rows: list[dict[str, str | float]] = []
     for mode in modes:
         limit = limits[mode.name]
-        last = max(*mode.batches, largest_below(mode.line, limit) if limit else 0)
+        last = max(*mode.batches, mode.curve.largest_below(limit) if limit else 0)
         points = zip(mode.batches, mode.peaks_bytes, strict=True)
         rows += [{"series": mode.name, "batch": x, "peak_bytes": y} for x, y in points]
         for batch in np.unique(np.geomspace(min(mode.batches), last, 30).round()):
-            at, margin = mode.line.at(batch), mode.line.margin(batch, config.confidence)
+            at, margin = mode.curve.at(batch), mode.curve.margin(batch, config.confidence)
             shown = {f"{mode.name}, line": at}
             if not math.isnan(margin):
                 shown |= {f"{mode.name}, at most": at + margin}
@@ -272,12 +287,13 @@ def _findings(
         expected, surely, perhaps = mode.largest(limit, config.confidence)
         ends = f"{surely:,} to {perhaps:,}" if perhaps >= 0 else f"{surely:,} or more"
         known = f" ({config.confidence:.0%}: {ends})" if surely >= 0 else ""
+        fixed, per_sample = mode.curve.highest(max(expected, *mode.batches)).factors
         far = expected > _FAR * max(mode.batches)
         yield Finding(
             severity=Severity.WARN if expected < max(mode.batches) else Severity.INFO,
             message=f"With {mode.name}, the largest batch for {size(limit)} of {card} is "
-            f"{expected:,}{known}, by {size(mode.line.slope)} per sample and "
-            f"{size(mode.line.intercept)} without any"
+            f"{expected:,}{known}, by {size(per_sample)} per sample and "
+            f"{size(fixed)} without any"
             f"{', far beyond what was measured' if far else ''}.",
             metric="memory_fit.largest_batch",
             value=expected,
@@ -289,12 +305,13 @@ def _findings(
 
 def _uncertain(modes: list[Mode]) -> Iterator[Abstention]:
     for mode in modes:
-        if math.isnan(mode.line.error):
+        line = mode.curve.highest(max(mode.batches))
+        if math.isnan(line.error):
             reason = "two batches lie on a line whatever happens; a third shows how far off one is"
             yield Abstention(what=f"how sure the largest batch of {mode.name} is", reason=reason)
-        if mode.line.worst_share > _CURVED_SHARE:
+        if line.worst_share > _CURVED_SHARE:
             reason = (
-                f"a peak lies {mode.line.worst_share:.0%} off the line: memory does not grow "
+                f"a peak lies {line.worst_share:.0%} off the line: memory does not grow "
                 "evenly with the batch here"
             )
             yield Abstention(what=f"a line for {mode.name} that can be trusted", reason=reason)
@@ -302,7 +319,7 @@ def _uncertain(modes: list[Mode]) -> Iterator[Abstention]:
 
 def _between(source: str) -> tuple[Abstention, ...]:
     """Return what is missing in peaks that do not come from the allocator's history."""
-    if source != "memory_model":
+    if source != HELD:
         return ()
     return (
         Abstention(

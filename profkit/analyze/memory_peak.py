@@ -12,6 +12,7 @@ from profkit.analyze.shared.allocation_origins import (
     AFTER,
     BEFORE,
     WHERE,
+    levels,
     live_at,
     peak_event,
     with_origins,
@@ -63,6 +64,9 @@ def analyze(allocations: pd.DataFrame, config: Config) -> Result:
             "peaks": table(
                 peaks.drop(columns="event").assign(step=_known(peaks["step"])),
                 title="Peak of each device",
+            ),
+            "phases": table(
+                _phases(rows), title="Most allocated in each phase, of the device with most"
             ),
             **_details(highest, config),
         },
@@ -164,6 +168,18 @@ def _peaks(rows: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(found)
+
+
+def _phases(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the most that was allocated just after each phase of a step allocated something."""
+    found = []
+    for _, own in rows.groupby(WHERE, observed=True):
+        changes = levels(own)
+        made = changes[~changes["is_free"]]
+        phase = own["origin"].astype(object).to_numpy()[made["row"]]
+        found.append(made["level_bytes"].groupby(phase).max())
+    highest = pd.concat(found).groupby(level=0).max()
+    return highest.rename_axis("phase").rename("peak_bytes").reset_index()
 
 
 def _shares(live: pd.DataFrame, name: str) -> pd.DataFrame:

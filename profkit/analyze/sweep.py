@@ -1,4 +1,4 @@
-"""Sweep: which run to take, the knee, scaling, the Pareto set, and runs in between."""
+"""Sweep: which run to take, the knee, scaling, the Pareto set, and runs that were not made."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profkit.analyze._sweep_axes import Value, axes_of, in_words
-from profkit.analyze._sweep_model import predicted
+from profkit.analyze._peak_curves import SOURCES, peaks_by_run
+from profkit.analyze._sweep_axes import BATCH, RANKS, Value, axes_of, in_words
+from profkit.analyze._sweep_model import PEAK_MEMORY, STEP_TIME, predicted
 from profkit.analyze.base import Behaviour, ByRun, analysis
 from profkit.analyze.shared.paired import Ratio, adjusted, compared
 from profkit.core.formatting import size
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings
 
-_BATCH, _RANKS = "batch", "world_size"
 _TWO = 2
 _NS_PER_S = 1e9
 _STEPS = "Steps per second"
-_TITLES = {"step_time_ns": "Step time", "peak_memory_bytes": "Peak memory"}
+_TITLES = {STEP_TIME: "Step time", PEAK_MEMORY: "Peak memory"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,29 +46,34 @@ class Point:
     speed: Metric
     """Throughput, or steps a second where samples were not counted."""
 
-    memory: Metric | None
+    memory: float
+    """Peak in bytes; infinite where it is not known."""
 
 
 @analysis(title="Sweep", across="runs")
-def analyze(steps: ByRun, behaviour: dict[str, Behaviour], config: Config) -> Result:
-    """Say which run of a sweep to take, and what batches that were not run would give.
+def analyze(
+    steps: ByRun, memory_peak: ByRun | None, behaviour: dict[str, Behaviour], config: Config
+) -> Result:
+    """Say which run of a sweep to take, and what runs that were not made would give.
 
     A run is called slower than the fastest only if their repeats tell them apart, with all runs
     taken together (Holm); of those that are not slower, the one with the least memory is
     recommended. The knee is the smallest batch with most of the best throughput. Scaling is
     throughput per rank over that with the fewest ranks. In the Pareto set are runs that no other
-    beats in throughput without taking more memory. Predictions are of a straight line of step
-    time, and of memory, against the batch, with the interval of one more repeat.
+    beats in throughput without taking more memory. Predictions are of a curve of step time, and
+    of memory, along one axis: a line, a parabola where that is nearer, or against the share of
+    one rank; with the interval of one more repeat.
     """
     axes = axes_of({run: behaviour[run] for run in steps})
+    source, peaks = peaks_by_run({"memory_peak": memory_peak, "steps": steps})
     points = [
         Point(
             run=run,
             choice=axes[run],
             speed=speed,
-            memory=result.metrics.get("peak_memory_bytes"),
+            memory=max(peaks[run].values()) if run in peaks else math.inf,
         )
-        for run, result in steps.items()
+        for run in steps
         if (speed := _speed(steps, axes, run)) is not None
     ]
     if len(points) < _TWO or not points[0].choice:
@@ -82,11 +87,12 @@ def analyze(steps: ByRun, behaviour: dict[str, Behaviour], config: Config) -> Re
     if (grid := _grid(points)) is not None:
         named = " and ".join(points[0].choice)
         tables["grid"] = table(grid, title=f"{best.speed.title} by {named}")
-    lines, missing = predicted(steps, axes, config.confidence)
-    note = "Interval of one more run, by a straight line against the batch."
-    for metric, line in lines.items():
-        title = f"{_TITLES[metric]} of batches that were not run"
-        tables[f"predicted_{metric}"] = table(line, title=title, note=note)
+    curves, missing = predicted(steps, peaks, axes, config.confidence)
+    notes = {PEAK_MEMORY: f" Peaks are the {SOURCES[source][1]}."}
+    for metric, curve in curves.items():
+        title = f"{_TITLES[metric]} of runs that were not made"
+        note = f"Interval of one more run, by a curve along the axis.{notes.get(metric, '')}"
+        tables[f"predicted_{metric}"] = table(curve, title=title, note=note)
     return Result(
         findings=tuple(_findings(points, best, slower, config)),
         tables=tables,
@@ -107,8 +113,8 @@ def _speed(steps: ByRun, choices: Mapping[str, Mapping[str, Value]], run: str) -
     times, choice = metrics.get("step_time_ns"), choices[run]
     if times is None or times.value <= 0:
         return None
-    has_batch = isinstance(choice.get(_BATCH), int)
-    samples = math.prod(float(choice.get(key, 1)) for key in (_BATCH, _RANKS)) if has_batch else 1
+    has_batch = isinstance(choice.get(BATCH), int)
+    samples = math.prod(float(choice.get(key, 1)) for key in (BATCH, RANKS)) if has_batch else 1
     by_repeat = {
         repeat: samples * _NS_PER_S / value
         for repeat, value in times.by_repeat.items()
@@ -154,7 +160,7 @@ def _rows(
             "of_fastest_share": ratio.ratio if ratio else math.nan,
             "low_share": interval.low if interval else math.nan,
             "high_share": interval.high if interval else math.nan,
-            "peak_memory_bytes": point.memory.value if point.memory else math.nan,
+            PEAK_MEMORY: point.memory if math.isfinite(point.memory) else math.nan,
             "is_slower": "yes" if point.run in slower else "not known",
             "pareto": "no" if _is_beaten(point, points, config) else "yes",
         }
@@ -174,9 +180,8 @@ def _is_beaten(point: Point, points: Sequence[Point], config: Config) -> bool:
     """Say whether another run is surely faster and takes no more memory."""
     return any(
         point.run in _slower([point, other], other, config.confidence)
-        and point.memory is not None
-        and other.memory is not None
-        and other.memory.value <= point.memory.value * (1 + config.memory_band)
+        and math.isfinite(point.memory)
+        and other.memory <= point.memory * (1 + config.memory_band)
         for other in points
         if other is not point
     )
@@ -185,10 +190,10 @@ def _is_beaten(point: Point, points: Sequence[Point], config: Config) -> bool:
 def _efficiency(points: Sequence[Point], confidence: float) -> dict[str, Ratio]:
     """Return throughput per rank over that of the run with the fewest ranks, all else equal."""
     found: dict[str, Ratio] = {}
-    for group in _groups(points, _RANKS):
+    for group in _groups(points, RANKS):
         fewest, *others = group
         for point in others:
-            ranks = float(point.choice[_RANKS]) / float(fewest.choice[_RANKS])
+            ranks = float(point.choice[RANKS]) / float(fewest.choice[RANKS])
             per_rank = {repeat: value / ranks for repeat, value in point.speed.by_repeat.items()}
             ratio = compared(per_rank, fewest.speed.by_repeat, confidence=confidence)
             if ratio is not None and point.speed.title != _STEPS:
@@ -219,7 +224,7 @@ def _grid(points: Sequence[Point]) -> pd.DataFrame | None:
 
 
 def _charts(points: Sequence[Point]) -> tuple[Chart, ...]:
-    if any(point.memory is None for point in points):
+    if any(math.isinf(point.memory) for point in points):
         return ()
     chart = Chart(
         kind="scatter",
@@ -252,7 +257,7 @@ def _findings(
         )
     if efficiency := _efficiency(points, config.confidence):
         worst = min(efficiency, key=lambda run: efficiency[run].ratio)
-        ranks = next(point.choice[_RANKS] for point in points if point.run == worst)
+        ranks = next(point.choice[RANKS] for point in points if point.run == worst)
         share = efficiency[worst].ratio
         yield Finding(
             severity=Severity.INFO,
@@ -266,13 +271,9 @@ def _findings(
 
 def _recommended(equal: Sequence[Point], best: Point) -> Point:
     """Return the run with the least memory of those that are as fast as the fastest."""
-    if any(point.memory is None for point in equal):
+    if any(math.isinf(point.memory) for point in equal):
         return best
-    return min(equal, key=lambda point: (_memory(point), -point.speed.value))
-
-
-def _memory(point: Point) -> float:
-    return point.memory.value if point.memory else math.inf
+    return min(equal, key=lambda point: (point.memory, -point.speed.value))
 
 
 def _reason(chosen: Point, best: Point, equal: Sequence[Point], points: Sequence[Point]) -> str:
@@ -280,26 +281,27 @@ def _reason(chosen: Point, best: Point, equal: Sequence[Point], points: Sequence
     speed = f"{chosen.speed.value:,.4g} {counted}/s"
     others = [point for point in equal if point is not chosen]
     if others:
-        other = max(others, key=_memory)
-        more = f" and takes {size(_memory(other))} instead of {size(_memory(chosen))}"
-        known = chosen.memory is not None and other.memory is not None
+        other = max(others, key=lambda point: point.memory)
+        more = f" and takes {size(other.memory)} instead of {size(chosen.memory)}"
+        known = math.isfinite(other.memory)
         return (
             f"{speed}, and {in_words(other.choice)} is not known to be faster"
             f"{more if known else ''}"
         )
-    heavier = [point for point in points if _memory(point) > _memory(best)]
-    fits = f"; {in_words(max(heavier, key=_memory).choice)} also fits" if heavier else ""
+    heavier = [point for point in points if best.memory < point.memory < math.inf]
+    most = max(heavier, key=lambda point: point.memory, default=None)
+    fits = f"; {in_words(most.choice)} also fits" if most else ""
     return f"throughput peaks there, at {speed}{fits}"
 
 
 def _knee(points: Sequence[Point], share: float) -> dict[str, int | float]:
     """Return the smallest batch with this share of the best throughput, where one was swept."""
-    groups = _groups(points, _BATCH)
+    groups = _groups(points, BATCH)
     best = max(points, key=lambda point: point.speed.value)
     for group in groups:
         if best in group:
             enough = [point for point in group if point.speed.value >= share * best.speed.value]
-            return {"knee_batch": float(enough[0].choice[_BATCH])}
+            return {"knee_batch": float(enough[0].choice[BATCH])}
     return {}
 
 

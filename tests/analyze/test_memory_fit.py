@@ -1,13 +1,17 @@
 """memory_fit: lines, their intervals and what they are not used for."""
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
+from profkit.analyze import _linear_fit as linear_fit
 from profkit.analyze import memory_fit
-from profkit.analyze._linear_fit import fitted_line, largest_below
+from profkit.analyze._peak_curves import fitted_peak
 from profkit.core.hardware import Hardware
-from profkit.core.result import Metric, Result
+from profkit.core.result import Metric, Result, table
 
 GIB = 2**30
 
@@ -58,9 +62,9 @@ def test_two_batches_give_a_line_but_no_interval(metric):
 def test_the_interval_is_that_of_a_prediction():
     batches = np.array([1, 2, 4, 8])
     peaks = GIB + batches * GIB / 4 + np.array([9, -8, 7, -5]) * 2**20
-    line = fitted_line(batches, peaks)
+    line = linear_fit.fitted(batches, peaks)
     fit = stats.linregress(batches, peaks)
-    assert (line.slope, line.intercept) == pytest.approx((fit.slope, fit.intercept))
+    assert line.factors == pytest.approx((fit.intercept, fit.slope))
     # The standard error of a prediction from the errors that scipy states of both parameters.
     batch = 30
     error = np.hypot(
@@ -134,6 +138,30 @@ def test_a_bend_is_reported():
     assert any("off the line" in abstention.reason for abstention in found.abstentions)
 
 
+def test_each_phase_has_a_line_and_the_highest_is_the_peak():
+    batches = (1, 2, 4)
+    phases = [{"optimizer": 20.0, "backward": 10.0 + 2 * batch} for batch in batches]
+    peak = fitted_peak(batches, phases)
+    assert [peak.at(batch) for batch in (3, 5, 6, 16)] == pytest.approx([20, 20, 22, 42])
+    assert peak.largest_below(21) == 5
+    # As a whole, the peaks of these batches would not grow.
+    flat = fitted_peak(batches, [{"": max(one.values())} for one in phases])
+    assert flat.at(16) == pytest.approx(20)
+    # A phase without the peak may be missing; where another has it, only the whole is known.
+    phases[0]["data"] = 3.0
+    assert fitted_peak(batches, phases).at(16) == pytest.approx(42)
+    phases[1] = {"forward": 30.0}
+    assert len(fitted_peak(batches, phases).curves) == 1
+
+
+def test_small_batches_above_the_line_of_the_others_are_left_out():
+    batches = np.array([1, 2, 4, 8, 16, 32])
+    line = linear_fit.fitted_above(batches, np.maximum(20, 10 + 2 * batches))
+    assert (line.xs, line.at(64)) == ((8, 16, 32), pytest.approx(138))
+    # Two that are left lie on a line whatever happens.
+    assert linear_fit.fitted_above([1, 2, 4], [20, 20, 30]).xs == (1, 2, 4)
+
+
 def test_peaks_far_off_their_line_set_no_upper_end():
     peaks = [(asked(1), 1.0 * GIB), (asked(2), 1.5 * GIB), (asked(4), 1.6 * GIB)]
     found = fitted(peaks)
@@ -143,8 +171,8 @@ def test_peaks_far_off_their_line_set_no_upper_end():
 
 
 def test_the_largest_place_below_a_limit_is_exact():
-    line = fitted_line([1, 2], [3, 5])
-    assert [largest_below(line, limit) for limit in (1, 2.9, 3, 4.9, 5, 2001)] == [
+    line = fitted_peak([1, 2], [{"": 3}, {"": 5}])
+    assert [line.largest_below(limit) for limit in (1, 2.9, 3, 4.9, 5, 2001)] == [
         0,
         0,
         1,
@@ -152,3 +180,29 @@ def test_the_largest_place_below_a_limit_is_exact():
         2,
         1000,
     ]
+
+
+def test_on_a_cpu_the_limit_is_one_of_the_process():
+    def peaks(device):
+        held = table(pd.DataFrame({"device": [device]}), title="")
+        return {
+            f"run{number}": replace(result("peak_bytes", GIB * number), tables={"peaks": held})
+            for number in (1, 2)
+        }
+
+    def largest(device):
+        found = memory_fit.analyze.run(
+            memory_peak=peaks(device),
+            steps={
+                f"run{number}": result("peak_memory_bytes", GIB * 2 * number) for number in (1, 2)
+            },
+            memory_model=None,
+            behaviour={f"run{number}": asked(number) for number in (1, 2)},
+            hardware={
+                f"run{number}": Hardware(name="x", memory_bytes=8 * GIB) for number in (1, 2)
+            },
+            config=memory_fit.Config(usable_share=1.0),
+        )
+        return found.metrics["largest_batch"].value
+
+    assert (largest("cpu:0"), largest("cuda:0")) == (4, 8)

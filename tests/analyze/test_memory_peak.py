@@ -138,3 +138,16 @@ def test_peaks_of_real_snapshots(real_data, tmp_path, name, peak_bytes):
     assert result.metrics["peak_bytes"].value == peak_bytes
     for by in ("origin", "line", "operator", "module", "step"):
         assert sum(row["live_bytes"] for row in rows(result, f"by_{by}")) == peak_bytes
+
+
+def test_the_most_of_each_phase_is_what_was_allocated_after_it_allocated():
+    result = run(
+        block(100, -1),
+        block(30, 0, 3, FORWARD),
+        block(200, 2, 5, STEP),
+        block(20, 4, stack=FORWARD),
+        block(10, 1, -1, FORWARD, device="cuda:1"),
+    )
+    assert {row["phase"]: row["peak_bytes"] for row in rows(result, "phases")} == {
+        "before the history": 100, "forward": 320, "optimizer": 330,
+    }  # fmt: skip

@@ -1,10 +1,11 @@
 """sweep: what the repeats support, and no more."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from profkit.analyze import sweep
-from profkit.core.result import Metric, Result
+from profkit.core.result import Metric, Result, table
 
 STEADY = np.array([1.0, 1.004, 0.997])
 MIB = 2**20
@@ -35,17 +36,18 @@ def asked(batch, world_size=1, zero="none"):
     return {"batch": batch, "world_size": world_size, "zero": {"name": zero, "stage": len(zero)}}
 
 
-def swept(runs):
+def swept(runs, memory_peak=None):
     """Return the analysis of runs, each given as its settings and its steps."""
     return sweep.analyze.run(
         steps={f"run{number}": found for number, (_, found) in enumerate(runs)},
+        memory_peak=memory_peak,
         behaviour={f"run{number}": behaviour for number, (behaviour, _) in enumerate(runs)},
         config=sweep.Config(),
     )
 
 
-def rows(found, table="runs"):
-    return found.tables[table].records()
+def rows(found, name="runs"):
+    return found.tables[name].records()
 
 
 def by_batch(times, **more):
@@ -67,7 +69,7 @@ def test_the_batch_at_the_peak_is_recommended_and_only_what_differs_is_shown():
     assert [row["is_slower"] for row in rows(found)] == ["yes", "yes", "fastest", "yes"]
     # The largest takes more memory and is slower.
     assert [row["pareto"] for row in rows(found)] == ["yes", "yes", "yes", "no"]
-    assert found.abstentions[0].what == "step time of other batches"
+    assert found.abstentions[0].what == "step time at other values of batch"
 
 
 def test_of_equally_fast_batches_the_one_with_less_memory_is_recommended():
@@ -94,10 +96,10 @@ def test_batches_that_were_not_run_are_predicted_with_intervals():
     times = 5 + 2 * np.array([1, 2, 4, 8]) + np.array([0.01, -0.02, 0.01, 0.01])
     found = swept(by_batch(times))
     predictions = rows(found, "predicted_step_time_ns")
-    assert [row["batch"] for row in predictions] == [3, 6, 16]
+    assert [row["value"] for row in predictions] == [3, 6, 16]
     for row in predictions:
-        assert row["low_ns"] < 1e6 * (5 + 2 * row["batch"]) < row["high_ns"]
-    (last,) = [row for row in rows(found, "predicted_peak_memory_bytes") if row["batch"] == 16]
+        assert row["low_ns"] < 1e6 * (5 + 2 * row["value"]) < row["high_ns"]
+    (last,) = [row for row in rows(found, "predicted_peak_memory_bytes") if row["value"] == 16]
     assert last["peak_memory_bytes"] == pytest.approx(260 * MIB)
 
 
@@ -130,3 +132,38 @@ def test_without_an_axis_there_is_no_sweep(seeds):
     found = swept([(asked(1) | {"seed": seed}, steps(10 + seed)) for seed in seeds])
     assert found.abstentions[0].reason.startswith("it takes two runs")
     assert found.findings == ()
+
+
+def test_memory_is_that_of_the_allocator_by_phase_where_it_was_recorded():
+    runs = by_batch([10, 11, 13, 40])
+    peaks = {}
+    for number, batch in enumerate((1, 2, 4, 8)):
+        phases = {"optimizer": 50 * MIB, "backward": (30 + 8 * batch) * MIB}
+        peaks[f"run{number}"] = Result(
+            tables={
+                "phases": table(
+                    pd.DataFrame({"phase": [*phases], "peak_bytes": [*phases.values()]}), title=""
+                )
+            }
+        )
+    found = swept(runs, peaks)
+    assert [row["peak_memory_bytes"] / MIB for row in rows(found)] == [50, 50, 62, 94]
+    predictions = rows(found, "predicted_peak_memory_bytes")
+    assert [row["peak_memory_bytes"] / MIB for row in predictions] == pytest.approx([54, 78, 158])
+    assert "allocator" in found.tables["predicted_peak_memory_bytes"].note
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "law", "asked_for"),
+    [
+        ("context", (32, 64, 128, 256), lambda x: 1 + x / 64 + (x / 64) ** 2, 512),
+        ("world_size", (1, 2, 4), lambda x: 5 + 20 / x, 8),
+    ],
+    ids=["parabola of a sequence", "share of a rank"],
+)
+def test_other_axes_have_curves_of_their_own(key, values, law, asked_for):
+    runs = [(asked(2) | {key: value}, steps(law(value), 10 * law(value))) for value in values]
+    found = swept(runs)
+    for metric, unit in (("step_time_ns", 1e6), ("peak_memory_bytes", 10 * MIB)):
+        (row,) = [row for row in rows(found, f"predicted_{metric}") if row["value"] == asked_for]
+        assert (row["axis"], row[metric]) == (key, pytest.approx(unit * law(asked_for), rel=0.01))

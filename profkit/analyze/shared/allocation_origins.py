@@ -96,20 +96,39 @@ def live_at(allocations: pd.DataFrame, event: int) -> pd.DataFrame:
     return allocations[(start <= event) & ((end < 0) | (end > event))]
 
 
-def peak_event(allocations: pd.DataFrame) -> tuple[int, int]:
-    """Return the entry after which most is allocated on one GPU, and the bytes of it.
+def levels(allocations: pd.DataFrame) -> pd.DataFrame:
+    """Return what is allocated on one GPU after each entry of its history, in order of time.
 
-    Blocks that were live before the history count; the entry is -1 if they were the most.
+    Columns are the entry (``event``), the ``row`` in `allocations` that it begins or ends, whether
+    it frees (``is_free``), and ``level_bytes``. Blocks that were live before the history are one
+    entry, -1.
     """
     start, end = allocations["start_event"].to_numpy(), allocations["end_event"].to_numpy()
     size = allocations["size_bytes"].to_numpy(np.int64)
-    freed = end >= 0
+    freed = np.flatnonzero(end >= 0)
     entry = np.concatenate([start, end[freed]])
     change = np.concatenate([size, -size[freed]])
+    row = np.concatenate([np.arange(len(start)), freed])
     # Within one entry there is one change, so a stable order by entry is the order of time.
     order = np.argsort(entry, kind="stable")
     level, entry = np.cumsum(change[order]), entry[order]
     # All blocks that were live before have entry -1, and count as one change.
     first = max(int(np.searchsorted(entry, -1, side="right")) - 1, 0)
-    best = first + int(np.argmax(level[first:]))
-    return int(entry[best]), int(level[best])
+    return pd.DataFrame(
+        {
+            "event": entry,
+            "row": row[order],
+            "is_free": order >= len(start),
+            "level_bytes": level,
+        }
+    )[first:]
+
+
+def peak_event(allocations: pd.DataFrame) -> tuple[int, int]:
+    """Return the entry after which most is allocated on one GPU, and the bytes of it.
+
+    Blocks that were live before the history count; the entry is -1 if they were the most.
+    """
+    changes = levels(allocations)
+    best = changes.iloc[int(changes["level_bytes"].argmax())]
+    return int(best["event"]), int(best["level_bytes"])
