@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Annotated
 
 import pandas as pd
-from pydantic import NonNegativeFloat, PositiveInt
+from pydantic import PositiveInt
 
 from profkit.analyze._called_frames import python_stacks, step_stacks
 from profkit.analyze.base import Columns, OfTool, analysis
@@ -34,9 +34,6 @@ class Config(Settings):
 
     max_ranks: PositiveInt = 8
     """Ranks shown; of more the first, the fastest, the median and the slowest."""
-
-    least_share: NonNegativeFloat = 0.0002
-    """Share of all time below which frames of one caller are joined to one."""
 
     max_frames: PositiveInt = 5000
     """Frames of a rank; of more the smallest are joined."""
@@ -118,4 +115,4 @@ def _detail(
     count = sum(len(rank.periods) for rank in repeats)
     name = f"rank {one.rank}" + (f" ({', '.join(one.roles)})" if one.roles else "")
     per_period = replace(tree, own=tree.own // count)
-    return Detail.of(name, per_period.plain(config.least_share, config.max_frames) | {"of": count})
+    return Detail.of(name, per_period.plain(config.max_frames, tree.own.shape[1]) | {"of": count})

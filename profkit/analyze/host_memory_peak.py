@@ -7,6 +7,7 @@ import pandas as pd
 from pydantic import PositiveInt
 
 from profkit.analyze.base import ByTool, ByToolIfAny, analysis
+from profkit.analyze.shared.sampled_graph import sampled_graph
 from profkit.analyze.shared.stack_frames import lines_of_stacks, of_program, self_and_total
 from profkit.core.formatting import size
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
@@ -28,6 +29,9 @@ class Config(Settings):
 
     max_rows: PositiveInt = 200
     """Rows kept of each table."""
+
+    max_frames: PositiveInt = 3000
+    """Frames of the flame graph of a rank; of more the smallest are joined."""
 
 
 _CHARTS = (
@@ -77,6 +81,14 @@ def analyze(host_stacks: ByTool, samples: ByToolIfAny, config: Config) -> Result
             for name, (rows, title) in shown.items()
         },
         charts=_CHARTS,
+        drawings={
+            "host_frames": sampled_graph(
+                "Live on the host at the peak by stack",
+                {"": program},
+                "size_bytes",
+                config.max_frames,
+            )
+        },
         abstentions=() if len(growth) else (_too_few(),),
     )
 

@@ -17,6 +17,9 @@ from profkit.analyze.shared.allocation_origins import (
     peak_event,
     with_origins,
 )
+from profkit.analyze.shared.frame_kinds import of_stack
+from profkit.analyze.shared.frame_tree import tree_of
+from profkit.core.drawing import Detail, Drawing
 from profkit.core.formatting import size
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -40,7 +43,10 @@ class Config(Settings):
     """Rows kept of each table, divided among the ranks."""
 
     stacks: PositiveInt = 400
-    """Stacks that the tree of the peak is drawn from, largest first, divided among the ranks."""
+    """Stacks kept of the peak, largest first, divided among the ranks."""
+
+    max_frames: PositiveInt = 3000
+    """Frames of the flame graph of a rank; of more the smallest are joined."""
 
 
 @analysis(title="Peak of memory")
@@ -71,6 +77,7 @@ def analyze(allocations: pd.DataFrame, config: Config) -> Result:
             **_details(highest, config),
         },
         charts=_charts(),
+        drawings={"peak_frames": _frames(highest, config.max_frames)},
         abstentions=_abstentions(worst),
     )
 
@@ -230,6 +237,29 @@ def _from_fork(stacks: list[str]) -> list[str]:
     return [_SEPARATOR.join(stack[shared:]) for stack in frames]
 
 
+def _frames(highest: Sequence[_Highest], most: int) -> Drawing:
+    """Return the flame graph of what each rank held at its peak, by origin and stack."""
+    details = []
+    for peak in highest:
+        sums = peak.live.groupby(["origin", "stack"], observed=True, sort=False)["size_bytes"].sum()
+        origins, texts = (sums.index.get_level_values(level) for level in ("origin", "stack"))
+        known = [str(text) for text in texts]
+        shown = dict(zip(filter(None, known), _from_fork([*filter(None, known)]), strict=True))
+        stacks = [
+            ((str(origin),), of_stack(shown.get(text, "")), (size_bytes,))
+            for origin, text, size_bytes in zip(origins, known, sums.tolist(), strict=True)
+        ]
+        details.append(Detail.of(f"rank {peak.rank}, {peak.device}", tree_of(stacks).plain(most)))
+    measures = [{"title": "Bytes live at the peak", "column": 0}]
+    look = {"unit": "bytes", "of": "Device", "measures": measures, "groups": ["Origin"]}
+    return Drawing(
+        kind="flame",
+        title="Live at the peak by stack",
+        data=look | {"total": len(details)},
+        details=tuple(details),
+    )
+
+
 def _parts(live: pd.DataFrame) -> pd.DataFrame:
     """Return the bytes of each origin, module and operator, joined as paths of a tree."""
     keys = ["origin", "module", "operator"]
@@ -265,14 +295,6 @@ def _charts() -> tuple[Chart, ...]:
             title="Live at the peak by origin, module and operator",
             table="parts",
             x="part",
-            y=("size_bytes",),
-            choose="rank",
-        ),
-        Chart(
-            kind="icicle",
-            title="Live at the peak by stack",
-            table="stacks",
-            x="stack",
             y=("size_bytes",),
             choose="rank",
         ),

@@ -33,7 +33,7 @@ class Config(Settings):
     """First steps left out, as long as others remain."""
 
     max_rows: int = 2000
-    """Modules kept, those with the most time; their number is that of the parts of the chart."""
+    """Modules kept, those with the most time."""
 
 
 @analysis(title="Modules")
@@ -238,22 +238,16 @@ _WORDS = {"cpu": "CPU time", "device": "GPU time"}
 
 
 def _charts(time: str) -> tuple[Chart, ...]:
-    tree = Chart(
-        kind="icicle",
-        title=f"{_WORDS[time][0].upper()}{_WORDS[time][1:]} along the tree of modules",
-        table="by_module",
-        x="module",
-        y=(f"own_{time}_ns",),
+    return (
+        Chart(
+            kind="bar",
+            title=f"{_WORDS[time]} by class of module",
+            table="by_class",
+            x="class",
+            y=(f"own_{time}_ns",),
+            horizontal=True,
+        ),
     )
-    classes = Chart(
-        kind="bar",
-        title=f"{_WORDS[time][0].upper()}{_WORDS[time][1:]} by class of module",
-        table="by_class",
-        x="class",
-        y=(f"own_{time}_ns",),
-        horizontal=True,
-    )
-    return (tree, classes)
 
 
 def _abstentions(

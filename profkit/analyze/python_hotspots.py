@@ -8,6 +8,7 @@ import pandas as pd
 from pydantic import PositiveInt
 
 from profkit.analyze.base import ByTool, analysis
+from profkit.analyze.shared.sampled_graph import sampled_graph
 from profkit.analyze.shared.stack_frames import lines_of_stacks, of_program, self_and_total
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Chart, Metric, Result, table
@@ -25,6 +26,9 @@ class Config(Settings):
 
     max_rows: PositiveInt = 200
     """Rows kept of each table, those with the most time of their own."""
+
+    max_frames: PositiveInt = 3000
+    """Frames of the flame graph of a rank; of more the smallest are joined."""
 
 
 _CHARTS = (
@@ -75,6 +79,14 @@ def analyze(sampled_stacks: ByTool, config: Config) -> Result:
             "chart": table(_chart(functions), title="Functions with the most time of their own"),
         },
         charts=_CHARTS,
+        drawings={
+            "sampled_frames": sampled_graph(
+                "Sampled time by Python stack",
+                {tool: rows for tool, rows in of_tools.items() if len(rows)},
+                "duration_ns",
+                config.max_frames,
+            )
+        },
         abstentions=tuple(_unsure(of_tools, config.least_samples)),
     )
 

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import PositiveInt
 
+from profkit.analyze._difference_graph import differences
 from profkit.analyze.base import ByRun, analysis
-from profkit.analyze.shared.matched_parts import Matched, matched, stacks
+from profkit.analyze.shared.matched_parts import Matched, matched
 from profkit.analyze.shared.paired_parts import PairedParts, paired_parts
 from profkit.analyze.shared.waterfall import Bar, Waterfall, waterfall_of
 from profkit.core.formatting import counted, milliseconds, shortened
 from profkit.core.result import Abstention, Chart, Finding, Result, Severity, Table, table
 from profkit.core.settings import Settings
-from profkit.tables.tree_paths import SEPARATOR
 
 KINDS = ("operator", "runtime", "kernel")
 
@@ -43,6 +44,9 @@ class Config(Settings):
 
     max_rows: int = 200
     """Rows kept of each table for each comparison."""
+
+    max_frames: PositiveInt = 3000
+    """Frames of the flame graph of a comparison; of more the smallest are joined."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,6 +101,9 @@ def analyze(
         findings=tuple(_finding(base.label, one) for one in found if are_runs),
         tables={**_tables(base.label, found, config), "by_name": _name_table(base.label, names)},
         charts=tuple(_charts(found)),
+        drawings=differences(
+            {one.label: (one.parts, one.matched) for one in found}, base.label, config.max_frames
+        ),
         abstentions=tuple(missing),
     )
 
@@ -225,23 +232,11 @@ def _tables(base: str, found: list[_Difference], config: Config) -> dict[str, Ta
         for one in found
         for match in one.matched[: config.max_rows]
     ]
-    graphs = [
-        {
-            "compared": one.label,
-            "stack": SEPARATOR.join(stack.frames),
-            "before_ms": stack.before_ms,
-            "after_ms": stack.after_ms,
-            "is_noise": stack.is_noise,
-        }
-        for one in found
-        for stack in stacks(one.parts, one.matched)[: config.max_rows]
-    ]
     return {
         "bars": table(pd.DataFrame(bars), title="Why the step time differs", note=note),
         "matched": table(
             pd.DataFrame(pairs), title="Operators matched along the module tree", note=note
         ),
-        "stacks": table(pd.DataFrame(graphs), title="Time by stack on both sides", note=note),
     }
 
 

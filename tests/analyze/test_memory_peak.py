@@ -114,6 +114,19 @@ def test_stacks_begin_where_they_part():
     assert [row["stack"] for row in rows(alone, "stacks")] == ["x"]
 
 
+def test_the_flame_graph_has_all_of_the_peak_by_origin_with_whose_code_frames_are():
+    result = run(block(100, -1), block(30, 0, 3, FORWARD), block(200, 2, -1, STEP))
+    (detail,) = result.drawings["peak_frames"].details
+    tree = detail.data()
+    assert (detail.name, sum(tree["own"][0])) == ("rank 0, cuda:0", 330)
+    assert tree["groups"] == [["optimizer"], ["before the history"], ["forward"]]
+    kind_of = [tree["kinds"][kind] for kind in tree["kind"]]
+    kinds = dict(zip(tree["names"], kind_of, strict=True))
+    assert kinds["(stack not recorded)"] == "other"
+    assert kinds["step (/torch/optim/adam.py:3)"] == "library:torch"
+    assert (kinds["forward (m.py:5)"], kinds["aten::mm"]) == ("program", "operator")
+
+
 def test_many_rows_are_divided_among_the_ranks_and_what_is_left_out_is_said():
     many = [block(1, n, stack=f"f{n} (a.py:{n})", rank=rank) for rank in (0, 1) for n in range(30)]
     result = run(*many, max_rows=40)

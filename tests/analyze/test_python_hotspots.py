@@ -48,6 +48,15 @@ def test_time_is_that_of_the_function_itself_and_of_all_below_it():
     assert result.abstentions == ()
 
 
+def test_stacks_are_drawn_by_thread_mean_over_the_repeats():
+    both = [stacks(((OUTER, INNER), 60, 600), ((OUTER,), 10, 100), repeat=n) for n in (0, 1)]
+    result = analyze.run(sampled_stacks={"py_spy": pd.concat(both)}, config=Config())
+    (detail,) = result.drawings["sampled_frames"].details
+    tree = detail.data()
+    assert (detail.name, tree["groups"]) == ("rank 0", [["main thread"]])
+    assert (tree["names"], tree["above"], tree["own"]) == ([OUTER, INNER], [-1, 0], [[100, 600]])
+
+
 STARTED = (
     "_run_code (<frozen runpy>:88)",
     "main (/x/profkit/capture/harness/rank.py:63)",

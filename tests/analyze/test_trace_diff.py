@@ -83,8 +83,12 @@ def test_the_difference_is_divided_among_causes_and_operators_are_matched():
         "triton_fused_linear_relu",
     )
     assert sum(row["difference_ms"] for row in rows(result, "bars")) == pytest.approx(-3.0)
-    stacks = {row["stack"]: (row["before_ms"], row["after_ms"]) for row in rows(result, "stacks")}
-    assert stacks["Net;linear;gemm"] == (5.0, 0.0)
+    drawing = result.drawings["differences"]
+    tree = drawing.details[0].data()
+    assert (drawing.details[0].name, drawing.data["difference"]["base"]) == ("b", "a")
+    (gemm,) = [row for row, name in enumerate(tree["name"]) if tree["names"][name] == "gemm"]
+    assert [column[gemm] for column in tree["own"][:3]] == [5_000_000, 5_000_000, 0]
+    assert (tree["pairs"], tree["factor"]) == ([3], 0.0)
     assert result.findings[0].message == (
         "b takes 3 ms less per traced step than a (1 pair), most of it GPU computing: linear. "
         "Operators: 1 fused."

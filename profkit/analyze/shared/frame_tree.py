@@ -11,6 +11,9 @@ from profkit.analyze.shared import calltree
 from profkit.analyze.shared.frame_kinds import Frame
 from profkit.tables.tree_paths import Numbers
 
+_LEAST_SHARE = 1 / 5000
+"""Of all in each column: below a pixel of the widest screens."""
+
 REST: Frame = ("other", "(smaller frames)")
 
 Stack = tuple[tuple[str, ...], Sequence[Frame], Sequence[int]]
@@ -37,13 +40,13 @@ class FrameTree:
     group: Numbers
     """Index in `groups` of what the stack belongs to."""
 
-    def plain(self, least_share: float, most: int) -> dict[str, Any]:
+    def plain(self, most: int, sizes: int = 1) -> dict[str, Any]:
         """Return the tree as lists.
 
-        What has less than `least_share` of all in each column, or does not belong to the `most`
-        largest, is one frame of its caller.
+        What is too small to be seen, or does not belong to the `most` largest frames, is one frame
+        of its caller. The first `sizes` columns say how large a frame is.
         """
-        tree = _joined(self, least_share, most)
+        tree = _joined(self, most, sizes)
         used, frame = np.unique(tree.frame, return_inverse=True)
         frames = [tree.frames[index] for index in used.tolist()]
         kinds = list(dict.fromkeys(kind for kind, _ in frames))
@@ -84,12 +87,12 @@ def tree_of(stacks: Iterable[Stack]) -> FrameTree:
     )
 
 
-def _joined(tree: FrameTree, least_share: float, most: int) -> FrameTree:
+def _joined(tree: FrameTree, most: int, sizes: int) -> FrameTree:
     """Return the frames that are large enough, and one below each for what its others have."""
     rows = np.arange(len(tree.above))
     total = np.column_stack([calltree.subtree_sums(rows, one, tree.above) for one in tree.own.T])
-    share = (total / np.maximum(tree.own.sum(axis=0), 1)).max(axis=1, initial=0.0)
-    kept = (share >= least_share) & (share > 0)
+    share = (total / np.maximum(tree.own.sum(axis=0), 1))[:, :sizes].max(axis=1, initial=0.0)
+    kept = share >= _LEAST_SHARE
     if kept.sum() > most:
         # Equal ones are kept all or not at all; who calls a kept one is no smaller, and so kept.
         kept &= share > np.sort(share)[-most - 1]

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from profkit.analyze.shared.paired_parts import SIDES, PairedParts, of_side
-from profkit.analyze.shared.waterfall import OTHER, Bar, bar, covers_none, interval_of
+from profkit.analyze.shared.waterfall import OTHER, Bar, bar
 from profkit.tables.tree_paths import SEPARATOR
 
 _NUMBER = re.compile(r"[_#]?\d+$")
@@ -52,15 +52,13 @@ class Stack:
     frames: tuple[str, ...]
     """Modules from the root, operator or Python line, kernel: as the second run calls them."""
 
+    kinds: tuple[str, ...]
+    """What each of the frames is."""
+
     before_ms: float
     after_ms: float
     by_pair: tuple[float, ...]
     """The difference in each pair of repeats."""
-
-    @property
-    def is_noise(self) -> bool:
-        """Whether the repeats do not tell the difference from none."""
-        return covers_none(interval_of(self.by_pair))
 
 
 def matched(parts: PairedParts) -> list[Matched]:
@@ -90,17 +88,22 @@ def stacks(parts: PairedParts, matches: Iterable[Matched]) -> list[Stack]:
     times = (
         _by_module(parts.times).groupby(level=["module", "operator", "kernel"], sort=False).sum()
     )
-    keys = []
+    keys: list[str] = []
+    kinds: dict[str, tuple[str, ...]] = {OTHER: ("other",)}
     for module, operator, kernel in times.index:
         name = names.get((module, operator), operator)
-        frames = [*module.split(SEPARATOR), name, kernel if kernel != name else ""]
-        keys.append(SEPARATOR.join(filter(None, frames)) or OTHER)
+        modules = module.split(SEPARATOR) if module else []
+        own = [("operator", name), ("kernel", kernel if kernel != name else "")]
+        frames = [*(("module", text) for text in modules), *(one for one in own if one[1])]
+        keys.append(SEPARATOR.join(text for _, text in frames) or OTHER)
+        kinds.setdefault(keys[-1], tuple(kind for kind, _ in frames))
     sums = times.groupby(keys, sort=False).sum()
     before, after = (of_side(sums, side) for side in SIDES)
     by_pair = (after - before).tolist() if parts.pairs else [()] * len(sums)
     return [
         Stack(
             frames=tuple(str(path).split(SEPARATOR)),
+            kinds=kinds[str(path)],
             before_ms=float(one.mean()),
             after_ms=float(other.mean()),
             by_pair=tuple(pairs),

@@ -87,10 +87,12 @@ def test_a_compiled_function_does_what_operators_without_a_module_did():
     )
 
 
-def test_stacks_are_those_of_both_runs_and_know_what_is_noise():
+def test_stacks_are_those_of_both_runs_and_know_their_pairs():
     before = causes(*BLOCK, repeats=3)
     after = causes(("Net_0;Block_0;Linear_0", "aten::mm", "gemm", 7.0), *BLOCK[1:], repeats=3)
     parts = paired_parts(before, after)
     made = {stack.frames[-1]: stack for stack in stacks(parts, matched(parts))}
     assert made["gemm"].frames == ("Net_0", "Block_0", "Linear_0", "aten::mm", "gemm")
-    assert (made["gemm"].is_noise, made["add"].is_noise) == (False, True)
+    assert made["gemm"].kinds == ("module", "module", "module", "operator", "kernel")
+    assert len(made["gemm"].by_pair) == 3
+    assert made["add"].by_pair == (0.0, 0.0, 0.0)

@@ -108,7 +108,7 @@ class FlameView {
         action("PNG", of("PNG"), () => savePng(drawn(), title)),
         action("CSV", of("CSV"), () => saveCsv(this.table(), title)),
         action("speedscope", of("a file for speedscope"), () => saveJson(
-          speedscopeOf(this.whole(), { title, ...this.measured }), title,
+          speedscopeOf(this.whole(), { ...this.measured, title }), title,
           "speedscope.json"))));
   }
 
@@ -120,8 +120,11 @@ class FlameView {
 
   /** @returns {import("./flame_words.js").Measured} */
   get measured() {
-    const { unit, measures, difference = null } = this.shown.data;
-    return { unit, column: measures[this.measures.selectedIndex].column, difference };
+    const { unit, measures, difference } = this.shown.data;
+    const { column, title } = measures[this.measures.selectedIndex];
+    const { pairs = [], factor = 0 } = this.packed ?? {};
+    return { unit, column, title, difference: difference
+      ? { ...difference, pairs, factor, names: [difference.base, this.parts.value] } : null };
   }
 
   /** @param {HTMLSelectElement} select @param {string} key */
@@ -305,7 +308,9 @@ class FlameView {
 
   /** All that is known of a frame. @param {Frame} frame @returns {string[]} */
   words(frame) {
-    return wordsOf(frame, this.root ?? frame, this.focus ?? frame, this.measured);
+    const root = this.root ?? frame;
+    const isZoomed = this.orders.value !== "sandwich";
+    return wordsOf(frame, root, isZoomed ? this.focus ?? root : root, this.measured);
   }
 
   /** @param {string} find */

@@ -1,7 +1,7 @@
 // A flame graph as SVG: where each frame lies, and how it looks.
 
 import { shape } from "../elements.js";
-import { human } from "../format.js";
+import { human, withoutFolders } from "../format.js";
 import { pathTo, titleOf } from "./flame_tree.js";
 import { changeOf, signed } from "./flame_words.js";
 import { mixed } from "./timeline_colours.js";
@@ -17,6 +17,7 @@ import { mixed } from "./timeline_colours.js";
  * @property {number} width in pixels
  * @property {string} unit
  * @property {number} column
+ * @property {string} title of the column
  * @property {Difference | null} difference
  * @property {string} find what is looked for
  */
@@ -93,11 +94,13 @@ function fillOf(frame, { palette, difference }, whole) {
  * @param {Frame} frame
  * @param {Look} look
  */
-function textOf(frame, { unit, difference, column }) {
-  const name = frame.parent ? frame.name : `all: ${human(frame.sums[column], unit)}`;
+function textOf(frame, { unit, difference, column, title }) {
+  const name = frame.parent ? frame.name : `${title}: ${human(frame.sums[column], unit)}`;
   if (!difference) return name;
   const { mean, isNoise } = changeOf(frame.sums, difference);
-  return `${isNoise ? "=" : signed(mean, unit)} ${name}`;
+  const [before, after] = [difference.before, difference.after].map((at) => frame.sums[at]);
+  const ended = isNoise || (before && after) ? "" : before ? "gone " : "new ";
+  return `${isNoise ? "=" : ended + signed(mean, unit)} ${name}`;
 }
 
 /** @type {CanvasRenderingContext2D | null} */
@@ -114,10 +117,12 @@ function fitting(text, room, font) {
   pen ??= document.createElement("canvas").getContext("2d");
   if (!pen) return "";
   pen.font = font;
-  const short = text.slice(0, 400);
+  const full = text.slice(0, 400);
+  if (pen.measureText(full).width <= room) return full;
+  const short = withoutFolders(full, 0);
   const wide = pen.measureText(short).width;
-  if (wide <= room && short === text) return text;
-  const count = Math.floor(short.length * (room - 9) / Math.max(wide, 1));
+  if (wide <= room) return short;
+  const count = Math.floor(short.length * (room - 14) / wide);
   return count > 1 ? `${short.slice(0, count)}…` : "";
 }
 
@@ -182,9 +187,9 @@ export function nextBox(boxes, from, key) {
 export function legendOf(boxes, look) {
   const { palette, difference } = look;
   if (difference) {
-    const [before, after] = difference.names;
+    const after = difference.names[1];
     const [less, more] = [0, 1].map((ink) => mixed(palette.inks[ink], palette.ground, 0.5));
-    return [[more, `more in ${after} (+)`], [less, `less than in ${before} (\u2212)`],
+    return [[more, `more in ${after} (+)`], [less, `less in ${after} (\u2212)`],
       [palette.fills[MUTED], "the same, or not told from chance (=)"]];
   }
   /** @type {Map<string, string>} */

@@ -11,6 +11,8 @@
  * @property {string[][]} groups what stacks belong to, such as thread and phase
  * @property {number[]} group of each row; empty if there is one
  * @property {number} [of] how many steps it is the mean of
+ * @property {number[]} [pairs] columns with how much more the second run has, one for each pair
+ * @property {number} [factor] from the spread of the pairs to half the interval of their mean
  */
 /**
  * @typedef {object} Frame

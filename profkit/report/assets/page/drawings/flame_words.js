@@ -18,6 +18,7 @@ import { byName, titleOf } from "./flame_tree.js";
  * @typedef {object} Measured what the numbers of frames are
  * @property {string} unit
  * @property {number} column
+ * @property {string} title
  * @property {Difference | null} difference
  */
 
