@@ -108,6 +108,7 @@ def _entry(name: str, model: str, batch: int, differs: dict[str, Any]) -> dict[s
             "memory",
             "observer_tax",
             "step_timeline",
+            "step_costs",
         ],
         "behaviour": _behaviour(model, batch),
         "command": f"profkit run model={model} batch={batch} +tool=py_spy",
@@ -221,12 +222,28 @@ def _results(
         "memory": ("Memory", "Allocated memory over one step.", _memory(batch, noise, index)),
         "observer_tax": ("Cost of profiling", "Slowdown of each tool.", _tax(noise, index)),
         "step_timeline": ("Timeline", "What ran when.", _timeline()),
+        "step_costs": ("Costs of a step", "What a step is spent on.", _costs()),
     }
 
 
 @cache
 def _timeline() -> Result:
     return run(analyze, **tables(HOSTILE))
+
+
+def _costs() -> Result:
+    texts = ["", "GPU computing", HOSTILE, "aten::mm", "gemm", MARKUP]
+    columns = {"cause": [1, 1], "module": [2, 0], "operator": [3, 2], "kernel": [4, 5]}
+    columns |= {"library": [0, 0], "file": [0, 0]}
+    first = columns | {"calls_per_step": [2, 1], "ms_per_step": [3, 1], "texts": texts}
+    other = first | {"ms_per_step": [8, 2]}
+    drawing = Drawing(
+        kind="costs",
+        title="Costs of a step",
+        data={"ranks": [1, 0], "ranks_recorded": 2, "first": first},
+        details=(Detail.of("rank 0", other),),
+    )
+    return Result(drawings={"step_costs": drawing})
 
 
 def _steps(step_ns: float, batch: int, noise: random.Random) -> Result:

@@ -147,3 +147,16 @@ def test_orders_folds_and_ranks_are_kept_in_the_address(watched, frames):
     assert frames.get_by_label("Phase").input_value() == "forward"
     frames.get_by_label("Rank").select_option("rank 1")
     frames.get_by_text("1.00 µs: 100.0% of all").wait_for()
+
+
+def test_costs_of_a_step_add_up_in_every_group_and_rank(watched):
+    watched.page.evaluate("location.hash = '#/compute'")
+    costs = watched.page.locator("#drawing-step_costs")
+    first = costs.locator("tbody tr").first.locator("td")
+    assert first.all_inner_texts() == ["aten::mm", "gemm", "3 ms", "75.0%", "2"]
+    assert costs.locator("tfoot tr").inner_text().split() == ["All", "4", "ms", "100.0%"]
+    costs.get_by_label("Grouped by").select_option("module")
+    assert costs.locator("tbody button").all_inner_texts() == [HOSTILE, "(GPU computing)"]
+    costs.locator("label", has_text="Rank").locator("select").select_option("0")
+    costs.get_by_text("10 ms").wait_for()
+    assert "step_costs.by=module&step_costs.rank=0" in watched.page.url

@@ -150,8 +150,8 @@ def test_what_the_page_was_made_of_lies_beside_it(demo_report):
         *(
             f"{run}/analyze/{name}.json"
             for name in (
-                *("steps", "breakdown", "operators", "kernels", "memory", "observer_tax"),
-                "step_timeline",
+                *("steps", "breakdown", "operators", "kernels", "memory"),
+                *("observer_tax", "step_timeline", "step_costs"),
             )
         ),
     ]

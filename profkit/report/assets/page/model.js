@@ -13,6 +13,7 @@
  * @property {string[]} links where the first cell of each row leads to; empty for nowhere
  * @property {[number, number][]} best cells to mark as the best of their column
  * @property {Record<string, string>} reasons why a cell is not known, by "row,column"
+ * @property {number[]} [sums] columns that add up: rows that are not in sight are summed below
  */
 /**
  * @typedef {object} Chart a drawing of columns of a table; numbers are positions

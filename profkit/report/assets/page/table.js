@@ -88,6 +88,7 @@ class TableView {
     this.named = nameColumn(table);
     this.best = new Set(table.best.map((marked) => marked.join()));
     this.body = element("tbody");
+    this.foot = element("tfoot");
     this.heads = table.columns.map((_, index) => this.head(index));
     this.status = element("span", { class: "count", role: "status" });
     this.back = action("‹", { class: "page", "aria-label": "Previous page" }, () => this.turn(-1));
@@ -102,7 +103,7 @@ class TableView {
     return element("div", { class: "scroller", tabindex: 0, role: "region",
       "aria-label": this.table.title },
     element("table", { class: this.numeric[0] ? "" : "named" },
-      element("thead", {}, element("tr", {}, ...this.heads)), this.body));
+      element("thead", {}, element("tr", {}, ...this.heads)), this.body, this.foot));
   }
 
   tools() {
@@ -186,12 +187,33 @@ class TableView {
       this.body.append(element("tr", {},
         element("td", { colspan: this.table.columns.length }, text)));
     }
+    if (this.table.sums) this.sum(this.order.slice(from, to), this.table.sums);
     this.back.disabled = from === 0;
     this.forth.disabled = to >= count;
     const total = this.table.rows.length;
     const range = count > to - from ? `${from + 1}–${to} of ` : "";
     const kept = count < total ? ` (of ${total.toLocaleString("en-US")})` : "";
     this.status.textContent = `${range}${count.toLocaleString("en-US")} rows${kept}`;
+  }
+
+  /**
+   * What is not in sight, and all of it, so that the rows add up.
+   * @param {number[]} inSight rows
+   * @param {number[]} columns
+   */
+  sum(inSight, columns) {
+    const { rows } = this.table;
+    const left = new Set(rows.keys());
+    for (const index of inSight) left.delete(index);
+    const parts = [{ name: `Other (${left.size.toLocaleString("en-US")})`, of: [...left] },
+      { name: "All", of: [...rows.keys()] }];
+    this.foot.replaceChildren(...parts.filter(({ of }) => of.length).map(({ name, of }) => (
+      element("tr", {}, ...this.table.columns.map(({ unit }, column) => {
+        if (column === 0) return element("th", { scope: "row" }, name);
+        if (!columns.includes(column)) return element("td");
+        const total = of.reduce((sum, row) => sum + Number(rows[row][column]), 0);
+        return element("td", { class: "number", title: raw(total, unit) }, human(total, unit));
+      })))));
   }
 
   /** @param {number} index */

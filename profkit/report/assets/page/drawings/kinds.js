@@ -1,5 +1,6 @@
 // Which module draws which kind of drawing.
 
+import { drawCosts } from "./costs.js";
 import { drawFlame } from "./flame.js";
 import { drawMatrix } from "./matrix.js";
 import { drawMemory } from "./memory.js";
@@ -11,6 +12,7 @@ import { drawTimeline } from "./timeline.js";
 
 /** @type {Record<string, Draw>} */
 export const kinds = {
+  costs: drawCosts,
   flame: drawFlame,
   matrix: drawMatrix,
   memory: drawMemory,
