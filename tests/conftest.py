@@ -114,6 +114,13 @@ def pytest_collection_finish():
     gc.enable()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _spared():
+    """Spare them too what the tests before have loaded and keep, such as plans."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """Return the folder of real captures, or skip where it is not there."""
