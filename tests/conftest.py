@@ -112,6 +112,8 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.enable()
+    # Seldom: most of what tests make is gone without it, and it is a twelfth of a plan's time.
+    gc.set_threshold(50_000)
 
 
 @pytest.fixture(scope="module", autouse=True)

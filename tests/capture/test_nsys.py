@@ -353,7 +353,7 @@ def test_two_ranks_are_recorded_whole(capture, tmp_path_factory):
 
 
 def test_an_nsys_that_ends_before_its_program_begins_is_started_again(
-    capture, tmp_path, monkeypatch
+    capture, misbehaving, tmp_path, monkeypatch
 ):
     failed, fake = tmp_path / "failed", tmp_path / "bin/nsys"
     fake.parent.mkdir()
@@ -363,7 +363,7 @@ def test_an_nsys_that_ends_before_its_program_begins_is_started_again(
     )
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}{os.pathsep}{os.environ['PATH']}")
-    made = capture("nsys", tmp_path, {"trace": ["nvtx"]}, **SMALL, **ALONE)
+    made = capture("nsys", tmp_path, {"trace": ["nvtx"]}, **misbehaving("nothing"))
     assert made.record["status"] == "ok", made.told
     assert failed.exists()
     (told,) = (warning for warning in made.record["warnings"] if "started again" in warning)
@@ -407,8 +407,7 @@ def test_the_program_goes_on_when_the_recording_has_ended(capture, tmp_path_fact
     out = tmp_path_factory.mktemp("duration")
     # Over before the first step.
     settings = {"trace": ["osrt"], "duration_s": 1, "per": per}
-    alone = {"world_size": 1} if per == "host" else ALONE
-    made = capture("nsys", out, settings, **SMALL | alone)
+    made = capture("nsys", out, settings, **SMALL, **ALONE)
     assert made.record["status"] == "ok", made.told
     assert len(made.steps()) == 4
     tables, _, notes = converted(made, out)

@@ -42,7 +42,7 @@ def served(file=None):
         thread.start()
 
         def ask(path, *, host=server.host, method="GET", token=True):
-            connection = http.client.HTTPConnection(server.host, timeout=10)
+            connection = http.client.HTTPConnection(server.host, timeout=60)
             target = f"/{server.token}/{path}" if token else path
             connection.request(method, target, headers={"Host": host})
             answer = connection.getresponse()
@@ -115,9 +115,9 @@ def test_the_address_is_printed_and_an_interrupt_ends_the_server():
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
     )
     address = urlsplit(process.stdout.readline().strip())
-    connection = http.client.HTTPConnection(address.netloc, timeout=10)
+    connection = http.client.HTTPConnection(address.netloc, timeout=60)
     connection.request("GET", address.path)
     assert connection.getresponse().read() == b"the report"
     process.send_signal(2)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode == 0

@@ -5,11 +5,11 @@ import signal
 FAULTS = {
     "raise": ("error", "ValueError: the loss is not a number"),
     "early": ("error", "no step was seen on rank0_dp0_tp0_pp0"),
-    "hang": ("timeout", "not finished after 20 s; the log says where each rank was"),
+    "hang": ("timeout", "not finished after 40 s; the log says where each rank was"),
 }
 SWEEP = f"workload.how=nothing,{','.join(FAULTS)}"
 # Enough for the others on a machine that has other things to do.
-LIMIT = "timeout_s=20"
+LIMIT = "timeout_s=40"
 # Those that have something to keep.
 WITH_STEPS = sorted(set(FAULTS) - {"early"})
 
