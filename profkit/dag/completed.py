@@ -1,12 +1,14 @@
 """Whether all is as it was when a selection had been worked off: then there is nothing to do.
 
 Snakemake looks into each job, which takes ten seconds for a hundred runs; this looks at the size
-and the time of change of each file. Where it is in doubt, Snakemake decides.
+and the time of change of each file, and into results and records, which are small. Where it is in
+doubt, Snakemake decides.
 """
 
 import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -20,6 +22,9 @@ from profkit.planning.model import Plan
 _FILE = Path("results/.profkit/completed.cache")
 _UNREAD = ("logs", "benchmarks")
 """Folders of a run that no job reads."""
+
+_RECORDS = ("capture.json", "convert.json", "manifest.json")
+_FOLDERS_OF_RECORDS = ("analyze", "timeline")
 
 _State = tuple[int, int]
 """Size and time of change of a file; those of one that is not there are -1."""
@@ -79,8 +84,11 @@ def _results(dag: Dag) -> str:
     return digest.hexdigest()
 
 
-def _states(folder: str) -> Iterator[tuple[str, _State]]:
-    """Yield each file below `folder` that a job reads, with its state."""
+def _states(folder: str) -> Iterator[tuple[str, tuple[int | str, ...]]]:
+    """Yield each file below `folder` that a job reads, with its state.
+
+    That of results and records, in which a bit may flip without another time, has their content.
+    """
     if not os.path.isdir(folder):  # noqa: PTH112 - of thousands of files, as below
         return
     with os.scandir(folder) as entries:
@@ -88,8 +96,20 @@ def _states(folder: str) -> Iterator[tuple[str, _State]]:
             if entry.is_dir(follow_symlinks=False):
                 if entry.name not in _UNREAD:
                     yield from _states(entry.path)
+            elif entry.name in _RECORDS or _is_result(folder, entry.name):
+                yield entry.path, (*_state(entry), _hash_of_content(entry.path))
             else:
                 yield entry.path, _state(entry)
+
+
+def _is_result(folder: str, name: str) -> bool:
+    return name.endswith(".json") and folder.endswith(_FOLDERS_OF_RECORDS)
+
+
+def _hash_of_content(path: str) -> str:
+    with suppress(OSError), open(path, "rb") as file:  # noqa: PTH123 - of thousands of files
+        return hashlib.sha256(file.read()).hexdigest()
+    return ""
 
 
 def _state(path: "Path | os.DirEntry[str]") -> _State:

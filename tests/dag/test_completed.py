@@ -34,6 +34,8 @@ def template(tmp_path_factory):
         # Without its checksum, as records of older versions are.
         del made["checksum"]
         record.write_text(json.dumps({**made, "sources": sources}))
+        (run / "analyze").mkdir()
+        (run / "analyze/steps.json").write_text('{"step_ms": 10}')
         for path in (run / TABLE, run / "logs/a.log", folder / "results/report.html"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("made")
@@ -62,7 +64,16 @@ def test_it_is_unchanged_until_something_changes(dag, tmp_path):
     assert completed.is_unchanged(dag)
 
 
+def flip(path):
+    """Flip a bit of the last digit, and keep the time of change."""
+    when = path.stat().st_mtime_ns
+    path.write_bytes(path.read_bytes()[:-2] + b"1}")
+    os.utime(path, ns=(when, when))
+
+
 CHANGES = {
+    "a bit of a record flips": lambda run: flip(next(run.glob("capture/*/rep0/capture.json"))),
+    "a bit of a result flips": lambda run: flip(run / "analyze/steps.json"),
     "a table is edited": lambda run: (run / TABLE).write_text("other"),
     "a table is touched": lambda run: os.utime(run / TABLE, ns=(1, 1)),
     "a table is gone": lambda run: (run / TABLE).unlink(),
