@@ -268,7 +268,13 @@ def _raws(tool: str, good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> 
         for label in record.get("profiled", record["ranks"]):
             own = [path for path in found if path.name.startswith(f"{label}.")]
             for path in own:
-                yield Raw(path=path, label=label, rank=_rank(label), repeat=record["repeat"])
+                yield Raw(
+                    path=path,
+                    label=label,
+                    rank=_rank(label),
+                    repeat=record["repeat"],
+                    settings=record["settings"],
+                )
             if not own:
                 text = f"No file of {label} matches {pattern}: this rank gives no rows."
                 notes.append(Note(file=f"{folder.name}/capture.json", text=text))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,6 +27,9 @@ class Raw:
 
     repeat: int
     """Repeat of the capture, from 0."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What the tool was told when it recorded the file; nothing of one that was imported."""
 
     cores: int = 1
     """Processes that may work on this file."""

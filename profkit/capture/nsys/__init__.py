@@ -4,7 +4,7 @@ import hashlib
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal, Self
@@ -22,6 +22,7 @@ from profkit.capture.nsys import importer, step_window
 from profkit.capture.nsys.flags import Flag, KnownFlags, arguments, known_flags, unknown
 from profkit.capture.nsys.step_window import CAPTURE_RANGE, LONG_S, StepWindow
 from profkit.core.bounds import NonNegativeFloat, NonNegativeInt, PositiveInt
+from profkit.core.settings import ADDED_LATER
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,6 +129,10 @@ class Capture(Wrapper):
 
     stats: bool = False
     """Print nsys' own statistics into the log; convert/ has them as CSV in any case."""
+
+    reports: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
+    """Reports of ``nsys stats`` that are left as text in convert/, such as ``cuda_gpu_kern_sum``;
+    the usual ones are there as CSV in any case. With others the program is recorded again."""
 
     extra: tuple[str, ...] = ()
     """Flags passed through unread, to ``nsys profile`` or ``nsys launch``."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from profkit.convert.base import Converted, Importable, Raw, converter
 from profkit.convert.nsys.export import exported, refuse_log
 from profkit.convert.nsys.report import Report
-from profkit.convert.nsys.statistics import write_csv
+from profkit.convert.nsys.statistics import write_csv, write_text
 from profkit.convert.nsys.tables import PRODUCED, tables
 
 _NO_RANK = -1
@@ -32,11 +32,13 @@ def _stated_rank(path: Path) -> int:
     ),
 )
 def convert(raw: Raw, out: Path) -> Converted:
-    """Read one report, and leave the reports of ``nsys stats`` on it as CSV in `out`."""
+    """Read one report, and leave the reports of ``nsys stats`` on it in `out`."""
     with exported(raw.path) as found:
         report = Report(store=found.store, path=raw.path)
         made = tables(report, raw.rank, raw.repeat, raw.path.parent)
         # By the file, not by the rank: several may have been imported as one.
         stem = raw.path.name.partition(".nsys-rep")[0]
-        lost = write_csv(found.store, found.source, out / f"{stem}.rep{raw.repeat}")
+        prefix = out / f"{stem}.rep{raw.repeat}"
+        lost = write_csv(found.store, found.source, prefix)
+        lost += write_text(raw.settings.get("reports", ()), found.source, prefix)
     return Converted(tables=made, notes=(*report.notes, *report.fault_notes(), *found.notes, *lost))

@@ -40,6 +40,36 @@ def test_reports_are_asked_for_by_the_names_of_the_version(version, generation):
     assert not listed & {names[1 - generation] for names in statistics.REPORTS}
 
 
+def test_reports_that_are_asked_for_are_left_as_text(tmp_path, monkeypatch):
+    commands = []
+
+    def run(command, _timeout_s):
+        commands.append(command)
+        (tmp_path / "r.rep0_gpukernsum_base.txt").touch()
+        return "ERROR: Report 'nosuch' could not be found."
+
+    monkeypatch.setattr(statistics, "nsys", lambda: "nsys")
+    monkeypatch.setattr(statistics, "version", lambda _binary: "2022.4")
+    monkeypatch.setattr(
+        statistics, "available", lambda _binary: statistics.reports_in(LISTED["2022.4"])
+    )
+    monkeypatch.setattr(statistics, "run", run)
+    asked = ("cuda_gpu_kern_sum:base", "nosuch")
+    (lost,) = statistics.write_text(asked, tmp_path / "r.sqlite", tmp_path / "r.rep0")
+    assert lost == (
+        "nsys 2022.4 made no table of nosuch: ERROR: Report 'nosuch' could not be found."
+    )
+    (command,) = commands
+    assert command[2:6] == [
+        "--report=gpukernsum:base",
+        "--report=nosuch",
+        "--format=table",
+        f"--output={tmp_path}/r.rep0",
+    ]
+    assert statistics.write_text((), tmp_path / "r.sqlite", tmp_path / "r.rep0") == []
+    assert len(commands) == 1
+
+
 def test_the_installed_version_lists_reports_of_one_generation():
     available = statistics.available(export.nsys())
     assert any(
