@@ -46,6 +46,10 @@ GROUPS = {
             "profkit.cli.reproduce",
             "print what makes a run again, or make it and compare",
         ),
+        "export": (
+            "profkit.cli.export",
+            "copy recordings to a folder, named by run, tool and rank",
+        ),
         "clean": ("profkit.cli.clean", "say what takes room in results/, and remove it on request"),
     },
     "This machine, and what there is": {
