@@ -225,7 +225,8 @@ def _found_ranks(job: Job) -> FoundRanks:
     out, spec = job.spec.folder, job.spec
     if job.launcher.finds_ranks:
         replacing = request.replacing_line(job.words, job.launcher.working_folder)
-        return found_ranks.settle(out, spec.parallel, replacing)
+        named = int(spec.workload.get("world_size", 1))
+        return found_ranks.settle(out, spec.parallel, named, replacing)
     ranks, named_by = rank_files.rename_files(out, spec.ranks())
     return FoundRanks(ranks=ranks, named_by=named_by)
 

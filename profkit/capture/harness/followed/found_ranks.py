@@ -40,10 +40,11 @@ class FoundRanks:
     """Why there is no rank, and what to do; "" if there is one."""
 
 
-def settle(out: Path, parallel: Parallel, replacing: str = "") -> FoundRanks:
+def settle(out: Path, parallel: Parallel, named: int = 1, replacing: str = "") -> FoundRanks:
     """Choose the ranks among the processes with files in `out`, and remove the files of others.
 
-    `replacing` is the line of a script that replaces PYTHONPATH, or "".
+    `named` is the number of ranks that the command names, 1 if it names none; `replacing` the line
+    of a script that replaces PYTHONPATH, or "".
     """
     records = [_counted(out, record) for record in process_record.read(out)]
     chosen, notes = _numbered(_candidates(out, records))
@@ -61,6 +62,11 @@ def settle(out: Path, parallel: Parallel, replacing: str = "") -> FoundRanks:
     if absent:
         few = ", ".join(map(str, absent[:8]))
         notes.append(f"No step was seen on {counted(len(absent), 'rank')} of {world_size}: {few}.")
+    if named > 1 and chosen and world_size != named:
+        notes.append(
+            f"The command names {counted(named, 'rank')}, and {world_size} ran; the name of the run"
+            f" says w{named} all the same."
+        )
     for record in records:
         for path in out.glob(f"{record.as_rank().label}.*"):
             path.unlink()

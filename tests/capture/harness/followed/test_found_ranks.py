@@ -13,14 +13,14 @@ from profkit.core.parallel_layout import Parallel
 def settled(tmp_path):
     """Return a function from processes, each with what differs, to the ranks that they were."""
 
-    def settle(*processes):
+    def settle(*processes, named=1):
         for number, about in enumerate(processes):
             words = ["python", f"program{number}.py"]
             common = {"process": 100 + number, "parent": 1, "begun_ns": number, "command": words}
             record = ProcessRecord(**{**common, "ended_ns": 50, **about})
             record.write(tmp_path)
             (tmp_path / f"{record.as_rank().label}.tool.txt").write_text(words[1])
-        return found_ranks.settle(tmp_path, Parallel())
+        return found_ranks.settle(tmp_path, Parallel(), named)
 
     return settle
 
@@ -58,6 +58,18 @@ def test_ranks_with_numbers_keep_them_and_one_without_a_step_is_named(settled):
     assert found.notes[-1] == "No step was seen on 1 rank of 3: 1."
 
 
+@pytest.mark.parametrize(
+    ("named", "notes"),
+    [
+        (1, []),
+        (2, []),
+        (4, ["The command names 4 ranks, and 2 ran; the name of the run says w4 all the same."]),
+    ],
+)
+def test_fewer_ranks_than_the_command_names_are_said(settled, named, notes):
+    assert settled(TRAINS, TRAINS, named=named).notes == notes
+
+
 def test_a_process_that_failed_before_its_first_step_is_a_rank(settled, tmp_path):
     begun = {"process": 7, "steps": 0}
     failed = ProcessRecord(parent=1, begun_ns=0, command=[], **begun).as_rank()
@@ -67,7 +79,7 @@ def test_a_process_that_failed_before_its_first_step_is_a_rank(settled, tmp_path
 
 
 def test_a_script_that_hides_the_program_is_named(tmp_path):
-    lack = found_ranks.settle(tmp_path, Parallel(), "train.sh:3").lack
+    lack = found_ranks.settle(tmp_path, Parallel(), 1, "train.sh:3").lack
     assert lack.startswith("train.sh:3 replaces PYTHONPATH, by which profkit reaches the program")
 
 
