@@ -13,6 +13,7 @@ from rich.table import Table
 from profkit.cli.command_lines import command_lines
 from profkit.cli.profile import overrides
 from profkit.cli.run import split
+from profkit.core.formatting import counted
 from profkit.dag.inputs import Dag
 from profkit.dag.staleness import Staleness
 from profkit.planning.cache import load
@@ -26,6 +27,9 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("overrides", nargs="*", help="Hydra overrides and sweeps")
     parser.add_argument(
         "--commands", action="store_true", help="print the command lines of the captures instead"
+    )
+    parser.add_argument(
+        "--notes", action="store_true", help="name the analyses that need other tools as well"
     )
     own, words = split(argv)
     args = parser.parse_intermixed_args(own)
@@ -51,8 +55,11 @@ def main(argv: Sequence[str]) -> None:
         state = "stale" if staleness.comparison(name) else "fresh"
         console.print(f"{name}, across {len(runs)} runs: {state}")
     console.print(f"report: {'stale' if staleness.report() else 'fresh'}")
-    for note in (*dag.notes_on_jobs(), *plan.left_out):
+    for note in (*dag.notes_on_jobs(), *(plan.left_out if args.notes else ())):
         console.print(f"note: {note}")
+    if plan.left_out and not args.notes:
+        said = counted(len(plan.left_out), "note")
+        console.print(f"{said} on analyses that need other tools: profkit plan --notes")
 
 
 def _summary(stale: dict[str, list[str]]) -> str:

@@ -59,6 +59,10 @@ def test_plan_prints_the_runs_and_what_is_stale(capsys, tmp_path, monkeypatch):
     assert said.count("4 capture, 1 manifest, 4 convert") == 2
     assert "runs: 2, repeats of each capture: 1" in said
     assert "report: stale" in said
+    assert "left out" not in said, "tools that nobody asked for are no note of the runs"
+    assert said.rstrip().endswith("on analyses that need other tools: profkit plan --notes")
+    assert main(["plan", "batch=1,2", "repeats=1", "--notes"]) == 0
+    assert "are left out: no enabled tool makes" in capsys.readouterr().out
 
 
 def test_what_follows_two_dashes_goes_to_snakemake():
