@@ -120,5 +120,5 @@ def test_each_part_of_a_step_has_a_time_and_the_peak_is_told(run):
 
 def test_the_report_shows_them_all(run):
     page = page_text(run.parents[1] / "report.html")
-    for title in ("Python hotspots", "Utilisation", "Energy", "Host memory", "Parts of a step"):
+    for title in ("Python hotspots", "Utilisation", "Energy", "CPU memory", "Parts of a step"):
         assert title in page

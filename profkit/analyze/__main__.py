@@ -255,7 +255,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--results", type=Path, nargs="*", default=[], help="results of analyses that it reads"
     )
-    parser.add_argument("--hardware", default="{}", help="peaks of the device, as JSON")
+    parser.add_argument("--hardware", default="{}", help="peaks of the GPU, as JSON")
     parser.add_argument("--behaviour", default="{}", help="what the run was told, as JSON")
     parser.add_argument("--attempt", type=int, default=1, help="how often this was tried, from 1")
     parser.add_argument("--out", type=Path, required=True, help="the result, a JSON file")

@@ -228,7 +228,7 @@ class Replayed:
     """At most."""
 
     needed_bytes: int
-    """At the end, when all that is unused is given back to the device."""
+    """At the end, when all that is unused is given back to the GPU."""
 
 
 def replayed(changes: Iterable[tuple[int, int, int]], policy: Policy) -> Replayed:

@@ -25,7 +25,7 @@ class Replays:
     """What allocators with other settings would have reserved."""
 
     rows: pd.DataFrame
-    """A row for each device and policy: what was recorded, and replays of its settings and of
+    """A row for each GPU and policy: what was recorded, and replays of its settings and of
     others (`is_other`); ``needed_bytes`` is what a request that failed would have needed, with all
     that was unused given back, -1 if none failed."""
 

@@ -1,4 +1,4 @@
-"""Live memory of one device at instants of its history, by origin and stack."""
+"""Live memory of one GPU at instants of its history, by origin and stack."""
 
 from dataclasses import dataclass
 

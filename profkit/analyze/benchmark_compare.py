@@ -9,7 +9,7 @@ import pandas as pd
 
 from profkit.analyze.base import analysis
 from profkit.analyze.shared.paired import Ratio, adjusted, compared
-from profkit.core.formatting import duration
+from profkit.core.formatting import counted, duration
 from profkit.core.result import Abstention, Chart, Finding, Result, Severity, table
 from profkit.core.settings import Settings, known
 
@@ -45,7 +45,7 @@ _CHARTS = (
 def analyze(benchmarks: pd.DataFrame, config: Config) -> Result:
     """Hold the parts of a step against each other over all runs, as torch.utils.benchmark does.
 
-    Each part ran again and again on one batch, on every rank at once, until the device was done;
+    Each part ran again and again on one batch, on every rank at once, until the GPU was done;
     what it needs before it is not counted. A time is the median of the measurements of all
     repeats on the slowest rank. Outside a step there is nothing to overlap with, so that the parts
     may sum up to more than the step. A difference is announced if it is beyond chance over the
@@ -154,7 +154,7 @@ def _findings(
         yield Finding(
             severity=Severity.INFO,
             message=f"The {part} of {run} takes {beyond[run].ratio:.3g} times as long as that of "
-            f"{reference}, which is beyond chance in {len(beyond)} run(s).",
+            f"{reference}, which is beyond chance in {counted(len(beyond), 'run')}.",
             metric=f"benchmark_compare.{part}_ratio",
             value=beyond[run].ratio,
             unit="ratio",

@@ -1,4 +1,4 @@
-"""Breakdown: where the time of a step goes, from device kernels to nothing at all."""
+"""Breakdown: where the time of a step goes, from GPU kernels to nothing at all."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import WHERE, extents, of_repeat, until_gpu_done
+from profkit.core.formatting import counted, ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
 
@@ -78,7 +79,7 @@ def analyze(
     loading, other CPU work, nothing. So communication is what no compute kernel hides; on a CPU
     it runs beside operators, and its exposed part is given too, as are the communication and the
     copies that compute hides: these run beside other parts. Nothing recorded means that the
-    device is idle and the host runs Python between operators, or waits.
+    GPU is idle and the CPU runs Python between operators, or waits.
     """
     if cpu_ops.empty and kernels.empty:
         return Result.abstain("the parts of a step", "neither operators nor kernels were recorded")
@@ -250,14 +251,12 @@ def _abstentions(kernels: pd.DataFrame, shares: pd.DataFrame) -> tuple[Abstentio
     if not shares["mean_step_time_ns"].iloc[0]:
         found.append(Abstention(what="shares of a step", reason="the steps take no time at all"))
     if kernels.empty:
-        reason = "no device work was recorded: the run used the CPU only, or CUDA was not traced"
+        reason = "no GPU work was recorded: the run used the CPU only, or CUDA was not traced"
         found.append(Abstention(what="kernels, copies and sets", reason=reason))
     return tuple(found)
 
 
 def _note(parts: pd.DataFrame, window: str) -> str:
-    ranks, repeats = parts["rank"].nunique(), parts["repeat"].nunique()
-    return (
-        f"{len(parts)} steps of {ranks} rank(s) and {repeats} repeat(s) of a profiled capture; "
-        f"a step ends on the {window}."
-    )
+    end = {"device": "GPU", "host": "CPU"}[window]
+    steps = counted(len(parts), "step")
+    return f"{steps} of {ranks_and_repeats(parts)} of a profiled capture; a step ends on the {end}."

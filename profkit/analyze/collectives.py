@@ -32,7 +32,7 @@ def analyze(collectives: pd.DataFrame, config: Config) -> Result:
     others wait; what follows is the transfer, and its time on the last rank is what bandwidths
     divide by. Algorithm bandwidth is size over time; bus bandwidth is that times NCCL's factor for
     the operation and number of ranks, and comparable with the peak of a link. The launch delay,
-    from the host's call to the start on the device, comes before and is part of neither.
+    from the CPU's call to the start on the GPU, comes before and is part of neither.
     """
     if collectives.empty:
         return Result.abstain("communication", "no communication call was recorded")

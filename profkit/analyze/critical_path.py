@@ -62,11 +62,11 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
 ) -> Result:
     """Find the longest chain of dependent work in the step of median time of each rank, with HTA.
 
-    Its parts are work of the host (operators and calls without what they enclose), kernels,
+    Its parts are work of the CPU (operators and calls without what they enclose), kernels,
     communication, delays from a launch to its kernel, and gaps from one kernel of a stream to the
     next. Where the path lies in a call that holds the CPU (a synchronisation, an allocation, a copy
     from pageable memory) it passes through what the GPU does meanwhile; the rest is blocked. Shares
-    are of the length of the path. What the host does between operators, in Python, is on no path.
+    are of the length of the path. what the CPU does between operators, in Python, is on no path.
     Waiting for another rank is inside of communication.
     """
     if kernels.empty or cpu_ops.empty:
@@ -284,7 +284,7 @@ def _uncertain(synchronisations: pd.DataFrame) -> tuple[Abstention, ...]:
         "the trace has no synchronisation events, so that a path does not go from a kernel to the "
         "host that waits for it: set enable_cuda_sync_events"
     )
-    return (Abstention(what="waiting for the device on the critical path", reason=reason),)
+    return (Abstention(what="waiting for the GPU on the critical path", reason=reason),)
 
 
 _CHARTS = (

@@ -104,7 +104,7 @@ def analyze(samples: ByTool, steps: ByTool, annotations: ByToolIfAny, config: Co
         tables={
             "by_device": table(
                 by_device,
-                title="Energy of the steps on each device",
+                title="Energy of the steps on each GPU",
                 note=f"Energy, steps and power are those of the same run, captured with {tool}.",
             ),
             "by_phase": table(by_phase, title="Energy by phase, per step"),
@@ -126,7 +126,7 @@ def _has_counter(rows: pd.DataFrame) -> bool:
 def _why_none(samples: ByTool) -> str:
     if all(rows.empty for rows in samples.values()):
         return "nothing was sampled"
-    return "no device that was sampled counts energy; NVIDIA's GPUs since Volta do, through NVML"
+    return "no GPU that was sampled counts energy; NVIDIA's GPUs since Volta do, through NVML"
 
 
 def _counted(steps: pd.DataFrame, skip_first: int) -> pd.DataFrame:

@@ -69,7 +69,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - parameters name what is read
     unprofiled: UnprofiledSteps = None,
     causes: Result | None = None,
 ) -> Result:
-    """Count the FLOPs of a step, and compare them and the bytes moved with what the device can do.
+    """Count the FLOPs of a step; compare them and the bytes moved with what the hardware can do.
 
     Model FLOPs are those of matmul, convolution and attention in forward and backward, two per
     multiply-add; hardware FLOPs add what activation checkpointing and fused attention compute
@@ -80,7 +80,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - parameters name what is read
     the profiled run.
     """
     if cpu_ops.empty:
-        return Result.abstain("FLOPs", "no operator was recorded on a host thread")
+        return Result.abstain("FLOPs", "no operator was recorded on a CPU thread")
     if not (cpu_ops["input_shapes"] != "").any():
         return Result.abstain("FLOPs", "no shape was recorded: set record_shapes")
     windows, missing = step_windows(steps, kernels if len(kernels) else cpu_ops, config.skip_first)
@@ -157,12 +157,12 @@ def _lost(costed: Costed, hardware: Hardware, config: Config) -> tuple[Abstentio
     share = _missed_share(costed)
     if share > config.missed_share:
         reason = (
-            f"{share:.1%} of the device time is in kernels that multiply matrices, but that no "
+            f"{share:.1%} of the GPU time is in kernels that multiply matrices, but that no "
             "operator of known cost launched (CUDA graphs, compiled code, other libraries)"
         )
         found.append(Abstention(what=_ALL, reason=reason))
     if not hardware.peak_flops or not hardware.memory_bandwidth_bytes_per_s:
-        reason = "the peaks of the device are not known: choose hardware= or measure them"
+        reason = "the peaks of the hardware are not known: choose hardware= or measure them"
         found.append(Abstention(what="MFU, HFU and the roofline", reason=reason))
     elif lacking := _without_peak(products, hardware):
         reason = f"{hardware.name} states no peak for {lacking}"

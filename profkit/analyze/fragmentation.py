@@ -1,4 +1,4 @@
-"""Device memory that the allocator holds and the program does not: how much, and why."""
+"""GPU memory that the allocator holds and the program does not: how much, and why."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ class Config(Settings):
     """Values of max_split_size_mb to replay the history with."""
 
     max_replayed: NonNegativeInt = 1_000_000
-    """Allocations of one device up to which its history is replayed; 0 replays none."""
+    """Allocations of one GPU up to which its history is replayed; 0 replays none."""
 
 
 @analysis(title="Fragmentation")
@@ -44,7 +44,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     Where memory ran out, it tells whether the request would have fitted with another.
     """
     if segments.empty:
-        return Result.abstain("fragmentation", "no segment of device memory was recorded")
+        return Result.abstain("fragmentation", "no segment of GPU memory was recorded")
     if segments["device"].astype(object).str.startswith("cpu").all():
         reason = "memory of the CPU is handed out by the C library, which keeps no such record"
         return Result.abstain("fragmentation", reason)
@@ -67,7 +67,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
             "replay": table(what_if.rows, title="What other settings would have reserved"),
             "shortages": table(
                 shortages.assign(fits_with=what_if.fitting(shortages)),
-                title="Requests that ran out of memory, the last of each device",
+                title="Requests that ran out of memory, the last of each GPU",
             ),
         },
         charts=_charts(),
@@ -141,7 +141,7 @@ def _metrics(peaks: pd.DataFrame, ends: pd.DataFrame) -> dict[str, Metric]:
         "reserved_bytes": Metric(
             value=int(worst["reserved_bytes"]),
             unit="bytes",
-            title="Most memory reserved, of the device with the most",
+            title="Most memory reserved, of the GPU with the most",
             better="lower",
         ),
         "unused_share": Metric(
@@ -153,7 +153,7 @@ def _metrics(peaks: pd.DataFrame, ends: pd.DataFrame) -> dict[str, Metric]:
         "largest_gap_bytes": Metric(
             value=int(ends["largest_gap_bytes"].min()),
             unit="bytes",
-            title="Largest block that fits at the end without reserving more, least of the devices",
+            title="Largest block that fits at the end without reserving more, least of the GPUs",
             better="higher",
         ),
     }

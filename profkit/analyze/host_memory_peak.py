@@ -1,4 +1,4 @@
-"""Host memory: which functions hold what is live at each rank's peak, and how memory grows."""
+"""CPU memory: which functions hold what is live at each rank's peak, and how memory grows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,9 +46,9 @@ _CHARTS = (
 )
 
 
-@analysis(title="Host memory")
+@analysis(title="CPU memory")
 def analyze(host_stacks: ByTool, samples: ByToolIfAny, config: Config) -> Result:
-    """Tell what was allocated on the host when each rank held most, by function and line.
+    """Tell what was allocated in CPU memory when each rank held most, by function and line.
 
     A function has allocated what it asked for itself, through whatever it calls that is no Python;
     its total is that of the functions that it calls as well. The peak is that of what programs ask
@@ -58,12 +58,12 @@ def analyze(host_stacks: ByTool, samples: ByToolIfAny, config: Config) -> Result
     parts = [rows[(rows["size_bytes"] > 0).to_numpy()] for rows in host_stacks.values()]
     live = pd.concat(parts) if parts else pd.DataFrame()
     if live.empty:
-        return Result.abstain("memory of the host", "no allocation on the host was recorded")
+        return Result.abstain("CPU memory", "no allocation of CPU memory was recorded")
     peaks = _peaks(live)
     program = of_program(live, imports=True)
     if program.empty:
         reason = "all that was live at the peak is of profkit itself"
-        return Result.abstain("memory of the host", reason)
+        return Result.abstain("CPU memory", reason)
     lines = lines_of_stacks(program, "size_bytes")
     functions = self_and_total(lines, ["rank", "function"], "bytes")
     levels = _levels(samples or {})
@@ -146,7 +146,7 @@ def _metrics(peaks: "pd.Series[float]", growth: "pd.Series[float]") -> dict[str,
         "peak_bytes": Metric(
             value=float(peaks.max()),
             unit="bytes",
-            title="Most that a rank held on the host",
+            title="Most that a rank held of CPU memory",
             better="lower",
         )
     }
@@ -159,4 +159,4 @@ def _metrics(peaks: "pd.Series[float]", growth: "pd.Series[float]") -> dict[str,
 
 def _too_few() -> Abstention:
     reason = "memory was not read in three steps: run more, or read it more often"
-    return Abstention(what="growth of the host's memory", reason=reason)
+    return Abstention(what="growth of CPU memory", reason=reason)

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 Frames = dict[str, pd.DataFrame]
 
 _TITLES = {
-    "temporal_breakdown": "Idle, compute and other device time of each rank",
+    "temporal_breakdown": "Idle, compute and other GPU time of each rank",
     "overlap": "Communication that compute hides, of the communication time of each rank",
-    "kernel_types": "Device time by type of kernel",
+    "kernel_types": "GPU time by type of kernel",
     "kernels": "Kernels with most time, by type and rank",
-    "annotations": "Annotations on the device",
+    "annotations": "Annotations on the GPU",
     "idle_time": "Idle time between kernels, by cause",
     "launches": "Kernels that are shorter than their launch or start late, by operator call",
     "operators": "Operators, their kernels and launch delays",
@@ -48,7 +48,7 @@ _METRICS = {
     "idle_percent": (
         "temporal_breakdown",
         "idle_time_pctg",
-        "Device idle, of the time from first to last kernel",
+        "GPU idle, of the time from first to last kernel",
     ),
     "compute_percent": (
         "temporal_breakdown",
@@ -99,7 +99,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
     Times are not rounded to µs as HTA does where it reads a trace. Counters of CUPTI are not here.
     """
     if kernels.empty:
-        return Result.abstain("HTA", "no device work was recorded")
+        return Result.abstain("HTA", "no GPU work was recorded")
     tables = {
         "cpu_ops": cpu_ops,
         "runtime_calls": runtime_calls,
@@ -262,14 +262,14 @@ def _metrics(frames: Frames) -> dict[str, Metric]:
 _CHARTS = (
     Chart(
         kind="stacked_bar",
-        title="Device time of each rank",
+        title="GPU time of each rank",
         table="temporal_breakdown",
         x="rank",
         y=("compute_time_us", "non_compute_time_us", "idle_time_us"),
     ),
     Chart(
         kind="bar",
-        title="Device time by type of kernel",
+        title="GPU time by type of kernel",
         table="kernel_types",
         x="kernel_type",
         y=("sum_us",),

@@ -1,4 +1,4 @@
-"""Idle time: when devices have nothing to do, what they wait for, and what the host did then."""
+"""Idle time: when GPUs have nothing to do, what they wait for, and what the CPU did then."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from profkit.analyze.shared.blocking_calls import blocked_calls, waits_for_gpu
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.launch_calls import CALLS, launches
 from profkit.analyze.shared.step_windows import WHERE, filtered, of_repeat, step_windows
+from profkit.core.formatting import counted
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
@@ -66,7 +67,7 @@ class _Device:
         return gap_rows(where, self.gaps, self.windows, self.waiting)
 
 
-@analysis(title="Idle devices")
+@analysis(title="Idle GPUs")
 def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     kernels: Annotated[pd.DataFrame, _KERNELS],
     runtime_calls: Annotated[pd.DataFrame, CALLS],
@@ -76,17 +77,17 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     steps: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Tell how long devices idle in the steps, and split that by what they wait for.
+    """Tell how long GPUs idle in the steps, and split that by what they wait for.
 
-    A device idles while no stream of it has a kernel, copy or set; shares are of the time of its
-    steps. As in HTA, a gap is the host's if the host began to launch the next work after the gap
+    A GPU idles while no stream of it has a kernel, copy or set; shares are of the time of its
+    steps. As in HTA, a gap is the CPU's if the CPU began to launch the next work after the gap
     had begun. Of that, the time in which the CPU was blocked on any thread is split off: in a call
     that waits for the GPU, allocates, frees or loads code, or in a copy from or to pageable memory.
     Other gaps are short ones between kernels, or have another cause, such as a dependency between
     streams. ``by_stream`` has HTA's own split, of each stream by itself.
     """
     if kernels.empty:
-        return Result.abstain("idle time of devices", "no device work was recorded")
+        return Result.abstain("idle time of GPUs", "no GPU work was recorded")
     windows, missing = step_windows(steps, kernels, config.skip_first)
     launched = launches(kernels, runtime_calls)
     devices = list(_devices(kernels, launched, runtime_calls, windows, config))
@@ -96,13 +97,14 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     gap_table = largest(rows, kernels, launched, config.short_gap_ns, config.largest)
     gap_table = with_cpu_work(gap_table, cpu_ops, python_calls, annotations, threads)
     by_rank = _shares(parts, rows)
-    note = f"{len(parts)} steps on {len(devices)} device(s); shares are of the time of the steps."
+    steps_on = f"{counted(len(parts), 'step')} on {counted(len(devices), 'GPU')}"
+    note = f"{steps_on}; shares are of the time of the steps."
     shown = {
-        "by_rank": (by_rank, "Idle time of the devices of each rank by cause", note),
-        "largest_gaps": (gap_table, "Largest gaps, and what the host did", _GAPS_NOTE),
+        "by_rank": (by_rank, "Idle time of the GPUs of each rank by cause", note),
+        "largest_gaps": (gap_table, "Largest gaps, and what the CPU did", _GAPS_NOTE),
         "host_work": (_host_work_of(devices, cpu_ops, threads), *_WORK_TEXTS),
         "by_stream": (_by_stream(kernels, launched, runtime_calls, config), *_STREAM_TEXTS),
-        "by_step": (parts, "Idle time of each device in each step", note),
+        "by_step": (parts, "Idle time of each GPU in each step", note),
     }
     return Result(
         metrics=_metrics(parts, rows),
@@ -116,15 +118,14 @@ _GAPS_NOTE = (
     "at_ns counts from the start of the rank's first step that counts. host is the operator or "
     "annotation that ran longest by itself during the gap, on a thread that launches work, and "
     "host_share its share of the gap; line is the Python function of the program itself, not of "
-    "PyTorch, in which most of the gap was spent. drained: the host waited for the device as the "
-    "gap began; "
-    "launched_after_ns: into the gap, when the host began to launch what ended it."
+    "PyTorch, in which most of the gap was spent. drained: the CPU waited for the GPU as the "
+    "gap began; launched_after_ns: into the gap, when the CPU began to launch what ended it."
 )
 _WORK_TEXTS = (
-    "What the host ran while a device waited for it",
+    "What the CPU ran while a GPU waited for it",
     (
         "Without what it called, on threads that launch work; where several run, each counts. "
-        "Shares are of the time that devices waited for the host."
+        "Shares are of the time that GPUs waited for the CPU."
     ),
 )
 _STREAM_TEXTS = (

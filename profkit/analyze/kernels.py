@@ -1,4 +1,4 @@
-"""Kernels: which device work takes how long, how often, and how busy the device is."""
+"""Kernels: which GPU work takes how long, how often, and how busy the GPU is."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import pandas as pd
 
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
-from profkit.core.formatting import duration
+from profkit.core.formatting import duration, ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
 
@@ -36,30 +36,28 @@ class Config(Settings):
 
 @analysis(title="Kernels")
 def analyze(kernels: Annotated[pd.DataFrame, _COLUMNS], config: Config) -> Result:
-    """Sum device work by name, and tell how busy each device is from its first to its last work.
+    """Sum GPU work by name, and tell how busy each GPU is from its first to its last work.
 
     Busy time is the union of intervals over all streams, so it never exceeds the time that
     passed. The share of a kernel is the time that at least one call of it runs, of the busy time;
     shares may sum to more than 1 where different kernels run side by side.
     """
     if kernels.empty:
-        return Result.abstain("kernels", "no device work was recorded")
+        return Result.abstain("kernels", "no GPU work was recorded")
     rows = kernels.reset_index(drop=True)
     rows["duration_ns"] = rows["end_ns"] - rows["start_ns"]
     if not rows["duration_ns"].any():
-        return Result.abstain("kernels", "none of the device work has a duration")
+        return Result.abstain("kernels", "none of the GPU work has a duration")
     devices = _by_device(rows)
     by_name = _by_name(rows, int(devices["busy_ns"].sum()))
     note = _note(rows)
     return Result(
         metrics=_metrics(rows, devices, config),
         tables={
-            "by_name": table(
-                by_name, title="Device work by name", note=note, limit=config.max_rows
-            ),
+            "by_name": table(by_name, title="GPU work by name", note=note, limit=config.max_rows),
             "by_device": table(
                 devices,
-                title="Busy time of each device",
+                title="Busy time of each GPU",
                 note="From the first to the last work recorded; kinds overlap one another.",
             ),
         },
@@ -143,7 +141,7 @@ def _metrics(rows: pd.DataFrame, devices: pd.DataFrame, config: Config) -> dict[
         "busy_share": Metric(
             value=_ratio(devices["busy_ns"].sum(), devices["span_ns"].sum()),
             unit="share",
-            title="Busy time of the devices, of the time from first to last work",
+            title="Busy time of the GPUs, of the time from first to last work",
             better="higher",
         ),
         "small_kernel_share": Metric(
@@ -182,7 +180,7 @@ def _charts() -> tuple[Chart, ...]:
     return (
         Chart(
             kind="bar",
-            title="Device time by name",
+            title="GPU time by name",
             table="by_name",
             x="name",
             y=("total_ns",),
@@ -190,7 +188,7 @@ def _charts() -> tuple[Chart, ...]:
         ),
         Chart(
             kind="bar",
-            title="Busy share of each rank's devices",
+            title="Busy share of each rank's GPUs",
             table="by_device",
             x="rank",
             y=("busy_share",),
@@ -208,8 +206,7 @@ def _abstentions(by_name: pd.DataFrame) -> tuple[Abstention, ...]:
 
 
 def _note(rows: pd.DataFrame) -> str:
-    ranks, repeats = rows["rank"].nunique(), rows["repeat"].nunique()
     return (
-        f"Sums over {ranks} rank(s) and {repeats} repeat(s), all that was recorded; shares are of "
-        "the busy time of all devices."
+        f"Sums over {ranks_and_repeats(rows)}, all that was recorded; shares are of the busy time "
+        "of all GPUs."
     )

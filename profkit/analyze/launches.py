@@ -1,4 +1,4 @@
-"""Launches: what it costs the host to start device work, and how far ahead of it the host is."""
+"""Launches: what it costs the CPU to start GPU work, and how far ahead of it the CPU is."""
 
 import math
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ def analyze(
     steps: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Measure the calls that launch device work, the delay to its start, and the launch queue.
+    """Measure the calls that launch GPU work, the delay to its start, and the launch queue.
 
     The delay passes from the end of the call to the start of the work, and is 0 where the work
     began before. A call that launches a CUDA graph counts for each kernel in equal parts. The
@@ -63,12 +63,12 @@ def analyze(
     copies and sets whose launch is known; warm-up steps are left out.
     """
     if kernels.empty:
-        return Result.abstain("launches", "no device work was recorded")
+        return Result.abstain("launches", "no GPU work was recorded")
     windows, missing = step_windows(steps, kernels, config.skip_first)
     rows = _launched(kernels, runtime_calls, windows)
     known = rows[rows["call"] >= 0]
     if known.empty:
-        return Result.abstain("launches", "no call that launched device work was recorded")
+        return Result.abstain("launches", "no call that launched GPU work was recorded")
     queues = {
         where: queue(work["call_start_ns"].to_numpy(), work["start_ns"].to_numpy())
         for where, work in known.groupby(_STREAM, observed=True)

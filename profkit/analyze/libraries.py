@@ -1,4 +1,4 @@
-"""Libraries: who wrote the kernels, tensor-core use, occupancy and efficiency of the device."""
+"""Libraries: who wrote the kernels, tensor-core use, occupancy and efficiency of the GPU."""
 
 import math
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from profkit.analyze.base import analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import WHERE, step_windows
+from profkit.core.formatting import counted
 from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
 from profkit.tables.kernel_names import (
@@ -56,7 +57,7 @@ def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Resul
     """
     work = kernels[kernels["kind"].isin(("compute", "communication")).to_numpy()]
     if work.empty:
-        return Result.abstain("libraries", "no kernel of a device was recorded")
+        return Result.abstain("libraries", "no kernel of a GPU was recorded")
     windows, missing = step_windows(steps, kernels, config.skip_first)
     rows = _described(work, windows, config)
     if not rows["inside_ns"].any():
@@ -71,7 +72,7 @@ def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Resul
                 by_library, title="Kernel time by library", note=note, limit=config.max_rows
             ),
             "by_device": table(
-                by_device, title="Efficiency of each device", note=note, limit=config.max_rows
+                by_device, title="Efficiency of each GPU", note=note, limit=config.max_rows
             ),
             "unknown": table(
                 _unknown(rows), title="Kernels of no known library", limit=config.max_rows
@@ -259,6 +260,6 @@ def _abstentions(by_device: pd.DataFrame) -> tuple[Abstention, ...]:
 
 def _note(by_device: pd.DataFrame) -> str:
     return (
-        f"{len(by_device)} device(s) of {by_device['rank'].nunique()} rank(s), in the steps that "
-        "count. Libraries and tensor cores are told by the names of kernels."
+        f"{counted(len(by_device), 'GPU')} of {counted(by_device['rank'].nunique(), 'rank')}, in "
+        "the steps that count. Libraries and tensor cores are told by the names of kernels."
     )

@@ -35,7 +35,7 @@ _CHARTS = (
 def analyze(memory_lines: pd.DataFrame, config: Config) -> Result:
     """Tell how much memory was in use while each line of the named functions ran.
 
-    A peak is of the whole process on its device, at most over all runs of the line and over the
+    A peak is of the whole process on its GPU, at most over all runs of the line and over the
     repeats, with what the functions that the line calls needed.
     """
     if memory_lines.empty:

@@ -253,7 +253,7 @@ def _unseen(rows: pd.DataFrame) -> tuple[Abstention, ...]:
     return (
         Abstention(
             what="workspaces, temporaries and the allocator's cache",
-            reason="the host has no allocator that counts what Python does not see; on CUDA there "
+            reason="the CPU has no allocator that counts what Python does not see; on CUDA there "
             "is one",
         ),
     )

@@ -67,7 +67,7 @@ def analyze(allocations: pd.DataFrame, steps: pd.DataFrame, config: Config) -> R
             "growth_bytes": Metric(
                 value=float(_per_step(totals)),
                 unit="bytes",
-                title="Growth of live memory per step, of the device that grows most",
+                title="Growth of live memory per step, of the GPU that grows most",
                 better="lower",
             )
         },

@@ -1,4 +1,4 @@
-"""Peak of memory: when most of it was allocated on each device, and what filled it."""
+"""Peak of memory: when most of it was allocated on each GPU, and what filled it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -51,10 +51,10 @@ class Config(Settings):
 
 @analysis(title="Peak of memory")
 def analyze(allocations: pd.DataFrame, config: Config) -> Result:
-    """Tell when most memory was allocated on each device, and what was live then.
+    """Tell when most memory was allocated on each GPU, and what was live then.
 
     Sizes are what the program asked for, from the allocator's own history, beginning with what
-    was live before it. The details of a rank are those of its device and repeat with the highest
+    was live before it. The details of a rank are those of its GPU and repeat with the highest
     peak. An origin is what the program was doing when it allocated: what forward leaves are
     activations, what backward leaves gradients, what the optimizer leaves its states.
     """
@@ -69,7 +69,7 @@ def analyze(allocations: pd.DataFrame, config: Config) -> Result:
         tables={
             "peaks": table(
                 peaks.drop(columns="event").assign(step=_known(peaks["step"])),
-                title="Peak of each device",
+                title="Peak of each GPU",
             ),
             "phases": table(
                 _phases(rows), title="Most allocated in each phase, of the device with most"
@@ -282,7 +282,7 @@ def _metrics(peaks: pd.DataFrame, live: pd.DataFrame) -> dict[str, Metric]:
         "before_bytes": Metric(
             value=int(peaks["before_bytes"].max()),
             unit="bytes",
-            title="Live before the history began, of the device with the most",
+            title="Live before the history began, of the GPU with the most",
         ),
         "live_at_peak": Metric(value=len(live), unit="count", title="Allocations live at the peak"),
     }

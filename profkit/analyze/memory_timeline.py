@@ -17,7 +17,7 @@ from profkit.core.settings import Settings
 from profkit.tables.frame_files import is_library
 
 ALLOCATIONS = "allocations, one by one"
-"""Detail of the drawing with single allocations; other details are devices."""
+"""Detail of the drawing with single allocations; other details are GPUs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,10 +31,10 @@ class Config(Settings):
     """Stacks drawn by themselves, those that hold most; the others are summed by origin."""
 
     most_devices: PositiveInt = 16
-    """Devices drawn, those with the highest peaks."""
+    """GPUs drawn, those with the highest peaks."""
 
     most_allocations: NonNegativeInt = 20_000
-    """Single allocations that the reader can look through, the largest ones of the first device."""
+    """Single allocations that the reader can look through, the largest ones of the first GPU."""
 
 
 @analysis(title="Memory over time")

@@ -11,6 +11,7 @@ from profkit.analyze.base import Columns, analysis
 from profkit.analyze.costs.torch_flops import flops
 from profkit.analyze.shared import calltree
 from profkit.analyze.shared.step_windows import WHERE
+from profkit.core.formatting import counted
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 from profkit.tables.tree_paths import SEPARATOR
@@ -48,7 +49,7 @@ def analyze(
 
     Numbers are means over the steps of a rank. CPU time of the forward pass is the time of the
     module's calls, that of the backward pass the time of the backward operators whose forward
-    operator ran in the module. Device time is the sum of the durations of the kernels, copies and
+    operator ran in the module. GPU time is the sum of the durations of the kernels, copies and
     sets launched there. Own numbers leave out modules inside. Gradients that are accumulated, and
     the optimizer, belong to no module.
     """
@@ -199,7 +200,7 @@ def _tables(tree: pd.DataFrame, passes: int, config: Config) -> dict[str, Table]
     times = [name for time in _TIMES for name in (f"{time}_ns", f"own_{time}_ns")]
     shown = [*times, *_MEASURES, *_MEMORY, *_FLOPS]
     used = [name for name in shown if tree[name].any()]
-    note = f"Means over {passes} step(s) of a rank."
+    note = f"Means over {counted(passes, 'step')} of a rank."
     by_class = tree.groupby([_kind(path) for path in tree.index])[
         ["calls", *(f"own_{time}_ns" for time in _TIMES)]
     ].sum()
@@ -230,7 +231,7 @@ def _metrics(own: pd.DataFrame, kernels: pd.DataFrame) -> dict[str, Metric]:
     if not device.sum() > 0:
         return {}
     inside = float(device.drop(index="", errors="ignore").sum() / device.sum())
-    title = "Device time that belongs to a module, of all in the steps"
+    title = "GPU time that belongs to a module, of all in the steps"
     return {"attributed_share": Metric(value=inside, unit="share", title=title)}
 
 

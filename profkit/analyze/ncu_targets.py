@@ -131,5 +131,5 @@ def _abstentions(ranked: pd.DataFrame) -> tuple[Abstention, ...]:
     if not unknown:
         return ()
     what = f"headroom of {unknown} of {len(ranked)} kernels"
-    reason = "cost of their operator, or peak of the device, is not known: half is assumed"
+    reason = "cost of their operator, or peak of the GPU, is not known: half is assumed"
     return (Abstention(what=what, reason=reason),)

@@ -22,10 +22,10 @@ _TITLES = {
     "library_sum": "Calls of cuBLAS, cuDNN and MPI",
 }
 _LACKS = {
-    "cuda_gpu_kern_sum": "no kernel of a device was recorded",
+    "cuda_gpu_kern_sum": "no kernel of a GPU was recorded",
     "cuda_api_sum": "no call of CUDA was recorded",
-    "cuda_gpu_mem_time_sum": "no copy or set of device memory was recorded",
-    "cuda_gpu_mem_size_sum": "no copy or set of device memory was recorded",
+    "cuda_gpu_mem_time_sum": "no copy or set of GPU memory was recorded",
+    "cuda_gpu_mem_size_sum": "no copy or set of GPU memory was recorded",
     "nvtx_sum": "no NVTX range was recorded",
     "osrt_sum": "no call of the operating system was recorded",
     "library_sum": "no call of cuBLAS, cuDNN or MPI was recorded",

@@ -1,4 +1,4 @@
-"""Operators: calls, CPU and device time, memory and FLOPs, by name and by shapes of inputs."""
+"""Operators: calls, CPU and GPU time, memory and FLOPs, by name and by shapes of inputs."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -17,6 +17,7 @@ from profkit.analyze._operator_calls import (
 )
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import calltree
+from profkit.core.formatting import ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
@@ -45,12 +46,12 @@ def analyze(
 ) -> Result:
     """Sum calls, time, memory and FLOPs of each operator, as PyTorch's ``key_averages`` does.
 
-    Self time leaves out nested operators and runtime calls. Device time is the sum of the
+    Self time leaves out nested operators and runtime calls. GPU time is the sum of the
     durations of the kernels that the operator launched, so kernels that run side by side both
     count. Memory is what was allocated less what was freed, on the operator's own thread.
     """
     if cpu_ops.empty:
-        return Result.abstain("operators", "no operator was recorded on a host thread")
+        return Result.abstain("operators", "no operator was recorded on a CPU thread")
     calls = operator_calls(cpu_ops, runtime_calls, kernels, memory_events, config.asynchronous)
     others = (runtime_rows(runtime_calls), memory_rows(cpu_ops, runtime_calls, memory_events))
     steps = len(cpu_ops.loc[cpu_ops["step"] >= 0, [*WHERE, "step"]].drop_duplicates())
@@ -139,8 +140,7 @@ def _measures(by_name: pd.DataFrame) -> list[str]:
 
 
 def _note(cpu_ops: pd.DataFrame, steps: int) -> str:
-    ranks, repeats = (cpu_ops[name].nunique() for name in WHERE)
-    what = f"Sums over {ranks} rank(s) and {repeats} repeat(s); shares are of all self time"
+    what = f"Sums over {ranks_and_repeats(cpu_ops)}; shares are of all self time"
     return f"{what}; per step: mean over {steps} steps of a rank." if steps else f"{what}."
 
 
@@ -185,7 +185,7 @@ def _metrics(by_name: pd.DataFrame, steps: int) -> dict[str, Metric]:
 def _charts(by_name: pd.DataFrame) -> tuple[Chart, ...]:
     kinds = [("cpu", "Self CPU time by operator")]
     if by_name["self_device_ns"].any():
-        kinds.insert(0, ("device", "Self device time by operator"))
+        kinds.insert(0, ("device", "Self GPU time by operator"))
     return tuple(
         Chart(
             kind="bar",

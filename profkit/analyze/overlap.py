@@ -10,6 +10,7 @@ from profkit.analyze.base import analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
+from profkit.core.formatting import ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
 
@@ -31,14 +32,14 @@ class Config(Settings):
 def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Result:
     """Tell which share of the communication time compute kernels hide, and what is exposed.
 
-    Communication is the union of communication kernels on a device, and hidden while a compute
-    kernel runs on the same device; copies and sets hide nothing, as in HTA. The share hidden is
+    Communication is the union of communication kernels on a GPU, and hidden while a compute
+    kernel runs on the same GPU; copies and sets hide nothing, as in HTA. The share hidden is
     of the rank's communication time. Exposed communication is given as a share of the step time,
-    and that is the time of the step on its slowest rank. Where a rank has several devices, times
+    and that is the time of the step on its slowest rank. Where a rank has several GPUs, times
     are the mean over those that communicate.
     """
     if kernels.empty:
-        reason = "no device work was recorded: the breakdown has what the host communicated"
+        reason = "no GPU work was recorded: the breakdown has what the CPU communicated"
         return Result.abstain("communication overlap", reason)
     kind = kernels["kind"]
     communication = kernels[(kind == "communication").to_numpy()]
@@ -165,8 +166,7 @@ def _abstentions(by_step: pd.DataFrame) -> tuple[Abstention, ...]:
 
 
 def _note(by_step: pd.DataFrame) -> str:
-    ranks, repeats = by_step["rank"].nunique(), by_step["repeat"].nunique()
     return (
-        f"{ranks} rank(s) and {repeats} repeat(s). Hidden: share of the communication time; "
-        "exposed: share of the step time, which is that of the slowest rank."
+        f"{ranks_and_repeats(by_step)}. Hidden: share of the communication time; exposed: share "
+        " of the step time, which is that of the slowest rank."
     )

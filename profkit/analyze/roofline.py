@@ -28,7 +28,7 @@ _ORDER = [
 _SECTION = "SpeedOfLight_RooflineChart"
 _NOTE = (
     "Counted by Nsight Compute: two operations per multiply-add, and as it does 512 per instruction"
-    " of the tensor pipe, which newer devices exceed. At the clocks that the capture held."
+    " of the tensor pipe, which newer GPUs exceed. At the clocks that the capture held."
 )
 
 

@@ -71,7 +71,7 @@ def analyze(
     """Find what repeats on each stream, and runs of short elementwise kernels that could be one.
 
     A frequent sequence is a maximal repeat: no longer one occurs as often. Its time is that of all
-    that its occurrences cover; shares are of the sum of the durations of all device work. The
+    that its occurrences cover; shares are of the sum of the durations of all GPU work. The
     saving of fusing a run assumes that the fused kernel takes as long as the longest of the run,
     as each reads and writes about the same tensors from memory, and that no gap is left between:
     it is an upper bound where they work on different tensors.
@@ -79,7 +79,7 @@ def analyze(
     kept = (kernels["step"] >= config.skip_first).to_numpy()
     rows = kernels[kept] if kept.any() else kernels
     if rows.empty:
-        return Result.abstain("kernel sequences", "no device work was recorded")
+        return Result.abstain("kernel sequences", "no GPU work was recorded")
     rows = rows.sort_values([*_TRACK, "start_ns"], kind="stable", ignore_index=True)
     took = (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64)
     name = np.asarray(rows["name"].cat.codes, dtype=np.int64)
@@ -231,7 +231,7 @@ def _outermost(cpu_ops: pd.DataFrame, rows: pd.DataFrame, config: Config) -> cal
 
 def _metrics(fused: pd.DataFrame) -> dict[str, Metric]:
     share = float(fused["saving_share"].sum()) if len(fused) else 0.0
-    title = "Device time that fusing elementwise kernels could save at most"
+    title = "GPU time that fusing elementwise kernels could save at most"
     return {"fusion_saving_share": Metric(value=share, unit="share", title=title, better="lower")}
 
 

@@ -46,7 +46,7 @@ class Config(Settings):
 def analyze(allocations: pd.DataFrame, config: Config) -> Result:
     """Compare what was live in each run with the first run of the selection, largest change first.
 
-    Of each run this takes the device with the highest peak. Within a run it compares two instants
+    Of each run this takes the GPU with the highest peak. Within a run it compares two instants
     of the history: what was live at the later one and not at the earlier one has grown.
     """
     if allocations.empty:

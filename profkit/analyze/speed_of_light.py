@@ -29,7 +29,7 @@ _COLUMNS = {
 }
 _SECTION = "SpeedOfLight"
 
-_TITLE = "Throughput of compute and of memory, of what the device can sustain"
+_TITLE = "Throughput of compute and of memory, of what the GPU can sustain"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +53,7 @@ def analyze(
     kernel_advice: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Compare the throughput of compute and of memory with what the device could sustain.
+    """Compare the throughput of compute and of memory with what the GPU could sustain.
 
     Each is the share of its busiest part: one full pipe is enough for 100 %. Where both are low,
     the kernel waits (latency); where one is high it is the limit. High is not the same as good: a

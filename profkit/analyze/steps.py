@@ -19,6 +19,7 @@ from profkit.analyze.shared.step_times import (
     with_step_times,
 )
 from profkit.analyze.shared.uncertainty import Statistic, Times, interval
+from profkit.core.formatting import counted, ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Finding, Interval, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
@@ -327,8 +328,5 @@ def _abstentions(tool: str, metrics: dict[str, Metric]) -> tuple[Abstention, ...
 
 
 def _note(tool: str, kept: pd.DataFrame, config: Config) -> str:
-    ranks, repeats = kept["rank"].nunique(), kept["repeat"].nunique()
-    return (
-        f"Captured with {tool}: {repeats} repeat(s) on {ranks} rank(s), without the first "
-        f"{config.skip_first} step(s) of each."
-    )
+    first = counted(config.skip_first, "step")
+    return f"Captured with {tool}: {ranks_and_repeats(kept)}, without the first {first} of each."

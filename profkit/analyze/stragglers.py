@@ -22,8 +22,8 @@ _PEER = ["rank", "arrival_ns", "start_ns", "call_ns", "offset_ns"]
 _LATE = ["late_ns", "caused_wait_ns"]
 _HOST_COMMUNICATION = ("gloo:*", "mpi:*", "ucc:*")
 _WHY_LATE = {
-    "host": "host called late",
-    "device": "device did not get to it sooner",
+    "host": "CPU called late",
+    "device": "GPU did not get to it sooner",
 }
 _OTHERS = 2**31 - 1
 _MOST_CELLS = 12_000
@@ -55,8 +55,8 @@ def analyze(
     """Give the others' waiting in each collective to the rank that came last.
 
     The clocks of the ranks are put side by side by the ends of collectives; a rank that is late by
-    less than these disagree is not called late. What made it late is looked for on its host if its
-    call came late, else on its device: its operators or kernels of that step are compared with
+    less than these disagree is not called late. What made it late is looked for on its CPU if its
+    call came late, else on its GPU: its operators or kernels of that step are compared with
     those of the rank that came in the middle of the others, and the cause is what ran when the
     delay came to half of the lateness.
     """

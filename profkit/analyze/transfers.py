@@ -1,4 +1,4 @@
-"""Transfers: copies between host and device, copies on the device, and sets, with bandwidths."""
+"""Transfers: copies between CPU and GPU, copies on the GPU, and sets, with bandwidths."""
 
 import math
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
+from profkit.core.formatting import ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
@@ -39,15 +40,15 @@ class Config(Settings):
 def analyze(
     kernels: Annotated[pd.DataFrame, _KERNELS], steps: pd.DataFrame, config: Config
 ) -> Result:
-    """Count copies and sets, their bytes, time and bandwidth, by direction and host memory.
+    """Count copies and sets, their bytes, time and bandwidth, by direction and CPU memory.
 
     Bandwidth is bytes over the sum of the durations: what one transfer gets while it runs.
     covered_ns is the union, and its share is of the step time on the slowest rank. Pageable or
-    pinned is the host's side, as the trace names it. Warm-up steps are left out.
+    pinned is the CPU's side, as the trace names it. Warm-up steps are left out.
     """
     moves = kernels[kernels["kind"].isin(("copy", "set")).to_numpy()]
     if moves.empty:
-        reason = "no device work was recorded" if kernels.empty else "no copy or set was recorded"
+        reason = "no GPU work was recorded" if kernels.empty else "no copy or set was recorded"
         return Result.abstain("transfers", reason)
     windows, missing = step_windows(steps, kernels, config.skip_first)
     rows = _counted(_described(moves), windows)
@@ -130,7 +131,7 @@ def _tables(rows: pd.DataFrame, by_direction: pd.DataFrame, config: Config) -> d
     return {
         "by_direction": table(
             by_direction,
-            title="Transfers by direction and host memory",
+            title="Transfers by direction and CPU memory",
             note=note,
             limit=config.max_rows,
         ),
@@ -212,15 +213,15 @@ def _metrics(rows: pd.DataFrame, total_ns: int) -> dict[str, Metric]:
             "lower",
             "Copies and sets, hidden or not, of the step time, mean over ranks",
         ),
-        ("h2d_bytes_per_s", bandwidth("HtoD"), "bytes_per_s", "higher", "Bandwidth host to device"),
-        ("d2h_bytes_per_s", bandwidth("DtoH"), "bytes_per_s", "higher", "Bandwidth device to host"),
-        ("d2d_bytes_per_s", bandwidth("DtoD"), "bytes_per_s", "higher", "Bandwidth on the device"),
+        ("h2d_bytes_per_s", bandwidth("HtoD"), "bytes_per_s", "higher", "Bandwidth CPU to GPU"),
+        ("d2h_bytes_per_s", bandwidth("DtoH"), "bytes_per_s", "higher", "Bandwidth GPU to CPU"),
+        ("d2d_bytes_per_s", bandwidth("DtoD"), "bytes_per_s", "higher", "Bandwidth on the GPU"),
         (
             "pageable_share",
             _pageable_share(rows),
             "share",
             "lower",
-            "Bytes from or to pageable memory, of those between host and device",
+            "Bytes from or to pageable memory, of those between CPU and GPU",
         ),
     )
     return {
@@ -257,12 +258,10 @@ def _abstentions(rows: pd.DataFrame) -> tuple[Abstention, ...]:
     reasons = {
         "bandwidth of some transfers": unsized
         and f"the size of {unsized} of {len(rows)} was not recorded",
-        "pageable or pinned": unnamed
-        and f"the trace does not name the host's memory of {unnamed} copies",
+        "pageable or pinned": unnamed and f"the trace does not name CPU memory of {unnamed} copies",
     }
     return tuple(Abstention(what=what, reason=str(text)) for what, text in reasons.items() if text)
 
 
 def _note(rows: pd.DataFrame) -> str:
-    ranks, repeats = rows["rank"].nunique(), rows["repeat"].nunique()
-    return f"Sums over {ranks} rank(s) and {repeats} repeat(s), in the steps that count."
+    return f"Sums over {ranks_and_repeats(rows)}, in the steps that count."

@@ -53,7 +53,7 @@ class Config(Settings):
 _CHARTS = (
     Chart(
         kind="bar",
-        title="Utilisation of devices, mean of the ranks",
+        title="Utilisation of GPUs, mean of the ranks",
         table="side_by_side",
         x="measure",
         y=("value_percent",),
@@ -73,7 +73,7 @@ def analyze(samples: ByTool, steps: ByTool, kernels: ByToolIfAny, config: Config
     trace. The latter are estimates, as PyTorch's TensorBoard plugin makes them: an SM counts as
     active from one block on, occupancy is that of the launches, and a kernel uses tensor cores,
     all the time, if its name says so. CPU time is of all threads: of each rank's process, and of
-    everything on its host.
+    everything on its CPU.
     """
     tools = [*samples, *(kernels or {})]
     rows = [row for tool, readings in samples.items() for row in _sampled(readings, tool, config)]
@@ -91,7 +91,7 @@ def analyze(samples: ByTool, steps: ByTool, kernels: ByToolIfAny, config: Config
         tables={
             "by_device": table(
                 by_device,
-                title="Utilisation of each device, by what is called that",
+                title="Utilisation of each GPU, by what is called that",
                 note="; ".join(f"{key}: {text}" for key, text in _MEANING.items()) + ".",
             ),
             "by_host": table(by_host, title="CPUs and memory, of each process and host"),
@@ -239,7 +239,7 @@ def _hidden(by_device: pd.DataFrame, config: Config) -> Iterator[Finding]:
             value=float(worst["sm_active_percent"]),
             unit="percent",
             evidence={"tool": str(tool), "rank": int(worst["rank"])},
-            advice="Kernels are too small for the device: raise batch, or fuse them"
+            advice="Kernels are too small for the GPU: raise batch, or fuse them"
             " (compile=default).",
         )
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from profkit.convert._harness_steps import step_of, steps_of
 from profkit.convert.base import Converted, Raw, converter
 from profkit.core.errors import InputError
+from profkit.core.formatting import counted
 from profkit.tables import schema
 
 # Ends of names, the longest first, and the unit that they mean.
@@ -61,7 +62,7 @@ def _lines(path: Path) -> tuple[list[_Line], list[str]]:
             found.append(decode(text))
         except (msgspec.MsgspecError, UnicodeDecodeError):
             broken += 1
-    return found, [f"{broken} damaged line(s) were left out."] if broken else []
+    return found, [f"{counted(broken, 'damaged line')} left out."] if broken else []
 
 
 def _cost(line: _Line) -> str:

@@ -1,5 +1,10 @@
 """Numbers with fitting units, for the sentences of findings."""
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 _SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
 
@@ -26,6 +31,12 @@ def size(size_bytes: float) -> str:
 def counted(count: int, noun: str) -> str:
     """Return a number of things whose plural ends in s, for example ``1 call`` or ``2 calls``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def ranks_and_repeats(rows: "pd.DataFrame") -> str:
+    """Return how many ranks and repeats `rows` are of, for readers."""
+    ranks, repeats = rows["rank"].nunique(), rows["repeat"].nunique()
+    return f"{counted(ranks, 'rank')} and {counted(repeats, 'repeat')}"
 
 
 def cut(text: str, limit: int) -> str:

@@ -1,4 +1,4 @@
-"""Allocations in steps: device memory from the driver, where the allocator should have it."""
+"""Allocations in steps: GPU memory from the driver, where the allocator should have it."""
 
 import pandas as pd
 
@@ -16,7 +16,7 @@ _MOST_OF_ONE = 0.6
     source="https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management",
 )
 def match(runtime_calls: pd.DataFrame, step: Step) -> Match | None:
-    """Find calls that allocate or free device memory in the steps that count."""
+    """Find calls that allocate or free GPU memory in the steps that count."""
     calls = having(runtime_calls, _CALLS)
     if not calls.any():
         return None

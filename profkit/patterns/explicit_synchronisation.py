@@ -12,7 +12,7 @@ from profkit.patterns.base import CHARGED, Match, Step, charged, pattern
     "#avoid-unnecessary-cpu-gpu-synchronization",
 )
 def match(runtime_calls: pd.DataFrame, step: Step) -> Match | None:
-    """Find calls that wait for the whole device."""
+    """Find calls that wait for the whole GPU."""
     calls = having(runtime_calls, r"^(?:cuda|hip)DeviceSynchronize|^cuCtxSynchronize")
     # The profiler itself makes one when it stops.
     if calls.sum() < max(2, step.count):

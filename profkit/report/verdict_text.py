@@ -141,7 +141,8 @@ def _drawn(parts: Sequence[Cause], step_ms: float, width: int) -> tuple[str, str
 
 def _title(action: Action) -> str:
     gain = f"up to {milliseconds(action.gain_ms)} ms less: " if action.gain_ms else ""
-    return f"{gain}{action.title}"
+    is_line = ".py(" in action.place and action.place not in action.advice
+    return f"{gain}{action.title}{f', {action.place}' if is_line else ''}"
 
 
 def _sentences(text: str) -> list[str]:

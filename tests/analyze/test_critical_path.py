@@ -90,7 +90,7 @@ def test_a_path_goes_from_the_operator_over_the_launch_to_its_kernel():
          "path_share": 1}
     )  # fmt: skip
     assert [abstention.what for abstention in result.abstentions] == [
-        "waiting for the device on the critical path"
+        "waiting for the GPU on the critical path"
     ]
 
 

@@ -172,11 +172,11 @@ def test_the_time_of_operators_is_the_hosts_where_no_device_was_recorded():
 @pytest.mark.parametrize(
     ("hardware", "kernels", "extra", "reason"),
     [
-        (Hardware(), [], {}, "the peaks of the device are not known"),
+        (Hardware(), [], {}, "the peaks of the hardware are not known"),
         (Hardware(name="P", memory_bandwidth_bytes_per_s=1.0, peak_flops={"bf16": 1.0}), [], {},
          "P states no peak for float"),
         (PART, [kernel(100, 300, op=0), kernel(300, 400, op=-1, name="cutlass_gemm")], {},
-         "33.3% of the device time is in kernels that multiply matrices"),
+         "33.3% of the GPU time is in kernels that multiply matrices"),
         (PART, [], {"name": "aten::convolution"}, "1 calls of aten::convolution were recorded"),
     ],
 )  # fmt: skip

@@ -44,7 +44,7 @@ def test_what_is_live_belongs_to_who_asked_for_it_and_to_all_above():
         (1, "load (data.py)", 50, 50),
     ]
     assert result.metrics["peak_bytes"].value == 400
-    assert [abstention.what for abstention in result.abstentions] == ["growth of the host's memory"]
+    assert [abstention.what for abstention in result.abstentions] == ["growth of CPU memory"]
 
 
 def test_what_profkit_holds_is_in_the_peak_and_among_no_functions():

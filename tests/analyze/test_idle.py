@@ -180,7 +180,7 @@ def test_unknown_launches_are_said():
 
 
 def test_no_device_is_said():
-    assert run(steps=[span(0, 10)]).abstentions[0].what == "idle time of devices"
+    assert run(steps=[span(0, 10)]).abstentions[0].what == "idle time of GPUs"
 
 
 def whole(rows):

@@ -79,7 +79,7 @@ def test_small_kernels_and_launches_per_step_are_counted():
 
 
 def test_no_device_work_is_said():
-    assert run().abstentions[0].reason == "no device work was recorded"
+    assert run().abstentions[0].reason == "no GPU work was recorded"
 
 
 # Busy and total time in ms that TraceLens reports for the whole trace.

@@ -118,7 +118,7 @@ def test_warm_up_steps_and_unknown_launches_are_left_out():
 
 
 def test_no_launch_is_said():
-    assert run().abstentions[0].reason == "no device work was recorded"
+    assert run().abstentions[0].reason == "no GPU work was recorded"
     assert run(kernels=[kernel(0, 10, 1)]).abstentions[0].reason.startswith("no call")
 
 

@@ -88,7 +88,7 @@ def test_without_steps_all_that_was_recorded_counts():
 
 
 def test_nothing_to_overlap_is_said():
-    assert run().abstentions[0].reason.startswith("no device work was recorded")
+    assert run().abstentions[0].reason.startswith("no GPU work was recorded")
     none = run(kernels=[span(0, 10, kind="compute")])
     assert none.abstentions[0].reason == "no communication kernel was recorded"
 

@@ -90,7 +90,7 @@ def test_warm_up_is_left_out():
 
 
 def test_no_transfer_is_said():
-    assert run().abstentions[0].reason == "no device work was recorded"
+    assert run().abstentions[0].reason == "no GPU work was recorded"
     none = run(kernels=[span(0, 10, kind="compute")])
     assert none.abstentions[0].reason == "no copy or set was recorded"
 

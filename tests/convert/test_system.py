@@ -64,7 +64,7 @@ def test_what_a_killed_process_leaves_is_read_up_to_its_end(tmp_path):
     half = raw(tmp_path, sample(5, host={"cpu_s": 1}), end='\n{"time_ns": 1')
     converted = convert.run(half, tmp_path)
     assert len(converted.tables["samples"]) == 1
-    assert converted.notes == ("1 damaged line(s) were left out.",)
+    assert converted.notes == ("1 damaged line left out.",)
 
 
 @pytest.mark.parametrize("text", ["", "\x00\xff", '{"readings": []}', "[]"])

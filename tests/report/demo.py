@@ -417,7 +417,7 @@ def _kernels(step_ns: float, noise: random.Random, rows: int) -> Result:
         charts=(
             Chart(
                 kind="bar",
-                title="Device time by kernel",
+                title="GPU time by kernel",
                 table="kernels",
                 x="kernel",
                 y=("device_ns",),

@@ -54,6 +54,21 @@ def test_limiter_bar_actions_and_trust_are_printed():
     ]
 
 
+@pytest.mark.parametrize(
+    ("place", "advice", "shown"),
+    [
+        ("train.py(3): save", "Save less.", "A title, train.py(3): save."),
+        ("train.py(3): save", "Save less in train.py(3): save.", "A title. Save"),
+        ("optimizer Adam", "Fuse it.", "A title. Fuse it."),
+    ],
+    ids=["a line", "said already", "no line"],
+)
+def test_an_action_has_its_line_where_the_advice_does_not_say_it(place, advice, shown):
+    action = Action(cause="python", title="A title", advice=advice, gain_ms=5, place=place)
+    made = lines(replace(VERDICT, actions=(action,)), 120)
+    assert any(shown in line for line in made)
+
+
 LONG = "Set `a` in train.py(3): main to 4. Then measure again, with the same seed; keep the faster."
 
 

@@ -61,7 +61,7 @@ def _without_steps(known: "pd.Index[Any]", windows: pd.DataFrame) -> tuple[Abste
     if lost.empty:
         return ()
     ranks = ", ".join(str(rank) for rank in sorted({int(rank) for rank, _ in lost}))
-    reason = "device work was recorded, but no step that counts: it is left out"
+    reason = "GPU work was recorded, but no step that counts: it is left out"
     return (Abstention(what=f"steps of rank {ranks}", reason=reason),)
 
 

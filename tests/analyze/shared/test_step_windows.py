@@ -42,4 +42,4 @@ def test_the_slowest_rank_of_a_repeat_is_the_clock():
 def test_a_rank_without_steps_is_left_out_and_that_is_said():
     found, missing = windows([span(0, 10)], [span(0, 5), span(0, 5, rank=1), span(0, 5, rank=2)])
     assert found == [(0, 0, 10)]
-    assert missing == ["device work was recorded, but no step that counts: it is left out"]
+    assert missing == ["GPU work was recorded, but no step that counts: it is left out"]
