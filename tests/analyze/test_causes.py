@@ -220,6 +220,15 @@ def test_samples_name_the_line_where_no_stacks_were_recorded():
     assert found["python.train_py(9): log"]["ms_per_step"] == 0.25
 
 
+def test_operators_have_the_line_that_was_sampled_around_them():
+    samples = sampled(range(0, 2000, 25), "train.py(3): main;torch/nn.py(1): forward")
+    found = tree(divided(**CPU, samples=samples))
+    assert found["cpu_operators"]["place"] == "train.py(3): main"
+    recorded = [{**row, "stack": "other.py(1): run"} for row in CPU["cpu_ops"]]
+    found = tree(divided(**CPU | {"cpu_ops": recorded}, samples=samples))
+    assert found["cpu_operators"]["place"] == "other.py(1): run"
+
+
 def test_a_stack_begins_with_what_no_operator_does_and_not_when_it_is_looked_at():
     ops = [op(0, 0, 100, "aten::mm"), op(1, 500, 510, "aten::mm")]
     samples = sampled([-600, -350, -50], "train.py(1): load")

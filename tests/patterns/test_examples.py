@@ -4,8 +4,10 @@ import importlib
 
 import pytest
 
+from profkit.core.verdict import Confidence
 from profkit.patterns import patterns
 from profkit.testing import found
+from tests.patterns.recorded import python
 
 
 def examples(name):
@@ -27,3 +29,16 @@ def test_a_pattern_finds_its_example(name):
 )
 def test_and_not_where_it_does_not_apply(name, why):
     assert found(patterns()[name], **examples(name).PASSED[why]) == ()
+
+
+@pytest.mark.parametrize(
+    ("collates_ns", "encodes_ns", "confidence"),
+    [(60_000, 20_000, Confidence.MEDIUM), (20_000, 60_000, Confidence.LOW)],
+)
+def test_what_a_collate_function_calls_may_be_another_pattern(collates_ns, encodes_ns, confidence):
+    calls = [
+        python(0, 90_000, "data.py(3): collate") | {"call": 0, "charged_ns": collates_ns},
+        python(10_000, 80_000, "data.py(9): encode") | {"call": 1, "charged_ns": encodes_ns},
+    ]
+    (match,) = found(patterns()["slow_collate"], python_calls=calls)
+    assert (match.gain_ns, match.confidence) == (80_000, confidence)

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division.partition import alone, spans_of
-from profkit.analyze.division.sampled_calls import sampled_calls
+from profkit.analyze.division.sampled_calls import sampled_calls, with_stacks
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.blocking_calls import SYNCHRONISE, blocked_calls, is_pageable
 from profkit.analyze.shared.glob_match import matching
@@ -83,6 +83,7 @@ class RecordedRank:
         is_sampled = bool(rows["python"].empty and len(samples) >= _ENOUGH_SAMPLES)
         if is_sampled:
             rows["python"] = sampled_calls(samples, rows["ops"])
+            rows["ops"] = with_stacks(rows["ops"], samples)
         return cls(
             is_sampled=is_sampled, where=where, periods=periods.reset_index(drop=True), **rows
         )

@@ -24,18 +24,11 @@ def sampled_calls(samples: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
     Far from any sample nothing is known.
     """
     rows = samples.sort_values("time_ns", kind="stable")
-    times = rows["time_ns"].to_numpy(np.int64)
-    if len(times) <= 1:
+    if len(rows) <= 1:
         return schema.frame("python_calls")
-    own = ops[(ops["tid"] == rows["tid"].iloc[0]).to_numpy()]
-    edges = np.unique(own[["start_ns", "end_ns"]].to_numpy(np.int64))
-    usual = int(np.median(np.diff(times)))
-    between = _boundaries(rows, edges)
-    starts = np.maximum(np.r_[times[0], between], times - _LONGEST_GAPS * usual)
-    ends = np.minimum(np.r_[between, times[-1] + usual], times + _LONGEST_GAPS * usual)
     stacks = [str(stack).split(SEPARATOR) for stack in rows["stack"].astype(object)]
     made = _Calls(tid=int(rows["tid"].iloc[0]))
-    for stack, start, end in zip(stacks, starts.tolist(), ends.tolist(), strict=True):
+    for stack, (start, end) in zip(stacks, _spans(rows, ops).tolist(), strict=True):
         made.add(stack, start, end)
     count = len(made.rows)
     columns: dict[str, list[Any]] = {name: [row[name] for row in made.rows] for name in _COLUMNS}
@@ -43,6 +36,37 @@ def sampled_calls(samples: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
     columns["kind"] = ["function"] * count
     calls: pd.DataFrame = schema.table("python_calls", columns).to_pandas()
     return calls
+
+
+def with_stacks(ops: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
+    """Return the operators of one rank, those without a recorded stack with a sampled one.
+
+    It is the stack in which the middle of the operator was, on the thread that was sampled.
+    """
+    rows = samples.sort_values("time_ns", kind="stable")
+    if len(rows) <= 1:
+        return ops
+    spans = _spans(rows, ops)
+    start, end = (ops[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    middle = start + (end - start) // 2
+    at = np.searchsorted(spans[:, 0], middle, side="right") - 1
+    known = (at >= 0) & (middle < spans[at, 1])
+    known &= ((ops["tid"] == rows["tid"].iloc[0]) & (ops["stack"] == "")).to_numpy()
+    stacks = ops["stack"].astype(object).to_numpy()
+    stacks = np.where(known, rows["stack"].astype(object).to_numpy()[at], stacks)
+    return ops.assign(stack=pd.Categorical(stacks))
+
+
+def _spans(rows: pd.DataFrame, ops: pd.DataFrame) -> NDArray[np.int64]:
+    """Return from when to when each of the sorted samples tells what the thread did."""
+    times = rows["time_ns"].to_numpy(np.int64)
+    own = ops[(ops["tid"] == rows["tid"].iloc[0]).to_numpy()]
+    edges = np.unique(own[["start_ns", "end_ns"]].to_numpy(np.int64))
+    longest = _LONGEST_GAPS * int(np.median(np.diff(times)))
+    between = _boundaries(rows, edges)
+    starts = np.maximum(np.r_[times[0], between], times - longest)
+    ends = np.minimum(np.r_[between, times[-1] + longest // _LONGEST_GAPS], times + longest)
+    return np.column_stack((starts, ends))
 
 
 def _boundaries(rows: pd.DataFrame, edges: NDArray[np.int64]) -> NDArray[np.int64]:
