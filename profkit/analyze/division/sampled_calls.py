@@ -88,7 +88,8 @@ def _boundaries(rows: pd.DataFrame, edges: NDArray[np.int64]) -> NDArray[np.int6
     runs_after, ran_before = waited & ~waiting, waiting & ~waited
     found = np.where(has_edges, np.clip(halfway, first, last), halfway)
     found = np.where(runs_after, np.where(has_edges, first, after - ran), found)
-    return np.where(ran_before, np.where(has_edges, last, before + ran), found)
+    found = np.where(ran_before, np.where(has_edges, last, before + ran), found)
+    return np.asarray(found, dtype=np.int64)
 
 
 class _Calls:
