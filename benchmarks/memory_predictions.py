@@ -158,13 +158,15 @@ def _predicted(one: Sweep, runs: dict[int, Measured]) -> Iterator[float]:
         print(f"{shown}: nothing predicted: {reasons}", flush=True)
         return
     rows = found.tables["predicted_peak_memory_bytes"].records()
-    planned = one.runs([int(row["value"]) for row in rows])
-    for row in rows:
-        expected, measured = float(row["peak_memory_bytes"]), _measured(planned[row["value"]])
+    planned = one.runs([int(str(row["value"])) for row in rows])
+    names = ("peak_memory_bytes", "low_bytes", "high_bytes")
+    for row, (value, run) in zip(rows, planned.items(), strict=True):
+        expected, low, high = (float(str(row[name])) for name in names)
+        measured = _measured(run)
         error = expected / measured.peak_bytes - 1
-        inside = row["low_bytes"] <= measured.peak_bytes <= row["high_bytes"]
+        inside = low <= measured.peak_bytes <= high
         print(
-            f"{shown}: {row['value']}: {expected:,.0f} predicted, {measured.peak_bytes:,.0f} "
+            f"{shown}: {value}: {expected:,.0f} predicted, {measured.peak_bytes:,.0f} "
             f"measured, {error:+.2%}, {'inside' if inside else 'outside'} of the interval",
             flush=True,
         )

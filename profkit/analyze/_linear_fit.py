@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from profkit.analyze.shared.uncertainty import student_quantile
 
+Values = Sequence[float] | NDArray[np.float64]
+
 STRAIGHT = (0, 1)
 BENT = (0, 1, 2)
 INVERSE = (0, -1)
@@ -57,14 +59,14 @@ class Curve:
         return student_quantile(confidence, freedom) * self.error * spread
 
 
-def fitted(xs: Sequence[float], ys: Sequence[float], powers: Sequence[int] = STRAIGHT) -> Curve:
+def fitted(xs: Values, ys: Values, powers: Sequence[int] = STRAIGHT) -> Curve:
     """Return the curve through points; ValueError if they are at fewer x than it has powers."""
     x, y = np.asarray(xs, np.float64), np.asarray(ys, np.float64)
     if len(np.unique(x)) < len(powers):
         raise ValueError("a curve needs points at as many places as it has powers")
     scale = float(np.abs(x).max())
     terms = (x[:, None] / scale) ** np.array(powers, np.float64)
-    inverse = np.linalg.inv(terms.T @ terms)
+    inverse = np.asarray(np.linalg.inv(terms.T @ terms), np.float64)
     factors = inverse @ terms.T @ y
     curve = terms @ factors
     freedom = len(x) - len(powers)
@@ -84,9 +86,7 @@ def fitted(xs: Sequence[float], ys: Sequence[float], powers: Sequence[int] = STR
     )
 
 
-def fitted_above(
-    xs: Sequence[float], ys: Sequence[float], powers: Sequence[int] = STRAIGHT
-) -> Curve:
+def fitted_above(xs: Values, ys: Values, powers: Sequence[int] = STRAIGHT) -> Curve:
     """Return the curve through the points of larger x, without smaller ones that lie above it.
 
     Below some x, something else takes most: the optimizer's step of memory, or launches of time.

@@ -45,7 +45,8 @@ def peaks_by_run(
 def _phases(result: Result, metric: str) -> Phases:
     if "phases" in result.tables:
         return {
-            str(row["phase"]): float(row["peak_bytes"]) for row in result.tables["phases"].records()
+            str(row["phase"]): float(str(row["peak_bytes"]))
+            for row in result.tables["phases"].records()
         }
     return {_WHOLE: result.metrics[metric].value} if metric in result.metrics else {}
 

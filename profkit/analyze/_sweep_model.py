@@ -50,7 +50,7 @@ def predicted(
                     Abstention(what=f"{what}{others and f' with {others}'}", reason=reason)
                 )
                 continue
-            about = {"with": others, "axis": axis}
+            about: dict[str, Value] = {"with": others, "axis": axis}
             rows[metric] += [about | row for row in _of_curve(curve, values, metric, confidence)]
     return {name: pd.DataFrame(found) for name, found in rows.items() if found}, missing
 

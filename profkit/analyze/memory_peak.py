@@ -185,7 +185,7 @@ def _phases(rows: pd.DataFrame) -> pd.DataFrame:
         made = changes[~changes["is_free"]]
         phase = own["origin"].astype(object).to_numpy()[made["row"]]
         found.append(made["level_bytes"].groupby(phase).max())
-    highest = pd.concat(found).groupby(level=0).max()
+    highest: pd.Series[int] = pd.concat(found).groupby(level=0).max()
     return highest.rename_axis("phase").rename("peak_bytes").reset_index()
 
 
