@@ -18,22 +18,21 @@ _MAX_UNTRACKED = 50
 
 def script(workload: Mapping[str, Any]) -> Path | None:
     """Return the script that is profiled; None for a module or one of the built-in programs."""
-    settings = workload.get("workload", {})
-    words = shlex.split(settings.get("command", ""))
-    path = Path(settings.get("cwd", "")).expanduser() / words[0] if words else None
+    words = shlex.split(workload.get("workload", {}).get("command", ""))
+    path = _start_folder(workload) / words[0] if words else None
     return path if path is not None and path.is_file() else None
 
 
 def described(workload: Mapping[str, Any]) -> dict[str, Any]:
     """Return folder and script of a capture, with the git state of the project and of profkit.
 
-    The project is the repository of the script, or else of the folder that profkit is run in.
+    The project is the repository of the script, or else of the folder that ranks start in.
     """
     path = script(workload)
     own = Path(profkit.__file__)
     states = {
         "profkit": git_state(own.parent) if _is_tracked(own) else {},
-        "project": git_state(path.resolve().parent if path else Path.cwd()),
+        "project": git_state(path.resolve().parent if path else _start_folder(workload)),
     }
     if states["project"].get("folder") == states["profkit"].get("folder"):
         del states["project"]
@@ -41,6 +40,11 @@ def described(workload: Mapping[str, Any]) -> dict[str, Any]:
     if path is not None:
         about["script"] = {"path": str(path), "sha256": _sha256(path.read_bytes())}
     return about
+
+
+def _start_folder(workload: Mapping[str, Any]) -> Path:
+    """Return the folder that ranks start in: a worktree where revisions are compared."""
+    return Path(workload.get("launcher", {}).get("cwd", "")).expanduser()
 
 
 def git_state(folder: Path) -> dict[str, Any]:

@@ -40,6 +40,18 @@ def test_a_clean_work_tree_is_its_commit(project):
     }
 
 
+def test_the_project_is_what_ranks_start_in(project):
+    git(project, "commit", "--quiet", "--allow-empty", "-m", "second")
+    before = git(project, "rev-parse", "HEAD~1")
+    git(project, "worktree", "add", "--quiet", "--detach", "../other", before)
+    workload = {"workload": {"command": "python train.py"}, "launcher": {"cwd": "../other"}}
+    assert git_state.described(workload)["git"]["project"]["commit"] == before
+    alone = git_state.described({"workload": {"command": "python train.py"}})
+    assert alone["git"]["project"]["commit"] == git(project, "rev-parse", "HEAD")
+    named = git_state.described({**workload, "workload": {"command": "train.py"}})
+    assert named["script"]["path"] == "../other/train.py"
+
+
 def test_changes_are_kept_as_a_diff_that_git_applies(project):
     (project / "train.py").write_text("one\nthree\n")
     (project / "untracked.py").write_text("")
@@ -87,7 +99,7 @@ def test_programs_that_a_repository_names_are_not_run(project):
 
 def test_a_script_is_described_by_its_content_and_its_own_repository(project, monkeypatch):
     monkeypatch.chdir(project.parent)
-    workload = {"workload": {"name": "script", "command": "train.py --lr 1", "cwd": "project"}}
+    workload = {"workload": {"command": "train.py --lr 1"}, "launcher": {"cwd": "project"}}
     about = git_state.described(workload)
     assert about["cwd"] == str(project.parent)
     assert about["git"]["project"]["commit"] == git(project, "rev-parse", "HEAD")
