@@ -121,6 +121,7 @@ def waterfall_of(
             for repeat in own
         ]
         times.loc[OVERHEAD, "", "", ""] = known - times.sum()
+    times = _as_geometric(times)
     whole = bar("", times, parts.pairs)
     causes = [
         _of_cause(str(cause), rows, parts.pairs)
@@ -138,6 +139,19 @@ def waterfall_of(
             _told_from_noise(tuple(shown for found in causes for shown in _cut(found))), whole
         ),
     )
+
+
+def _as_geometric(times: pd.DataFrame) -> pd.DataFrame:
+    """Return times with each side scaled so that its steps have their geometric mean on average.
+
+    Runs are judged by the ratio of geometric means; the ends of the waterfall are the same numbers.
+    """
+    scaled = times.copy()
+    for side in SIDES:
+        steps = of_side(times, side).sum(axis=0)
+        if len(steps) > 1 and (steps > 0).all():
+            scaled[side] = times[side] * (np.exp(np.log(steps).mean()) / steps.mean())
+    return scaled
 
 
 def _of_cause(cause: str, rows: pd.DataFrame, pairs: int) -> Bar:
