@@ -116,8 +116,8 @@ class Analysis:
     """Whether it asks what is known of the recordings besides their tables."""
 
     results_if_there: tuple[str, ...] = field(default=(), kw_only=True)
-    """Other analyses whose result it reads if it exists; at least one must exist if it reads no
-    table."""
+    """Other analyses whose result it reads if it exists; at least one must exist if it reads
+    nothing else."""
 
     run: Callable[..., Result] = field(repr=False)
     """The function."""
@@ -138,7 +138,7 @@ def analysis(
       the same, but at least one table so annotated must exist;
     - `OfTool`: a table of one tool beside that of the traces, None if the tool is not enabled;
     - `Result`: the result of another analysis; ``Result | None``: None if it is not there, but
-      at least one analysis so annotated must have one where no table is read;
+      at least one analysis so annotated must have one where nothing else is read;
     - ``recordings: Recordings``: what converters and captures noted, by tool;
     - ``hardware: Hardware``: peaks of the configured device, or of the device in the traces;
     - ``behaviour: Behaviour``: the run's settings;

@@ -27,8 +27,8 @@ def missing_requirement(name: str, enabled: tuple[str, ...], chosen: Mapping[str
             return f"it reads the result of analysis {other!r}, which is about all runs"
         if reason := missing_requirement(other, enabled, chosen):
             return reason
-    # An analysis with tables of its own has something to say without other results.
-    has_own = analysis.tables or analysis.tables_by_tool
+    # An analysis with something else to read has something to say without these.
+    has_own = analysis.tables or analysis.tables_by_tool or analysis.results
     return "" if has_own else _missing_for_all(analysis.results_if_there, enabled, chosen)
 
 

@@ -330,3 +330,8 @@ def test_a_setting_that_was_added_later_leaves_captures_fresh_until_it_is_set():
     (run,) = planned("+tool=torch_benchmark", "tools.torch_benchmark.threads=null,4").runs
     assert run.tools["torch_benchmark"] == before
     assert run.tools["torch_benchmark@threads-4"] == {**before, "threads": 4}
+
+
+def test_an_analysis_needs_no_optional_result_where_it_reads_another():
+    plan = planned("tool=[]", "batch=1,2", "analysis=[steps,sweep]")
+    assert {"steps", "sweep"} <= {*plan.analyses}
