@@ -21,6 +21,9 @@ _SHOWN = 15
 class Config(Settings):
     """Composed from ``conf/analysis/python_hotspots.yaml``."""
 
+    skip_first: int = 3
+    """First steps left out, as long as others remain, of samplers that know when they look."""
+
     least_samples: PositiveInt = 50
     """Samples of a rank below which its shares are reported as uncertain."""
 
@@ -53,9 +56,13 @@ def analyze(sampled_stacks: ByTool, config: Config) -> Result:
     the stack, once however often it called itself. Shares are of all sampled time of the program on
     the rank, by all its threads, without profkit itself and without the time in which modules are
     loaded; times are the mean over repeats. Each sampler is by itself: they see different
-    threads and stretches of a run.
+    threads and stretches of a run. pyinstrument's samples are those of the measured steps; py-spy
+    does not say when it looked, so that its are of the whole program.
     """
-    of_tools = {tool: of_program(rows, imports=False) for tool, rows in sampled_stacks.items()}
+    of_tools = {
+        tool: of_program(_measured(rows, config.skip_first), imports=False)
+        for tool, rows in sampled_stacks.items()
+    }
     parts = [
         lines_of_stacks(rows, "duration_ns").assign(tool=tool)
         for tool, rows in of_tools.items()
@@ -91,6 +98,14 @@ def analyze(sampled_stacks: ByTool, config: Config) -> Result:
     )
 
 
+def _measured(rows: pd.DataFrame, skip_first: int) -> pd.DataFrame:
+    """Return what was sampled in steps that count, or all where no step is known."""
+    for first in (skip_first, 0):
+        if (inside := (rows["step"] >= first).to_numpy()).any():
+            return rows[inside]
+    return rows
+
+
 def _left_out(sampled: Mapping[str, pd.DataFrame], kept: Mapping[str, pd.DataFrame]) -> str:
     """Return how much of the samples is not of the program, by tool."""
     sums = {tool: int(rows["duration_ns"].sum()) for tool, rows in sampled.items()}
@@ -98,7 +113,11 @@ def _left_out(sampled: Mapping[str, pd.DataFrame], kept: Mapping[str, pd.DataFra
     parts = [
         f"{duration(rest[tool])} of {duration(sums[tool])} by {tool}" for tool in sums if rest[tool]
     ]
-    return f"Without start-up, imports and profkit itself: {', '.join(parts)}." if parts else ""
+    return (
+        f"Without start-up, warm-up, imports and profkit itself: {', '.join(parts)}."
+        if parts
+        else ""
+    )
 
 
 def _chart(functions: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Sampled call stacks of threads: summed, as table and as flame graph."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +31,20 @@ def _weighted(sums: Sums) -> Iterator[tuple[tuple[str, ...], float]]:
         yield ((thread or "(thread)", *frames) if several else frames), time_ns
 
 
-def table(sums: Sums, raw: Raw) -> pa.Table:
-    """Return table `sampled_stacks` of one rank."""
+def table(of_steps: Mapping[int, Sums], raw: Raw) -> pa.Table:
+    """Return table `sampled_stacks` of one rank; `of_steps` are by step, -1 where not known."""
+    rows = [
+        (thread, SEPARATOR.join(frame.replace(SEPARATOR, ",") for frame in frames), step, *sampled)
+        for step, sums in of_steps.items()
+        for (thread, frames), sampled in sums.items()
+    ]
     columns: dict[str, Any] = {
-        "rank": [raw.rank] * len(sums),
-        "repeat": [raw.repeat] * len(sums),
-        "thread": [thread for thread, _ in sums],
-        "stack": [
-            SEPARATOR.join(frame.replace(SEPARATOR, ",") for frame in frames) for _, frames in sums
-        ],
-        "samples": [samples for samples, _ in sums.values()],
-        "duration_ns": [round(time_ns) for _, time_ns in sums.values()],
+        "rank": [raw.rank] * len(rows),
+        "repeat": [raw.repeat] * len(rows),
+        "thread": [thread for thread, *_ in rows],
+        "stack": [stack for _, stack, *_ in rows],
+        "samples": [samples for *_, samples, _ in rows],
+        "duration_ns": [round(time_ns) for *_, time_ns in rows],
+        "step": [step for _, _, step, *_ in rows],
     }
     return schema.table("sampled_stacks", columns)

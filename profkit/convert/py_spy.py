@@ -61,7 +61,7 @@ def convert(raw: Raw, out: Path) -> Converted:
     name = f"{raw.label}.rep{raw.repeat}"
     (out / f"{name}.speedscope.json").write_bytes(text)
     draw(sums, raw, out)
-    return Converted(tables={"sampled_stacks": table(sums, raw)}, notes=tuple(notes))
+    return Converted(tables={"sampled_stacks": table({-1: sums}, raw)}, notes=tuple(notes))
 
 
 def _text(path: Path) -> bytes:

@@ -5,7 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
+from profkit.convert._harness_steps import step_of, steps_of
 from profkit.convert._sampled_stacks import Sums, draw, table
 from profkit.convert.base import Converted, Raw, converter
 from profkit.core.errors import InputError
@@ -14,6 +17,7 @@ from profkit.core.errors import InputError
 # after the second mark, attributes that begin with a letter: l for the line, c for the class.
 _PART = "\x00"
 _ATTRIBUTE = "\x01"
+_NS = 1e9
 _THREAD = "<thread>"
 _BUILT_IN = "<built-in>"
 
@@ -22,6 +26,7 @@ class Session(msgspec.Struct):
     """The parts of `pyinstrument.session.Session.to_json` that are needed here."""
 
     frame_records: list[tuple[list[str], float]]
+    start_time: float = 0.0
     sys_path: list[str] = []
     sys_prefixes: list[str] = []
 
@@ -33,7 +38,8 @@ def convert(raw: Raw, out: Path) -> Converted:
     sums = stacks(session)
     notes = () if sums else ("No sample was taken: the workload was shorter than the interval.",)
     draw(sums, raw, out)
-    return Converted(tables={"sampled_stacks": table(sums, raw)}, notes=notes)
+    of_steps = {step: stacks(part) for step, part in _by_step(session, steps_of(raw)).items()}
+    return Converted(tables={"sampled_stacks": table(of_steps, raw)}, notes=notes)
 
 
 def decoded(path: Path) -> Session:
@@ -45,6 +51,20 @@ def decoded(path: Path) -> Session:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         what = f"damaged JSON: {error}"
     raise InputError(f"{path}: {what}", hint="capture again")
+
+
+def _by_step(session: Session, steps: NDArray[np.int64]) -> dict[int, Session]:
+    """Return the session in parts, by the step in which half of the time of a sample was over."""
+    times = np.array([seconds for _, seconds in session.frame_records])
+    middle = session.start_time * _NS + (np.cumsum(times) - times / 2) * _NS
+    numbers = step_of(middle.astype(np.int64), steps)
+    return {
+        step: msgspec.structs.replace(
+            session,
+            frame_records=[session.frame_records[at] for at in np.flatnonzero(numbers == step)],
+        )
+        for step in dict.fromkeys(numbers.tolist())
+    }
 
 
 def stacks(session: Session) -> Sums:

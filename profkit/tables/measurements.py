@@ -88,5 +88,6 @@ TABLES = {
         _STACK,
         ("samples", INT, "Number of samples; -1 if unknown."),
         ("duration_ns", INT, "Time that the samples stand for."),
+        ("step", SMALL, "Step in which they were taken; -1 if outside or unknown."),
     ),
 }

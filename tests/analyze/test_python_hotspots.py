@@ -92,13 +92,21 @@ def test_profkit_start_up_and_imports_are_no_part_of_the_program(frames, kept):
     assert found["stack"].tolist() == ([";".join(kept)] if kept else [])
 
 
+def test_samples_of_steps_that_count_are_all_where_steps_are_known():
+    parts = [stacks(((MAIN,), 60, 100)).assign(step=step) for step in (-1, 2, 3, 4)]
+    result = analyze.run(sampled_stacks={"x": pd.concat(parts)}, config=Config())
+    assert times(result, "functions", "function") == {"<module> (train.py)": (200, 200)}
+    early = analyze.run(sampled_stacks={"x": pd.concat(parts[:2])}, config=Config())
+    assert times(early, "functions", "function") == {"<module> (train.py)": (100, 100)}
+
+
 def test_what_is_not_of_the_program_is_in_no_share_and_is_said():
     sampled = stacks(((*STARTED, MAIN), 60, 300), (STARTED, 60, 700))
     result = analyze.run(sampled_stacks={"py_spy": sampled}, config=Config())
     assert times(result, "functions", "function") == {"<module> (train.py)": (300, 300)}
     assert result.metrics["py_spy_hottest_self_share"].value == 1.0
     assert result.tables["functions"].note == (
-        "Without start-up, imports and profkit itself: 700 ns of 1 µs by py_spy."
+        "Without start-up, warm-up, imports and profkit itself: 700 ns of 1 µs by py_spy."
     )
     alone = analyze.run(sampled_stacks={"py_spy": stacks((STARTED, 60, 700))}, config=Config())
     assert alone.abstentions[0].reason == "all samples are of start-up: run more steps"

@@ -43,6 +43,7 @@ def test_equal_stacks_of_a_thread_are_summed(tmp_path):
             "stack": stack,
             "samples": samples,
             "duration_ns": duration_ns,
+            "step": -1,
         }
         for thread, stack, samples, duration_ns in [
             ("Thread 1", "main (a.py:3);f,g", 2, 20_000_000),

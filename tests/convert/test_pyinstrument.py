@@ -48,6 +48,17 @@ def test_equal_stacks_are_summed_and_frames_named_like_py_spys(tmp_path):
     ET.parse(tmp_path / "rank1_dp1_tp0_pp0.rep2.flamegraph.svg")
 
 
+def test_samples_belong_to_the_step_in_which_they_were_taken(tmp_path):
+    path = tmp_path / "rank1_dp1_tp0_pp0.pyinstrument.json"
+    records = [([THREAD, MAIN, CALL], 0.002)] * 4
+    path.write_text(json.dumps({"frame_records": records, "start_time": 100.0}))
+    steps = [[100_002_000_000, 100_004_500_000], [100_004_500_000, 100_006_500_000]]
+    timed = tmp_path / "rank1_dp1_tp0_pp0.steps.json"
+    timed.write_text(json.dumps({"steps": steps}))
+    rows = convert.run(raw(path), tmp_path).tables["sampled_stacks"].to_pylist()
+    assert [(row["step"], row["samples"]) for row in rows] == [(-1, 2), (0, 1), (1, 1)]
+
+
 def test_a_session_of_theirs_keeps_its_time(tmp_path):
     path = tmp_path / "rank1_dp1_tp0_pp0.pyinstrument.json"
     with Profiler(interval=0.001) as profiler:
