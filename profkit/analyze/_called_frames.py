@@ -15,6 +15,7 @@ from profkit.analyze.shared.frame_tree import Stack
 from profkit.analyze.tracks.of_rank import PHASES, thread_names
 from profkit.tables.tree_paths import SEPARATOR, Numbers, Paths, paths
 
+MAIN = "main thread"
 _MARKS = ("ProfilerStep#", "step#")
 _KEYS = ["thread", "phase", "module", "node", "kernel"]
 
@@ -134,7 +135,7 @@ def python_stacks(rank: RecordedRank) -> Iterator[Stack]:
 def thread_titles(rank: RecordedRank) -> dict[int, str]:
     """Return what each thread with operators or calls is called."""
     return {
-        tid: f"{role} thread" if role == "main" else f"{role} thread {tid}".strip()
+        tid: MAIN if role == "main" else f"{role} thread {tid}".strip()
         for tid, role in thread_names(rank).items()
     }
 

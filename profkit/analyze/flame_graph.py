@@ -8,7 +8,7 @@ from typing import Annotated
 import pandas as pd
 from pydantic import PositiveInt
 
-from profkit.analyze._called_frames import python_stacks, step_stacks
+from profkit.analyze._called_frames import MAIN, python_stacks, step_stacks
 from profkit.analyze.base import Columns, OfTool, analysis
 from profkit.analyze.division import divided_ranks
 from profkit.analyze.division.periods import Periods, periods
@@ -91,7 +91,10 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         drawings["python_frames"] = Drawing(
             kind="flame",
             title="A step by Python stack",
-            data=look | {"measures": [{"title": "Time", "column": 0}], "groups": ["Thread"]},
+            data=look
+            | {"measures": [{"title": "Time", "column": 0}], "groups": ["Thread"]}
+            # Threads that wait take as long as the one that works.
+            | {"first": [MAIN]},
             details=tuple(of_python),
         )
     return Result(drawings=drawings)

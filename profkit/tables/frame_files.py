@@ -24,6 +24,9 @@ _LIBRARIES = {
 }
 """Packages of others: what else is installed beside them may well be the user's program."""
 
+_OF_PROGRAMS = {"datasets"}
+"""Those of `_LIBRARIES` whose name programs give to their own folders as well."""
+
 
 def is_profkits(file: str) -> bool:
     """Say whether `file` is of profkit itself, as it starts and watches a program."""
@@ -46,3 +49,9 @@ def library(file: str) -> str:
     if installed is not None and installed[1] in _LIBRARIES:
         return installed[1]
     return "Python" if _OF_PYTHON.search(path) else ""
+
+
+def imported_library(file: str) -> str:
+    """Return the package of a path that begins at the package; "" where it is of the program."""
+    package = file.replace("\\", "/").partition("/")[0].removesuffix(".py")
+    return library(file) or (package if package in _LIBRARIES - _OF_PROGRAMS else "")

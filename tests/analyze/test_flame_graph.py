@@ -83,7 +83,9 @@ def python():
         | {"start_ns": ORIGIN_NS + start * US, "end_ns": ORIGIN_NS + end * US}
         for call, caller, name, start, end in CALLS
     ]
-    return drawn("python_frames", python_calls=calls).details[0].data()
+    drawing = drawn("python_frames", python_calls=calls)
+    assert drawing.data["first"] == ["main thread"]
+    return drawing.details[0].data()
 
 
 def test_python_is_that_of_the_steps_and_of_the_program(python):

@@ -2,7 +2,7 @@
 
 import re
 
-from profkit.tables.frame_files import is_profkits, library
+from profkit.tables.frame_files import imported_library, is_profkits, library
 from profkit.tables.python_frames import is_foreign
 from profkit.tables.tree_paths import SEPARATOR
 
@@ -30,7 +30,7 @@ def of_call(text: str) -> Frame | None:
     file = found[1] if found else text
     if is_profkits(file) or file.endswith(_STARTS):
         return None
-    package = library(file)
+    package = imported_library(file)
     if not package and is_foreign(text) and not file.startswith(_BROUGHT):
         package = "Python"
     kind = f"{LIBRARY}:{package}" if package else PROGRAM

@@ -21,6 +21,8 @@ import { paletteOf } from "./timeline_colours.js";
 /** @type {[string, string][]} */
 const ORDERS = [["", "Largest first"], ["time", "Time order"],
   ["callers", "Callers, from the leaf"], ["sandwich", "Callers and callees of one"]];
+const ALL = "all";
+const NONE = "none";
 const TYPING_MS = 120;
 const FACTS = 12;
 
@@ -152,9 +154,13 @@ class FlameView {
     /** @type {string[]} */
     const titles = this.shown.data.groups;
     this.groups = titles.map((title, i) => {
-      const values = [...new Set(packed.groups.map((group) => group[i]))];
-      const made = this.select(title, `of${i}`, [["", `${title}: all`], ...values.map((value) => (
-        /** @type {[string, string]} */ ([value || "none", value || "none"])))]);
+      const values = [...new Set(packed.groups.map((group) => group[i] || NONE))];
+      const first = this.shown.data.first?.[i];
+      const one = (/** @type {string} */ value) => /** @type {[string, string]} */ ([value, value]);
+      /** @type {[string, string][]} */
+      const options = [[ALL, `${title}: all`], ...values.map(one)];
+      options.sort(([a], [b]) => Number(b === first) - Number(a === first));
+      const made = this.select(title, `of${i}`, options);
       made.hidden = values.length < 2;
       return made;
     });
@@ -170,7 +176,8 @@ class FlameView {
     const wanted = groups.map((select, i) => this.chosen(select, `of${i}`));
     return fromCallers(packed, { inTime: this.orders.value === "time",
       isFolded: !this.state.get("fold"), isCollapsed: !this.state.get("join"),
-      isShown: (group) => wanted.every((value, i) => !value || value === (group[i] || "none")) });
+      isShown: (group) => wanted.every((value, i) => (
+        value === ALL || value === (group[i] || NONE))) });
   }
 
   draw() {
