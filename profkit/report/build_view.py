@@ -10,7 +10,7 @@ from profkit.report.budget import fitted
 from profkit.report.column_labels import column
 from profkit.report.compare import key_numbers, overview
 from profkit.report.drawn_parts import Parts, cell, is_rank, rank_name
-from profkit.report.provenance import differences, listings, machines, manifest
+from profkit.report.provenance import differences, listings, machines, manifest, ran
 from profkit.report.record import verdict_of
 from profkit.report.run_folder import (
     captures,
@@ -145,6 +145,7 @@ def _run(
         anchor=shown_run.anchor,
         name=run.selected.run,
         label=run_label(run),
+        ran=tuple(ran(run)),
         command=run.selected.command,
         statuses=tuple(_statuses(run)),
         numbers=key_numbers(run, runs, settings.key_metrics),

@@ -21,7 +21,13 @@ def key_numbers(
 
 def _number(run: result_tree.Run, runs: Sequence[result_tree.Run], key: str) -> view.Number:
     if metric := _metric(run, key):
-        return view.Number(title=metric.title, value=metric.value, unit=metric.unit)
+        known = metric.interval
+        return view.Number(
+            title=metric.title,
+            value=metric.value,
+            unit=metric.unit,
+            interval=(known.low, known.high, known.confidence) if known else None,
+        )
     example = next((found for other in runs if (found := _metric(other, key))), None)
     named = column(key.partition(".")[2])
     return view.Number(

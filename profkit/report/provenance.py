@@ -142,6 +142,30 @@ def _named(machine: dict[str, Any]) -> str:
     return ", ".join(str(part) for part in parts if part)
 
 
+def ran(run: result_tree.Run) -> Iterator[str]:
+    """Yield what ran where: the program or the model, its size, its ranks, machine and torch."""
+    behaviour = run.selected.behaviour
+    workload = behaviour.get("workload") or {}
+    if kind := behaviour.get("imported"):
+        yield f"imported {kind}"
+    if command := workload.get("command"):
+        yield command if isinstance(command, str) else shlex.join(map(str, command))
+    else:
+        yield from filter(None, [(behaviour.get("model") or {}).get("name")])
+        yield from (f"batch {batch}" for batch in [behaviour.get("batch")] if batch)
+    yield from filter(None, [_zero(behaviour)])
+    ranks = behaviour.get("world_size", 1)
+    yield f"{ranks} {'rank' if ranks == 1 else 'ranks'}"
+    yield from filter(None, [_named(_machine(run))])
+    versions = run.manifest.get("versions") or _of_captures(run, "versions")
+    yield from (f"torch {versions[name]}" for name in ("torch",) if versions.get(name))
+
+
+def _zero(behaviour: Mapping[str, Any]) -> str:
+    name = str((behaviour.get("zero") or {}).get("name", "none"))
+    return "" if name == "none" else f"ZeRO {name.removeprefix('zero')}"
+
+
 def _git(run: result_tree.Run) -> dict[str, Any]:
     """Return the states of the repositories, without the texts of changes."""
     return {

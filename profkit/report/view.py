@@ -110,6 +110,8 @@ class Number:
     value: Value
     unit: str
     reason: str = ""
+    interval: tuple[float, float, float] | None = None
+    """Its lower and upper end, and how often such intervals hold the number, 0 to 1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -294,6 +296,9 @@ class Run:
     anchor: str
     name: str
     label: str
+    ran: tuple[str, ...]
+    """What ran where, in a few words each."""
+
     command: str
     statuses: tuple[Item, ...]
     numbers: tuple[Number, ...]

@@ -329,6 +329,18 @@ def test_there_is_no_serious_finding_of_axe(chromium, demo_report, axe, scheme):
     found.page.context.close()
 
 
+def test_the_first_screen_says_what_ran_and_shows_a_typical_step(watched):
+    page = show(watched.page, "#/overview")
+    assert page.locator(".top .facts").inner_text().startswith("gpt_tiny\nbatch 1\n2 ranks")
+    step = page.locator(".mini")
+    step.locator("rect").first.wait_for()
+    assert step.locator("b").inner_text() == "Step 6 (typical), rank 1, 950 µs"
+    assert step.get_by_text("Phases").count() == 1
+    step.get_by_role("link", name="Timeline").click()
+    page.locator(".timeline-canvas").wait_for()
+    page.go_back()
+
+
 def test_a_command_is_copied(chromium, demo_report):
     found = opened(chromium, demo_report)
     button = show(found.page, "#/data").locator("button.copy").first

@@ -13,7 +13,8 @@ MODEL_HUB = "hf_abcdefghijklmnopqrstuvwxyz"
 
 def run(label, verdict=VERDICT):
     return view.Run(
-        anchor="run-1", name="gpt-1", label=label, command="profkit run", statuses=(), numbers=(),
+        anchor="run-1", name="gpt-1", label=label, ran=(), command="profkit run",
+        statuses=(), numbers=(),
         captures=(), viewable=(), folders=(), configuration="", listings=(), drawn=NO_TABLES,
         manifest=(("Versions", (view.Item(label="torch", value="2.9"),
                                 view.Item(label="attrs", value="1"))),),

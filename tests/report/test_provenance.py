@@ -1,5 +1,5 @@
 from profkit.report import result_tree, view
-from profkit.report.provenance import differences, listings, machines, manifest
+from profkit.report.provenance import differences, listings, machines, manifest, ran
 from profkit.report.shown_run import ShownRun
 
 MACHINE = {
@@ -56,6 +56,23 @@ def test_the_manifest_is_shown_as_labelled_values():
             ),
         ),
     )
+
+
+def test_what_ran_is_said_in_a_few_words():
+    behaviour = {"model": {"name": "gpt"}, "batch": 4, "world_size": 2, "zero": {"name": "zero2"}}
+    selected = result_tree.Selected(run="a", folder="results/runs/a", behaviour=behaviour)
+    recorded = {"machine": MACHINE, "versions": {"torch": "2.13"}}
+    shown = ran(result_tree.Run(selected=selected, manifest=recorded))
+    assert list(shown) == ["gpt", "batch 4", "ZeRO 2", "2 ranks", "EPYC, H100", "torch 2.13"]
+
+
+def test_of_a_command_its_words_are_said_and_of_an_import_its_kind():
+    for behaviour, words in (
+        ({"workload": {"command": ["python", "a b.py"]}, "batch": 1}, ["python 'a b.py'"]),
+        ({"model": {"name": "dlrm"}, "imported": "trace"}, ["imported trace", "dlrm"]),
+    ):
+        selected = result_tree.Selected(run="a", folder="results/runs/a", behaviour=behaviour)
+        assert list(ran(result_tree.Run(selected=selected))) == [*words, "1 rank"]
 
 
 def test_without_a_manifest_the_first_capture_says_what_the_machine_was():

@@ -40,7 +40,14 @@
  */
 /** @typedef {Omit<DrawingData, "data"> & {data: Record<string, any> | null}} Placed a drawing, without data if the page has no room for it */
 /** @typedef {{tables: Table[], charts: Chart[], drawings: Placed[]}} Drawn */
-/** @typedef {{title: string, value: Value, unit: string, reason: string}} KeyNumber */
+/**
+ * @typedef {object} KeyNumber
+ * @property {string} title
+ * @property {Value} value
+ * @property {string} unit
+ * @property {string} reason
+ * @property {[number, number, number] | null} interval low, high and confidence
+ */
 /** @typedef {{label: string, value: Value, unit: string}} Item */
 /** @typedef {{text: string, href: string}} Link */
 /** @typedef {{what: string, reason: string}} Abstention */
@@ -103,6 +110,7 @@
  * @property {string} anchor
  * @property {string} name
  * @property {string} label
+ * @property {string[]} ran what ran where
  * @property {string} command
  * @property {Item[]} statuses
  * @property {KeyNumber[]} numbers

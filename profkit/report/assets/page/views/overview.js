@@ -1,6 +1,8 @@
 // The first screen: what limits the run, what to do, and what went wrong.
 
+import { miniTimeline } from "../drawings/mini.js";
 import { element } from "../elements.js";
+import { hashOf } from "../route.js";
 import {
   anchor, command, drawer, explain, finding, items, status, tiles, verdict,
 } from "./parts.js";
@@ -19,6 +21,14 @@ export function overview(report, run) {
   const alone = report.runs.length === 1;
   const made = [head(report, run, alone)];
   if (run.verdict) made.push(verdict(run.verdict));
+  const timeline = run.drawn.drawings.find(({ kind }) => kind === "timeline");
+  if (timeline?.data && timeline.details.length) {
+    const href = hashOf({ view: "timeline", run: report.runs.findIndex(({ anchor: at }) => (
+      at === run.anchor)), at: "" });
+    const costs = run.drawn.drawings.find(({ kind }) => kind === "costs");
+    const decisive = costs?.data?.ranks[0] ?? 0;
+    made.push(miniTimeline({ ...timeline, data: timeline.data }, decisive, href));
+  }
   made.push(tiles(run.numbers));
   if (!alone) {
     made.push(element("section", { id: "runs" }, element("h2", {}, "All runs"),
@@ -34,6 +44,7 @@ export function overview(report, run) {
 function head(report, run, alone) {
   const made = element("section", { id: run.anchor, class: "top" },
     element("h2", {}, alone ? "What limits this run" : run.label),
+    element("p", { class: "facts" }, ...run.ran.map((text) => element("span", {}, text))),
     element("p", { class: "statuses" }, ...run.statuses.flatMap(({ label, value, unit }) => [
       status(`${label} ${value}`, unit), " "])));
   if (report.problems.length) {

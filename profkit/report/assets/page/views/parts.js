@@ -38,10 +38,24 @@ export function command(text, label) {
 
 /** @param {import("../model.js").KeyNumber[]} numbers */
 export function tiles(numbers) {
-  return element("dl", { class: "tiles" }, ...numbers.map(({ title, value, unit, reason }) => (
-    element("div", { class: "tile" }, element("dt", {}, title),
+  return element("dl", { class: "tiles" }, ...numbers.map((shown) => {
+    const { title, value, unit, reason } = shown;
+    const why = reason ? `because ${reason}` : intervalOf(shown);
+    return element("div", { class: "tile" }, element("dt", {}, title),
       element("dd", {}, number(value, unit)),
-      ...(reason ? [element("dd", { class: "why" }, `because ${reason}`)] : [])))));
+      ...(why ? [element("dd", { class: "why" }, why)] : []));
+  }));
+}
+
+/**
+ * An interval wider than its number says nothing but that there is too little of it.
+ * @param {import("../model.js").KeyNumber} shown
+ */
+function intervalOf({ value, unit, interval }) {
+  if (!interval || typeof value !== "number") return "";
+  const [low, high, confidence] = interval;
+  if (high - low > Math.abs(value)) return "inconclusive: too few repeats for an interval";
+  return `${human(confidence, "share")} interval ${human(low, unit)} to ${human(high, unit)}`;
 }
 
 /** @param {import("../model.js").Item[]} pairs */
