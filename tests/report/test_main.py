@@ -3,10 +3,13 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import jsonschema
+import msgspec
 import pytest
 
 from profkit.core.errors import ConfigError, InputError
 from profkit.report.__main__ import main
+from profkit.report.record import json_schema
 from tests.page_text import page_data, page_text
 from tests.report.conftest import report_of
 from tests.report.demo import HOSTILE
@@ -158,6 +161,17 @@ def test_what_the_page_was_made_of_lies_beside_it(demo_report):
     assert made_of["settings"]["rows_per_page"] == 10
     assert "profkit.report.build_view" in made_of["modules"]
     assert "profkit/report/assets/page/table.js" in made_of["modules"]
+
+
+def test_the_numbers_beside_the_page_keep_to_their_schema_in_docs(demo_report):
+    docs = Path(__file__).parents[2] / "docs" / "report.schema.json"
+    schema = json.loads(docs.read_text())
+    known = json.loads(msgspec.json.encode(json_schema()))
+    assert schema == known, "write record.json_schema() to docs/report.schema.json"
+    written = json.loads(demo_report.with_suffix(".json").read_bytes())
+    jsonschema.validate(written, schema)
+    assert written["schema_version"] == 1
+    assert written["runs"][0]["run"] == "train-gpt_tiny-b1-00000000"
 
 
 def test_a_text_for_an_issue_lies_beside_the_page(demo_report):
