@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { factsOf, knownOf, markdownOf, sameIn } from "../../../profkit/report/assets/page/known.js";
+import {
+  factsOf, knownOf, markdownOf, nameColumn, sameIn, thingColumns,
+} from "../../../profkit/report/assets/page/known.js";
 
 const COLUMNS = {
   name: { label: "Name", unit: "" }, operator: { label: "Operator", unit: "" },
@@ -32,6 +34,14 @@ test("what is named after a thing comes before what only names it", () => {
   const { places } = knownOf("aten::mm", report, run(3));
   assert.deepEqual(places.map((place) => [place.table.title, place.isSubject]),
     [["Operators by name", true], ["Work by name", false]]);
+});
+
+test("rows are named after things before ranks and kinds", () => {
+  const made = table("T", ["kind", "operator", "time"], [["compute", "aten::mm", 3]]);
+  assert.equal(nameColumn(made), 1);
+  assert.deepEqual([...thingColumns(made)], [1]);
+  assert.equal(nameColumn(table("T", ["time", "kind"], [[3, "compute"]])), 1);
+  assert.equal(nameColumn(table("T", ["time"], [[3]])), -1);
 });
 
 test("a kernel leads to its operator, and not to its kind", () => {

@@ -21,7 +21,7 @@ import { human } from "./format.js";
 const SHORTEST = 4;
 /** Columns whose texts are things that can be looked up, as the report labels them. */
 const THINGS = new Set(["Operator", "Kernel", "Module", "Line", "Place", "Name", "Function",
-  "Library", "Class", "Launched by", "Before", "After", "Host", "Stack"]);
+  "Library", "Class", "File", "Launched by", "Before", "After", "Host", "Stack"]);
 
 /** @param {Report} report @param {Run} run @returns {[Section, Table][]} */
 function tablesOf(report, run) {
@@ -33,13 +33,25 @@ function tablesOf(report, run) {
 }
 
 /**
- * The column that names the rows: the first with text.
+ * The column that names the rows: the first of things, or else the first with text.
  * @param {Table} table
  * @returns {number} -1 if there is none
  */
 export function nameColumn(table) {
-  return table.columns.findIndex((_, column) => (
-    table.rows.some((row) => typeof row[column] === "string")));
+  const texts = table.columns.flatMap((_, column) => (
+    table.rows.some((row) => typeof row[column] === "string") ? [column] : []));
+  return texts.find((column) => THINGS.has(table.columns[column].label)) ?? texts[0] ?? -1;
+}
+
+/**
+ * The columns whose texts can be looked up.
+ * @param {Table} table
+ * @returns {Set<number>}
+ */
+export function thingColumns(table) {
+  const things = [...table.columns.keys()].filter((column) => (
+    THINGS.has(table.columns[column].label)));
+  return new Set([nameColumn(table), ...things]);
 }
 
 /** @type {WeakMap<Run, Map<string, number>>} */

@@ -3,7 +3,7 @@
 import { stateOf } from "./drawings/state.js";
 import { action, element } from "./elements.js";
 import { NOT_KNOWN, human, raw, withoutFolders } from "./format.js";
-import { nameColumn } from "./known.js";
+import { thingColumns } from "./known.js";
 import { saveCsv } from "./save.js";
 
 /** @typedef {import("./model.js").Table} Table */
@@ -85,7 +85,7 @@ class TableView {
     /** @type {number[]} */
     this.order = [];
     this.numeric = table.columns.map((_, index) => isNumeric(table, index));
-    this.named = nameColumn(table);
+    this.things = thingColumns(table);
     this.best = new Set(table.best.map((marked) => marked.join()));
     this.body = element("tbody");
     this.foot = element("tfoot");
@@ -238,7 +238,7 @@ class TableView {
     made.title = raw(value, unit);
     if (column === 0 && this.table.links[row]) {
       made.append(element("a", { href: this.table.links[row] }, text));
-    } else if (column === this.named && value !== "") {
+    } else if (this.things.has(column) && typeof value === "string" && value !== "") {
       made.append(action(withoutFolders(text, LINE), { class: "thing clip" },
         () => stateOf("details").set({ of: text })));
     } else if (typeof value === "string") {

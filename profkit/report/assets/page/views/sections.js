@@ -27,7 +27,13 @@ export function section(shown, drawn) {
   made.append(...shown.findings.map((one) => finding(one, [], [])));
   made.append(...shown.drawings.map((i) => drawing(drawn.drawings[i])));
   if (shown.charts.length) made.append(charts(shown.charts.map((i) => drawn.charts[i]), drawn));
-  if (shown.tables.length) made.append(tables(shown.tables.map((i) => drawn.tables[i]), "h4"));
+  const [first, ...more] = shown.tables.map((i) => drawn.tables[i]);
+  if (first) made.append(tables([first], "h4"));
+  if (more.length === 1) made.append(tables(more, "h4"));
+  if (more.length > 1) {
+    const titles = more.map(({ title }) => title).join(", ");
+    made.append(drawer(`${more.length} more tables: ${titles}`, tables(more, "h4")));
+  }
   made.append(element("p", { class: "source" }, anchor(shown.file)));
   return made;
 }
