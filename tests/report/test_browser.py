@@ -341,6 +341,23 @@ def test_the_first_screen_says_what_ran_and_shows_a_typical_step(watched):
     page.go_back()
 
 
+def test_paper_gets_a_digest_of_a_few_pages_with_its_provenance(watched):
+    page = show(watched.page, "#/compute")
+    pages = page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n")
+    assert 1 <= pages <= 6
+    digest = page.locator("#digest")
+    assert not digest.is_visible()
+    assert "train-gpt_tiny-b1-00000000" in digest.locator(".paper-footer").text_content()
+    assert digest.locator("h2").all_text_contents() == [
+        "Costs of a step, rank 1",
+        "Runs by their key numbers",
+        "Failures",
+        "Findings",
+        "About this report",
+    ]
+    assert "printing" not in page.locator("html").get_attribute("class")
+
+
 def test_a_command_is_copied(chromium, demo_report):
     found = opened(chromium, demo_report)
     button = show(found.page, "#/data").locator("button.copy").first

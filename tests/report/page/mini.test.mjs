@@ -18,8 +18,11 @@ test("a piece has the name that has most of it, and neighbours join", () => {
 });
 
 test("marks of steps give way to what is in them", () => {
-  const made = slices("cpu", [[0, 100, 0], [20, 40, 1, 1]], { names: ["ProfilerStep#7", "b"] });
-  assert.deepEqual(runsOf(made, 100, 10), [{ from: 2, to: 4, name: 1 }]);
+  const rows = [[0, 80, 0], [0, 80, 2, 1], [20, 40, 1, 2], [20, 30, 3, 3], [90, 100, 3]];
+  const names = ["ProfilerStep#7", "b", "step#7", "c"];
+  const made = slices("cpu", rows, { names });
+  assert.deepEqual(runsOf(made, 100, 10),
+    [{ from: 2, to: 4, name: 1 }, { from: 9, to: 10, name: 3 }]);
 });
 
 test("what begins before the step or ends after it is cut", () => {

@@ -12,6 +12,7 @@ import { startTheme, turnTheme } from "./theme.js";
 import { compare } from "./views/compare.js";
 import { data } from "./views/data.js";
 import { closeDetails, showDetails } from "./views/details.js";
+import { fillDigest } from "./views/digest.js";
 import { overview } from "./views/overview.js";
 import { topicView } from "./views/sections.js";
 
@@ -162,7 +163,7 @@ addEventListener("keydown", pressed);
 byId("bar-end").prepend(action("?", { "aria-label": "Keys", id: "help" }, openKeys));
 startRuns();
 keepStateIn({ read: () => current.state, write: keep });
-startTheme(drawAll);
+startTheme(() => fillDigest(page, runAt(current.run)));
 startSearch(() => ({ report: page, run: runAt(current.run) }), (anchor, name) => {
   if (!name) return `#${anchor}`;
   const view = viewOfAnchor(anchor, runAt(current.run).topics);

@@ -26,18 +26,18 @@ export function turnTheme() {
   follow();
 }
 
-/** @param {() => void} drawVisible draws what paper will show */
-export function startTheme(drawVisible) {
+/** @param {() => void} fillPaper makes what paper shows */
+export function startTheme(fillPaper) {
   byId("theme").addEventListener("click", turnTheme);
   system.addEventListener("change", follow);
   follow();
   addEventListener("beforeprint", () => {
     root.classList.add("printing");
-    drawVisible();
-    redrawCharts();
+    root.dispatchEvent(new Event("repaint"));
+    fillPaper();
   });
   addEventListener("afterprint", () => {
     root.classList.remove("printing");
-    redrawCharts();
+    root.dispatchEvent(new Event("repaint"));
   });
 }

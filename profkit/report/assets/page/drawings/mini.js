@@ -48,7 +48,8 @@ function picture(lanes, length, place, name) {
   const width = place.clientWidth;
   const pieces = Math.max(Math.floor((width - NAMES) / PIECE), 1);
   const palette = paletteOf(place);
-  const made = shape("svg", { width, height: lanes.length * ROW, role: "img",
+  const height = lanes.length * ROW;
+  const made = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
     "aria-label": `${name}: ${lanes.map((lane) => lane.title).join(", ")}` });
   lanes.forEach((lane, row) => {
     const tints = tintsOf(lane);

@@ -42,9 +42,14 @@ export function runsOf(lane, length, pieces) {
 function outermost(lane) {
   const isMark = (/** @type {number} */ index) => /^(ProfilerStep|step)#/.test(
     lane.names[lane.name[index]]);
-  const [outer, inner = []] = lane.byDepth;
-  const found = [...outer].filter((index) => !isMark(index));
-  return found.length < outer.length ? [...found, ...inner] : found;
+  /** @type {number[]} */
+  const found = [];
+  for (const row of lane.byDepth) {
+    const own = [...row].filter((index) => !isMark(index));
+    found.push(...own);
+    if (own.length === row.length) break;
+  }
+  return found;
 }
 
 /**
