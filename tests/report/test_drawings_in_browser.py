@@ -3,6 +3,8 @@
 One browser draws them all: starting it takes longer than all of these tests.
 """
 
+import json
+
 import pytest
 
 from tests.report.demo import HOSTILE, MARKUP
@@ -147,6 +149,11 @@ def test_orders_folds_and_ranks_are_kept_in_the_address(watched, frames):
     assert frames.get_by_label("Phase").input_value() == "forward"
     frames.get_by_label("Rank").select_option("rank 1")
     frames.get_by_text("1.00 µs: 100.0% of all").wait_for()
+    with watched.page.expect_download() as saved:
+        frames.get_by_role("button", name="as a file for speedscope").click()
+    file = json.loads(saved.value.path().read_text())
+    assert saved.value.suggested_filename == "a-step-by-module-operator-and-kernel.speedscope.json"
+    assert (file["profiles"][0]["weights"], file["profiles"][0]["unit"]) == ([1000], "nanoseconds")
 
 
 def test_costs_of_a_step_add_up_in_every_group_and_rank(watched):

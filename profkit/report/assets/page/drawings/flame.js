@@ -28,7 +28,8 @@ const FACTS = 12;
 
 /** @param {DrawingData} shown @param {State} state */
 export function drawFlame(shown, state) {
-  return new FlameView(shown, state).made;
+  // The page says itself for what it has no room.
+  return shown.details.length ? new FlameView(shown, state).made : new DocumentFragment();
 }
 
 class FlameView {

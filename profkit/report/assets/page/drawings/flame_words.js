@@ -54,7 +54,8 @@ export function signed(value, unit) {
 export function wordsOf(frame, root, focus, { unit, column, difference }) {
   const [all, zoomed] = [root, focus].map(({ sums }) => sums[column] || 1);
   const value = frame.sums[column];
-  const ofZoom = zoomed === all ? "" : `, ${percent(100 * value / zoomed)} of the zoom`;
+  const isPart = zoomed !== all && frame !== focus;
+  const ofZoom = isPart ? `, ${percent(100 * value / zoomed)} of the zoom` : "";
   const size = `${human(value, unit)}: ${percent(100 * value / all)} of all${ofZoom}`;
   const kind = frame.parent ? [titleOf(frame.kind)] : [];
   if (difference) return [frame.name, ...kind, size, ...changeWords(frame, unit, difference)];
