@@ -22,7 +22,9 @@ from profkit.core.settings import Settings
 from profkit.tables.rank_clocks import matched_collectives
 
 _SAMPLER = "torch_profiler"
-_OPS = Columns("rank repeat op parent tid name kind start_ns end_ns step forward module phase")
+_OPS = Columns(
+    "rank repeat op parent tid name kind start_ns end_ns step forward module phase stack"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +70,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     repeat = int(found.rows["repeat"].min())
     shown = shown_ranks(found.rows, matched, repeat, config.max_ranks)
     tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python_calls}
-    tables |= divided_ranks.sampled_tables(samples=samples, pauses=None)
+    tables |= divided_ranks.sampled_tables(samples=samples, threads=None, pauses=None)
     tables["collectives"] = matched.rows
     of_step, of_python = [], []
     for one in shown:

@@ -3,6 +3,7 @@
 import pytest
 
 from profkit.analyze.flame_graph import analyze
+from profkit.tables import schema
 from profkit.testing import ORIGIN_NS, run
 from tests.recorded_ranks import LATE_US, LENGTHS_US, US, tables
 
@@ -104,6 +105,20 @@ def test_frames_of_libraries_say_of_which(python):
     )
     assert kinds["_call_impl (torch/nn/modules/module.py:1775)"] == "library:torch"
     assert kinds["forward (model.py:3)"] == "program"
+
+
+def test_sampled_stacks_take_the_place_of_calls_that_were_not_recorded():
+    ops = schema.frame("cpu_ops", tables()["cpu_ops"])[list(analyze.columns["cpu_ops"])]
+    stacks = ["train.py(9): main;model.py(3): forward", "train.py(9): main"]
+    samples = [
+        STEP | {"time_ns": ORIGIN_NS + at * 20 * US, "cpu_ns": -1, "stack": stacks[at % 2]}
+        for at in range(40)
+    ]
+    for sample in samples:
+        del sample["step"]
+    tree = drawn("python_frames", cpu_ops=ops, samples=samples).details[0].data()
+    assert tree["names"] == ["main (train.py:9)", "forward (model.py:3)"]
+    assert 0 < sum(tree["own"][0]) <= 800 * US
 
 
 def test_without_kernels_there_is_cpu_time_alone():
