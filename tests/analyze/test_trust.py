@@ -113,3 +113,9 @@ def test_what_is_as_it_should_be_fails_nothing(changes):
 def test_an_overhead_that_may_be_chance_says_so():
     message = failed(**slowed(1.5, low=0.9))["profiler overhead"].message
     assert message == "Steps take 1.50 times as long with the profiler; that may be chance."
+
+
+def test_what_several_captures_note_alike_is_said_once():
+    recordings = noted("4 rows outlive the row around them.")["recordings"]
+    (overlaps,) = failed(recordings={**recordings, "y": recordings["x"]}).values()
+    assert overlaps.message == "4 rows outlive the row around them."

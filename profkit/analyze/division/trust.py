@@ -122,7 +122,7 @@ def _of_ranks(seen: Seen) -> Iterator[Trust]:
 
 
 def _of_events(seen: Seen) -> Iterator[Trust]:
-    notes = [note for one in seen.recordings.values() for note in one.notes]
+    notes = [*dict.fromkeys(note for one in seen.recordings.values() for note in one.notes)]
     # What outlives the row around it by 2 us at most was rounded, and lowers no confidence.
     for check, pattern in {"lost events": _LOST, **_REPAIRED}.items():
         found = [note for note in notes if pattern.search(note)]
