@@ -72,7 +72,7 @@ def analyze(allocations: pd.DataFrame, config: Config) -> Result:
                 title="Peak of each GPU",
             ),
             "phases": table(
-                _phases(rows), title="Most allocated in each phase, of the device with most"
+                _phases(rows), title="Most allocated in each phase, of the GPU with most"
             ),
             **_details(highest, config),
         },
