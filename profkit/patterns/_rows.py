@@ -38,14 +38,24 @@ def within(rows: pd.DataFrame, calls: pd.DataFrame) -> Chosen:
     """Choose the `rows` of any table whose middle is in one of `calls` of the same thread.
 
     Where calls were sampled, an operator may begin a little before the call that it is made in.
+    What lasts longer than the calls encloses them, wherever its middle is.
     """
     chosen = np.zeros(len(rows), dtype=bool)
     threads, start, end = (rows[name].to_numpy(np.int64) for name in ("tid", "start_ns", "end_ns"))
     middle = start + (end - start) // 2
     for thread, theirs in calls.groupby("tid"):
-        first, last = (np.sort(theirs[name].to_numpy(np.int64)) for name in ("start_ns", "end_ns"))
-        begun = np.searchsorted(first, middle, "right") - np.searchsorted(last, middle, "right")
-        chosen |= (threads == thread) & (begun > 0)
+        calls_sorted = theirs.sort_values("start_ns")
+        first, last = (calls_sorted[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+        reach = np.maximum.accumulate(last)
+        opens = np.flatnonzero(np.r_[True, first[1:] > reach[:-1]])
+        begins, ends = first[opens], reach[np.r_[opens[1:], len(first)] - 1]
+        at = np.searchsorted(begins, middle, "right") - 1
+        chosen |= (
+            (threads == thread)
+            & (at >= 0)
+            & (middle < ends[at])
+            & (end - start <= ends[at] - begins[at])
+        )
     return chosen
 
 

@@ -7,7 +7,7 @@ import pytest
 from profkit.core.verdict import Confidence
 from profkit.patterns import patterns
 from profkit.testing import found
-from tests.patterns.recorded import python
+from tests.patterns.recorded import op, python
 
 
 def examples(name):
@@ -42,3 +42,13 @@ def test_what_a_collate_function_calls_may_be_another_pattern(collates_ns, encod
     ]
     (match,) = found(patterns()["slow_collate"], python_calls=calls)
     assert (match.gain_ns, match.confidence) == (80_000, confidence)
+
+
+def test_a_step_that_has_its_middle_in_a_range_is_not_inside_of_it():
+    step = op(0, "ProfilerStep#3", 900_000, kind="annotation") | {"end_ns": 9_000_000}
+    marked = op(1, "Optimizer.zero_grad#SGD.zero_grad", parent=0, kind="annotation")
+    marked |= {"start_ns": 4_000_000, "end_ns": 5_000_000}
+    fill = op(2, "aten::zero_", 80_000, parent=1) | {"start_ns": 4_400_000, "end_ns": 4_600_000}
+    conv = op(3, "aten::conv2d", 500_000, parent=0)
+    (match,) = found(patterns()["zeroed_gradients"], cpu_ops=[step, marked, fill, conv])
+    assert match.gain_ns == 80_000
