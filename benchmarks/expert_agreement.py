@@ -2,25 +2,31 @@
 
     python benchmarks/expert_agreement.py [PART OF A NAME ...]
 
-Imports each file of `tests/expected/verdicts.md` that is a trace, a snapshot, or a report of Nsight
-from `$PROFKIT_REAL_DATA` (or ``../shared/data``) into a folder of its own, as a user would, and
-prints a line for each: whether the limiter and the first action agree, both in words, and the
-headline. For snapshots and Nsight Compute, whose words differ, it prints both sides. Ends with 1 if
-fewer than 90 % agree in the limiter or in the first action. Takes about ten seconds a file.
+Takes each file of `tests/expected/verdicts.md` that is a trace, a snapshot, or a report of Nsight
+from `$PROFKIT_REAL_DATA` (or ``../shared/data``), and prints what ``profkit show FILE`` says of it,
+and whether the limiter and the first action agree. For snapshots and Nsight Compute, whose words
+differ, it prints both sides. Ends with 1 if fewer than 90 % agree in the limiter or in the first
+action. Takes about two CPU seconds a file.
 """
 
 import gzip
-import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from profkit.cli.answer import verdict_on
+from profkit.cli.run_folders import RunFolder
+from profkit.cli.unkept_run import unkept_run
+from profkit.core.errors import ProfkitError
+from profkit.core.verdict import Verdict
+from profkit.report.verdict_text import lines
 
 ROOT = Path(__file__).parents[1]
 GOAL = 0.9
@@ -61,14 +67,12 @@ def main(argv: Sequence[str]) -> int:
         kind = kind_of(name)
         if not kind or (argv and not any(part in name for part in argv)):
             continue
-        verdict = imported(data / name, kind)
-        print(f"{name}: {(verdict or {}).get('headline', 'no verdict')}", flush=True)
+        verdict = shown(data / name, kind)
+        print(f"{name}:", *(lines(verdict) if verdict else ["no verdict"]), sep="\n", flush=True)
         if expert["part"] != "step":
-            other = "memory" if expert["part"] == "memory" else "kernels"
-            print(f"    expert: {expert['limiter']}, {expert['first_action_kind']}")
-            print(f"    profkit: {json.dumps((verdict or {}).get(other))}", flush=True)
+            print(f"    expert: {expert['limiter']}, {expert['first_action_kind']}", flush=True)
             continue
-        agreed.append(compared(expert, verdict or {}))
+        agreed.append(compared(expert, asdict(verdict) if verdict else {}))
     counts = [sum(limiter for limiter, _ in agreed), sum(action for _, action in agreed)]
     print(f"of {len(agreed)}: {counts[0]} agree in the limiter, {counts[1]} in the first action")
     return int(min(counts) < GOAL * len(agreed))
@@ -89,21 +93,19 @@ def kind_of(name: str) -> str:
     return next((kind for suffix, kind in suffixes.items() if name.endswith(suffix)), "")
 
 
-def imported(path: Path, kind: str) -> Mapping[str, Any] | None:
-    """Import one file or folder and return the verdict of its run."""
+def shown(path: Path, kind: str) -> Verdict | None:
+    """Return the verdict on one file or folder, as ``profkit show`` has it."""
     with tempfile.TemporaryDirectory() as folder:
         if kind == "nsys":
             unpacked = Path(folder, path.name.removesuffix(".gz"))
             unpacked.write_bytes(gzip.decompress(path.read_bytes()))
             path = unpacked
-        command = [sys.executable, "-m", "profkit", "import", kind, str(path)]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        report = Path(folder, "results/report.json")
-        if not report.exists():
-            print(done.stderr[-500:])
+        try:
+            with unkept_run([path]) as (run, _):
+                return verdict_on(RunFolder(run))
+        except ProfkitError as error:
+            print(f"{path}: {error}")
             return None
-        found: Mapping[str, Any] | None = json.loads(report.read_bytes())["runs"][0].get("verdict")
-        return found
 
 
 def compared(expert: Mapping[str, Any], verdict: Mapping[str, Any]) -> tuple[bool, bool]:

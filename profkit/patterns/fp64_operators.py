@@ -21,7 +21,9 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     doubles[doubles] = [_has_doubles(str(types), str(shapes)) for types, shapes in given]
     if not doubles.any():
         return None
-    where = place(cpu_ops, doubles)
+    # Gradients are doubles where the forward pass has some.
+    forward = (cpu_ops["forward"] < 0).to_numpy()
+    where = place(cpu_ops, doubles & forward) or place(cpu_ops, doubles)
     return Match(
         cause=cause(cpu_ops, doubles, kernels),
         advice="Use float32: NumPy arrays are float64, so call "
