@@ -7,6 +7,7 @@ from profkit.patterns._rows import Chosen, having, inside, parents, per_step, pl
 from profkit.patterns.base import Match, Step, pattern
 
 _LEAST_READS = 100
+_NOT_OF_PROGRAM = r"^(?:Optimizer\.step#|autograd::engine::evaluate_function)"
 
 
 @pattern(
@@ -22,8 +23,8 @@ def match(
 ) -> Match | None:
     """Find a hundred or more reads of single values in each step."""
     reads = having(cpu_ops, r"^aten::item$")
-    # Those of an optimizer are not the program's.
-    reads &= ~inside(cpu_ops, having(cpu_ops, r"^Optimizer\.step#"))
+    # Those of an optimizer and of checks in the backward pass are not the program's.
+    reads &= ~inside(cpu_ops, having(cpu_ops, _NOT_OF_PROGRAM))
     if reads.sum() < _LEAST_READS * step.count:
         return None
     spent = _spent(reads, cpu_ops, kernels, python_calls, causes, step)

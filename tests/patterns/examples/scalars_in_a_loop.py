@@ -8,6 +8,17 @@ def reads(count):
     return {"cpu_ops": made, "causes": causes(("python", 0.05, ""))}
 
 
+def checks(count):
+    """Return the reads of anomaly detection, in functions of the backward pass."""
+    nodes = [op(2 * n, "autograd::engine::evaluate_function: MulBackward0") for n in range(count)]
+    items = [op(2 * n + 1, "aten::item", 400, parent=2 * n) for n in range(count)]
+    return {"cpu_ops": nodes + items, "causes": causes(("python", 0.05, ""))}
+
+
 FOUND = reads(200)
 EXPECTED = ("python", 90_000, ".tolist()")
-PASSED = {"a few": reads(10), "no reads": {"causes": causes(("python", 0.5, ""))}}
+PASSED = {
+    "a few": reads(10),
+    "no reads": {"causes": causes(("python", 0.5, ""))},
+    "checks of gradients": checks(200),
+}
