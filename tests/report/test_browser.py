@@ -341,6 +341,25 @@ def test_the_first_screen_says_what_ran_and_shows_a_typical_step(watched):
     page.go_back()
 
 
+def test_a_rank_is_chosen_for_all_views_and_back_shows_all(watched):
+    page = show(watched.page, "#/timeline")
+    before = page.locator("#run-1-2 .table tbody tr").first.inner_text()
+    page.locator("#filters label", has_text="Rank").locator("select").select_option("1")
+    page.wait_for_url("**#/timeline?filter.rank=1")
+    show(page, "#/timeline?filter.rank=1")
+    notes = page.locator(".table .note", has_text="Only rank 1:")
+    assert notes.count() > 0
+    page.locator(".timeline-rank", has_text="rank 1").first.wait_for()
+    assert page.locator(".timeline-rank", has_text="rank 0").count() == 0
+    page.get_by_role("link", name="Compute").click()
+    assert page.url.endswith("#/compute?filter.rank=1")
+    page.go_back()
+    page.go_back()
+    page.locator(".timeline-rank", has_text="rank 0").first.wait_for()
+    show(page, "#/timeline")
+    assert page.locator("#run-1-2 .table tbody tr").first.inner_text() == before
+
+
 def test_paper_gets_a_digest_of_a_few_pages_with_its_provenance(watched):
     page = show(watched.page, "#/compute")
     pages = page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n")

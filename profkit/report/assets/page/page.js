@@ -5,6 +5,7 @@ import { openKeys, openSearch, startSearch } from "./dialogs.js";
 import { afterDrawing, drawAll, forget } from "./drawing.js";
 import { forgetStates, keepStateIn, stateChanged } from "./drawings/state.js";
 import { action, byId, element } from "./elements.js";
+import { choicesOf, filterIn, filtersOf, withFilter } from "./filters.js";
 import { human } from "./format.js";
 import { report, runAt } from "./model.js";
 import { hashOf, routeOf, runOfAnchor, viewOfAnchor } from "./route.js";
@@ -65,7 +66,8 @@ function follow() {
   const views = viewsOf(asked.run);
   if (!views.some(([name]) => name === asked.view)) asked.view = "overview";
   if (location.hash !== hashOf(asked)) history.replaceState(null, "", hashOf(asked));
-  const isOther = asked.view !== current.view || asked.run !== current.run;
+  const isOther = asked.view !== current.view || asked.run !== current.run
+    || JSON.stringify(filtersOf(asked.state)) !== JSON.stringify(filtersOf(current.state));
   const isMoved = isOther || asked.at !== current.at;
   if (isOther) {
     forget();
@@ -73,6 +75,7 @@ function follow() {
     current = asked;
     main.replaceChildren(...contentOf(asked));
     showTabs(views);
+    showFilters();
     byId("runs-menu").querySelectorAll("option")[asked.run].selected = true;
     document.title = `${views.find(([name]) => name === asked.view)?.[1]} – ${page.title}`;
     if (!asked.at) scrollTo(0, 0);
@@ -95,16 +98,35 @@ function reach(at) {
 /** @param {[string, string][]} views */
 function showTabs(views) {
   byId("tabs").replaceChildren(...views.map(([view, title]) => {
-    const link = element("a", { href: hashOf({ view, run: current.run, at: "" }) }, title);
+    const link = element("a", { href: addressOf(view, current.run) }, title);
     if (view === current.view) link.setAttribute("aria-current", "page");
     return element("li", {}, link);
   }));
 }
 
+/** @param {string} view @param {number} run @returns {string} with the filters that hold here */
+function addressOf(view, run) {
+  return hashOf({ view, run, at: "", state: filtersOf(current.state) });
+}
+
+function showFilters() {
+  byId("filters").replaceChildren(...choicesOf(runAt(current.run).drawn).map(
+    ([label, key, values]) => {
+      const menu = element("select", {}, new Option("all", ""),
+        ...values.map((value) => new Option(value)));
+      menu.value = filterIn(current.state, key);
+      menu.addEventListener("change", () => {
+        const state = withFilter(filtersOf(current.state), key, menu.value);
+        location.hash = hashOf({ view: current.view, run: current.run, at: "", state });
+      });
+      return element("label", { class: "field" }, label, menu);
+    }));
+}
+
 /** @param {number} run */
 function turnTo(run) {
   if (run < 0 || run >= page.runs.length) return;
-  location.hash = hashOf({ view: current.view, run, at: "" });
+  location.hash = addressOf(current.view, run);
 }
 
 /** @param {Record<string, string>} state @param {boolean} isStep */
@@ -124,7 +146,7 @@ function clear() {
     closeDetails();
     return;
   }
-  keep({}, true);
+  keep(filtersOf(current.state), true);
   stateChanged();
 }
 
@@ -137,10 +159,11 @@ function pressed(event) {
   /** @type {Record<string, () => void>} */
   const acts = { "/": openSearch, "?": openKeys, t: turnTheme, "[": () => turnTo(current.run - 1),
     "]": () => turnTo(current.run + 1) };
-  if (Object.keys(current.state).length) acts.Escape = clear;
+  const chosen = Object.keys(current.state).length;
+  if (chosen > Object.keys(filtersOf(current.state)).length) acts.Escape = clear;
   const view = views[Number(key) - 1];
   const act = view
-    ? () => { location.hash = hashOf({ view: view[0], run: current.run, at: "" }); } : acts[key];
+    ? () => { location.hash = addressOf(view[0], current.run); } : acts[key];
   if (!act) return;
   event.preventDefault();
   act();

@@ -19,7 +19,9 @@ export function drawCosts(shown, state) {
     refresh();
   };
   const refresh = async () => {
-    const rank = state.get("rank") || String(shown.data.ranks[0]);
+    const asked = state.get("rank");
+    const rank = ranksOf(shown).some(([one]) => one === asked) ? asked
+      : String(shown.data.ranks[0]);
     made.setAttribute("aria-busy", "true");
     const costs = await costsOf(shown, rank);
     const groups = groupsOf(costs);

@@ -92,7 +92,9 @@ class MemoryView {
   }
 
   show() {
-    this.devices.selectedIndex = Math.max(this.names.indexOf(this.state.get("device")), 0);
+    const ofRank = this.names.find((one) => one.startsWith(`rank ${this.state.get("rank")},`));
+    const asked = this.state.get("device") || ofRank || "";
+    this.devices.selectedIndex = Math.max(this.names.indexOf(asked), 0);
     const name = this.names[this.devices.selectedIndex];
     const known = this.tracks.get(name);
     if (known) {

@@ -1,5 +1,7 @@
 // What the reader chose in a drawing, kept in the hash, so that links restore it and Back undoes it.
 
+import { filterIn } from "../filters.js";
+
 /** @typedef {Record<string, string>} Values */
 /**
  * @typedef {object} State of one drawing
@@ -19,6 +21,11 @@
 let keeper = null;
 /** @type {Set<() => void>} */
 const listeners = new Set();
+
+/** All that the reader chose. @returns {Values} */
+export function stateNow() {
+  return keeper?.read() ?? {};
+}
 
 /** @param {Keeper} kept */
 export function keepStateIn(kept) {
@@ -42,7 +49,11 @@ export function forgetStates() {
  */
 export function stateOf(name) {
   return {
-    get: (key) => keeper?.read()[`${name}.${key}`] ?? "",
+    // Where a drawing has nothing of its own, the filters of the whole page hold.
+    get: (key) => {
+      const kept = keeper?.read() ?? {};
+      return kept[`${name}.${key}`] ?? filterIn(kept, key);
+    },
     set: (values, isStep = true) => {
       if (!keeper) return;
       const kept = { ...keeper.read() };

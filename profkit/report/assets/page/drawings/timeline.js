@@ -178,11 +178,15 @@ class Timeline {
   async restore() {
     const { state, view } = this;
     const choices = this.choices().map(([name]) => name);
-    const name = choices.includes(state.get("show")) ? state.get("show") : choices[0];
+    const ofStep = this.shown.details.findIndex((one) => (
+      one.name.split(" ")[1] === state.get("step")));
+    const asked = state.get("show") || String(ofStep);
+    const name = choices.includes(asked) ? asked : choices[0];
     this.place.setAttribute("aria-busy", "true");
     const scene = await this.sceneCalled(name);
     this.steps.value = name;
-    const rank = state.get("rank");
+    const isThere = scene.lanes.some((lane) => String(lane.rank) === state.get("rank"));
+    const rank = isThere ? state.get("rank") : "";
     this.ranks.value = rank;
     view.show(scene, (lane) => rank === "" || String(lane.rank) === rank);
     view.canvas.setAttribute("aria-label", `Timeline of ${this.steps.selectedOptions[0]?.text}: ${
@@ -191,8 +195,8 @@ class Timeline {
     const [from, to] = state.get("range").split("-").map(Number);
     view.range = to > from ? { from, to } : null;
     const [lane, index] = state.get("pick").split(".").map(Number);
-    const isThere = state.get("pick") !== "" && index < (scene.lanes[lane]?.start.length ?? 0);
-    view.picked = isThere ? { lane: scene.lanes[lane], index } : null;
+    const isPicked = state.get("pick") !== "" && index < (scene.lanes[lane]?.start.length ?? 0);
+    view.picked = isPicked ? { lane: scene.lanes[lane], index } : null;
     if (document.activeElement !== this.search) this.search.value = state.get("find");
     this.showFound(view.search(state.get("find")));
     this.showLeftOut(scene);

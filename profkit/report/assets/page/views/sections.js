@@ -1,7 +1,9 @@
 // One analysis: what it found, its numbers, charts and tables. These are drawn when they are seen.
 
 import { drawLater } from "../drawing.js";
+import { stateNow } from "../drawings/state.js";
 import { element } from "../elements.js";
+import { filtered } from "../filters.js";
 import { drawing } from "./drawings.js";
 import { anchor, drawer, explain, finding, tiles } from "./parts.js";
 
@@ -44,7 +46,10 @@ export function charts(all, drawn) {
     const made = element("figure", { class: `chart${chart.horizontal ? " wide" : ""}` },
       element("figcaption", {}, chart.title), element("div", { class: "plot" }),
       element("p", { class: "note", hidden: "" }));
-    drawLater(made, { chart, table: drawn.tables[chart.table] });
+    const table = drawn.tables[chart.table];
+    const own = filtered(table, stateNow());
+    // A chart without rows is none: it keeps those of all.
+    drawLater(made, { chart, table: own.rows.length ? own : table });
     return made;
   }));
 }
@@ -54,8 +59,9 @@ export function tables(all, heading) {
   return element("div", { class: "tables" }, ...all.map((table) => titled(table, heading)));
 }
 
-/** @param {Table} table @param {"h3" | "h4"} heading */
-function titled(table, heading) {
+/** @param {Table} whole @param {"h3" | "h4"} heading */
+function titled(whole, heading) {
+  const table = filtered(whole, stateNow());
   const made = element("div", { class: "table" },
     element(heading, { class: "table-title" }, table.title));
   if (table.note) made.append(element("p", { class: "note" }, table.note));
