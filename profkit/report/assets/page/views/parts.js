@@ -108,13 +108,23 @@ export function finding(shown, others, where) {
         number(item.value, item.unit)))));
   }
   if (where.length) made.append(element("p", { class: "where" }, ...where));
-  if (others.length) {
-    const places = others.length === 1 ? "place" : "places";
-    made.append(element("details", { class: "others" },
-      element("summary", {}, `The same in ${others.length} more ${places}`),
-      element("ul", {}, ...others.map((other) => element("li", {}, severity(other.severity),
-        ` ${other.message} `, element("a", { href: other.section.href }, other.run.text))))));
-  }
+  if (others.length) made.append(same(others));
+  return made;
+}
+
+/**
+ * The same finding in other runs, listed when it is opened: there may be hundreds.
+ * @param {Finding[]} others
+ */
+function same(others) {
+  const list = element("ul");
+  const places = others.length === 1 ? "place" : "places";
+  const made = element("details", { class: "others" },
+    element("summary", {}, `The same in ${others.length} more ${places}`), list);
+  made.addEventListener("toggle", () => {
+    list.replaceChildren(...others.map((other) => element("li", {}, severity(other.severity),
+      ` ${other.message} `, element("a", { href: other.section.href }, other.run.text))));
+  }, { once: true });
   return made;
 }
 
