@@ -190,8 +190,7 @@ def _section(shown_run: ShownRun, index: int, name: str, parts: Parts) -> view.S
         tables=tables,
         abstentions=shown.abstentions,
         file=shown_run.file_link(f"analyze/{name}.json"),
-        is_silent=bool(shown.abstentions)
-        and not (shown.metrics or shown.findings or shown.tables or shown.drawings),
+        is_silent=not (shown.metrics or shown.findings or shown.tables or shown.drawings),
     )
 
 

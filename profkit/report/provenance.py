@@ -146,8 +146,8 @@ def ran(run: result_tree.Run) -> Iterator[str]:
     """Yield what ran where: the program or the model, its size, its ranks, machine and torch."""
     behaviour = run.selected.behaviour
     workload = behaviour.get("workload") or {}
-    if kind := behaviour.get("imported"):
-        yield f"imported {kind}"
+    kind = behaviour.get("imported")
+    yield from [f"imported {kind}"] * bool(kind)
     if command := workload.get("command"):
         yield command if isinstance(command, str) else shlex.join(map(str, command))
     else:
@@ -155,7 +155,9 @@ def ran(run: result_tree.Run) -> Iterator[str]:
         yield from (f"batch {batch}" for batch in [behaviour.get("batch")] if batch)
     yield from filter(None, [_zero(behaviour)])
     ranks = behaviour.get("world_size", 1)
-    yield f"{ranks} {'rank' if ranks == 1 else 'ranks'}"
+    # An imported file may hold any number of ranks.
+    if ranks > 1 or not kind:
+        yield f"{ranks} {'rank' if ranks == 1 else 'ranks'}"
     yield from filter(None, [_named(_machine(run))])
     versions = run.manifest.get("versions") or _of_captures(run, "versions")
     yield from (f"torch {versions[name]}" for name in ("torch",) if versions.get(name))

@@ -56,7 +56,7 @@ def _topics() -> tuple[Topic, ...]:
         Topic(
             name="compute",
             title="Compute",
-            analyses=("flame_graph", "python_hotspots", "*"),
+            analyses=("flame_graph", "step_costs", "python_hotspots", "*"),
             tools=("py_spy", "pyinstrument"),
         ),
         Topic(

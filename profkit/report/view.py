@@ -223,7 +223,7 @@ class Section:
     file: Link
 
     is_silent: bool = False
-    """Whether there is nothing but abstentions."""
+    """Whether there is nothing but abstentions, or what the verdict tells already."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

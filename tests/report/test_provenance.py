@@ -68,11 +68,14 @@ def test_what_ran_is_said_in_a_few_words():
 
 def test_of_a_command_its_words_are_said_and_of_an_import_its_kind():
     for behaviour, words in (
-        ({"workload": {"command": ["python", "a b.py"]}, "batch": 1}, ["python 'a b.py'"]),
+        (
+            {"workload": {"command": ["python", "a b.py"]}, "batch": 1},
+            ["python 'a b.py'", "1 rank"],
+        ),
         ({"model": {"name": "dlrm"}, "imported": "trace"}, ["imported trace", "dlrm"]),
     ):
         selected = result_tree.Selected(run="a", folder="results/runs/a", behaviour=behaviour)
-        assert list(ran(result_tree.Run(selected=selected))) == [*words, "1 rank"]
+        assert list(ran(result_tree.Run(selected=selected))) == words
 
 
 def test_without_a_manifest_the_first_capture_says_what_the_machine_was():

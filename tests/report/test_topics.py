@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from profkit.core.result import Chart, Document, Provenance, Result, Table, read, write
+from profkit.core.result import Chart, Document, Metric, Provenance, Result, Table, read, write
 from profkit.report import result_tree, view
 from profkit.report.__main__ import main
 from profkit.report.build_view import Page, report_view
@@ -13,6 +13,8 @@ from profkit.report.settings import Settings
 from tests.report.demo import build
 
 RANKS = ("rank0_dp0_tp0_pp0", "rank10_dp10_tp0_pp0", "rank2_dp2_tp0_pp0")
+
+KNOWN = Result(metrics={"time_ns": Metric(value=1, unit="ns", title="Time")})
 
 
 def run(*analyses, files=(), tools=("memory_snapshot",)):
@@ -23,7 +25,7 @@ def run(*analyses, files=(), tools=("memory_snapshot",)):
         ),
         documents={
             name: Document(
-                analysis=name, title=name, summary="", result=Result(), provenance=provenance
+                analysis=name, title=name, summary="", result=KNOWN, provenance=provenance
             )
             for name in analyses
         },

@@ -21,6 +21,8 @@ import { topicView } from "./views/sections.js";
 
 const page = report();
 const main = byId("view");
+/** Whether there is anything about several runs. */
+const isCompared = page.runs.length > 1 || page.across.sections.length > 0;
 /** @type {Route} */
 let current = { view: "", run: -1, at: "", state: {} };
 /** Where a link led to, until the reader moves on. @type {Element | null} */
@@ -36,8 +38,7 @@ function viewsOf(run) {
   const views = [["overview", "Overview"]];
   views.push(...runAt(run).topics.map(({ name, title }) => (
     /** @type {[string, string]} */ ([name, title]))));
-  const { sections, silent } = page.across;
-  if (page.runs.length > 1 || sections.length || silent.length) views.push(["compare", "Compare"]);
+  if (isCompared) views.push(["compare", "Compare"]);
   views.push(["data", "Data"]);
   return views;
 }
@@ -46,7 +47,7 @@ function viewsOf(run) {
 function contentOf({ view, run }) {
   const shown = runAt(run);
   if (view === "compare") return compare(page);
-  if (view === "data") return data(shown);
+  if (view === "data") return data(shown, isCompared ? [] : page.across.silent);
   const topic = shown.topics.find(({ name }) => name === view);
   if (!topic) return overview(page, shown);
   return [element("h2", {}, topic.title), topicView(topic, shown.drawn)];

@@ -7,8 +7,12 @@ import { plainTable, silent } from "./sections.js";
 /** @typedef {import("../model.js").Run} Run */
 /** @typedef {import("../model.js").OpenFile} OpenFile */
 
-/** @param {Run} run @returns {Node[]} */
-export function data(run) {
+/**
+ * @param {Run} run
+ * @param {import("../model.js").Section[]} unknown what is not known beyond it
+ * @returns {Node[]}
+ */
+export function data(run, unknown) {
   const made = element("section", { class: "analysis", id: `${run.anchor}-how` },
     element("h2", {}, "How this run was made"), element("p", { class: "name" }, run.name),
     command(run.command, "Command that makes this run again"), captures(run));
@@ -24,7 +28,8 @@ export function data(run) {
   made.append(drawer("Configuration", command(run.configuration, "Configuration of the run")));
   for (const [title, pairs] of run.manifest) made.append(drawer(title, items(pairs)));
   for (const { title, text } of run.listings) made.append(drawer(title, command(text, title)));
-  if (run.silent.length) made.append(silent(run.silent));
+  const sections = [...run.silent, ...unknown];
+  if (sections.length) made.append(silent(sections));
   return [made];
 }
 
