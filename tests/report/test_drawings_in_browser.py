@@ -47,6 +47,7 @@ def test_a_layer_is_unpacked_when_it_is_chosen_and_a_link_restores_it(watched, s
     steps_map.get_by_label("Shown").select_option(HOSTILE)
     steps_map.get_by_text("1.50 ms").first.wait_for()
     steps_map.locator("summary").click()
+    steps_map.locator("td.number").first.wait_for()
     assert steps_map.locator("td.number").all_inner_texts()[1:3] == ["1.50 ms", "1.50 ms"]
     watched.page.reload()
     assert steps_map.get_by_label("Shown").input_value() == HOSTILE
@@ -127,6 +128,7 @@ def test_a_search_says_its_share_of_all_and_the_table_has_what_is_drawn(frames):
     frames.get_by_text("1 found: 3.00 ms, 75.0% of all").wait_for()
     frames.get_by_text("As a table").click()
     rows = frames.locator("details[open] tbody tr")
+    rows.first.wait_for()
     assert rows.nth(0).locator("td").all_inner_texts()[:4] == ["Net", "module", "0 ns", "4.00 ms"]
     assert HOSTILE in rows.nth(1).inner_text()
 
