@@ -20,6 +20,7 @@ from profkit.core import result
 from profkit.core.errors import InputError
 from profkit.core.hardware import AUTO
 from profkit.core.job_record import CONVERSION, NOTHING, JobRecord
+from profkit.planning.imported_files import unusable
 from profkit.planning.imported_runs import find, import_kinds, run_behaviour
 from profkit.planning.requirements import missing_requirement
 
@@ -76,10 +77,15 @@ def _kind(path: Path) -> tuple[str, Importable]:
         if found := next(held, None):
             return found
         raise InputError(f"{path}: neither a run nor a folder of recordings")
+    if what := unusable(path):
+        raise InputError(f"{path}: {what}")
     if named := [kind for kind in kinds if any(map(path.match, kind[1].patterns))]:
         return named[0]
-    with path.open("rb") as file:
-        start = file.read(_START_BYTES)
+    try:
+        with path.open("rb") as file:
+            start = file.read(_START_BYTES)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     if begun := [kind for kind in kinds if start.startswith(kind[1].begins)]:
         return begun[0]
     for tool, kind in kinds:

@@ -1,6 +1,7 @@
 """The answer in the terminal, on runs and on files that were never imported."""
 
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -99,6 +100,15 @@ def test_what_was_not_recorded_is_listed_on_request(folder, capsys):
     write_trace(folder / "a.json")
     assert main(["show", "a.json", "--notes"]) == 0
     assert "throughput: the workload does not say how many samples" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("pipe", "a pipe"), ("/proc/self/mem", "cannot be read")]
+)
+def test_what_is_no_file_and_what_cannot_be_read_is_named(folder, capsys, name, why):
+    os.mkfifo(folder / "pipe")
+    assert main(["show", name]) == 1
+    assert f"{name}: {why}" in capsys.readouterr().err
 
 
 def test_a_file_that_is_no_recording_is_named(folder, capsys):
