@@ -26,7 +26,7 @@ from profkit.capture import tools
 from profkit.core import registry, resources
 from profkit.core.errors import ConfigError
 from profkit.core.settings import Settings, adapter
-from profkit.planning import mistakes, resolvers
+from profkit.planning import mistakes, own_files, resolvers
 from profkit.planning.mistakes import MAIN
 from profkit.workloads.models import family
 
@@ -75,6 +75,7 @@ def compose_all(conf: Path, overrides: Sequence[str]) -> list[Composed]:
     Raises `ConfigError` for what is misspelt, missing or not resolvable.
     """
     with _hydra(conf, [_normalised(override) for override in overrides]) as loader:
+        own_files.check_aliases(own_files.chosen(overrides))
         parser = OverridesParser.create(config_loader=loader)
         given = [_normalised(override) for override in overrides]
         parsed = _parse(parser, given)
@@ -231,7 +232,11 @@ def _axis(override: Override) -> list[str]:
             hint="write range(start,stop,step) or a list of values",
         )
     key = override.get_key_element()
-    values = itertools.islice(override.sweep_string_iterator(), _MOST_RUNS + 1)
+    try:
+        values = [*itertools.islice(override.sweep_string_iterator(), _MOST_RUNS + 1)]
+    except (TypeError, ValueError) as error:
+        hint = "as in range(1,9,2), or a list of values"
+        raise ConfigError(f"{override.input_line}: {error}", hint=hint) from None
     return [f"{key}={value}" for value in values]
 
 

@@ -265,18 +265,23 @@ def _of_overrides(error: Exception, chosen: Sequence[str]) -> ConfigError:
         return ConfigError(f"{match[1]}: added more than once", hint=hint)
     if match := re.search(r"An item is already at '([^']+)'", text):
         return ConfigError(f"+{match[1]}: the key is there already", hint="leave out the +")
-    if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]+)'", text):
+    if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
         group, name = match.groups()
         # Of a list of names, Hydra does not say what there is.
         options = GlobalHydra.instance().config_loader().get_group_options(group)
         return ConfigError(f"no {group} named {name!r}", hint=nearest(name, options))
-    if match := re.match(r"In '([^']+)': \w+ raised while composing config", text):
-        return _of_merging(match[1], chosen)
+    if match := re.match(r"(?:In '([^']+)': \w+ raised while|Error merging override )", text):
+        return _of_merging(match[1], text, chosen)
     return _of_interpolation(error, text, chosen)
 
 
-def _of_merging(option: str, chosen: Sequence[str]) -> ConfigError:
-    """Return the error for the file of `option`, whose content fits no section."""
+def _of_merging(option: str | None, text: str, chosen: Sequence[str]) -> ConfigError:
+    """Return the error for an override, or a file of `option`, whose content fits no section."""
+    if option is None:
+        override = text.partition("override ")[2]
+        key = override.partition("=")[0].lstrip("+")
+        hint = f"set one of its keys, as in {key}.KEY=VALUE"
+        return ConfigError(f"{override}: {key} is a section", hint=hint)
     path = Path("conf", f"{option}.yaml")
     sections = own_files.sections(OmegaConf.to_container(compose(MAIN), resolve=False))
     files = [file for file in own_files.chosen(chosen) if file.path == path]

@@ -1,5 +1,7 @@
 """Where something stands in the YAML files of the user's own: for the mistakes in them."""
 
+import itertools
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +12,9 @@ from omegaconf import grammar_parser
 from omegaconf.errors import GrammarParseError
 
 from profkit.core import resources
+from profkit.core.errors import ConfigError
 
+_MOST_NODES = 100_000
 _PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
 
 
@@ -60,6 +64,27 @@ def chosen(overrides: Sequence[str]) -> list[OwnFile]:
         texts = [str(yaml.serialize(file.root)) for file in files]
         found += files
     return found
+
+
+def check_aliases(files: Sequence[OwnFile]) -> None:
+    """Raise `ConfigError` for a file whose aliases make it endless, or larger than memory."""
+    for file in files:
+        if _size(file.root, {}) > _MOST_NODES:
+            raise ConfigError(
+                f"{file.path}: its aliases (*NAME) stand for more than {_MOST_NODES:,} values",
+                hint="write what they stand for, where it is needed",
+            )
+
+
+def _size(node: yaml.Node, sizes: dict[int, float]) -> float:
+    """Return of how many values `node` is made with all its aliases; infinite in a circle."""
+    if isinstance(node, yaml.ScalarNode):
+        return 1
+    if id(node) not in sizes:
+        sizes[id(node)] = math.inf
+        parts = node.value if isinstance(node, yaml.SequenceNode) else itertools.chain(*node.value)
+        sizes[id(node)] = 1 + sum(_size(part, sizes) for part in parts)
+    return sizes[id(node)]
 
 
 def place_of(key: str, files: Sequence[OwnFile]) -> str:

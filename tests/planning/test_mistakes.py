@@ -16,6 +16,12 @@ FEW = "analysis=[steps]"
     [
         (["batch=1,2", "batch=4"], "batch is set to 1,2 and to 4\n  hint: a run for each is b"),
         (["zero=none", "zero=zero2,zero3"], "a run for each is zero=none,zero2,zero3"),
+        (["batch=range(1,9,0)"], "batch=range(1,9,0): range() arg 3 must not be zero\n  hint: as"),
+        (
+            ["tools=[]"],
+            "tools=[]: tools is a section\n  hint: set one of its keys, as in tools.KEY",
+        ),
+        (["launcher.env=[A]"], "launcher.env=[A]: launcher.env is a section"),
         (["=3"], "=3: no key before the =\n  hint: write key=value"),
         (["batch"], "cannot read 'batch'\n  hint: write batch=VALUE"),
         (["batch=2 steps=5"], "hint: these are several overrides: quote each alone, batch=2 step"),
@@ -101,6 +107,13 @@ def test_a_mistake_that_only_the_whole_plan_shows_is_named(overrides, message):
         (b"name: !!python/object/apply:os.system [ls]\n", "mine.yaml:1: could not determine a con"),
         (b"name: a\nname: b\n", "mine.yaml:2: found duplicate key name"),
         (b"name: a\n---\nname: b\n", "mine.yaml:2: "),
+        (b"name: &a [*a]\n", "mine.yaml: its aliases (*NAME) stand for more than 100,000 values"),
+        (
+            b"".join(
+                b"%c: &%c [%s]\n" % (i, i, b",".join([b"*%c" % (i - 1)] * 9)) for i in b"bcdefg"
+            ).replace(b"*a", b"x"),
+            "mine.yaml: its aliases (*NAME) stand for more than 100,000 values",
+        ),
         (b"name: *x\n", "mine.yaml:1: found undefined alias 'x'"),
         (b"name: caf\xe9\n", "mine.yaml: not UTF-8: "),
         (b"\xff\xfen\x00", "mine.yaml: not UTF-8: "),
