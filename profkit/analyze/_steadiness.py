@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from profkit.analyze.shared.paired import Ratio, over_repeats
+from profkit.analyze.shared.paired import Ratio, no_interval, over_repeats
 from profkit.analyze.shared.uncertainty import Times, unequal_repeats
 from profkit.core.formatting import duration
 from profkit.core.result import Abstention, Finding, Severity
@@ -97,10 +97,10 @@ def _course(per_repeat: pd.DataFrame) -> str:
     return "change from repeat to repeat"
 
 
-def unknown(times: Mapping[int, Times]) -> tuple[Abstention, ...]:
-    """Return the abstentions of a single repeat, or of few steps."""
-    if len(times) <= 1:
-        reason = "one repeat does not say how much repeats differ: set repeats=3 or more"
+def unknown(times: Mapping[int, Times], *, has_interval: bool) -> tuple[Abstention, ...]:
+    """Return the abstentions of a single repeat, of ones that differ too much, or of few steps."""
+    if not has_interval and all(steps.min() > 0 for steps in times.values()):
+        reason = no_interval(len(times))
         return (Abstention(what="interval of the step time", reason=reason),)
     if unequal_repeats(list(times.values())) is None:
         reason = "it takes 6 counted steps in each repeat: raise steps"

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from profkit.analyze.base import analysis
-from profkit.analyze.shared.paired import Ratio, adjusted, compared
+from profkit.analyze.shared.paired import Ratio, adjusted, compared, no_interval
 from profkit.core.formatting import counted, duration
 from profkit.core.result import Abstention, Chart, Finding, Result, Severity, table
 from profkit.core.settings import Settings, known
@@ -178,6 +178,6 @@ def _unsure(runs: list[str], ratios: Mapping[tuple[str, str], Ratio]) -> Iterato
     if len(runs) == 1:
         reason = "there is one run: sweep over something"
         yield Abstention(what="differences between runs", reason=reason)
-    elif any(ratio.interval is None for ratio in ratios.values()):
-        reason = "one repeat does not say how much repeats differ: set repeats=3 or more"
+    elif unsure := [ratio.repeats for ratio in ratios.values() if ratio.interval is None]:
+        reason = no_interval(min(unsure))
         yield Abstention(what="whether differences between runs are chance", reason=reason)

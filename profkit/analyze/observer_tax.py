@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from profkit.analyze.base import ByTool, analysis
-from profkit.analyze.shared.paired import Ratio, over_repeats
+from profkit.analyze.shared.paired import Ratio, no_interval, over_repeats
 from profkit.analyze.shared.step_times import BASELINE, with_step_times
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -143,9 +143,8 @@ def _metrics(slowdowns: Mapping[str, Ratio]) -> dict[str, Metric]:
 
 
 def _unsure(slowdowns: Mapping[str, Ratio]) -> tuple[Abstention, ...]:
-    reason = "one repeat does not say how much repeats differ: set repeats=3 or more"
     return tuple(
-        Abstention(what=f"interval of the slowdown by {tool}", reason=reason)
+        Abstention(what=f"interval of the slowdown by {tool}", reason=no_interval(ratio.repeats))
         for tool, ratio in slowdowns.items()
         if ratio.interval is None
     )

@@ -99,7 +99,10 @@ def analyze(steps: ByTool, config: Config, causes: Result | None = None) -> Resu
         metrics=metrics,
         tables=_tables(shown, _note(tool, kept, config), config.max_rows),
         charts=_charts(),
-        abstentions=(*_abstentions(tool, metrics), *unknown(times)),
+        abstentions=(
+            *_abstentions(tool, metrics),
+            *unknown(times, has_interval=metrics["step_time_ns"].interval is not None),
+        ),
     )
 
 

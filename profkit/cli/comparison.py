@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from statistics import geometric_mean
 from typing import Any
 
-from profkit.analyze.shared.paired import FEWEST_PAIRS, Judgement, Outcome, in_turn, judged
+from profkit.analyze.shared.paired import DIFFER, FEWEST_PAIRS, Judgement, Outcome, in_turn, judged
 from profkit.cli.explained import Why, lines
 from profkit.cli.measured_run import METRICS, Difference, MeasuredRun, differences
 from profkit.cli.metric_words import CHANGES, TITLES, shown
@@ -132,7 +132,7 @@ def sentence(word: str, judgement: Judgement) -> str:
     """Return a judgement in words, with its interval."""
     ratio, outcome = judgement.ratio, judgement.outcome
     change = f"{ratio.ratio - 1:+.1%}"
-    if ratio.interval is None:
+    if ratio.repeats <= 1:
         return f"{change} in one pair; nothing can be said without repeats: it takes {FEWEST_PAIRS}"
     measure = f"{change} ({measured_change(judgement)})"
     if outcome in (Outcome.HIGHER, Outcome.LOWER):
@@ -148,14 +148,10 @@ def measured_change(judgement: Judgement) -> str:
     """Return the interval of a judgement and its pairs, in words."""
     ratio = judgement.ratio
     pairs = counted(ratio.repeats, "pair")
-    if ratio.interval is None or ratio.interval.high > _ABSURD:
-        return f"the pairs differ too much for an interval, {pairs}"
+    if ratio.interval is None:
+        return f"{DIFFER}, {pairs}"
     ends = f"{ratio.interval.low - 1:+.1%} to {ratio.interval.high - 1:+.1%}"
     return f"{ratio.interval.confidence:.0%} interval {ends}, {pairs}"
-
-
-# Ratio beyond which the end of an interval says nothing.
-_ABSURD = 10.0
 
 
 def notes(before: MeasuredRun, after: MeasuredRun) -> Iterator[str]:

@@ -210,7 +210,7 @@ def _change(ratio: Ratio, limit: float) -> str:
     """Return the change from the baseline in words, of a ratio to the limit."""
     change = f"{ratio.ratio * limit - 1:+.1%}"
     if ratio.interval is None:
-        return f"{change}, one pair"
+        return f"{change}, {counted(ratio.repeats, 'pair')}"
     low, high = (f"{end * limit - 1:+.1%}" for end in (ratio.interval.low, ratio.interval.high))
     return (
         f"{change} ({_CONFIDENCE:.0%} interval {low} to {high}, {counted(ratio.repeats, 'pair')})"

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 
+_ABSURD = 100
+
 
 class Severity(StrEnum):
     """How much a finding should worry the reader."""
@@ -67,6 +69,11 @@ class Interval:
 
     confidence: float
     """How often such intervals hold the number, 0 to 1."""
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether the upper end is a hundred times the lower one."""
+        return self.high > _ABSURD * max(self.low, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -33,6 +33,9 @@ STOPPED_CONFIDENCE = 0.97
 """Confidence of the interval, to be right in 95 %, where `narrow_enough` ends the comparison: it
 ends sooner where the spread happens to look small (`benchmarks/verdicts.py`)."""
 
+DIFFER = "the pairs differ too much for an interval"
+"""Why pairs have no interval."""
+
 _BOOTSTRAP_FROM = 10
 _DRIFT_LEVEL = 0.01
 _MOST_NEEDED = 1000
@@ -58,7 +61,8 @@ class Ratio:
     """Geometric mean over the repeats; 1 is no difference."""
 
     interval: Interval | None
-    """Confidence interval of the ratio; None for a single repeat, which has no spread."""
+    """Confidence interval of the ratio; None for a single repeat, which has no spread, and for
+    repeats that differ so much that it would say nothing."""
 
     p_value: float
     """Probability of a ratio at least as far from 1 if there were no difference; 1 if unknown."""
@@ -97,11 +101,15 @@ def judged(
     ratio = compared(these, others, confidence=confidence)
     if ratio is None:
         return None
-    if ratio.interval is None:
-        reason = "one pair does not say how much repeats differ"
-        more = FEWEST_PAIRS - 1
-        return Judgement(outcome=Outcome.INCONCLUSIVE, ratio=ratio, reason=reason, more_pairs=more)
     logs, levels = _logs_and_levels(these, others)
+    if ratio.interval is None:
+        is_single = ratio.repeats <= 1
+        return Judgement(
+            outcome=Outcome.INCONCLUSIVE,
+            ratio=ratio,
+            reason="one pair does not say how much repeats differ" if is_single else DIFFER,
+            more_pairs=FEWEST_PAIRS - 1 if is_single else _more_pairs(logs, band, confidence),
+        )
     outcome = Outcome(str(outcomes(logs, levels, band=band, confidence=confidence)))
     if outcome is Outcome.VOID:
         return Judgement(outcome=outcome, ratio=ratio, reason=_course(logs, levels, band))
@@ -218,12 +226,20 @@ def over_repeats(values: Mapping[int, float], *, confidence: float = 0.95) -> Ra
     if count <= 1:
         return Ratio(ratio=math.exp(mean), interval=None, p_value=1.0, repeats=count)
     low, high = (math.exp(max(-700.0, min(float(end), 700.0))) for end in bounds(logs, confidence))
+    interval = Interval(low=low, high=high, confidence=confidence)
     return Ratio(
         ratio=math.exp(mean),
-        interval=Interval(low=low, high=high, confidence=confidence),
+        interval=None if interval.says_nothing else interval,
         p_value=student_tail(_standard_errors(logs), count - 1),
         repeats=count,
     )
+
+
+def no_interval(repeats: int) -> str:
+    """Return why a number over so many repeats has no interval, and what to do."""
+    if repeats <= 1:
+        return "one repeat does not say how much repeats differ: set repeats=3 or more"
+    return f"inconclusive, {repeats} repeats differ too much: set repeats={FEWEST_PAIRS} or more"
 
 
 def compared(

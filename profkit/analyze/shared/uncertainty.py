@@ -55,7 +55,9 @@ def interval(
     confidence: float = 0.95,
     draws: int = 2000,
 ) -> Interval | None:
-    """Return the interval of `value`, a `statistic` of all steps; None for one repeat.
+    """Return the interval of `value`, a `statistic` of all steps.
+
+    None for one repeat, and where repeats differ so much that it would say nothing.
 
     Percentiles of a bootstrap over three repeats are far too close together, as it never draws
     unseen values. So the bootstrap gives the standard error, corrected for the number of
@@ -66,7 +68,8 @@ def interval(
         return None
     spread = float(np.log(resampled(repeats, statistic, draws)).std())
     error = spread * math.sqrt(count / (count - 1))
-    return _around(value, error, count - 1, confidence)
+    found = _around(value, error, count - 1, confidence)
+    return None if found.says_nothing else found
 
 
 def unequal_repeats(repeats: Sequence[Times]) -> float | None:

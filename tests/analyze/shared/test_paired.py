@@ -14,6 +14,7 @@ from profkit.analyze.shared.paired import (
     drifting,
     judged,
     narrow_enough,
+    no_interval,
     order_correlation,
     outcomes,
     over_repeats,
@@ -154,6 +155,14 @@ def test_pairs_that_would_decide_are_counted():
     assert judged(*rounds(1 + 10 * STEADY)).more_pairs == pytest.approx(6, abs=3)
     at_the_edge = judged(*rounds(1.01 + STEADY))
     assert at_the_edge.more_pairs == 0
+
+
+def test_an_interval_that_says_nothing_is_not_shown():
+    judgement = judged(*rounds(np.array([1.0, 16.0])))
+    assert (judgement.ratio.interval, judgement.outcome) == (None, Outcome.INCONCLUSIVE)
+    assert judgement.reason == "the pairs differ too much for an interval"
+    assert "set repeats=6" in no_interval(judgement.ratio.repeats)
+    assert judged(*rounds(np.array([1.0, 1.1]))).ratio.interval is not None
 
 
 def test_runs_that_slow_down_together_are_void_and_a_level_that_stays_is_not():

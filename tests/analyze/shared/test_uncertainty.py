@@ -67,6 +67,9 @@ def test_a_bootstrap_is_the_same_every_time_and_in_bounded_pieces():
 def test_what_has_no_spread_is_not_made_up():
     assert interval(5.0, [np.array([4.0, 5.0, 6.0])]) is None
     assert interval(0.0, [np.zeros(3), np.ones(3)]) is None
+    # Two repeats that differ by half: 95 % of such intervals reach from microseconds to minutes.
+    assert interval(1.2, [np.full(5, 1.0), np.full(5, 1.5)], np.mean) is None
+    assert interval(1.0, [np.full(5, 1.0), np.full(5, 1.01)], np.mean).high < 2
     assert unequal_repeats([np.ones(6)]) is None
     assert unequal_repeats([np.ones(5), np.ones(6)]) is None
 
