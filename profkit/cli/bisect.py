@@ -122,6 +122,7 @@ class _Search:
 
     def _captured(self, folders: Sequence[Path], pairs: int) -> list[float]:
         sides = self._sides(folders, self._asked)
+        self.record.add_runs([one.name for one in load(sides.words).runs])
         # One pair first: what cannot be run fails there, not in each of them.
         for least in dict.fromkeys((1, pairs)):
             found = next(captured_pairs(sides, least, self.args, least=least))

@@ -27,6 +27,8 @@ class _Content(msgspec.Struct):
     overrides: tuple[str, ...]
     comparisons: dict[int, Comparison]
     failed: dict[str, str]
+    runs: list[str] = []
+    """Names of the runs that were captured for it."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -53,6 +55,11 @@ class Record:
         self.content.comparisons[number] = Comparison(*ends, tuple(logs))
         self._write()
 
+    def add_runs(self, names: Sequence[str]) -> None:
+        """Keep the names of runs that are captured for the search."""
+        self.content.runs = [*dict.fromkeys([*self.content.runs, *names])]
+        self._write()
+
     def fail(self, commit: str, reason: str) -> None:
         """Keep why a commit cannot be run."""
         self.content.failed[commit] = reason
@@ -64,6 +71,11 @@ class Record:
         write_atomically(self.path, content + b"\n")
 
 
+def searched_runs() -> set[str]:
+    """Return the names of the runs that searches here captured."""
+    return {name for path in _FOLDER.glob("*.json") for name in _read(path).runs}
+
+
 def read_record(commits: Sequence[str], overrides: Sequence[str]) -> Record:
     """Return the record of a search, empty if there is none yet."""
     digest = hashlib.sha256(json.dumps([*commits, *overrides]).encode()).hexdigest()[:8]
@@ -71,7 +83,11 @@ def read_record(commits: Sequence[str], overrides: Sequence[str]) -> Record:
     if not path.is_file():
         content = _Content(tuple(commits), tuple(overrides), {}, {})
         return Record(path=path, content=content)
+    return Record(path=path, content=_read(path))
+
+
+def _read(path: Path) -> _Content:
     try:
-        return Record(path=path, content=msgspec.json.decode(path.read_bytes(), type=_Content))
+        return msgspec.json.decode(path.read_bytes(), type=_Content)
     except msgspec.MsgspecError as error:
         raise InputError(f"{path}: {error}", hint="delete it to search anew") from None

@@ -4,8 +4,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from profkit.cli.bisect_record import searched_runs
 from profkit.cli.run_folders import all_runs
-from profkit.core.formatting import duration, size
+from profkit.core.formatting import counted, duration, size
 from profkit.dag.overrides import last_runs
 
 _HEADINGS = ("  run", "ended", "status", "step", "size")
@@ -15,12 +16,16 @@ def main(argv: Sequence[str]) -> None:
     """Print one line a run, the newest first; those of the last selection have a star."""
     parser = argparse.ArgumentParser(prog="profkit ls", description=__doc__)
     parser.add_argument("-q", "--quiet", action="store_true", help="print the names only")
+    about = "list those that profkit bisect captured to compare commits as well"
+    parser.add_argument("-a", "--all", action="store_true", help=about)
     args = parser.parse_args(argv)
     runs = all_runs()
+    searched = set() if args.all else searched_runs() & {run.name for run in runs}
+    runs = [run for run in runs if run.name not in searched]
     if args.quiet:
         sys.stdout.writelines(f"{run.name}\n" for run in runs)
         return
-    if not runs:
+    if not (runs or searched):
         sys.stdout.write("no runs here: profkit profile -- COMMAND makes one\n")
         return
     selected = last_runs()
@@ -38,3 +43,5 @@ def main(argv: Sequence[str]) -> None:
     for row in (_HEADINGS, *rows):
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         sys.stdout.write("  ".join(cells).rstrip() + "\n")
+    if searched:
+        sys.stdout.write(f"  and {counted(len(searched), 'run')} of profkit bisect: --all\n")

@@ -11,6 +11,7 @@ from profkit.cli import bisect, main
 from profkit.cli.captured_pairs import SideFailedError
 from profkit.core.result import Metric
 
+RUNS = ("train-a123456", "train-b123456")
 COMMAND = ["--", "python", "train.py"]
 
 
@@ -66,7 +67,8 @@ def pairs(monkeypatch):
 
         monkeypatch.setattr(bisect, "captured_pairs", captured_pairs)
 
-    monkeypatch.setattr(bisect, "load", lambda _: None)
+    runs = [SimpleNamespace(name=name) for name in RUNS]
+    monkeypatch.setattr(bisect, "load", lambda _: SimpleNamespace(runs=runs))
     monkeypatch.setattr(bisect._Search, "_why", lambda *_: iter(("because",)))
     simulate.captured = captured
     return simulate
@@ -85,6 +87,20 @@ def test_the_commit_is_found_and_nothing_is_left_behind(commits, pairs, capsys):
     assert len(git("worktree", "list").splitlines()) == 1
     assert list(Path("results/.profkit/worktrees").iterdir()) == []
     assert git("status", "--short") == "M train.py"
+
+
+def test_runs_of_a_search_are_listed_when_asked_for(commits, pairs, capsys):
+    pairs(changed=6)
+    for name in (*RUNS, "mine"):
+        Path("results/runs", name).mkdir(parents=True)
+    assert main(["bisect", commits[0], "HEAD", *COMMAND]) == 0
+    capsys.readouterr()
+    assert main(["ls"]) == 0
+    _, mine, rest = capsys.readouterr().out.splitlines()
+    assert mine.split()[0] == "mine"
+    assert rest == "  and 2 runs of profkit bisect: --all"
+    assert main(["ls", "--all", "--quiet"]) == 0
+    assert {*capsys.readouterr().out.split()} == {*RUNS, "mine"}
 
 
 def test_what_was_compared_is_kept_and_not_captured_again(commits, pairs, capsys, monkeypatch):
