@@ -117,8 +117,8 @@ def _folder(module: str) -> Path | None:
 def _sources(folder: Path | None) -> list[Path]:
     if folder is None:
         return []
+    # Another process may be writing compiled code, under names that are gone a moment later.
+    passed = {"__pycache__", "_shipped"}
     return sorted(
-        path
-        for path in folder.rglob("*")
-        if path.suffix != ".pyc" and "_shipped" not in path.parts and path.is_file()
+        path for path in folder.rglob("*") if not passed & {*path.parts} and path.is_file()
     )

@@ -93,3 +93,11 @@ def test_a_variable_that_is_not_set_and_the_time_are_refused(loaded, override, m
     with pytest.raises(ConfigError) as caught:
         load(override)
     assert message in str(caught.value)
+
+
+def test_compiled_code_that_another_process_writes_is_no_source(tmp_path):
+    source, half = tmp_path / "a.py", tmp_path / "__pycache__/a.cpython-311.pyc.139774651201328"
+    half.parent.mkdir()
+    for path in (source, half):
+        path.touch()
+    assert cache._sources(tmp_path) == [source]
