@@ -14,7 +14,7 @@ from profkit.core.errors import PluginError
 from profkit.core.settings import known
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from importlib.metadata import EntryPoint, EntryPoints
 
 T = TypeVar("T")
 
@@ -66,9 +66,15 @@ def converter_module(tool: str) -> str:
 
 def external(package: str) -> list["EntryPoint"]:
     """Return the entry points by which installed distributions add plugins to `package`."""
+    return sorted(_entry_points().select(group=package), key=lambda point: point.name)
+
+
+@cache
+def _entry_points() -> "EntryPoints":
+    """Return those of all distributions, whose files are read for it, once for all packages."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - most jobs need none
 
-    return sorted(entry_points(group=package), key=lambda point: point.name)
+    return entry_points()
 
 
 @cache

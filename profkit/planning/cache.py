@@ -18,7 +18,7 @@ import msgspec
 
 import profkit
 from profkit import __version__
-from profkit.core import resources, result_folder, secret_store, source_hash
+from profkit.core import registry, resources, result_folder, secret_store, source_hash
 from profkit.core.cache_file import read_cached, write_cached
 from profkit.planning.model import Plan
 from profkit.process import computing
@@ -104,7 +104,7 @@ def _installed() -> Iterator[tuple[str, str, Path | None]]:
             yield name, importlib.metadata.version(name), None
     yield "profkit", __version__, Path(profkit.__file__).parent
     for package in ("profkit.capture", "profkit.convert", "profkit.analyze"):
-        for point in importlib.metadata.entry_points(group=package):
+        for point in registry.external(package):
             version = point.dist.version if point.dist else ""
             yield point.value, version, _folder(point.module)
 
