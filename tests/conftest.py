@@ -59,14 +59,14 @@ Other tests that are slow are marked where they are.
 
 LONGEST = {
     "tests/test_real_traces.py": "apart",
-    "tests/faults/test_kills.py": "together",
     "tests/dag/test_staleness.py": "together",
-    "tests/test_samplers.py": "together",
     "tests/test_plugins.py": "together",
+    "tests/faults/test_kills.py": "together",
     "tests/faults/test_ranks.py": "apart",
     "tests/capture/test_nsys.py": "apart",
-    "tests/workloads/zero/test_modes.py": "together",
+    "tests/test_samplers.py": "together",
     "tests/faults/test_resources.py": "apart",
+    "tests/workloads/zero/test_modes.py": "together",
     "tests/faults/test_out_of_memory.py": "apart",
     "tests/capture/test_memory_layers.py": "together",
     "tests/capture/harness/followed/test_followed.py": "apart",
@@ -75,6 +75,14 @@ LONGEST = {
     "tests/test_installed.py": "together",
     "tests/capture/harness/hosts/test_host_reports.py": "apart",
     "tests/capture/harness/test_failures.py": "apart",
+    "tests/report/test_browser.py": "together",
+    "tests/analyze/test_hta.py": "together",
+    "tests/convert/torch_profiler/test_damage.py": "apart",
+    "tests/convert/torch_profiler/test_real_traces.py": "together",
+    "tests/planning/test_build.py": "together",
+    "tests/planning/test_mistakes.py": "together",
+    "tests/test_analyses_contract.py": "together",
+    "tests/planning/test_imported_runs.py": "together",
 }
 """The files that take the longest, which begin: at the end no worker is left alone with one.
 
