@@ -65,8 +65,9 @@ _FLAG = re.compile(
     rf"(?<![\w-])--?{_NAME}{_THEN}(?:{_QUOTED}|(?P<bare>[^\s\"'-][^\s\"']*))", re.IGNORECASE
 )
 _USER = re.compile(
-    rf"(?<![\w-])(?:-u|-U|--?[\w-]{{0,20}}user(?:name)?|--auth|--basic|--login|--creds?){_THEN}"
-    rf"(?:{_QUOTE})?[^\s:\"'/]+:(?P<bare>[^\s\"'/][^\s\"']*)"
+    rf"(?:(?<![\w-])(?:-u|-U|--?[\w-]{{0,20}}user(?:name)?|--auth|--basic|--login|--creds?){_THEN}"
+    rf"(?:{_QUOTE})?[^\s:\"'/]+:|\bsshpass{_THEN}(?:{_QUOTE})?-p(?:{_THEN})?(?:{_QUOTE})?"
+    rf"|\blogin\s+\S{{1,80}}\s+password\s+)(?P<bare>[^\s\"'/][^\s\"']*)"
 )
 _PORT_OR_GROUP = re.compile(r"\d{1,5}")
 _LONG = re.compile(r"(?<![\w+/.-])[\w+/.-]{16,}={0,2}")

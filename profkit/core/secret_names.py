@@ -12,7 +12,7 @@ looks drawn and not written; one only if it is long as well; or nothing."""
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET = re.compile(
-    r"secret|passw(?:or)?d|passphrase|passcode|credential|bearer"
+    r"secret(?!ar)|passw(?:or)?d|passphrase|passcode|credential|bearer"
     r"|(?:api|access|account|auth|encryption|license|master|private|shared|signing|ssh)_?key"
 )
 # Names of where a secret lies, how long it is or how it is handled, not of the secret itself.

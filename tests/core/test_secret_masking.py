@@ -42,6 +42,9 @@ def masked(text, environment=None):
         ("-----BEGIN PRIVATE KEY-----\nMIIE cut off", MASK),
         ("MYSQL_PWD=x mysql", "MYSQL_PWD=[masked] mysql"),
         ("curl -u me:hunter2 https://h", "curl -u me:[masked] https://h"),
+        ("sshpass -p hunter2 ssh h", "sshpass -p [masked] ssh h"),
+        ("['sshpass', '-p', 'hunter2', 'ssh']", "['sshpass', '-p', '[masked]', 'ssh']"),
+        ("machine h login me password hunter2", "machine h login me password [masked]"),
         ("http --user=me:hunter2 h", "http --user=me:[masked] h"),
         ("['-u', 'me:hunter2', 'h']", "['-u', 'me:[masked]', 'h']"),
         ("['t.py', '--api-key', 'a b', '-v']", "['t.py', '--api-key', '[masked]', '-v']"),
@@ -99,6 +102,7 @@ def test_secrets_are_masked_and_what_is_around_them_stays(text, expected):
         "rsync -u host:/data .",
         "the tokens: none were dropped; no password",
         "key=sm90_xmma_gemm_f32f32_tf32f32",
+        "t.py --secretary bob",
     ],
 )
 def test_what_people_write_every_day_stays(text):
