@@ -1,6 +1,6 @@
 """Peaks of memory that a sweep predicts, held against runs that it had not seen.
 
-    python benchmarks/memory_predictions.py [--only WORD] [--tries 20]
+    python benchmarks/memory_predictions.py [--only [WORD...]] [--tries 20]
 
 Each row sweeps one axis of a built-in program on the CPU. The analysis `sweep` predicts the peaks
 of values that were not run; then these are run. A peak is what PyTorch allocated, as the tool
@@ -124,28 +124,26 @@ class _Clock:
 def main() -> None:
     """Print predictions and how far off they are, and then the tries."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="sweeps whose overrides have this in them")
+    about = "sweeps that have one of these words in their overrides or axis; all"
+    parser.add_argument("--only", nargs="*", default=[""], metavar="WORD", help=about)
     parser.add_argument("--tries", type=int, default=20)
 
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         os.chdir(scratch)
-        chosen = [one for one in sweeps() if args.only in " ".join((*one.words, one.axis))]
-        made = {one: _measured_sweep(one) for one in chosen}
-        errors = [error for one, runs in made.items() for error in _predicted(one, runs)]
-        print(
-            f"{len(errors)} predictions: median error {statistics.median(errors):.2%}, "
-            f"worst {max(errors):.2%}"
-        )
+        texts = {one: " ".join((*one.words, one.axis)) for one in sweeps()}
+        chosen = [one for one, text in texts.items() if any(word in text for word in args.only)]
+        if errors := [error for one in chosen for error in _predicted(one)]:
+            print(
+                f"{len(errors)} predictions: median error {statistics.median(errors):.2%}, "
+                f"worst {max(errors):.2%}"
+            )
         _tried(args.tries)
 
 
-def _measured_sweep(one: Sweep) -> dict[int, Measured]:
-    return {value: _measured(run) for value, run in one.runs(one.values).items()}
-
-
-def _predicted(one: Sweep, runs: dict[int, Measured]) -> Iterator[float]:
-    """Predict runs that were not made, make them, and yield how far off the peaks are."""
+def _predicted(one: Sweep) -> Iterator[float]:
+    """Make runs, predict others, make these, and yield how far off the peaks are."""
+    runs = {value: _measured(run) for value, run in one.runs(one.values).items()}
     found = sweep.analyze.run(
         steps={str(value): run.steps for value, run in runs.items()},
         memory_peak={str(value): run.memory_peak for value, run in runs.items()},
