@@ -8,7 +8,7 @@ import pandas as pd
 
 from profkit.analyze._linear_fit import BENT, INVERSE, STRAIGHT
 from profkit.analyze._peak_curves import PeakCurve, Phases, fitted_peak
-from profkit.analyze._sweep_axes import RANKS, Value, in_words
+from profkit.analyze._sweep_axes import BATCH, RANKS, Value, in_words
 from profkit.analyze.base import ByRun
 from profkit.core.result import Abstention
 
@@ -85,7 +85,8 @@ def _curve(axis: str, values: Sequence[int], found: Sequence[Phases]) -> PeakCur
     if axis == RANKS:
         return fitted_peak(values, found, INVERSE)
     straight = fitted_peak(values, found, STRAIGHT)
-    if _off(straight, values) <= _BENT or len(set(values)) <= len(BENT):
+    # Samples do not attend to one another: what is not straight along the batch is noise.
+    if axis == BATCH or _off(straight, values) <= _BENT or len(set(values)) <= len(BENT):
         return straight
     bent = fitted_peak(values, found, BENT)
     return min(straight, bent, key=lambda curve: _off(curve, values))

@@ -57,8 +57,8 @@ def analyze(
     """Say which run of a sweep to take, and what runs that were not made would give.
 
     A run is called slower than the fastest only if their repeats tell them apart, with all runs
-    taken together (Holm); of those that are not slower, the one with the least memory is
-    recommended. The knee is the smallest batch with most of the best throughput. Scaling is
+    taken together (Holm). Where all others surely have most of the best throughput, the one of
+    them with the least memory is recommended, and else none. The knee is the smallest batch with most of the best throughput. Scaling is
     throughput per rank over that with the fewest ranks. In the Pareto set are runs that no other
     beats in throughput without taking more memory. Predictions are of a curve of step time, and
     of memory, along one axis: a line, a parabola where that is nearer, or against the share of
@@ -244,8 +244,7 @@ def _findings(
     config: Config,
 ) -> Iterator[Finding]:
     equal = [point for point in points if point.run not in slower]
-    is_known = all(len(point.speed.by_repeat) >= _TWO for point in points)
-    if is_known and len(equal) < len(points):
+    if len(equal) < len(points) and all(_is_as_fast(point, best, config) for point in equal):
         chosen = _recommended(equal, best)
         yield Finding(
             severity=Severity.INFO,
@@ -267,6 +266,15 @@ def _findings(
             unit="share",
             evidence={"run": worst},
         )
+
+
+def _is_as_fast(point: Point, best: Point, config: Config) -> bool:
+    """Say whether a run surely has a throughput that is enough: not to know is not the same."""
+    if point is best:
+        return True
+    ratio = compared(point.speed.by_repeat, best.speed.by_repeat, confidence=config.confidence)
+    interval = ratio.interval if ratio else None
+    return interval is not None and interval.low >= config.knee_share
 
 
 def _recommended(equal: Sequence[Point], best: Point) -> Point:

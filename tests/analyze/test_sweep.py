@@ -92,6 +92,16 @@ def test_nothing_is_recommended_that_the_repeats_do_not_support(repeats):
     assert len(found.tables["runs"].rows) == 4
 
 
+def test_a_run_that_is_only_not_known_to_be_slower_is_not_recommended():
+    runs = by_batch([10, 11, 13, 26])
+    # Batch 2 has less than half of the best throughput, in repeats too uneven to say so.
+    runs[1] = (runs[1][0], steps(15, 120, repeats=[1.0, 1.9, 0.8]))
+    found = swept(runs)
+    assert [row["is_slower"] for row in rows(found)] == ["yes", *["not known"] * 3]
+    assert found.findings == ()
+    assert "its repeats do not tell it from batch 2" in found.abstentions[0].reason
+
+
 def test_batches_that_were_not_run_are_predicted_with_intervals():
     times = 5 + 2 * np.array([1, 2, 4, 8]) + np.array([0.01, -0.02, 0.01, 0.01])
     found = swept(by_batch(times))
@@ -151,6 +161,12 @@ def test_memory_is_that_of_the_allocator_by_phase_where_it_was_recorded():
     predictions = rows(found, "predicted_peak_memory_bytes")
     assert [row["peak_memory_bytes"] / MIB for row in predictions] == pytest.approx([54, 78, 158])
     assert "allocator" in found.tables["predicted_peak_memory_bytes"].note
+
+
+def test_noise_along_the_batch_is_not_taken_for_a_bend():
+    times = 20 + 5 * np.array([1, 2, 4, 8]) + np.array([0.5, 0.5, -1.5, 0.5])
+    predictions = rows(swept(by_batch(times)), "predicted_step_time_ns")
+    assert predictions[-1]["step_time_ns"] == pytest.approx(100e6, rel=0.03)
 
 
 @pytest.mark.parametrize(
