@@ -58,11 +58,11 @@ def analyze(
 
     A run is called slower than the fastest only if their repeats tell them apart, with all runs
     taken together (Holm). Where all others surely have most of the best throughput, the one of
-    them with the least memory is recommended, and else none. The knee is the smallest batch with most of the best throughput. Scaling is
-    throughput per rank over that with the fewest ranks. In the Pareto set are runs that no other
-    beats in throughput without taking more memory. Predictions are of a curve of step time, and
-    of memory, along one axis: a line, a parabola where that is nearer, or against the share of
-    one rank; with the interval of one more repeat.
+    them with the least memory is recommended, and else none. The knee is the smallest batch with
+    most of the best throughput. Scaling is throughput per rank over that with the fewest ranks.
+    In the Pareto set are runs that no other beats in throughput without taking more memory.
+    Predictions are of a curve of step time, and of memory, along one axis: a line, a parabola
+    where that is nearer, or against the share of one rank; with the interval of one more repeat.
     """
     axes = axes_of({run: behaviour[run] for run in steps})
     source, peaks = peaks_by_run({"memory_peak": memory_peak, "steps": steps})
