@@ -125,10 +125,15 @@ def paths(caller: Numbers, name: Numbers, counted: NDArray[np.bool_]) -> Paths:
 
 
 def depths(caller: Numbers) -> Numbers:
-    """Return 0 for rows without a caller, 1 for those that these call, and so on."""
+    """Return 0 for rows without a caller, 1 for those that these call, and so on.
+
+    Rows of a damaged table that call one another in a circle have any depth.
+    """
     depth = (caller >= 0).astype(np.int64)
     jump = caller
-    while (jump >= 0).any():  # each round looks twice as far up
+    for _ in range(len(caller).bit_length()):  # each round looks twice as far up
+        if (jump < 0).all():
+            break
         depth += np.where(jump >= 0, depth[jump], 0)
         jump = np.where(jump >= 0, jump[jump], -1)
     return depth

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from profkit.tables.tree_paths import ordered, paths
+from profkit.tables.tree_paths import depths, ordered, paths
 
 
 def test_equal_paths_are_one_node_and_rows_that_do_not_count_are_where_their_caller_is():
@@ -25,3 +25,10 @@ def test_a_tree_without_rows_has_one_path():
 def test_rows_are_in_order_of_depth_however_deep_and_otherwise_in_their_own(deepest):
     depths = np.array([deepest, 1, deepest, 0, 1], dtype=np.int64)
     assert ordered(depths).tolist() == [3, 1, 4, 0, 2]
+
+
+def test_rows_that_call_one_another_in_a_circle_end_and_leave_others_as_they_are():
+    caller = np.array([-1, 0, 1, 4, 3, 5], dtype=np.int64)
+    assert depths(caller)[:3].tolist() == [0, 1, 2]
+    found = paths(caller, np.zeros(6, dtype=np.int64), np.ones(6, dtype=np.bool_))
+    assert found.node[:3].tolist() == [0, 1, 2]
