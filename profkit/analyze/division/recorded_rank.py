@@ -105,9 +105,10 @@ class RecordedRank:
 
     @cached_property
     def op_parents(self) -> calltree.Rows:
-        """The row of the parent of each operator, -1 for none."""
+        """The row of the parent of each operator, -1 for none; none is its own."""
         numbers = (self.ops[name].to_numpy(np.int64) for name in ("op", "parent"))
-        return calltree.positions(*numbers)
+        parents = calltree.positions(*numbers)
+        return np.where(parents == np.arange(len(parents)), -1, parents)
 
     @cached_property
     def op_threads(self) -> NDArray[np.int64]:
