@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast
 
 from profkit.core.errors import PluginError
 from profkit.core.settings import known
@@ -74,7 +74,8 @@ def _entry_points() -> "EntryPoints":
     """Return those of all distributions, whose files are read for it, once for all packages."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - most jobs need none
 
-    return entry_points()
+    # Python 3.11 returns an older type, which can `select` as well.
+    return cast("EntryPoints", entry_points())
 
 
 @cache
