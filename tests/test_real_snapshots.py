@@ -84,7 +84,7 @@ def test_real_snapshots_reach_the_report_beside_those_that_are_refused(real_data
 
 
 def looked_at(chromium, path):
-    """Return what the page asked for and what it complained about, and the names beside bars."""
+    """Return what the page asked for and what it complained about, and the names of frames."""
     context = chromium.new_context(offline=True)
     page = context.new_page()
     asked, messages = [], []
@@ -94,6 +94,6 @@ def looked_at(chromium, path):
     page.goto(f"{path.as_uri()}#/memory")
     page.evaluate("profkit.drawAll()")
     page.wait_for_function("() => document.querySelector('[data-waits]') === null")
-    labels = page.locator(".beside").all_text_contents()
+    labels = page.locator("svg.flame-graph text").all_text_contents()
     context.close()
     return [url for url in asked if not url.startswith("file:")], messages, labels

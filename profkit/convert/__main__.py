@@ -273,7 +273,7 @@ def _raws(tool: str, good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> 
                     label=label,
                     rank=_rank(label),
                     repeat=record["repeat"],
-                    settings=record["settings"],
+                    settings=record.get("settings", {}),
                 )
             if not own:
                 text = f"No file of {label} matches {pattern}: this rank gives no rows."

@@ -144,5 +144,5 @@ def test_statistics_of_one_report_are_those_of_nsys_to_the_digit(report, tmp_pat
         "deviation_ns": pytest.approx(50**0.5),
     }  # fmt: skip
     reasons = {abstention.what: abstention.reason for abstention in result.abstentions}
-    assert reasons["cuda_gpu_kern_sum"] == "no kernel of a device was recorded"
+    assert reasons["cuda_gpu_kern_sum"] == "no kernel of a GPU was recorded"
     assert "The report holds no kernel, copy or set: CUDA was not recorded." in notes
