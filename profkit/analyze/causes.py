@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from profkit.analyze.base import Behaviour, OfTool, Recordings, analysis
 from profkit.analyze.division import divided_ranks, gpu, names, trust
@@ -77,8 +78,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     Each instant from the start of a step to the start of the next belongs to one cause, so causes
     sum to the step. GPU computing comes before communication, copies and sets that it hides; idle
     time of the GPU goes to what the CPU thread did that launches next. Without a GPU, operators
-    come before communication, and Python is what is left. The gain is the exposed time: nothing
-    else is waiting meanwhile.
+    come before communication, and Python is the rest. The gain is the exposed time.
     """
     if cpu_ops.empty and kernels.empty:
         return Result.abstain("causes", "neither operators nor kernels were recorded")
@@ -104,17 +104,11 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         collectives=collectives,
         recordings=recordings,
         slowdown=_slowdown(observer_tax, recordings),
-        misplaced=int(misplaced.sum()),
-        kernels=len(kernels),
-        unlaunched=int((launched["call"].to_numpy() < 0)[~misplaced].sum()),
-        has_cpu=bool(len(cpu_ops) or len(runtime_calls)),
-        lacks_gpu=kernels.empty and bool(len(devices) or len(runtime_calls)),
         steps=steps["step"].nunique(),
-        rows=len(cpu_ops) + len(kernels) + len(runtime_calls),
+        **_counted(cpu_ops, kernels, runtime_calls, devices, launched["call"], misplaced),
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
-    known |= {"annotations": annotations, "collectives": collectives}
-    known["processes"] = schema.frame("processes") if processes is None else processes
+    known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
     matching = _matches(divided, rows, shown, known)
     by_step = pd.concat([_by_step(one) for one in divided], ignore_index=True).fillna(0)
     consist = pd.concat([parts(one.rank, one.time) for one in divided], ignore_index=True)
@@ -126,8 +120,29 @@ def _matches(
     divided: Sequence[_Divided], rows: pd.DataFrame, shown: int, known: Mapping[str, Any]
 ) -> pd.DataFrame:
     """Return what the patterns find in the rank that is shown."""
+    if known["processes"] is None:
+        known = {**known, "processes": schema.frame("processes")}
     one = next(one for one in divided if one.rank.where[0] == shown)
     return matches(one.rank, one.time, rows[rows["rank"] == shown], known, len(set(rows["rank"])))
+
+
+def _counted(  # noqa: PLR0913, PLR0917 (most are tables)
+    cpu_ops: pd.DataFrame,
+    kernels: pd.DataFrame,
+    calls: pd.DataFrame,
+    devices: pd.DataFrame,
+    launched_by: pd.Series,
+    misplaced: NDArray[np.bool_],
+) -> dict[str, Any]:
+    """Return how much was recorded, and whether the CPU or the GPU is missing."""
+    return {
+        "misplaced": int(misplaced.sum()),
+        "unlaunched": int((launched_by.to_numpy() < 0)[~misplaced].sum()),
+        "kernels": len(kernels),
+        "rows": len(cpu_ops) + len(kernels) + len(calls),
+        "has_cpu": bool(len(cpu_ops) or len(calls)),
+        "lacks_gpu": kernels.empty and bool(len(devices) or len(calls)),
+    }
 
 
 def _slowdown(observer_tax: Result | None, recordings: Recordings) -> Metric | None:
