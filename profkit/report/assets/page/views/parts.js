@@ -40,7 +40,7 @@ export function command(text, label) {
 export function tiles(numbers) {
   return element("dl", { class: "tiles" }, ...numbers.map((shown) => {
     const { title, value, unit, reason } = shown;
-    const why = reason ? `because ${reason}` : intervalOf(shown);
+    const why = reason || intervalOf(shown);
     return element("div", { class: "tile" }, element("dt", {}, title),
       element("dd", {}, number(value, unit)),
       ...(why ? [element("dd", { class: "why" }, why)] : []));
