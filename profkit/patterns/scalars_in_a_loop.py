@@ -1,11 +1,14 @@
 """Scalars in a Python loop: single values taken from tensors, one at a time."""
 
+import numpy as np
 import pandas as pd
 
 from profkit.patterns._python_calls import Spent, innermost_line, outermost, spent_on_cpu
 from profkit.patterns._rows import Chosen, having, inside, parents, per_step, place, time
 from profkit.patterns.base import Match, Step, pattern
 
+_PAUSE_NS = 1_000_000
+_MOST_OF_READS = 2
 _LEAST_READS = 100
 _NOT_OF_PROGRAM = r"^(?:Optimizer\.step#|autograd::engine::evaluate_function)"
 
@@ -50,11 +53,23 @@ def _spent(  # noqa: PLR0913, PLR0917 (tables, as patterns have them)
     """Return the time of the line that reads, else of the reads with all Python around them."""
     line = innermost_line(python_calls, cpu_ops["start_ns"][reads])
     if kernels.empty and line.any():
-        return spent_on_cpu(python_calls, outermost(python_calls, line), cpu_ops, causes)
+        spent = spent_on_cpu(python_calls, outermost(python_calls, line), cpu_ops, causes)
+        # Where most of the line's time is elsewhere, the loop lies between two samples.
+        if spent.gain_ns <= _MOST_OF_READS * _runs_ns(cpu_ops[reads]):
+            return spent
     chosen = inside(cpu_ops, reads | having(cpu_ops, r"^aten::(?:select|unbind|is_nonzero)$"))
     chosen |= parents(cpu_ops, reads) & having(cpu_ops, "^aten::")
     cause = "gpu_idle.python" if len(kernels) else "python"
     around = causes.loc[causes["id"].astype(str) == cause, "gain_ms"]
     python = float(around.iloc[0]) * 1e6 * step.count if len(around) else 0.0
     gain_ns = time(cpu_ops, chosen) + (0.0 if len(kernels) else python)
-    return Spent(cause=cause, gain_ns=gain_ns, place=place(cpu_ops, reads))
+    where = "" if line.any() else place(cpu_ops, reads)
+    return Spent(cause=cause, gain_ns=gain_ns, place=where)
+
+
+def _runs_ns(reads: pd.DataFrame) -> int:
+    """Return the time of `reads` and between those of a run, which a longer pause ends."""
+    rows = reads.sort_values("start_ns", kind="stable")
+    start, end = (rows[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    gaps = np.maximum(start[1:] - end[:-1], 0)
+    return int((end - start).sum() + gaps[gaps < _PAUSE_NS].sum())

@@ -7,6 +7,7 @@ import pytest
 from profkit.core.verdict import Confidence
 from profkit.patterns import patterns
 from profkit.testing import found
+from tests.patterns.examples import scalars_in_a_loop
 from tests.patterns.recorded import op, python
 
 
@@ -52,3 +53,16 @@ def test_a_step_that_has_its_middle_in_a_range_is_not_inside_of_it():
     conv = op(3, "aten::conv2d", 500_000, parent=0)
     (match,) = found(patterns()["zeroed_gradients"], cpu_ops=[step, marked, fill, conv])
     assert match.gain_ns == 80_000
+
+
+@pytest.mark.parametrize(
+    ("lasts_ns", "gain_ns", "where"),
+    [(210_000, 210_000, "main.py(5): read"), (9_000_000, 90_000, "in the step")],
+    ids=["little else", "mostly other work"],
+)
+def test_the_line_of_a_loop_is_that_of_its_reads_alone(lasts_ns, gain_ns, where):
+    calls = [python(0, lasts_ns, "main.py(5): read") | {"call": 0, "charged_ns": lasts_ns}]
+    tables = scalars_in_a_loop.reads(200) | {"python_calls": calls}
+    (match,) = found(patterns()["scalars_in_a_loop"], **tables)
+    assert match.gain_ns == gain_ns
+    assert where in match.advice
