@@ -6,13 +6,15 @@ import json
 import sys
 import threading
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
 
 from profkit.capture._core_usage import CoreUsage
+from profkit.core.atomic_write import write_atomically
 
 _PERIOD_S = 0.004
-_MOST_COST = 0.008
+_MOST_COST = 0.01
 """Share of the time that sampling may take: where a look takes long, it looks less often."""
 
 _TURN_S = 0.0005
@@ -26,12 +28,29 @@ Position = tuple[int, int]
 """The `id` of the code that a frame runs, and the instruction: quicker to look up than a line."""
 
 
+@dataclass(kw_only=True, slots=True)
+class _Sampled:
+    """What was seen until a trace ended, or after the last one."""
+
+    samples: list[tuple[int, int, int]] = field(default_factory=list)
+    others: list[tuple[int, int, int, int]] = field(default_factory=list)
+    pauses: list[tuple[int, int]] = field(default_factory=list)
+    usage: dict[str, int] | None = None
+
+    def add(self, after: "_Sampled") -> None:
+        """Add what was seen `after` this."""
+        self.samples += after.samples
+        self.others += after.others
+        self.pauses += after.pauses
+
+
 class PythonSamples:
     """Samples the stack of the thread that makes it, and notes the runs of the garbage collector.
 
     Times are Unix ns, as those of PyTorch's traces. What the thread does in C shows as the line
     that called it, and the name of what it called. What other Python threads do at the same
-    instants is noted as well, as the program may wait for them.
+    instants is noted as well, as the program may wait for them. Steps after a trace are looked at
+    as well: short ones are seen a few times each, and they are like those that were traced.
     """
 
     def __init__(self, ranks_on_host: int = 1) -> None:
@@ -44,9 +63,9 @@ class PythonSamples:
         self._stacks: dict[tuple[Position, ...], int] = {}
         self._codes: dict[int, CodeType] = {}
         self._callees: dict[int, dict[int, str]] = {}
-        self._samples: list[tuple[int, int, int]] = []
-        self._others: list[tuple[int, int, int, int]] = []
-        self._pauses: list[tuple[int, int]] = []
+        self._sampled = _Sampled()
+        self._written: tuple[Path, _Sampled] | None = None
+        self._looks = 0
         self._collecting_since = 0
         self._sampler = threading.Thread(target=self._sample, name="profkit samples", daemon=True)
 
@@ -62,7 +81,7 @@ class PythonSamples:
         self._sampler.start()
 
     def end(self) -> None:
-        """Sample no more; nothing is left running."""
+        """Sample no more; nothing is left running. What came after the last trace goes with it."""
         if self._sampler.is_alive():
             self._is_done = True
             self._sampler.join()
@@ -70,46 +89,56 @@ class PythonSamples:
                 sys.setswitchinterval(self._switch_s)
         if self._collected in gc.callbacks:
             gc.callbacks.remove(self._collected)
+        if self._written is not None:
+            path, written = self._written
+            written.add(self._sampled)
+            self._save(written, path)
+            self._written = None
 
     def write(self, path: Path) -> None:
-        """Write what was sampled since the last time, as JSON, and forget it."""
-        samples, self._samples = self._samples, []
-        others, self._others = self._others, []
-        pauses, self._pauses = self._pauses, []
+        """Write what was sampled since the last time, as JSON, and begin anew."""
+        sampled, self._sampled = self._sampled, _Sampled()
+        sampled.usage = self._usage.end() if sampled.samples else None
+        self._save(sampled, path)
+        self._written = path, sampled
+
+    def _save(self, sampled: _Sampled, path: Path) -> None:
         # A look may add one meanwhile; a copy is made at once.
         stacks = {number: stack for stack, number in self._stacks.copy().items()}
-        used = sorted({row[-1] for row in (*samples, *others)})
+        used = sorted({row[-1] for row in (*sampled.samples, *sampled.others)})
         position = {number: index for index, number in enumerate(used)}
         document = {
             "tid": self._tid,
             "cost_ns": round(self._cost_s * 1e9),
             "stacks": [self._labels(stacks[number]) for number in used],
-            "samples": [[when, position[number]] for when, _, number in samples],
-            "cpu_ns": [cpu_ns for _, cpu_ns, _ in samples],
-            "threads": [[*row[:-1], position[row[-1]]] for row in others],
-            "pauses": pauses,
-            "usage": self._usage.end() if samples else None,
+            "samples": [[when, position[number]] for when, _, number in sampled.samples],
+            "cpu_ns": [cpu_ns for _, cpu_ns, _ in sampled.samples],
+            "threads": [[*row[:-1], position[row[-1]]] for row in sampled.others],
+            "pauses": sampled.pauses,
+            "usage": sampled.usage,
         }
-        path.write_text(json.dumps(document), encoding="utf-8")
+        write_atomically(path, json.dumps(document).encode(), synced=False)
 
     def _sample(self) -> None:
-        looks, usual = 0, 0.0
-        while not self._is_done and len(self._samples) < _MOST:
+        usual = 0.0
+        while not self._is_done and self._looks < _MOST:
             # From here to the sleep the program's threads cannot run Python.
             began = time.thread_time()
             self._look(sys._current_frames())  # noqa: SLF001 - documented
-            looks += 1
+            self._looks += 1
             cost = time.thread_time() - began + _HANDOVER_S
             self._cost_s += cost
             # The first looks are dearer than those that follow.
-            usual = cost if looks <= _COLD else min(cost, (usual + cost) / 2)
+            usual = cost if self._looks <= _COLD else min(cost, (usual + cost) / 2)
             time.sleep(max(_PERIOD_S, usual / _MOST_COST))
 
     def _look(self, frames: dict[int, FrameType]) -> None:
         """Note where the program's thread is, and where other threads are that Python knows."""
         number = self._number(frames.get(self._thread))
         now = time.time_ns()
-        self._samples.append((now, _cpu_ns(self._tid), number))
+        # No call stands between finding the list and adding to it: it may be replaced there.
+        row = now, _cpu_ns(self._tid), number
+        self._sampled.samples.append(row)
         # Beside the program's thread there is this one.
         if len(frames) == 2:  # noqa: PLR2004
             return
@@ -118,7 +147,8 @@ class PythonSamples:
         for thread in threads[-_MOST_THREADS:]:
             tid, frame = thread.native_id, frames.get(thread.ident or 0)
             if tid is not None and frame is not None:
-                self._others.append((tid, now, _cpu_ns(tid), self._number(frame)))
+                other = tid, now, _cpu_ns(tid), self._number(frame)
+                self._sampled.others.append(other)
 
     def _number(self, frame: FrameType | None) -> int:
         """Return the number of a stack."""
@@ -157,8 +187,8 @@ class PythonSamples:
         now = time.time_ns()
         if phase == "start":
             self._collecting_since = now
-        elif self._collecting_since and len(self._pauses) < _MOST:
-            self._pauses.append((self._collecting_since, now))
+        elif self._collecting_since and len(self._sampled.pauses) < _MOST:
+            self._sampled.pauses.append((self._collecting_since, now))
             self._collecting_since = 0
 
 

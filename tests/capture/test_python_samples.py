@@ -23,7 +23,7 @@ def test_what_the_program_runs_and_its_garbage_collections_are_written(tmp_path)
     interval, threads = sys.getswitchinterval(), threading.active_count()
     began = time.time_ns()
     samples.begin()
-    busy_until(lambda: len(samples._samples) > 5)
+    busy_until(lambda: samples._looks > 5)
     gc.collect()
     samples.end()
     assert (sys.getswitchinterval(), threading.active_count()) == (interval, threads)
@@ -40,6 +40,25 @@ def test_what_the_program_runs_and_its_garbage_collections_are_written(tmp_path)
     assert read["pauses"]
     samples.write(tmp_path / "b.json")
     assert json.loads((tmp_path / "b.json").read_text())["samples"] == []
+
+
+def test_what_is_sampled_after_a_trace_goes_with_it_until_another_one_is_written(tmp_path):
+    def count(name):
+        return len(json.loads((tmp_path / name).read_text())["samples"])
+
+    samples = PythonSamples()
+    samples.begin()
+    busy_until(lambda: samples._looks > 1)
+    samples.write(tmp_path / "a.json")
+    first, looks = count("a.json"), samples._looks
+    busy_until(lambda: samples._looks > looks + 1)
+    samples.write(tmp_path / "b.json")
+    assert count("a.json") == first
+    second, looks = count("b.json"), samples._looks
+    busy_until(lambda: samples._looks > looks + 1)
+    samples.end()
+    assert first + count("b.json") == samples._looks
+    assert count("b.json") > second
 
 
 def test_what_other_threads_do_and_what_is_called_in_c_is_written(tmp_path):
@@ -73,7 +92,7 @@ def test_what_other_threads_do_and_what_is_called_in_c_is_written(tmp_path):
 def test_what_the_process_had_of_the_cores_is_written(tmp_path):
     samples = PythonSamples(ranks_on_host=3)
     samples.begin()
-    busy_until(lambda: len(samples._samples) > 2)
+    busy_until(lambda: samples._looks > 2)
     samples.end()
     samples.write(tmp_path / "a.json")
     usage = json.loads((tmp_path / "a.json").read_text())["usage"]
