@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from profkit.analyze.division.phases import inside
 from profkit.core.formatting import milliseconds
 from profkit.core.verdict import Action, Cause, Confidence
 
@@ -37,7 +38,7 @@ _DATA = "https://docs.pytorch.org/docs/stable/data.html"
 
 
 def _at(cause: Cause, text: str) -> str:
-    return f"{text} in {cause.place}" if cause.place else text
+    return f"{text} {inside(cause.place)}" if cause.place else text
 
 
 def _loading(cause: Cause) -> str:
@@ -52,7 +53,7 @@ def _loading(cause: Cause) -> str:
 
 def _dispatch(cause: Cause) -> str:
     gaps = float(cause.evidence.get("gaps_per_step", 0.0))
-    where = f" in {cause.place}" if cause.place else ""
+    where = f" {inside(cause.place)}" if cause.place else ""
     if gaps and cause.ms_per_step / gaps < _SHORT_GAP_MS:
         return (
             'Launch fewer, larger kernels: `torch.compile(mode="reduce-overhead")`, CUDA graphs or '
@@ -162,6 +163,17 @@ _RULES = (
         advice=_dispatch,
         least=0.1,
         source=_GRAPHS,
+    ),
+    _Rule(
+        cause=re.compile(r"python\.between .*$"),
+        title="Python outside of the model",
+        advice=lambda cause: (
+            f"Python runs {cause.place}, and no sample says in which function: profile more steps, "
+            "or record lines with `tools.torch_profiler.with_stack=true`."
+        ),
+        least=0.08,
+        source=_TUNING,
+        confidence=Confidence.LOW,
     ),
     _Rule(
         cause=re.compile(r"exposed_communication\.waiting$"),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, START_UP
+from profkit.analyze.division.phases import inside
 from profkit.analyze.division.thread_waits import WAITING
 from profkit.core.formatting import milliseconds
 from profkit.core.verdict import Cause, Limiter
@@ -74,7 +75,7 @@ def _mostly(causes: Sequence[Cause], above: Cause) -> str:
     if not parts:
         return ""
     first = max(parts, key=lambda cause: cause.ms_per_step)
-    return f", {milliseconds(first.ms_per_step)} ms in {first.title}"
+    return f", {milliseconds(first.ms_per_step)} ms {inside(first.title)}"
 
 
 def _lower(title: str) -> str:

@@ -18,11 +18,15 @@ _MOST_COST = 0.01
 """Share of the time that sampling may take: where a look takes long, it looks less often."""
 
 _TURN_S = 0.0005
+_BUSY = 0.1
 _HANDOVER_S = 0.00002
 _COLD = 3
 _DEEPEST = 48
 _MOST = 200_000
 _MOST_THREADS = 8
+_OWN = "profkit "
+"""Of the names of threads that are not the program's."""
+
 
 Position = tuple[int, int]
 """The `id` of the code that a frame runs, and the instruction: quicker to look up than a line."""
@@ -56,10 +60,13 @@ class PythonSamples:
     def __init__(self, ranks_on_host: int = 1) -> None:
         self._usage = CoreUsage(ranks_on_host)
         self._thread = threading.get_ident()
+        self._known = {self._thread}
         self._tid = threading.get_native_id()
         self._is_done = False
         self._cost_s = 0.0
         self._switch_s = 0.0
+        self._is_turn_short = False
+        self._ran_ns: dict[int, tuple[int, int]] = {}
         self._stacks: dict[tuple[Position, ...], int] = {}
         self._codes: dict[int, CodeType] = {}
         self._callees: dict[int, dict[int, str]] = {}
@@ -75,9 +82,7 @@ class PythonSamples:
         gc.callbacks.append(self._collected)
         self._switch_s = sys.getswitchinterval()
         if threading.active_count() == 1:
-            # Else a look waits for the 5 ms that threads take turns in, and then sees where the
-            # program lets go of the interpreter. With threads of its own that would change it.
-            sys.setswitchinterval(_TURN_S)
+            self._take_turns(are_others_busy=False)
         self._sampler.start()
 
     def end(self) -> None:
@@ -85,8 +90,7 @@ class PythonSamples:
         if self._sampler.is_alive():
             self._is_done = True
             self._sampler.join()
-            if sys.getswitchinterval() <= _TURN_S:
-                sys.setswitchinterval(self._switch_s)
+            self._take_turns(are_others_busy=True)
         if self._collected in gc.callbacks:
             gc.callbacks.remove(self._collected)
         if self._written is not None:
@@ -139,16 +143,39 @@ class PythonSamples:
         # No call stands between finding the list and adding to it: it may be replaced there.
         row = now, _cpu_ns(self._tid), number
         self._sampled.samples.append(row)
-        # Beside the program's thread there is this one.
-        if len(frames) == 2:  # noqa: PLR2004
+        if frames.keys() <= self._known:
+            self._take_turns(are_others_busy=False)
             return
-        own = (self._thread, self._sampler.ident)
-        threads = [one for one in threading.enumerate() if one.ident not in own]
+        threads = []
+        for thread in threading.enumerate():
+            if thread.name.startswith(_OWN):
+                self._known.add(thread.ident or 0)
+            elif thread.ident != self._thread:
+                threads.append(thread)
+        are_busy = len(threads) > _MOST_THREADS
         for thread in threads[-_MOST_THREADS:]:
             tid, frame = thread.native_id, frames.get(thread.ident or 0)
             if tid is not None and frame is not None:
                 other = tid, now, _cpu_ns(tid), self._number(frame)
                 self._sampled.others.append(other)
+                are_busy |= self._is_busy(*other[:3])
+        self._take_turns(are_others_busy=are_busy)
+
+    def _is_busy(self, tid: int, now: int, cpu_ns: int) -> bool:
+        """Tell whether a thread had a core since the last look, of which a new one is suspect."""
+        before, ran = self._ran_ns.get(tid, (now, -1))
+        self._ran_ns[tid] = now, cpu_ns
+        return ran < 0 or cpu_ns - ran > _BUSY * (now - before)
+
+    def _take_turns(self, *, are_others_busy: bool) -> None:
+        """Let threads take turns as the program has it, or more often where no other one runs.
+
+        Else a look waits for these 5 ms, and then sees where the program lets go of the
+        interpreter. Of threads that do compete it would change what they wait for.
+        """
+        if self._is_turn_short == are_others_busy:
+            self._is_turn_short = not are_others_busy
+            sys.setswitchinterval(self._switch_s if are_others_busy else _TURN_S)
 
     def _number(self, frame: FrameType | None) -> int:
         """Return the number of a stack."""

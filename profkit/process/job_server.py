@@ -205,7 +205,8 @@ def _become(connection: socket.socket) -> None:
     from profkit.process import process_tree  # noqa: PLC0415 - not in the command
 
     watching = (connection, process_tree.kill_all)
-    threading.Thread(target=_end_with_command, args=watching, daemon=True).start()
+    name = "profkit end with command"
+    threading.Thread(target=_end_with_command, args=watching, name=name, daemon=True).start()
 
 
 def _end_with_command(connection: socket.socket, kill_all: Callable[[], object]) -> None:

@@ -38,7 +38,8 @@ def has_workflow_ended(environment: Mapping[str, str] = os.environ) -> bool:
 def end_with_workflow() -> None:
     """End this process and all that it starts soon after the workflow."""
     if VARIABLE in os.environ:
-        threading.Thread(target=_wait_for_workflow, daemon=True).start()
+        name = "profkit end with workflow"
+        threading.Thread(target=_wait_for_workflow, name=name, daemon=True).start()
 
 
 def _wait_for_workflow() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from profkit.analyze import causes
 from profkit.analyze.base import Recording
-from profkit.analyze.division.sampled_calls import sampled_calls
+from profkit.analyze.division.sampled_calls import sampled_calls, seen_stacks
 from profkit.core.hardware import Hardware
 from profkit.core.result import Metric, Result
 from profkit.testing import ORIGIN_NS, frame, rows, run, span
@@ -234,7 +234,7 @@ def test_a_stack_begins_with_what_no_operator_does_and_not_when_it_is_looked_at(
     samples = sampled([-600, -350, -50], "train.py(1): load")
     samples += sampled([200, 450], "train.py(2): nap") + sampled([700, 950], "train.py(3): main")
     rank = frame("cpu_ops", ops)
-    calls = sampled_calls(frame("python_samples", samples), rank)
+    calls = sampled_calls(seen_stacks(frame("python_samples", samples), rank), (0, 0))
     nap = calls[calls["name"] == "train.py(2): nap"]
     times = [(int(nap[name].iloc[0]) - ORIGIN_NS) // US for name in ("start_ns", "end_ns")]
     assert times == [75, 510]
@@ -252,7 +252,8 @@ def test_all_that_ran_did_so_after_a_wait(cpu_us, ends_us, ops):
         {**row, "cpu_ns": us * US if us >= 0 else -1}
         for row, us in zip(samples, cpu_us, strict=True)
     ]
-    calls = sampled_calls(frame("python_samples", samples), frame("cpu_ops", ops))
+    seen = seen_stacks(frame("python_samples", samples), frame("cpu_ops", ops))
+    calls = sampled_calls(seen, (0, 0))
     nap = calls[calls["name"] == "train.py(2): nap"]
     ends_us = 320 if ops and ends_us == 500 else ends_us
     assert (int(nap["end_ns"].iloc[0]) - ORIGIN_NS) // US == ends_us
@@ -261,7 +262,52 @@ def test_all_that_ran_did_so_after_a_wait(cpu_us, ends_us, ops):
 def test_few_samples_in_the_steps_are_helped_out_by_those_of_other_steps():
     samples = sampled(range(-9000, -8000, 50), "train.py(4): main;train.py(9): log")
     assert tree(divided(**CPU, samples=samples))["python"]["place"] == "train.py(9): log"
-    assert tree(divided(**CPU, samples=samples[:5]))["python"]["place"] == ""
+    assert tree(divided(**CPU, samples=samples[:1]))["python"]["place"] == ""
+
+
+def mark(start_us, end_us, phase, name=""):
+    return op(start_us, start_us, end_us, name or phase, kind="annotation", phase=phase)
+
+
+PHASES = {
+    "steps": [step(0, 1000), step(1000, 2000, 6)],
+    "cpu_ops": [
+        op(0, 0, 990, "ProfilerStep#5", kind="annotation"),
+        mark(100, 300, "forward"),
+        mark(310, 320, "optimizer", "Optimizer.zero_grad#SGD.zero_grad"),
+        mark(350, 600, "backward"),
+        mark(610, 700, "optimizer", "Optimizer.step#SGD.step"),
+        op(1, 800, 810, "aten::item", phase="forward"),
+        op(2, 1000, 1990, "ProfilerStep#6", kind="annotation"),
+        mark(1100, 1300, "forward"),
+        mark(1350, 1600, "backward"),
+        mark(1610, 1700, "optimizer", "Optimizer.step#SGD.step"),
+    ],
+}
+BETWEEN = "between the optimizer's step and the next forward"
+
+
+def test_a_sampled_stack_does_not_reach_beyond_its_phase():
+    samples = sampled([200, 290, 1210, 1290], "train.py(5): main;model.py(2): forward")
+    samples += sampled([400, 1400], "train.py(6): main")
+    result = divided(**PHASES, samples=samples)
+    assert tree(result)[f"python.{BETWEEN}"]["ms_per_step"] == pytest.approx(0.39)
+    assert tree(result)["python"]["place"] == BETWEEN
+    seen = seen_stacks(frame("python_samples", samples), frame("cpu_ops", PHASES["cpu_ops"]))
+    of_forward = seen[seen["stack"].astype(str).str.endswith("forward")]
+    times = (of_forward[["start_ns", "end_ns"]] - ORIGIN_NS) // US
+    assert times.to_numpy().tolist() == [[200, 245], [245, 300], [1100, 1250], [1250, 1300]]
+
+
+@pytest.mark.parametrize(
+    ("others", "place"),
+    [([50], BETWEEN), ([50, 60], "train.py(9): log"), ([5000, 6000], "train.py(9): log")],
+    ids=["one look is too few", "in another step", "in steps that were not traced"],
+)
+def test_the_same_part_of_another_step_says_what_was_not_looked_at(others, place):
+    samples = sampled([200, 1200], "train.py(5): main;model.py(2): forward")
+    samples += sampled(others, "train.py(4): main;train.py(9): log")
+    assert tree(divided(**PHASES, samples=samples))["python"]["place"] == place
 
 
 def looked_at(stack, cpu_share, *, tid=MAIN):

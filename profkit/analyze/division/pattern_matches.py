@@ -63,8 +63,7 @@ def _given(rank: RecordedRank, time: Partition, known: Mapping[str, Any]) -> dic
         "cpu_ops": rank.ops.assign(**{CHARGED: charges.of_ops(rank, time)}),
         "kernels": rank.kernels.assign(**{CHARGED: charges.of_kernels(rank, time)}),
         "runtime_calls": rank.calls.assign(**{CHARGED: charges.of_calls(rank, time)}),
-        # Patterns sum over calls, for which stray samples are too few.
-        "python_calls": python if rank.sees_python else python.iloc[:0],
+        "python_calls": python,
         "processes": _with_waits(rank, time, own["processes"]),
     }
     first, last = int(rank.windows[:, 0].min()), int(rank.windows[:, 1].max())

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from profkit.analyze.division import charges
 from profkit.analyze.division.partition import innermost_time, spans_of
 from profkit.analyze.division.recorded_rank import RecordedRank
-from profkit.analyze.shared import calltree, glob_match, intervals
+from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.intervals import Intervals
 from profkit.tables.python_frames import is_foreign, own_lines
 from profkit.tables.tree_paths import SEPARATOR
@@ -30,33 +30,30 @@ def _threads(rank: RecordedRank) -> list[int]:
 
 
 def by_function(rank: RecordedRank, spans: Intervals) -> list[Place]:
-    """Return the lines of the program that ran in the union `spans`, none if none was recorded."""
+    """Return the lines of the program that ran in the union `spans`, none if none was recorded.
+
+    Where samples say nothing, the phases do that it lies between.
+    """
     on_thread = np.isin(rank.python["tid"].to_numpy(np.int64), _threads(rank))
     if not on_thread.any():
         return []
-    if not rank.sees_python:
-        return _of_the_program(rank, intervals.total(spans))
     near = intervals.overlap(spans_of(rank.python), spans) > 0
     rows = rank.python[on_thread & near]
     call, caller = (rows[name].to_numpy(np.int64) for name in ("call", "caller"))
     parent = calltree.positions(call, caller)
     own = innermost_time(spans_of(rows), parent, spans)
-    return _ranked(own_lines(rows), own)
+    known = [*_ranked(own_lines(rows), own), *_unseen(rank, spans)]
+    return sorted(known, key=lambda place: -place[1])
 
 
-def _of_the_program(rank: RecordedRank, total: int) -> list[Place]:
-    """Return where the program itself ran whenever it was sampled, as shares of the `total`.
-
-    Where too few samples fall into the time in question, those of other steps have to do.
-    """
-    rows = rank.python[~glob_match.matching(rank.python["name"], ("<built-in *",))]
-    caller = rows["caller"].to_numpy(np.int64)
-    is_inner = ~np.isin(rows["call"].to_numpy(np.int64), caller)
-    own = is_inner & ~glob_match.named(rows["name"], is_foreign)
-    length = (rows["end_ns"] - rows["start_ns"]).to_numpy(np.int64)
-    all_of_it = max(int(length[own].sum()), 1)
-    shares = (length * own) * (total / all_of_it)
-    return _ranked(rows["name"].astype(object).to_numpy(), shares.astype(np.int64))
+def _unseen(rank: RecordedRank, spans: Intervals) -> list[Place]:
+    """Return between which phases the program was in the `spans` in which no sample shows it."""
+    if not rank.is_sampled:
+        return []
+    phases = rank.phases
+    unseen = intervals.difference(spans, intervals.union(spans_of(rank.python)))
+    time = np.where(phases.are_between, intervals.overlap(phases.spans, unseen), 0)
+    return _ranked(phases.names, time)
 
 
 def of_ops(rank: RecordedRank, time: NDArray[np.int64]) -> list[Place]:

@@ -9,7 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.analyze.division.partition import alone, spans_of
-from profkit.analyze.division.sampled_calls import sampled_calls, with_stacks
+from profkit.analyze.division.phases import Stretches, stretches
+from profkit.analyze.division.sampled_calls import sampled_calls, seen_stacks, with_stacks
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.blocking_calls import SYNCHRONISE, blocked_calls, is_pageable
 from profkit.analyze.shared.glob_match import matching
@@ -40,8 +41,6 @@ _COMMUNICATES = (
 _STARTING_NS = 1_000_000
 _FAR_LONGER = 20
 _FEW = 3
-_ENOUGH_SAMPLES = 10
-_COVERED = 0.5
 _EXCERPT = 0.1
 _WRAPPERS = (*_CALLING, "DistributedDataParallel*", "*c10d_functional*")
 
@@ -80,10 +79,11 @@ class RecordedRank:
             name: of_repeat(table, where).reset_index(drop=True) for name, table in tables.items()
         }
         samples = rows["samples"]
-        is_sampled = bool(rows["python"].empty and len(samples) >= _ENOUGH_SAMPLES)
+        is_sampled = bool(rows["python"].empty and len(samples))
         if is_sampled:
-            rows["python"] = sampled_calls(samples, rows["ops"])
-            rows["ops"] = with_stacks(rows["ops"], samples)
+            seen = seen_stacks(samples, rows["ops"])
+            rows["python"] = sampled_calls(seen, where)
+            rows["ops"] = with_stacks(rows["ops"], seen)
         return cls(
             is_sampled=is_sampled, where=where, periods=periods.reset_index(drop=True), **rows
         )
@@ -218,11 +218,9 @@ class RecordedRank:
         return intervals.union(np.concatenate(calls))
 
     @cached_property
-    def sees_python(self) -> bool:
-        """Whether enough of the periods is covered by recorded or sampled Python functions."""
-        windows = intervals.union(self.windows)
-        covered = intervals.overlap(windows, intervals.union(spans_of(self.python))).sum()
-        return not self.is_sampled or bool(covered > _COVERED * intervals.total(windows))
+    def phases(self) -> Stretches:
+        """The time of the program's thread, cut wherever a phase begins or ends."""
+        return stretches(self.ops[self.op_threads == self.main])
 
     @cached_property
     def collecting(self) -> Intervals:

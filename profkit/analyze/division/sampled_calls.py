@@ -1,72 +1,180 @@
 """Calls of Python functions as sampled stacks show them, for recordings without real ones."""
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from profkit.analyze.division.phases import Stretches, stretches
+from profkit.analyze.shared.intervals import Intervals
 from profkit.tables import schema
+from profkit.tables.python_frames import is_foreign
 from profkit.tables.tree_paths import SEPARATOR
 
 _LONGEST_GAPS = 5
 _IDLE = 0.1
+_FEWEST = 2
 _COLUMNS = ("call", "caller", "tid", "name", "start_ns", "end_ns")
+_SEEN = ("tid", "start_ns", "end_ns", "stack")
+_NOT_BETWEEN = re.compile(
+    r"torch/(?:nn/modules/module|_tensor|autograd/\w+|optim/\w+|utils/data/\w+|profiler/\w+)"
+    r"\.py\(|profkit/(?:marks|capture/harness/ranks)"
+)
+"""Frames of the phases themselves, and of profkit."""
 
 
-def sampled_calls(samples: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
-    """Return rows like those of `python_calls`, from the `python_samples` of one rank and repeat.
+def seen_stacks(samples: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
+    """Return from when to when each stack ran, from the `python_samples` of one rank and repeat.
 
-    The lines are those that ran. A frame lasts from about half way between the last sample without
-    it and the first one with it: not earlier than the first of `ops` begins or ends in between, nor
-    later than the last, since the program does one thing where no operator does either. All that
-    ran in between did so on the other side of a wait: without operators the CPU time says how long.
-    Far from any sample nothing is known.
+    A stack lasts from about half way after the last sample: not earlier than the first of `ops`
+    begins or ends in between, nor later than the last, since the program does one thing where no
+    operator does either. All that ran in between did so on the other side of a wait: without
+    operators the CPU time says how long. Far from any sample nothing is known.
+
+    No stack reaches beyond the phase, or the time between two phases, that it was seen in. One that
+    was never looked at has what was seen in those of other steps, if that is more than one sample.
     """
     rows = samples.sort_values("time_ns", kind="stable")
     if len(rows) <= 1:
+        return pd.DataFrame(columns=list(_SEEN)).astype(dict.fromkeys(_SEEN[:3], np.int64))
+    tid = int(rows["tid"].iloc[0])
+    own = ops[(ops["tid"] == tid).to_numpy()]
+    known = stretches(own)
+    at = known.at(rows["time_ns"].to_numpy(np.int64))
+    spans = _spans(rows, own, known, at)
+    stacks = rows["stack"].astype(object).to_numpy()
+    pieces = [*zip(spans[:, 0], spans[:, 1], stacks, strict=True), *_elsewhere(rows, known, at)]
+    found = pd.DataFrame(pieces, columns=list(_SEEN[1:])).assign(tid=tid)[list(_SEEN)]
+    return found.sort_values("start_ns", kind="stable", ignore_index=True)
+
+
+def sampled_calls(seen: pd.DataFrame, where: tuple[int, int]) -> pd.DataFrame:
+    """Return rows like those of `python_calls` from the `seen_stacks` of a rank and repeat.
+
+    The lines are those that ran.
+    """
+    if seen.empty:
         return schema.frame("python_calls")
-    stacks = [str(stack).split(SEPARATOR) for stack in rows["stack"].astype(object)]
-    made = _Calls(tid=int(rows["tid"].iloc[0]))
-    for stack, (start, end) in zip(stacks, _spans(rows, ops).tolist(), strict=True):
-        made.add(stack, start, end)
+    made = _Calls(tid=int(seen["tid"].iloc[0]))
+    for start, end, stack in zip(*(seen[name].tolist() for name in _SEEN[1:]), strict=True):
+        made.add(str(stack).split(SEPARATOR), start, end)
     count = len(made.rows)
     columns: dict[str, list[Any]] = {name: [row[name] for row in made.rows] for name in _COLUMNS}
-    columns |= {name: [int(rows[name].iloc[0])] * count for name in ("rank", "repeat")}
+    columns |= {"rank": [where[0]] * count, "repeat": [where[1]] * count}
     columns["kind"] = ["function"] * count
     calls: pd.DataFrame = schema.table("python_calls", columns).to_pandas()
     return calls
 
 
-def with_stacks(ops: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    """Return the operators of one rank, those without a recorded stack with a sampled one.
+def with_stacks(ops: pd.DataFrame, seen: pd.DataFrame) -> pd.DataFrame:
+    """Return the operators of one rank, those without a recorded stack with the one `seen`.
 
     It is the stack in which the middle of the operator was, on the thread that was sampled.
     """
-    rows = samples.sort_values("time_ns", kind="stable")
-    if len(rows) <= 1:
+    if seen.empty:
         return ops
-    spans = _spans(rows, ops)
     start, end = (ops[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
     middle = start + (end - start) // 2
-    at = np.searchsorted(spans[:, 0], middle, side="right") - 1
-    known = (at >= 0) & (middle < spans[at, 1])
-    known &= ((ops["tid"] == rows["tid"].iloc[0]) & (ops["stack"] == "")).to_numpy()
+    begins, ends = (seen[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    at = np.searchsorted(begins, middle, side="right") - 1
+    known = (at >= 0) & (middle < ends[at])
+    known &= ((ops["tid"] == seen["tid"].iloc[0]) & (ops["stack"] == "")).to_numpy()
     stacks = ops["stack"].astype(object).to_numpy()
-    stacks = np.where(known, rows["stack"].astype(object).to_numpy()[at], stacks)
+    stacks = np.where(known, seen["stack"].astype(object).to_numpy()[at], stacks)
     return ops.assign(stack=pd.Categorical(stacks))
 
 
-def _spans(rows: pd.DataFrame, ops: pd.DataFrame) -> NDArray[np.int64]:
-    """Return from when to when each of the sorted samples tells what the thread did."""
+def _spans(
+    rows: pd.DataFrame, own: pd.DataFrame, known: Stretches, at: NDArray[np.int64]
+) -> Intervals:
+    """Return from when to when each of the sorted samples tells what the thread did.
+
+    `own` are the operators of the thread, `at` its stretches that the samples lie in.
+    """
     times = rows["time_ns"].to_numpy(np.int64)
-    own = ops[(ops["tid"] == rows["tid"].iloc[0]).to_numpy()]
     edges = np.unique(own[["start_ns", "end_ns"]].to_numpy(np.int64))
     longest = _LONGEST_GAPS * int(np.median(np.diff(times)))
     between = _boundaries(rows, edges)
-    starts = np.maximum(np.r_[times[0], between], times - longest)
-    ends = np.minimum(np.r_[between, times[-1] + longest // _LONGEST_GAPS], times + longest)
-    return np.column_stack((starts, ends))
+    least, most = _limits(known, at, times)
+    # What lies between the stretches of two samples was seen by neither.
+    apart = (at[1:] != at[:-1]) & (most[:-1] <= least[1:])
+    until, since = np.where(apart, most[:-1], between), np.where(apart, least[1:], between)
+    starts = np.maximum(np.maximum(np.r_[times[0], since], times - longest), least)
+    ends = np.r_[until, times[-1] + longest // _LONGEST_GAPS]
+    return np.column_stack((starts, np.minimum(np.minimum(ends, times + longest), most)))
+
+
+def _limits(
+    known: Stretches, at: NDArray[np.int64], times: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return since and until when each sample may tell what the thread did: in its stretch.
+
+    Outside of all it is until the next one; where no phase is known there is no limit.
+    """
+    nothing = np.iinfo(np.int64)
+    least = np.full(len(times), nothing.min, dtype=np.int64)
+    most = np.full(len(times), nothing.max, dtype=np.int64)
+    if len(known.spans) > 1:
+        start, end = known.spans.T
+        least = np.r_[nothing.min, end][np.searchsorted(end, times, "right")]
+        most = np.r_[start, nothing.max][np.searchsorted(start, times, "right")]
+        least[at >= 0], most[at >= 0] = start[at[at >= 0]], end[at[at >= 0]]
+    return least, most
+
+
+def _elsewhere(
+    rows: pd.DataFrame, known: Stretches, at: NDArray[np.int64]
+) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and stack of what was seen in other steps, for stretches without a sample.
+
+    They are parted among these samples, in the order in which those lay in theirs.
+    """
+    pools = _pools(rows, known, at)
+    seen = np.zeros(len(known.spans), dtype=np.bool_)
+    seen[at[at >= 0]] = True
+    for number in np.flatnonzero(~seen):
+        pool = pools.get(known.kinds[number], [])
+        if len(pool) >= _FEWEST:
+            start, end = known.spans[number].tolist()
+            parts = range(len(pool) + 1)
+            edges = [start + (end - start) * part // len(pool) for part in parts]
+            yield from zip(edges[:-1], edges[1:], (stack for _, stack in pool), strict=True)
+
+
+def _pools(
+    rows: pd.DataFrame, known: Stretches, at: NDArray[np.int64]
+) -> dict[str, list[tuple[float, str]]]:
+    """Return for each kind of stretch how far into one its samples were, and their stacks.
+
+    A sample of a step that was not traced counts where the program was at the same line; at a line
+    that is not known otherwise, in the longest of the times between phases.
+    """
+    times = rows["time_ns"].to_numpy(np.int64)
+    stacks = [str(stack) for stack in rows["stack"].astype(object)]
+    lines = {stack: _own_frames(stack) for stack in set(stacks)}
+    pools: dict[str, list[tuple[float, str]]] = {}
+    kind_of: dict[str, str] = {}
+    for number in np.flatnonzero(at >= 0):
+        kind, (start, end) = known.kinds[at[number]], known.spans[at[number]]
+        pools.setdefault(kind, []).append(((times[number] - start) / (end - start), stacks[number]))
+        kind_of[lines[stacks[number]]] = kind
+    lengths = pd.Series(known.spans[:, 1] - known.spans[:, 0])[known.are_between]
+    by_kind = lengths.groupby(known.kinds[known.are_between]).sum()
+    longest = str(by_kind.idxmax()) if len(by_kind) else ""
+    for number in np.flatnonzero(at < 0):
+        stack = stacks[number]
+        if not _NOT_BETWEEN.search(stack):
+            kind = kind_of.get(lines[stack], longest)
+            pools.setdefault(kind, []).append((0.5, stack))
+    return {kind: sorted(pool) for kind, pool in pools.items()}
+
+
+def _own_frames(stack: str) -> str:
+    """Return the frames of a stack that are the program's own."""
+    return SEPARATOR.join(frame for frame in stack.split(SEPARATOR) if not is_foreign(frame))
 
 
 def _boundaries(rows: pd.DataFrame, edges: NDArray[np.int64]) -> NDArray[np.int64]:
