@@ -163,7 +163,7 @@ def _fitting(sentences: Sequence[str], width: int, most: int) -> list[str]:
 def _trust(verdict: Verdict, width: int, most: int) -> list[str]:
     """Return how sure the verdict is, and the checks of the recording that failed.
 
-    Those whose sentences do not fit in `most` lines are named.
+    Those whose sentences do not fit in `most` lines are told in a few words each.
     """
     sure = f"Confidence {confidence(verdict)}."
     if not is_about_step(verdict):
@@ -175,7 +175,7 @@ def _trust(verdict: Verdict, width: int, most: int) -> list[str]:
     for count in range(len(seen), 0, -1):
         said = [sure, *(check.message for check in seen[:count])]
         if more := seen[count:] if failed else []:
-            said.append(f"Also failed: {', '.join(check.check for check in more)}.")
+            said.append(f"Also: {', '.join(_IN_SHORT[check.check] for check in more)}.")
         made = textwrap.wrap(" ".join(said), width)
         if len(made) <= most:
             break
@@ -184,3 +184,20 @@ def _trust(verdict: Verdict, width: int, most: int) -> list[str]:
 
 _SURE = [Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH]
 _ALWAYS = ("steps", "ranks", "profiler overhead")
+_IN_SHORT = {
+    "steps": "too few steps",
+    "variation": "step times vary",
+    "ranks": "ranks are missing",
+    "clocks": "the clocks of the ranks differ",
+    "lost events": "events were lost",
+    "repeated steps": "numbers of steps repeat",
+    "overlaps": "operators overlap",
+    "odd times": "some times cannot be",
+    "misplaced kernels": "kernels lie far from their launch",
+    "excerpt": "an excerpt",
+    "GPU": "the GPU was not recorded",
+    "CPU": "the CPU was not recorded",
+    "launches": "launches are missing",
+    "machine": "the machine was busy",
+    "profiler overhead": "the profiler slows the steps",
+}

@@ -9,6 +9,7 @@ from profkit.analyze.base import Recording
 from profkit.analyze.division import trust
 from profkit.analyze.division.periods import Periods
 from profkit.core.result import Interval, Metric
+from profkit.report import verdict_text
 from profkit.tables import schema
 from profkit.tables.rank_clocks import MatchedCollectives
 
@@ -63,12 +64,12 @@ WAITING = ("exposed_communication.waiting",)
 CASES = {
     "lost events": (noted("3 events could not be read (near byte 7)."), ()),
     "misplaced kernels": ({"misplaced": 2}, ()),
-    "overlaps": (noted("4 rows outlive the row around them: they count as asynchronous."), ()),
+    "overlaps": (noted("51 rows outlive the row around them: they count as asynchronous."), ()),
     "repeated steps": (
         noted("2 steps have the number of an earlier one: all were numbered on in order of time."),
         (),
     ),
-    "odd times": (noted("5 events end before they begin and count as 0 ns long."), ()),
+    "odd times": (noted("1,005 events end before they begin and count as 0 ns long."), ()),
     "ranks": ({"collectives": schema.frame("collectives", [{"group_size": 8}])}, ()),
     "clocks": ({"matched": matched(1000, 5 * MS)}, WAITING),
     "machine": ({"recordings": {"x": Recording(warnings=("other processes took 20 %",))}}, ()),
@@ -104,6 +105,8 @@ def test_each_check_fails_alone_and_silences_what_depends_on_it(name):
         slowed(1.09),
         {"matched": matched(5 * MS, 1000)},
         noted("7 rows outlived the row around them by at most 2 us and were cut."),
+        noted("50 rows outlive the row around them: they count as asynchronous."),
+        noted("5 events end before they begin and count as 0 ns long."),
     ],
 )
 def test_what_is_as_it_should_be_fails_nothing(changes):
@@ -116,6 +119,10 @@ def test_an_overhead_that_may_be_chance_says_so():
 
 
 def test_what_several_captures_note_alike_is_said_once():
-    recordings = noted("4 rows outlive the row around them.")["recordings"]
+    recordings = noted("60 rows outlive the row around them.")["recordings"]
     (overlaps,) = failed(recordings={**recordings, "y": recordings["x"]}).values()
-    assert overlaps.message == "4 rows outlive the row around them."
+    assert overlaps.message.startswith("60 of 5,000 rows end after the one around them")
+
+
+def test_each_check_has_words_for_a_terminal():
+    assert set(CASES) == set(verdict_text._IN_SHORT)

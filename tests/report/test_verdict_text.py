@@ -90,7 +90,10 @@ def test_however_much_there_is_to_say_it_fits_in_whole_sentences(width):
     assert all(f"{number}  up to 50 ms less: A long title" in " ".join(made) for number in (1, 2))
     text = " ".join(line.strip() for line in made)
     assert "..." not in text
-    assert text.endswith("Also failed: steps, steps, steps, steps.") or width > 60
+    assert (
+        text.endswith("Also: too few steps, too few steps, too few steps, too few steps.")
+        or width > 60
+    )
     for line, after in pairwise(made):
         begins = after[0] in "123" or after.startswith(("Memory", "Kernels", "Confidence"))
         assert not begins or line.endswith((".", "other 1"))

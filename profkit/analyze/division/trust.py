@@ -1,7 +1,7 @@
 """Checks of a recording, made before anything is said about it."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -21,6 +21,10 @@ _REPAIRED = {
     "overlaps": re.compile(r"outlive the r|stand in the file twice"),
     "odd times": re.compile(r"0 ns long|absurd"),
 }
+_OF_ROWS = ("overlaps", "odd times")
+_COUNT = re.compile(r"[\d,]+")
+_FEW_ROWS = 0.01
+_ASYNCHRONOUS = "which of the two did the work is unknown"
 _BUSY = re.compile(r"other processes|other virtual machines|clock|temperature")
 _ENOUGH_STEPS = 3
 _MOST_VARIATION = 0.3
@@ -125,9 +129,8 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
     notes = [*dict.fromkeys(note for one in seen.recordings.values() for note in one.notes)]
     # What outlives the row around it by 2 us at most was rounded, and lowers no confidence.
     for check, pattern in {"lost events": _LOST, **_REPAIRED}.items():
-        found = [note for note in notes if pattern.search(note)]
-        if found:
-            yield Trust(check=check, passed=False, message=" ".join(found[:2]))
+        if found := [note for note in notes if pattern.search(note)]:
+            yield _repaired(check, found, seen.rows)
     if not any(_LOST.search(note) for note in notes):
         yield Trust(check="lost events", passed=True, message="No event was lost.")
     if seen.misplaced:
@@ -166,6 +169,17 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
             passed=False,
             message=f"The launch of {share:.0%} of the kernels lies outside of the recording.",
         )
+
+
+def _repaired(check: str, notes: Sequence[str], rows: int) -> Trust:
+    """Return a check that fails for what was lost, or repaired in more than a few of the rows."""
+    counts = [_COUNT.match(note) for note in notes]
+    count = sum(int(found[0].replace(",", "")) if found else rows for found in counts)
+    message = " ".join(notes[:2])
+    if check == "overlaps":
+        message = f"{count:,} of {rows:,} rows end after the one around them: {_ASYNCHRONOUS}."
+    passed = check in _OF_ROWS and count <= _FEW_ROWS * rows
+    return Trust(check=check, passed=passed, message=message)
 
 
 def _of_surroundings(seen: Seen) -> Iterator[Trust]:
