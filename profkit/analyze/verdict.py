@@ -19,7 +19,7 @@ from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verd
 _WAITING = f"{gpu.EXPOSED}.waiting"
 _EXPLAINS = 0.3
 _NS_PER_MS = 1e6
-_NO_LESS = 0.25
+_NO_LESS = 0.5
 _SCHEDULE = "`schedule(wait=1, warmup=3, active=5)` and `prof.step()` after each"
 _STEADY_CHECKS = ("steps", "variation", "machine")
 
@@ -269,19 +269,24 @@ def _worth(
 
 
 def _first(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
-    """Return the actions, those on what the GPU waits for first, and of these the largest gain.
+    """Return the actions, the largest gain first, but for those on what the GPU waits for.
 
-    Gains of computing are bounds by assumption, so they have no precedence where it is the limiter.
-    What gains far less than another is not first either.
+    These come before others of up to twice their gain, and say so: gains of computing are bounds by
+    assumption. Where computing is the limiter they have no precedence.
     """
-    least = _NO_LESS * max((action.gain_ms for action in worth), default=0.0)
+    most = max((action.gain_ms for action in worth), default=0.0)
+    least = _NO_LESS * most
     waits = limiter is not Limiter.GPU
 
     def order(action: Action) -> tuple[bool, float]:
         is_on = waits and names.limiter(action.cause) is limiter and action.gain_ms >= least
         return (not is_on, -action.gain_ms)
 
-    return sorted(worth, key=order)
+    ordered = sorted(worth, key=order)
+    if ordered and ordered[0].gain_ms < most:
+        why = f"{ordered[0].title} (first, as the step is {limiter})"
+        ordered[0] = replace(ordered[0], title=why)
+    return ordered
 
 
 def _without_parts_of(causes: Sequence[Cause], explained: frozenset[str]) -> list[Cause]:

@@ -203,11 +203,13 @@ def test_what_helps_against_the_limiter_comes_before_a_larger_bound_elsewhere():
     times = {"gpu_computing": 60, "gpu_idle.loading_data": 40}
     found = on(times, matches=[match("gpu_computing", 55), match("gpu_idle.loading_data", 30)])
     assert (found.limiter, [one.gain_ms for one in found.actions]) == (Limiter.INPUT, [30, 55])
+    assert found.actions[0].title.endswith(" (first, as the step is input-bound)")
     busy = {"gpu_computing": 82, "gpu_idle.loading_data": 18}
     bound = on(busy, matches=[match("gpu_computing", 10), match("gpu_idle.loading_data", 18)])
     assert (bound.limiter, [one.gain_ms for one in bound.actions]) == (Limiter.GPU, [18, 10])
-    small = on(times, matches=[match("gpu_computing", 55), match("gpu_idle.loading_data", 10)])
-    assert [one.gain_ms for one in small.actions] == [55, 10]
+    small = on(times, matches=[match("gpu_computing", 55), match("gpu_idle.loading_data", 27)])
+    assert [one.gain_ms for one in small.actions] == [55, 27]
+    assert "first" not in small.actions[0].title
 
 
 def test_a_certain_line_is_kept_beside_the_general_advice_on_its_cause():
