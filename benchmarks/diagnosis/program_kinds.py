@@ -18,6 +18,7 @@ from tests.warm_ranks import warm_rank_python
 from .expected import Kind
 
 _CPU, _INPUT, _STRAGGLER = "CPU-bound", "input-bound", "straggler"
+_WAITS = "waiting"
 _COMMUNICATION = "communication-bound"
 _OPERATORS, _PYTHON, _LOADING = "cpu_operators", "python", "loading_data"
 _WAITING, _TRANSFER = "exposed_communication.waiting", "exposed_communication.transfer"
@@ -60,7 +61,7 @@ KINDS = (
     _kind("UnevenData", _STRAGGLER, (_WAITING, _OPERATORS), "rank 1|pad|aten::mm"),
     _kind("SmallMessages", _COMMUNICATION, _TRANSFER, "average_metrics|bucket|coalesce|all_reduce"),
     _kind("LargeTransfer", _COMMUNICATION, _TRANSFER, "share_table|all_reduce|compress|overlap"),
-    _kind("HeldLock", _CPU, "waiting_for_thread", "flush|lock"),
+    _kind("HeldLock", _WAITS, "waiting_for_thread", "flush|lock"),
     _kind("BusyThread", _CPU, (_PYTHON, _OPERATORS, "waiting_for_thread"), "gil|count|thread",
           has_size=False),
     _kind("Recompiles", _CPU, "compiler", "recompil|dynamic"),
@@ -70,7 +71,7 @@ KINDS = (
     _kind("OneHot", _CPU, _OPERATORS, "embed|one_hot"),
     _kind("Anomaly", _CPU, _EITHER, "anomaly", has_size=False),
     _kind("HugeTable", _CPU, _EITHER, "sparse|embedding"),
-    _kind("Sleeping", _CPU, _PYTHON, "report_progress|sleep"),
+    _kind("Sleeping", _WAITS, "waiting_in_call", "report_progress|sleep"),
 )  # fmt: skip
 
 CLEAN = Kind(name="clean", limiters=(_CPU, "unstable"), sizes=({"size": 0, "world": 1},))

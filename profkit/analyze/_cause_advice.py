@@ -127,10 +127,24 @@ def _blocked(cause: Cause) -> str:
 
 def _locked(cause: Cause) -> str:
     thread = cause.evidence.get("thread", "")
+    if cause.evidence.get("waits_for") == "a queue":
+        filling = f": {thread} fills it too slowly" if thread else ""
+        return (
+            f"{_at(cause, 'The queue is empty')}{filling}. Make that faster, or use several "
+            "processes, as a DataLoader with `num_workers` does."
+        )
     return (
         f"{_at(cause, 'The program waits for a lock or a queue')}"
         f"{f', and another thread is in {thread} meanwhile' if thread else ''}: hold the lock only "
         "while data is exchanged, or do not wait for the result in the step."
+    )
+
+
+def _in_call(cause: Cause) -> str:
+    call = cause.evidence.get("call", "a call")
+    return (
+        f"{_at(cause, f'`{call}` waits')}: leave it out, or do it in another thread or process "
+        "while the step computes."
     )
 
 
@@ -225,6 +239,13 @@ _RULES = (
         advice=_locked,
         least=0.02,
         source="https://docs.python.org/3/library/threading.html#lock-objects",
+    ),
+    _Rule(
+        cause=re.compile(r"(?:.*\.)?waiting_in_call$"),
+        title="Program waits in a call",
+        advice=_in_call,
+        least=0.02,
+        source="https://docs.python.org/3/library/concurrent.futures.html",
     ),
     _Rule(
         cause=re.compile(r"(?:.*\.)?waiting_for_thread\.gil$"),

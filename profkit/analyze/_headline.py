@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, START_UP
 from profkit.analyze.division.phases import inside
-from profkit.analyze.division.thread_waits import WAITING
+from profkit.analyze.division.thread_waits import IN_CALL, WAITING
 from profkit.core.formatting import milliseconds
 from profkit.core.verdict import Cause, Limiter
 
@@ -38,13 +38,19 @@ def _sentence(top: Cause, causes: Sequence[Cause], whole: str) -> str:
     time = milliseconds(top.ms_per_step)
     if top.id.startswith(gpu.IDLE):
         return f"GPU idle {milliseconds(by_id[gpu.IDLE].ms_per_step)} {whole}: {_because(top)}."
+    if top.id == IN_CALL and top.evidence.get("call"):
+        return f"Waiting in {top.evidence['call']} {time} {whole}{_where(top)}."
     if top.id.startswith(gpu.EXPOSED):
         return f"Exposed communication {time} {whole}: {_lower(top.title)}."
     if top.id == gpu.COMPUTING:
         return f"GPU busy {time} {whole}{_mostly(causes, top)}."
     if top.id in (cpu.COMPUTING, "python"):
         return f"{top.title} {time} {whole}{_mostly(causes, top)}."
-    return f"{top.title} {time} {whole}{f': {top.place}' if top.place else ''}."
+    return f"{top.title} {time} {whole}{_where(top)}."
+
+
+def _where(cause: Cause) -> str:
+    return f": {cause.place}" if cause.place else ""
 
 
 def _largest(causes: Sequence[Cause], limiter: Limiter) -> Cause | None:

@@ -243,7 +243,7 @@ def _callees(code: CodeType) -> dict[int, str]:
         begins = (where.lineno, where.col_offset) if where else (None, None)
         if instruction.opname == "BEFORE_WITH":
             found[instruction.offset] = "__enter__"
-        elif instruction.opname.startswith("CALL"):
+        elif instruction.opname.startswith(("CALL", "PRECALL")):
             found[instruction.offset] = named.get(begins, "")
         elif instruction.opname.startswith("LOAD_"):
             named[begins] = str(instruction.argval)

@@ -15,6 +15,7 @@ class Limiter(StrEnum):
     INPUT = "input-bound"
     COMMUNICATION = "communication-bound"
     STRAGGLER = "straggler"
+    WAITING = "waiting"
     MEMORY = "memory-bound"
     UNSTABLE = "unstable"
     UNKNOWN = "not enough recorded"

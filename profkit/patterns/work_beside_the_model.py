@@ -42,13 +42,16 @@ def match(
     lasted = (python_calls["end_ns"] - python_calls["start_ns"]).groupby(keys).sum()
     least_ns = _LEAST_SHARE * step.ms * 1e6 * step.count
     longest = lasted[(lasted >= least_ns) & (lasted.index != "")].sort_values(ascending=False)
+    waiting = causes[having(causes, "^waiting_", "id")]
+    waits_ns = (waiting.groupby("place")["ms_per_step"].max() * 1e6 * step.count).to_dict()
     said = set()
     for key in longest.index:
         calls = outermost(python_calls, keys == key)
         spent = spent_on_cpu(python_calls, calls, cpu_ops, causes)
         # Functions that call one another have the line with most of their time in common.
         is_known = spent.place in said
-        if is_known or calls.sum() < _LEAST_SIGHTINGS or spent.gain_ns < least_ns:
+        works_ns = spent.gain_ns - waits_ns.get(spent.place, 0.0)
+        if is_known or calls.sum() < _LEAST_SIGHTINGS or works_ns < least_ns:
             continue
         said.add(spent.place)
         yield Match(

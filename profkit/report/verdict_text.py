@@ -41,7 +41,9 @@ def _lines(verdict: Verdict, width: int, most: int) -> list[str]:
     """Return the verdict, advice and trust in `most` lines unless first sentences take more."""
     found = []
     if is_about_step(verdict):
-        found += textwrap.wrap(f"{verdict.limiter}: {verdict.headline}", width)
+        says_it = verdict.headline.lower().startswith(verdict.limiter)
+        said = verdict.headline if says_it else f"{verdict.limiter}: {verdict.headline}"
+        found += textwrap.wrap(said, width)
     if verdict.traced_ms > 0:
         found += bar(step_parts(verdict.causes), verdict.traced_ms, width)
     for number, action in enumerate(verdict.actions, start=1):

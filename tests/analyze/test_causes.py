@@ -200,7 +200,7 @@ def test_the_line_behind_python_between_operators_is_named():
         function(0, -1, 0, 1100, "train.py(3): main"),
         function(1, 0, 500, 600, "/usr/lib/python3.11/copy.py(66): copy"),
         function(2, 0, 700, 1100, "train.py(9): log"),
-        function(3, 2, 700, 1090, "<built-in function sleep>"),
+        function(3, 2, 700, 1090, "<built-in function print>"),
     ]
     found = tree(divided(**CPU, python_calls=frames))
     assert found["python"]["place"] == "train.py(9): log"
@@ -334,6 +334,30 @@ def test_a_thread_without_a_core_in_a_call_that_acquires_waits_for_a_lock():
     lock = tree(result)["waiting_for_thread.lock"]
     assert lock["place"] == "train.py(9): flush"
     assert json.loads(lock["evidence"]) == {"thread": "train.py(4): write"}
+
+
+def test_a_wait_for_a_queue_says_so():
+    stack = "train.py(9): main;/usr/lib/python3.11/queue.py(171): get;<built-in function acquire>"
+    filling = looked_at("train.py(4): decode", 1, tid=BACKWARD)
+    result = divided(**CPU, samples=looked_at(stack, 0), threads=filling)
+    lock = tree(result)["waiting_for_thread.lock"]
+    evidence = {"thread": "train.py(4): decode", "waits_for": "a queue"}
+    assert json.loads(lock["evidence"]) == evidence
+
+
+@pytest.mark.parametrize(("cpu_share", "waits"), [(0, True), (1, False)], ids=["idle", "works"])
+def test_a_call_that_sleeps_is_a_wait_with_its_line_and_name(cpu_share, waits):
+    samples = looked_at("train.py(9): load;<built-in function sleep>", cpu_share)
+    found = tree(divided(**CPU, samples=samples))
+    assert ("waiting_in_call" in found) == waits
+    if waits:
+        cause = found["waiting_in_call"]
+        assert (cause["place"], json.loads(cause["evidence"])) == (
+            "train.py(9): load",
+            {"call": "sleep"},
+        )
+    else:
+        assert found["python"]["place"] == "train.py(9): load"
 
 
 @pytest.mark.parametrize(

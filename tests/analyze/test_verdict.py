@@ -8,6 +8,7 @@ import pytest
 from profkit.analyze import verdict
 from profkit.core.result import Abstention, Metric, Result, Table
 from profkit.core.verdict import Confidence, Limiter
+from profkit.report import verdict_text
 from profkit.report.verdict_text import step_time
 from profkit.testing import run
 
@@ -210,6 +211,23 @@ def test_what_helps_against_the_limiter_comes_before_a_larger_bound_elsewhere():
     small = on(times, matches=[match("gpu_computing", 55), match("gpu_idle.loading_data", 27)])
     assert [one.gain_ms for one in small.actions] == [55, 27]
     assert "first" not in small.actions[0].title
+
+
+def test_what_sleeps_waits_and_the_first_words_say_so():
+    about = {"waiting_in_call": ("train.py(3): load", {"call": "sleep"})}
+    found = on({"cpu_operators": 20, "waiting_in_call": 80}, about=about)
+    assert found.limiter is Limiter.WAITING
+    assert found.headline == "Waiting in sleep 80 of 100 ms per step: train.py(3): load."
+    assert verdict_text.lines(found)[0] == found.headline
+    assert found.actions[0].advice.startswith("`sleep` waits in train.py(3): load: leave it out")
+
+
+def test_an_empty_queue_is_blamed_on_the_thread_that_fills_it():
+    evidence = {"thread": "train.py(4): decode", "waits_for": "a queue"}
+    about = {"waiting_for_thread.lock": ("train.py(9): main", evidence)}
+    found = on({"cpu_operators": 20, "waiting_for_thread.lock": 80}, about=about)
+    assert found.limiter is Limiter.WAITING
+    assert "The queue is empty in train.py(9): main: train.py(4): decode" in found.actions[0].advice
 
 
 def test_a_certain_line_is_kept_beside_the_general_advice_on_its_cause():

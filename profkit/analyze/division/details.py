@@ -63,8 +63,8 @@ def details(rank: RecordedRank, time: Partition) -> dict[str, Detail]:
             detail.place = _place(spans, detail.time_ns)
             if name.endswith(".not_started"):
                 detail.evidence = _blocked_meanwhile(rank, time.spans(name))
-            if thread_waits.WAITING in name:
-                detail.evidence = {"thread": thread_waits.line_of_other(rank, time.spans(name))}
+            if name.endswith(thread_waits.CAUSES):
+                detail.evidence = thread_waits.evidence(rank, name, time.spans(name))
             if name.rpartition(".")[2] == PYTHON:
                 found |= _lines(name, detail.time_ns, spans, whole)
                 detail.evidence = _outside(rank, time.spans(name))

@@ -1,7 +1,7 @@
 """What the causes of a step are called, and which limiter each stands for."""
 
 from profkit.analyze.division import cpu, gpu
-from profkit.analyze.division.thread_waits import WAITING
+from profkit.analyze.division.thread_waits import IN_CALL, LOCK, WAITING
 from profkit.core.verdict import Limiter
 
 _TITLES = {
@@ -18,6 +18,7 @@ _TITLES = {
     "garbage_collection": "Garbage collection",
     "compiler": "Compiling",
     WAITING: "Waiting for another thread",
+    IN_CALL: "Waiting in a call",
     "lock": "Waiting for a lock or a queue",
     "gil": "Waiting for the GIL",
     "not_started": "Launched but not started",
@@ -32,6 +33,7 @@ _LIMITERS = {
     "transfer": Limiter.COMMUNICATION,
     "waiting_or_transfer": Limiter.COMMUNICATION,
     "loading_data": Limiter.INPUT,
+    IN_CALL: Limiter.WAITING,
     "not_recorded": Limiter.UNKNOWN,
     "start_up": Limiter.UNKNOWN,
 }
@@ -56,6 +58,8 @@ def parts_of(cause: str) -> tuple[str, ...]:
 
 def limiter(cause: str) -> Limiter:
     """Return what a step is called that this leaf of the partition limits."""
+    if cause.endswith(LOCK):
+        return Limiter.WAITING
     top, *below = cause.split(".")
     if top in (gpu.COMPUTING, "exposed_sets"):
         return Limiter.GPU

@@ -1,4 +1,4 @@
-"""When the program's thread waited for another one: for a lock or a queue, or for the GIL."""
+"""When the program's thread waited: for a lock or queue, for the GIL, or in a call that sleeps."""
 
 import re
 
@@ -11,13 +11,20 @@ from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import named
 from profkit.analyze.shared.intervals import Intervals
+from profkit.core.verdict import Evidence
 from profkit.tables.python_frames import is_foreign
 from profkit.tables.tree_paths import SEPARATOR
 
 WAITING = "waiting_for_thread"
 LOCK, GIL = f"{WAITING}.lock", f"{WAITING}.gil"
+IN_CALL = "waiting_in_call"
+CAUSES = (LOCK, GIL, IN_CALL)
 
 _LOCKS = re.compile(r"<built-in (?:function|method) (?:acquire|__enter__)\b")
+_SLEEPS = re.compile(
+    r"<built-in (?:function|method) (sleep|select|poll|recv\w*|accept|connect|wait[34p]\w*)\b"
+)
+_QUEUES = re.compile(r"(?:queue|queues)\.py\(\d+\): get$")
 _BLOCKS = re.compile(
     r"<built-in (?:function|method) (?:acquire|__enter__|sleep|wait\w*|join|select|poll|"
     r"run_backward|recv\w*|accept|connect|read\w*|write\w*|flush|fsync|open|system|synchronize)\b"
@@ -26,16 +33,19 @@ _MOSTLY = 0.5
 
 
 def waits(rank: RecordedRank) -> dict[str, Intervals]:
-    """Return by cause when the program's thread waited for other threads, as unions.
+    """Return by cause when the program's thread waited, as unions.
 
     It waits for a lock while it has no core in a call that acquires one, which queues, events and
-    futures do as well; for the GIL while it has no core outside of calls that block, and other
+    futures do as well; in a call while it has none in one that sleeps, or waits for the network or
+    a process; for the GIL while it has no core outside of calls that block, and other
     threads of Python have one.
     """
     on_main = (rank.python["tid"] == rank.main).to_numpy()
     calls = rank.python[on_main]
-    locks = calls[named(calls["name"], lambda name: _LOCKS.search(name) is not None)]
-    found = {LOCK: intervals.union(spans_of(locks)[_is_idle(rank, locks)])}
+    found = {}
+    for cause, called in {LOCK: _LOCKS, IN_CALL: _SLEEPS}.items():
+        chosen = calls[named(calls["name"], lambda name, called=called: bool(called.search(name)))]
+        found[cause] = intervals.union(spans_of(chosen)[_is_idle(rank, chosen)])
     blocks = calls[named(calls["name"], lambda name: _BLOCKS.search(name) is not None)]
     blocked = intervals.union(spans_of(blocks))
     return found | {GIL: intervals.difference(_for_the_gil(rank), blocked)}
@@ -63,6 +73,22 @@ def _for_the_gil(rank: RecordedRank) -> Intervals:
     idle = elapsed - np.diff(used)
     is_waiting = (idle > _MOSTLY * elapsed) & (np.diff(others) > _MOSTLY * idle)
     return intervals.union(np.column_stack((known[:-1], known[1:]))[is_waiting])
+
+
+def evidence(rank: RecordedRank, cause: str, spans: Intervals) -> Evidence:
+    """Return the call in which the union `spans` went by, or what another thread did meanwhile."""
+    calls = rank.python
+    if cause.endswith(IN_CALL):
+        named_calls = calls["name"].map(lambda name: (_SLEEPS.search(str(name)) or ("", ""))[1])
+        time = pd.Series(intervals.overlap(spans_of(calls), spans))
+        by_call = time.groupby(named_calls.astype(object).to_numpy()).sum()
+        return {"call": str(by_call.drop("", errors="ignore").idxmax())}
+    found: Evidence = {"thread": line_of_other(rank, spans)}
+    gets = calls[named(calls["name"], lambda name: _QUEUES.search(name) is not None)]
+    inside = intervals.intersection(spans, intervals.union(spans_of(gets)))
+    if intervals.total(inside) > _MOSTLY * intervals.total(spans):
+        found["waits_for"] = "a queue"
+    return found
 
 
 def off_core_ns(rank: RecordedRank, within: Intervals) -> int:

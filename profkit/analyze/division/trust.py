@@ -36,6 +36,7 @@ _EXCERPT = 100
 EVERYTHING = (
     *("gpu_computing", "gpu_idle", "exposed_communication", "exposed_copies", "exposed_sets"),
     *("cpu_operators", "loading_data", "python", "garbage_collection", "compiler"),
+    *("waiting_for_thread", "waiting_in_call"),
 )
 """First parts of the ids of all causes."""
 

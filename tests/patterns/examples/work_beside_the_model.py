@@ -36,5 +36,9 @@ PASSED = {
         ],
     },
     "seen once": {**FOUND, "python_calls": FOUND["python_calls"][:3]},
+    "a function that waits": {
+        **FOUND,
+        "causes": causes(("waiting_in_call", 0.2, PENALTY)),
+    },
     "a program without modules": {**FOUND, "python_calls": FOUND["python_calls"][2:]},
 }
