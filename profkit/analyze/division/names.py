@@ -19,7 +19,7 @@ _TITLES = {
     "compiler": "Compiling",
     WAITING: "Waiting for another thread",
     IN_CALL: "Waiting in a call",
-    "lock": "Waiting for a lock or a queue",
+    "lock": "Waiting for a lock or queue",
     "gil": "Waiting for the GIL",
     "not_started": "Launched but not started",
     "not_recorded": "Not recorded",

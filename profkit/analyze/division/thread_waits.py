@@ -44,11 +44,15 @@ def waits(rank: RecordedRank) -> dict[str, Intervals]:
     calls = rank.python[on_main]
     found = {}
     for cause, called in {LOCK: _LOCKS, IN_CALL: _SLEEPS}.items():
-        chosen = calls[named(calls["name"], lambda name, called=called: bool(called.search(name)))]
+        chosen = _calls_of(calls, called)
         found[cause] = intervals.union(spans_of(chosen)[_is_idle(rank, chosen)])
-    blocks = calls[named(calls["name"], lambda name: _BLOCKS.search(name) is not None)]
-    blocked = intervals.union(spans_of(blocks))
+    blocked = intervals.union(spans_of(_calls_of(calls, _BLOCKS)))
     return found | {GIL: intervals.difference(_for_the_gil(rank), blocked)}
+
+
+def _calls_of(calls: pd.DataFrame, called: re.Pattern[str]) -> pd.DataFrame:
+    """Return the calls whose name contains the expression `called`."""
+    return calls[named(calls["name"], lambda name: called.search(name) is not None)]
 
 
 def _is_idle(rank: RecordedRank, calls: pd.DataFrame) -> NDArray[np.bool_]:
@@ -84,8 +88,8 @@ def evidence(rank: RecordedRank, cause: str, spans: Intervals) -> Evidence:
         by_call = time.groupby(named_calls.astype(object).to_numpy()).sum()
         return {"call": str(by_call.drop("", errors="ignore").idxmax())}
     found: Evidence = {"thread": line_of_other(rank, spans)}
-    gets = calls[named(calls["name"], lambda name: _QUEUES.search(name) is not None)]
-    inside = intervals.intersection(spans, intervals.union(spans_of(gets)))
+    gets = intervals.union(spans_of(_calls_of(calls, _QUEUES)))
+    inside = intervals.intersection(spans, gets)
     if intervals.total(inside) > _MOSTLY * intervals.total(spans):
         found["waits_for"] = "a queue"
     return found

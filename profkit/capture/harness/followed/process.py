@@ -74,12 +74,13 @@ class FollowedProcess:
         self.sources: SourcesListener | None = None
         self.coordinates: CoordinatesListener | None = None
         self.recorder: Recorder = NullRecorder()
+        self.is_cut_short = False
 
     def watch(self) -> None:
         """Install the hooks, for this process and those that it forks."""
         self._observe()
         self.record.write(self.spec.folder)
-        atexit.register(self.end)
+        atexit.register(self._leave)
         os.register_at_fork(after_in_child=self._go_on_in_child)
 
         def exit_after_end(code: int) -> None:
@@ -174,9 +175,20 @@ class FollowedProcess:
     def _end_early(self) -> None:
         """End what records, and after a while the program, should it go on regardless."""
         self.end()
+        self.is_cut_short = True
         last = threading.Timer(_END_S, self.exit_now, (0,))
-        last.daemon = True
+        last.name, last.daemon = "profkit end of the program", True
         last.start()
+
+    def _leave(self) -> None:
+        """End, after all else that the program does at its exit."""
+        self.end()
+        others = [one for one in threading.enumerate() if not one.name.startswith("profkit ")]
+        if self.is_cut_short and len(others) > 1:
+            # A thread of its own that is in PyTorch's code, as no whole run has it here, aborts.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            self.exit_now(0)
 
     def end(self) -> None:
         """Write what was recorded; later calls do nothing."""
