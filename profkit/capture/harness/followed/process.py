@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from profkit import marks
@@ -51,8 +51,23 @@ def follow() -> None:
     try:
         FollowedProcess(spec, from_environment(os.environ)).watch()
     except Exception as error:  # noqa: BLE001 - the program is not to fail of it
-        record.write(spec.folder)
-        _write_failure(spec, record.as_rank(), error)
+        _write_failure(spec, record, error)
+
+
+def _apart(act: Callable[..., None]) -> Callable[..., None]:
+    """Keep what fails in following a program out of the program, whose code did not fail."""
+
+    @functools.wraps(act)
+    def guarded(process: "FollowedProcess", *args: Any) -> None:
+        try:
+            act(process, *args)
+        except Exception as error:  # noqa: BLE001 - tools and disks fail in many ways
+            process.give_up(error)
+            if process.request.stop_after:
+                # It would be ended anyway, after steps that are of no use any more.
+                raise SystemExit(1) from None
+
+    return guarded
 
 
 class FollowedProcess:
@@ -109,6 +124,7 @@ class FollowedProcess:
         self.begin_anew()
         self._observe()
 
+    @_apart
     def become_rank(self) -> None:
         """Let the tool record this process, unless it loads data for another one."""
         from torch.utils.data import get_worker_info
@@ -126,13 +142,11 @@ class FollowedProcess:
         self.open.push(self._record_failure)
         parallel = self.request.parallel
         is_profiled = tool.records_rank(self.rank.rank, self.rank.world_size, parallel)
-        try:
-            self.recorder = self.open.enter_context(
-                recording(spec.folder, self.rank, tool, is_profiled=is_profiled)
-            )
-        except Exception as error:  # noqa: BLE001 - the program is not to fail of it
-            _write_failure(spec, self.rank, error)
+        self.recorder = self.open.enter_context(
+            recording(spec.folder, self.rank, tool, is_profiled=is_profiled)
+        )
 
+    @_apart
     def begin(self) -> None:
         """See `profkit.marks.Listener`."""
         self.become_rank()
@@ -154,6 +168,7 @@ class FollowedProcess:
         for listener in self.listeners:
             listener.begin()
 
+    @_apart
     def step(self, samples: int) -> None:
         """See `profkit.marks.Listener`."""
         self.record.steps += 1
@@ -162,11 +177,13 @@ class FollowedProcess:
         for listener in self.listeners:
             listener.step(samples)
 
+    @_apart
     def resume(self) -> None:
         """See `profkit.marks.Listener`."""
         for listener in self.listeners:
             listener.resume()
 
+    @_apart
     def note(self, text: str) -> None:
         """See `profkit.marks.Listener`."""
         if self.rank is not None:
@@ -194,24 +211,41 @@ class FollowedProcess:
         """Write what was recorded; later calls do nothing."""
         if self.rank is None:
             return
+        try:
+            self._end_recording(self.rank)
+        except Exception as error:  # noqa: BLE001 - Python prints what is raised at its exit
+            self.give_up(error)
+
+    def _end_recording(self, rank: ProcessRank) -> None:
         self.hooks.close()
-        error = getattr(sys, "last_value", None)
-        parts, self.open = self.open, ExitStack()
         if self.sources is not None:
             self.sources.write()
-        if error is None:
-            parts.close()
-        else:
-            parts.__exit__(type(error), error, error.__traceback__)
+        self._close(getattr(sys, "last_value", None))
         if self.coordinates is not None:
             located = self.coordinates.located()
             if located.doubt:
-                rank_warnings.add(self.spec.folder, self.rank, located.doubt)
-            rank_files.write_coordinates(self.spec.folder, self.rank, located)
+                rank_warnings.add(self.spec.folder, rank, located.doubt)
+            rank_files.write_coordinates(self.spec.folder, rank, located)
         marks.listen()
         self.record.ended_ns = time.time_ns()
         self._write_record()
         self.rank = None
+
+    def give_up(self, error: Exception) -> None:
+        """Record this process no longer, and write why."""
+        marks.listen()
+        self.hooks.close()
+        _write_failure(self.spec, self.record, error)
+        self.rank = None
+        self._close(error)
+
+    def _close(self, error: BaseException | None) -> None:
+        """End what records, after `error` if there is one."""
+        parts, self.open = self.open, ExitStack()
+        if error is None:
+            parts.close()
+        else:
+            parts.__exit__(type(error), error, error.__traceback__)
 
     def _write_record(self) -> None:
         self.record.is_training = self.step_hooks.is_training
@@ -223,11 +257,11 @@ class FollowedProcess:
         # A process that made a model and no step is no rank: what the tool says of it is no error.
         is_programs = error is getattr(sys, "last_value", None)
         if error is not None and self.rank is not None and (self.record.steps or is_programs):
-            _write_failure(self.spec, self.rank, error)
+            _write_failure(self.spec, self.record, error)
         return True
 
 
-def _write_failure(spec: Spec, rank: ProcessRank, error: BaseException) -> None:
+def _write_failure(spec: Spec, record: ProcessRecord, error: BaseException) -> None:
     """Write what failed in this process, for the record of the capture."""
     summary = "".join(traceback.format_exception_only(error))
     details = "".join(traceback.format_exception(error))
@@ -236,7 +270,10 @@ def _write_failure(spec: Spec, rank: ProcessRank, error: BaseException) -> None:
     if isinstance(error, ModuleNotFoundError) and error.name in _OF_TOOLS:
         needs = f"{spec.tool} needs {error.name} in the Python of the program"
         summary = f"{needs}; {sys.executable} -m pip install {error.name}"
-    rank_errors.write_error(spec.folder, rank, summary, details)
+    # If the folder is gone or the disk full, the capture finds that itself.
+    with suppress(OSError):
+        record.write(spec.folder)
+        rank_errors.write_error(spec.folder, record.as_rank(), summary, details)
 
 
 def _before_first_instance(made: Any, act: Callable[[], None]) -> Callable[[], None]:

@@ -57,3 +57,12 @@ def test_a_command_without_torch_or_without_a_step_says_what_to_do(followed):
     assert "no process of the command imported torch" in followed("python -c pass").found.lack
     lack = followed("python -c 'import torch'", "system").found.lack
     assert lack.startswith("1 process imported torch, and none made a step: call profkit.step()")
+
+
+def test_a_program_that_removes_the_folder_of_its_capture_hears_nothing_of_it(followed, tmp_path):
+    folder = tmp_path / "results/runs/r/capture/baseline/rep0"
+    made = followed(f"python removing.py {folder}", stop_after=1000)
+    # Where it would be ended anyway, it need not go on; in a step nothing is written that fails.
+    ends = {"before the model": 1, "before the first step": 1, "after a step": 0, "at the end": 0}
+    assert made.printed == [f"{moment} {status}" for moment, status in ends.items()]
+    assert (made.result.returncode, made.result.stderr) == (0, "")
