@@ -6,9 +6,11 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.console import Console
 from rich.table import Table
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     import duckdb
 
 RUNS = Path("results/runs")
+Answer: TypeAlias = tuple[list[str], list[tuple[Any, ...]]]
+"""Names of columns, and rows."""
 
 
 def main(argv: Sequence[str]) -> None:
@@ -33,12 +37,26 @@ def main(argv: Sequence[str]) -> None:
         action="store_true",
         help="let the query write, read other files and load extensions, as DuckDB itself does",
     )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=_TIMEOUT_S,
+        metavar="SECONDS",
+        help="how long the query may take (default: %(default)g)",
+    )
     args = parser.parse_args(argv)
-    names, rows = answer(args.sql or _OVERVIEW, RUNS, is_closed=not args.unsafe)
+    if not 0 < args.timeout <= threading.TIMEOUT_MAX:
+        raise InputError(f"--timeout={args.timeout:g}: must be a number of seconds above 0")
+    names, rows = answer(
+        args.sql or _OVERVIEW, RUNS, is_closed=not args.unsafe, timeout_s=args.timeout
+    )
     write = {"table": _write_table, "csv": _write_csv, "json": _write_json}[args.format]
     write(names, rows)
 
 
+_TIMEOUT_S = 60.0
+_MAX_ROWS = 1_000_000
+_INTERRUPT_S = 1.0
 _UNSAFE = "profkit query --unsafe lets it, if you trust the query"
 # Otherwise a name in a query may be a variable of this program, or fetch an extension.
 _CLOSED: dict[str, str | bool | int | float | list[str]] = {
@@ -54,12 +72,13 @@ _OVERVIEW = "select table_name, column_name, data_type from information_schema.c
 
 
 def answer(
-    sql: str, runs: Path, *, is_closed: bool = True
-) -> tuple[list[str], list[tuple[Any, ...]]]:
+    sql: str, runs: Path, *, is_closed: bool = True, timeout_s: float = _TIMEOUT_S
+) -> Answer:
     """Return the column names and the rows that `sql` gives over the tables below `runs`.
 
     Where `is_closed`, it can only ask, and these tables alone. Raises `InputError` where there is
-    no table, and for what DuckDB does not understand or is not to do.
+    no table, for what DuckDB does not understand or is not to do, and for more than a million rows
+    or `timeout_s` seconds.
     """
     try:
         # Late: an optional package, which only this command needs.
@@ -71,21 +90,50 @@ def answer(
     if not any(found.values()):
         raise InputError(f"{runs}: holds no tables", hint="run `profkit run` in this folder first")
     _check_tables(runs, sql)
-    with duckdb.connect(config=_CLOSED if is_closed else {}) as connection:
-        for name, paths in found.items():
-            if paths:
-                connection.execute(_view(name, paths))
-        if is_closed:
-            _close(connection, itertools.chain(*found.values()))
+    connection = duckdb.connect(config=_CLOSED if is_closed else {})
+    for name, paths in found.items():
+        if paths:
+            connection.execute(_view(name, paths))
+    if is_closed:
+        _close(connection, itertools.chain(*found.values()))
+    try:
+        _check(connection.extract_statements(sql), is_closed=is_closed)
+        asked = _begun(lambda: _fetched(connection.execute(sql)))
+        if not wait([asked], timeout_s).done:
+            connection.interrupt()
+            # Some functions do not heed it: they end with this process.
+            wait([asked], _INTERRUPT_S)
+            hint = "ask for less, such as one run or a LIMIT, or give it longer with --timeout"
+            raise InputError(f"the query has no answer after {timeout_s:g} s", hint=hint)
+        return asked.result()
+    except duckdb.PermissionException as error:
+        raise InputError(str(error).partition("\n")[0], hint=_UNSAFE) from None
+    except duckdb.Error as error:
+        hint = f"tables: {', '.join(name for name, paths in found.items() if paths)}"
+        raise InputError(str(error), hint=hint) from None
+
+
+def _begun(ask: Callable[[], Answer]) -> "Future[Answer]":
+    """Call `ask` in a thread that this process does not wait for at its end."""
+    future: Future[Answer] = Future()
+
+    def run() -> None:
         try:
-            _check(connection.extract_statements(sql), is_closed=is_closed)
-            done = connection.execute(sql)
-            return [str(column[0]) for column in done.description or ()], done.fetchall()
-        except duckdb.PermissionException as error:
-            raise InputError(str(error).partition("\n")[0], hint=_UNSAFE) from None
-        except duckdb.Error as error:
-            hint = f"tables: {', '.join(name for name, paths in found.items() if paths)}"
-            raise InputError(str(error), hint=hint) from None
+            future.set_result(ask())
+        except Exception as error:  # noqa: BLE001 - raised where the result is asked for
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def _fetched(done: "duckdb.DuckDBPyConnection") -> Answer:
+    """Return the column names and rows of a query; raises `InputError` for too many."""
+    rows = done.fetchmany(_MAX_ROWS + 1)
+    if len(rows) > _MAX_ROWS:
+        hint = f"add `limit {_MAX_ROWS}`, or count and sum in the query"
+        raise InputError(f"the answer has more than {_MAX_ROWS:,} rows", hint=hint)
+    return [str(column[0]) for column in done.description or ()], rows
 
 
 def _close(connection: "duckdb.DuckDBPyConnection", tables: Iterable[Path]) -> None:

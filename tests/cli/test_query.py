@@ -131,3 +131,28 @@ def test_a_query_that_is_trusted_can_write(tmp_path, monkeypatch, capsys):
     assert "profkit query --unsafe" in capsys.readouterr().err
     assert main(["query", "copy steps to 'steps.csv'", "--unsafe"]) == 0
     assert (tmp_path / "steps.csv").is_file()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select count(*) from steps, range(100000000) a, range(100000000) b where a.range % 7 = 8",
+        "with recursive t(x) as (select 1 union all select x + 1 from t) select count(*) from t",
+    ],
+)
+def test_a_query_without_an_end_is_ended(runs, sql):
+    with pytest.raises(InputError, match=r"no answer after 0\.05 s\n.*--timeout"):
+        answer(sql, runs, timeout_s=0.05)
+
+
+def test_an_answer_of_any_size_is_bounded(runs, monkeypatch):
+    monkeypatch.setattr("profkit.cli.query._MAX_ROWS", 100)
+    assert len(answer("select * from range(100)", runs)[1]) == 100
+    with pytest.raises(InputError, match="more than 100 rows"):
+        answer("select * from range(10000000000)", runs)
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf"])
+def test_a_timeout_that_is_none_is_refused(capsys, seconds):
+    assert main(["query", "select 1", f"--timeout={seconds}"]) == 1
+    assert "must be a number of seconds above 0" in capsys.readouterr().err
