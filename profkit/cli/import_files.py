@@ -9,9 +9,11 @@ from pathlib import Path
 
 from profkit.cli import run
 from profkit.cli.loudness import add_loudness
+from profkit.convert import converter
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted
 from profkit.core.settings import known
+from profkit.planning.imported_files import refuse_empty
 from profkit.planning.imported_runs import add_run, find, import_kinds
 
 _OVERRIDE = re.compile(r"[+~]|[\w.@/]+=")
@@ -33,6 +35,7 @@ def main(argv: Sequence[str]) -> int:
     if not paths:
         raise InputError("no file is named", hint="profkit import KIND PATH... [OVERRIDES]")
     files = find(paths, kind)
+    refuse_empty((file.path for file in files), converter(tool))
     name = args.name or paths[0].resolve().name.partition(".")[0]
     command = shlex.join(["profkit", "import", *argv])
     made = add_run(files, tool, kind, name=name, command=command)

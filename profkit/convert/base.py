@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -41,11 +41,15 @@ class Raw:
     """Folder for files that are of no use afterwards, on the disk of the tables; None for any."""
 
 
+Rows: TypeAlias = pa.Table | Iterable[pa.Table] | Callable[[Path], int]
+"""One table, see `Converted.tables`."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Converted:
     """What one raw file became."""
 
-    tables: Mapping[str, pa.Table | Iterable[pa.Table] | Callable[[Path], int]]
+    tables: Mapping[str, Rows]
     """Tables by name, each with the schema that `profkit.tables.schema.TABLES` says.
 
     A large one may come in chunks: they are asked for once, and written while the next is made.

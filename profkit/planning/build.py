@@ -21,6 +21,7 @@ from profkit.convert import produced
 from profkit.core import registry, resources, run_settings, secret_store
 from profkit.core.errors import ConfigError
 from profkit.core.fingerprint import TIMELINE_CODE, fingerprint
+from profkit.core.formatting import size
 from profkit.core.hardware import Hardware
 from profkit.core.parallel_layout import Parallel, Ranks
 from profkit.core.run_settings import RunSettings
@@ -44,7 +45,7 @@ from profkit.workloads.zero import Zero
 
 _TOOL_LIST = re.compile(r"^tool=(.+)")
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-
+_MAX_MODEL_BYTES = 16 << 40
 
 # What changes the behaviour of the workload, and so is another run.
 _GROUPS = ("workload", "model", "zero", "launcher")
@@ -309,8 +310,15 @@ class _Checker:
 
     def check_model(self, config: Configuration) -> None:
         """Raise `ConfigError` if the model cannot be built here."""
-        if reason := config.family().check():
+        family = config.family()
+        if reason := family.check():
             raise ConfigError(f"model.{reason}")
+        size_bytes = 4 * (family.parameter_count() or 0)
+        if size_bytes > _MAX_MODEL_BYTES:
+            raise ConfigError(
+                f"model: its parameters take {size(size_bytes)} in fp32, more than any machine has",
+                hint="check the model's sizes, such as its layers and width",
+            )
 
     def tool(self, name: str, values: object, steps: int, ranks: Ranks) -> dict[str, Any]:
         """Check a tool's settings, and that they fit the number of steps, if that is known."""

@@ -2,15 +2,20 @@
 
 import os
 import stat
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from profkit.convert.base import Importable, Recorded
+import pyarrow as pa
+
+from profkit.convert.base import Converter, Importable, Raw, Recorded, Rows
 from profkit.core.errors import InputError
 
 _TOGETHER_NS = 60_000_000_000
 """Ranks of one run record at the same time; the clocks of their hosts differ by less than this."""
+_SMALL_BYTES = 64 << 10
+"""A larger file holds something, or takes too long to be read twice."""
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -54,6 +59,42 @@ def equal_content(hashes: Mapping[Path, str]) -> list[str]:
         for file, original in pairs
         if original is not file
     ]
+
+
+def refuse_empty(files: Iterable[Path], converter: Converter) -> None:
+    """Raise `InputError` if all of `files` are small, and none holds anything to report."""
+    refusals = []
+    for file in files:
+        if file.stat().st_size > _SMALL_BYTES:
+            return
+        try:
+            if _holds_rows(file, converter):
+                return
+            refusals.append(InputError(f"{file}: nothing was recorded in it", hint=_RECORD_AGAIN))
+        except InputError as refusal:
+            refusals.append(refusal)
+        except Exception:  # noqa: BLE001 - what it fails of, the conversion says in the report
+            return
+    raise refusals[0]
+
+
+_RECORD_AGAIN = "record again, for longer or in another part of the program"
+
+
+def _holds_rows(file: Path, converter: Converter) -> bool:
+    """Say whether `file` becomes a row of any table but that of its devices."""
+    with tempfile.TemporaryDirectory() as scratch:
+        raw = Raw(path=file, label="rank0", rank=0, repeat=0, scratch=Path(scratch))
+        made = converter.run(raw, Path(scratch)).tables
+        return any(_rows(made[name], Path(scratch)) for name in made if name != "devices")
+
+
+def _rows(table: Rows, scratch: Path) -> int:
+    """Return the number of rows of a table as `Converted` has it."""
+    if callable(table):
+        return table(scratch / "table.parquet")
+    parts = [table] if isinstance(table, pa.Table) else table
+    return sum(part.num_rows for part in parts)
 
 
 def refuse_unrelated(ranks: Mapping[Path, int], guessed: Sequence[Path], kind: Importable) -> None:

@@ -2,11 +2,15 @@
 
 import json
 import os
+import pickle
 import socket
+from dataclasses import replace
 
 import pytest
 
+from profkit.convert import converter
 from profkit.core.errors import InputError
+from profkit.planning.imported_files import refuse_empty
 from profkit.planning.imported_runs import add_run, find, import_kinds
 
 TOOL, KIND = import_kinds()["trace"]
@@ -151,3 +155,36 @@ def test_real_ranks_belong_together_and_models_of_one_folder_do_not(real_data):
     for folder in ("tracelens", "tracelens/h100", "tracelens/mi300", "hta/trace_diff", "hta", ""):
         with pytest.raises(InputError, match="are not ranks of one run"):
             find([real_data / "kineto" / folder], KIND)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "said"),
+    [
+        ("torch_profiler", b'{"traceEvents": []}', "a trace without any event of torch.profiler"),
+        (
+            "torch_profiler",
+            b'{"schemaVersion": 1, "deviceProperties": [{"id": 0}], "traceEvents": []}',
+            "empty: nothing was recorded in it\n  hint: record again",
+        ),
+        ("memory_snapshot", pickle.dumps({}), "not a memory snapshot"),
+    ],
+)
+def test_files_without_an_event_are_refused_before_anything_is_made(tmp_path, kind, content, said):
+    empty, other = tmp_path / "empty", trace(tmp_path / "b.json")
+    empty.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        refuse_empty([empty, empty], converter(kind))
+    assert said in str(caught.value)
+    if kind == TOOL:
+        refuse_empty([empty, other], converter(kind))
+
+
+def test_a_file_that_is_large_or_breaks_its_reader_is_left_to_the_conversion(tmp_path):
+    large = tmp_path / "large.json"
+    large.write_text('{"traceEvents": []}' + " " * (64 << 10))
+    refuse_empty([large], converter(TOOL))
+
+    def fail(*_):
+        raise ZeroDivisionError
+
+    refuse_empty([trace(tmp_path / "a.json")], replace(converter(TOOL), run=fail))
