@@ -64,6 +64,13 @@ _THEN = rf"(?:=|(?:{_QUOTE})\s*,\s*(?={_QUOTE})|(?:{_QUOTE})?(?:[ \t]+|\s*\n\s*-
 _FLAG = re.compile(
     rf"(?<![\w-])--?{_NAME}{_THEN}(?:{_QUOTED}|(?P<bare>[^\s\"'-][^\s\"']*))", re.IGNORECASE
 )
+# Two cells of a table, such as a list of variables, or the two words of `setenv` and a Dockerfile.
+_CELL = re.compile(
+    rf"(?:(?<![^\s|│])|\b(?P<sets>setenv|ENV|ARG) +){_NAME}"
+    r"(?: *[\t|│][ \t]*| {2,}|(?(sets) |(?!)))"
+    r"(?=[A-Za-z]*[^A-Za-z\s|│])(?P<bare>[^\s\"',;|│]{6,})(?=[ \t]*(?:[|│\r\n\t]|\Z))",
+    re.IGNORECASE,
+)
 _USER = re.compile(
     rf"(?:(?<![\w-])(?:-u|-U|--?[\w-]{{0,20}}user(?:name)?|--auth|--basic|--login|--creds?){_THEN}"
     rf"(?:{_QUOTE})?[^\s:\"'/]+:|\bsshpass{_THEN}(?:{_QUOTE})?-p(?:{_THEN})?(?:{_QUOTE})?"
@@ -170,7 +177,7 @@ class Masker:
         """Mask the values under names of secrets."""
         lines = self._substituted(_HEADER, lines, _is_whole)
         lines = self._substituted(_USER, lines, _is_password)
-        for pattern in (_NAMED, _FLAG):
+        for pattern in (_NAMED, _FLAG, _CELL):
             lines = self._substituted(pattern, lines, _is_secret_value)
         return lines
 

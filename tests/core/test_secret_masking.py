@@ -27,6 +27,11 @@ def masked(text, environment=None):
         ("train.py --wandb-token=abcdef", "train.py --wandb-token=[masked]"),
         ("postgres://me:hunter2@db/x", "postgres://[masked]@db/x"),
         ("https://abcdef0123456789abcd@host/x", "https://[masked]@host/x"),
+        ("HF_TOKEN\tplain-99\nHOME\t/root", "HF_TOKEN\t[masked]\nHOME\t/root"),
+        ("db_password   hunter2 \n", "db_password   [masked] \n"),
+        ("| API_KEY | abc123def456 |", "| API_KEY | [masked] |"),
+        ("│ passphrase │ hunter2 │", "│ passphrase │ [masked] │"),
+        ("setenv DB_PASSWORD hunter2", "setenv DB_PASSWORD [masked]"),
         ("Authorization: Bearer abc.def-ghi_jkl", "Authorization: Bearer [masked]"),
         ("AKIAIOSFODNN7EXAMPLE here", "[masked] here"),
         ("login('hf_" + "aB3" * 11 + "')", "login('[masked]')"),
@@ -103,6 +108,9 @@ def test_secrets_are_masked_and_what_is_around_them_stays(text, expected):
         "the tokens: none were dropped; no password",
         "key=sm90_xmma_gemm_f32f32_tf32f32",
         "t.py --secretary bob",
+        "token\tfrequency\nkey\tvalue_1\nmax_tokens\t131072",
+        "attention.key.weight   [64, 64]   float32\naccess_token_dropout_layer1",
+        "aten::key\t12.5ms\t3\n| pad_token | layer_1 |",
     ],
 )
 def test_what_people_write_every_day_stays(text):
