@@ -15,6 +15,7 @@ import pandas as pd
 from profkit.analyze._path_on_gpu import BLOCKED, Part, through_gpu
 from profkit.analyze.base import analysis
 from profkit.analyze.shared.hta_trace import OPS, TABLES, trace
+from profkit.analyze.shared.representative_ranks import by_gpu_time, left_out
 from profkit.analyze.shared.step_windows import WHERE, step_windows, with_clock
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -46,6 +47,9 @@ class Config(Settings):
     max_events: int = 60_000
     """Events of one step above which its path is not computed: that many take five seconds."""
 
+    most_ranks: int = 16
+    """Ranks whose path is computed; of more, some that stand for all, with those farthest off."""
+
     max_rows: int = 200
     """Rows kept of the table of operators and kernels."""
 
@@ -75,7 +79,10 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
     given = (cpu_ops, runtime_calls, kernels, annotations, synchronisations)
     tables = dict(zip(TABLES, given, strict=True))
     windows, missing = step_windows(steps, kernels, config.skip_first)
-    parts, lost = _paths(_typical(with_clock(windows)), tables, config)
+    ranks, count = by_gpu_time(kernels, config.most_ranks)
+    missing += left_out("the critical path", ranks, count)
+    typical = _typical(with_clock(windows))
+    parts, lost = _paths(typical[typical["rank"].isin(ranks)], tables, config)
     if parts.empty:
         return Result(abstentions=(*missing, *lost))
     by_kind = _summed(parts, [*_PATH, "step_time_ns", "kind"])

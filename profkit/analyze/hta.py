@@ -13,6 +13,7 @@ import pandas as pd
 
 from profkit.analyze.base import analysis
 from profkit.analyze.shared.hta_trace import OPS, trace
+from profkit.analyze.shared.representative_ranks import by_gpu_time, left_out
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
@@ -79,6 +80,9 @@ class Config(Settings):
     consecutive_kernel_delay_us: int = 30
     """Gap up to which idle time counts as that between kernels, in µs; HTA says ns, takes µs."""
 
+    most_ranks: int = 16
+    """Ranks that HTA gets; of more, some that stand for all, with those farthest off."""
+
     max_rows: int = 200
     """Rows kept of each table."""
 
@@ -107,9 +111,12 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
         "annotations": annotations,
         "synchronisations": synchronisations,
     }
+    ranks, count = by_gpu_time(kernels, config.most_ranks)
+    if len(ranks) < count:
+        tables = {name: rows[rows["rank"].isin(ranks)] for name, rows in tables.items()}
     made = over(trace(tables, include_last_step=config.include_last_step))
     frames, failed = _run(made, config)
-    failed += _stepless(made)
+    failed += (*_stepless(made), *left_out("HTA's numbers", ranks, count))
     shown = {name: _table(name, rows, config) for name, rows in frames.items() if len(rows)}
     return Result(
         metrics=_metrics(frames),

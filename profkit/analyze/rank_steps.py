@@ -13,6 +13,7 @@ from profkit.analyze.base import Columns, analysis
 from profkit.analyze.division import names
 from profkit.analyze.shared import intervals, matrix
 from profkit.analyze.shared.matrix import Layer
+from profkit.analyze.shared.representative_ranks import representative
 from profkit.analyze.shared.step_times import UnprofiledSteps, with_step_times
 from profkit.core.drawing import Detail, Drawing
 from profkit.core.result import Result
@@ -199,7 +200,7 @@ def _ranks_by_cause(causes: Result | None, config: Config) -> dict[str, Any] | N
     titles = _titles(causes)
     means = rows.groupby("rank")[largest].mean()
     times = rows[["rank"]].assign(time_ns=rows["step_time_ns"])
-    chosen = matrix.representative(times, means.index.to_numpy(np.int64), config.most_ranks)
+    chosen = representative(times, means.index.to_numpy(np.int64), config.most_ranks)
     return {
         "rows": {"of": "rank", "names": chosen, "total": len(means)},
         "columns": {"of": "", "names": [titles[name] for name in largest]},

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from profkit.analyze.shared.representative_ranks import representative
+
 _UNITS = ((10**10, "ms", 10**6), (10**6, "us", 10**3), (0, "ns", 1))
 
 
@@ -66,15 +68,3 @@ def values(means: pd.DataFrame) -> dict[str, Any]:
         "columns": len(means.columns),
         "values": [None if np.isnan(value) else int(value) for value in scaled.to_numpy().ravel()],
     }
-
-
-def representative(times: pd.DataFrame, ranks: NDArray[np.int64], most: int) -> list[int]:
-    """Return at most `most` of `ranks`, in their order."""
-    if len(ranks) <= most:
-        return [int(rank) for rank in ranks]
-    means = times.groupby("rank", observed=True)["time_ns"].mean().reindex(ranks)
-    far = (means - means.median()).abs().sort_values(ascending=False, kind="stable")
-    outliers = far.index[: most // 2].to_numpy()
-    others = np.setdiff1d(ranks, outliers)
-    even = others[np.linspace(0, len(others) - 1, most - len(outliers)).astype(np.int64)]
-    return sorted(int(rank) for rank in np.union1d(outliers, even))
