@@ -11,23 +11,22 @@ from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_loader import ConfigLoader
-from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
-from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from profkit.analyze import analyses
 from profkit.capture import tools
-from profkit.core import registry, resources
+from profkit.core import registry
 from profkit.core.errors import ConfigError
 from profkit.core.settings import Settings, adapter
 from profkit.planning import mistakes, own_files, resolvers
 from profkit.planning.mistakes import MAIN
+from profkit.planning.option_files import OptionFiles, OwnOptions
 from profkit.workloads.models import family
 
 # Groups that are not in the defaults list and are switched on with "+": accepted without it too.
@@ -41,14 +40,6 @@ _MOST_RUNS = 10_000
 
 # What an interpolation begins with, a section unless it is a resolver; empty for a key alone.
 _INTERPOLATED = re.compile(r"\$\{\.*(?:(\w+)[.}]|)")
-
-
-class OwnOptions(SearchPathPlugin):
-    """Lets the options in the user's ``conf/`` be found, before those of the same name here."""
-
-    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """See Hydra's `SearchPathPlugin`."""
-        search_path.prepend("own", f"file://{resources.own_conf()}", anchor="main")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,7 +70,7 @@ def compose_all(conf: Path, overrides: Sequence[str]) -> list[Composed]:
         parser = OverridesParser.create(config_loader=loader)
         given = [_normalised(override) for override in overrides]
         parsed = _parse(parser, given)
-        mistakes.check(parsed, loader, OmegaConf.load(conf / "config.yaml").keys())
+        mistakes.check(parsed, loader, _main(conf).keys())
         with resolvers.watched() as variables:
             parsed += _parse(parser, _sweeps_of_experiment(parsed))
             composed = list(_expanded(loader, parser, parsed))
@@ -94,8 +85,9 @@ def _hydra(conf: Path, chosen: Sequence[str]) -> Iterator[ConfigLoader]:
     """
     if not conf.is_dir():
         raise ConfigError(f"{conf}: no such folder of configurations")
-    _store_defaults(conf)
+    Plugins.instance().register(OptionFiles)
     Plugins.instance().register(OwnOptions)
+    _store_defaults(conf)
     with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
         try:
             yield GlobalHydra.instance().config_loader()
@@ -103,10 +95,18 @@ def _hydra(conf: Path, chosen: Sequence[str]) -> Iterator[ConfigLoader]:
             raise mistakes.readable(error, chosen) from None
 
 
+def _main(conf: Path) -> DictConfig:
+    """Return what config.yaml of `conf` says."""
+    source = OptionFiles("main", f"{OptionFiles.scheme()}://{conf}")
+    main = source.load_config("config").config
+    assert isinstance(main, DictConfig)  # noqa: S101 - config.yaml is a section
+    return main
+
+
 def _store_defaults(conf: Path) -> None:
     """Register with Hydra the group of all analyses, and the plugins of other packages."""
     store = ConfigStore.instance()
-    store.store(name=MAIN, node=OmegaConf.load(conf / "config.yaml"))
+    store.store(name=MAIN, node=_main(conf))
     store.store(name=_REQUIRED, node={})
     found: dict[str, dict[str, type[Settings]]] = {
         "tool": dict(tools()),
