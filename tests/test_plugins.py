@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.conftest import SMALL
 from tests.page_text import page_text
 
@@ -177,7 +178,8 @@ def test_a_package_that_new_writes_passes_its_tests_and_is_there_once_installed(
 ):
     folder = tree.folder / "own"
     folder.mkdir(exist_ok=True)
-    environment = os.environ | {"PYTHONPATH": str(tree.folder)}
+    # Options of this pytest are not for the one that is started here.
+    environment = os.environ | {"PYTHONPATH": str(tree.folder), "PYTEST_ADDOPTS": ""}
 
     def python(*words, cwd=folder):
         command = [sys.executable, *words]
@@ -185,7 +187,10 @@ def test_a_package_that_new_writes_passes_its_tests_and_is_there_once_installed(
             command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
         )
 
-    done = python("-m", "profkit", "new", kind, name)
+    def profkit(*words):
+        return warm.run("profkit", *words, cwd=folder, env=environment)
+
+    done = profkit("new", kind, name)
     assert done.returncode == 0, done.stderr
     package = folder / f"profkit-{name.replace('_', '-')}"
     build = "import hatchling.build; print(hatchling.build.build_wheel('.'))"
@@ -197,13 +202,13 @@ def test_a_package_that_new_writes_passes_its_tests_and_is_there_once_installed(
     try:
         tested = python("-m", "pytest", "-q", "-p", "no:cacheprovider", package / "tests")
         assert tested.returncode == 0, tested.stdout
-        assert name in python("-m", "profkit", "list", listed).stdout
+        assert name in profkit("list", listed).stdout
         chosen = {
             "analysis": f"analysis=[{name}]",
             "tool": f"+tool={name}",
             "model": f"model={name}",
         }
-        planned = python("-m", "profkit", "plan", chosen[kind])
+        planned = profkit("plan", chosen[kind])
         assert planned.returncode == 0, planned.stderr
     finally:
         shutil.rmtree(tree.folder / info)
