@@ -44,6 +44,7 @@ NEEDS = {
     "farm": "runs the pipeline",
     "followed": "trains in processes of its own",
     "hanging": "runs the pipeline",
+    "nsys_profile": "records with nsys",
     "of_modes": "trains on two ranks",
     "real_data": "reads real captures",
     "recorded": "trains in a process of its own",

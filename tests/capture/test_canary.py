@@ -34,6 +34,7 @@ def test_a_program_that_prints_its_environment_leaves_no_secret_of_it(
     assert "[masked]" in json.dumps(made.record) or made.record["status"] == "ok"
 
 
+@pytest.mark.slow  # runs the pipeline
 def test_what_is_written_below_the_folder_of_a_run_holds_no_secret_of_its_configuration(tmp_path):
     (tmp_path / "t.py").write_text(PRINTING)
     copy_project(tmp_path)

@@ -140,6 +140,7 @@ def test_a_percent_sign_in_a_path_is_no_place_to_fill_in():
 ACCEPTED = [name for name in OPTIONS if name not in ("extra", "replay of ranges by application")]
 
 
+@pytest.mark.slow  # starts Nsight Compute for each flag
 @pytest.mark.parametrize("what", [["default"], ACCEPTED[:7], ACCEPTED[7:]], ids="-".join)
 def test_the_real_ncu_takes_every_flag(tmp_path, what):
     if not shutil.which("ncu"):
