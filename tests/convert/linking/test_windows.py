@@ -64,7 +64,7 @@ def scratch():
 
 
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(hosts=st.tuples(_ROWS, _ROWS, _ROWS), is_sorted=st.booleans())
 def test_rows_that_cross_nest_as_they_do_at_once(hosts, is_sorted, scratch, monkeypatch):
@@ -82,7 +82,7 @@ def test_rows_that_cross_nest_as_they_do_at_once(hosts, is_sorted, scratch, monk
 
 
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(python=_ROWS, ops=_ROWS, is_sorted=st.booleans())
 def test_calls_have_the_callers_and_paths_that_they_have_at_once(
