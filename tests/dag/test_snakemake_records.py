@@ -1,5 +1,7 @@
 """Whether Snakemake has a record of a file is looked up where Snakemake keeps it."""
 
+import asyncio
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,3 +35,35 @@ def test_params_are_written_as_before_and_pandas_is_not_loaded_for_it(monkeypatc
     snakemake_records.without_pandas(Records)
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert [Records()._serialize_param(param) for param in params] == before
+
+
+def test_a_file_is_hashed_again_only_if_it_has_changed(tmp_path):
+    hashed = []
+
+    class File(str):
+        __slots__ = ()
+        is_storage = False
+
+        async def checksum(self, threshold):
+            hashed.append(threshold)
+            return read(self)
+
+    def read(name):
+        return Path(name).read_text()
+
+    def checksum(threshold=9):
+        return asyncio.run(File(path).checksum(threshold))
+
+    snakemake_records.hashed_once(File)
+    path = tmp_path / "trace.json"
+    path.write_text("old")
+    assert [checksum(), checksum(), checksum(8)] == ["old"] * 3
+    assert hashed == [9, 8]
+    facts = path.stat()
+    path.write_text("new")
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert checksum() == "new"
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(IsADirectoryError):
+        checksum()

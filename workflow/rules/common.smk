@@ -1,5 +1,6 @@
 import sys
 
+import snakemake.io
 import snakemake.persistence
 import snakemake.workflow
 from snakemake.exceptions import WorkflowError
@@ -17,6 +18,7 @@ snakemake_files.keep_in_results(
     snakemake.workflow, workflow.logger_manager.logfile_handlers
 )
 snakemake_records.without_pandas(snakemake.persistence.PersistenceBase)
+snakemake_records.hashed_once(snakemake.io._IOFile)
 try:
     check_config(config)
     dag = workflow_dag.load(
