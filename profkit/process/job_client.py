@@ -20,6 +20,29 @@ SOCKET = "socket"
 """Name of the socket in that folder."""
 
 
+LENGTH_BYTES = 4
+"""Of the number, first, that says how long the message is."""
+
+_C_INT = 4
+_STATUS_BYTES = 16
+
+
+def message(argv: "Sequence[str]") -> bytes:
+    """Return the folder, the arguments and the environment of this process, as `parsed` reads them.
+
+    None of them can hold a NUL.
+    """
+    words = [os.fsencode(word) for word in (os.getcwd(), str(len(argv)), *argv)]  # noqa: PTH109
+    return b"\0".join([*words, *(name + b"=" + value for name, value in os.environb.items())])
+
+
+def parsed(sent: bytes) -> "tuple[str, list[str], dict[str, str]]":
+    """Return what `message` was made of."""
+    folder, count, *words = (os.fsdecode(word) for word in sent.split(b"\0"))
+    pairs = (word.partition("=") for word in words[int(count) :])
+    return folder, words[: int(count)], {name: value for name, _, value in pairs}
+
+
 def run_in_fork(argv: "Sequence[str]") -> int | None:
     """Return the exit status of the job `argv` in a fork of the server; None if there is none.
 
@@ -28,18 +51,22 @@ def run_in_fork(argv: "Sequence[str]") -> int | None:
     folder, _, prefix = os.environ.pop(VARIABLE, "").partition(os.pathsep)
     if not folder or prefix != sys.prefix or not argv or argv[0] not in JOBS:
         return None
-    import json  # noqa: PLC0415 - see above
-    import socket  # noqa: PLC0415 - see above
+    # `socket` and `json` take as long to load as all else that this process does.
+    import _socket  # noqa: PLC0415 - a command that hands nothing over needs none
 
-    job = {"argv": list(argv), "cwd": os.getcwd(), "environment": dict(os.environ)}  # noqa: PTH109
+    job = message(argv)
+    streams = b"".join(stream.to_bytes(_C_INT, sys.byteorder) for stream in (0, 1, 2))
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(f"{folder}/{SOCKET}")
-            socket.send_fds(connection, [b"\n"], [0, 1, 2])
-            connection.sendall(json.dumps(job).encode() + b"\n")
-            status = connection.makefile("rb").readline()
+        connection.connect(f"{folder}/{SOCKET}")
+        passed = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)]
+        connection.sendmsg([len(job).to_bytes(LENGTH_BYTES, "big")], passed)
+        connection.sendall(job)
+        status = connection.recv(_STATUS_BYTES)
     except OSError:
         return None
+    finally:
+        connection.close()
     if not status:
         return None
     # A signal's number is added to 128, as in shells.

@@ -7,7 +7,6 @@ is none, as on a cluster, or when the server was killed, it does the work itself
 
 import atexit
 import gc
-import json
 import os
 import selectors
 import shutil
@@ -25,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
+from profkit.process import job_client
 from profkit.process.job_client import SOCKET, VARIABLE
 
 _WAITING = 128
@@ -191,15 +191,16 @@ class _Server:
 
 def _become(connection: socket.socket) -> None:
     """Take over all that belongs to the command at the other end of `connection`."""
-    _, streams, _, _ = socket.recv_fds(connection, 1, 3)
-    job = json.loads(connection.makefile("rb").readline())
+    length, streams, _, _ = socket.recv_fds(connection, job_client.LENGTH_BYTES, 3)
+    sent = connection.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
+    folder, argv, environment = job_client.parsed(sent)
     for descriptor, stream in enumerate(streams):
         os.dup2(stream, descriptor)
         os.close(stream)
-    os.chdir(job["cwd"])
+    os.chdir(folder)
     os.environ.clear()
-    os.environ.update(job["environment"])
-    sys.argv[1:] = job["argv"]
+    os.environ.update(environment)
+    sys.argv[1:] = argv
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Not in the thread: the job may be importing, or forgetting, modules by then.
     from profkit.process import process_tree  # noqa: PLC0415 - not in the command
