@@ -19,6 +19,9 @@ _LOADED = (
     "profkit.report.__main__",
     "profkit.timeline.__main__",
     "profkit.process.process_tree",
+    "profkit.process.parent_watch",
+    # Arrow loads it when the first table becomes a frame.
+    "pyarrow.pandas_compat",
 )
 
 
