@@ -45,6 +45,11 @@ _PROGRAM_S = 10.0
 _STEPS = 50
 """Steps by which it is found how many take that long here."""
 
+_ENVIRONMENT = {
+    name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+}
+"""An installed package is compiled: one that may not be would be compiled by each process."""
+
 _FROM_CAPTURES = ("tables", "convert", "analyze", "timeline", "manifest.json")
 """What jobs after the captures leave in the folder of a run."""
 
@@ -144,7 +149,12 @@ def _measured(command: Sequence[str], folder: str) -> Taken:
     with tempfile.TemporaryFile("w+") as said:
         begun = time.perf_counter()
         process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+            command,
+            cwd=folder,
+            env=_ENVIRONMENT,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
         )
         _, status, usage = os.wait4(process.pid, 0)
         clock_s = time.perf_counter() - begun
