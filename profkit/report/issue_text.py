@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from profkit.core.formatting import duration, milliseconds, size
 from profkit.core.secret_masking import Masker
 from profkit.core.verdict import Verdict
-from profkit.report import view
+from profkit.report import verdict_view, view
 from profkit.report.markdown import Words, table
 from profkit.report.verdict_text import bar, step_parts, step_time
 
@@ -69,7 +69,7 @@ def _run(words: Words, run: view.Run, verdict: Verdict | None, *, several: bool)
     yield f"Confidence {shown.confidence}. {words.prose(' '.join((*shown.failed, *shown.passed)))}"
 
 
-def _action(words: Words, action: view.ToDo) -> str:
+def _action(words: Words, action: verdict_view.ToDo) -> str:
     gain = f"**up to {action.gain} less**: " if action.gain else ""
     place = f" {words.code(action.place)}" if action.place not in action.advice else ""
     source = words.link("source", action.source)

@@ -1,31 +1,31 @@
 """The verdict on a run as the page shows it, with the numbers of the terminal."""
 
 from profkit.core.formatting import milliseconds
-from profkit.core.verdict import Action, Verdict
-from profkit.report import view
+from profkit.core.verdict import Action, Cause, Verdict
+from profkit.report import verdict_view, view
+from profkit.report.column_labels import column
 from profkit.report.verdict_text import confidence, is_about_step, other_parts, step_parts
 
 _SHOWN_SHARE = 0.01
 _LETTERS_OF_BAR = 140
 
 
-def shown(verdict: Verdict) -> view.RunVerdict:
+def shown(verdict: Verdict) -> verdict_view.RunVerdict:
     """Return what the page shows of `verdict`."""
     parts = [cause for cause in step_parts(verdict.causes) if cause.share >= _SHOWN_SHARE]
+    causes = {cause.id: cause for cause in verdict.causes}
     about_step = is_about_step(verdict)
-    return view.RunVerdict(
+    return verdict_view.RunVerdict(
         limiter=verdict.limiter.value if about_step else "",
         headline=verdict.headline if about_step else "",
         confidence=confidence(verdict).value,
         step_ms=milliseconds(verdict.step_ms),
         traced_ms=milliseconds(verdict.traced_ms),
         is_unprofiled=verdict.is_unprofiled,
-        parts=tuple(
-            _part(cause.title, milliseconds(cause.ms_per_step), cause.share) for cause in parts
-        ),
-        actions=tuple(map(_action, verdict.actions)),
+        parts=tuple(map(_part, parts)),
+        actions=tuple(_action(action, causes.get(action.cause)) for action in verdict.actions),
         others=tuple(
-            view.OtherVerdict(title=title, headline=part.headline, advice=advice)
+            verdict_view.OtherVerdict(title=title, headline=part.headline, advice=advice)
             for title, part, advice in other_parts(verdict)
         ),
         failed=tuple(check.message for check in verdict.trust if not check.passed),
@@ -33,19 +33,33 @@ def shown(verdict: Verdict) -> view.RunVerdict:
     )
 
 
-def _part(title: str, ms: str, share: float) -> view.StepPart:
-    letters = len(f"{title} {ms} ms")
-    return view.StepPart(
-        title=title, ms=ms, share=share, is_narrow=letters > share * _LETTERS_OF_BAR
+def _part(cause: Cause) -> verdict_view.StepPart:
+    ms = milliseconds(cause.ms_per_step)
+    letters = len(f"{cause.title} {ms} ms")
+    return verdict_view.StepPart(
+        title=cause.title,
+        cause=cause.id,
+        ms=ms,
+        share=cause.share,
+        is_narrow=letters > cause.share * _LETTERS_OF_BAR,
     )
 
 
-def _action(action: Action) -> view.ToDo:
-    return view.ToDo(
+def _action(action: Action, cause: Cause | None) -> verdict_view.ToDo:
+    numbers = action.evidence if cause is None else {**cause.evidence, **action.evidence}
+    return verdict_view.ToDo(
         title=action.title,
+        cause=action.cause,
+        cause_title="" if cause is None else cause.title,
         gain=f"{milliseconds(action.gain_ms)} ms" if action.gain_ms else "",
         advice=action.advice,
         place=action.place,
         confidence=action.confidence.value,
         source=action.source,
+        evidence=tuple(_item(name, value) for name, value in numbers.items()),
     )
+
+
+def _item(name: str, value: str | float) -> view.Item:
+    shown = column(name)
+    return view.Item(label=shown.label, value=value, unit=shown.unit)

@@ -6,9 +6,12 @@ same number reads the same in a table, on an axis and in a sentence.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from profkit.core.result import Abstention
+
+if TYPE_CHECKING:
+    from profkit.report.verdict_view import RunVerdict
 
 Value = str | int | float | None
 """A cell or a number; None is not known."""
@@ -314,63 +317,6 @@ class Run:
     """Sections of nothing but abstentions, out of the way of the others."""
 
     verdict: "RunVerdict | None" = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StepPart:
-    """A part of the step bar."""
-
-    title: str
-    ms: str
-    share: float
-    is_narrow: bool
-    """Whether its words do not fit into the bar."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ToDo:
-    """One action of the verdict."""
-
-    title: str
-    gain: str
-    """Upper bound of its gain with its unit, empty for none."""
-
-    advice: str
-    place: str
-    confidence: str
-    source: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OtherVerdict:
-    """What fills the memory of a run, or what its measured kernels wait for."""
-
-    title: str
-    headline: str
-    advice: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunVerdict:
-    """What limits a run, what to do, and how sure that is."""
-
-    limiter: str
-    """Empty, like the headline, where no step was to be recorded."""
-
-    headline: str
-    confidence: str
-    step_ms: str
-    traced_ms: str
-    is_unprofiled: bool
-    """Whether `step_ms` is of unprofiled steps; `traced_ms` is what the causes sum to."""
-
-    parts: tuple[StepPart, ...]
-    actions: tuple[ToDo, ...]
-    others: tuple[OtherVerdict, ...]
-
-    failed: tuple[str, ...]
-    passed: tuple[str, ...]
-    """Checks of the recording that failed, and that passed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

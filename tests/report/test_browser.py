@@ -360,6 +360,21 @@ def test_a_rank_is_chosen_for_all_views_and_back_shows_all(watched):
     assert page.locator("#run-1-2 .table tbody tr").first.inner_text() == before
 
 
+def test_a_finding_marks_its_evidence_until_escape(watched):
+    page = show(watched.page, "#/overview")
+    page.locator("#findings").get_by_role("button", name="Show evidence").first.click()
+    page.wait_for_url("**filter.evidence=run-*")
+    page.evaluate("profkit.drawAll()")
+    page.wait_for_function(SETTLED)
+    marked, others = page.locator("tr.marked"), page.locator("tr.dimmed")
+    assert marked.count() > 0
+    assert others.count() > 0
+    assert page.locator(".evidence-bar").inner_text().startswith("Evidence of")
+    page.keyboard.press("Escape")
+    page.wait_for_function("() => document.querySelector('.evidence-bar') === null")
+    assert page.locator("tr.marked, tr.dimmed").count() == 0
+
+
 def test_paper_gets_a_digest_of_a_few_pages_with_its_provenance(watched):
     page = show(watched.page, "#/compute")
     pages = page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n")

@@ -6,7 +6,7 @@ import {
   knownOf, lane, sceneOf, stacked, wholeOf,
 } from "../../../profkit/report/assets/page/drawings/timeline_data.js";
 import {
-  around, firstAfter, inside, linksOf, matchesOf, neighbour, pieceAt, sliceAt, totalsOf,
+  around, firstAfter, hasWords, inside, linksOf, matchesOf, neighbour, pieceAt, sliceAt, totalsOf,
 } from "../../../profkit/report/assets/page/drawings/timeline_find.js";
 import {
   laneId, layoutOf, placedAt, startsFolded,
@@ -67,10 +67,10 @@ test("one steps to the slices before, after, around and inside", () => {
 });
 
 test("a search counts what it finds, all words in any case", () => {
-  const found = matchesOf(scene.lanes, "IN ner");
+  const found = matchesOf(scene.lanes, hasWords("IN ner"));
   assert.deepEqual([found.slices.length, found.time], [2, 30]);
-  assert.equal(matchesOf(scene.lanes, "nothing").slices.length, 0);
-  assert.equal(matchesOf(scene.lanes, "  ").slices.length, 0);
+  assert.equal(matchesOf(scene.lanes, hasWords("nothing")).slices.length, 0);
+  assert.equal(matchesOf(scene.lanes, hasWords("  ")).slices.length, 0);
 });
 
 test("a call and what it launched belong together, on one rank", () => {

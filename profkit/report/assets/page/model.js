@@ -103,8 +103,8 @@
  * @property {string[]} failed
  * @property {string[]} passed
  */
-/** @typedef {{title: string, ms: string, share: number, is_narrow: boolean}} StepPart */
-/** @typedef {{title: string, gain: string, advice: string, place: string, confidence: string, source: string}} Action */
+/** @typedef {{title: string, cause: string, ms: string, share: number, is_narrow: boolean}} StepPart */
+/** @typedef {{title: string, cause: string, cause_title: string, gain: string, advice: string, place: string, confidence: string, source: string, evidence: Item[]}} Action */
 /**
  * @typedef {object} Run
  * @property {string} anchor

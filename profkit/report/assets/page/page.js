@@ -5,6 +5,7 @@ import { openKeys, openSearch, startSearch } from "./dialogs.js";
 import { afterDrawing, drawAll, forget } from "./drawing.js";
 import { forgetStates, keepStateIn, stateChanged } from "./drawings/state.js";
 import { action, byId, element } from "./elements.js";
+import { claimOf, highlight } from "./evidence.js";
 import { choicesOf, filterIn, filtersOf, withFilter } from "./filters.js";
 import { human } from "./format.js";
 import { report, runAt } from "./model.js";
@@ -14,6 +15,7 @@ import { compare } from "./views/compare.js";
 import { data } from "./views/data.js";
 import { closeDetails, showDetails } from "./views/details.js";
 import { fillDigest } from "./views/digest.js";
+import { claimKey, evidenceBar, turnToEvidence } from "./views/evidence.js";
 import { overview } from "./views/overview.js";
 import { topicView } from "./views/sections.js";
 
@@ -73,13 +75,19 @@ function follow() {
   if (isOther) {
     forget();
     forgetStates();
+    const isHere = asked.view === current.view && asked.run === current.run;
+    const chosen = main.querySelector("[data-claim]:focus")?.getAttribute("data-claim");
     current = asked;
+    highlight(claimOf(claimKey(), page, runAt(asked.run)));
     main.replaceChildren(...contentOf(asked));
+    const again = [...main.querySelectorAll("[data-claim]")].find((one) => (
+      one.getAttribute("data-claim") === chosen));
+    if (again instanceof HTMLElement) again.focus({ preventScroll: true });
     showTabs(views);
     showFilters();
     byId("runs-menu").querySelectorAll("option")[asked.run].selected = true;
     document.title = `${views.find(([name]) => name === asked.view)?.[1]} – ${page.title}`;
-    if (!asked.at) scrollTo(0, 0);
+    if (!asked.at && !isHere) scrollTo(0, 0);
   }
   current = asked;
   stateChanged();
@@ -111,7 +119,7 @@ function addressOf(view, run) {
 }
 
 function showFilters() {
-  byId("filters").replaceChildren(...choicesOf(runAt(current.run).drawn).map(
+  byId("filters").replaceChildren(...evidenceBar(), ...choicesOf(runAt(current.run).drawn).map(
     ([label, key, values]) => {
       const menu = element("select", {}, new Option("all", ""),
         ...values.map((value) => new Option(value)));
@@ -143,12 +151,12 @@ function details() {
 }
 
 function clear() {
-  if (current.state["details.of"]) {
-    closeDetails();
-    return;
+  if (current.state["details.of"]) closeDetails();
+  else if (claimKey()) turnToEvidence("");
+  else {
+    keep(filtersOf(current.state), true);
+    stateChanged();
   }
-  keep(filtersOf(current.state), true);
-  stateChanged();
 }
 
 /** @param {KeyboardEvent} event */
@@ -161,7 +169,7 @@ function pressed(event) {
   const acts = { "/": openSearch, "?": openKeys, t: turnTheme, "[": () => turnTo(current.run - 1),
     "]": () => turnTo(current.run + 1) };
   const chosen = Object.keys(current.state).length;
-  if (chosen > Object.keys(filtersOf(current.state)).length) acts.Escape = clear;
+  if (claimKey() || chosen > Object.keys(filtersOf(current.state)).length) acts.Escape = clear;
   const view = views[Number(key) - 1];
   const act = view
     ? () => { location.hash = addressOf(view[0], current.run); } : acts[key];

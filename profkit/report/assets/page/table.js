@@ -2,6 +2,7 @@
 
 import { stateOf } from "./drawings/state.js";
 import { action, element } from "./elements.js";
+import { claimNow, rowsOf } from "./evidence.js";
 import { NOT_KNOWN, human, raw, withoutFolders } from "./format.js";
 import { thingColumns } from "./known.js";
 import { saveCsv } from "./save.js";
@@ -87,6 +88,9 @@ class TableView {
     this.numeric = table.columns.map((_, index) => isNumeric(table, index));
     this.things = thingColumns(table);
     this.best = new Set(table.best.map((marked) => marked.join()));
+    const claim = claimNow();
+    /** Rows that the highlighted claim rests on. */
+    this.marked = claim ? rowsOf(table, claim) : new Set();
     this.body = element("tbody");
     this.foot = element("tfoot");
     this.heads = table.columns.map((_, index) => this.head(index));
@@ -158,7 +162,9 @@ class TableView {
   }
 
   refresh() {
-    this.order = found(this.table, this.words, this.column, this.direction);
+    const order = found(this.table, this.words, this.column, this.direction);
+    const isMarked = (/** @type {number} */ row) => Number(this.marked.has(row));
+    this.order = this.column < 0 ? order.toSorted((a, b) => isMarked(b) - isMarked(a)) : order;
     this.page = 0;
     this.show();
   }
@@ -218,8 +224,10 @@ class TableView {
 
   /** @param {number} index */
   row(index) {
-    return element("tr", {}, ...this.table.rows[index].map((value, column) => (
+    const made = element("tr", {}, ...this.table.rows[index].map((value, column) => (
       this.cell(index, column, value))));
+    if (this.marked.size) made.className = this.marked.has(index) ? "marked" : "dimmed";
+    return made;
   }
 
   /** @param {number} row @param {number} column @param {Value} value */

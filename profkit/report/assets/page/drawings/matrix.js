@@ -1,10 +1,13 @@
 // A matrix: values of rows and columns by colour, in cells where they fit, and in words when pointed at.
 
 import { action, element, shape } from "../elements.js";
+import { claimNow } from "../evidence.js";
 import { detailOf } from "../model.js";
 import { saveCsv, savePng, saveSvg } from "../save.js";
 import { mountTable } from "../table.js";
-import { ORDERS, medianOf, nameOf, shownOf, tableOf, valueAt, wordsOf } from "./matrix_cells.js";
+import {
+  ORDERS, layerOf, markedCells, medianOf, nameOf, shownOf, tableOf, valueAt, wordsOf,
+} from "./matrix_cells.js";
 import { plotOf, stopsOf } from "./matrix_plot.js";
 import { themed, whenSized } from "./sized.js";
 
@@ -89,7 +92,8 @@ class MatrixView {
 
   show() {
     const titles = this.matrix.layers.map(({ title }) => title);
-    this.layers.selectedIndex = Math.max(titles.indexOf(this.state.get("layer")), 0);
+    this.layers.selectedIndex = Math.max(titles.indexOf(this.state.get("layer")
+      || layerOf(this.matrix, claimNow())), 0);
     this.orders.selectedIndex = Math.max(ORDERS.indexOf(this.state.get("order")), 0);
     const layer = this.matrix.layers[this.layers.selectedIndex];
     if (this.isThere(layer)) this.draw(layer);
@@ -122,10 +126,20 @@ class MatrixView {
       + "cells, Enter keeps one; the table below has the numbers.");
     const had = this.place.contains(document.activeElement);
     this.place.replaceChildren(svg, this.label);
+    this.showEvidence(layer);
     if (had) svg.focus({ preventScroll: true });
     this.listen(svg);
     this.showPicked();
     this.showTable();
+  }
+
+  /** Frames the cells that the highlighted claim rests on. @param {Layer} layer */
+  showEvidence(layer) {
+    const { plot, shown } = this;
+    if (!plot || !shown) return;
+    for (const [row, column] of markedCells(this.matrix, layer, shown, claimNow())) {
+      plot.svg.append(shape("rect", { ...plot.boxOf(row, column), class: "marked" }));
+    }
   }
 
   /** @param {SVGSVGElement} svg */

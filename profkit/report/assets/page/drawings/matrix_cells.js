@@ -1,7 +1,9 @@
 // A matrix before any pixel of it: its order, its scale, the words of a cell, and its table.
 
+import { isNamed, rankOf } from "../evidence.js";
 import { human, scaleFor } from "../format.js";
 
+/** @typedef {import("../evidence.js").Claim} Claim */
 /** @typedef {import("../model.js").Table} Table */
 /**
  * @typedef {object} Layer
@@ -67,6 +69,38 @@ function meanOf(layer, row) {
   const known = layer.values.slice(row * layer.columns, (row + 1) * layer.columns)
     .filter((value) => value !== null);
   return known.reduce((sum, value) => sum + value, 0) / Math.max(known.length, 1);
+}
+
+/**
+ * The layer that a claim is about, empty for none.
+ * @param {Matrix} matrix
+ * @param {Claim | null} claim
+ */
+export function layerOf({ layers }, claim) {
+  return (claim && layers.find(({ title }) => isNamed(claim, title))?.title) ?? "";
+}
+
+/**
+ * The cells that a claim rests on, as they are drawn: its cause's, or else its rank's.
+ * @param {Matrix} matrix
+ * @param {Layer} layer
+ * @param {Shown} shown
+ * @param {Claim | null} claim
+ * @returns {[number, number][]}
+ */
+export function markedCells(matrix, layer, { rows, columns }, claim) {
+  if (!claim) return [];
+  const all = rows.flatMap((_, row) => columns.map((__, column) => (
+    /** @type {[number, number]} */ ([row, column]))));
+  const where = (/** @type {(row: number, column: number) => boolean} */ holds) => (
+    all.filter(([row, column]) => holds(rows[row], columns[column])));
+  const named = where((_, column) => isNamed(claim, String(matrix.columns.names[column])));
+  if (named.length) return named;
+  const rank = rankOf(claim);
+  const [above, beside] = [matrix.columns, matrix.rows].map(({ of }) => of.endsWith("rank"));
+  if (above) return where((_, column) => matrix.columns.names[column] === rank);
+  const ofRank = beside ? where((row) => matrix.rows.names[row] === rank) : [];
+  return ofRank.length || !isNamed(claim, layer.title) ? ofRank : all;
 }
 
 /** @param {Layer} layer @param {number} row @param {number} column */

@@ -1,6 +1,7 @@
 // The typical step of the rank that decides, in a few lines: a picture that leads to the timeline.
 
 import { element, shape } from "../elements.js";
+import { claimNow, isNamed } from "../evidence.js";
 import { human } from "../format.js";
 import { detailOf } from "../model.js";
 import { lanesOf, runsOf } from "./mini_runs.js";
@@ -51,6 +52,8 @@ function picture(lanes, length, place, name) {
   const height = lanes.length * ROW;
   const made = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
     "aria-label": `${name}: ${lanes.map((lane) => lane.title).join(", ")}` });
+  const claim = claimNow();
+  const isWhole = !claim || !lanes.some(({ names }) => names.some((one) => isNamed(claim, one)));
   lanes.forEach((lane, row) => {
     const tints = tintsOf(lane);
     const label = shape("text", { x: 0, y: row * ROW + 12, class: "mini-name" },
@@ -59,7 +62,8 @@ function picture(lanes, length, place, name) {
       const [x, wide] = [NAMES + from * PIECE, (to - from) * PIECE];
       const text = lane.names[code];
       const bar = shape("rect", { x, y: row * ROW + 1, width: wide, height: ROW - 3,
-        fill: palette.fills[tints[code]] }, shape("title", {}, text));
+        fill: isWhole || isNamed(claim, text) ? palette.fills[tints[code]] : palette.band },
+      shape("title", {}, text));
       const fits = text.length * LETTER < wide - 6;
       return fits ? [bar, shape("text", { x: x + 3, y: row * ROW + 12, class: "mini-text" }, text)]
         : [bar];

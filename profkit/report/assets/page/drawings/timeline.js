@@ -1,9 +1,11 @@
 // A timeline on a canvas: its controls, the view, and what is known of what the reader chose.
 
 import { action, element } from "../elements.js";
+import { claimNow, isNamed } from "../evidence.js";
 import { human } from "../format.js";
 import { detailOf } from "../model.js";
 import { sceneOf, stacked, wholeOf } from "./timeline_data.js";
+import { hasWords } from "./timeline_find.js";
 import { KEYS, listenToKeys } from "./timeline_keys.js";
 import { rangeTable, slicePanel } from "./timeline_panel.js";
 import { listen } from "./timeline_pointer.js";
@@ -198,12 +200,21 @@ class Timeline {
     const isPicked = state.get("pick") !== "" && index < (scene.lanes[lane]?.start.length ?? 0);
     view.picked = isPicked ? { lane: scene.lanes[lane], index } : null;
     if (document.activeElement !== this.search) this.search.value = state.get("find");
-    this.showFound(view.search(state.get("find")));
+    this.showFound(this.searched());
     this.showLeftOut(scene);
     this.showPicked();
     this.showRange();
     this.fillBehind();
     this.place.removeAttribute("aria-busy");
+  }
+
+  /** Slices that the reader searches, or else those that the highlighted claim rests on. */
+  searched() {
+    const text = this.state.get("find");
+    if (text) return this.view.search(hasWords(text));
+    const claim = claimNow();
+    const evidence = this.view.search(claim && ((name) => isNamed(claim, name)));
+    return evidence?.slices.length ? evidence : this.view.search(null);
   }
 
   /** @param {Scene} scene */

@@ -82,22 +82,30 @@ export function inside({ lane, index }) {
  */
 
 /**
- * Slices whose names have all of the words, in any case.
- * @param {Lane[]} lanes
+ * Whether a name has all of the words, in any case.
  * @param {string} text
+ * @returns {(name: string) => boolean}
+ */
+export function hasWords(text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return (name) => words.length > 0 && words.every((word) => name.toLowerCase().includes(word));
+}
+
+/**
+ * Slices whose names are looked for.
+ * @param {Lane[]} lanes
+ * @param {(name: string) => boolean} isWanted
  * @returns {Matches}
  */
-export function matchesOf(lanes, text) {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+export function matchesOf(lanes, isWanted) {
   /** @type {Matches} */
   const found = { names: new Set(), slices: [], time: 0 };
-  if (!words.length) return found;
   /** @type {Map<string[], Set<number>>} */
   const known = new Map();
   for (const lane of lanes) {
     if (lane.shape !== "slices") continue;
     const names = known.get(lane.names) ?? new Set(lane.names.flatMap((name, i) => (
-      words.every((word) => name.toLowerCase().includes(word)) ? [i] : [])));
+      isWanted(name) ? [i] : [])));
     known.set(lane.names, names);
     for (let i = 0; i < lane.name.length; i += 1) {
       if (!names.has(lane.name[i])) continue;

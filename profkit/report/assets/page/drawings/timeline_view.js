@@ -310,9 +310,9 @@ export class TimelineView {
     this.changed("range");
   }
 
-  /** @param {string} text */
-  search(text) {
-    this.found = text.trim() ? matchesOf(this.lanes, text) : null;
+  /** @param {((name: string) => boolean) | null} isWanted names of slices, null for no search */
+  search(isWanted) {
+    this.found = isWanted && matchesOf(this.lanes, isWanted);
     this.ask();
     return this.found;
   }

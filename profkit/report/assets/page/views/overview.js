@@ -1,8 +1,11 @@
 // The first screen: what limits the run, what to do, and what went wrong.
 
 import { miniTimeline } from "../drawings/mini.js";
+import { stateNow } from "../drawings/state.js";
 import { element } from "../elements.js";
+import { filtersOf } from "../filters.js";
 import { hashOf } from "../route.js";
+import { evidencePlaces } from "./evidence.js";
 import {
   anchor, command, drawer, explain, finding, items, status, tiles, verdict,
 } from "./parts.js";
@@ -20,11 +23,11 @@ import { tables } from "./sections.js";
 export function overview(report, run) {
   const alone = report.runs.length === 1;
   const made = [head(report, run, alone)];
-  if (run.verdict) made.push(verdict(run.verdict));
+  const index = report.runs.findIndex(({ anchor: at }) => at === run.anchor);
+  if (run.verdict) made.push(verdict(run.verdict), ...evidencePlaces(index));
   const timeline = run.drawn.drawings.find(({ kind }) => kind === "timeline");
   if (timeline?.data && timeline.details.length) {
-    const href = hashOf({ view: "timeline", run: report.runs.findIndex(({ anchor: at }) => (
-      at === run.anchor)), at: "" });
+    const href = hashOf({ view: "timeline", run: index, at: "", state: filtersOf(stateNow()) });
     const costs = run.drawn.drawings.find(({ kind }) => kind === "costs");
     const decisive = costs?.data?.ranks[0] ?? 0;
     made.push(miniTimeline({ ...timeline, data: timeline.data }, decisive, href));

@@ -2,6 +2,7 @@
 
 import { element } from "../elements.js";
 import { NOT_KNOWN, human, raw } from "../format.js";
+import { claimButton, findingButton } from "./evidence.js";
 
 /** @typedef {import("../model.js").Value} Value */
 /** @typedef {import("../model.js").Finding} Finding */
@@ -107,7 +108,8 @@ export function finding(shown, others, where) {
       ...shown.evidence.map((item) => element("li", {}, element("span", {}, item.label), " ",
         number(item.value, item.unit)))));
   }
-  if (where.length) made.append(element("p", { class: "where" }, ...where));
+  const about = where.flatMap((text) => [text, " "]);
+  made.append(element("p", { class: "where" }, ...about, findingButton(shown)));
   if (others.length) made.append(same(others));
   return made;
 }
@@ -178,19 +180,19 @@ function stepBar(shown) {
   return [...made, ...notes];
 }
 
-/** @param {import("../model.js").StepPart} shown */
-function part({ title, ms, share }) {
-  const made = element("li", { title: `${title}: ${ms} ms` }, element("span", {}, title),
-    ` ${ms} ms`);
+/** @param {import("../model.js").StepPart} shown @param {number} at */
+function part({ title, ms, share }, at) {
+  const made = element("li", { title: `${title}: ${ms} ms` },
+    claimButton(`part~${at}`, {}, title, ` ${ms} ms`));
   made.style.flexGrow = String(share);
   return made;
 }
 
-/** @param {Action} shown */
-function action(shown) {
+/** @param {Action} shown @param {number} at */
+function action(shown, at) {
   const made = element("li", {});
   if (shown.gain) made.append(element("b", {}, `up to ${shown.gain} less:`), " ");
-  made.append(element("span", { class: "what" }, `${shown.title}.`), " ",
+  made.append(claimButton(`action~${at}`, { class: "thing what" }, `${shown.title}.`), " ",
     ...withCode(shown.advice));
   if (shown.place && !shown.advice.includes(shown.place)) {
     made.append(" ", element("code", {}, shown.place));

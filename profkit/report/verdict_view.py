@@ -1,0 +1,70 @@
+"""The verdict on a run as plain data, before any HTML."""
+
+from dataclasses import dataclass
+
+from profkit.report.view import Item
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepPart:
+    """A part of the step bar."""
+
+    title: str
+    cause: str
+    """Id of its cause, by which its evidence is found in tables and drawings."""
+
+    ms: str
+    share: float
+    is_narrow: bool
+    """Whether its words do not fit into the bar."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToDo:
+    """One action of the verdict."""
+
+    title: str
+    cause: str
+    """Id of the cause that it removes."""
+
+    cause_title: str
+    gain: str
+    """Upper bound of its gain with its unit, empty for none."""
+
+    advice: str
+    place: str
+    confidence: str
+    source: str
+    evidence: tuple[Item, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OtherVerdict:
+    """What fills the memory of a run, or what its measured kernels wait for."""
+
+    title: str
+    headline: str
+    advice: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunVerdict:
+    """What limits a run, what to do, and how sure that is."""
+
+    limiter: str
+    """Empty, like the headline, where no step was to be recorded."""
+
+    headline: str
+    confidence: str
+    step_ms: str
+    traced_ms: str
+    is_unprofiled: bool
+    """Whether `step_ms` is of unprofiled steps; `traced_ms` is what the causes sum to."""
+
+    parts: tuple[StepPart, ...]
+    actions: tuple[ToDo, ...]
+    others: tuple[OtherVerdict, ...]
+
+    failed: tuple[str, ...]
+    passed: tuple[str, ...]
+    """Checks of the recording that failed, and that passed."""
