@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from profkit.core.verdict import Confidence
 from profkit.patterns._python_calls import contained, outermost, spent_on_cpu
-from profkit.patterns._rows import having, within
+from profkit.patterns._rows import equal, having, within
 from profkit.patterns.base import Match, Step, pattern
 from profkit.tables.python_frames import own_lines
 
@@ -17,6 +17,7 @@ _MODEL = (
     r"torch/nn/modules/module\.py|torch/(?:_tensor|autograd/__init__)\.py\(\d+\): backward"
     r"|torch/optim/|torch/utils/data/|torch/nn/utils/"
 )
+_PHASES = r"^(?:forward|backward|Optimizer\.step#.*)$"
 _LEAST_SHARE = 0.08
 _LEAST_SIGHTINGS = 2
 _LINE = re.compile(r"\(\d+\)")
@@ -34,10 +35,9 @@ def match(
     step: Step,
 ) -> Iterator[Match]:
     """Find functions, and lines of the loop, that take time and call no part of the model."""
-    of_model = having(python_calls, _MODEL)
-    if len(kernels) or not of_model.any():
+    model = _model(python_calls, cpu_ops)
+    if len(kernels) or model.empty:
         return
-    model = python_calls[outermost(python_calls, of_model)]
     keys = _keys(python_calls, model)
     lasted = (python_calls["end_ns"] - python_calls["start_ns"]).groupby(keys).sum()
     least_ns = _LEAST_SHARE * step.ms * 1e6 * step.count
@@ -64,6 +64,14 @@ def match(
             also=spent.also,
             evidence={"calls_per_step": round(int(calls.sum()) / step.count, 1)},
         )
+
+
+def _model(python_calls: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:
+    """Return when the model ran: calls of its parts, and phases, which few samples may lie in."""
+    calls = python_calls[outermost(python_calls, having(python_calls, _MODEL))]
+    phases = cpu_ops[having(cpu_ops, _PHASES) & equal(cpu_ops, "kind", "annotation")]
+    columns = ["tid", "start_ns", "end_ns"]
+    return pd.concat([calls[columns], phases[columns]], ignore_index=True)
 
 
 def _keys(python_calls: pd.DataFrame, model: pd.DataFrame) -> NDArray[np.object_]:

@@ -55,6 +55,15 @@ def test_a_step_that_has_its_middle_in_a_range_is_not_inside_of_it():
     assert match.gain_ns == 80_000
 
 
+def test_phases_show_where_the_model_is_that_no_sample_saw():
+    example = examples("work_beside_the_model")
+    marks = op(0, "forward", kind="annotation") | {"start_ns": 500, "end_ns": 900}
+    given = {**example.FOUND, "python_calls": example.FOUND["python_calls"][2:]}
+    given["cpu_ops"] = [marks, *example.FOUND["cpu_ops"]]
+    (match,) = found(patterns()["work_beside_the_model"], **given)
+    assert match.place == "train.py(9): penalty"
+
+
 @pytest.mark.parametrize(
     ("lasts_ns", "gain_ns", "where"),
     [(210_000, 210_000, "main.py(5): read"), (9_000_000, 90_000, "in the step")],
