@@ -1,7 +1,6 @@
 """``profkit import KIND PATH... [OVERRIDES]``: make a run of files of a profiler, and report."""
 
 import argparse
-import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -13,10 +12,9 @@ from profkit.convert import converter
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted
 from profkit.core.settings import known
+from profkit.dag.overrides import is_override
 from profkit.planning.imported_files import refuse_empty
 from profkit.planning.imported_runs import add_run, find, import_kinds
-
-_OVERRIDE = re.compile(r"[+~]|[\w.@/]+=")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -30,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     add_loudness(parser)
     args = parser.parse_intermixed_args(argv)
     tool, kind = known("kind of import", args.kind, kinds)
-    overrides = [word for word in args.words if _is_override(word)]
+    overrides = [word for word in args.words if is_override(word)]
     paths = [Path(word) for word in args.words if word not in overrides]
     if not paths:
         raise InputError("no file is named", hint="profkit import KIND PATH... [OVERRIDES]")
@@ -45,8 +43,3 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write(f"the run {made} has {what}\n")
     loudness = ["--quiet"] * args.quiet + ["--verbose"] * args.verbose
     return run.main([f"imports=[{made}]", *overrides, *loudness])
-
-
-def _is_override(word: str) -> bool:
-    """Say whether `word` is no path; a file may well be called ``lr=0.1.json``."""
-    return bool(_OVERRIDE.match(word)) and not Path(word).exists()

@@ -1,6 +1,7 @@
 """The overrides that Snakemake is given, and those of the last selection with its runs."""
 
 import json
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,6 +14,12 @@ from profkit.core.settings import nearest
 
 _LAST = Path("results/.profkit/last.json")
 _LAST_RUNS = Path("results/.profkit/last_runs.json")
+_OVERRIDE = re.compile(r"[+~]|[\w.@/]+=")
+
+
+def is_override(word: str) -> bool:
+    """Say whether `word` is no path; a file may well be called ``lr=0.1.json``."""
+    return bool(_OVERRIDE.match(word)) and not Path(word).exists()
 
 
 def check_config(config: Mapping[str, object]) -> None:

@@ -206,3 +206,12 @@ def test_a_file_in_the_place_of_the_results_is_a_mistake_and_no_traceback(
     said = capsys.readouterr().err
     assert "'results'" in said
     assert "hint: a file lies where a folder must" in said
+
+
+@pytest.mark.parametrize("words", [[], ["results/report.html"]])
+def test_why_asks_about_the_report_unless_a_file_is_named(tmp_path, monkeypatch, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    assert main(["why", *words, "tool=[]", "analysis=[steps]", "world_size=1"]) == 0
+    first, *reasons = capsys.readouterr().out.splitlines()
+    assert first == "results/report.html is stale:"
+    assert any("was never captured" in reason for reason in reasons)
