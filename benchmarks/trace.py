@@ -229,7 +229,7 @@ def _rounds(run: str, only: Sequence[str] = ()) -> Iterator[list[list[str]]]:
     needed = _needed(dag, only)
     names = [name for name in dag.plan.run(run).analyses if not only or name in needed]
     while left := [name for name in names if name not in done]:
-        ready = [name for name in left if set(dag.plan.analyses[name].results) <= done]
+        ready = [name for name in left if not set(dag.plan.analyses[name].results) & set(left)]
         yield [_analysis(dag, run, name) for name in ready]
         done.update(ready)
 
