@@ -148,4 +148,5 @@ def test_where_hta_knows_no_launch_that_is_said():
 
 def test_no_graph_of_hta_outlives_its_path():
     run(**small())
+    gc.collect()
     assert not [graph for graph in gc.get_objects() if isinstance(graph, CPGraph)]
