@@ -184,8 +184,7 @@ def _signed(tree: dict[str, Any]) -> Iterable[str]:
 
 def _read(path: Path) -> dict[str, Any]:
     """Return the mapping in a YAML file, without the list of defaults."""
-    import yaml  # noqa: PLC0415 - commands and options need none
+    from profkit.core.yaml_files import read_yaml  # noqa: PLC0415 - most words need none
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found = yaml.load(path.read_bytes(), Loader=loader) or {}  # noqa: S506 - a safe one
+    found = read_yaml(path) or {}
     return {key: value for key, value in found.items() if key != "defaults"}

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-import yaml
-
 from profkit.core.settings import Settings, checked, nearest
+from profkit.core.yaml_files import read_yaml
 
 AUTO = "auto"
 """Name of the hardware setting that takes the device named in the traces."""
@@ -62,7 +61,7 @@ class Hardware(Settings):
 def read_hardware(folder: Path) -> tuple[Hardware, ...]:
     """Return every device that a file of `folder` describes; raises `ConfigError` for bad ones."""
     return tuple(
-        checked(f"hardware ({path.name})", Hardware, yaml.safe_load(path.read_bytes()) or {})
+        checked(f"hardware ({path.name})", Hardware, read_yaml(path) or {})
         for path in sorted(folder.glob("*.yaml"))
     )
 

@@ -7,9 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-import yaml
-
 from profkit.core import resources
+from profkit.core.yaml_files import read_yaml
 from profkit.planning.configuration import Configuration
 
 _INTERPOLATION = re.compile(r"(\\*)\$\{([^{}$]*)")
@@ -51,7 +50,7 @@ def as_override(words: Sequence[str], overrides: Sequence[str]) -> str:
 
 
 def _scalars() -> list[str]:
-    values = yaml.safe_load((resources.CONF / "config.yaml").read_text(encoding="utf-8"))
+    values = read_yaml(resources.CONF / "config.yaml")
     return [key for key, value in values.items() if not isinstance(value, Mapping | list)]
 
 
