@@ -51,6 +51,16 @@ def run_in_fork(argv: "Sequence[str]") -> int | None:
     folder, _, prefix = os.environ.pop(VARIABLE, "").partition(os.pathsep)
     if not folder or prefix != sys.prefix or not argv or argv[0] not in JOBS:
         return None
+    status = handed_over(f"{folder}/{SOCKET}", argv)
+    # A signal's number is added to 128, as in shells.
+    return 128 - status if status is not None and status < 0 else status
+
+
+def handed_over(path: str, argv: "Sequence[str]") -> int | None:
+    """Return how `argv` ended in a fork of the server at `path`: minus a signal, or a status.
+
+    None if there is no server, or it was killed.
+    """
     # `socket` and `json` take as long to load as all else that this process does.
     import _socket  # noqa: PLC0415 - a command that hands nothing over needs none
 
@@ -58,7 +68,7 @@ def run_in_fork(argv: "Sequence[str]") -> int | None:
     streams = b"".join(stream.to_bytes(_C_INT, sys.byteorder) for stream in (0, 1, 2))
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        connection.connect(f"{folder}/{SOCKET}")
+        connection.connect(path)
         passed = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)]
         connection.sendmsg([len(job).to_bytes(LENGTH_BYTES, "big")], passed)
         connection.sendall(job)
@@ -67,7 +77,4 @@ def run_in_fork(argv: "Sequence[str]") -> int | None:
         return None
     finally:
         connection.close()
-    if not status:
-        return None
-    # A signal's number is added to 128, as in shells.
-    return int(status) if int(status) >= 0 else 128 - int(status)
+    return int(status) if status else None
