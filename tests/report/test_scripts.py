@@ -47,8 +47,8 @@ export function named(x) {
     assert script.splitlines()[2:-2] == [
         "const $page = (() => {",
         "function named(x) {",
-        '  const found = ("http://a.b/*c*/");',
-        "  return found + x; // beside",
+        'const found = ("http://a.b/*c*/");',
+        "return found + x; // beside",
         "}",
         "return { named };",
     ]
@@ -61,6 +61,11 @@ export function named(x) {
 def test_other_forms_of_import_and_export_are_refused(tmp_path, text):
     with pytest.raises(ValueError, match=r"page\.js: only named imports and exports"):
         joined(folder(tmp_path, page=text, b="export const b = 3;\n"), "page.js")
+
+
+def test_a_literal_of_several_lines_is_refused_for_its_indentation_would_go(tmp_path):
+    with pytest.raises(ValueError, match=r"page\.js: a template literal must end on its line"):
+        joined(folder(tmp_path, page="const a = `one\n  two`;\n"), "page.js")
 
 
 def test_modules_in_a_circle_are_refused(tmp_path):

@@ -88,7 +88,7 @@ export function keyOfFinding({ section, message }, report, run) {
 
 /** @param {Finding} finding @param {Set<string>} scope @returns {Claim} */
 function ofFinding({ message, advice, evidence }, scope) {
-  const quoted = [...`${message} ${advice}`.matchAll(/`([^`]+)`/g)].map(([, name]) => name);
+  const quoted = [message, advice].flatMap((text) => text.split("\x60").filter((_, at) => at % 2));
   const named = evidence.flatMap(({ value }) => (typeof value === "string" ? [value] : []));
   return { text: message, cause: "", names: new Set([...named, ...quoted]), facts: evidence,
     scope };

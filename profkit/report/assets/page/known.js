@@ -165,7 +165,7 @@ export function factsOf(table, row, name) {
 
 /** @param {string} text */
 function plain(text) {
-  return text.replace(/\s+/g, " ").replace(/[\\`*_[\]<>|]/g, "\\$&");
+  return text.replace(/\s+/g, " ").replace(/[\\\x60*_[\]<>|]/g, "\\$&");
 }
 
 /**

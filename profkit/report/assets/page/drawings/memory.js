@@ -189,8 +189,8 @@ class MemoryView {
     this.label.replaceChildren(...wordsOf(track, axis, place.at, place.band)
       .map((text) => element("div", {}, text)));
     const width = this.label.offsetWidth;
-    this.label.style.left = `${x + 14 + width < this.place.clientWidth ? x + 14
-      : Math.max(x - 14 - width, 0)}px`;
+    const left = x + 14 + width < this.place.clientWidth ? x + 14 : Math.max(x - 14 - width, 0);
+    this.label.style.left = `${left}px`;
     const y = place.band < 0 ? plot.frame.top : plot.up(plot.upper[place.band][place.at]);
     this.label.style.top = `${Math.max(y - this.label.offsetHeight - 6, 0)}px`;
   }

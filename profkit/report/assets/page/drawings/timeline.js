@@ -191,8 +191,9 @@ class Timeline {
     const rank = isThere ? state.get("rank") : "";
     this.ranks.value = rank;
     view.show(scene, (lane) => rank === "" || String(lane.rank) === rank);
-    view.canvas.setAttribute("aria-label", `Timeline of ${this.steps.selectedOptions[0]?.text}: ${
-      view.lanes.length} tracks, ${human(scene.length, "ns")}`);
+    const shown = this.steps.selectedOptions[0]?.text;
+    view.canvas.setAttribute("aria-label", `Timeline of ${shown}: ${view.lanes.length} tracks, `
+      + human(scene.length, "ns"));
     view.look(spanOf(state.get("from"), state.get("to"), scene.length), true);
     const [from, to] = state.get("range").split("-").map(Number);
     view.range = to > from ? { from, to } : null;

@@ -211,6 +211,6 @@ function action(shown, at) {
  * @returns {Child[]}
  */
 export function withCode(text) {
-  return text.split(/`([^`]+)`/).map((piece, index) => (
+  return text.split(/\x60([^\x60]+)\x60/).map((piece, index) => (
     index % 2 ? element("code", {}, piece) : piece));
 }
