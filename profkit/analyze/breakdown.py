@@ -25,7 +25,7 @@ _TITLES = {
     "runtime": "Runtime calls",
     "data_loading": "Data loading",
     "other_cpu": "Other CPU work",
-    "idle": "Nothing recorded",
+    "idle": "Unaccounted time",
 }
 """Categories in their order: an instant belongs to the first that is active."""
 
@@ -76,9 +76,9 @@ def analyze(
     """Give every instant of a step to one category, so that the parts sum to the step.
 
     The first category that is active wins: kernel, copy, set, communication, runtime call, data
-    loading, other CPU work, nothing. So communication is what no compute kernel hides; on a CPU
+    loading, other CPU work, none. So communication is what no compute kernel hides; on a CPU
     it runs beside operators, and its exposed part is given too, as are the communication and the
-    copies that compute hides: these run beside other parts. Nothing recorded means that the
+    copies that compute hides: these run beside other parts. Unaccounted time is that in which the
     GPU is idle and the CPU runs Python between operators, or waits.
     """
     if cpu_ops.empty and kernels.empty:
@@ -219,7 +219,7 @@ def _metrics(overall: "pd.Series[float]", shown: list[str]) -> dict[str, Metric]
         f"{name}_share": Metric(
             value=float(overall[f"{name}_share"]),
             unit="share",
-            title=f"{title}, of each rank's own step time",
+            title=f"{title}, % of step",
             better=better.get(name, "lower"),
         )
         for name, title in titles.items()
