@@ -296,7 +296,34 @@ def test_the_search_finds_a_name_in_a_table_and_leads_to_it(chromium, demo_repor
     assert page.evaluate("location.hash").startswith("#/compute?at=run-1-3&details.of=aten")
     page.get_by_role("heading", name="aten::native_layer_norm").wait_for()
     assert not page.locator("#search").is_visible()
+    page.keyboard.press("/")
+    page.get_by_label("Search in this report").fill("Net")
+    page.locator("#search-hits li", has_text="A step by module").get_by_text(
+        "Net", exact=True
+    ).click()
+    assert page.evaluate("location.hash").endswith("&frames.find=Net")
+    page.locator("#drawing-frames .timeline-count", has_text="1 found").wait_for()
+    frames = page.locator("#drawing-frames")
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Enter"):
+        frames.locator("svg").press(key)
+    frames.get_by_role("button", name="All that is known of it").click()
+    page.get_by_role("complementary", name="Details").get_by_role("heading", name="Net").wait_for()
     page.context.close()
+
+
+def test_a_bar_opens_all_that_is_known_of_its_name(watched):
+    show(watched.page, "#/compute")
+    figure = watched.page.locator("figure.chart", has=watched.page.locator(".plot rect")).filter(
+        has_text="aten::addmm"
+    )
+    figure.first.locator(".plot svg").focus()
+    watched.page.keyboard.press("ArrowDown")
+    name = figure.first.locator(".pointed div").first.inner_text()
+    watched.page.keyboard.press("Enter")
+    watched.page.get_by_role("complementary", name="Details").get_by_role(
+        "heading", name=name
+    ).wait_for()
+    watched.page.keyboard.press("Escape")
 
 
 def test_keys_turn_the_views_and_the_runs_and_are_listed(chromium, demo_report):

@@ -2,7 +2,7 @@
 
 import { byId, element } from "./elements.js";
 import { shortened } from "./format.js";
-import { hitsOf } from "./search.js";
+import { framesOf, hitsOf } from "./search.js";
 
 /** @typedef {import("./model.js").Report} Report */
 /** @typedef {import("./model.js").Run} Run */
@@ -22,16 +22,22 @@ function dialog(id) {
 
 /**
  * @param {() => {report: Report, run: Run}} shown what is open now
- * @param {(anchor: string, name: string) => string} address of a place, with the details of a name
+ * @param {(anchor: string, state: Record<string, string>) => string} address of a place
  */
 export function startSearch(shown, address) {
   const input = /** @type {HTMLInputElement} */ (byId("search-input"));
   const list = byId("search-hits");
-  const refresh = () => {
+  /** @type {WeakMap<Run, ReturnType<typeof framesOf>>} */
+  const unpacked = new WeakMap();
+  const refresh = async () => {
     const { report, run } = shown();
-    const hits = hitsOf(input.value, report, run);
-    list.replaceChildren(...hits.map(({ text, kind, anchor, isName }) => element("li", {},
-      element("a", { href: address(anchor, isName ? text : ""), title: text },
+    const asked = input.value;
+    const frames = unpacked.get(run) ?? framesOf(run);
+    unpacked.set(run, frames);
+    const hits = hitsOf(asked, report, run, await frames);
+    if (asked !== input.value) return;
+    list.replaceChildren(...hits.map(({ text, kind, anchor, state }) => element("li", {},
+      element("a", { href: address(anchor, state), title: text },
         shortened(text, LONGEST)), " ",
       element("span", { class: "faint" }, kind))));
     if (input.value.trim() && hits.length === 0) {
@@ -39,10 +45,12 @@ export function startSearch(shown, address) {
     }
   };
   input.addEventListener("input", refresh);
-  input.addEventListener("keydown", (event) => {
+  input.addEventListener("keydown", async ({ key }) => {
+    if (key !== "Enter" && key !== "ArrowDown") return;
+    await refresh();
     const first = list.querySelector("a");
-    if (event.key === "Enter" && first) first.click();
-    if (event.key === "ArrowDown" && first) first.focus();
+    if (key === "Enter") first?.click();
+    else first?.focus();
   });
   list.addEventListener("click", (event) => {
     if (event.target instanceof Element && event.target.closest("a")) dialog("search").close();

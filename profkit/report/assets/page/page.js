@@ -196,10 +196,10 @@ byId("bar-end").prepend(action("?", { "aria-label": "Keys", id: "help" }, openKe
 startRuns();
 keepStateIn({ read: () => current.state, write: keep });
 startTheme(() => fillDigest(page, runAt(current.run)));
-startSearch(() => ({ report: page, run: runAt(current.run) }), (anchor, name) => {
-  if (!name) return `#${anchor}`;
+startSearch(() => ({ report: page, run: runAt(current.run) }), (anchor, state) => {
+  if (Object.keys(state).length === 0) return `#${anchor}`;
   const view = viewOfAnchor(anchor, runAt(current.run).topics);
-  return hashOf({ view, run: current.run, at: anchor, state: { "details.of": name } });
+  return hashOf({ view, run: current.run, at: anchor, state });
 });
 startCopying();
 Object.assign(window, { profkit: { drawAll, human } });

@@ -1,8 +1,11 @@
-// One search over what the page holds: runs, analyses, and the names in their tables.
+// One search over what the page holds: runs, analyses, the names in their tables, and frames.
+
+import { detailOf } from "./model.js";
 
 /** @typedef {import("./model.js").Report} Report */
 /** @typedef {import("./model.js").Run} Run */
-/** @typedef {{text: string, kind: string, anchor: string, rank: number, isName: boolean}} Hit */
+/** @typedef {{text: string, kind: string, anchor: string, rank: number, state: Record<string, string>}} Hit state is what the address opens besides */
+/** @typedef {{names: string[], kind: string, anchor: string, name: string}} Frames of a flame graph, which is called `name` */
 
 const MOST_HITS = 40;
 
@@ -27,21 +30,36 @@ export function match(text, wanted) {
 }
 
 /**
+ * The names of frames, of the first part of each flame graph.
+ * @param {Run} run
+ * @returns {Promise<Frames[]>}
+ */
+export async function framesOf({ topics, drawn }) {
+  const all = topics.flatMap(({ sections }) => sections).flatMap((section) => section.drawings
+    .map((at) => ({ section, drawing: drawn.drawings[at] })));
+  return Promise.all(all.filter(({ drawing }) => drawing.kind === "flame" && drawing.details.length)
+    .map(async ({ section: { anchor, title }, drawing }) => ({ anchor, name: drawing.name,
+      kind: `${title}, ${drawing.title}`,
+      names: (await detailOf(drawing.details[0].block)).names })));
+}
+
+/**
  * What answers a question, the best first.
  * @param {string} question
  * @param {Report} report
  * @param {Run} run the run that is open
+ * @param {Frames[]} frames of its flame graphs
  * @returns {Hit[]}
  */
-export function hitsOf(question, report, run) {
+export function hitsOf(question, report, run, frames) {
   const wanted = question.trim().toLowerCase();
   if (!wanted) return [];
   /** @type {Hit[]} */
   const hits = [];
   const offer = (/** @type {string} */ text, /** @type {string} */ kind,
-    /** @type {string} */ anchor, isName = false) => {
+    /** @type {string} */ anchor, /** @type {Record<string, string>} */ state = {}) => {
     const rank = match(text, wanted);
-    if (rank >= 0) hits.push({ text, kind, anchor, rank, isName });
+    if (rank >= 0) hits.push({ text, kind, anchor, rank, state });
   };
   for (const { label, anchor } of report.runs) offer(label, "run", anchor);
   for (const section of [...run.topics.flatMap((topic) => topic.sections),
@@ -53,10 +71,13 @@ export function hitsOf(question, report, run) {
       for (const row of rows) {
         for (const cell of row) {
           if (typeof cell === "string" && cell) offer(cell, `${section.title}, ${title}`,
-            section.anchor, true);
+            section.anchor, { "details.of": cell });
         }
       }
     }
+  }
+  for (const { names, kind, anchor, name } of frames) {
+    for (const text of names) offer(text, kind, anchor, { [`${name}.find`]: text });
   }
   hits.sort((a, b) => a.rank - b.rank || a.text.length - b.text.length);
   const seen = new Set();

@@ -1,7 +1,9 @@
 // Charts are drawn when they come into view, and again when the theme or their width changes.
 
 import { action, element } from "../elements.js";
+import { stateOf } from "../drawings/state.js";
 import { human } from "../format.js";
+import { thingColumns } from "../known.js";
 import { saveCsv, savePng, saveSvg } from "../save.js";
 import { drawFigure } from "./draw.js";
 import { figureOf } from "./figure.js";
@@ -136,7 +138,10 @@ function plot(holder, place, chart, table, maxBars) {
     + "The arrow keys go through what is drawn.");
   place.style.height = `${layout.height}px`;
   place.replaceChildren(svg);
-  pointOut(place, svg, targets);
+  const things = thingColumns(table);
+  pointOut(place, svg, targets, (name) => {
+    if (things.has(chart.x)) stateOf("details").set({ of: name });
+  });
   if (!figure.names && ZOOMABLE.has(figure.kind) && !figure.log.across) {
     const [low, high] = window ?? acrossDomain(figure);
     const { left, right } = layout.frame;

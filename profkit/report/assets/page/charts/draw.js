@@ -9,7 +9,7 @@ import { LETTER } from "./layout.js";
 /** @typedef {import("./figure.js").Point} Point */
 /** @typedef {import("./layout.js").Layout} Layout */
 /** @typedef {import("./layout.js").Look} Look */
-/** @typedef {{x: number, y: number, words: string[], box?: {x: number, y: number, width: number, height: number}}} Target what a pointer or the arrow keys can reach */
+/** @typedef {{x: number, y: number, words: string[], name?: string, box?: {x: number, y: number, width: number, height: number}}} Target what a pointer or the arrow keys can reach */
 
 const DASHES = ["", "6 4", "2 3", "8 3 2 3", "12 4", "12 4 2 4"];
 const MARKER = 4;
@@ -182,7 +182,8 @@ function drawBars(task) {
     const box = isSideways ? { x: from, y: start, width: long, height: width }
       : { x: start, y: from, width, height: long };
     group.append(shape("rect", box));
-    targets.push({ x: box.x + box.width / 2, y: box.y + box.height / 2, words: point.words, box });
+    targets.push({ x: box.x + box.width / 2, y: box.y + box.height / 2, words: point.words,
+      name: point.name, box });
   }
   return group;
 }

@@ -12,6 +12,7 @@ import { NOT_KNOWN, human, scaleFor, shortened } from "../format.js";
  * @property {number} low where it starts: the zero line, or the series below it
  * @property {number} high where it ends: its value, on top of what it is stacked on
  * @property {string[]} words what it is: place, then series or quantity with its value
+ * @property {string} [name] of the place, in full
  */
 /**
  * @typedef {object} Box
@@ -201,7 +202,7 @@ function made(chart, table, axis, factor, group, groups) {
     const high = Number(row[group.y]) * factor;
     const at = /** @type {number} */ (axis.place(row[chart.x]));
     return { at, low: chart.kind === "scatter" || chart.kind === "line" ? high : 0, high,
-      words: word(row) };
+      words: word(row), name: typeof row[chart.x] === "string" ? String(row[chart.x]) : "" };
   });
   const isSorted = chart.kind === "line" || chart.kind === "area";
   if (isSorted && !axis.names) points.sort((a, b) => a.at - b.at);

@@ -34,8 +34,9 @@ export function nearest(targets, x, y) {
  * @param {HTMLElement} place positioned; holds the drawing
  * @param {SVGSVGElement} svg
  * @param {Target[]} targets
+ * @param {(name: string) => void} choose what a click on a named target does
  */
-export function pointOut(place, svg, targets) {
+export function pointOut(place, svg, targets, choose) {
   const label = element("div", { class: "pointed", role: "status", hidden: "" });
   place.append(label);
   let current = -1;
@@ -49,15 +50,21 @@ export function pointOut(place, svg, targets) {
     label.style.left = `${left}px`;
     label.style.top = `${above < 0 ? target.y + 14 : above}px`;
   };
-  svg.addEventListener("pointermove", (event) => {
+  const under = (/** @type {MouseEvent} */ event) => {
     const box = svg.getBoundingClientRect();
     const scale = svg.clientWidth > 0 ? svg.viewBox.baseVal.width / box.width : 1;
-    show(nearest(targets, (event.clientX - box.left) * scale, (event.clientY - box.top) * scale));
-  });
+    return nearest(targets, (event.clientX - box.left) * scale, (event.clientY - box.top) * scale);
+  };
+  const take = (/** @type {Target | undefined} */ target) => {
+    if (target?.name) choose(target.name);
+  };
+  svg.addEventListener("pointermove", (event) => show(under(event)));
+  svg.addEventListener("click", (event) => take(under(event)));
   svg.addEventListener("pointerleave", () => show(undefined));
   const inOrder = targets.toSorted((a, b) => a.x - b.x || a.y - b.y);
   svg.setAttribute("tabindex", "0");
   svg.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") take(inOrder[current]);
     const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (by === undefined || inOrder.length === 0) return;
     event.preventDefault();

@@ -10,6 +10,7 @@ import { around, byName, frameOf, fromCallers, fromLeaves, hasLibraries, hasRecu
   pathTo, speedscopeOf } from "./flame_tree.js";
 import { tableOf, wordsOf } from "./flame_words.js";
 import { themed, whenSized } from "./sized.js";
+import { stateOf } from "./state.js";
 import { paletteOf } from "./timeline_colours.js";
 
 /** @typedef {import("./flame_tree.js").Frame} Frame */
@@ -346,7 +347,9 @@ class FlameView {
     picked.append(element("p", { class: "picked-title" }, element("b", {}, name), " ",
       action(isSandwich ? "Whole graph" : "Zoom out", { class: "page" }, () => this.stepOut()),
       ...(isSandwich ? [] : [" ", action("Callers and callees", { class: "page" },
-        () => this.turnTo(focus.name))])),
+        () => this.turnTo(focus.name))]), " ",
+    action("All that is known of it", { class: "page" },
+      () => stateOf("details").set({ of: focus.name }))),
     element("p", {}, facts.join("; ")));
     if (isSandwich) return;
     const path = pathTo(focus).slice(1, -1).map(({ name: text }) => text);
