@@ -50,6 +50,8 @@ def of_patterns(
             continue
         if sum(ms for name, ms in also.items() if name in found) >= _EXPLAINED * row["gain_ms"]:
             continue
+        if any(_is_same(action, other) for other in found.values()):
+            continue
         most = [name for name, ms in also.items() if ms >= _EXPLAINED * known[name].gain_ms]
         found |= {name: action for name in (cause.id, *most) if name not in found}
     less = {id(found[cause]): action.gain_ms for cause, action in certain.items()}
@@ -59,6 +61,12 @@ def of_patterns(
         for key, action in general_ones.items()
     ]
     return [*rest, *certain.values()], frozenset(found)
+
+
+def _is_same(action: Action, other: Action) -> bool:
+    """Tell whether two actions are about the time of one line."""
+    above, below = sorted((names.parts_of(action.cause), names.parts_of(other.cause)), key=len)
+    return ".py(" in action.place and action.place == other.place and above[-1] in below
 
 
 def _is_specific(action: Action) -> bool:

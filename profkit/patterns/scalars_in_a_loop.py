@@ -62,9 +62,12 @@ def _spent(  # noqa: PLR0913, PLR0917 (tables, as patterns have them)
     cause = "gpu_idle.python" if len(kernels) else "python"
     around = causes.loc[causes["id"].astype(str) == cause, "gain_ms"]
     python = float(around.iloc[0]) * 1e6 * step.count if len(around) else 0.0
-    gain_ns = time(cpu_ops, chosen) + (0.0 if len(kernels) else python)
     where = "" if line.any() else place(cpu_ops, reads)
-    return Spent(cause=cause, gain_ns=gain_ns, place=where)
+    in_ops = time(cpu_ops, chosen)
+    if len(kernels):
+        return Spent(cause=cause, gain_ns=in_ops, place=where)
+    also = {"cpu_operators": in_ops}
+    return Spent(cause=cause, gain_ns=in_ops + python, place=where, also=also)
 
 
 def _runs_ns(reads: pd.DataFrame) -> int:

@@ -242,6 +242,15 @@ def test_a_certain_line_is_kept_beside_the_general_advice_on_its_cause():
     assert len(on(times, matches=[general, match("gpu_idle.python", 20)]).actions) == 1
 
 
+def test_two_patterns_that_see_the_same_line_are_one_action():
+    times = {"cpu_operators": 40, "python.loop": 50, "python.other": 10}
+    place = {"place": "train.py(3): accuracy"}
+    both = [match("python", 55, **place), match("python.loop", 50, **place, confidence="low")]
+    assert [one.gain_ms for one in on(times, matches=both).actions] == [55]
+    elsewhere = match("python.loop", 50, place="train.py(9): log")
+    assert len(on(times, matches=[both[0], elsewhere]).actions) == 2
+
+
 def test_one_action_explains_all_calls_that_its_gain_is_of():
     times = {"gpu_computing": 80, "gpu_idle.blocked.cudaMalloc": 14, "gpu_idle.blocked.cudaFree": 6}
     both = match("gpu_idle.blocked.cudaMalloc", 20, **{"gpu_idle.blocked.cudaFree": 5})
