@@ -13,7 +13,10 @@ from rich.table import Table
 from profkit.capture import tools
 from profkit.capture.base import Problem, Tool, executable
 from profkit.capture.harness.machine import compatibility, permissions, software_and_hardware
+from profkit.cli import cluster
 from profkit.core import registry, resources
+from profkit.core.settings import known
+from profkit.dag import slurm
 from profkit.planning.compose import compose_all
 
 _WIDTH = 200
@@ -51,6 +54,8 @@ def main(argv: Sequence[str]) -> int:
     """Print the machine and the tools; return 0 if all tools that are selected can be used."""
     parser = argparse.ArgumentParser(prog="profkit doctor", description=__doc__)
     parser.add_argument("overrides", nargs="*", help="which tools have to work; the default set")
+    about = "profile of a cluster that has to work as well"
+    parser.add_argument("--on", default="", metavar="PROFILE", help=about)
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_intermixed_args(argv)
     selected = {
@@ -60,8 +65,10 @@ def main(argv: Sequence[str]) -> int:
     }
     found = [diagnosed(name, kind, selected) for name, kind in tools().items()]
     machine = software_and_hardware.machine() | _permissions()
-    machine_problems = [*compatibility.of_machine(machine)]
+    of_cluster = _cluster_problems(args.on) if args.on else []
+    machine_problems = [*compatibility.of_machine(machine), *of_cluster]
     is_usable = all(tool.is_usable for tool in found if tool.is_selected)
+    is_usable &= not any(problem.stops for problem in of_cluster)
     if args.json:
         report = _as_json(machine, machine_problems, found) | {"usable": is_usable}
         sys.stdout.write(json.dumps(report, indent=1) + "\n")
@@ -70,6 +77,12 @@ def main(argv: Sequence[str]) -> int:
         names = ", ".join(sorted(selected))
         sys.stdout.write(f"\nThe tools {names} can {'' if is_usable else 'not all '}be used.\n")
     return 0 if is_usable else 1
+
+
+def _cluster_problems(name: str) -> list[Problem]:
+    """Return why the cluster of profile `name` cannot be used, or less well."""
+    profile = known("profile", name, resources.cluster_profiles())
+    return [*slurm.problems()] if cluster.uses_slurm(profile) else []
 
 
 def diagnosed(name: str, kind: type[Tool], selected: set[str]) -> Diagnosis:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
+from profkit.cli import cluster
 from profkit.cli import job_server as forked_server
 from profkit.cli.live import View
 from profkit.cli.loudness import add_loudness
@@ -78,9 +79,12 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="profkit run", description=__doc__)
     parser.add_argument("overrides", nargs="*", help="Hydra overrides and sweeps")
     parser.add_argument("--cores", type=number_of_cores, default=os.cpu_count(), help="to use")
+    about = "profile of the cluster that captures and conversions run on: a folder of profiles/"
+    parser.add_argument("--on", default="", metavar="PROFILE", help=about)
     add_loudness(parser)
     args = parser.parse_intermixed_args(own)
-    return produce(args.overrides, extra, args)
+    where = cluster.options(args.on, args.cores) if args.on else ()
+    return produce(args.overrides, extra, args, where=where)
 
 
 def number_of_cores(text: str) -> int:
@@ -102,11 +106,12 @@ def produce(
     extra: Sequence[str],
     args: argparse.Namespace,
     link: ProgramLink | None = None,
+    where: Sequence[str] = (),
 ) -> int:
     """Make the report of what `overrides` select, with `extra` options of Snakemake.
 
     `args` say how many cores to use, and how much to print; a `link`, that a person waits for the
-    program that is run.
+    program that is run; `where`, the options that take the jobs to a cluster instead.
     """
     dag = Dag(load(overrides))
     if not extra and not args.verbose and completed.is_unchanged(dag):
@@ -115,7 +120,7 @@ def produce(
         return 0
     notes = [] if args.quiet else [*dag.notes_on_jobs(), *damages(dag)]
     sys.stderr.writelines(f"note: {note}\n" for note in notes)
-    command = [*_command(dag.plan, args.cores, [str(REPORT)]), *extra]
+    command = [*_command(dag.plan, where or _here(args), [str(REPORT)]), *extra]
     if _PRINTING & {word.partition("=")[0] for word in extra}:
         return subprocess.run(command, check=False).returncode
     status, failed = _work_off(
@@ -136,7 +141,7 @@ def make(dag: Dag, targets: Sequence[str], args: argparse.Namespace) -> bool:
     `args` say how many cores to use, and how much to print.
     """
     view = View(verbose=args.verbose, quiet=args.quiet)
-    status, failed = _work_off(dag, _command(dag.plan, args.cores, targets), view)
+    status, failed = _work_off(dag, _command(dag.plan, _here(args), targets), view)
     return not (status or failed)
 
 
@@ -157,11 +162,15 @@ def _work_off(dag: Dag, command: Sequence[str], view: View) -> tuple[int, list[s
     return status, failed
 
 
-def _command(plan: Plan, cores: int, targets: Sequence[str]) -> list[str]:
+def _here(args: argparse.Namespace) -> list[str]:
+    return ["--cores", str(args.cores)]
+
+
+def _command(plan: Plan, where: Sequence[str], targets: Sequence[str]) -> list[str]:
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(resources.SNAKEFILE)]
-    command += ["--workflow-profile", str(resources.PROFILE), "--cores", str(cores)]
+    command += ["--workflow-profile", str(resources.PROFILE), *where]
     # JSON, because Snakemake reads the value as YAML, which would eat quotes and colons. Those of
-    # the plan, which hold no secret: jobs of a cluster have them on their command lines.
+    # the plan, which hold no secret.
     return [*command, *targets, "--config", f"overrides={json.dumps(plan.overrides)}"]
 
 

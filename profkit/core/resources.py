@@ -13,13 +13,31 @@ CONF = _HOME / "conf"
 SNAKEFILE = _HOME / "Snakefile"
 """The workflow."""
 
-PROFILE = _HOME / "profiles" / "default"
+PROFILES = _HOME / "profiles"
+"""Folders of Snakemake's settings, one for each kind of machine."""
+
+PROFILE = PROFILES / "default"
 """Snakemake's settings for every machine; it finds them itself beside the workflow."""
+
+PROFILE_FILE = "config.yaml"
+"""Name of the file of settings in the folder of a profile."""
 
 
 def own_conf() -> Path:
     """Return the folder where users keep options of their own, in the folder that they stand in."""
     return Path.cwd() / "conf"
+
+
+def cluster_profiles() -> dict[str, Path]:
+    """Return the folder of each profile of a cluster by name, the user's own before profkit's."""
+    files = (
+        path
+        for folder in (PROFILES, Path.cwd() / "profiles")
+        for path in folder.glob(f"*/{PROFILE_FILE}")
+    )
+    found = {path.parent.name: path.parent for path in files}
+    found.pop(PROFILE.name, None)
+    return found
 
 
 def folders(group: str = "", conf: Path = CONF) -> list[Path]:

@@ -26,6 +26,7 @@ from profkit.dag.attempts import (
     of_report,
     of_timeline,
 )
+from profkit.dag.capture_resources import of_capture
 from profkit.dag.capture_rules import CaptureRule, capture_rules
 from profkit.dag.overrides import override_list, save_selection
 from profkit.dag.selected import command, described
@@ -46,12 +47,15 @@ PlanFunction = Callable[[Any], Any]
 """Input and params functions get Snakemake's wildcards, with ``run`` among them."""
 
 
-def load(overrides: object, *, is_working: bool = True) -> "Dag":
+def load(overrides: object, plan: object = None, *, is_working: bool = True) -> "Dag":
     """Return the DAG of what `overrides` select: one string as on a command line, or a list.
+
+    A job on another host has the name of a kept `plan` instead.
 
     Who is working, which a dry run and a job on a cluster are not, records that and the selection.
     """
-    dag = Dag(plan=cache.load(override_list(overrides)))
+    kept = cache.of_job(str(plan)) if plan else cache.load(override_list(overrides))
+    dag = Dag(plan=kept)
     if is_working:
         snakemake_locks.register()
         os.environ.setdefault(parent_watch.INVOCATION, uuid.uuid4().hex)
@@ -97,8 +101,17 @@ class Dag:
 
         Captures in pairs are alone: what ran beside one of them would make it another pair.
         """
-        alone = self.plan.run_settings.exclusive or self.plan.tools[tool].is_alone
-        return cores or 1 if alone or self.plan.pairing else 1
+        return cores or 1 if self._is_alone(tool) else 1
+
+    def _is_alone(self, tool: str) -> bool:
+        settings = self.plan.run_settings
+        return settings.exclusive or self.plan.tools[tool].is_alone or bool(self.plan.pairing)
+
+    def capture_resource(self, tool: str, name: str) -> PlanFunction:
+        """Return the resource function of what a capture with `tool` asks of a cluster."""
+        return lambda wildcards: of_capture(
+            self.run(wildcards), self.plan.run_settings, is_alone=self._is_alone(tool)
+        )[name]
 
     def tool_settings(self, tool: str) -> PlanFunction:
         """Return the params function for the settings of `tool`."""

@@ -29,3 +29,8 @@ def start_job_server(analyses: Iterable[str]) -> None:
     """
     if job_client.VARIABLE not in os.environ:
         job_server.start("profkit.cli.job_server", *analyses)
+
+
+def leave_job_server() -> None:
+    """Let the jobs of another host alone with that of the host where the workflow was started."""
+    os.environ.pop(job_client.VARIABLE, None)

@@ -12,6 +12,8 @@ from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import ConfigError, InputError
 from profkit.core.settings import nearest
 
+# A job on another host gets the name of a plan instead.
+_KEYS = ("overrides", "plan")
 _LAST = Path("results/.profkit/last.json")
 _LAST_RUNS = Path("results/.profkit/last_runs.json")
 _OVERRIDE = re.compile(r"[+~]|[\w.@/]+=")
@@ -25,7 +27,7 @@ def is_override(word: str) -> bool:
 def check_config(config: Mapping[str, object]) -> None:
     """Raise `ConfigError` for keys of Snakemake's ``--config`` that mean nothing here."""
     for key in config:
-        if key != "overrides":
+        if key not in _KEYS:
             raise ConfigError(
                 f"--config {key}: no such key; {nearest(key, ['overrides'])}",
                 hint=f'write --config overrides="{key}={config[key]}"',

@@ -8,6 +8,7 @@ import itertools
 import logging
 import os
 import shutil
+import tempfile
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,6 +37,18 @@ def keep_in_results(workflow: ModuleType, logs: dict[logging.Handler, str]) -> N
         if Path(path).parent == (_USUAL / "log").absolute():
             logs[handler] = str(_moved(Path(path), FOLDER / "log").absolute())
             _remove_empty(_USUAL)
+
+
+def keep_job_scripts(executor: type) -> None:
+    """Let `executor`, the base class of all that start jobs elsewhere, keep its scripts here."""
+
+    def scripts(self: Any) -> str:
+        if self._tmpdir is None:
+            FOLDER.mkdir(parents=True, exist_ok=True)
+            self._tmpdir = tempfile.mkdtemp(dir=FOLDER.absolute(), prefix="tmp.")
+        return str(self._tmpdir)
+
+    setattr(executor, "tmpdir", property(scripts))  # noqa: B010 - a name that mypy does not know
 
 
 def folder() -> Path:

@@ -10,6 +10,7 @@ import importlib.metadata
 import importlib.util
 import itertools
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ import profkit
 from profkit import __version__
 from profkit.core import registry, resources, result_folder, secret_store, source_hash
 from profkit.core.cache_file import read_cached, write_cached
+from profkit.core.errors import InputError
 from profkit.planning.model import Plan
 from profkit.process import computing
 from profkit.process.malloc import uncollected
@@ -27,7 +29,11 @@ from profkit.process.malloc import uncollected
 CACHE = Path("results/.profkit/plans")
 """Plans that were made before, by the hash of what they were made from."""
 
+_OF_JOBS = Path("results/.profkit/job_plans")
+"""Plans that jobs on other hosts read, by the hash of their content."""
+
 _KEPT = 100
+_NAME = re.compile(r"[0-9a-f]{24}")
 
 
 def load(overrides: Sequence[str], conf: Path = resources.CONF) -> Plan:
@@ -47,9 +53,39 @@ def load(overrides: Sequence[str], conf: Path = resources.CONF) -> Plan:
     result_folder.prepare()
     write_cached(path, msgspec.json.encode(_Kept(plan, _hash_of(plan.variables))))
     source_hash.forget_old()
-    for old in sorted(CACHE.glob("[!.]*"), key=lambda path: path.stat().st_mtime_ns)[:-_KEPT]:
-        old.unlink(missing_ok=True)
+    _forget_old(CACHE)
     return plan
+
+
+def keep_for_jobs(plan: Plan) -> str:
+    """Keep `plan` for jobs on other hosts, and return the name that `of_job` takes.
+
+    They get no overrides: what those are resolved to may differ there, and shells take quotes away.
+    """
+    content = msgspec.json.encode(plan)
+    name = hashlib.sha256(content).hexdigest()[:24]
+    path = _OF_JOBS / f"{name}.cache"
+    if read_cached(path) is None:
+        write_cached(path, content)
+        _forget_old(_OF_JOBS)
+    return name
+
+
+def of_job(name: str) -> Plan:
+    """Return the plan that `keep_for_jobs` has kept under `name`."""
+    path = _OF_JOBS / f"{name}.cache"
+    content = read_cached(path) if _NAME.fullmatch(name) else None
+    if content is None:
+        raise InputError(
+            f"no plan {name!r} in {_OF_JOBS}",
+            hint="jobs need the folder that profkit was started in: is it shared by all hosts?",
+        )
+    return msgspec.json.decode(content, type=Plan)
+
+
+def _forget_old(folder: Path) -> None:
+    for old in sorted(folder.glob("[!.]*"), key=lambda path: path.stat().st_mtime_ns)[:-_KEPT]:
+        old.unlink(missing_ok=True)
 
 
 class _Kept(msgspec.Struct, frozen=True):

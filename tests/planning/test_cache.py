@@ -2,7 +2,7 @@
 
 import pytest
 
-from profkit.core.errors import ConfigError
+from profkit.core.errors import ConfigError, InputError
 from profkit.planning import build, cache
 from profkit.planning.model import Plan
 
@@ -101,3 +101,18 @@ def test_compiled_code_that_another_process_writes_is_no_source(tmp_path):
     for path in (source, half):
         path.touch()
     assert cache._sources(tmp_path) == [source]
+
+
+def test_jobs_elsewhere_read_a_plan_by_the_hash_of_its_content(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan = cache.load(SMALL)
+    name = cache.keep_for_jobs(plan)
+    assert cache.of_job(name) == plan
+    assert cache.keep_for_jobs(plan) == name
+
+
+@pytest.mark.parametrize("name", ["0" * 24, "../plans/x"])
+def test_a_plan_that_a_job_cannot_find_is_named(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=f"no plan '{name}'"):
+        cache.of_job(name)

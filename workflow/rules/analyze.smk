@@ -11,6 +11,7 @@ for analysis, needs in dag.plan.analyses.items():
             f"{folder}/analyze/{analysis}.json",
         log:
             f"{folder}/logs/analyze/{analysis}.log",
+        localrule: True
         conda:
             "../../envs/analyze.yaml"
         params:

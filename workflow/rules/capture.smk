@@ -17,9 +17,17 @@ for capture in dag.capture_rules:
         priority: capture.priority
         conda:
             "../../envs/capture.yaml"
-        threads: dag.capture_threads(tool, workflow.cores)
+        threads: dag.capture_threads(tool, workflow.resource_settings.cores)
         resources:
             run_settings=dag.run_settings,
+            nodes=dag.capture_resource(tool, "nodes"),
+            tasks=dag.capture_resource(tool, "tasks"),
+            mpi=dag.capture_resource(tool, "mpi"),
+            cpus_per_task=dag.capture_resource(tool, "cpus_per_task"),
+            gres=dag.capture_resource(tool, "gres"),
+            mem_mb=dag.capture_resource(tool, "mem_mb"),
+            runtime=dag.capture_resource(tool, "runtime"),
+            slurm_extra=dag.capture_resource(tool, "slurm_extra"),
         params:
             tool=tool,
             repeat=repeat,
@@ -46,6 +54,7 @@ if dag.captured_tools:
             config="results/runs/{run}/config.yaml",
         log:
             "results/runs/{run}/logs/manifest.log",
+        localrule: True
         conda:
             "../../envs/capture.yaml"
         params:

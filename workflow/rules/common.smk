@@ -4,6 +4,7 @@ import snakemake.io
 import snakemake.persistence
 import snakemake.workflow
 from snakemake.exceptions import WorkflowError
+from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 
 from profkit.dag import inputs as workflow_dag
 from profkit.dag import job_environment, snakemake_files, snakemake_records
@@ -13,24 +14,30 @@ from profkit.core.secret_masking import Masker
 from profkit.dag.failures import damages, unreported_failures
 from profkit.dag.overrides import check_config
 from profkit.dag.staleness import Staleness
+from profkit.planning import cache
 
 snakemake_files.keep_in_results(
     snakemake.workflow, workflow.logger_manager.logfile_handlers
 )
+snakemake_files.keep_job_scripts(RemoteExecutor)
 snakemake_records.without_pandas(snakemake.persistence.PersistenceBase)
 snakemake_records.hashed_once(snakemake.io._IOFile)
 try:
     check_config(config)
+    is_working = workflow.is_main_process and not workflow.output_settings.dryrun
     dag = workflow_dag.load(
-        config.get("overrides") or "",
-        is_working=workflow.is_main_process and not workflow.output_settings.dryrun,
+        config.get("overrides") or "", config.get("plan"), is_working=is_working
     )
+    if is_working:
+        workflow.config_settings.config_args = [f"plan={cache.keep_for_jobs(dag.plan)}"]
 except (ProfkitError, OSError) as error:
     # Snakemake shows its own errors without a traceback.
     raise WorkflowError(Masker().text(str(error))) from None
 # Snakemake writes its command line and a hash of the configuration into its log.
 sys.argv = secret_store.hiding().document(sys.argv)
 config["overrides"] = [*dag.plan.overrides]
+if workflow.remote_exec:
+    job_environment.leave_job_server()
 shell.prefix(job_environment.shell_prefix())
 
 

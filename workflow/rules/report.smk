@@ -7,6 +7,7 @@ if dag.history_inputs():
             "results/selection/analyze/history.json",
         log:
             "results/selection/logs/analyze/history.log",
+        localrule: True
         conda:
             "../../envs/analyze.yaml"
         params:
@@ -27,6 +28,7 @@ rule report:
         "results/report.html",
     log:
         "results/logs/report.log",
+    localrule: True
     conda:
         "../../envs/analyze.yaml"
     params:

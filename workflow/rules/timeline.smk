@@ -12,6 +12,7 @@ for tool, tool_plan in dag.plan.tools.items():
                 record=f"results/runs/{{run}}/timeline/{tool}.json",
             log:
                 f"results/runs/{{run}}/logs/timeline/{tool}.log",
+            localrule: True
             conda:
                 "../../envs/analyze.yaml"
             params:

@@ -1,0 +1,76 @@
+"""Slurm as it is where the workflow starts: what is missing, and which command tells of jobs."""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+
+from profkit.capture.base import Problem
+
+EXECUTOR = "slurm"
+"""Name of Snakemake's plugin, as profiles have it."""
+
+_PROGRAMS = ("sbatch", "squeue", "scancel", "srun", "sinfo")
+_TIMEOUT_S = 20
+# The plugin looks at most every 180 s.
+_LEAST_JOB_AGE_S = 180
+_JOB_AGE = re.compile(r"^MinJobAge\s*=\s*(\d+)", re.MULTILINE)
+
+
+def status_command() -> str:
+    """Return the command that tells what became of jobs: ``sacct`` needs accounting to be on."""
+    status, _ = _said(["sacct", "--allocations", "--noheader", "--starttime=now"])
+    return "squeue" if status else "sacct"
+
+
+def problems() -> Iterator[Problem]:
+    """Yield what keeps captures from running as jobs of Slurm."""
+    if not importlib.util.find_spec("snakemake_executor_plugin_slurm"):
+        what = "Snakemake's plugin for Slurm is not installed"
+        yield Problem(kind="missing", what=what, advice="pip install 'profkit[slurm]'")
+    if missing := [name for name in _PROGRAMS if not shutil.which(name)]:
+        what = f"not on PATH: {', '.join(missing)}"
+        advice = "start profkit on a login host of the cluster, with its Slurm module loaded"
+        yield Problem(kind="missing", what=what, advice=advice)
+        return
+    status, answer = _said(["sinfo", "--noheader", "--format=%D %t"])
+    if status:
+        advice = "ask `scontrol ping` whether slurmctld runs"
+        yield Problem(kind="missing", what=f"sinfo says: {answer}", advice=advice)
+        return
+    usable = [line for line in answer.splitlines() if line.split()[1].strip("*") in _USABLE]
+    if not usable:
+        what = f"no node is up: {', '.join(answer.splitlines()) or 'sinfo names none'}"
+        yield Problem(kind="missing", what=what, advice="ask `sinfo --list-reasons` why")
+    yield from _of_status()
+
+
+_USABLE = {"idle", "mix", "alloc", "comp", "resv", "plnd"}
+
+
+def _of_status() -> Iterator[Problem]:
+    if status_command() == "sacct":
+        return
+    age = _JOB_AGE.search(_said(["scontrol", "show", "config"])[1])
+    if age and int(age[1]) < _LEAST_JOB_AGE_S:
+        yield Problem(
+            kind="incompatible",
+            what=f"sacct has no accounting, and MinJobAge forgets jobs after {age[1]} s, maybe"
+            " before squeue is asked",
+            advice=f"set MinJobAge={_LEAST_JOB_AGE_S} or more in slurm.conf, or turn accounting on",
+            stops=False,
+        )
+
+
+def _said(command: Sequence[str]) -> tuple[int, str]:
+    """Return the exit status of `command` and what it printed."""
+    try:
+        ran = subprocess.run(
+            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    except FileNotFoundError:
+        return 127, "no such program"
+    except subprocess.TimeoutExpired:
+        return 124, f"no answer in {_TIMEOUT_S} s"
+    return ran.returncode, (ran.stdout + ran.stderr).strip()
