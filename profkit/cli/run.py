@@ -267,7 +267,9 @@ def _print_outcome(status: int, output: SnakemakeOutput, failed: Sequence[str]) 
         if path.is_file():
             lines = path.read_text(errors="replace").splitlines()[-_TAIL:]
             sys.stderr.writelines(f"  | {line}\n" for line in lines)
-    if status and not output.failed_logs:
+    # What a cluster refuses to start has written nothing of its own.
+    is_told = any(path.is_file() and path.stat().st_size for path in output.failed_logs)
+    if status and not is_told:
         sys.stderr.writelines(f"  | {line}\n" for line in output.last_lines)
         if any("--unlock" in line for line in output.last_lines):
             sys.stderr.write(
