@@ -98,7 +98,7 @@ def answer(
         _close(connection, itertools.chain(*found.values()))
     try:
         _check(connection.extract_statements(sql), is_closed=is_closed)
-        asked = _begun(lambda: _fetched(connection.execute(sql)))
+        asked = _begun(lambda: _fetched(connection, sql))
         if not wait([asked], timeout_s).done:
             connection.interrupt()
             # Some functions do not heed it: they end with this process.
@@ -127,13 +127,16 @@ def _begun(ask: Callable[[], Answer]) -> "Future[Answer]":
     return future
 
 
-def _fetched(done: "duckdb.DuckDBPyConnection") -> Answer:
+def _fetched(connection: "duckdb.DuckDBPyConnection", sql: str) -> Answer:
     """Return the column names and rows of a query; raises `InputError` for too many."""
-    rows = done.fetchmany(_MAX_ROWS + 1)
+    with connection:  # closed here, as only this thread knows when the query has ended
+        done = connection.execute(sql)
+        rows = done.fetchmany(_MAX_ROWS + 1)
+        names = [str(column[0]) for column in done.description or ()]
     if len(rows) > _MAX_ROWS:
         hint = f"add `limit {_MAX_ROWS}`, or count and sum in the query"
         raise InputError(f"the answer has more than {_MAX_ROWS:,} rows", hint=hint)
-    return [str(column[0]) for column in done.description or ()], rows
+    return names, rows
 
 
 def _close(connection: "duckdb.DuckDBPyConnection", tables: Iterable[Path]) -> None:
