@@ -96,7 +96,8 @@ def check_verdict(verdict, name, page):
     assert verdict.limiter == LIMITERS.get(name, verdict.limiter), name
     for part in step_parts(verdict.causes):
         if part.share > SHOWN:
-            assert f"{part.title}\n{milliseconds(part.ms_per_step)}" in page
+            shown = milliseconds(part.ms_per_step)
+            assert f"{part.title}\n{part.id}\n{shown}" in page
     for text in (verdict.headline, *(action.advice for action in verdict.actions)):
         assert text in page
     assert len(verdict.headline.split()) <= MOST_WORDS
