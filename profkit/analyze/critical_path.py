@@ -48,7 +48,7 @@ class Config(Settings):
     """Events of one step above which its path is not computed: that many take five seconds."""
 
     most_ranks: int = 16
-    """Ranks whose path is computed; of more, some that stand for all, with those farthest off."""
+    """Ranks whose path is computed. Of more: the farthest from the median rank, and some others."""
 
     max_rows: int = 200
     """Rows kept of the table of operators and kernels."""
@@ -70,7 +70,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
     communication, delays from a launch to its kernel, and gaps from one kernel of a stream to the
     next. Where the path lies in a call that holds the CPU (a synchronisation, an allocation, a copy
     from pageable memory) it passes through what the GPU does meanwhile; the rest is blocked. Shares
-    are of the length of the path. what the CPU does between operators, in Python, is on no path.
+    are of the length of the path. What the CPU does between operators, in Python, is on no path.
     Waiting for another rank is inside of communication.
     """
     if kernels.empty or cpu_ops.empty:

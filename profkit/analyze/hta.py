@@ -81,7 +81,7 @@ class Config(Settings):
     """Gap up to which idle time counts as that between kernels, in µs; HTA says ns, takes µs."""
 
     most_ranks: int = 16
-    """Ranks that HTA gets; of more, some that stand for all, with those farthest off."""
+    """Ranks that HTA gets. Of more: the farthest from the median rank, and some others."""
 
     max_rows: int = 200
     """Rows kept of each table."""

@@ -19,7 +19,7 @@ from profkit.core.job_record import CONVERSION, read_job
 from profkit.dag import snakemake_locks
 from profkit.dag.overrides import last_runs
 
-_CACHES = (Path("results/.profkit/plans"),)
+_CACHES = (Path("results/.profkit/plans"), Path("results/.profkit/job_plans"))
 _KEPT = ("capture.json", ".steps.json", ".log")
 """Endings of files of a capture that are small, and say how it went."""
 

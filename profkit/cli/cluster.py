@@ -8,6 +8,7 @@ import yaml
 from profkit.core import resources
 from profkit.core.errors import ConfigError
 from profkit.core.settings import known
+from profkit.core.yaml_files import read_yaml
 from profkit.dag import slurm
 
 
@@ -30,7 +31,7 @@ def uses_slurm(profile: Path) -> bool:
     """Say whether `profile` starts jobs of Slurm."""
     path = profile / resources.PROFILE_FILE
     try:
-        settings = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        settings = read_yaml(path)
+    except (OSError, yaml.YAMLError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
     return isinstance(settings, dict) and settings.get("executor") == slurm.EXECUTOR

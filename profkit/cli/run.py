@@ -39,6 +39,10 @@ _INTERRUPTED = 130
 _TOTAL = re.compile(r"^total\s+(\d+)$")
 _CAPTURES = re.compile(r"^capture_\w+\s+(\d+)$")
 _TRACEBACK = "Traceback (most recent call last)"
+# Around an error that a file of the workflow raises, Snakemake says where that stands in it.
+_IN_WORKFLOW = re.compile(
+    r"^\w+ in file .+, line \d+:$|^ *File \".+\", line \d+, in |^Using workflow specific profile "
+)
 _FAILED_LOG = re.compile(r"^\s+log: (.+?) \(check log file")
 # With these options Snakemake makes no report: its own output is the result.
 _PRINTING = {
@@ -69,7 +73,7 @@ class SnakemakeOutput:
         # Of a traceback of Snakemake's own, only the error is of use to people.
         is_frame = self._is_in_frames and (not line.strip() or line.startswith(" "))
         self._is_in_frames = is_frame or line.startswith(_TRACEBACK)
-        if not self._is_in_frames:
+        if not (self._is_in_frames or _IN_WORKFLOW.match(line)):
             self.last_lines = [*self.last_lines[-_TAIL:], line]
 
 

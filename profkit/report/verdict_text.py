@@ -177,7 +177,9 @@ def _trust(verdict: Verdict, width: int, most: int) -> list[str]:
     for count in range(len(seen), 0, -1):
         said = [sure, *(check.message for check in seen[:count])]
         if more := seen[count:] if failed else []:
-            said.append(f"Also: {', '.join(_IN_SHORT[check.check] for check in more)}.")
+            said.append(
+                f"Also: {', '.join(_IN_SHORT.get(check.check, check.check) for check in more)}."
+            )
         made = textwrap.wrap(" ".join(said), width)
         if len(made) <= most:
             break

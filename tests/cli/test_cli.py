@@ -90,6 +90,22 @@ def test_of_a_traceback_of_snakemake_only_the_error_is_kept():
     assert heard.last_lines == ["before", error, "after"]
 
 
+def test_where_an_error_stands_in_the_workflow_is_left_out():
+    heard = SnakemakeOutput()
+    for line in (
+        "Using workflow specific profile profiles/default for setting default arguments.",
+        'WorkflowError in file "/p/workflow/rules/common.smk", line 28:',
+        "another run works in this folder: process 7 on host",
+        "  hint: wait for its end, or work in another folder",
+        '  File "/p/workflow/rules/common.smk", line 35, in <module>',
+    ):
+        heard.read_line(line)
+    assert heard.last_lines == [
+        "another run works in this folder: process 7 on host",
+        "  hint: wait for its end, or work in another folder",
+    ]
+
+
 def test_a_manifest_gathers_what_the_captures_say(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for repeat, cuda in enumerate(("12", "13")):
