@@ -1,10 +1,15 @@
 """Loading in the main process: a DataLoader without workers."""
 
+import math
+
 import pandas as pd
 
 from profkit.core.verdict import Confidence
 from profkit.patterns._rows import having, inside, per_step, time
 from profkit.patterns.base import Match, Step, pattern
+
+_MOST_WORKERS = 16
+"""More for a rank are no advice: then a batch has to get cheaper."""
 
 
 @pattern(
@@ -17,13 +22,25 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     calls = having(cpu_ops, "_SingleProcessDataLoaderIter")
     if not calls.any():
         return None
-    loading = "gpu_idle.loading_data" if len(kernels) else "loading_data"
+    has_gpu = not kernels.empty
+    gain_ns = time(cpu_ops, inside(cpu_ops, calls))
     return Match(
-        cause=loading,
-        advice="Create the DataLoader with `num_workers=4` (about a CPU core each), "
-        "`persistent_workers=True` and `pin_memory=True`. Batches are then made during the step.",
-        gain_ns=time(cpu_ops, inside(cpu_ops, calls)),
+        cause="gpu_idle.loading_data" if has_gpu else "loading_data",
+        advice=_advice(gain_ns / 1e6 / step.count, step.ms, has_gpu=has_gpu),
+        gain_ns=gain_ns,
         place="DataLoader(num_workers=0)",
         confidence=Confidence.HIGH,
         evidence={"batches_per_step": per_step(calls, step.count)},
+    )
+
+
+def _advice(loading_ms: float, step_ms: float, *, has_gpu: bool) -> str:
+    """Return advice with one worker more than keep up with the rest of the step."""
+    rest_ms = max(step_ms - loading_ms, loading_ms / (_MOST_WORKERS - 1))
+    workers = math.ceil(loading_ms / rest_ms) + 1
+    pinned = ", `persistent_workers=True` and `pin_memory=True`"
+    return (
+        f"Create the DataLoader with `num_workers={workers}` (about a CPU core each)"
+        f"{pinned if has_gpu else ' and `persistent_workers=True`'}. Batches are then made during "
+        "the step."
     )

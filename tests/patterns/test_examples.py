@@ -6,8 +6,9 @@ import pytest
 
 from profkit.core.verdict import Confidence
 from profkit.patterns import patterns
+from profkit.patterns.base import Step
 from profkit.testing import found
-from tests.patterns.examples import scalars_in_a_loop
+from tests.patterns.examples import loading_in_main_process, scalars_in_a_loop
 from tests.patterns.recorded import op, python
 
 
@@ -75,3 +76,12 @@ def test_the_line_of_a_loop_is_that_of_its_reads_alone(lasts_ns, gain_ns, where)
     (match,) = found(patterns()["scalars_in_a_loop"], **tables)
     assert match.gain_ns == gain_ns
     assert where in match.advice
+
+
+@pytest.mark.parametrize(("step_ms", "workers"), [(0.9, 2), (0.12, 4), (0.09, 16)])
+def test_workers_are_as_many_as_keep_up_with_the_rest_of_the_step(step_ms, workers):
+    step = Step(count=1, ms=step_ms)
+    tables = {"cpu_ops": loading_in_main_process.OPS}
+    (match,) = found(patterns()["loading_in_main_process"], step=step, **tables)
+    assert f"`num_workers={workers}`" in match.advice
+    assert "pin_memory" not in match.advice
