@@ -22,7 +22,7 @@ _STATE, _START = 0, 19
 
 def identity() -> str:
     """Return this process as text: where its number means something, the number, when it began."""
-    return f"{_numbering()}/{os.getpid()}/{_began(os.getpid())}"
+    return f"{numbering()}/{os.getpid()}/{_began(os.getpid())}"
 
 
 def has_workflow_ended(environment: Mapping[str, str] = os.environ) -> bool:
@@ -31,8 +31,8 @@ def has_workflow_ended(environment: Mapping[str, str] = os.environ) -> bool:
     False if there is none, or if it runs on another host or in another PID namespace, whose
     numbers mean nothing here: `host_reports` watches those.
     """
-    numbering, pid, began = environment.get(VARIABLE, "//").split("/")
-    return numbering == _numbering() and _began(int(pid)) != began
+    where, pid, began = environment.get(VARIABLE, "//").split("/")
+    return where == numbering() and _began(int(pid)) != began
 
 
 def end_with_workflow() -> None:
@@ -53,7 +53,7 @@ def _wait_for_workflow() -> None:
     os._exit(1)
 
 
-def _numbering() -> str:
+def numbering() -> str:
     """Return what tells the process numbers seen here from those of elsewhere."""
     try:
         booted = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -15,6 +15,7 @@ from profkit.capture.harness.ranks.coordinates import configured_rank
 from profkit.capture.harness.record import rank_errors
 from profkit.core.formatting import counted, cut
 from profkit.core.parallel_layout import Parallel
+from profkit.process import parent_watch
 
 _SHOWN = 120
 
@@ -28,7 +29,7 @@ class FoundRanks:
     """Sources of the coordinates of the ranks."""
 
     processes: dict[int, Rank] = field(default_factory=dict)
-    """The ranks by the numbers of their processes, for a followed command."""
+    """The ranks on this host by the numbers of their processes, for a followed command."""
 
     facts: dict[str, Any] = field(default_factory=dict)
     """For the record: number of ranks, and what started them, as far as they say."""
@@ -50,12 +51,14 @@ def settle(out: Path, parallel: Parallel, named: int = 1, replacing: str = "") -
     chosen, notes = _numbered(_candidates(out, records))
     world_size = max([record.world_size for record in chosen], default=0)
     ranks, sources = [], set()
+    # In the order of their ranks, as launchers number them too.
+    hosts = list(dict.fromkeys(record.numbering for record in chosen))
     for record in records:
         (out / f"{record.as_rank().label}{process_record.SUFFIX}").unlink()
     for record in chosen:
         rank, source = _located(out, record, parallel)
         rank_files.rename(out, record.as_rank().label, rank.label)
-        clock.renumber(out, rank)
+        clock.renumber(out, rank, hosts.index(record.numbering))
         ranks.append(rank)
         sources.add(source)
     absent = sorted({*range(world_size)} - {rank.rank for rank in ranks})
@@ -73,7 +76,11 @@ def settle(out: Path, parallel: Parallel, named: int = 1, replacing: str = "") -
     return FoundRanks(
         ranks=ranks,
         named_by=sorted(sources - {""}),
-        processes={record.process: rank for record, rank in zip(chosen, ranks, strict=True)},
+        processes={
+            record.process: rank
+            for record, rank in zip(chosen, ranks, strict=True)
+            if record.numbering == parent_watch.numbering()
+        },
         facts={
             "world_size": world_size,
             "launched_by": chosen[0].launcher if chosen else "",
@@ -91,15 +98,15 @@ def _counted(out: Path, record: ProcessRecord) -> ProcessRecord:
 
 def _candidates(out: Path, records: Sequence[ProcessRecord]) -> list[ProcessRecord]:
     """Return the processes that made a step or failed; those that train, if there are such."""
-    failed = {
-        record.process
+    failed = [
+        record
         for record in records
         if (out / f"{record.as_rank().label}{rank_errors.SUFFIX}").exists()
-    }
-    some = [record for record in records if record.steps or record.process in failed]
+    ]
+    some = [record for record in records if record.steps or record in failed]
     if any(record.is_training for record in some):
         # Another process may evaluate, beside those that train or after them.
-        some = [record for record in some if record.is_training or record.process in failed]
+        some = [record for record in some if record.is_training or record in failed]
     return some
 
 

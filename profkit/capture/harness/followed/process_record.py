@@ -5,11 +5,13 @@ import multiprocessing
 import os
 import sys
 import time
+import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
 from profkit.capture.base import Rank
+from profkit.process import parent_watch
 
 SUFFIX = ".process.json"
 
@@ -38,11 +40,13 @@ class ProcessRank(Rank):
     """A rank whose files have the number of its process in their names until the end."""
 
     process: int
+    numbering: str
 
     @property
     def label(self) -> str:
         """See `Rank.label`."""
-        return f"rank{self.process}_dp0_tp0_pp0"
+        # Another host or container may have a process of the same number, and the same folder.
+        return f"rank{zlib.crc32(self.numbering.encode())}{self.process:07}_dp0_tp0_pp0"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -50,6 +54,9 @@ class ProcessRecord:
     """A process that has imported torch."""
 
     process: int
+    numbering: str
+    """Where that is its number: the host and, in a container, that."""
+
     parent: int
     begun_ns: int
     """When it imported torch, or was forked, in unix ns."""
@@ -74,6 +81,7 @@ class ProcessRecord:
         """Return the record of this process, as its environment numbers it."""
         record = cls(
             process=os.getpid(),
+            numbering=parent_watch.numbering(),
             parent=os.getppid(),
             begun_ns=time.time_ns(),
             command=[sys.executable, *sys.orig_argv[1:]],
@@ -105,6 +113,7 @@ class ProcessRecord:
         """Return the rank that this process is, with the name that its files have meanwhile."""
         return ProcessRank(
             process=self.process,
+            numbering=self.numbering,
             rank=self.rank,
             world_size=self.world_size,
             local_rank=self.local_rank,

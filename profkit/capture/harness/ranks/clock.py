@@ -219,13 +219,13 @@ def steps_so_far(out: Path, rank: Rank) -> int:
     return max(part.read_bytes().count(b"\n") - 1, 0) if part.is_file() else 0
 
 
-def renumber(out: Path, rank: Rank) -> None:
-    """Correct the numbers of `rank`, by whose label its file is called by now."""
+def renumber(out: Path, rank: Rank, node: int) -> None:
+    """Correct the numbers of `rank` on host `node`, by whose label its file is called by now."""
     part = out / f"{rank.label}{_PART}"
     lines = part.read_text().splitlines(keepends=True) if part.is_file() else []
     if lines and lines[0].endswith("\n"):
         numbers = {"label": rank.label, "rank": rank.rank, "world_size": rank.world_size}
-        numbers |= {"local_rank": rank.local_rank}
+        numbers |= {"node": node, "local_rank": rank.local_rank}
         part.write_text("".join([json.dumps(json.loads(lines[0]) | numbers) + "\n", *lines[1:]]))
 
 

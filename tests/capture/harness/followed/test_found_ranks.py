@@ -5,6 +5,7 @@ import pytest
 from profkit.capture.base import Rank
 from profkit.capture.harness.followed import found_ranks
 from profkit.capture.harness.followed.process_record import ProcessRecord
+from profkit.capture.harness.ranks.clock import collect
 from profkit.capture.harness.record.rank_errors import write_error
 from profkit.core.parallel_layout import Parallel
 
@@ -16,8 +17,8 @@ def settled(tmp_path):
     def settle(*processes, named=1):
         for number, about in enumerate(processes):
             words = ["python", f"program{number}.py"]
-            common = {"process": 100 + number, "parent": 1, "begun_ns": number, "command": words}
-            record = ProcessRecord(**{**common, "ended_ns": 50, **about})
+            common = {"process": 100 + number, "numbering": "here", "parent": 1, "command": words}
+            record = ProcessRecord(**{**common, "begun_ns": number, "ended_ns": 50, **about})
             record.write(tmp_path)
             (tmp_path / f"{record.as_rank().label}.tool.txt").write_text(words[1])
         return found_ranks.settle(tmp_path, Parallel(), named)
@@ -71,11 +72,28 @@ def test_fewer_ranks_than_the_command_names_are_said(settled, named, notes):
 
 
 def test_a_process_that_failed_before_its_first_step_is_a_rank(settled, tmp_path):
-    begun = {"process": 7, "steps": 0}
+    begun = {"process": 7, "numbering": "here", "steps": 0}
     failed = ProcessRecord(parent=1, begun_ns=0, command=[], **begun).as_rank()
     write_error(tmp_path, failed, "RuntimeError: no memory", "")
     assert [rank.label for rank in settled(begun).ranks] == ["rank0_dp0_tp0_pp0"]
     assert "rank0_dp0_tp0_pp0.error.txt" in kept(tmp_path)
+
+
+def test_processes_with_the_same_number_on_two_hosts_are_two_ranks(settled, tmp_path):
+    def on_host(numbering, rank):
+        about = {**TRAINS, "process": 4, "numbering": numbering, "rank": rank}
+        record = ProcessRecord(parent=1, begun_ns=0, command=[], **about)
+        steps = tmp_path / f"{record.as_rank().label}.steps.part"
+        steps.write_text('{"node": 0}\n[1, 2, 3, 4]\n')
+        return {**about, "world_size": 2, "numbered_by": "environment"}
+
+    found = settled(on_host("first", 1), on_host("second", 0))
+    assert [rank.label for rank in found.ranks] == ["rank0_dp0_tp0_pp0", "rank1_dp1_tp0_pp0"]
+    places = collect(tmp_path)
+    assert [(place["label"], place["node"]) for place in places] == [
+        ("rank0_dp0_tp0_pp0", 0),
+        ("rank1_dp1_tp0_pp0", 1),
+    ]
 
 
 def test_a_script_that_hides_the_program_is_named(tmp_path):
