@@ -47,7 +47,8 @@ def manifest(run: result_tree.Run) -> tuple[tuple[str, tuple[view.Item, ...]], .
 def _places(run: result_tree.Run) -> Iterator[view.Item]:
     """Yield where each rank ran, if it was not all on one host."""
     places = next((capture.places for capture in run.captures if capture.places), ())
-    if len({place.get("hostname") for place in places}) > 1:
+    # Containers and cloned machines may have one name.
+    if len({(place.get("hostname"), place.get("node")) for place in places}) > 1:
         for place in places:
             numbers = f"node {place.get('node')}, local rank {place.get('local_rank')}"
             text = f"{place.get('hostname')} ({numbers})"

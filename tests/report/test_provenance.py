@@ -88,19 +88,20 @@ def test_without_a_manifest_the_first_capture_says_what_the_machine_was():
 def test_the_host_of_each_rank_is_shown_where_there_are_several():
     def places(*hosts):
         return tuple(
-            {"label": f"rank{node}", "hostname": host, "node": node, "local_rank": 0}
-            for node, host in enumerate(hosts)
+            {"label": f"rank{rank}", "hostname": host, "node": node, "local_rank": 0}
+            for rank, (host, node) in enumerate(hosts)
         )
 
     def shown(*hosts):
         found = dict(manifest(run(captures=(captured(places=places(*hosts)),))))
         return [(item.label, item.value) for item in found.get("Hosts of the ranks", ())]
 
-    assert shown("a", "b") == [
+    assert shown(("a", 0), ("b", 1)) == [
         ("rank0", "a (node 0, local rank 0)"),
         ("rank1", "b (node 1, local rank 0)"),
     ]
-    assert shown("a", "a") == shown() == []
+    assert shown(("a", 0), ("a", 1))[1] == ("rank1", "a (node 1, local rank 0)")
+    assert shown(("a", 0), ("a", 0)) == shown() == []
 
 
 def test_commands_changes_and_packages_are_texts():
