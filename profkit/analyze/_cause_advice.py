@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from profkit.analyze._late_rank import late_rank
+from profkit.analyze.division.names import parts_of
 from profkit.analyze.division.phases import inside
 from profkit.core.formatting import milliseconds
 from profkit.core.verdict import Action, Cause, Confidence
@@ -18,7 +20,7 @@ class _Rule:
     """Advice on causes whose id matches."""
 
     cause: re.Pattern[str]
-    title: str
+    title: str | Callable[[Cause], str]
     advice: Callable[[Cause], str]
     least: float
     """Share of the step under which nothing is said."""
@@ -67,23 +69,38 @@ def _dispatch(cause: Cause) -> str:
     return f"Move CPU work out of the step: the longest gap, {longest} ms, is Python{line}."
 
 
+def _of_line(cause: Cause) -> str:
+    return (
+        f"The GPU waits for Python in {cause.place}: launch fewer, larger kernels there "
+        "(`torch._foreach_*`, `torch.compile`), or move it out of the step."
+    )
+
+
 def _not_started(cause: Cause) -> str:
     call = cause.evidence.get("blocked_in", "")
-    meanwhile = f"; the CPU is blocked in {call} meanwhile" if call else ""
-    return (
-        "Find what the stream waits for, an event of another stream or work from before the "
-        f"recording{meanwhile}."
-    )
+    find = "ind what the stream waits for: an event of another stream, or work from before."
+    return f"The CPU is blocked in {call} meanwhile: f{find}" if call else f"F{find}"
 
 
 def _late(cause: Cause) -> str:
-    late = cause.evidence.get("late_rank")
-    did = cause.evidence.get("late_rank_did", "")
+    late = late_rank(cause)
+    if late is not None:
+        did = cause.evidence.get("late_rank_did", "")
+        return f"Fix rank {late} first{f': {did}' if did else ''}."
+    share = f"{float(cause.evidence.get('late_share', 0.0)):.0%}"
     return (
-        f"Fix rank {late} first{f': {did}' if did else ''}."
-        if late is not None
-        else ("Find the rank that comes last.")
+        f"Ranks come last in turn, each for at most {share} of the waiting: give all ranks equal "
+        "work (lengths of sequences, sizes of batches, cores of the CPU)."
     )
+
+
+def _late_title(cause: Cause) -> str:
+    late = late_rank(cause)
+    return "Ranks wait for one another" if late is None else f"Ranks wait for rank {late}"
+
+
+def _blocked_title(cause: Cause) -> str:
+    return f"CPU blocked in {cause.id.rpartition('.')[2]}"
 
 
 def _blocked(cause: Cause) -> str:
@@ -103,7 +120,7 @@ def _blocked(cause: Cause) -> str:
             _at(
                 cause,
                 "Pageable memory blocks the CPU: set `pin_memory=True` and `non_blocking=True` for "
-                "inputs, and no `.cpu()` for results",
+                "inputs, and leave out `.cpu()` for results",
             )
             + "."
         )
@@ -166,7 +183,7 @@ _RULES = (
     ),
     _Rule(
         cause=re.compile(r".*\.blocked\.(?P<call>.*)$"),
-        title="",
+        title=_blocked_title,
         advice=_blocked,
         least=0.02,
         source="",
@@ -176,6 +193,13 @@ _RULES = (
         title="GPU waits for the CPU to launch",
         advice=_dispatch,
         least=0.1,
+        source=_GRAPHS,
+    ),
+    _Rule(
+        cause=re.compile(r"gpu_idle\.python\.(?!other$|between ).*"),
+        title="GPU waits for a line of Python",
+        advice=_of_line,
+        least=0.05,
         source=_GRAPHS,
     ),
     _Rule(
@@ -191,7 +215,7 @@ _RULES = (
     ),
     _Rule(
         cause=re.compile(r"exposed_communication\.waiting$"),
-        title="Ranks wait for the last one",
+        title=_late_title,
         advice=_late,
         least=0.03,
         source=_DDP,
@@ -276,19 +300,20 @@ _RULES = (
 )
 
 
-def _title(rule: _Rule, cause: Cause) -> str:
-    return rule.title or f"CPU blocked in {cause.id.rpartition('.')[2]}"
-
-
 def actions(causes: Sequence[Cause], explained: frozenset[str]) -> Iterator[Action]:
-    """Yield what to do about the `causes`, without those that a pattern `explained`."""
-    for cause in causes:
+    """Yield what to do about the `causes`, without those that a pattern `explained`.
+
+    Nothing is said of a part of what has its own advice.
+    """
+    said = set(explained)
+    for cause in sorted(causes, key=lambda cause: cause.id.count(".")):
         rule = next((rule for rule in _RULES if rule.cause.fullmatch(cause.id)), None)
-        if rule is None or cause.id in explained or cause.share < rule.least:
+        if rule is None or said & set(parts_of(cause.id)) or cause.share < rule.least:
             continue
+        said.add(cause.id)
         yield Action(
             cause=cause.id,
-            title=_title(rule, cause),
+            title=rule.title if isinstance(rule.title, str) else rule.title(cause),
             advice=rule.advice(cause),
             gain_ms=cause.gain_ms,
             place=cause.place,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from profkit.analyze._late_rank import late_rank
 from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, START_UP
 from profkit.analyze.division.phases import inside
@@ -22,10 +23,12 @@ def headline(limiter: Limiter, causes: Sequence[Cause], step_ms: float, per: str
     if limiter is Limiter.UNSTABLE:
         text = f"Unstable: steps of {milliseconds(step_ms)} ms vary. Rerun on an idle machine."
     elif top is None:
-        text = f"What takes {milliseconds(step_ms)} ms {per} was not recorded."
+        of_what = "" if per == RECORDED else f" {per}"
+        text = f"Not enough recorded to say what limits {milliseconds(step_ms)} ms{of_what}."
     elif limiter is Limiter.STRAGGLER:
-        late = top.evidence.get("late_rank", "another")
-        text = f"Waiting {milliseconds(top.ms_per_step)} {whole} for rank {late}."
+        late = late_rank(top)
+        whom = "other ranks in turn" if late is None else f"rank {late}"
+        text = f"Waiting {milliseconds(top.ms_per_step)} {whole} for {whom}."
     elif START_UP in top.id:
         text = f"One-off start-up {milliseconds(top.ms_per_step)} {whole}: no steady step."
     else:
@@ -41,7 +44,8 @@ def _sentence(top: Cause, causes: Sequence[Cause], whole: str) -> str:
     if top.id == IN_CALL and top.evidence.get("call"):
         return f"Waiting in {top.evidence['call']} {time} {whole}{_where(top)}."
     if top.id.startswith(gpu.EXPOSED):
-        return f"Exposed communication {time} {whole}: {_lower(top.title)}."
+        exposed = milliseconds(by_id[gpu.EXPOSED].ms_per_step)
+        return f"Exposed communication {exposed} {whole}: {time} ms {names.lower(top.title)}."
     if top.id == gpu.COMPUTING:
         return f"GPU busy {time} {whole}{_mostly(causes, top)}."
     if top.id in (cpu.COMPUTING, "python"):
@@ -71,7 +75,7 @@ def _largest(causes: Sequence[Cause], limiter: Limiter) -> Cause | None:
 
 def _because(cause: Cause) -> str:
     is_call = f".{BLOCKED}." in cause.id
-    text = f"blocked in {cause.title}" if is_call else _lower(cause.title)
+    text = f"blocked in {cause.title}" if is_call else names.lower(cause.title)
     return f"{milliseconds(cause.ms_per_step)} ms {text}"
 
 
@@ -82,9 +86,3 @@ def _mostly(causes: Sequence[Cause], above: Cause) -> str:
         return ""
     first = max(parts, key=lambda cause: cause.ms_per_step)
     return f", {milliseconds(first.ms_per_step)} ms {inside(first.title)}"
-
-
-def _lower(title: str) -> str:
-    words = title.split(" ")
-    is_name = words[0].isupper() or words[0] == "Python"
-    return title if is_name else title[:1].lower() + title[1:]

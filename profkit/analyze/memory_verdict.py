@@ -206,8 +206,10 @@ def _remedy(peak: _Peak, config: Config) -> tuple[str, _Remedy]:
     for lines, remedy in ((attention, _ATTENTION), (loss, _LOSS)):
         if lines and sum(line_bytes for _, line_bytes in lines) >= least:
             return lines[0][0], remedy
-    place = peak.lines[0][0] if peak.lines and peak.lines[0][1] >= least else ""
     content = next(iter(peak.contents), "")
+    # What was there before has no line in the history.
+    is_known = bool(peak.lines) and peak.lines[0][1] >= least and content != _CONTENTS[BEFORE]
+    place = peak.lines[0][0] if is_known else ""
     return place, _REMEDIES.get(content, _Remedy("", ""))
 
 

@@ -8,7 +8,9 @@ from typing import Any
 from profkit.analyze._actions_of_patterns import of_patterns, with_known_causes
 from profkit.analyze._cause_advice import actions
 from profkit.analyze._headline import PER_STEP, PER_TRACED_STEP, RECORDED, headline
-from profkit.analyze.base import analysis
+from profkit.analyze._late_rank import WAITING, with_late_rank
+from profkit.analyze._record_more import record_more
+from profkit.analyze.base import Behaviour, analysis
 from profkit.analyze.division import gpu, names
 from profkit.analyze.division.periods import SINGLE_STEPS
 from profkit.analyze.shared.step_times import UnprofiledSteps
@@ -16,11 +18,8 @@ from profkit.core.result import Result, Table
 from profkit.core.settings import Settings
 from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verdict
 
-_WAITING = f"{gpu.EXPOSED}.waiting"
-_EXPLAINS = 0.3
 _NS_PER_MS = 1e6
 _NO_LESS = 0.5
-_SCHEDULE = "`schedule(wait=1, warmup=3, active=5)` and `prof.step()` after each"
 _STEADY_CHECKS = ("steps", "variation", "machine")
 
 
@@ -48,6 +47,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     unprofiled: UnprofiledSteps,
     memory_verdict: Result | None,
     kernel_verdict: Result | None,
+    behaviour: Behaviour,
     config: Config,
 ) -> Result:
     """Name what limits the step of this run, what to do first, and how sure that is.
@@ -60,7 +60,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     kernels = kernel_verdict.kernels if kernel_verdict else None
     if causes is not None and "causes" in causes.tables:
         has_unprofiled = unprofiled is not None and len(unprofiled)
-        timed = _of_time(causes, steps if has_unprofiled else None, config)
+        timed = _of_time(causes, steps if has_unprofiled else None, behaviour, config)
     elif memory or kernels:
         timed = Verdict(
             limiter=Limiter.UNKNOWN,
@@ -75,7 +75,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     return Result(verdict=replace(timed, memory=memory, kernels=kernels))
 
 
-def _of_time(causes: Result, unprofiled: Result | None, config: Config) -> Verdict:
+def _of_time(
+    causes: Result, unprofiled: Result | None, behaviour: Behaviour, config: Config
+) -> Verdict:
     """Return the verdict on the time of a traced step, with the step time of the run.
 
     `unprofiled` are the results on unprofiled steps, None without any.
@@ -83,7 +85,7 @@ def _of_time(causes: Result, unprofiled: Result | None, config: Config) -> Verdi
     rows = _rows(causes, "causes")
     rank = next(row["rank"] for row in _rows(causes, "ranks") if row["decisive"] == "true")
     mine = [_cause(row) for row in rows if row["rank"] == rank]
-    mine = _with_late_rank(mine, rows, rank)
+    mine = with_late_rank(mine, rows, rank)
     checks = [_trust(row) for row in _rows(causes, "trust")]
     silent = {silenced for check in checks for silenced in check.silences}
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]
@@ -98,7 +100,7 @@ def _of_time(causes: Result, unprofiled: Result | None, config: Config) -> Verdi
     if "steps" in failed and limiter is Limiter.CPU and _starts(mine) > config.starting:
         limiter = Limiter.UNKNOWN
     if limiter is Limiter.UNKNOWN:
-        chosen = [_record_more(mine, failed)]
+        chosen = [record_more(_largest_unknown(mine), failed, behaviour)]
     chosen = [_without_ranks(action, checks) for action in chosen]
     step = unprofiled.metrics.get("step_time_ns") if unprofiled else None
     per = PER_STEP if step is None else PER_TRACED_STEP
@@ -143,37 +145,6 @@ def _trust(row: Mapping[str, Any]) -> Trust:
     )
 
 
-def _with_late_rank(
-    mine: Sequence[Cause], rows: Iterable[Mapping[str, Any]], rank: int
-) -> list[Cause]:
-    """Return the causes, those of waiting with what the late rank did meanwhile.
-
-    It is what that rank spends most more time with than the one that waits for it.
-    """
-    found = []
-    for cause in mine:
-        late = cause.evidence.get("late_rank")
-        if cause.id == _WAITING and late is not None and late != rank:
-            did = _more_of(int(late), mine, rows, cause.ms_per_step)
-            cause = replace(cause, evidence={**cause.evidence, "late_rank_did": did})  # noqa: PLW2901
-        found.append(cause)
-    return found
-
-
-def _more_of(
-    late: int, mine: Sequence[Cause], rows: Iterable[Mapping[str, Any]], waiting_ms: float
-) -> str:
-    own = {cause.id: cause.ms_per_step for cause in mine}
-    theirs = [row for row in rows if row["rank"] == late and not row["id"].startswith(_WAITING)]
-    leaves = [row for row in theirs if not _has_parts(row["id"], [one["id"] for one in theirs])]
-    more = [(row["ms_per_step"] - own.get(row["id"], 0.0), row) for row in leaves]
-    most, row = max(more, key=lambda pair: pair[0], default=(0.0, {}))
-    if most < _EXPLAINS * waiting_ms:
-        return "it was late before the step began"
-    where = f" in {row['place']}" if row["place"] and row["place"] != row["title"] else ""
-    return f"{most:.3g} ms more {row['title']}{where}"
-
-
 def _has_parts(cause: str, others: Iterable[str]) -> bool:
     return any(other.startswith(f"{cause}.") for other in others)
 
@@ -216,7 +187,7 @@ def _without_ranks(action: Action, checks: Iterable[Trust]) -> Action:
         return action
     seen = missing[0].rstrip(".")
     doubt = f"{seen}: one of the others may be late, so record all of them."
-    if action.pattern or action.cause == _WAITING:
+    if action.pattern or action.cause == WAITING:
         return replace(action, advice=f"{action.advice} {doubt}", confidence=Confidence.LOW)
     return replace(
         action,
@@ -231,29 +202,11 @@ def _starts(mine: Sequence[Cause]) -> float:
     return sum(cause.share for cause in mine if cause.id.endswith(".start_up"))
 
 
-def _record_more(mine: Sequence[Cause], failed: Iterable[str]) -> Action:
-    """Return what to record where that is too little to say what limits a step."""
+def _largest_unknown(mine: Sequence[Cause]) -> Cause | None:
+    """Return the largest cause that says nothing of what limits a step, else of all."""
     leaves = _leaves(mine)
     unknown = [cause for cause in leaves if names.limiter(cause.id) is Limiter.UNKNOWN]
-    largest = max(unknown or leaves, key=lambda cause: cause.ms_per_step, default=None)
-    what = f"Record 5 steady steps: {_SCHEDULE}" if "steps" in failed else "Record again"
-    how = next((_REMEDIES[check] for check in _REMEDIES if check in failed), _STACKS)
-    return Action(
-        cause=largest.id if largest else "",
-        title="Record more",
-        advice=f"{what}, {how}.",
-        gain_ms=0.0,
-        confidence=Confidence.HIGH,
-        source="https://docs.pytorch.org/docs/stable/profiler.html#torch.profiler.schedule",
-    )
-
-
-_STACKS = "with `ProfilerActivity.CPU` and `with_stack=True`"
-_REMEDIES = {
-    "GPU": "with `ProfilerActivity.CUDA`",
-    "CPU": "with `ProfilerActivity.CPU`",
-    "excerpt": "keep the whole trace",
-}
+    return max(unknown or leaves, key=lambda cause: cause.ms_per_step, default=None)
 
 
 def _worth(

@@ -26,7 +26,7 @@ _SENTENCE = re.compile(r"(?<=[.;]) +(?=[A-Z`])|(?<=;) +")
 
 
 def lines(verdict: Verdict, width: int = 80) -> list[str]:
-    """Return the verdict in lines of at most `width` characters, every sentence whole.
+    """Return the verdict in lines of at most `width` characters, every sentence and path whole.
 
     Where it is too much, further sentences of advice and trust go, then the last actions.
     """
@@ -43,7 +43,7 @@ def _lines(verdict: Verdict, width: int, most: int) -> list[str]:
     if is_about_step(verdict):
         says_it = verdict.headline.lower().startswith(verdict.limiter)
         said = verdict.headline if says_it else f"{verdict.limiter}: {verdict.headline}"
-        found += textwrap.wrap(said, width)
+        found += _wrapped(said, width)
     if verdict.traced_ms > 0:
         found += bar(step_parts(verdict.causes), verdict.traced_ms, width)
     for number, action in enumerate(verdict.actions, start=1):
@@ -86,7 +86,8 @@ def other_parts(verdict: Verdict) -> Iterator[tuple[str, MemoryVerdict | KernelV
     memory, kernels = verdict.memory, verdict.kernels
     alone = not is_about_step(verdict)
     if memory is not None:
-        advice = f"{memory.advice} {memory.place}".strip()
+        place = f"Where: {memory.place}." if memory.place else ""
+        advice = f"{memory.advice} {place}".strip()
         yield "Memory", memory, advice if alone or memory.is_limit else ""
     if kernels is not None:
         yield "Kernels", kernels, kernels.advice if alone else ""
@@ -155,11 +156,18 @@ def _fitting(sentences: Sequence[str], width: int, most: int) -> list[str]:
     """Return the first two `sentences`, and those that follow while all fit in `most` lines."""
     for count in range(len(sentences), 1, -1):
         text = " ".join(sentences[:count]).rstrip(";")
-        ended = text if text.endswith((".", ")")) or count == len(sentences) else f"{text}."
-        made = textwrap.wrap(ended, width, subsequent_indent="   ", break_on_hyphens=False)
+        ended = text if text.endswith(".") or count == len(sentences) else f"{text}."
+        made = _wrapped(ended, width, "   ")
         if len(made) <= most or count == 2:  # noqa: PLR2004
             return made
-    return textwrap.wrap(" ".join(sentences), width, subsequent_indent="   ")
+    return _wrapped(" ".join(sentences), width, "   ")
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Return `text` in lines; only a path that is longer by itself exceeds `width`."""
+    return textwrap.wrap(
+        text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
 
 
 def _trust(verdict: Verdict, width: int, most: int) -> list[str]:
@@ -180,7 +188,7 @@ def _trust(verdict: Verdict, width: int, most: int) -> list[str]:
             said.append(
                 f"Also: {', '.join(_IN_SHORT.get(check.check, check.check) for check in more)}."
             )
-        made = textwrap.wrap(" ".join(said), width)
+        made = _wrapped(" ".join(said), width)
         if len(made) <= most:
             break
     return made
@@ -191,17 +199,17 @@ _ALWAYS = ("steps", "ranks", "profiler overhead")
 _IN_SHORT = {
     "steps": "too few steps",
     "variation": "step times vary",
-    "ranks": "ranks are missing",
+    "ranks": "ranks were not recorded",
     "clocks": "the clocks of the ranks differ",
     "lost events": "events were lost",
-    "repeated steps": "numbers of steps repeat",
-    "overlaps": "operators overlap",
-    "odd times": "some times cannot be",
+    "repeated steps": "step numbers repeat",
+    "overlaps": "operators end after the ones around them",
+    "odd times": "some times are impossible",
     "misplaced kernels": "kernels lie far from their launch",
-    "excerpt": "an excerpt",
+    "excerpt": "only an excerpt was recorded",
     "GPU": "the GPU was not recorded",
     "CPU": "the CPU was not recorded",
-    "launches": "launches are missing",
+    "launches": "launches of kernels were not recorded",
     "machine": "the machine was busy",
     "profiler overhead": "the profiler slows the steps",
 }

@@ -59,8 +59,12 @@ def causes(  # noqa: PLR0913 - the parts of a recording
     return Result(tables=tables, metrics={"step_ms": Metric(value=step, unit="ms", title="")})
 
 
-def on(times, **more):
-    return run(verdict.analyze, causes=causes(times, **more)).verdict
+def on(times, *, imported="trace", **more):
+    return judged(causes=causes(times, **more), imported=imported)
+
+
+def judged(*, imported="trace", **given):
+    return run(verdict.analyze, behaviour={"imported": imported}, **given).verdict
 
 
 @pytest.mark.parametrize(
@@ -84,7 +88,7 @@ def on(times, **more):
         (
             {"gpu_computing": 50, "exposed_communication.transfer": 50},
             Limiter.COMMUNICATION,
-            "Exposed communication 50 of 100 ms per step: transfer.",
+            "Exposed communication 50 of 100 ms per step: 50 ms transfer.",
         ),
         (
             {"cpu_operators": 70, "python": 30},
@@ -110,7 +114,7 @@ def test_the_limiter_is_what_the_step_waits_for_most(times, limiter, headline):
     assert found.step_ms == 100
     assert [action.title for action in found.actions if limiter is Limiter.UNKNOWN] in (
         [],
-        ["Record more"],
+        ["The recording is incomplete"],
     )
 
 
@@ -118,7 +122,7 @@ def test_what_is_no_step_is_not_called_one():
     whole = replace(
         causes({"gpu_computing": 100}), abstentions=(Abstention(what="single steps", reason=""),)
     )
-    found = run(verdict.analyze, causes=whole).verdict
+    found = judged(causes=whole)
     assert found.headline == "GPU busy 100 of 100 ms recorded."
     assert step_time(found) == "100 ms recorded, no step marked"
 
@@ -130,16 +134,55 @@ def test_one_slow_step_limits_nothing_but_may_be_worth_an_action():
     assert [action.cause for action in found.actions] == ["gpu_idle.python"]
 
 
-def test_the_rank_that_is_late_is_named_with_what_it_does_meanwhile():
-    waiting = "exposed_communication.waiting"
-    found = on(
-        {"gpu_computing": 60, waiting: 40},
-        late={"gpu_computing": 62, "python": 38},
-        about={waiting: ("", {"late_rank": 1}), "python": ("train.py(9): log", {})},
-    )
+WAITING = "exposed_communication.waiting"
+
+
+@pytest.mark.parametrize(
+    ("late", "advice"),
+    [
+        (
+            {"gpu_computing": 62, "python.log": 38},
+            "Fix rank 1 first: 38 ms more Python than rank 0, in log.",
+        ),
+        (
+            {"gpu_computing.aten::mm": 92, "gpu_computing.other": 8},
+            "Fix rank 1 first: 92 ms more GPU computing than rank 0, in aten::mm.",
+        ),
+        # What is left over of many operators has no name.
+        (
+            {"gpu_computing.aten::mm": 14, "gpu_computing.other": 85},
+            "Fix rank 1 first: 39 ms more GPU computing than rank 0.",
+        ),
+        (
+            {"gpu_computing": 60, "gpu_idle.start_up.cudaFree": 40},
+            "Fix rank 1 first: 40 ms more one-off start-up than rank 0, in cudaFree.",
+        ),
+        ({"gpu_computing": 62}, "Fix rank 1 first: it was late before the step began."),
+    ],
+    ids=["a line", "an operator", "a remainder", "a call", "nothing"],
+)
+def test_the_rank_that_is_late_is_named_with_what_it_does_more(late, advice):
+    about = {WAITING: ("", {"late_rank": 1})}
+    found = on({"gpu_computing": 60, WAITING: 40}, late=late, about=about)
     assert found.limiter is Limiter.STRAGGLER
     assert found.headline == "Waiting 40 of 100 ms per step for rank 1."
-    assert found.actions[0].advice == "Fix rank 1 first: 38 ms more python in train.py(9): log."
+    assert (found.actions[0].title, found.actions[0].advice) == ("Ranks wait for rank 1", advice)
+
+
+def test_ranks_that_come_last_in_turn_are_not_blamed_on_one():
+    about = {WAITING: ("", {"late_rank": 1, "late_share": 0.3})}
+    found = on({"gpu_computing": 60, WAITING: 40}, late={"gpu_computing": 99}, about=about)
+    assert found.headline == "Waiting 40 of 100 ms per step for other ranks in turn."
+    assert "each for at most 30% of the waiting" in found.actions[0].advice
+
+
+@pytest.mark.parametrize(
+    ("share", "cause"), [(0.06, "gpu_idle.python.train_py(9): log"), (0.2, "gpu_idle.python")]
+)
+def test_one_line_that_the_gpu_waits_for_is_worth_less_than_all_of_python(share, cause):
+    line = {"gpu_idle.python.train_py(9): log": share, "gpu_computing": 0.99 - share}
+    found = on(line | {"gpu_idle.python.other": 0.01})
+    assert [action.cause for action in found.actions] == [cause]
 
 
 def test_at_most_three_actions_come_in_the_order_of_their_gains():
@@ -260,13 +303,13 @@ def test_one_action_explains_all_calls_that_its_gain_is_of():
 @pytest.mark.parametrize(
     ("checks", "advice"),
     [
-        ((), "Record again, with `ProfilerActivity.CPU` and `with_stack=True`."),
-        ((("GPU", "false", "No.", ""),), "Record again, with `ProfilerActivity.CUDA`."),
+        ((), "Record again, and add `with_stack=True`."),
+        ((("GPU", "false", "No.", ""),), "Record again, and add `ProfilerActivity.CUDA`."),
         (
             (("steps", "false", "1.", ""),),
             (
-                "Record 5 steady steps: `schedule(wait=1, warmup=3, active=5)` and `prof.step()` "
-                "after each, with `ProfilerActivity.CPU` and `with_stack=True`."
+                "Record 5 steady steps after warm-up: `schedule(wait=1, warmup=3, active=5)` and "
+                "`prof.step()` after each, and add `with_stack=True`."
             ),
         ),
     ],
@@ -276,13 +319,30 @@ def test_what_to_record_names_what_is_missing_and_the_leaf_that_lacks_it(checks,
     assert [(one.cause, one.advice) for one in found.actions] == [("gpu_idle.not_recorded", advice)]
 
 
+@pytest.mark.parametrize(
+    ("imported", "words"),
+    [("nsys", "torch.cuda.nvtx.range"), ("", "let the program make more steps")],
+)
+def test_what_to_record_is_said_in_the_words_of_the_tool(imported, words):
+    few = [("steps", "false", "1.", "")]
+    found = on({"gpu_idle.start_up.cudaFree": 90}, checks=few, imported=imported)
+    assert words in found.actions[0].advice
+    assert "prof.step" not in found.actions[0].advice
+
+
+def test_what_is_silenced_is_not_said_to_be_unrecorded():
+    found = on({"cpu_operators": 100}, checks=[("GPU", "false", "No GPU.", "cpu_operators")])
+    assert found.headline == "Not enough recorded to say what limits 100 ms per step."
+    assert verdict_text.lines(found)[0] == found.headline
+
+
 def test_the_step_time_is_that_of_the_unprofiled_run_where_there_is_one():
     steps = Result(metrics={"step_time_ns": Metric(value=80e6, unit="ns", title="")})
     given = {"causes": causes({"gpu_computing": 100}), "steps": steps}
-    found = run(verdict.analyze, **given, unprofiled=[{"step": 0}]).verdict
+    found = judged(**given, unprofiled=[{"step": 0}])
     assert (found.step_ms, found.traced_ms, found.is_unprofiled) == (80, 100, True)
     assert found.headline == "GPU busy 100 of 100 ms per traced step."
-    assert run(verdict.analyze, **given).verdict.step_ms == 100
+    assert judged(**given).step_ms == 100
 
 
 def test_the_line_of_a_cause_is_kept_where_its_pattern_names_none():
@@ -346,7 +406,8 @@ def test_a_check_that_failed_silences_what_depends_on_it():
     waiting = "exposed_communication.waiting"
     found = on({"gpu_computing": 50, waiting: 50}, checks=[("clocks", "false", "No.", waiting)])
     assert found.limiter is Limiter.UNKNOWN
-    assert [action.title for action in found.actions] == ["Record more"]
+    advice = "Record again, and synchronise the clocks of the hosts (NTP or PTP)."
+    assert [action.advice for action in found.actions] == [advice]
 
 
 def test_noise_without_a_cause_is_said_as_unstable():

@@ -52,7 +52,7 @@ def test_one_run_has_its_verdict_bar_actions_trust_and_set_up_without_secrets():
         "\n"
         "1. **up to 50 ms less**: Waiting for data. Use workers. (medium confidence)\n"
         "\n"
-        "Confidence high. 6 steady steps of 1 repeat.\n"
+        "Confidence high. 6 steady steps.\n"
         "\n"
         "## Set-up\n"
         "\n"

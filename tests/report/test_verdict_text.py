@@ -40,7 +40,7 @@ VERDICT = Verdict(
         Action(cause="gpu_idle.loading_data", title="Waiting for data", advice="Use workers.",
                gain_ms=50),
     ),
-    trust=(Trust(check="steps", passed=True, message="6 steady steps of 1 repeat."),),
+    trust=(Trust(check="steps", passed=True, message="6 steady steps."),),
 )  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def test_limiter_bar_actions_and_trust_are_printed():
         "|==========Loading data 50===========|=======GPU computing 40=======|==a===|=b=|",
         " a Python 9  b other 1",
         "1  up to 50 ms less: Waiting for data. Use workers.",
-        "Confidence high. 6 steady steps of 1 repeat.",
+        "Confidence high. 6 steady steps.",
     ]
 
 
@@ -127,7 +127,7 @@ def test_a_recording_without_steps_is_judged_by_what_it_is_about():
         memory=memory,
     )
     assert lines(verdict) == [
-        "Memory: 12 GiB at the peak. Checkpoint it. m.py:3",
+        "Memory: 12 GiB at the peak. Checkpoint it. Where: m.py:3.",
         "Confidence medium.",
     ]
     assert lines(replace(verdict, memory=None))[0].endswith("No step time was recorded.")

@@ -50,6 +50,12 @@ def title(cause: str, label: str = "") -> str:
     return last.replace("_pageable", " from pageable memory").replace("_", " ")
 
 
+def lower(title: str) -> str:
+    """Return a title as it stands within a sentence."""
+    first = title.split(" ", maxsplit=1)[0]
+    return title if first.isupper() or first == "Python" else title[:1].lower() + title[1:]
+
+
 def parts_of(cause: str) -> tuple[str, ...]:
     """Return the ids of `cause` and of all above it, from the root."""
     words = cause.split(".")

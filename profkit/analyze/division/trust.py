@@ -86,10 +86,10 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
         yield Trust(check="steps", passed=False, message=message)
         return
     steps, repeats = len(by_step), rows["repeat"].nunique()
-    message = f"{counted(steps, 'steady step')} of {counted(repeats, 'repeat')}"
+    message = counted(steps, "steady step") + (f" in {repeats} repeats" if repeats > 1 else "")
     if first := seen.periods.one_off_ns:
-        longest = duration(max(first.values()))
-        message += f"; {counted(len(first), 'slow first step')} left out, of up to {longest}"
+        longest = f"{'up to ' if len(first) > 1 else ''}{duration(max(first.values()))}"
+        message += f"; {counted(len(first), 'slow first step')} ({longest}) left out"
     if steps == 1:
         message += ": one-off work cannot be told from steady work"
     yield Trust(check="steps", passed=steps > 1, message=f"{message}.")
@@ -145,14 +145,14 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
         yield Trust(
             check="excerpt",
             passed=False,
-            message=f"Only {seen.rows} operators, kernels and calls: an excerpt.",
+            message=f"Only {seen.rows} operators, kernels and calls were recorded: an excerpt.",
             silences=EVERYTHING,
         )
     if seen.lacks_gpu:
         yield Trust(
             check="GPU",
             passed=False,
-            message="The GPU worked and was not recorded: add `ProfilerActivity.CUDA`.",
+            message="The GPU worked and was not recorded.",
             silences=EVERYTHING,
         )
     if not seen.kernels:
@@ -168,7 +168,7 @@ def _of_events(seen: Seen) -> Iterator[Trust]:
         yield Trust(
             check="launches",
             passed=False,
-            message=f"The launch of {share:.0%} of the kernels lies outside of the recording.",
+            message=f"The launch of {share:.0%} of the kernels was not recorded.",
         )
 
 

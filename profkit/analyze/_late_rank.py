@@ -1,0 +1,70 @@
+"""What the rank that comes last does while the others wait for it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from profkit.analyze.division import gpu, names
+from profkit.analyze.division.details import OTHER
+from profkit.analyze.division.phases import inside
+from profkit.core.formatting import milliseconds
+from profkit.core.verdict import Cause
+
+WAITING = f"{gpu.EXPOSED}.waiting"
+_EXPLAINS = 0.3
+_MOST = 0.5
+
+
+def late_rank(waiting: Cause) -> int | None:
+    """Return the rank that comes last for most of the time; None if ranks do so in turn."""
+    late = waiting.evidence.get("late_rank")
+    is_one = float(waiting.evidence.get("late_share", 1.0)) >= _MOST
+    return int(late) if is_one and late is not None else None
+
+
+def with_late_rank(
+    mine: Sequence[Cause], rows: Sequence[Mapping[str, Any]], rank: int
+) -> list[Cause]:
+    """Return the causes of `rank`, that of waiting with what the late rank did meanwhile."""
+    found = []
+    for cause in mine:
+        late = cause.evidence.get("late_rank")
+        if cause.id == WAITING and late is not None and late != rank:
+            theirs = [row for row in rows if row["rank"] == int(late)]
+            did = _more(theirs, mine, rank, cause.ms_per_step)
+            cause = replace(cause, evidence={**cause.evidence, "late_rank_did": did})  # noqa: PLW2901
+        found.append(cause)
+    return found
+
+
+def _more(
+    theirs: Iterable[Mapping[str, Any]], mine: Sequence[Cause], rank: int, waiting_ms: float
+) -> str:
+    """Return what the late rank spends most more time on than `rank`, in words.
+
+    Of a cause and its parts it is the part where that has most of the difference: what is left
+    over has no name.
+    """
+    own = {cause.id: cause.ms_per_step for cause in mine}
+    more = {
+        str(row["id"]): (row["ms_per_step"] - own.get(row["id"], 0.0), row)
+        for row in theirs
+        if not row["id"].startswith(gpu.EXPOSED) and not row["id"].endswith(f".{OTHER}")
+    }
+    most = max((ms for ms, _ in more.values()), default=0.0)
+    if most < _EXPLAINS * waiting_ms:
+        return "it was late before the step began"
+    large = [name for name, (ms, _) in more.items() if ms >= _MOST * most]
+    cause = max(large, key=lambda name: (name.count("."), more[name][0]))
+    ms, row = more[cause]
+    above = names.parts_of(cause)[-2:][0]
+    title = names.title(above if _is_part(cause) else cause)
+    where = row["title"] if _is_part(cause) else row["place"]
+    words = f"{milliseconds(ms)} ms more {names.lower(title)} than rank {rank}"
+    return f"{words}, {inside(where)}" if where else words
+
+
+def _is_part(cause: str) -> bool:
+    """Tell whether a cause is an operator, a call or a line of the one above."""
+    depth = 2 if cause.startswith(gpu.IDLE) else 1
+    return cause.count(".") >= depth

@@ -1,0 +1,58 @@
+"""What to record where that is too little to say what limits a step."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from profkit.analyze.division.cpu_threads import START_UP
+from profkit.core.verdict import Action, Cause, Confidence
+
+_SOURCES = {
+    "nsys": "https://docs.nvidia.com/nsight-systems/UserGuide/index.html#cli-profiling",
+    "trace": "https://docs.pytorch.org/docs/stable/profiler.html#torch.profiler.schedule",
+}
+_STEPS = {
+    "nsys": (
+        'after warm-up: `torch.cuda.nvtx.range("step 1")` around each, from '
+        "`--capture-range=cudaProfilerApi` on"
+    ),
+    "trace": "after warm-up: `schedule(wait=1, warmup=3, active=5)` and `prof.step()` after each",
+    "": "after warm-up: let the program make more steps",
+}
+_LINES = {
+    "nsys": "add `--python-sampling=true`",
+    "trace": "add `with_stack=True`",
+    "": "set `tools.torch_profiler.with_stack=true`",
+}
+_REMEDIES = {
+    "GPU": {"nsys": "add `--trace=cuda,nvtx`", "": "add `ProfilerActivity.CUDA`"},
+    "CPU": {"nsys": "add `--trace=cuda,nvtx`", "": "add `ProfilerActivity.CPU`"},
+    "clocks": {"": "synchronise the clocks of the hosts (NTP or PTP)"},
+    "excerpt": {"": "keep the whole trace"},
+}
+"""By check that failed, and by kind of imported file."""
+
+
+def record_more(
+    largest: Cause | None, failed: Iterable[str], behaviour: Mapping[str, Any]
+) -> Action:
+    """Return what to record of a run whose `largest` cause says too little, as an action."""
+    kind = str(behaviour.get("imported", ""))
+    missing = [remedy for check, remedy in _REMEDIES.items() if check in failed]
+    has_steps = "steps" not in failed
+    parts = ["Record again" if has_steps else f"Record 5 steady steps {_of(_STEPS, kind)}"]
+    if missing:
+        parts.append(_of(missing[0], kind))
+    elif largest is None or START_UP not in largest.id:
+        parts.append(_of(_LINES, kind))
+    return Action(
+        cause=largest.id if largest else "",
+        title="The recording is incomplete" if has_steps else "Steady steps are missing",
+        advice=f"{', and '.join(parts)}.",
+        gain_ms=0.0,
+        confidence=Confidence.HIGH,
+        source=_of(_SOURCES | {"": _SOURCES["trace"]}, kind),
+    )
+
+
+def _of(words: Mapping[str, str], kind: str) -> str:
+    return words.get(kind, words[""])
