@@ -121,6 +121,10 @@ def _of_time(found: Waterfall) -> Iterator[str]:
     if not bars:
         yield "  no cause differs by more than chance"
     yield from map(_line, bars)
+    if found.launches_differ:
+        before, after = map(milliseconds, found.launching_ms)
+        work = "kernels of a step" if found.work == 1 else "same kernels"
+        yield f"  the CPU takes {after} ms instead of {before} ms to launch the {work}"
 
 
 def _line(bar: Bar) -> str:

@@ -18,6 +18,7 @@ from profkit.core.result import Result
 
 SIDES = ("before", "after")
 _SMALL = 0.02
+_MS = 1e6
 _LINE = re.compile(r"\(\d+\)")
 _WAITING = f"{gpu.EXPOSED}.waiting"
 
@@ -41,6 +42,9 @@ class PairedParts:
     work: float
     """How often the work of the first recording is in the second, by calls of the same operators
     and kernels; its times are divided by that. 1 where both have marked steps."""
+
+    launching_ms: tuple[float, float]
+    """CPU time that launching the kernels of a step takes in each run; 0 without a GPU."""
 
 
 def paired_parts(
@@ -69,6 +73,7 @@ def paired_parts(
         repeats=repeats,
         pairs=len(common),
         work=work,
+        launching_ms=(_launching_ms(before, ranks[0]), _launching_ms(after, ranks[1]) / work),
     )
 
 
@@ -82,6 +87,13 @@ def _rows(result: Result) -> pd.DataFrame:
     """Return the rows of the table ``parts``."""
     parts = result.tables.get("parts")
     return pd.DataFrame(parts.rows, columns=list(parts.columns)) if parts else pd.DataFrame()
+
+
+def _launching_ms(causes: Result, rank: int) -> float:
+    """Return the CPU time per step in which a rank launches kernels; 0 if it was not kept."""
+    ranks = causes.tables["ranks"].records() if "ranks" in causes.tables else ()
+    found = (row.get("launching_least_ns") or 0 for row in ranks if row["rank"] == rank)
+    return float(str(next(found, 0))) / _MS
 
 
 def _has_steps(causes: Result) -> bool:

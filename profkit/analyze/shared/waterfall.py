@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from profkit.analyze.division import names
+from profkit.analyze.division import gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, START_UP
 from profkit.analyze.shared.paired import bounds, discovered
 from profkit.analyze.shared.paired_parts import SIDES, PairedParts, of_side, paired_parts
@@ -20,6 +20,7 @@ from profkit.tables.tree_paths import SEPARATOR
 
 OVERHEAD = "profiler_overhead"
 OTHER = "other"
+_DISPATCH = f"{gpu.IDLE}.python"
 _CONFIDENCE = 0.95
 _SMALL = 0.02
 _EXPLAINS = 0.6
@@ -82,6 +83,9 @@ class Waterfall:
     """How often the work of the first recording is in the second, by calls of the same operators
     and kernels; its times are divided by that. 1 where both have marked steps."""
 
+    launching_ms: tuple[float, float]
+    """`PairedParts.launching_ms`."""
+
     bars: tuple[Bar, ...]
     """The largest difference first, but small ones together last, as ``other``."""
 
@@ -93,6 +97,18 @@ class Waterfall:
     def largest(self, count: int) -> tuple[Bar, ...]:
         """Return the bars with the largest difference that repeats tell from chance."""
         return tuple(bar for bar in self.bars if bar.id != OTHER and not bar.is_noise)[:count]
+
+    @property
+    def launches_differ(self) -> bool:
+        """Whether the GPU is idle longer, or shorter, as the CPU takes longer or less to launch."""
+        before, after = self.launching_ms
+        idle = [bar for bar in self.largest(len(self.bars)) if bar.id.startswith(_DISPATCH)]
+        return any(
+            min(before, after) > 0
+            and bar.difference_ms * (after - before) > 0
+            and abs(after - before) > _SMALL * self.before_ms
+            for bar in idle
+        )
 
 
 def waterfall(
@@ -135,6 +151,7 @@ def waterfall_of(
         rank_after=parts.ranks[1],
         pairs=parts.pairs,
         work=parts.work,
+        launching_ms=parts.launching_ms,
         bars=_gathered(
             _told_from_noise(tuple(shown for found in causes for shown in _cut(found))), whole
         ),

@@ -27,9 +27,12 @@ def part(cause, ms, operator="", kernel="", **where):
     return (*keys, given["calls"], ms)
 
 
-def causes(*parts):
+def causes(*parts, launching_ns=0):
     """Return a result of the analysis ``causes`` with these parts."""
-    return Result(tables={"parts": Table(title="", columns=COLUMNS, rows=parts)})
+    ranks = tuple((rank, launching_ns) for rank in sorted({part[0] for part in parts}))
+    launching = Table(title="", columns=("rank", "launching_least_ns"), rows=ranks)
+    consist = Table(title="", columns=COLUMNS, rows=parts)
+    return Result(tables={"parts": consist, "ranks": launching})
 
 
 def made(before, after, **given):
@@ -159,3 +162,18 @@ def test_a_run_whose_time_was_not_divided_has_no_waterfall():
 def test_equal_runs_have_no_difference():
     found = made(BEFORE, BEFORE)
     assert (found.difference_ms, found.largest(3)) == (0.0, ())
+
+
+@pytest.mark.parametrize(
+    ("idle_ms", "launching_ms", "differ"),
+    [(4.0, 9.0, True), (4.0, 5.0, False), (0.5, 9.0, False), (4.0, 0.0, False)],
+    ids=["slower", "as fast", "slower, but hidden", "not recorded"],
+)
+def test_slower_launches_are_told_where_the_gpu_waits_for_them(idle_ms, launching_ms, differ):
+    sides = [
+        causes(part("gpu_computing", 6.0), part("gpu_idle.python", ms), launching_ns=ns * 1e6)
+        for ms, ns in ((1.0, 5.0), (idle_ms, launching_ms))
+    ]
+    found = waterfall(*sides)
+    assert found.launching_ms == (5.0, launching_ms)
+    assert found.launches_differ is differ
