@@ -59,7 +59,7 @@ def _run(words: Words, run: view.Run, verdict: Verdict | None, *, several: bool)
         )
         yield ""
     for number, action in enumerate(shown.actions, start=1):
-        yield f"{number}. {_action(words, action)}"
+        yield f"{number}. {_action(words, action, shown.traced_ms)}"
     if shown.actions and shown.others:
         yield ""
     for other in shown.others:
@@ -69,8 +69,8 @@ def _run(words: Words, run: view.Run, verdict: Verdict | None, *, several: bool)
     yield f"Confidence {shown.confidence}. {words.prose(' '.join((*shown.failed, *shown.passed)))}"
 
 
-def _action(words: Words, action: verdict_view.ToDo) -> str:
-    gain = f"**up to {action.gain} less**: " if action.gain else ""
+def _action(words: Words, action: verdict_view.ToDo, whole_ms: str) -> str:
+    gain = f"**up to {action.gain} of {whole_ms} ms less**: " if action.gain else ""
     place = f" {words.code(action.place)}" if action.place not in action.advice else ""
     source = words.link("source", action.source)
     about = f"{action.confidence} confidence" + f", {source}" * bool(source)

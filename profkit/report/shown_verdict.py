@@ -7,7 +7,6 @@ from profkit.report.column_labels import column
 from profkit.report.verdict_text import confidence, is_about_step, other_parts, step_parts
 
 _SHOWN_SHARE = 0.01
-_LETTERS_OF_BAR = 140
 
 
 def shown(verdict: Verdict) -> verdict_view.RunVerdict:
@@ -34,14 +33,11 @@ def shown(verdict: Verdict) -> verdict_view.RunVerdict:
 
 
 def _part(cause: Cause) -> verdict_view.StepPart:
-    ms = milliseconds(cause.ms_per_step)
-    letters = len(f"{cause.title} {ms} ms")
     return verdict_view.StepPart(
         title=cause.title,
         cause=cause.id,
-        ms=ms,
+        ms=milliseconds(cause.ms_per_step),
         share=cause.share,
-        is_narrow=letters > cause.share * _LETTERS_OF_BAR,
     )
 
 
@@ -51,7 +47,7 @@ def _action(action: Action, cause: Cause | None) -> verdict_view.ToDo:
         title=action.title,
         cause=action.cause,
         cause_title="" if cause is None else cause.title,
-        gain=f"{milliseconds(action.gain_ms)} ms" if action.gain_ms else "",
+        gain=milliseconds(action.gain_ms) if action.gain_ms else "",
         advice=action.advice,
         place=action.place,
         confidence=action.confidence.value,

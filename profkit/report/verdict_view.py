@@ -15,8 +15,6 @@ class StepPart:
 
     ms: str
     share: float
-    is_narrow: bool
-    """Whether its words do not fit into the bar."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,7 +27,7 @@ class ToDo:
 
     cause_title: str
     gain: str
-    """Upper bound of its gain with its unit, empty for none."""
+    """Upper bound of its gain in ms of a traced step, empty for none."""
 
     advice: str
     place: str

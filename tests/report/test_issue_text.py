@@ -50,7 +50,7 @@ def test_one_run_has_its_verdict_bar_actions_trust_and_set_up_without_secrets():
         " a Python 9  b other 1\n"
         "```\n"
         "\n"
-        "1. **up to 50 ms less**: Waiting for data. Use workers. (medium confidence)\n"
+        "1. **up to 50 of 100 ms less**: Waiting for data. Use workers. (medium confidence)\n"
         "\n"
         "Confidence high. 6 steady steps.\n"
         "\n"

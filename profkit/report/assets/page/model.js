@@ -103,7 +103,7 @@
  * @property {string[]} failed
  * @property {string[]} passed
  */
-/** @typedef {{title: string, cause: string, ms: string, share: number, is_narrow: boolean}} StepPart */
+/** @typedef {{title: string, cause: string, ms: string, share: number}} StepPart */
 /** @typedef {{title: string, cause: string, cause_title: string, gain: string, advice: string, place: string, confidence: string, source: string, evidence: Item[]}} Action */
 /**
  * @typedef {object} Run

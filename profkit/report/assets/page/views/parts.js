@@ -1,5 +1,6 @@
 // Pieces that several views show: numbers, commands, findings, verdicts.
 
+import { whenSized } from "../drawings/sized.js";
 import { element } from "../elements.js";
 import { NOT_KNOWN, human, raw } from "../format.js";
 import { claimButton, findingButton } from "./evidence.js";
@@ -141,7 +142,8 @@ export function verdict(shown) {
     made.append(...stepBar(shown));
   }
   if (shown.actions.length) {
-    made.append(element("ol", { class: "to-do" }, ...shown.actions.map(action)));
+    made.append(element("ol", { class: "to-do" }, ...shown.actions.map((one, at) => (
+      action(one, at, shown.traced_ms)))));
   } else if (shown.parts.length) {
     made.append(element("p", {}, "Nothing stands out that is worth a change."));
   }
@@ -164,20 +166,23 @@ export function verdict(shown) {
 function stepBar(shown) {
   const traced = shown.is_unprofiled ? "traced " : "";
   const label = `Causes of a ${traced}step of ${shown.traced_ms} ms`;
-  const made = [element("ol", { class: "step-bar", "aria-label": label },
-    ...shown.parts.map(part))];
-  const narrow = shown.parts.filter((one) => one.is_narrow);
-  /** @type {HTMLElement[]} */
-  const notes = [];
-  if (narrow.length) {
-    const words = narrow.map(({ title, ms }) => `${title} ${ms} ms`).join(", ");
-    notes.push(element("p", { class: "note" }, `From left to right: ${words}.`));
-  }
+  const bar = element("ol", { class: "step-bar", "aria-label": label }, ...shown.parts.map(part));
+  const narrow = element("p", { class: "note" });
+  whenSized(bar, () => {
+    const words = [...bar.querySelectorAll("button")].filter(isCut).map((one) => one.textContent);
+    narrow.textContent = words.length ? `From left to right: ${words.join(", ")}.` : "";
+  });
+  const made = [bar, narrow];
   if (shown.is_unprofiled) {
-    notes.push(element("p", { class: "note" }, `Causes and gains are of traced steps, `
+    made.push(element("p", { class: "note" }, `Causes and gains are of traced steps, `
       + `${shown.traced_ms} ms each; unprofiled, a step takes ${shown.step_ms} ms.`));
   }
-  return [...made, ...notes];
+  return made;
+}
+
+/** Whether there is no room for the words of an element. @param {HTMLElement} one */
+function isCut({ scrollWidth, clientWidth }) {
+  return scrollWidth > clientWidth;
 }
 
 /** @param {import("../model.js").StepPart} shown @param {number} at */
@@ -188,10 +193,10 @@ function part({ title, ms, share }, at) {
   return made;
 }
 
-/** @param {Action} shown @param {number} at */
-function action(shown, at) {
+/** @param {Action} shown @param {number} at @param {string} whole ms that the gain is of */
+function action(shown, at, whole) {
   const made = element("li", {});
-  if (shown.gain) made.append(element("b", {}, `up to ${shown.gain} less:`), " ");
+  if (shown.gain) made.append(element("b", {}, `up to ${shown.gain} of ${whole} ms less:`), " ");
   made.append(claimButton(`action~${at}`, { class: "thing what" }, `${shown.title}.`), " ",
     ...withCode(shown.advice));
   if (shown.place && !shown.advice.includes(shown.place)) {
