@@ -54,7 +54,13 @@ def analyze(kernels: Annotated[pd.DataFrame, _COLUMNS], config: Config) -> Resul
     return Result(
         metrics=_metrics(rows, devices, config),
         tables={
-            "by_name": table(by_name, title="GPU work by name", note=note, limit=config.max_rows),
+            "by_name": table(
+                by_name,
+                title="GPU work by name",
+                note=note,
+                limit=config.max_rows,
+                sums=("calls", "total_ns"),
+            ),
             "by_device": table(
                 devices,
                 title="Busy time of each GPU",

@@ -69,7 +69,11 @@ def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Resul
         metrics=_metrics(by_device),
         tables={
             "by_library": table(
-                by_library, title="Kernel time by library", note=note, limit=config.max_rows
+                by_library,
+                title="Kernel time by library",
+                note=note,
+                limit=config.max_rows,
+                sums=("calls", "names", "total_ns"),
             ),
             "by_device": table(
                 by_device, title="Efficiency of each GPU", note=note, limit=config.max_rows

@@ -1,7 +1,7 @@
 """Peak of memory: when most of it was allocated on each GPU, and what filled it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 import pandas as pd
@@ -154,7 +154,11 @@ def _of_ranks(
     whole = pd.concat(kept, ignore_index=True)
     left = sum(map(len, parts)) - len(whole)
     note = f"The first {limit} rows of each rank; {left:,} more are left out." if left else ""
-    return table(whole[["rank", *parts[0].columns]], title=title, note=note)
+    shown = table(whole[["rank", *parts[0].columns]], title=title, note=note)
+    if len(highest) > 1 or "live_bytes" not in whole:
+        return shown
+    sums = {name: parts[0][name].sum().item() for name in ("live_bytes", "count", "peak_share")}
+    return replace(shown, sums=sums, left_out=left)
 
 
 def _peaks(rows: pd.DataFrame) -> pd.DataFrame:

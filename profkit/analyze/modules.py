@@ -220,6 +220,7 @@ def _tables(tree: pd.DataFrame, passes: int, config: Config) -> dict[str, Table]
             title="Modules by class, without those inside them",
             note=note,
             limit=config.max_rows,
+            sums=("calls", "own_cpu_ns", "own_device_ns"),
         ),
     }
 

@@ -21,6 +21,7 @@ from profkit.core.formatting import ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
+_ADD_UP = ("calls", "self_cpu_ns", "self_cpu_share", "self_device_ns", "self_device_share")
 _OPS = Columns("rank repeat op parent name kind start_ns end_ns self_ns step input_shapes inputs")
 
 
@@ -118,6 +119,7 @@ def _tables(
             title="Operators by name",
             note=note,
             limit=config.max_rows,
+            sums=_ADD_UP,
         )
     }
     if by_shape is not None:
@@ -126,6 +128,7 @@ def _tables(
             title="Operators by name and shapes of inputs",
             note=f"{note} A list of tensors is an input without a shape.",
             limit=config.max_rows,
+            sums=_ADD_UP,
         )
     return tables
 

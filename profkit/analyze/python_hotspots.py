@@ -81,8 +81,10 @@ def analyze(sampled_stacks: ByTool, config: Config) -> Result:
     return Result(
         metrics=_metrics(functions),
         tables={
-            "functions": table(functions, title="Time by function", note=left_out, limit=most),
-            "lines": table(by_line, title="Time by line", limit=most),
+            "functions": table(
+                functions, title="Time by function", note=left_out, limit=most, sums=("self_ns",)
+            ),
+            "lines": table(by_line, title="Time by line", limit=most, sums=("self_ns",)),
             "chart": table(_chart(functions), title="Functions with the most time of their own"),
         },
         charts=_CHARTS,

@@ -244,7 +244,12 @@ def _tables(
 ) -> dict[str, Table]:
     note = "Waiting is that of the other ranks, summed; shares are of all waiting for late ranks."
     return {
-        "by_rank": table(ranks, title="Ranks that came last", note=note),
+        "by_rank": table(
+            ranks,
+            title="Ranks that came last",
+            note=note,
+            sums=("times_late", "caused_wait_ns", "wait_share"),
+        ),
         "by_step": table(
             steps, title="Steps and ranks that came last", note=note, limit=config.max_rows
         ),

@@ -233,7 +233,13 @@ def _tables(base: str, found: list[_Difference], config: Config) -> dict[str, Ta
         for match in one.matched[: config.max_rows]
     ]
     return {
-        "bars": table(pd.DataFrame(bars), title="Why the step time differs", note=note),
+        "bars": table(
+            pd.DataFrame(bars),
+            title="Why the step time differs",
+            note=note,
+            # The bars of several differences add up to nothing.
+            sums=("difference_ms", "before_ms", "after_ms") if len(found) == 1 else (),
+        ),
         "matched": table(
             pd.DataFrame(pairs), title="Operators matched along the module tree", note=note
         ),

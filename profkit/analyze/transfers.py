@@ -134,6 +134,7 @@ def _tables(rows: pd.DataFrame, by_direction: pd.DataFrame, config: Config) -> d
             title="Transfers by direction and CPU memory",
             note=note,
             limit=config.max_rows,
+            sums=("count", "size_bytes", "total_ns"),
         ),
         "by_rank": table(
             _summary(rows, ["rank", "direction"]),

@@ -1,7 +1,7 @@
 """Results: returned by analyses, and all that the report may read."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -114,6 +114,12 @@ class Table:
 
     note: str = ""
     """Note that a reader needs to read it right, for example on rows left out."""
+
+    sums: dict[str, float] = field(default_factory=dict)
+    """Columns whose rows add up to a whole, and that whole: with the rows that were left out."""
+
+    left_out: int = 0
+    """Rows for which there was no room."""
 
     def records(self) -> list[dict[str, str | int | float | None]]:
         """Return each row as values by the name of their column."""
@@ -237,17 +243,31 @@ class Document:
     schema_version: int = SCHEMA_VERSION
 
 
-def table(rows: "pd.DataFrame", *, title: str, note: str = "", limit: int | None = None) -> Table:
-    """Return the first `limit` rows of a data frame (its columns, not its index) as a `Table`."""
+def table(
+    rows: "pd.DataFrame",
+    *,
+    title: str,
+    note: str = "",
+    limit: int | None = None,
+    sums: Sequence[str] = (),
+) -> Table:
+    """Return the first `limit` rows of a data frame (its columns, not its index) as a `Table`.
+
+    `sums` are the columns whose rows add up to a whole, as far as `rows` has them without a gap.
+    """
     kept = rows if limit is None else rows.head(limit)
-    if len(kept) < len(rows):
+    left_out = len(rows) - len(kept)
+    if left_out:
         note = f"{note} The first {len(kept)} of {len(rows)} rows.".strip()
     columns = [[_plain(value) for value in kept[name].tolist()] for name in kept.columns]
+    known = [name for name in sums if name in rows and len(rows) and rows[name].notna().all()]
     return Table(
         title=title,
         columns=tuple(str(name) for name in kept.columns),
         rows=tuple(zip(*columns, strict=True)) if columns else (),
         note=note,
+        sums={name: rows[name].sum().item() for name in known},
+        left_out=left_out,
     )
 
 

@@ -74,6 +74,8 @@ def _table(table: result.Table, names: Mapping[int, str]) -> view.Table:
         ),
         note=table.note,
         total=len(table.rows),
+        sums=tuple((table.columns.index(name), whole) for name, whole in table.sums.items()),
+        left_out=table.left_out,
     )
 
 

@@ -45,6 +45,12 @@ class Table:
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why a cell is not known, by ``row,column``."""
 
+    sums: tuple[tuple[int, float], ...] = ()
+    """Columns that add up, with what all rows have, also those that were left out."""
+
+    left_out: int = 0
+    """Rows that the analysis left out."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chart:

@@ -56,5 +56,6 @@ def test_a_table_keeps_plain_values_and_says_what_was_cut():
     rows = pd.DataFrame({"name": ["x", "y"], "time_ns": [1, 2], "share": [0.5, float("nan")]})
     table = result.table(rows, title="t", note="Of all.")
     assert table.rows == (("x", 1, 0.5), ("y", 2, None))
-    cut = result.table(rows, title="t", note="Of all.", limit=1)
+    cut = result.table(rows, title="t", note="Of all.", limit=1, sums=("time_ns", "share", "z"))
     assert (cut.rows, cut.note) == ((("x", 1, 0.5),), "Of all. The first 1 of 2 rows.")
+    assert (cut.sums, cut.left_out) == ({"time_ns": 3}, 1)

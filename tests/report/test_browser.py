@@ -460,6 +460,23 @@ def test_a_name_opens_all_that_is_known_of_it_and_escape_goes_back(watched, oper
     assert watched.complaints == []
 
 
+def test_a_row_opens_what_is_known_of_it_and_its_columns_are_chosen(watched, operators):
+    page = watched.page
+    row = operators.locator("tbody tr", has_text="aten::addmm")
+    row.locator("td.number").first.click()
+    page.get_by_role("heading", name="aten::addmm").wait_for()
+    page.keyboard.press("Escape")
+    heads = operators.locator("thead th:visible")
+    last = heads.last.inner_text()
+    operators.get_by_text("Columns", exact=True).click()
+    operators.get_by_label(last, exact=True).uncheck()
+    assert last not in heads.all_inner_texts()
+    assert row.locator("td:visible").count() == heads.count()
+    operators.get_by_label(last, exact=True).check()
+    assert heads.last.inner_text() == last
+    assert watched.complaints == []
+
+
 @pytest.mark.parametrize("kind", ["icicle", "sunburst"])
 def test_a_tree_tells_what_is_under_the_pointer_and_opens_by_a_click(watched, kind):
     figure = show(watched.page, "#/compute").locator("figure.chart", has_text=f"as {kind}")

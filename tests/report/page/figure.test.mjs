@@ -2,13 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { figureOf, quantile } from "../../../profkit/report/assets/page/charts/figure.js";
+import { madeTable } from "../../../profkit/report/assets/page/model.js";
 
 const plain = { title: "t", table: 0, color: -1, horizontal: false, log: [], lines: [], choose: -1,
   note: "" };
 
 function table(columns, rows) {
   const named = columns.map(([label, unit]) => ({ label, unit }));
-  return { title: "t", columns: named, rows, total: rows.length, links: [], best: [], reasons: {} };
+  return madeTable("t", named, rows);
 }
 
 test("bars stand at their names, in the unit of the largest", () => {
@@ -84,4 +85,15 @@ test("series that share no place do not share its room", () => {
   const chart = { ...plain, kind: "bar", x: 0, y: [2], color: 1 };
   assert.equal(figureOf(chart, table(columns, rows), 10).slots, 1);
   assert.equal(figureOf(chart, table(columns, [...rows, ["a", "y", 3]]), 10).slots, 2);
+});
+
+test("a point says which row it is, and a bar of a rank leads to the rank", () => {
+  const points = figureOf({ ...plain, kind: "scatter", x: 1, y: [2] },
+    table([["Operator", ""], ["FLOPs per byte", ""], ["Rate", "flops_per_s"]],
+      [["aten::mm", 4, 2e9]]), 10).series[0].points;
+  assert.deepEqual([points[0].name, points[0].words],
+    ["aten::mm", ["aten::mm", "FLOPs per byte 4", "Rate: 2.00 GFLOP/s"]]);
+  const bars = figureOf({ ...plain, kind: "bar", x: 0, y: [1] },
+    table([["Rank", "id"], ["Time", "ns"]], [[7, 5]]), 10).series[0].points;
+  assert.equal(bars[0].name, "rank 7");
 });

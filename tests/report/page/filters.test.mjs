@@ -7,7 +7,7 @@ import {
 
 const rows = [["rank0_dp0_tp0_pp0", 4, 1], ["rank1_dp1_tp0_pp0", 4, 2],
   ["rank1_dp1_tp0_pp0", 5, 3]];
-const table = { title: "T", note: "N.", total: 8, rows,
+const table = { title: "T", note: "N.", total: 8, rows, sums: [[2, 99]], left_out: 0,
   columns: [{ label: "Rank" }, { label: "Step" }, { label: "Time" }] };
 const other = { ...table, columns: [{ label: "Name" }, { label: "Calls" }, { label: "Time" }] };
 
@@ -22,6 +22,8 @@ test("a table has the rows that were chosen, and says how many", () => {
   assert.deepEqual(made.rows, [rows[2]]);
   assert.equal(made.note, "N. Only rank 1, step 5: 1 of 3 rows.");
   assert.equal(made.total, 6);
+  assert.deepEqual(made.sums, []);
+  assert.deepEqual(filtered({ ...table, total: 3 }, { "filter.rank": "1" }).sums, [[2, 5]]);
   assert.equal(filtered(other, { "filter.rank": "1" }), other);
 });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-  factsOf, knownOf, markdownOf, nameColumn, sameIn, thingColumns,
+  factsOf, knownOf, markdownOf, nameColumn, sameIn, subjectColumn, subjectOf, thingColumns,
 } from "../../../profkit/report/assets/page/known.js";
 
 const COLUMNS = {
@@ -12,7 +12,7 @@ const COLUMNS = {
 
 function table(title, columns, rows) {
   return { title, columns: columns.map((name) => COLUMNS[name]), rows, note: "", total: rows.length,
-    links: [], best: [], reasons: {} };
+    links: [], best: [], reasons: {}, sums: [], left_out: 0 };
 }
 
 function run(gemmNs) {
@@ -42,6 +42,21 @@ test("rows are named after things before ranks and kinds", () => {
   assert.deepEqual([...thingColumns(made)], [1]);
   assert.equal(nameColumn(table("T", ["time", "kind"], [[3, "compute"]])), 1);
   assert.equal(nameColumn(table("T", ["time"], [[3]])), -1);
+});
+
+test("of a rank all rows are known, whatever its column holds", () => {
+  const ranks = { ...table("Ranks", ["name", "time"], [["rank7_dp7_tp0_pp0", 3], ["rank1", 4]]),
+    columns: [{ label: "Rank", unit: "" }, COLUMNS.time] };
+  const steps = { ...table("Steps", ["time", "time"], [[7, 5], [1, 6]]),
+    columns: [{ label: "Rank", unit: "id" }, COLUMNS.time] };
+  const made = { topics: [{ sections: [{ title: "S", anchor: "run-1-1", tables: [0, 1],
+    findings: [] }] }], drawn: { tables: [ranks, steps] } };
+  for (const name of ["rank 7", "for rank 7"]) {
+    assert.deepEqual(knownOf(name, report, made).places.map(({ rows }) => rows),
+      [[ranks.rows[0]], [steps.rows[0]]]);
+  }
+  assert.equal(subjectOf(steps, subjectColumn(steps), 7), "rank 7");
+  assert.equal(subjectOf(table("T", ["time"], [[3]]), 0, 3), "");
 });
 
 test("a kernel leads to its operator, and not to its kind", () => {

@@ -6,7 +6,7 @@ import { compared, found } from "../../../profkit/report/assets/page/table.js";
 
 const shown = { title: "t", columns: [{ label: "Name", unit: "" }, { label: "Time", unit: "ns" }],
   rows: [["=1+1", 5], ['a "b", c', null], ["aten::mm", 12]], total: 3, links: [], best: [],
-  reasons: {} };
+  reasons: {}, sums: [], left_out: 0 };
 
 test("CSV has raw values, quotes what needs it and no formulas", () => {
   assert.equal(csvOf(shown),

@@ -1,5 +1,7 @@
 // Rank, step and repeat that the reader looks at, in every view: tables and charts of their rows.
 
+import { sumsOf } from "./model.js";
+
 /** @typedef {import("./model.js").Table} Table */
 /** @typedef {import("./model.js").Value} Value */
 /** @typedef {import("./model.js").Drawn} Drawn */
@@ -33,7 +35,7 @@ export function withFilter(state, key, value) {
  * The number in a cell: ranks may have their label there, such as `rank3_dp1_tp0_pp0`.
  * @param {Value} cell
  */
-function numberOf(cell) {
+export function numberOf(cell) {
   if (typeof cell === "number") return String(cell);
   return /^rank(\d+)(_|$)/.exec(cell ?? "")?.[1] ?? "";
 }
@@ -75,5 +77,8 @@ export function filtered(table, state) {
     asked.every(({ value, column }) => numberOf(row[column]) === value)));
   const said = asked.map(({ label, value }) => `${label.toLowerCase()} ${value}`).join(", ");
   const note = `${table.note} Only ${said}: ${rows.length} of ${table.rows.length} rows.`.trim();
-  return { ...table, rows, note, total: table.total - table.rows.length + rows.length };
+  // Of rows that were cut it is not known what they would add.
+  const isWhole = table.total + table.left_out === table.rows.length;
+  const sums = isWhole ? sumsOf(rows, table.sums.map(([column]) => column)) : [];
+  return { ...table, rows, note, sums, total: table.total - table.rows.length + rows.length };
 }

@@ -1,5 +1,6 @@
 // All that the tables of a run know of one thing: a kernel, an operator, a module, a line.
 
+import { FILTERS, numberOf } from "./filters.js";
 import { human } from "./format.js";
 
 /** @typedef {import("./model.js").Report} Report */
@@ -54,6 +55,49 @@ export function thingColumns(table) {
   return new Set([nameColumn(table), ...things]);
 }
 
+/**
+ * The column that says what rows are about: their name, or else their rank, step or repeat.
+ * @param {Table} table
+ * @returns {number} -1 if there is none
+ */
+export function subjectColumn(table) {
+  const named = nameColumn(table);
+  return named >= 0 ? named : table.columns.findIndex(({ label }) => (
+    FILTERS.some(([one]) => one === label)));
+}
+
+/**
+ * What a cell of such a column is called, such as `aten::mm` or `rank 7`; empty for nothing.
+ * @param {Table} table
+ * @param {number} column
+ * @param {import("./model.js").Value} cell
+ */
+export function subjectOf(table, column, cell) {
+  if (typeof cell !== "number") return cell ?? "";
+  const { label } = table.columns[column];
+  return FILTERS.some(([one]) => one === label) ? `${label.toLowerCase()} ${cell}` : "";
+}
+
+/**
+ * The rows of a table about a thing, and whether they are named after it.
+ * @param {Table} table
+ * @param {string} name
+ * @returns {{rows: Row[], isSubject: boolean}}
+ */
+function rowsAbout(table, name) {
+  const [, key, number] = /(?:^| )(\w+) (\d+)$/.exec(name) ?? [];
+  const label = FILTERS.find(([, one]) => one === key)?.[0];
+  const numbered = label ? table.columns.findIndex((one) => one.label === label) : -1;
+  if (numbered >= 0) {
+    return { rows: table.rows.filter((row) => numberOf(row[numbered]) === number),
+      isSubject: subjectColumn(table) === numbered };
+  }
+  const column = nameColumn(table);
+  const named = table.rows.filter((row) => row[column] === name);
+  return named.length ? { rows: named, isSubject: true }
+    : { rows: table.rows.filter((row) => row.includes(name)), isSubject: false };
+}
+
 /** @type {WeakMap<Run, Map<string, number>>} */
 const namesOfRuns = new WeakMap();
 
@@ -88,10 +132,8 @@ export function knownOf(name, report, run) {
   /** @type {Place[]} */
   const places = [];
   for (const [section, table] of tablesOf(report, run)) {
-    const column = nameColumn(table);
-    const named = table.rows.filter((row) => row[column] === name);
-    const rows = named.length ? named : table.rows.filter((row) => row.includes(name));
-    if (rows.length) places.push({ section, table, rows, isSubject: named.length > 0 });
+    const about = rowsAbout(table, name);
+    if (about.rows.length) places.push({ section, table, ...about });
   }
   places.sort((a, b) => Number(b.isSubject) - Number(a.isSubject));
   return { places, related: relatedTo(name, places, namesOf(report, run)),
@@ -139,10 +181,9 @@ export function sameIn(name, { section, table }, run) {
     const other = topic.sections.find(({ title }) => title === section.title);
     for (const index of other?.tables ?? []) {
       const candidate = run.drawn.tables[index];
-      const column = nameColumn(candidate);
-      const row = candidate.title === table.title
-        && candidate.rows.find((one) => one[column] === name);
-      if (row) return { table: candidate, row };
+      if (candidate.title !== table.title) continue;
+      const { rows: [row], isSubject } = rowsAbout(candidate, name);
+      if (row && isSubject) return { table: candidate, row };
     }
   }
   return null;

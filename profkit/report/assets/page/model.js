@@ -13,7 +13,8 @@
  * @property {string[]} links where the first cell of each row leads to; empty for nowhere
  * @property {[number, number][]} best cells to mark as the best of their column
  * @property {Record<string, string>} reasons why a cell is not known, by "row,column"
- * @property {number[]} [sums] columns that add up: rows that are not in sight are summed below
+ * @property {[number, number][]} sums columns that add up, with what all rows have
+ * @property {number} left_out rows that the analysis left out
  */
 /**
  * @typedef {object} Chart a drawing of columns of a table; numbers are positions
@@ -162,6 +163,24 @@
  * @property {string[]} cuts what was left out to keep the page small
  */
 /** @typedef {{anchor: string, label: string}} RunName what is known of a run before it is opened */
+
+/**
+ * A table that the page makes itself.
+ * @param {string} title
+ * @param {Column[]} columns
+ * @param {Row[]} rows
+ * @param {number[]} [addUp] columns that add up
+ * @returns {Table}
+ */
+export function madeTable(title, columns, rows, addUp = []) {
+  return { title, columns, rows, note: "", total: rows.length, links: [], best: [], reasons: {},
+    sums: sumsOf(rows, addUp), left_out: 0 };
+}
+
+/** @param {Row[]} rows @param {number[]} columns @returns {[number, number][]} */
+export function sumsOf(rows, columns) {
+  return columns.map((column) => [column, rows.reduce((sum, row) => sum + Number(row[column]), 0)]);
+}
 
 /** @type {Map<string, unknown>} */
 const parsed = new Map();

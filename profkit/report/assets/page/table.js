@@ -4,7 +4,7 @@ import { stateOf } from "./drawings/state.js";
 import { action, element } from "./elements.js";
 import { claimNow, rowsOf } from "./evidence.js";
 import { NOT_KNOWN, human, raw, withoutFolders } from "./format.js";
-import { thingColumns } from "./known.js";
+import { subjectColumn, subjectOf, thingColumns } from "./known.js";
 import { saveCsv } from "./save.js";
 
 /** @typedef {import("./model.js").Table} Table */
@@ -12,8 +12,9 @@ import { saveCsv } from "./save.js";
 
 // Characters of a line of a cell.
 const LINE = 58;
-// Rows that one sees at a glance: no search for them.
+// Rows that one sees at a glance: no search for them. Columns that one does not choose from.
 const FEW = 8;
+const FEW_COLUMNS = 4;
 const TYPING_MS = 80;
 const collator = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
 
@@ -79,6 +80,7 @@ class TableView {
     this.pageSize = pageSize;
     this.size = pageSize;
     this.page = 0;
+    this.from = 0;
     this.column = -1;
     this.direction = 1;
     /** @type {string[]} */
@@ -86,12 +88,15 @@ class TableView {
     /** @type {number[]} */
     this.order = [];
     this.numeric = table.columns.map((_, index) => isNumeric(table, index));
-    this.things = thingColumns(table);
+    this.subject = subjectColumn(table);
+    this.things = thingColumns(table).add(this.subject);
+    /** Columns that the reader does not want to see. @type {Set<number>} */
+    this.hidden = new Set();
     this.best = new Set(table.best.map((marked) => marked.join()));
     const claim = claimNow();
     /** Rows that the highlighted claim rests on. */
     this.marked = claim ? rowsOf(table, claim) : new Set();
-    this.body = element("tbody");
+    this.body = element("tbody", this.subject < 0 ? {} : { class: "openable" });
     this.foot = element("tfoot");
     this.heads = table.columns.map((_, index) => this.head(index));
     this.status = element("span", { class: "count", role: "status" });
@@ -100,7 +105,22 @@ class TableView {
     this.whole = action("Show all", { class: "page",
       "aria-label": `Show all rows of ${table.title}` }, () => this.showAll());
     place.replaceChildren(this.tools(), this.grid());
-    this.body.addEventListener("click", unclip);
+    this.body.addEventListener("click", (event) => this.clicked(event));
+  }
+
+  /**
+   * A long name is shown whole; anything else in a row opens what is known of it.
+   * @param {Event} event
+   */
+  clicked({ target }) {
+    if (!(target instanceof Element) || target.closest("button, a")) return;
+    const clip = target.closest("span.clip");
+    if (clip) unclip(clip);
+    else if (getSelection()?.isCollapsed) {
+      const row = this.order[this.from + [...this.body.children].findIndex((one) => (
+        one.contains(target)))];
+      open(subjectOf(this.table, this.subject, this.table.rows[row]?.[this.subject]));
+    }
   }
 
   grid() {
@@ -110,11 +130,28 @@ class TableView {
       element("thead", {}, element("tr", {}, ...this.heads)), this.body, this.foot));
   }
 
+  /** The columns, of which the reader hides what does not matter; the first stays. */
+  chooser() {
+    const boxes = this.table.columns.slice(1).map(({ label }, index) => {
+      const box = element("input", { type: "checkbox" });
+      box.checked = true;
+      box.addEventListener("change", () => {
+        if (box.checked) this.hidden.delete(index + 1);
+        else this.hidden.add(index + 1);
+        this.show();
+      });
+      return element("label", {}, box, ` ${label}`);
+    });
+    return element("details", { class: "choose-columns" },
+      element("summary", {}, "Columns"), element("div", {}, ...boxes));
+  }
+
   tools() {
     const { table } = this;
     const made = element("div", { class: "table-tools" });
     if (table.rows.length > FEW) made.append(this.search(), this.status);
     if (table.rows.length > this.pageSize) made.append(this.back, this.forth, this.whole);
+    if (table.columns.length > FEW_COLUMNS) made.append(this.chooser());
     made.append(action("CSV", { class: "save", "aria-label": `Save ${table.title} as CSV` },
       () => saveCsv(table, table.title)));
     return made;
@@ -187,13 +224,18 @@ class TableView {
     const count = this.order.length;
     const from = this.size === Infinity ? 0 : this.page * this.size;
     const to = Math.min(count, from + this.size);
+    this.from = from;
     this.body.replaceChildren(...this.order.slice(from, to).map((index) => this.row(index)));
     if (count === 0) {
       const text = this.words.length ? "No row has all of these words." : "No rows.";
       this.body.append(element("tr", {},
         element("td", { colspan: this.table.columns.length }, text)));
     }
-    if (this.table.sums) this.sum(this.order.slice(from, to), this.table.sums);
+    if (this.table.sums.length) this.sum(this.order.slice(from, to));
+    for (const row of this.foot.parentElement?.querySelectorAll("tr") ?? []) {
+      [...row.children].forEach((one, column) => one.toggleAttribute("hidden",
+        this.hidden.has(column)));
+    }
     this.back.disabled = from === 0;
     this.forth.disabled = to >= count;
     const total = this.table.rows.length;
@@ -205,21 +247,24 @@ class TableView {
   /**
    * What is not in sight, and all of it, so that the rows add up.
    * @param {number[]} inSight rows
-   * @param {number[]} columns
    */
-  sum(inSight, columns) {
-    const { rows } = this.table;
-    const left = new Set(rows.keys());
-    for (const index of inSight) left.delete(index);
-    const parts = [{ name: `Other (${left.size.toLocaleString("en-US")})`, of: [...left] },
-      { name: "All", of: [...rows.keys()] }];
-    this.foot.replaceChildren(...parts.filter(({ of }) => of.length).map(({ name, of }) => (
-      element("tr", {}, ...this.table.columns.map(({ unit }, column) => {
+  sum(inSight) {
+    const { rows, columns, sums, total, left_out: cut } = this.table;
+    const wholes = new Map(sums);
+    const seen = (/** @type {number} */ column) => inSight.reduce((sum, row) => (
+      sum + Number(rows[row][column])), 0);
+    const left = total + cut - inSight.length;
+    const line = (/** @type {string} */ name, /** @type {(column: number) => number} */ value) => (
+      element("tr", {}, ...columns.map(({ unit }, column) => {
         if (column === 0) return element("th", { scope: "row" }, name);
-        if (!columns.includes(column)) return element("td");
-        const total = of.reduce((sum, row) => sum + Number(rows[row][column]), 0);
-        return element("td", { class: "number", title: raw(total, unit) }, human(total, unit));
-      })))));
+        if (!wholes.has(column)) return element("td");
+        const shown = value(column);
+        return element("td", { class: "number", title: raw(shown, unit) }, human(shown, unit));
+      })));
+    const whole = (/** @type {number} */ column) => wholes.get(column) ?? 0;
+    this.foot.replaceChildren(
+      ...(left ? [line(`Other (${left.toLocaleString("en-US")})`,
+        (column) => whole(column) - seen(column))] : []), line("All", whole));
   }
 
   /** @param {number} index */
@@ -246,9 +291,9 @@ class TableView {
     made.title = raw(value, unit);
     if (column === 0 && this.table.links[row]) {
       made.append(element("a", { href: this.table.links[row] }, text));
-    } else if (this.things.has(column) && typeof value === "string" && value !== "") {
+    } else if (this.things.has(column) && subjectOf(this.table, column, value) !== "") {
       made.append(action(withoutFolders(text, LINE), { class: "thing clip" },
-        () => stateOf("details").set({ of: text })));
+        () => open(subjectOf(this.table, column, value))));
     } else if (typeof value === "string") {
       made.append(element("span", { class: "clip" }, withoutFolders(text, LINE)));
     } else {
@@ -266,13 +311,14 @@ class TableView {
   }
 }
 
-/**
- * Long names are clipped to two lines; a click shows the whole.
- * @param {Event} event
- */
-function unclip(event) {
-  const clip = event.target instanceof Element ? event.target.closest("span.clip") : null;
-  const title = clip?.closest("td")?.title;
-  if (!clip || !title) return;
+/** Shows all that is known of a thing. @param {string} name empty for none */
+function open(name) {
+  if (name) stateOf("details").set({ of: name });
+}
+
+/** Long names are clipped to two lines; a click shows the whole. @param {Element} clip */
+function unclip(clip) {
+  const title = clip.closest("td")?.title;
+  if (!title) return;
   clip.textContent = clip.classList.toggle("whole") ? title : withoutFolders(title, LINE);
 }

@@ -3,7 +3,6 @@
 import { action, element } from "../elements.js";
 import { stateOf } from "../drawings/state.js";
 import { human } from "../format.js";
-import { thingColumns } from "../known.js";
 import { saveCsv, savePng, saveSvg } from "../save.js";
 import { drawFigure } from "./draw.js";
 import { figureOf } from "./figure.js";
@@ -138,10 +137,7 @@ function plot(holder, place, chart, table, maxBars) {
     + "The arrow keys go through what is drawn.");
   place.style.height = `${layout.height}px`;
   place.replaceChildren(svg);
-  const things = thingColumns(table);
-  pointOut(place, svg, targets, (name) => {
-    if (things.has(chart.x)) stateOf("details").set({ of: name });
-  });
+  pointOut(place, svg, targets, (name) => stateOf("details").set({ of: name }));
   if (!figure.names && ZOOMABLE.has(figure.kind) && !figure.log.across) {
     const [low, high] = window ?? acrossDomain(figure);
     const { left, right } = layout.frame;

@@ -215,8 +215,8 @@ function drawArea(task) {
     group.append(shape("path", { d: `${pathOf(top)}L${pathOf(base.reverse()).slice(1)}Z` }));
   }
   const told = shown.filter((point) => point.words.length);
-  targets.push(...thinned(told.map((point) => ({ x: layout.across(point.at),
-    y: layout.up(point.high), words: point.words })), layout.frame.right - layout.frame.left));
+  targets.push(...thinned(told.map((point) => targetOf(point, layout)),
+    layout.frame.right - layout.frame.left));
   return group;
 }
 
@@ -264,8 +264,13 @@ function drawBoxes(task) {
 
 /** @param {Point[]} points @param {Layout} layout @returns {Target[]} */
 function placed(points, layout) {
-  return inFrame(points, layout).map((point) => ({ x: layout.across(point.at),
-    y: layout.up(point.high), words: point.words })).filter(({ y }) => Number.isFinite(y));
+  return inFrame(points, layout).map((point) => targetOf(point, layout))
+    .filter(({ y }) => Number.isFinite(y));
+}
+
+/** @param {Point} point @param {Layout} layout @returns {Target} */
+function targetOf({ at, high, words, name }, layout) {
+  return { x: layout.across(at), y: layout.up(high), words, name };
 }
 
 /** @param {Point[]} points @param {Layout} layout */

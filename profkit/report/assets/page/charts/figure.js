@@ -1,6 +1,7 @@
 // From a chart's specification and its table to what is drawn, without a pixel of it.
 
 import { NOT_KNOWN, human, scaleFor, shortened } from "../format.js";
+import { nameColumn, subjectColumn, subjectOf } from "../known.js";
 
 /** @typedef {import("../model.js").Chart} Chart */
 /** @typedef {import("../model.js").Table} Table */
@@ -12,7 +13,7 @@ import { NOT_KNOWN, human, scaleFor, shortened } from "../format.js";
  * @property {number} low where it starts: the zero line, or the series below it
  * @property {number} high where it ends: its value, on top of what it is stacked on
  * @property {string[]} words what it is: place, then series or quantity with its value
- * @property {string} [name] of the place, in full
+ * @property {string} [name] of what it is about, in full
  */
 /**
  * @typedef {object} Box
@@ -198,11 +199,12 @@ function seriesName(column, value) {
 function made(chart, table, axis, factor, group, groups) {
   const word = (/** @type {Row} */ row) => wordsOf(chart, table, row, group, groups.length);
   const known = group.rows.filter((row) => isNumber(row[group.y]));
+  const subject = chart.kind === "scatter" ? subjectColumn(table) : chart.x;
   const points = known.map((row) => {
     const high = Number(row[group.y]) * factor;
     const at = /** @type {number} */ (axis.place(row[chart.x]));
     return { at, low: chart.kind === "scatter" || chart.kind === "line" ? high : 0, high,
-      words: word(row), name: typeof row[chart.x] === "string" ? String(row[chart.x]) : "" };
+      words: word(row), name: subjectOf(table, subject, row[subject]) };
   });
   const isSorted = chart.kind === "line" || chart.kind === "area";
   if (isSorted && !axis.names) points.sort((a, b) => a.at - b.at);
@@ -232,7 +234,10 @@ function wordsOf(chart, table, row, group, count) {
     : shortened(place ?? NOT_KNOWN, 2 * LONGEST);
   const what = count > 1 ? group.name : table.columns[group.y].label;
   const value = human(row[group.y], table.columns[group.y].unit);
-  return [where, `${shortened(what, LONGEST)}: ${value}`];
+  const name = chart.kind === "scatter" ? row[nameColumn(table)] : null;
+  const isNew = typeof name === "string" && name !== group.name;
+  return [...(isNew ? [shortened(name, 2 * LONGEST)] : []), where,
+    `${shortened(what, LONGEST)}: ${value}`];
 }
 
 /**

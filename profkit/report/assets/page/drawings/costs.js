@@ -1,7 +1,7 @@
 // What a step is spent on: one table whose rows add up to the step, grouped as the reader chooses.
 
 import { element } from "../elements.js";
-import { detailOf, report } from "../model.js";
+import { detailOf, madeTable, report } from "../model.js";
 import { mountTable } from "../table.js";
 import { GROUPS, groupsOf, rowsOf } from "./costs_groups.js";
 
@@ -72,12 +72,9 @@ function tableOf(costs, by, rank) {
   const group = GROUPS[by];
   const rows = rowsOf(costs, group);
   const first = group.columns.length;
-  return {
-    title: `Costs of a step by ${group.title.toLowerCase()}, rank ${rank}`,
-    columns: [...group.columns.map((label) => ({ label, unit: "" })),
+  return madeTable(`Costs of a step by ${group.title.toLowerCase()}, rank ${rank}`,
+    [...group.columns.map((label) => ({ label, unit: "" })),
       { label: "Time per step", unit: "ms" }, { label: "Share of the step", unit: "share" },
       { label: "Calls per step", unit: "count" }],
-    rows, note: "", total: rows.length, links: [], best: [], reasons: {},
-    sums: [first, first + 1],
-  };
+    rows, [first, first + 1]);
 }

@@ -1,6 +1,7 @@
 // What is said of a frame: its numbers and shares, how two runs differ in it, and the table of all.
 
 import { human, percent } from "../format.js";
+import { madeTable } from "../model.js";
 import { byName, titleOf } from "./flame_tree.js";
 
 /** @typedef {import("./flame_tree.js").Frame} Frame */
@@ -88,13 +89,12 @@ export function tableOf(focus, all, title, { unit, column, difference }) {
       ...["Difference", "From", "To"].map((label) => ({ label, unit }))]
     : [{ label: "By itself", unit }, { label: "With what it calls", unit },
       { label: "Of all", unit: "share" }];
-  return { title, note: "", total: rows.length, links: [], best: [], reasons: {},
-    columns: [{ label: "Frame", unit: "" }, { label: "Kind", unit: "" }, ...numbers],
-    rows: rows.map(({ name, kind, own, sums }) => {
+  return madeTable(title, [{ label: "Frame", unit: "" }, { label: "Kind", unit: "" }, ...numbers],
+    rows.map(({ name, kind, own, sums }) => {
       const values = [own[column], sums[column], sums[column] / (all || 1)];
       if (!difference) return [name, titleOf(kind), ...values];
       const { mean, low, high } = changeOf(sums, difference);
       return [name, titleOf(kind), sums[difference.before], sums[difference.after], mean, low,
         high];
-    }) };
+    }), difference ? [] : [2]);
 }

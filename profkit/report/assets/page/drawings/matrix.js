@@ -2,7 +2,7 @@
 
 import { action, element, shape } from "../elements.js";
 import { claimNow } from "../evidence.js";
-import { detailOf } from "../model.js";
+import { detailOf, madeTable } from "../model.js";
 import { saveCsv, savePng, saveSvg } from "../save.js";
 import { mountTable } from "../table.js";
 import {
@@ -10,6 +10,7 @@ import {
 } from "./matrix_cells.js";
 import { plotOf, stopsOf } from "./matrix_plot.js";
 import { themed, whenSized } from "./sized.js";
+import { stateOf } from "./state.js";
 
 /** @typedef {import("./matrix_cells.js").Matrix} Matrix */
 /** @typedef {import("./matrix_cells.js").Layer} Layer */
@@ -219,7 +220,9 @@ class MatrixView {
     }
     const title = `${nameOf(this.matrix.rows, row)}, ${nameOf(this.matrix.columns, column)}`;
     const place = element("div", { class: "table-place" });
-    this.picked.append(element("p", { class: "picked-title" }, element("b", {}, title), " ",
+    const names = [nameOf(this.matrix.rows, row), nameOf(this.matrix.columns, column)];
+    this.picked.append(element("p", { class: "picked-title" }, ...names.flatMap((of) => [
+      action(of, { class: "thing" }, () => stateOf("details").set({ of })), " "]),
       action("Close", { class: "page" }, () => this.pick(null))), place);
     mountTable(place, this.aboutCell(row, column, title), this.matrix.layers.length);
   }
@@ -230,11 +233,10 @@ class MatrixView {
     const known = this.matrix.layers.filter((layer) => valueAt(layer, row, column) !== null);
     const inNs = (/** @type {Layer} */ layer, /** @type {number | null} */ value) => (
       value === null ? null : value * NS[layer.unit]);
-    return { title, note: "", total: known.length, links: [], best: [], reasons: {},
-      columns: [{ label: "Quantity", unit: "" }, { label: "Here", unit: "ns" },
-        { label: `Median of the ${this.matrix.rows.of}s`, unit: "ns" }],
-      rows: known.map((layer) => [layer.title, inNs(layer, valueAt(layer, row, column)),
-        inNs(layer, medianOf(layer, all, column))]) };
+    return madeTable(title, [{ label: "Quantity", unit: "" }, { label: "Here", unit: "ns" },
+      { label: `Median of the ${this.matrix.rows.of}s`, unit: "ns" }],
+    known.map((layer) => [layer.title, inNs(layer, valueAt(layer, row, column)),
+      inNs(layer, medianOf(layer, all, column))]));
   }
 
   table() {

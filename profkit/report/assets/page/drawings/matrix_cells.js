@@ -2,6 +2,7 @@
 
 import { isNamed, rankOf } from "../evidence.js";
 import { human, scaleFor } from "../format.js";
+import { madeTable } from "../model.js";
 
 /** @typedef {import("../evidence.js").Claim} Claim */
 /** @typedef {import("../model.js").Table} Table */
@@ -178,13 +179,10 @@ export function tableOf(matrix, layer, shown, title) {
   const capital = (/** @type {string} */ text) => text.charAt(0).toUpperCase() + text.slice(1);
   const heads = [{ label: capital(matrix.rows.of || "row"), unit: "" }];
   if (hosts) heads.push({ label: "Host", unit: "" });
-  return {
-    title: `${title}: ${layer.title}`,
-    columns: [...heads, ...shown.columns.map((column) => (
+  return madeTable(`${title}: ${layer.title}`,
+    [...heads, ...shown.columns.map((column) => (
       { label: matrix.columns.of ? capital(nameOf(matrix.columns, column))
         : nameOf(matrix.columns, column), unit: layer.unit }))],
-    rows: shown.rows.map((row) => [matrix.rows.names[row], ...(hosts ? [hosts[row]] : []),
-      ...shown.columns.map((column) => valueAt(layer, row, column))]),
-    note: "", total: shown.rows.length, links: [], best: [], reasons: {},
-  };
+    shown.rows.map((row) => [matrix.rows.names[row], ...(hosts ? [hosts[row]] : []),
+      ...shown.columns.map((column) => valueAt(layer, row, column))]));
 }

@@ -3,7 +3,7 @@
 import { letDrag } from "../charts/pointer.js";
 import { action, element, shape } from "../elements.js";
 import { human } from "../format.js";
-import { detailOf } from "../model.js";
+import { detailOf, madeTable } from "../model.js";
 import { saveCsv, savePng, saveSvg } from "../save.js";
 import { mountTable } from "../table.js";
 import { allocatedAt, allocationsOf, axisOf, bandAt, bandName, instantAt, shortageWords, stepAt,
@@ -251,12 +251,11 @@ class MemoryView {
     const total = Math.max(allocatedAt(track, at), 1);
     const bands = track.live_bytes.map((live, band) => ({ band, live: live[at] }))
       .filter(({ live }) => live > 0).sort((a, b) => b.live - a.live);
-    mountTable(place, { title: `Held in ${stepAt(track, at) || "set-up"}`, note: "",
-      total: bands.length, links: [], best: [], reasons: {},
-      columns: [{ label: "Line", unit: "" }, { label: "Origin", unit: "" },
+    mountTable(place, madeTable(`Held in ${stepAt(track, at) || "set-up"}`,
+      [{ label: "Line", unit: "" }, { label: "Origin", unit: "" },
         { label: "Held", unit: "bytes" }, { label: "Of all", unit: "share" }],
-      rows: bands.map(({ band, live }) => [bandName(track, band),
-        track.origins[track.origin[band]], live, live / total]) }, 10);
+      bands.map(({ band, live }) => [bandName(track, band),
+        track.origins[track.origin[band]], live, live / total]), [2, 3]), 10);
     return place;
   }
 

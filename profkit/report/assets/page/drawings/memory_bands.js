@@ -1,6 +1,7 @@
 // Memory over time before any pixel of it: bands on one another, words of a place, tables.
 
 import { human } from "../format.js";
+import { madeTable } from "../model.js";
 
 /** @typedef {import("../model.js").Table} Table */
 /** @typedef {{frames: string[], own: number[]}} Stack from the innermost frame; positions of the program's own */
@@ -156,13 +157,13 @@ export function tableOf(track, axis, title) {
     track.live_bytes.reduce((sum, live, band) => (
       track.origin[band] === origin ? sum + live[at] : sum), 0))));
   const hasReserved = track.reserved_bytes.length > 0;
-  return { title, note: "", total: track.event.length, links: [], best: [], reasons: {},
-    columns: [axis.of === "time" ? { label: "Time", unit: "ns" } : { label: "Entry", unit: "" },
+  return madeTable(title,
+    [axis.of === "time" ? { label: "Time", unit: "ns" } : { label: "Entry", unit: "" },
       { label: "Allocated", unit: "bytes" },
       ...(hasReserved ? [{ label: "Reserved", unit: "bytes" }] : []),
       ...track.origins.map((name) => ({ label: name, unit: "bytes" }))],
-    rows: track.event.map((_, at) => [axis.at[at], allocatedAt(track, at),
-      ...(hasReserved ? [track.reserved_bytes[at]] : []), ...sums.map((sum) => sum[at])]) };
+    track.event.map((_, at) => [axis.at[at], allocatedAt(track, at),
+      ...(hasReserved ? [track.reserved_bytes[at]] : []), ...sums.map((sum) => sum[at])]));
 }
 
 /**
@@ -184,11 +185,11 @@ export function allocationsOf(single, place, title) {
   const lived = (/** @type {number} */ row) => (
     single.start_ns[row] < 0 || single.end_ns[row] < 0 ? null
       : single.end_ns[row] - single.start_ns[row]);
-  return { title, note: "", total: kept.length, links: [], best: [], reasons: {},
-    columns: [{ label: "Size", unit: "bytes" }, { label: "Allocated at", unit: "ns" },
+  return madeTable(title,
+    [{ label: "Size", unit: "bytes" }, { label: "Allocated at", unit: "ns" },
       { label: "Freed at", unit: "ns" }, { label: "Lived", unit: "ns" },
       { label: "Step", unit: "" }, { label: "Origin", unit: "" }, { label: "Line", unit: "" }],
-    rows: kept.map((row) => [single.size_bytes[row], known(single.start_ns[row]),
+    kept.map((row) => [single.size_bytes[row], known(single.start_ns[row]),
       known(single.end_ns[row]), lived(row), known(single.step[row]),
-      single.origins[single.origin[row]], single.lines[single.line[row]]]) };
+      single.origins[single.origin[row]], single.lines[single.line[row]]]));
 }

@@ -2,7 +2,7 @@
 
 import { action, element } from "../elements.js";
 import { human } from "../format.js";
-import { report } from "../model.js";
+import { madeTable, report } from "../model.js";
 import { mountTable } from "../table.js";
 import { knownOf } from "./timeline_data.js";
 import { stateOf } from "./state.js";
@@ -130,16 +130,13 @@ const KINDS = { causes: "Cause", phases: "Phase", cpu: "CPU", python: "Python", 
 export function rangeTable(lanes, span, title) {
   const length = span.to - span.from;
   const totals = totalsOf(lanes, span);
-  /** @type {import("../model.js").Table} */
-  const table = {
-    title, note: "", total: totals.length, links: [], best: [], reasons: {},
-    columns: [{ label: "Name", unit: "" }, { label: "Track", unit: "" },
+  const table = madeTable(title,
+    [{ label: "Name", unit: "" }, { label: "Track", unit: "" },
       { label: "Where", unit: "" }, { label: "Time", unit: "ns" },
       { label: "Time of its own", unit: "ns" }, { label: "Share of the range", unit: "share" },
       { label: "Slices", unit: "count" }],
-    rows: totals.map(({ name, kind, group, time, self, count }) => (
-      [name, KINDS[kind] ?? kind, group, time, self, time / length, count])),
-  };
+    totals.map(({ name, kind, group, time, self, count }) => (
+      [name, KINDS[kind] ?? kind, group, time, self, time / length, count])));
   const place = element("div", { class: "table-place" });
   mountTable(place, table, report().rows_per_page);
   return element("div", { class: "table" }, element("h4", { class: "table-title" }, title), place);
