@@ -308,6 +308,12 @@ def test_the_search_finds_a_name_in_a_table_and_leads_to_it(chromium, demo_repor
         frames.locator("svg").press(key)
     frames.get_by_role("button", name="All that is known of it").click()
     page.get_by_role("complementary", name="Details").get_by_role("heading", name="Net").wait_for()
+    for command, done in (("only rank 1", "filter.rank=1"), ("go to data", "#/data?filter.rank=1")):
+        page.keyboard.press(">")
+        page.get_by_label("Search in this report").fill(f"> {command}")
+        page.locator("#search-hits button").first.wait_for()
+        page.keyboard.press("Enter")
+        page.wait_for_function("done => location.hash.includes(done)", arg=done)
     page.context.close()
 
 

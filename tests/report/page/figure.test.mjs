@@ -18,7 +18,7 @@ test("bars stand at their names, in the unit of the largest", () => {
   assert.deepEqual(shown.names, ["mm", "add"]);
   assert.equal(shown.upTitle, "Time (ms)");
   assert.deepEqual(shown.series[0].points.map((p) => [p.at, p.low, p.high]), [[0, 0, 2], [1, 0, 0.5]]);
-  assert.deepEqual(shown.series[0].points[0].words, ["mm", "Time: 2.00 ms"]);
+  assert.deepEqual(shown.series[0].points[0].words, ["mm", "Time: 2.00 ms (2,000,000 ns)"]);
 });
 
 test("bars beyond the most are counted, not drawn", () => {
@@ -92,7 +92,7 @@ test("a point says which row it is, and a bar of a rank leads to the rank", () =
     table([["Operator", ""], ["FLOPs per byte", ""], ["Rate", "flops_per_s"]],
       [["aten::mm", 4, 2e9]]), 10).series[0].points;
   assert.deepEqual([points[0].name, points[0].words],
-    ["aten::mm", ["aten::mm", "FLOPs per byte 4", "Rate: 2.00 GFLOP/s"]]);
+    ["aten::mm", ["aten::mm", "FLOPs per byte 4", "Rate: 2.00 GFLOP/s (2,000,000,000 flops/s)"]]);
   const bars = figureOf({ ...plain, kind: "bar", x: 0, y: [1] },
     table([["Rank", "id"], ["Time", "ns"]], [[7, 5]]), 10).series[0].points;
   assert.equal(bars[0].name, "rank 7");

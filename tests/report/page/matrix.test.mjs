@@ -41,7 +41,7 @@ test("one far value does not leave the others in one colour", () => {
 test("a cell says what it is, and what the others have", () => {
   const shown = shownOf(matrix, layer, ORDERS[0]);
   assert.deepEqual(wordsOf(matrix, layer, shown, 1, 2),
-    ["rank 5, step 6 to 7", "Step time: 31.0 ms", "Median of the 2 rows: 21.5 ms"]);
+    ["rank 5, step 6 to 7", "Step time: 31.0 ms (31,000 us)", "Median of the 2 rows: 21.5 ms"]);
   assert.equal(medianOf(layer, [2], 0), null);
   const { unit, text } = cellTexts(layer, shown);
   assert.deepEqual([text(12_000), unit], ["12.0", "ms"]);

@@ -29,7 +29,7 @@ test("the nearest instant is found on either axis", () => {
 test("a place says when it is, what is allocated of what is reserved, and who holds it", () => {
   assert.equal(stepAt(track, 0), "");
   assert.deepEqual(wordsOf(track, axisOf(track, "time"), 1, 1), ["2.00 ms, step 3",
-    "Allocated: 3.50 KiB of 4.00 KiB reserved, 512 B unused", "2.00 KiB by forward: forward (model.py:3)"]);
+    "Allocated: 3.50 KiB (3,584 bytes) of 4.00 KiB reserved, 512 B unused", "2.00 KiB (2,048 bytes) by forward: forward (model.py:3)"]);
 });
 
 test("a request that failed is told with what it found", () => {

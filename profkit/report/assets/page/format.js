@@ -115,6 +115,20 @@ export function raw(value, unit) {
 }
 
 /**
+ * Human text of a value, with the recorded one where that says more.
+ * @param {string | number | null | undefined} value
+ * @param {string} unit
+ */
+export function exact(value, unit) {
+  const text = human(value, unit);
+  if (typeof value !== "number") return text;
+  const own = value.toLocaleString("en-US", { maximumSignificantDigits: 17 });
+  const isWhole = text === own || text.startsWith(`${own} `);
+  const name = unit.replace(/(^|_)per_/, "/");
+  return isWhole || unit === "id" ? text : `${text} (${`${own} ${name}`.trim()})`;
+}
+
+/**
  * A long text without the folders of its source files: file and line are what one looks for.
  * @param {string} text
  * @param {number} length

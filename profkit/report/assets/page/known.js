@@ -194,13 +194,14 @@ export function sameIn(name, { section, table }, run) {
  * @param {Table} table
  * @param {Row} row
  * @param {string} name
+ * @param {typeof human} [text] of a value
  * @returns {[string, string][]}
  */
-export function factsOf(table, row, name) {
+export function factsOf(table, row, name, text = human) {
   return row.flatMap((cell, column) => {
     const { label, unit } = table.columns[column];
     if (cell === null || cell === "" || cell === name) return [];
-    return [/** @type {[string, string]} */ ([label, human(cell, unit)])];
+    return [/** @type {[string, string]} */ ([label, text(cell, unit)])];
   });
 }
 

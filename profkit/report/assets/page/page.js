@@ -1,6 +1,6 @@
 // The page: one view of one run at a time, as the hash says.
 
-import { startCopying } from "./copy.js";
+import { copyOf, startCopying } from "./copy.js";
 import { openKeys, openSearch, startSearch } from "./dialogs.js";
 import { afterDrawing, drawAll, forget } from "./drawing.js";
 import { forgetStates, keepStateIn, stateChanged } from "./drawings/state.js";
@@ -124,10 +124,7 @@ function showFilters() {
       const menu = element("select", {}, new Option("all", ""),
         ...values.map((value) => new Option(value)));
       menu.value = filterIn(current.state, key);
-      menu.addEventListener("change", () => {
-        const state = withFilter(filtersOf(current.state), key, menu.value);
-        location.hash = hashOf({ view: current.view, run: current.run, at: "", state });
-      });
+      menu.addEventListener("change", () => filterBy(key, menu.value));
       return element("label", { class: "field" }, label, menu);
     }));
 }
@@ -166,8 +163,8 @@ function pressed(event) {
   if (target instanceof HTMLInputElement || target instanceof HTMLSelectElement) return;
   const views = viewsOf(current.run);
   /** @type {Record<string, () => void>} */
-  const acts = { "/": openSearch, "?": openKeys, t: turnTheme, "[": () => turnTo(current.run - 1),
-    "]": () => turnTo(current.run + 1) };
+  const acts = { "/": () => openSearch(), ">": () => openSearch(">"), "?": openKeys,
+    t: turnTheme, "[": () => turnTo(current.run - 1), "]": () => turnTo(current.run + 1) };
   const chosen = Object.keys(current.state).length;
   if (claimKey() || chosen > Object.keys(filtersOf(current.state)).length) acts.Escape = clear;
   const view = views[Number(key) - 1];
@@ -176,6 +173,28 @@ function pressed(event) {
   if (!act) return;
   event.preventDefault();
   act();
+}
+
+/** What the search offers to do here. @returns {import("./search.js").Command[]} */
+function commands() {
+  const views = viewsOf(current.run).map(([view, title]) => ({ text: `Go to ${title}`,
+    act: () => { location.hash = addressOf(view, current.run); } }));
+  const chosen = choicesOf(runAt(current.run).drawn).flatMap(([label, key, values]) => (
+    ["", ...values].map((value) => ({
+      text: value ? `Only ${label.toLowerCase()} ${value}` : `All ${label.toLowerCase()}s`,
+      act: () => filterBy(key, value) }))));
+  const saves = [...main.querySelectorAll("button.save")].flatMap((button) => (
+    button instanceof HTMLElement && button.checkVisibility()
+      ? [{ text: button.ariaLabel ?? "", act: () => button.click() }] : []));
+  return [...views, ...chosen, { text: "Dark or light theme", act: turnTheme },
+    { text: "Copy the link to what is shown", act: () => copyOf(location.href, byId("find")) },
+    { text: "List the keys", act: openKeys }, ...saves];
+}
+
+/** @param {string} key @param {string} value empty for all */
+function filterBy(key, value) {
+  const state = withFilter(filtersOf(current.state), key, value);
+  location.hash = hashOf({ view: current.view, run: current.run, at: "", state });
 }
 
 function startRuns() {
@@ -200,7 +219,7 @@ startSearch(() => ({ report: page, run: runAt(current.run) }), (anchor, state) =
   if (Object.keys(state).length === 0) return `#${anchor}`;
   const view = viewOfAnchor(anchor, runAt(current.run).topics);
   return hashOf({ view, run: current.run, at: anchor, state });
-});
+}, commands);
 startCopying();
 Object.assign(window, { profkit: { drawAll, human } });
 follow();

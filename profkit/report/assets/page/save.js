@@ -59,6 +59,11 @@ export function saveSvg(svg, title) {
   save(new Blob([textOf(svg)], { type: "image/svg+xml" }), fileName(title, "svg"));
 }
 
+/** @param {HTMLCanvasElement} canvas @param {string} title */
+export function saveCanvas(canvas, title) {
+  canvas.toBlob((blob) => { if (blob) save(blob, fileName(title, "png")); });
+}
+
 /**
  * Saves the drawing with twice as many pixels as it has here, on the ground of the page.
  * @param {SVGSVGElement} svg
@@ -75,7 +80,7 @@ export function savePng(svg, title) {
     context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--raised");
     context.fillRect(0, 0, canvas.width, canvas.height);
     context.drawImage(image, 0, 0, canvas.width, canvas.height);
-    canvas.toBlob((blob) => { if (blob) save(blob, fileName(title, "png")); });
+    saveCanvas(canvas, title);
   });
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(textOf(svg))}`;
 }

@@ -1,10 +1,19 @@
-// One search over what the page holds: runs, analyses, the names in their tables, and frames.
+// One search over what the page holds and can do: runs, analyses, names in tables, frames, commands.
 
 import { detailOf } from "./model.js";
 
 /** @typedef {import("./model.js").Report} Report */
 /** @typedef {import("./model.js").Run} Run */
-/** @typedef {{text: string, kind: string, anchor: string, rank: number, state: Record<string, string>}} Hit state is what the address opens besides */
+/** @typedef {{text: string, act: () => void}} Command what the page can do */
+/**
+ * @typedef {object} Hit
+ * @property {string} text
+ * @property {string} kind
+ * @property {number} rank
+ * @property {string} anchor where it leads to
+ * @property {Record<string, string>} state what the address opens besides
+ * @property {() => void} [act] what a command does, in place of leading anywhere
+ */
 /** @typedef {{names: string[], kind: string, anchor: string, name: string}} Frames of a flame graph, which is called `name` */
 
 const MOST_HITS = 40;
@@ -44,16 +53,19 @@ export async function framesOf({ topics, drawn }) {
 }
 
 /**
- * What answers a question, the best first.
+ * What answers a question, the best first; a question after `>` is answered by commands alone.
  * @param {string} question
  * @param {Report} report
  * @param {Run} run the run that is open
  * @param {Frames[]} frames of its flame graphs
+ * @param {Command[]} commands
  * @returns {Hit[]}
  */
-export function hitsOf(question, report, run, frames) {
-  const wanted = question.trim().toLowerCase();
-  if (!wanted) return [];
+export function hitsOf(question, report, run, frames, commands) {
+  const asked = question.trim().toLowerCase();
+  const isCommand = asked.startsWith(">");
+  const wanted = asked.replace(/^>\s*/, "");
+  if (!wanted && !isCommand) return [];
   /** @type {Hit[]} */
   const hits = [];
   const offer = (/** @type {string} */ text, /** @type {string} */ kind,
@@ -61,6 +73,26 @@ export function hitsOf(question, report, run, frames) {
     const rank = match(text, wanted);
     if (rank >= 0) hits.push({ text, kind, anchor, rank, state });
   };
+  for (const { text, act } of commands) {
+    const rank = match(text, wanted);
+    if (rank >= 0) hits.push({ text, kind: "command", anchor: "", rank, state: {}, act });
+  }
+  if (!isCommand) offerNames(report, run, frames, offer);
+  hits.sort((a, b) => a.rank - b.rank || a.text.length - b.text.length);
+  const seen = new Set();
+  return hits.filter(({ text, anchor }) => {
+    const key = `${anchor}\n${text}`;
+    return !seen.has(key) && seen.add(key);
+  }).slice(0, MOST_HITS);
+}
+
+/**
+ * @param {Report} report
+ * @param {Run} run
+ * @param {Frames[]} frames
+ * @param {(text: string, kind: string, anchor: string, state?: Record<string, string>) => void} offer
+ */
+function offerNames(report, run, frames, offer) {
   for (const { label, anchor } of report.runs) offer(label, "run", anchor);
   for (const section of [...run.topics.flatMap((topic) => topic.sections),
     ...report.across.sections]) {
@@ -79,10 +111,4 @@ export function hitsOf(question, report, run, frames) {
   for (const { names, kind, anchor, name } of frames) {
     for (const text of names) offer(text, kind, anchor, { [`${name}.find`]: text });
   }
-  hits.sort((a, b) => a.rank - b.rank || a.text.length - b.text.length);
-  const seen = new Set();
-  return hits.filter(({ text, anchor }) => {
-    const key = `${anchor}\n${text}`;
-    return !seen.has(key) && seen.add(key);
-  }).slice(0, MOST_HITS);
 }

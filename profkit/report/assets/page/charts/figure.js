@@ -1,6 +1,6 @@
 // From a chart's specification and its table to what is drawn, without a pixel of it.
 
-import { NOT_KNOWN, human, scaleFor, shortened } from "../format.js";
+import { NOT_KNOWN, exact, human, scaleFor, shortened } from "../format.js";
 import { nameColumn, subjectColumn, subjectOf } from "../known.js";
 
 /** @typedef {import("../model.js").Chart} Chart */
@@ -233,7 +233,7 @@ function wordsOf(chart, table, row, group, count) {
   const where = typeof place === "number" ? `${at.label} ${human(place, at.unit)}`
     : shortened(place ?? NOT_KNOWN, 2 * LONGEST);
   const what = count > 1 ? group.name : table.columns[group.y].label;
-  const value = human(row[group.y], table.columns[group.y].unit);
+  const value = exact(row[group.y], table.columns[group.y].unit);
   const name = chart.kind === "scatter" ? row[nameColumn(table)] : null;
   const isNew = typeof name === "string" && name !== group.name;
   return [...(isNew ? [shortened(name, 2 * LONGEST)] : []), where,

@@ -1,6 +1,6 @@
 // What is said of a frame: its numbers and shares, how two runs differ in it, and the table of all.
 
-import { human, percent } from "../format.js";
+import { exact, human, percent } from "../format.js";
 import { madeTable } from "../model.js";
 import { byName, titleOf } from "./flame_tree.js";
 
@@ -57,7 +57,7 @@ export function wordsOf(frame, root, focus, { unit, column, difference }) {
   const value = frame.sums[column];
   const isPart = zoomed !== all && frame !== focus;
   const ofZoom = isPart ? `, ${percent(100 * value / zoomed)} of the zoom` : "";
-  const size = `${human(value, unit)}: ${percent(100 * value / all)} of all${ofZoom}`;
+  const size = `${exact(value, unit)}: ${percent(100 * value / all)} of all${ofZoom}`;
   const kind = frame.parent ? [titleOf(frame.kind)] : [];
   if (difference) return [frame.name, ...kind, size, ...changeWords(frame, unit, difference)];
   return [frame.name, ...kind, size, `${human(frame.own[column], unit)} by itself`];

@@ -1,7 +1,7 @@
 // A matrix before any pixel of it: its order, its scale, the words of a cell, and its table.
 
 import { isNamed, rankOf } from "../evidence.js";
-import { human, scaleFor } from "../format.js";
+import { exact, human, scaleFor } from "../format.js";
 import { madeTable } from "../model.js";
 
 /** @typedef {import("../evidence.js").Claim} Claim */
@@ -137,7 +137,7 @@ export function nameOf(side, at) {
 export function wordsOf(matrix, layer, shown, row, column) {
   const host = matrix.rows.hosts?.[row];
   const where = `${nameOf(matrix.rows, row)}, ${nameOf(matrix.columns, column)}`;
-  const value = human(valueAt(layer, row, column), layer.unit);
+  const value = exact(valueAt(layer, row, column), layer.unit);
   const words = [host ? `${where}, on ${host}` : where, `${layer.title}: ${value}`];
   if (shown.rows.length > 1) {
     const middle = human(medianOf(layer, shown.rows, column), layer.unit);

@@ -1,6 +1,6 @@
 // Memory over time before any pixel of it: bands on one another, words of a place, tables.
 
-import { human } from "../format.js";
+import { exact, human } from "../format.js";
 import { madeTable } from "../model.js";
 
 /** @typedef {import("../model.js").Table} Table */
@@ -119,7 +119,7 @@ export function wordsOf(track, axis, at, band) {
   const where = axis.of === "time" ? human(axis.at[at], "ns") : `entry ${axis.at[at]}`;
   const step = stepAt(track, at);
   const allocated = allocatedAt(track, at);
-  const words = [step ? `${where}, ${step}` : where, `Allocated: ${human(allocated, "bytes")}`];
+  const words = [step ? `${where}, ${step}` : where, `Allocated: ${exact(allocated, "bytes")}`];
   const reserved = track.reserved_bytes[at];
   if (reserved) {
     words[1] += ` of ${human(reserved, "bytes")} reserved, `
@@ -127,7 +127,7 @@ export function wordsOf(track, axis, at, band) {
   }
   if (band >= 0) {
     const live = track.live_bytes[band][at];
-    words.push(`${human(live, "bytes")} by ${track.origins[track.origin[band]]}: `
+    words.push(`${exact(live, "bytes")} by ${track.origins[track.origin[band]]}: `
       + bandName(track, band));
   }
   return words;

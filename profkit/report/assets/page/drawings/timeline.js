@@ -4,10 +4,12 @@ import { action, element } from "../elements.js";
 import { claimNow, isNamed } from "../evidence.js";
 import { human } from "../format.js";
 import { detailOf } from "../model.js";
+import { saveCanvas } from "../save.js";
 import { sceneOf, stacked, wholeOf } from "./timeline_data.js";
 import { hasWords } from "./timeline_find.js";
 import { KEYS, listenToKeys } from "./timeline_keys.js";
 import { rangeTable, slicePanel } from "./timeline_panel.js";
+import { pictureOf } from "./timeline_picture.js";
 import { listen } from "./timeline_pointer.js";
 import { TimelineView } from "./timeline_view.js";
 import { spanOf } from "./timeline_window.js";
@@ -100,7 +102,9 @@ class Timeline {
         action("\u2212", { "aria-label": "Zoom out" }, () => view.zoom(1.6)),
         action("+", { "aria-label": "Zoom in" }, () => view.zoom(1 / 1.6)),
         action("Fit", { "aria-label": "Fit the chosen slice or range" }, () => view.fit()),
-        action("All", { title: "Show everything" }, () => view.whole()), select));
+        action("All", { title: "Show everything" }, () => view.whole()), select,
+        action("PNG", { class: "save", "aria-label": "Save what is seen of the timeline as PNG" },
+          () => saveCanvas(pictureOf(view.canvas, view.labels), "timeline"))));
   }
 
   keys() {

@@ -3,7 +3,7 @@
 import { copyOf } from "../copy.js";
 import { stateOf } from "../drawings/state.js";
 import { action, byId, element } from "../elements.js";
-import { withoutFolders } from "../format.js";
+import { exact, withoutFolders } from "../format.js";
 import { MOST_ROWS, factsOf, knownOf, markdownOf, sameIn } from "../known.js";
 import { runAt } from "../model.js";
 import { hashOf, viewOfAnchor } from "../route.js";
@@ -131,7 +131,7 @@ function section(name, { section: { title }, table, rows }, href) {
   const made = element("section", {}, element("h3", {}, element("a", { href }, title),
     ` ${table.title}`));
   for (const row of rows.slice(0, MOST_ROWS)) {
-    made.append(element("dl", { class: "items" }, ...factsOf(table, row, name)
+    made.append(element("dl", { class: "items" }, ...factsOf(table, row, name, exact)
       .map(([label, text]) => element("div", {}, element("dt", {}, label),
         element("dd", { title: text }, withoutFolders(text, LINE))))));
   }

@@ -44,7 +44,7 @@ export function tiles(numbers) {
     const { title, value, unit, reason } = shown;
     const why = reason || intervalOf(shown);
     return element("div", { class: "tile" }, element("dt", {}, title),
-      element("dd", {}, number(value, unit)),
+      element("dd", typeof value === "number" ? { tabindex: 0 } : {}, number(value, unit)),
       ...(why ? [element("dd", { class: "why" }, why)] : []));
   }));
 }
