@@ -1,0 +1,105 @@
+"""Captures over two hosts of a real Slurm: on two hosts, with a quoted override, and cancelled."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.slow
+
+CLUSTER = Path(__file__).parent / "cluster"
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "unshare")
+SMALL = ("tool=[]", "analysis=[steps]", "repeats=1", "world_size=2")
+HOSTS = ("launcher.nnodes=2", "launcher.across=srun")
+# The plugin looks seldom, for the sake of clusters with thousands of users.
+LOOKS = (
+    *("--", "--slurm-init-seconds-before-status-checks", "1"),
+    *("--seconds-between-status-checks", "2"),
+)
+QUOTED = "+launcher.env.QUOTED='a \"b c\" d'"
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory):
+    """Start a Slurm of two hosts, n0 and n1."""
+    missing = [name for name in PROGRAMS if not shutil.which(name)]
+    reason = f"not on PATH: {', '.join(missing)}" if missing else ""
+    if Path("/etc/slurm/slurm.conf").exists() or os.geteuid():
+        reason = "needs root, and no Slurm that is configured already"
+    if reason and os.environ.get("PROFKIT_REQUIRE_TOOLS"):
+        pytest.fail(reason)
+    if reason:
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("slurm")
+    try:
+        subprocess.run([CLUSTER, "start", folder], check=True, timeout=60)
+        yield
+    finally:
+        subprocess.run([CLUSTER, "stop", folder], check=True, timeout=60)
+
+
+def profkit(folder, *words):
+    """Start profkit in `folder`, with what it prints in a file."""
+    with (folder / "printed").open("w") as printed:
+        return subprocess.Popen(
+            [sys.executable, "-m", "profkit", *words],
+            cwd=folder,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+        )
+
+
+@pytest.mark.usefixtures("hosts")
+def test_ranks_run_on_both_hosts_and_overrides_keep_their_quotes(tmp_path):
+    asked = (*SMALL, *HOSTS, QUOTED, "steps=4", "warmup_steps=1", *LOOKS)
+    status = profkit(tmp_path, "run", "--on", "slurm", *asked).wait(150)
+    assert status == 0, (tmp_path / "printed").read_text()
+    [capture] = tmp_path.glob("results/runs/*/capture/baseline/rep0/capture.json")
+    record = json.loads(capture.read_text())
+    assert record["status"] == "ok"
+    assert [place["node"] for place in record["places"]] == [0, 1]
+    assert [place["hostname"] for place in record["places"]] == [socket.gethostname(), "n1"]
+    [manifest] = tmp_path.glob("results/runs/*/manifest.json")
+    behaviour = json.loads(manifest.read_text())["behaviour"]
+    assert behaviour["launcher"]["env"] == {"QUOTED": 'a "b c" d'}
+    assert (tmp_path / "results/report.html").is_file()
+
+
+@pytest.mark.usefixtures("hosts")
+def test_a_job_that_is_cancelled_leaves_no_process(tmp_path):
+    running = profkit(tmp_path, "run", "--on", "slurm", *SMALL, *HOSTS, "steps=100000", *LOOKS)
+    try:
+        wait_for(lambda: len(ranks(tmp_path)) >= 2, 90)
+        jobs = subprocess.run(
+            ["squeue", "--noheader", "--format=%A"], capture_output=True, text=True, check=True
+        )
+        subprocess.run(["scancel", *jobs.stdout.split()], check=True)
+        wait_for(lambda: not ranks(tmp_path), 60)
+        assert running.wait(90) == 1
+    finally:
+        running.kill()
+        running.wait()
+
+
+def ranks(folder):
+    """Return the processes in `folder` that a launcher has started."""
+    found = psutil.process_iter(["cwd", "environ"])
+    return [
+        process
+        for process in found
+        if process.info["cwd"] == str(folder) and "LOCAL_RANK" in (process.info["environ"] or {})
+    ]
+
+
+def wait_for(is_so, limit_s):
+    end = time.monotonic() + limit_s
+    while not is_so():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.5)
