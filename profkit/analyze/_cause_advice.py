@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from profkit.analyze._late_rank import late_rank
+from profkit.analyze._late_rank import late_place
 from profkit.analyze.division.names import parts_of
 from profkit.analyze.division.phases import inside
 from profkit.core.formatting import milliseconds
@@ -83,10 +83,13 @@ def _not_started(cause: Cause) -> str:
 
 
 def _late(cause: Cause) -> str:
-    late = late_rank(cause)
+    late = late_place(cause)
     if late is not None:
         did = cause.evidence.get("late_rank_did", "")
-        return f"Fix rank {late} first{f': {did}' if did else ''}."
+        first = f"Fix {late} first{f': {did}' if did else ''}."
+        if host := cause.evidence.get("late_host"):
+            return f"{first} Host {host}: {cause.evidence['late_ranks_of_host']}."
+        return first
     share = f"{float(cause.evidence.get('late_share', 0.0)):.0%}"
     return (
         f"Ranks come last in turn, each for at most {share} of the waiting: give all ranks equal "
@@ -95,8 +98,7 @@ def _late(cause: Cause) -> str:
 
 
 def _late_title(cause: Cause) -> str:
-    late = late_rank(cause)
-    return "Ranks wait for one another" if late is None else f"Ranks wait for rank {late}"
+    return f"Ranks wait for {late_place(cause) or 'one another'}"
 
 
 def _blocked_title(cause: Cause) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from profkit.analyze._late_rank import late_rank
+from profkit.analyze._late_rank import late_place
 from profkit.analyze.division import cpu, gpu, names
 from profkit.analyze.division.cpu_threads import BLOCKED, START_UP
 from profkit.analyze.division.phases import inside
@@ -26,8 +26,7 @@ def headline(limiter: Limiter, causes: Sequence[Cause], step_ms: float, per: str
         of_what = "" if per == RECORDED else f" {per}"
         text = f"Not enough recorded to say what limits {milliseconds(step_ms)} ms{of_what}."
     elif limiter is Limiter.STRAGGLER:
-        late = late_rank(top)
-        whom = "other ranks in turn" if late is None else f"rank {late}"
+        whom = late_place(top) or "other ranks in turn"
         text = f"Waiting {milliseconds(top.ms_per_step)} {whole} for {whom}."
     elif START_UP in top.id:
         text = f"One-off start-up {milliseconds(top.ms_per_step)} {whole}: no steady step."

@@ -7,8 +7,10 @@ from typing import Any
 from profkit.analyze.division import gpu, names
 from profkit.analyze.division.details import OTHER
 from profkit.analyze.division.phases import inside
+from profkit.analyze.shared.late_hosts import late_ranks
 from profkit.core.formatting import milliseconds
-from profkit.core.verdict import Cause
+from profkit.core.result import Result
+from profkit.core.verdict import Cause, Evidence
 
 WAITING = f"{gpu.EXPOSED}.waiting"
 _EXPLAINS = 0.3
@@ -22,19 +24,47 @@ def late_rank(waiting: Cause) -> int | None:
     return int(late) if is_one and late is not None else None
 
 
+def late_place(waiting: Cause) -> str | None:
+    """Return what others wait for in words: a whole host, or a rank; None if ranks in turn."""
+    if waiting.evidence.get("is_whole_host"):
+        return f"host {waiting.evidence['late_host']}"
+    late = late_rank(waiting)
+    return None if late is None else f"rank {late}"
+
+
 def with_late_rank(
-    mine: Sequence[Cause], rows: Sequence[Mapping[str, Any]], rank: int
+    mine: Sequence[Cause],
+    rows: Sequence[Mapping[str, Any]],
+    rank: int,
+    stragglers: Result | None,
 ) -> list[Cause]:
-    """Return the causes of `rank`, that of waiting with what the late rank did meanwhile."""
+    """Return the causes of `rank`, that of waiting with what the late rank did, and its host."""
     found = []
     for cause in mine:
         late = cause.evidence.get("late_rank")
         if cause.id == WAITING and late is not None and late != rank:
             theirs = [row for row in rows if row["rank"] == int(late)]
             did = _more(theirs, mine, rank, cause.ms_per_step)
-            cause = replace(cause, evidence={**cause.evidence, "late_rank_did": did})  # noqa: PLW2901
+            more = {"late_rank_did": did, **_late_host(int(late), stragglers)}
+            cause = replace(cause, evidence=cause.evidence | more)  # noqa: PLW2901
         found.append(cause)
     return found
+
+
+def _late_host(late: int, stragglers: Result | None) -> Evidence:
+    """Return the host of the late rank, and whether that is late as a whole, where it is known."""
+    if stragglers is None or "by_host" not in stragglers.tables:
+        return {}
+    of_rank = {row["rank"]: row["host"] for row in stragglers.tables["by_rank"].records()}
+    for row in stragglers.tables["by_host"].records():
+        if row["host"] == of_rank.get(late) and row["late_ranks"]:
+            is_whole = row["caused_by_rank"] is None and row["late_ranks"] == row["ranks"]
+            return {
+                "late_host": row["host"],
+                "late_ranks_of_host": late_ranks(row),
+                **({"is_whole_host": 1} if is_whole else {}),
+            }
+    return {}
 
 
 def _more(

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -56,6 +56,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     unprofiled: UnprofiledSteps,
     causes: Result | None,
     stragglers: Result | None,
+    hosts: pd.DataFrame,
     config: Config,
 ) -> Result:
     """Show how long each step takes on each rank: which rank is late, since when, and in what.
@@ -63,7 +64,8 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     Times are means over the repeats. Causes are those of the traced steps and sum to them. A phase
     lasts as long as the program is inside it, or as the GPU works on what was launched in it; the
     rest of the step is outside of all phases. Where a rank is late the others wait, so their steps
-    take as long as its own: look at what others wait for, and at causes other than waiting.
+    take as long as its own: look at what others wait for, and at causes other than waiting. Where
+    several hosts are known, the same is shown for the mean of the ranks of each host.
     """
     layers = [
         *_whole_steps(unprofiled, steps, causes, config.skip_first),
@@ -73,12 +75,11 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     ]
     if not layers:
         return Result.abstain("the steps of each rank", "no step was recorded")
-    data, details = _divided(matrix.by_step(layers, config.most_ranks, config.most_cells))
-    drawings = {
-        "rank_steps": Drawing(
-            kind="matrix", title="Time of each step on each rank", data=data, details=details
-        )
-    }
+    whole = matrix.by_step(layers, config.most_ranks, config.most_cells)
+    drawings = {"rank_steps": _drawing("Time of each step on each rank", whole)}
+    if len(set(hosts["host"])) > 1:
+        whole = _by_host(layers, hosts, config)
+        drawings["host_steps"] = _drawing("Time of each step on each host", whole)
     if parts := _ranks_by_cause(causes, config):
         title = "Causes of each rank's step time"
         drawings["rank_causes"] = Drawing(kind="matrix", title=title, data=parts)
@@ -178,6 +179,27 @@ def _waited_for(stragglers: Result | None, steps: pd.DataFrame) -> Iterator[Laye
         mean = rows.assign(mean_ns=rows["caused_wait_ns"] / repeats)
         every = steps[_PLACE].drop_duplicates().merge(mean, on=_PLACE, how="left").fillna(0)
         yield _layer("Others wait for it", "Waiting", every, "mean_ns")
+
+
+def _by_host(layers: Sequence[Layer], hosts: pd.DataFrame, config: Config) -> dict[str, Any]:
+    """Return the matrix of hosts and steps: means of the ranks that ran on a host."""
+    of_rank = hosts.drop_duplicates("rank").set_index("rank")["host"].astype(object)
+    names = sorted(set(of_rank))
+    number = {name: index for index, name in enumerate(names)}
+    placed = []
+    for layer in layers:
+        host = layer.times["rank"].map(of_rank).map(number)
+        known = layer.times.assign(rank=host)[host.notna().to_numpy()]
+        if len(known):
+            placed.append(replace(layer, times=known.astype({"rank": np.int64})))
+    data = matrix.by_step(placed, config.most_ranks, config.most_cells)
+    shown = [names[index] for index in data["rows"]["names"]]
+    return data | {"rows": {**data["rows"], "of": "host", "names": shown}}
+
+
+def _drawing(title: str, whole: dict[str, Any]) -> Drawing:
+    data, details = _divided(whole)
+    return Drawing(kind="matrix", title=title, data=data, details=details)
 
 
 def _divided(data: dict[str, Any]) -> tuple[dict[str, Any], tuple[Detail, ...]]:

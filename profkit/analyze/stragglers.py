@@ -1,6 +1,6 @@
 """Stragglers: which rank the others wait for, in which step, and what made it late."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -10,10 +10,11 @@ import pandas as pd
 from profkit.analyze._lateness import Cause, fell_behind
 from profkit.analyze.base import Columns, analysis
 from profkit.analyze.shared.glob_match import matching
+from profkit.analyze.shared.late_hosts import by_host, late_ranks
 from profkit.analyze.shared.matrix import values
 from profkit.core.drawing import Drawing
 from profkit.core.formatting import duration
-from profkit.core.result import Abstention, Metric, Result, Table, table
+from profkit.core.result import Abstention, Finding, Metric, Result, Severity, Table, table
 from profkit.core.settings import Settings
 from profkit.tables.rank_clocks import MatchedCollectives, matched_collectives
 
@@ -25,6 +26,7 @@ _WHY_LATE = {
     "host": "CPU called late",
     "device": "GPU did not get to it sooner",
 }
+_MOSTLY = 0.5
 _OTHERS = 2**31 - 1
 _MOST_CELLS = 12_000
 _BEFORE, _INSIDE = "before the step", "in the step"
@@ -50,6 +52,7 @@ def analyze(
     collectives: pd.DataFrame,
     cpu_ops: Annotated[pd.DataFrame, _OPS],
     kernels: pd.DataFrame,
+    hosts: pd.DataFrame,
     config: Config,
 ) -> Result:
     """Give the others' waiting in each collective to the rank that came last.
@@ -58,7 +61,8 @@ def analyze(
     less than these disagree is not called late. What made it late is looked for on its CPU if its
     call came late, else on its GPU: its operators or kernels of that step are compared with
     those of the rank that came in the middle of the others, and the cause is what ran when the
-    delay came to half of the lateness.
+    delay came to half of the lateness. Where several hosts are known, the ranks of each host are
+    compared with those of the others, in the sum over a step: all are late if it is the host.
     """
     if collectives.empty:
         return Result.abstain("stragglers", "no communication call was recorded")
@@ -74,9 +78,11 @@ def analyze(
     total = int((matched.rows["wait_ns"] + matched.rows["transfer_ns"]).sum())
     causes = _causes(late.head(config.max_causes), cpu_ops, kernels)
     ranks, steps = _summed(late, ["rank"]), _summed(late, ["step", "rank"])
+    of_hosts = _by_host(late, matched, hosts)
     return Result(
+        findings=tuple(_host_findings(of_hosts)),
         metrics=_metrics(late, ranks, total),
-        tables=_tables(ranks, steps, causes, config),
+        tables=_tables(_with_hosts(ranks, hosts), steps, causes, of_hosts, config),
         drawings={"rank_waits": _drawing(matched, late, config)},
         abstentions=missing,
     )
@@ -141,6 +147,41 @@ def _summed(late: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     rows["wait_share"] = rows["caused_wait_ns"] / max(int(rows["caused_wait_ns"].sum()), 1)
     ordered = rows.sort_values("caused_wait_ns", ascending=False, kind="stable")
     return ordered.reset_index()
+
+
+def _with_hosts(ranks: pd.DataFrame, hosts: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranks with their hosts, where several are known."""
+    if hosts["host"].nunique() < 2:  # noqa: PLR2004
+        return ranks
+    of_rank = hosts.drop_duplicates("rank").set_index("rank")["host"].astype(object)
+    return ranks.assign(host=ranks["rank"].map(of_rank).fillna(""))
+
+
+def _by_host(late: pd.DataFrame, matched: MatchedCollectives, hosts: pd.DataFrame) -> pd.DataFrame:
+    """Return how late each host is, and what waiting its ranks caused, the most first."""
+    rows = by_host(matched, hosts)
+    caused = _with_hosts(late, hosts)
+    if rows.empty:
+        return rows
+    sums = caused.groupby("host")["caused_wait_ns"].sum()
+    rows["caused_wait_ns"] = rows["host"].map(sums).fillna(0).astype(np.int64)
+    rows["wait_share"] = rows["caused_wait_ns"] / max(int(late["caused_wait_ns"].sum()), 1)
+    return rows.sort_values("caused_wait_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def _host_findings(hosts: pd.DataFrame) -> Iterator[Finding]:
+    """Say of the host that is waited for most whether it is late as a whole."""
+    for row in hosts.head(1).to_dict("records"):
+        if row["wait_share"] > _MOSTLY and row["late_ranks"]:
+            yield Finding(
+                severity=Severity.INFO,
+                message=f"{row['wait_share']:.0%} of waiting is for host {row['host']}: "
+                f"{late_ranks(row)}, by {duration(row['late_ns'])} per step.",
+                metric="stragglers.host_wait_share",
+                value=float(row["wait_share"]),
+                unit="share",
+                evidence={"host": row["host"], "table": "by_host"},
+            )
 
 
 def _causes(late: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
@@ -240,10 +281,23 @@ def _incomplete(matched: MatchedCollectives) -> int:
 
 
 def _tables(
-    ranks: pd.DataFrame, steps: pd.DataFrame, causes: pd.DataFrame, config: Config
+    ranks: pd.DataFrame,
+    steps: pd.DataFrame,
+    causes: pd.DataFrame,
+    hosts: pd.DataFrame,
+    config: Config,
 ) -> dict[str, Table]:
     note = "Waiting is that of the other ranks, summed; shares are of all waiting for late ranks."
+    of_hosts = table(
+        hosts.replace({"caused_by_rank": -1}, None),
+        title="By host: lateness and clocks",
+        note="Late is a rank that comes to collectives later than the other hosts, in the sum over "
+        "the median step, by more than the clocks disagree. Caused by a rank: it holds up the "
+        "others of its host. Offset is what the host's clock is ahead, residual what the clocks "
+        "disagree by after that.",
+    )
     return {
+        **({"by_host": of_hosts} if len(hosts) else {}),
         "by_rank": table(
             ranks,
             title="Ranks that came last",

@@ -47,6 +47,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     unprofiled: UnprofiledSteps,
     memory_verdict: Result | None,
     kernel_verdict: Result | None,
+    stragglers: Result | None,
     behaviour: Behaviour,
     config: Config,
 ) -> Result:
@@ -60,7 +61,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     kernels = kernel_verdict.kernels if kernel_verdict else None
     if causes is not None and "causes" in causes.tables:
         has_unprofiled = unprofiled is not None and len(unprofiled)
-        timed = _of_time(causes, steps if has_unprofiled else None, behaviour, config)
+        timed = _of_time(causes, steps if has_unprofiled else None, stragglers, behaviour, config)
     elif memory or kernels:
         timed = Verdict(
             limiter=Limiter.UNKNOWN,
@@ -76,7 +77,11 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
 
 
 def _of_time(
-    causes: Result, unprofiled: Result | None, behaviour: Behaviour, config: Config
+    causes: Result,
+    unprofiled: Result | None,
+    stragglers: Result | None,
+    behaviour: Behaviour,
+    config: Config,
 ) -> Verdict:
     """Return the verdict on the time of a traced step, with the step time of the run.
 
@@ -85,7 +90,7 @@ def _of_time(
     rows = _rows(causes, "causes")
     rank = next(row["rank"] for row in _rows(causes, "ranks") if row["decisive"] == "true")
     mine = [_cause(row) for row in rows if row["rank"] == rank]
-    mine = with_late_rank(mine, rows, rank)
+    mine = with_late_rank(mine, rows, rank, stragglers)
     checks = [_trust(row) for row in _rows(causes, "trust")]
     silent = {silenced for check in checks for silenced in check.silences}
     spoken = [cause for cause in mine if not silent & set(names.parts_of(cause.id))]

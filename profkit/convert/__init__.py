@@ -7,7 +7,10 @@ from profkit.convert.base import Converter
 from profkit.core import registry
 
 STEPS = "steps"
-"""The table that every tool has: from its converter, or else from the capture harness."""
+"""A table that every tool has: from its converter, or else from the capture harness."""
+
+HOSTS = "hosts"
+"""A table that every tool has, from the record of the capture."""
 
 
 @cache
@@ -31,7 +34,7 @@ def has_converter(tool: str) -> bool:
 def produced(tool: str) -> tuple[str, ...]:
     """Return the tables that converting `tool` leaves."""
     tables = converter(tool).produces if has_converter(tool) else ()
-    return tables if STEPS in tables else (STEPS, *tables)
+    return (*tables, HOSTS) if STEPS in tables else (STEPS, *tables, HOSTS)
 
 
 def _is_converter(plugin: object) -> TypeGuard[Converter]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from profkit.convert import STEPS, converter, has_converter, produced
+from profkit.convert import HOSTS, STEPS, converter, has_converter, produced
 from profkit.convert._join_parts import Part, file_label, join, referenced_rows, with_unique_ids
 from profkit.convert._parquet import write
 from profkit.convert.base import Raw
@@ -104,13 +104,14 @@ def convert(  # noqa: PLR0913 - the arguments of the job
         unread: list[Note] = []
         steps = _harness_steps(good, damaged.result(), unread)
         parts = join_tables(tool, parts, tables, steps, cores)
+        write(tables / f"{HOSTS}.parquet", HOSTS, map(_hosts, good.values()))
         notes += [
             Note(file=file_label(part.raw.path), text=t) for part in parts for t in part.notes
         ]
         notes += unread
         made_of = proven.result()
     status, reason = _outcome(parts, damaged.result())
-    made = [tables / f"{name}.parquet" for name in dict.fromkeys((STEPS, *produced(tool)))]
+    made = [tables / f"{name}.parquet" for name in produced(tool)]
     record = {
         "schema_version": 1,
         "tool": tool,
@@ -360,6 +361,23 @@ def _harness_steps(
                 yield _steps(json.loads(path.read_bytes()), record["repeat"])
             except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
                 notes.append(Note(file=file_label(path), text=f"Not read: {error!r}"))
+
+
+def _hosts(record: Mapping[str, Any]) -> pa.Table:
+    """Return where each rank of a capture ran, as far as its record says."""
+    places = record.get("places") or []
+    return schema.table(
+        HOSTS,
+        {
+            "rank": [_rank(place["label"]) for place in places],
+            "repeat": [record["repeat"]] * len(places),
+            "host": [str(place["hostname"] or "") for place in places],
+            **{
+                name: [-1 if place.get(name) is None else place[name] for place in places]
+                for name in ("node", "local_rank")
+            },
+        },
+    )
 
 
 def _steps(timed: Mapping[str, Any], repeat: int) -> pa.Table:

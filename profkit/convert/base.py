@@ -74,6 +74,9 @@ class Recorded:
     end_ns: int
     """Unix time of about its last event; -1 if it is unknown."""
 
+    host: str = ""
+    """Name of the host; empty if it does not say."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Importable:

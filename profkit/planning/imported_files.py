@@ -97,14 +97,16 @@ def _rows(table: Rows, scratch: Path) -> int:
     return sum(part.num_rows for part in parts)
 
 
-def refuse_unrelated(ranks: Mapping[Path, int], guessed: Sequence[Path], kind: Importable) -> None:
-    """Raise `InputError` if files that would become several ranks are not of one run.
+def related(
+    ranks: Mapping[Path, int], guessed: Sequence[Path], kind: Importable
+) -> dict[Path, Recorded]:
+    """Return what the files of several ranks say of their recording, of those that say it.
 
-    They are not if two ranks have no time in common, or if their devices are of different models
-    and a rank was `guessed`.
+    Raises `InputError` if they are not of one run. They are not if two ranks have no time in
+    common, or if their devices are of different models and a rank was `guessed`.
     """
     if kind.recorded is None or len(set(ranks.values())) == 1:
-        return
+        return {}
     stated = {file: found for file in ranks if (found := _recorded(file, kind))}
     by_rank: dict[int, list[Path]] = defaultdict(list)
     for file in stated:
@@ -118,6 +120,7 @@ def refuse_unrelated(ranks: Mapping[Path, int], guessed: Sequence[Path], kind: I
         if guessed and all(models) and models[0] != models[1]:
             names = " and ".join(", ".join(sorted(names)) for names in models)
             raise _unrelated(one, other, f"are of different devices ({names})")
+    return stated
 
 
 def _recorded(file: Path, kind: Importable) -> Recorded | None:

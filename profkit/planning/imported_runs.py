@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from profkit.core.checksums import sha256
 from profkit.core.errors import ConfigError, InputError
 from profkit.core.sealed_json import sealed
 from profkit.core.settings import nearest
-from profkit.planning.imported_files import equal_content, links, refuse_unrelated, unusable
+from profkit.planning.imported_files import equal_content, links, related, unusable
 
 RUNS = Path("results/runs")
 _RANK = re.compile(r"(?:rank|worker)[-_]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -41,6 +41,9 @@ class ImportedFile:
 
     guessed: bool
     """Whether the rank was given, because neither the file nor its name states one."""
+
+    host: str = ""
+    """Host that it states; empty if it does not, or is the only rank."""
 
     left_out: tuple[str, ...] = ()
     """Which files were left out beside it, and why: one sentence each."""
@@ -71,12 +74,13 @@ def find(paths: Sequence[Path], kind: Importable) -> list[ImportedFile]:
     free = (rank for rank in range(len(files)) if rank not in taken)
     ranks = {file: rank if rank >= 0 else next(free) for file, rank in stated.items()}
     guessed = [file for file in files if stated[file] < 0]
-    refuse_unrelated(ranks, guessed, kind)
+    recorded = related(ranks, guessed, kind)
     return [
         ImportedFile(
             path=file,
             rank=ranks[file],
             guessed=file in guessed,
+            host=recorded[file].host if file in recorded else "",
             left_out=tuple(left_out) if file == files[0] else (),
         )
         for file in files
@@ -189,7 +193,8 @@ def add_run(
         for source, target in placed.items()
     }
     record = _record(files, tool, behaviour, folder, command) | {
-        "files": [{"path": name, **made[name]} for name in sorted(made)]
+        "files": [{"path": name, **made[name]} for name in sorted(made)],
+        "places": _places(files, placed),
     }
     record["warnings"] += equal_content(hashes)
     facts = ("tool", "repeat", "attempt", "status", "started", "ended", "elapsed_s", "exit_code")
@@ -207,6 +212,15 @@ def add_run(
     _write(folder / "capture.json", record)
     _write(RUNS / run / "manifest.json", manifest)
     return run
+
+
+def _places(
+    files: Sequence[ImportedFile], placed: Mapping[Path, Path]
+) -> list[dict[str, str | None]]:
+    """Return the host of each rank that states one, as the record of a capture has it."""
+    hosts = {placed[file.path].name.partition(".")[0]: file.host for file in files if file.host}
+    unknown = {"node": None, "local_rank": None}
+    return [{"label": label, "hostname": host, **unknown} for label, host in hosts.items()]
 
 
 def run_behaviour(name: str, kind: Importable, world_size: int) -> dict[str, Any]:

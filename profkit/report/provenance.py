@@ -50,8 +50,9 @@ def _places(run: result_tree.Run) -> Iterator[view.Item]:
     # Containers and cloned machines may have one name.
     if len({(place.get("hostname"), place.get("node")) for place in places}) > 1:
         for place in places:
-            numbers = f"node {place.get('node')}, local rank {place.get('local_rank')}"
-            text = f"{place.get('hostname')} ({numbers})"
+            text = str(place.get("hostname"))
+            if place.get("node") is not None:
+                text += f" (node {place['node']}, local rank {place.get('local_rank')})"
             yield view.Item(label=str(place.get("label")), value=text)
 
 

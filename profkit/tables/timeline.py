@@ -31,6 +31,13 @@ TABLES = {
         ("samples", INT, "Samples this rank processed in the step."),
         ("peak_memory_bytes", INT, "Peak of the process so far: device if CUDA, else host."),
     ),
+    "hosts": table(
+        "Where each rank ran: one row per rank and repeat whose host is known.",
+        *WHERE,
+        ("host", TEXT, "Name of the host, as it calls itself."),
+        ("node", SMALL, "Number of the host among those of the capture; -1 if unknown."),
+        ("local_rank", SMALL, "Rank within its host; -1 if unknown."),
+    ),
     "cpu_ops": table(
         "Operators and annotations on host threads, as a tree per thread.",
         *WHERE,

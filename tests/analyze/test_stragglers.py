@@ -148,7 +148,7 @@ def real(converted, paths):
             ignore_index=True,
         ).astype(dict.fromkeys(schema_text(name), "category"))
         for name in ("collectives", "cpu_ops", "kernels")
-    ]
+    ] + [testing.frame("hosts", [])]
 
 
 def schema_text(name):
@@ -181,3 +181,64 @@ def test_who_waits_for_whom_is_per_step_and_what_is_caused_by_few_is_one_column(
     assert (data["rows"]["names"], data["columns"]["names"]) == ([0, 1, 2], [0, 2])
     assert data["layers"][0]["values"] == [0, 30, 10, 25, 20, 0]
     assert run(calls, most_late=1).drawings["rank_waits"].data["columns"]["names"] == [2, "others"]
+
+
+HOSTS = [{"rank": rank, "repeat": 0, "host": f"n{rank // 2}"} for rank in range(4)]
+
+
+def met(start, end, arrivals, **rest):
+    """Return a call that ranks come to at times counted from `start`."""
+    where = {"group_ranks": str([*arrivals])} | rest
+    return [call(rank, start + at, end, start + at, **where) for rank, at in arrivals.items()]
+
+
+def of_host(calls, hosts=HOSTS):
+    result = run(calls, hosts=hosts)
+    (finding,) = result.findings
+    return rows(result, "by_host")[0], finding.message
+
+
+def test_a_host_is_late_as_a_whole():
+    calls = met(1000, 2000, {0: 0, 1: 10, 2: 500, 3: 520}) + met(
+        3000, 4000, dict.fromkeys(range(4), 0)
+    )
+    row, message = of_host(calls)
+    assert (row["host"], row["ranks"], row["late_ranks"]) == ("n1", 2, 2)
+    assert 480 <= row["late_ns"] <= 520
+    assert (row["caused_by_rank"], row["wait_share"]) == (None, 1.0)
+    assert message.startswith("100% of waiting is for host n1: all its 2 ranks are late, by")
+
+
+def test_one_rank_of_a_host_is_late():
+    row, message = of_host(met(1000, 2000, {0: 0, 1: 10, 2: 5, 3: 520}))
+    assert (row["late_ranks"], row["caused_by_rank"]) == (1, 3)
+    assert "of its 2 ranks, rank 3 is late and holds up the host" in message
+
+
+def test_a_rank_that_holds_up_its_own_host_is_the_cause():
+    # Ranks 2 and 3 meet first: rank 2 comes late to all others, because it waited for rank 3.
+    within = {"group": "1", "group_size": 2}
+    calls = met(1000, 1600, {2: 0, 3: 550}, **within) + met(1000, 1010, {0: 0, 1: 5}, **within)
+    row, _ = of_host([*calls, *met(1100, 2000, {0: 0, 1: 10, 2: 510, 3: 520})])
+    assert (row["host"], row["late_ranks"], row["caused_by_rank"]) == ("n1", 2, 3)
+
+
+def test_the_clocks_of_hosts_are_put_side_by_side():
+    ahead = {2: 10_000, 3: 10_000}
+    calls = [
+        row
+        | {
+            name: row[name] + ahead.get(row["rank"], 0)
+            for name in ("start_ns", "end_ns", "call_ns")
+        }
+        for row in met(1000, 2000, {0: 0, 1: 520, 2: 5, 3: 10})
+    ]
+    found = {row["host"]: row for row in rows(run(calls, hosts=HOSTS), "by_host")}
+    assert {host: row["offset_ns"] for host, row in found.items()} == {"n0": 0, "n1": 10_000}
+    assert found["n0"]["caused_by_rank"] == 1
+
+
+def test_nothing_is_said_of_one_host():
+    result = run(met(1000, 2000, {0: 0, 1: 520}), hosts=HOSTS[:2])
+    assert not result.findings
+    assert "by_host" not in result.tables

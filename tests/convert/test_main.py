@@ -115,13 +115,25 @@ def test_files_of_one_rank_are_joined_with_operators_of_their_own(tree, cores):
         assert table.schema.equals(schema.TABLES[name]), name
 
 
+def test_where_ranks_ran_is_a_table_of_every_tool(tree):
+    capture, convert, run = tree
+    capture("baseline", 0, {f"{LABELS[rank]}.steps.json": harness_steps(rank) for rank in (0, 1)})
+    path = run / "capture/baseline/rep0/capture.json"
+    place = {"label": LABELS[1], "hostname": "n1", "node": 1, "local_rank": 0}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"places": [place]}))
+    tables, _ = convert("baseline")
+    assert tables["hosts"].to_pylist() == [
+        {"rank": 1, "repeat": 0, "host": "n1", "node": 1, "local_rank": 0}
+    ]
+
+
 def test_a_tool_without_a_converter_gives_the_steps_of_the_harness(tree):
     capture, convert, run = tree
     capture("baseline", 0, {f"{LABELS[rank]}.steps.json": harness_steps(rank) for rank in (1, 0)})
     tables, notes = convert("baseline")
     assert notes == []
     assert (run / "convert/baseline").is_dir()
-    assert list(tables) == ["steps"]
+    assert list(tables) == ["hosts", "steps"]
     assert [tuple(row.values()) for row in tables["steps"].to_pylist()] == [
         (0, 0, 0, 10, 20, 4, 99),
         (0, 0, 1, 20, 35, 4, 100),
@@ -183,8 +195,8 @@ def test_damaged_steps_of_the_harness_are_noted(tree):
 
 
 def test_every_tool_has_steps():
-    assert produced("baseline") == ("steps",)
-    assert produced("py_spy") == ("steps", "sampled_stacks")
+    assert produced("baseline") == ("steps", "hosts")
+    assert produced("py_spy") == ("steps", "sampled_stacks", "hosts")
     assert produced("torch_profiler")[:2] == ("steps", "cpu_ops")
 
 

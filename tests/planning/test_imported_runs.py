@@ -12,6 +12,7 @@ import pytest
 
 from profkit.cli import main
 from profkit.cli import run as runs
+from profkit.convert.__main__ import convert
 from profkit.core.capture_record import imported_files, untouched_files
 from profkit.core.checksums import sha256
 from profkit.core.errors import ConfigError, InputError
@@ -49,6 +50,18 @@ def test_the_rank_comes_from_the_content_then_the_name_then_what_is_free(tmp_pat
         "other.json": (1, True),
         "packed.json.gz": (3, False),
     }
+
+
+def test_the_hosts_that_traces_state_become_a_table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for rank in range(2):
+        stated = json.loads(trace(rank=rank)) | {"host_name": f"n{rank}"}
+        (tmp_path / f"{rank}.json").write_text(json.dumps(stated))
+    run = add_run(find([tmp_path], KIND), TOOL, KIND, name="two", command="")
+    capture = imported_runs.RUNS / run / "capture" / TOOL / "rep0"
+    convert(TOOL, [capture], tmp_path / "tables", tmp_path / "files")
+    hosts = pq.read_table(tmp_path / "tables/hosts.parquet").to_pylist()
+    assert [tuple(row.values()) for row in hosts] == [(0, 0, "n0", -1, -1), (1, 0, "n1", -1, -1)]
 
 
 def test_ranks_are_guessed_in_the_order_of_the_numbers_in_names(tmp_path):

@@ -13,15 +13,17 @@ _TAIL_BYTES = 1 << 20
 _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*"?(\d{1,19})(?=[\s,}"])')
 _TIME = re.compile(rb'"ts"\s*:\s*"?(\d{1,19}(?:\.\d{1,9})?)(?=[\s,}"])')
 _DEVICES = re.compile(rb'"deviceProperties"\s*:\s*\[([^\]]*)')
+_HOST = re.compile(rb'"host_name"\s*:\s*"([^"\\]{1,255})"')
 _NAME = re.compile(rb'"name"\s*:\s*"([^"\\]*)"')
 
 
 def recorded(path: Path) -> Recorded:
-    """Return what the trace at `path` says of its devices and its time; raises `InputError`."""
+    """Return what the trace at `path` says of its recording; raises `InputError`."""
     ends = [*_ends(path)]
     stated = next((found for text in ends if (found := _BASE.search(text))), None)
     base_ns = int(stated[1]) if stated else 0
     described = next((found for text in ends if (found := _DEVICES.search(text))), None)
+    host = next((found for text in ends if (found := _HOST.search(text))), None)
     names = _NAME.findall(described[1]) if described else []
     times = nanoseconds([float(us) for text in ends for us in _TIME.findall(text)])
     # Events that describe processes and threads may have time 0.
@@ -30,6 +32,7 @@ def recorded(path: Path) -> Recorded:
         devices=frozenset(name.decode("utf-8", "replace") for name in names),
         begin_ns=base_ns + int(times.min()) if len(times) else -1,
         end_ns=base_ns + int(times.max()) if len(times) else -1,
+        host=host[1].decode("utf-8", "replace") if host else "",
     )
 
 
