@@ -60,7 +60,7 @@ def _late_host(late: int, stragglers: Result | None) -> Evidence:
         if row["host"] == of_rank.get(late) and row["late_ranks"]:
             is_whole = row["caused_by_rank"] is None and row["late_ranks"] == row["ranks"]
             return {
-                "late_host": row["host"],
+                "late_host": str(row["host"]),
                 "late_ranks_of_host": late_ranks(row),
                 **({"is_whole_host": 1} if is_whole else {}),
             }

@@ -157,7 +157,8 @@ def _of_ranks(
     shown = table(whole[["rank", *parts[0].columns]], title=title, note=note)
     if len(highest) > 1 or "live_bytes" not in whole:
         return shown
-    sums = {name: parts[0][name].sum().item() for name in ("live_bytes", "count", "peak_share")}
+    names = ("live_bytes", "count", "peak_share")
+    sums = {name: sum(parts[0][name].tolist()) for name in names}
     return replace(shown, sums=sums, left_out=left)
 
 

@@ -266,7 +266,7 @@ def table(
         columns=tuple(str(name) for name in kept.columns),
         rows=tuple(zip(*columns, strict=True)) if columns else (),
         note=note,
-        sums={name: rows[name].sum().item() for name in known},
+        sums={name: sum(rows[name].tolist()) for name in known},
         left_out=left_out,
     )
 
