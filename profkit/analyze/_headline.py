@@ -67,6 +67,8 @@ def _largest(causes: Sequence[Cause], limiter: Limiter) -> Cause | None:
     if top is None or top.id.rpartition(".")[2] not in (BLOCKED, START_UP):
         return top
     calls = [cause for cause in divided if cause.id.startswith(f"{top.id}.")]
+    if not calls:  # such as the first communication, in which no call blocks
+        return top
     first = max(calls, key=lambda cause: cause.ms_per_step)
     is_one = top.id.endswith(BLOCKED) and first.ms_per_step > _MOST * top.ms_per_step
     return first if is_one else top

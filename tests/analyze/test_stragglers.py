@@ -212,7 +212,7 @@ def test_a_host_is_late_as_a_whole():
 def test_one_rank_of_a_host_is_late():
     row, message = of_host(met(1000, 2000, {0: 0, 1: 10, 2: 5, 3: 520}))
     assert (row["late_ranks"], row["caused_by_rank"]) == (1, 3)
-    assert "of its 2 ranks, rank 3 is late and holds up the host" in message
+    assert "only rank 3 of its 2 ranks is late" in message
 
 
 def test_a_rank_that_holds_up_its_own_host_is_the_cause():

@@ -105,6 +105,11 @@ def judged(*, imported="trace", **given):
             Limiter.UNKNOWN,
             "One-off start-up 90 of 100 ms per step: no steady step.",
         ),
+        (
+            {"exposed_communication.start_up": 90, "gpu_computing": 10},
+            Limiter.UNKNOWN,
+            "One-off start-up 90 of 100 ms per step: no steady step.",
+        ),
     ],
 )
 def test_the_limiter_is_what_the_step_waits_for_most(times, limiter, headline):
@@ -183,6 +188,32 @@ def test_one_line_that_the_gpu_waits_for_is_worth_less_than_all_of_python(share,
     line = {"gpu_idle.python.train_py(9): log": share, "gpu_computing": 0.99 - share}
     found = on(line | {"gpu_idle.python.other": 0.01})
     assert [action.cause for action in found.actions] == [cause]
+
+
+HOST_COLUMNS = ("host", "ranks", "late_ranks", "caused_by_rank")
+
+
+@pytest.mark.parametrize(
+    ("late", "place", "words"),
+    [
+        (("n1", 2, 2, None), "host n1", "all its 2 ranks are late"),
+        (("n1", 2, 1, 1), "rank 1", "only rank 1 of its 2 ranks is late"),
+        (("n1", 2, 2, 1), "rank 1", "rank 1 of its 2 ranks holds up the others"),
+    ],
+)
+def test_the_host_is_to_blame_if_all_its_ranks_are_late(late, place, words):
+    waiting = "exposed_communication.waiting"
+    tables = {
+        "by_rank": Table(title="", columns=("rank", "host"), rows=((1, "n1"),)),
+        "by_host": Table(title="", columns=HOST_COLUMNS, rows=(late,)),
+    }
+    about = {waiting: ("", {"late_rank": 1})}
+    known = causes({"gpu_computing": 60, waiting: 40}, late={"gpu_computing": 100}, about=about)
+    found = run(verdict.analyze, causes=known, stragglers=Result(tables=tables)).verdict
+    assert found.headline == f"Waiting 40 of 100 ms per step for {place}."
+    assert found.actions[0].advice == (
+        f"Fix {place} first: 40 ms more gpu_computing. Host n1: {words}."
+    )
 
 
 def test_at_most_three_actions_come_in_the_order_of_their_gains():

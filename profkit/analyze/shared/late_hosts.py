@@ -95,10 +95,8 @@ def late_ranks(host: Mapping[Any, Any]) -> str:
     rank, ranks, late = (host[name] for name in ("caused_by_rank", "ranks", "late_ranks"))
     if ranks == 1:
         return f"its only rank is late (rank {rank})"
+    if late == 1:
+        return f"only rank {rank} of its {ranks} ranks is late"
     if rank is not None and rank >= 0:
-        return f"of its {ranks} ranks, rank {rank} is late and holds up the host"
-    return (
-        f"all its {ranks} ranks are late"
-        if late == ranks
-        else f"{late} of its {ranks} ranks are late"
-    )
+        return f"rank {rank} of its {ranks} ranks holds up the others"
+    return f"{'all' if late == ranks else f'{late} of'} its {ranks} ranks are late"
