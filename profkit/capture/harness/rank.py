@@ -19,7 +19,7 @@ from profkit.capture.harness.ranks.collective_timeouts import extend_timeouts
 from profkit.capture.harness.ranks.coordinates import CoordinatesListener
 from profkit.capture.harness.ranks.recording import recording, step_markers
 from profkit.capture.harness.ranks.sources import SourcesListener
-from profkit.capture.harness.record import rank_warnings
+from profkit.capture.harness.record import last_words, rank_warnings
 from profkit.capture.harness.record.rank_errors import has_failed, write_error
 from profkit.capture.harness.spec import Spec, from_environment, rank_of
 from profkit.core import registry
@@ -44,6 +44,7 @@ def main() -> None:
         sys.stdout.reconfigure(line_buffering=True)
     spec = from_environment(os.environ)
     rank = rank_of(os.environ, spec.parallel)
+    last_words.hand_over(spec.folder, spec.token, rank)
     if note := tool_supervisor.report_program_started():
         rank_warnings.add(spec.folder, rank, note)
     # Kept for the workload, also through a wrapper: deepspeed adds --local_rank.

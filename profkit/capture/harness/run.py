@@ -28,6 +28,7 @@ from profkit.capture.harness.ranks import clock, rank_files, sources
 from profkit.capture.harness.record import (
     capture_json,
     first_failure,
+    last_words,
     outcome,
     rank_warnings,
 )
@@ -193,7 +194,8 @@ def _collect(job: Job) -> CollectedResult:
     if worst.exit_code:
         refusal = first_failure.refused_option(out / capture_json.LOG, job.tool_options)
     told = absent or host_reports.failures(reports) or refusal
-    failure = first_failure.first_failure(out, ranks, worst.exit_code, told)
+    said = last_words.collect(out)
+    failure = first_failure.first_failure(out, ranks, worst.exit_code, told, said)
     result = outcome.judge_capture(worst, job.run_settings.timeout_s, failure, missing)
     if absent and worst.timed_out:
         result = replace(result, reason=f"{result.reason}; {absent}")
@@ -246,6 +248,7 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], disk_space.Trouble |
         disk_space.reserved(out),
         conditions.monitored() as machine,
         container.stopped_on_exit(job.launcher, spec, job.node),
+        last_words.Listener(spec.token) as listener,
     ):
 
         def watch() -> str:
@@ -267,6 +270,8 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], disk_space.Trouble |
             # Not for want of memory, as `stopped` says.
             ended = replace(ended, stopped="", exit_code=1)
         trouble, readings = disk_space.trouble(out), machine.summary()
+        if ended.exit_code and not trouble:
+            listener.write(log)
     earlier = [record["conditions"] for record in capture_json.good_siblings(out)]
     readings["warnings"] = conditions.warnings(readings, earlier)
     return replace(ended, shortage=limit.shortage()), readings, trouble

@@ -64,8 +64,8 @@ def test_a_rank_that_is_killed_keeps_its_steps_and_has_not_run_out_of_memory(
     failed = capture("baseline", tmp_path, {}, **misbehaving("killed"))
     assert (failed.record["status"], failed.record["exit_code"]) == ("error", -9)
     assert failed.record["reason"] == (
-        "rank0_dp0_tp0_pp0: killed by signal 9 (SIGKILL); nothing says that memory ran out:"
-        " a person, a scheduler or a limit killed it"
+        "rank0_dp0_tp0_pp0: killed by signal 9 (SIGKILL); the last line that it printed: in the"
+        " fourth step; nothing says that memory ran out: a person, a scheduler or a limit killed it"
     )
     assert len(failed.steps()) == 3
 

@@ -27,7 +27,7 @@ from profkit.capture.harness.ranks.collective_timeouts import extend_timeouts
 from profkit.capture.harness.ranks.coordinates import CoordinatesListener
 from profkit.capture.harness.ranks.recording import recording, step_markers
 from profkit.capture.harness.ranks.sources import SourcesListener
-from profkit.capture.harness.record import rank_errors, rank_warnings
+from profkit.capture.harness.record import last_words, rank_errors, rank_warnings
 from profkit.capture.harness.spec import Spec
 from profkit.capture.harness.spec import from_environment as spec_from_environment
 from profkit.capture.harness.started_file import FAILED_STARTS, failed_starts_note
@@ -133,6 +133,7 @@ class FollowedProcess:
             return
         self.record.locate()
         self.rank = self.record.as_rank()
+        last_words.hand_over(self.spec.folder, self.spec.token, self.rank)
         self._write_record()
         # Whatever imported torch, this thread makes the model.
         self.step_hooks.thread = threading.get_ident()

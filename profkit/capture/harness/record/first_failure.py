@@ -2,7 +2,7 @@
 
 import re
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,9 +31,6 @@ _PASSING = re.compile(
 # Summary of torchrun and accelerate for each rank, and DeepSpeed's line.
 _ROOT_CAUSE = "Root Cause (first observed failure)"
 _SUMMARY = re.compile(r"rank\s*:\s*(\d+) \(local_rank: \d+\)\s+exitcode\s*:\s*(-?\d+)")
-_NOTICED = re.compile(r"^.*(?:failed \(exitcode: -?\d+\)|exits with return code)", re.MULTILINE)
-# What launchers and Python print beside the program.
-_BESIDE = re.compile(r"[A-Z]\d{4} \d\d:|\[\d{4}-\d\d-\d\d|.*RuntimeWarning:|\*+$")
 _DEEPSPEED = re.compile(r"--local_rank=(\d+)'\] exits with return code = (-?\d+)")
 # Messages of tools on an unknown option, before they start anything.
 _REFUSED = re.compile(
@@ -83,16 +80,19 @@ class Failure:
         return not self.signum and not passing
 
 
-def first_failure(out: Path, ranks: Sequence[Rank], exit_code: int, told: str) -> Failure | None:
+def first_failure(
+    out: Path, ranks: Sequence[Rank], exit_code: int, told: str, said: Mapping[str, str]
+) -> Failure | None:
     """Return what failed first; None if nothing did.
 
-    `exit_code` is the launcher's, `told` what the harness itself knows of the capture, or "". A
-    rank that only lost its connection to another one failed because of that one.
+    `exit_code` is the launcher's, `told` what the harness itself knows of the capture, or "", and
+    `said` the last line that each rank printed, by labels. A rank that only lost its connection to
+    another one failed because of that one.
     """
     written = _written(out)
     if written and not _LOST_PEER.search(written[0].summary):
         return _advised(written[0])
-    if exit_code and (silent := _silent_rank(out, ranks, exit_code)):
+    if exit_code and (silent := _silent_rank(out, ranks, exit_code, said)):
         return silent
     if told:
         return Failure(summary=told, details=written[0].summary if written else "")
@@ -118,39 +118,31 @@ def _written(out: Path) -> list[Failure]:
     return sorted(found, key=lambda failure: bool(_LOST_PEER.search(failure.summary)))
 
 
-def _silent_rank(out: Path, ranks: Sequence[Rank], exit_code: int) -> Failure | None:
+def _silent_rank(
+    out: Path, ranks: Sequence[Rank], exit_code: int, said: Mapping[str, str]
+) -> Failure | None:
     """Return the end of the rank that ended first without an error of its own, if one did."""
     silent = [
-        (rank, code, log)
-        for log, number, code in _ended_ranks(out)
+        (rank, code)
+        for number, code in _ended_ranks(out)
         for rank in ranks
         if rank.rank == number and code and not (out / f"{rank.label}{rank_errors.SUFFIX}").exists()
     ]
     if _signum(exit_code) and len(ranks) == 1:
-        silent = [(ranks[0], exit_code, out / capture_json.LOG)]
+        silent = [(ranks[0], exit_code)]
     # Launchers end the other ranks with this signal.
     silent.sort(key=lambda end: end[1] == -signal.SIGTERM)
     if not silent:
         return None
-    rank, code, log = silent[0]
+    rank, code = silent[0]
     words = _ending(code) if _signum(code) else f"{_ending(code)}, without an error of its own"
-    if last := _last_words(log):
-        words = f"{words}; the last line in {log.name} before that: {last}"
+    if last := said.get(rank.label):
+        words = f"{words}; the last line that it printed: {cut(last, _LAST_WORDS)}"
     return Failure(summary=f"{rank.label}: {words}", details=_tail(out), signum=_signum(code))
 
 
-def _last_words(log: Path) -> str:
-    """Return what the ranks of a host had printed last when its launcher noticed an end, or ""."""
-    text = "\n".join(capture_json.tail(log, lines=1000))
-    if not (noticed := _NOTICED.search(text)):
-        return ""
-    lines = [line.strip() for line in text[: noticed.start()].splitlines()]
-    said = [line for line in lines if line and not _BESIDE.match(line)]
-    return cut(said[-1], _LAST_WORDS) if said else ""
-
-
-def _ended_ranks(out: Path) -> Iterator[tuple[Path, int, int]]:
-    """Yield the log of ranks, their numbers and exit statuses, the first to fail first.
+def _ended_ranks(out: Path) -> Iterator[tuple[int, int]]:
+    """Yield the numbers and exit statuses of ranks, the first to fail first.
 
     Each host has a log, with its ranks and the words of its launcher.
     """
@@ -159,8 +151,7 @@ def _ended_ranks(out: Path) -> Iterator[tuple[Path, int, int]]:
         others, root, cause = text.rpartition(_ROOT_CAUSE)
         for part in (cause, others) if root else (text,):
             for pattern in (_SUMMARY, _DEEPSPEED):
-                found = pattern.findall(part)
-                yield from ((log, int(rank), int(code)) for rank, code in found)
+                yield from ((int(rank), int(code)) for rank, code in pattern.findall(part))
 
 
 def refused_option(log: Path, given: Sequence[str]) -> str:

@@ -8,15 +8,24 @@ from profkit.core.formatting import cut
 SUFFIX = ".error.txt"
 _SUMMARY_LENGTH = 2000
 _DETAILS_LENGTH = 100_000
+_TRACEBACK = "Traceback (most recent call last):"
 
 
 def write_error(out: Path, rank: Rank, summary: str, details: str) -> None:
     """Write the error that ended a rank, for `first_failure` and for people."""
-    line = cut(" ".join(summary.split()), _SUMMARY_LENGTH)
+    line = cut(" ".join(_without_frames(summary).split()), _SUMMARY_LENGTH)
     text = f"{line}\n\n{cut(details, _DETAILS_LENGTH)}"
     # Texts of errors may hold what no encoding can: half of a pair of surrogates.
     path = out / f"{rank.label}{SUFFIX}"
     path.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def _without_frames(text: str) -> str:
+    """Return `text` without the frames of the tracebacks of other processes within it."""
+    if _TRACEBACK not in text:
+        return text
+    lines = [line for line in text.splitlines() if _TRACEBACK not in line]
+    return "\n".join(line for line in lines if not line.startswith((" ", "\t")))
 
 
 def has_failed(out: Path) -> bool:

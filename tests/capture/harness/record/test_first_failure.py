@@ -51,32 +51,27 @@ def test_a_rank_that_died_is_named_and_not_the_one_that_noticed(
     (tmp_path / "capture.log").write_text(summary.format(code=code, name="..."))
     if noticed:
         write_error(tmp_path, RANKS[0], LOST, "")
-    failure = first_failure(tmp_path, RANKS, 1, "")
+    failure = first_failure(tmp_path, RANKS, 1, "", {})
     assert failure.summary == f"rank1_dp1_tp0_pp0: {words}"
     assert failure.signum == {-9: 9, -11: 11, 134: 6}.get(code, 0)
 
 
-def test_the_last_words_of_a_rank_on_another_host_are_quoted(tmp_path):
-    noticed = (
-        "E1124 01:38:16.9 3 elastic/api.py:1002] failed (exitcode: -6) local_rank: 0 (pid: 5)\n"
-    )
-    said = "W1124 01:38:15.1 of torch\n/x.py:1: RuntimeWarning: odd\nlost the mount /data\n\n"
+def test_the_last_line_of_the_rank_that_died_is_quoted_and_of_no_other(tmp_path):
     (tmp_path / "capture.log").write_text("loss 1.0\n")
-    summary = TORCHRUN.format(code=-6, name="SIGABRT")
-    (tmp_path / "capture.node1.log").write_text(
-        f"{said}W1124 01:38:16.8 closing\n{noticed}{summary}"
-    )
-    assert first_failure(tmp_path, RANKS, 1, "").summary == (
-        "rank1_dp1_tp0_pp0: killed by signal 6 (SIGABRT); the last line in capture.node1.log before"
-        " that: lost the mount /data"
-    )
+    (tmp_path / "capture.node1.log").write_text(TORCHRUN.format(code=-6, name="SIGABRT"))
+    said = {"rank0_dp0_tp0_pp0": LOST, "rank1_dp1_tp0_pp0": "lost the mount /data"}
+    found = first_failure(tmp_path, RANKS, 1, "", said).summary
+    died = "rank1_dp1_tp0_pp0: killed by signal 6 (SIGABRT)"
+    assert found == f"{died}; the last line that it printed: lost the mount /data"
+    del said["rank1_dp1_tp0_pp0"]
+    assert first_failure(tmp_path, RANKS, 1, "", said).summary == died
 
 
 def test_an_error_counts_before_a_connection_that_was_lost_earlier(tmp_path):
     write_error(tmp_path, RANKS[0], LOST, "")
     write_error(tmp_path, RANKS[1], "ValueError: boom:\n  more", "Traceback ...")
     os.utime(tmp_path / "rank0_dp0_tp0_pp0.error.txt", (0, 0))
-    failure = first_failure(tmp_path, RANKS, 1, "")
+    failure = first_failure(tmp_path, RANKS, 1, "", {})
     assert failure.summary == "rank1_dp1_tp0_pp0: ValueError: boom: more"
     assert "Traceback ..." in failure.details
 
@@ -84,18 +79,18 @@ def test_an_error_counts_before_a_connection_that_was_lost_earlier(tmp_path):
 def test_the_error_that_came_first_is_the_reason_although_others_died_of_it(tmp_path):
     (tmp_path / "capture.log").write_text(TORCHRUN.format(code=-6, name="SIGABRT"))
     write_error(tmp_path, RANKS[0], "ValueError: boom", "")
-    assert first_failure(tmp_path, RANKS, 1, "").summary.endswith("ValueError: boom")
+    assert first_failure(tmp_path, RANKS, 1, "", {}).summary.endswith("ValueError: boom")
 
 
 def test_what_no_encoding_can_hold_is_no_full_disk(tmp_path):
     write_error(tmp_path, RANKS[0], "ValueError: bad \ud800 text", "line \udcff")
-    failure = first_failure(tmp_path, RANKS, 1, "")
+    failure = first_failure(tmp_path, RANKS, 1, "", {})
     assert failure.summary == r"rank0_dp0_tp0_pp0: ValueError: bad \ud800 text"
 
 
 def test_a_rank_that_could_not_write_what_it_failed_of_had_no_room(tmp_path):
     (tmp_path / "rank0_dp0_tp0_pp0.error.txt").touch()
-    summary = first_failure(tmp_path, RANKS, 1, "").summary
+    summary = first_failure(tmp_path, RANKS, 1, "", {}).summary
     assert summary.startswith("rank0_dp0_tp0_pp0: no space was left on the disk")
 
 
@@ -133,7 +128,7 @@ def test_a_rank_that_could_not_write_what_it_failed_of_had_no_room(tmp_path):
 )
 def test_a_program_before_the_ranks_is_quoted_whole(tmp_path, log, summary):
     (tmp_path / "capture.log").write_text(log)
-    assert first_failure(tmp_path, RANKS, 2, "").summary == summary
+    assert first_failure(tmp_path, RANKS, 2, "", {}).summary == summary
 
 
 @pytest.mark.parametrize(
@@ -145,7 +140,7 @@ def test_a_program_before_the_ranks_is_quoted_whole(tmp_path, log, summary):
 )
 def test_what_can_be_done_is_told(tmp_path, error, advice):
     write_error(tmp_path, RANKS[0], error, "")
-    assert advice in first_failure(tmp_path, RANKS, 1, "").summary
+    assert advice in first_failure(tmp_path, RANKS, 1, "", {}).summary
 
 
 @pytest.mark.parametrize(
@@ -166,7 +161,7 @@ def test_what_passes_by_is_told_from_what_repeats(summary, signum, expected):
 
 def test_a_capture_that_went_well_has_no_failure(tmp_path):
     (tmp_path / "capture.log").write_text("ValueError: caught\n")
-    assert first_failure(tmp_path, RANKS, 0, "") is None
+    assert first_failure(tmp_path, RANKS, 0, "", {}) is None
 
 
 @pytest.mark.parametrize(
@@ -198,9 +193,25 @@ def test_a_rank_that_only_gave_a_status_is_quoted_by_what_it_printed(tmp_path):
     lines = TORCHRUN.format(code=2, name="") + "line of torchrun\n" * 60
     (tmp_path / "capture.log").write_text(f"usage: train.py [-h]\n{said}\n{lines}")
     write_error(tmp_path, RANKS[1], "exit status 2", "")
-    assert (
-        first_failure(tmp_path, RANKS, 1, "").summary == f"rank1_dp1_tp0_pp0: exit status 2: {said}"
+    summary = first_failure(tmp_path, RANKS, 1, "", {}).summary
+    assert summary == f"rank1_dp1_tp0_pp0: exit status 2: {said}"
+
+
+def test_the_frames_of_a_traceback_within_an_error_are_left_out_of_its_line(tmp_path):
+    inner = """Traceback (most recent call last):
+  File "/v/torch/utils/data/_utils/worker.py", line 374, in _worker_loop
+    data = fetcher.fetch(index)
+           ^^^^^^^^^^^^^^^^^^^^
+ValueError: sample 40 is damaged
+"""
+    text = f"ValueError: Caught ValueError in DataLoader worker process 0.\nOriginal {inner}"
+    write_error(tmp_path, RANKS[0], text, f"Traceback\n{text}")
+    failure = first_failure(tmp_path, RANKS, 1, "", {})
+    assert failure.summary == (
+        "rank0_dp0_tp0_pp0: ValueError: Caught ValueError in DataLoader worker process 0."
+        " ValueError: sample 40 is damaged"
     )
+    assert "_worker_loop" in failure.details
 
 
 def test_an_error_of_any_length_is_kept_with_its_ends_and_its_size(tmp_path):
@@ -208,7 +219,7 @@ def test_an_error_of_any_length_is_kept_with_its_ends_and_its_size(tmp_path):
     write_error(tmp_path, RANKS[0], text, f"Traceback\n{text}")
     (path,) = tmp_path.iterdir()
     assert path.stat().st_size < 200_000
-    failure = first_failure(tmp_path, RANKS, 1, "")
+    failure = first_failure(tmp_path, RANKS, 1, "", {})
     assert failure.summary.startswith("rank0_dp0_tp0_pp0: ValueError: AAA")
     assert "of 5,000,027 characters left out ...]" in failure.summary
     assert failure.summary.endswith("A the last words")
@@ -218,5 +229,5 @@ def test_an_error_of_any_length_is_kept_with_its_ends_and_its_size(tmp_path):
 def test_an_absent_host_goes_before_the_connections_that_it_broke(tmp_path):
     write_error(tmp_path, RANKS[0], LOST, "")
     absent = "host 1 of 2 (counted from 0) did not report"
-    assert first_failure(tmp_path, RANKS, 1, absent).summary == absent
-    assert "Connection closed" in first_failure(tmp_path, RANKS, 1, "").summary
+    assert first_failure(tmp_path, RANKS, 1, absent, {}).summary == absent
+    assert "Connection closed" in first_failure(tmp_path, RANKS, 1, "", {}).summary
