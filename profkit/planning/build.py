@@ -306,6 +306,12 @@ class _Checker:
             self.files.add(str(program))
         if reason := workload.check_sharding(config.sharding(), config.world_size):
             raise ConfigError(f"zero: {reason}")
+        if workload.has_only_replicas and config.parallel.tp * config.parallel.pp > 1:
+            name = behaviour["workload"]["name"]
+            raise ConfigError(
+                f"parallel: the ranks of workload={name} are data-parallel replicas;"
+                " leave parallel.tp and parallel.pp at 1"
+            )
         return workload
 
     def check_model(self, config: Configuration) -> None:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from profkit.core import resources
+from profkit.core.errors import ConfigError
+from profkit.core.formatting import counted
 from profkit.core.yaml_files import read_yaml
 from profkit.planning.configuration import Configuration
 
@@ -99,7 +101,8 @@ def _value(words: Sequence[str], names: Sequence[str]) -> str | None:
 def with_named_ranks(config: Configuration, overrides: Sequence[str]) -> Configuration:
     """Return `config` with the number of ranks that a command names which is started as it is.
 
-    One that names none is one rank until it runs, unless `overrides` say otherwise.
+    One that names none is one rank until it runs, unless `overrides` say otherwise; raises
+    `ConfigError` where these contradict it.
     """
     if config.launcher["name"] != "command":
         return config
@@ -108,5 +111,10 @@ def with_named_ranks(config: Configuration, overrides: Sequence[str]) -> Configu
     except ValueError:
         return config  # the workload's own check says what is wrong
     is_given = any(word.partition("=")[0] == "world_size" for word in overrides)
-    ranks = named_ranks(words) or (config.world_size if is_given else 1)
-    return replace(config, world_size=ranks)
+    named = named_ranks(words)
+    if is_given and named and named != config.world_size:
+        raise ConfigError(
+            f"world_size={config.world_size}, but the command starts {counted(named, 'rank')}",
+            hint="leave world_size out, or write ${world_size} into the command",
+        )
+    return replace(config, world_size=named or (config.world_size if is_given else 1))

@@ -18,6 +18,9 @@ class BaseWorkload(Settings):
     reads_configuration: ClassVar[bool] = True
     """Whether it reads the run's configuration, such as ``batch``, and not its command alone."""
 
+    has_only_replicas: ClassVar[bool] = False
+    """Whether its ranks are data-parallel replicas, whatever ``parallel`` says."""
+
     def check(self, folder: Path) -> str:
         """Return why this workload cannot run in `folder`, or "" if it can."""
         del folder

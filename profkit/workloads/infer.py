@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import NonNegativeInt
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload(BaseWorkload):
     """Composed from ``conf/workload/infer.yaml``."""
+
+    has_only_replicas: ClassVar = True
 
     workers: NonNegativeInt = 0
     """Processes that a rank's DataLoader makes batches in; 0 makes them between the steps."""

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload(BaseWorkload):
     """Composed from ``conf/workload/train.yaml``."""
+
+    has_only_replicas: ClassVar = True
 
     optimizer: Literal["adamw", "sgd"] = "adamw"
     """Update rule; adamw keeps two further values per parameter, sgd none."""

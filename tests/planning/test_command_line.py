@@ -5,8 +5,11 @@ import shlex
 import pytest
 
 from profkit.core import resources
-from profkit.planning.command_line import as_override, named_ranks
+from profkit.core.errors import ConfigError
+from profkit.core.settings import checked
+from profkit.planning.command_line import as_override, named_ranks, with_named_ranks
 from profkit.planning.compose import compose_all
+from profkit.planning.configuration import Configuration
 
 NASTY = [
     *("a b", "a'b", 'a"b', "$HOME", "${HOME}", "${i}", "$", "${", "$$", "`id`", "$(id)", "a,b"),
@@ -27,6 +30,23 @@ def composed(words, *overrides):
 
 def test_every_word_of_a_command_arrives_as_it_is():
     assert composed(["python", "x.py", *NASTY]) == ["python", "x.py", *NASTY]
+
+
+def test_a_number_of_ranks_that_contradicts_the_command_is_refused():
+    def ranks(text, *overrides):
+        given = ["launcher=command", *overrides]
+        (one,) = compose_all(
+            resources.CONF, ["workload=script", *given, as_override(shlex.split(text), given)]
+        )
+        config = checked("", Configuration, dict(one.values))
+        return with_named_ranks(config, one.overrides).world_size
+
+    command = "torchrun --nproc-per-node 2 t.py"
+    with pytest.raises(ConfigError, match="world_size=4, but the command starts 2 ranks"):
+        ranks(command, "world_size=4")
+    assert ranks(command) == ranks(command, "world_size=2") == 2
+    assert (ranks("python t.py"), ranks("python t.py", "world_size=4")) == (1, 4)
+    assert ranks(command.replace("2", "${world_size}"), "world_size=4") == 4
 
 
 @pytest.mark.parametrize("word", NASTY)

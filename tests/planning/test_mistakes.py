@@ -76,6 +76,7 @@ def test_a_mistake_in_an_override_is_named(overrides, message):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
+        (["parallel.tp=2"], "parallel: the ranks of workload=train are data-parallel replicas"),
         (["world_size=1e9"], "launcher: 1000000000 ranks on one host: 1024 at most"),
         (["report.title=a, b"], "report: cannot be swept, as all runs have one report"),
         (["batch=true"], "batch: Input should be a number, got True"),

@@ -122,12 +122,12 @@ def _notes(found: Sequence[Segment], devices: Sequence[Device], entries: int) ->
             size = int(blocks.size_bytes[blocks.start < 0].sum())
             yield (
                 f"{before:,} blocks of {device.name} ({size:,} bytes) were live before the history"
-                f" begins; nobody recorded who allocated {unknown:,} of them."
+                f" begins; what allocated {unknown:,} of them was not recorded."
             )
         if (late := history.size_bytes[_after_window(device)]).size:
             yield (
                 f"{late.size:,} blocks of {device.name} ({int(late.sum()):,} bytes) came after the"
-                " window, before memory ran out; nobody recorded who allocated them."
+                " window, before memory ran out; what allocated them was not recorded."
             )
         if blocks.lost:
             yield f"{blocks.lost:,} frees or allocations of {device.name} have no partner."

@@ -30,7 +30,7 @@ class Zero(Settings):
         """Return why `world_size` ranks cannot train with these settings, or "" if they can."""
         backend = self.load()
         if self.stage > 0 and world_size == 1:
-            return "one rank has nobody to share with; set world_size=2 or more, or zero=none"
+            return "one rank has no other to share with; set world_size=2 or more, or zero=none"
         if self.stage == 0 and self.offload != "none":
             return f"offload={self.offload} needs state that is sharded: zero1, zero2 or zero3"
         if self.stage < 3 and self.offload == "parameters":  # noqa: PLR2004 - ZeRO's last stage

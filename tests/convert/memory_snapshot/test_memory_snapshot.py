@@ -201,7 +201,7 @@ def test_a_block_that_the_ring_forgot_has_the_stack_that_the_allocator_kept(tmp_
         [10, -1, "", "before the history"],
     ]
     assert "(540 bytes)" in found.notes[0]
-    assert "nobody recorded who allocated 2 of them" in found.notes[0]
+    assert "what allocated 2 of them was not recorded" in found.notes[0]
 
 
 def test_an_old_snapshot_of_segments_alone_has_its_blocks(tmp_path):

@@ -24,7 +24,7 @@ def planned(*overrides):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["zero=zero2", "world_size=1"], "zero: one rank has nobody to share with"),
+        (["zero=zero2", "world_size=1"], "zero: one rank has no other to share with"),
         (["zero.offload=optimizer"], "offload=optimizer needs state that is sharded"),
         (["zero=zero2", "zero.offload=parameters"], "needs parameters that are sharded"),
         (["zero=zero1", "zero.offload=optimizer"], "ZeroRedundancyOptimizer keeps state where"),
