@@ -21,7 +21,8 @@ def said_of(tree, run):
     verdict = read_verdicts(tree / "results/report.json")[run]
     text = " ".join(answer(folder))
     runs = page_data(tree / "results/report.html").values()
-    page = next(data["verdict"] for data in runs if data.get("name") == run)
+    shown = next(data for data in runs if data.get("name") == run)
+    page = shown["verdict"]
     said = {
         "step time": {
             "report.json": milliseconds(verdict.step_ms),
@@ -29,12 +30,14 @@ def said_of(tree, run):
             "steps": _metric(found, "steps.step_time_ns", _NS),
             "profkit ls": milliseconds(folder.step_time_ns / _NS) if folder.step_time_ns else "",
             "flops": _cells(found, "flops.by_rank.step_time_ns", _NS),
+            "step bar": page["step_ms"],
+            "tile": _step_tile(shown["numbers"]),
         },
         "traced step": {
             "report.json": milliseconds(verdict.traced_ms),
             "causes": _metric(found, "causes.step_ms"),
             "terminal": _word(r"of ([\d.,]+) ms per", text),
-            "page": page["traced_ms"],
+            "step bar": page["traced_ms"],
         },
         "GPU idle": {
             "report.json": _cause(verdict, "gpu_idle"),
@@ -51,6 +54,12 @@ def said_of(tree, run):
             "memory_peak": _metric(found, "memory_peak.peak_bytes", form=".0f"),
         },
     }
+    for part in page["parts"]:
+        said[part["title"]] = {
+            "report.json": _cause(verdict, part["cause"]),
+            "step bar": part["ms"],
+            "terminal": _word(rf"{re.escape(part['title'])} ([\d.,]+)[ =|]", text),
+        }
     return {
         quantity: {place: word for place, word in places.items() if word}
         for quantity, places in said.items()
@@ -74,6 +83,11 @@ def _cells(found, name, unit):
         return ""
     position = table.columns.index(column)
     return " ".join({milliseconds(row[position] / unit) for row in table.rows if row[position]})
+
+
+def _step_tile(tiles):
+    tile = next(tile for tile in tiles if tile["title"].startswith("Step time"))
+    return "" if tile["value"] is None else milliseconds(tile["value"] / _NS)
 
 
 def _word(pattern, text):

@@ -21,7 +21,8 @@ def headline(limiter: Limiter, causes: Sequence[Cause], step_ms: float, per: str
     whole = f"of {milliseconds(step_ms)} ms {per}"
     top = _largest(causes, limiter)
     if limiter is Limiter.UNSTABLE:
-        text = f"Unstable: steps of {milliseconds(step_ms)} ms vary. Rerun on an idle machine."
+        steps = "traced steps" if per == PER_TRACED_STEP else "steps"
+        text = f"Unstable: {steps} of {milliseconds(step_ms)} ms vary. Rerun on an idle machine."
     elif top is None:
         of_what = "" if per == RECORDED else f" {per}"
         text = f"Not enough recorded to say what limits {milliseconds(step_ms)} ms{of_what}."
