@@ -30,6 +30,7 @@ from profkit.analyze.shared.paired import (
     BAND,
     FEWEST_PAIRS,
     MOST_PAIRS,
+    PAIRS_AT_ONCE,
     STOPPED_CONFIDENCE,
     Outcome,
     bounds,
@@ -165,7 +166,7 @@ def pairs(
 def until_narrow(logs: Array, levels: Array, band: float) -> NDArray[np.str_]:
     """Return the outcomes if pairs are made until the interval is narrow enough."""
     found = np.full(len(logs), "", dtype="U32")
-    for count in range(FEWEST_PAIRS, MOST_PAIRS + 1):
+    for count in (*range(FEWEST_PAIRS, MOST_PAIRS, PAIRS_AT_ONCE), MOST_PAIRS):
         open_ = np.flatnonzero(found == "")
         if not len(open_):
             break

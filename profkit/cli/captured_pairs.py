@@ -1,10 +1,11 @@
-"""Captures of two sides in pairs, one pair after the other, as long as more of them are wanted."""
+"""Captures of two sides in pairs, a few pairs after the other, as long as more are wanted."""
 
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from profkit.analyze.shared.paired import PAIRS_AT_ONCE
 from profkit.cli import run
 from profkit.cli.measured_run import MeasuredRun, measured
 from profkit.cli.run_folders import RunFolder
@@ -33,7 +34,7 @@ class SideFailedError(ProfkitError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CapturedPairs:
-    """What there is of a comparison after a pair was captured."""
+    """What there is of a comparison after pairs were captured."""
 
     before: MeasuredRun
     """Side A."""
@@ -50,12 +51,13 @@ class CapturedPairs:
 def captured_pairs(
     sides: Sides, most: int, args: argparse.Namespace, *, least: int = 1
 ) -> Iterator[CapturedPairs]:
-    """Capture `most` pairs without a profiler, each repeat a new process; yield after each of them.
+    """Capture `most` pairs without a profiler, each repeat a new process; yield after some.
 
-    Pairs that are there already are kept, so an interrupted comparison goes on where it was: the
-    first result has all of these, and at least `least`. Who has seen enough stops asking. `args`
-    say how many cores to use, and how much to print. Raises `SideFailedError` if a side cannot be
-    captured.
+    After the first pair, which shows whether the sides can be run, and then after every
+    `PAIRS_AT_ONCE`. Pairs that are there already are kept, so an interrupted comparison goes on
+    where it was: the first result has all of these, and at least `least`. Who has seen enough
+    stops asking. `args` say how many cores to use, and how much to print. Raises
+    `SideFailedError` if a side cannot be captured.
     """
     unprofiled = sides_without_tools(sides)
     count = max(_there(unprofiled, most), least)
@@ -75,7 +77,7 @@ def captured_pairs(
         yield CapturedPairs(before=before, after=after, count=count, pairing=pairing)
         if count >= most:
             return
-        count += 1
+        count = min(most, count + PAIRS_AT_ONCE - count % PAIRS_AT_ONCE)
 
 
 def sides_without_tools(sides: Sides) -> Sides:

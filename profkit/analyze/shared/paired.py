@@ -26,6 +26,9 @@ FEWEST_PAIRS = 6
 MOST_PAIRS = 20
 """Pairs after which no more are made, however wide the interval is."""
 
+PAIRS_AT_ONCE = 3
+"""Pairs between two looks at the interval: each start of the workflow takes seconds."""
+
 BAND = 0.01
 """Change that does not matter, as a share."""
 
