@@ -1,5 +1,6 @@
 """Sweep: which run to take, the knee, scaling, the Pareto set, and runs that were not made."""
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from profkit.analyze._sweep_axes import BATCH, RANKS, Value, axes_of, in_words
 from profkit.analyze._sweep_model import PEAK_MEMORY, STEP_TIME, predicted
 from profkit.analyze.base import Behaviour, ByRun, analysis
 from profkit.analyze.shared.paired import Ratio, adjusted, compared
+from profkit.core.drawing import Drawing
 from profkit.core.formatting import size
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings
@@ -84,9 +86,6 @@ def analyze(
     slower = _slower(points, best, config.confidence)
     rows = pd.DataFrame(_rows(points, best, slower, config))
     tables = {"runs": table(rows, title="Runs of the sweep")}
-    if (grid := _grid(points)) is not None:
-        named = " and ".join(points[0].choice)
-        tables["grid"] = table(grid, title=f"{best.speed.title} by {named}")
     curves, missing = predicted(steps, peaks, axes, config.confidence)
     notes = {PEAK_MEMORY: f" Peaks are the {SOURCES[source][1]}."}
     for metric, curve in curves.items():
@@ -97,6 +96,7 @@ def analyze(
         findings=tuple(_findings(points, best, slower, config)),
         tables=tables,
         charts=_charts(points),
+        drawings=_drawings(points),
         abstentions=(*_unsure(points, best, slower), *missing),
     )
 
@@ -212,15 +212,37 @@ def _groups(points: Sequence[Point], axis: str) -> list[list[Point]]:
     return [group for group in ordered if len(group) >= _TWO]
 
 
-def _grid(points: Sequence[Point]) -> pd.DataFrame | None:
-    """Return the throughput by two axes; None if the sweep has another number of them."""
-    if len(axes := [*points[0].choice]) != _TWO:
-        return None
-    rows: dict[Value, dict[str, Value]] = {}
-    for point in points:
-        row = rows.setdefault(point.choice[axes[0]], {axes[0]: point.choice[axes[0]]})
-        row[f"{axes[1]}={point.choice[axes[1]]}"] = point.speed.value
-    return pd.DataFrame([*rows.values()])
+def _drawings(points: Sequence[Point]) -> dict[str, Drawing]:
+    """Return the map of throughput and memory by two axes; nothing for another number of them."""
+    axes = [*points[0].choice]
+    if len(axes) != _TWO:
+        return {}
+    sides = [sorted({point.choice[axis] for point in points}, key=_in_order) for axis in axes]
+    placed = {tuple(point.choice[axis] for axis in axes): point for point in points}
+    cells = [placed.get(place) for place in itertools.product(*sides)]
+    speed = points[0].speed
+    layers = {
+        (speed.title, speed.unit): [cell.speed.value if cell else None for cell in cells],
+        (_TITLES[PEAK_MEMORY], "bytes"): [
+            cell.memory if cell and math.isfinite(cell.memory) else None for cell in cells
+        ],
+    }
+    rows, columns = (
+        {"of": axis, "names": values} for axis, values in zip(axes, sides, strict=True)
+    )
+    shown = [
+        {"title": title, "group": "Sweep", "unit": unit, "columns": len(sides[1]), "values": values}
+        for (title, unit), values in layers.items()
+        if any(value is not None for value in values)
+    ]
+    title = f"Runs by {axes[0]} and {axes[1]}"
+    data = {"rows": rows, "columns": columns, "layers": shown}
+    return {"by_axes": Drawing(kind="matrix", title=title, data=data)}
+
+
+def _in_order(value: Value) -> tuple[float, str]:
+    """Return what sorts numbers by their size, and then texts."""
+    return (math.inf, value) if isinstance(value, str) else (float(value), "")
 
 
 def _charts(points: Sequence[Point]) -> tuple[Chart, ...]:

@@ -1,10 +1,10 @@
 """The answer on a run, for the terminal: its verdict, or else what was found."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from profkit.cli.run_folders import RunFolder
+from profkit.cli.run_folders import RUNS, SELECTION, RunFolder
 from profkit.core import result
 from profkit.core.capture_record import capture_warnings
 from profkit.core.errors import InputError
@@ -61,6 +61,17 @@ def verdict_on(run: RunFolder) -> Verdict | None:
     """Return the verdict on a run, None if there is none."""
     path = run.path / "analyze" / "verdict.json"
     return _document(path).result.verdict if path.is_file() else None
+
+
+def sweep_sentences(names: Sequence[str]) -> Iterator[str]:
+    """Yield what the analysis ``sweep`` found of exactly these runs."""
+    path = SELECTION / "analyze" / "sweep.json"
+    if not path.is_file():
+        return
+    document = _document(path)
+    swept = {Path(file).parts[len(RUNS.parts)] for file in document.provenance.inputs}
+    if swept == set(names):
+        yield from (finding.message for finding in document.result.findings)
 
 
 def notes(run: RunFolder) -> Iterator[str]:

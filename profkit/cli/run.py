@@ -21,10 +21,9 @@ from profkit.cli.live import View
 from profkit.cli.loudness import add_loudness
 from profkit.cli.program_link import ProgramLink
 from profkit.cli.run_folders import run_named
-from profkit.cli.show import of_run
+from profkit.cli.show import of_others, of_run
 from profkit.core import progress_events, resources
 from profkit.core.errors import ConfigError
-from profkit.core.formatting import counted
 from profkit.dag import completed
 from profkit.dag.failures import damages, failures
 from profkit.dag.inputs import REPORT, Dag
@@ -285,7 +284,6 @@ def _print_outcome(status: int, output: SnakemakeOutput, failed: Sequence[str]) 
 
 def _answer(dag: Dag) -> Iterator[str]:
     """Yield what was found, of several runs in the first one, and where the report lies."""
-    first, *others = dag.plan.runs
-    yield from of_run(run_named(first.name))
-    if others:
-        yield f"{counted(len(others), 'more run')} in it: profkit ls"
+    names = [run.name for run in dag.plan.runs]
+    yield from of_run(run_named(names[0]))
+    yield from of_others(names)

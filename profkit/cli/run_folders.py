@@ -15,6 +15,8 @@ from profkit.core.settings import nearest
 from profkit.dag.overrides import last_runs
 
 RUNS = Path("results/runs")
+SELECTION = Path("results/selection")
+"""Results of all runs of the last report together."""
 
 
 class _Metric(msgspec.Struct):

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from profkit.cli.answer import answer, notes, verdict_on
+from profkit.cli.answer import answer, notes, sweep_sentences, verdict_on
 from profkit.cli.run_folders import RunFolder, is_run, last_selected, run_named
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted
@@ -27,8 +27,8 @@ def main(argv: Sequence[str]) -> None:
     if not paths:
         runs = last_selected()
         _print(of_run(runs[0], notes_only=args.notes))
-        if len(runs) > 1 and not args.notes:
-            _print([f"{counted(len(runs) - 1, 'more run')} in this selection: profkit ls"])
+        if not args.notes:
+            _print(of_others([run.name for run in runs]))
     elif len(paths) == 1 and (kept := _comparison(args.targets[0])):
         # Late: what compares takes longer to load than a run takes to show.
         from profkit.cli.saved_comparison import kept_text  # noqa: PLC0415
@@ -58,6 +58,13 @@ def _show_files(paths: Sequence[Path], *, notes_only: bool) -> None:
         _print(notes(run) if notes_only else answer(run))
     if not notes_only:
         _print([f"All of it as a report: profkit import {word} {paths[0]}"])
+
+
+def of_others(names: Sequence[str]) -> Iterator[str]:
+    """Yield which run of a selection to take, if that is known, and how many more there are."""
+    if len(names) > 1:
+        yield from sweep_sentences(names)
+        yield f"{counted(len(names) - 1, 'more run')} in this selection: profkit ls"
 
 
 def of_run(run: RunFolder, *, notes_only: bool = False) -> Iterator[str]:

@@ -127,14 +127,23 @@ def test_scaling_is_throughput_per_rank_over_that_of_the_fewest():
     ]
 
 
-def test_two_axes_make_a_grid_and_a_group_is_one_axis():
+def test_two_axes_make_a_map_and_a_group_is_one_axis():
     runs = [
-        (asked(batch, zero=zero), steps(time, 100))
-        for batch, zero, time in ((1, "none", 10), (1, "zero2", 12), (2, "none", 15))
+        (asked(batch, zero=zero), steps(time, peak))
+        for batch, zero, time, peak in (
+            (2, "none", 15, 90),
+            (1, "none", 10, 80),
+            (1, "zero2", 12, 70),
+        )
     ]
-    grid = swept(runs).tables["grid"]
-    assert grid.columns == ("batch", "zero=none", "zero=zero2")
-    assert grid.rows[1] == (2, pytest.approx(2000 / 15, rel=0.01), None)
+    drawing = swept(runs).drawings["by_axes"]
+    speed, memory = drawing.data["layers"]
+    assert drawing.data["rows"] == {"of": "batch", "names": [1, 2]}
+    assert drawing.data["columns"] == {"of": "zero", "names": ["none", "zero2"]}
+    assert speed["values"] == [*map(pytest.approx, (100.0, 1000 / 12, 2000 / 15)), None]
+    assert memory["values"] == [80 * MIB, 70 * MIB, 90 * MIB, None]
+    assert (speed["unit"], memory["unit"], memory["columns"]) == ("per_s", "bytes", 2)
+    assert swept(by_batch([10, 11, 13, 40])).drawings == {}
 
 
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)], ids=["one run", "the noise"])

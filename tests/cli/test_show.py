@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -120,9 +121,10 @@ def test_a_file_that_is_no_recording_is_named(folder, capsys):
         assert name in capsys.readouterr().err
 
 
-def document(run, name, **content):
+def document(run, name, inputs=(), **content):
+    provenance = replace(NOTHING, inputs=dict.fromkeys(inputs, ""))
     made = result.Document(
-        analysis=name, title="", summary="", result=Result(**content), provenance=NOTHING
+        analysis=name, title="", summary="", result=Result(**content), provenance=provenance
     )
     (run / "analyze").mkdir(exist_ok=True)
     result.write(run / f"analyze/{name}.json", made)
@@ -150,6 +152,22 @@ def run(folder):
     found = tuple(finding(severity, f"finding {at}") for at, severity in enumerate(severities))
     document(run, "memory_peak", findings=found, abstentions=(missing, missing))
     return run
+
+
+def test_the_run_to_take_of_a_sweep_is_shown_while_it_is_that_of_the_selection(run, capsys):
+    runs = run.parent
+    save_selection((), ["gpt-1", "other"])
+    inputs = [f"results/runs/{name}/analyze/steps.json" for name in ("gpt-1", "other")]
+    (runs.parent / "selection").mkdir()
+    taken = (finding(Severity.INFO, "Take batch 4: throughput peaks there."),)
+    document(runs.parent / "selection", "sweep", inputs, findings=taken)
+    assert main(["show"]) == 0
+    last = ["Take batch 4: throughput peaks there.", "1 more run in this selection: profkit ls"]
+    assert capsys.readouterr().out.splitlines()[-2:] == last
+    make_run(runs.parents[1], "third", "2026-01-04T10:00:00+00:00", ["ok"])
+    save_selection((), ["gpt-1", "third"])
+    assert main(["show"]) == 0
+    assert "Take batch" not in capsys.readouterr().out
 
 
 def test_the_run_of_the_last_selection_is_shown_with_its_worst_findings(run, capsys):

@@ -2,6 +2,7 @@
 
 import { action, element, shape } from "../elements.js";
 import { claimNow } from "../evidence.js";
+import { human } from "../format.js";
 import { detailOf, madeTable } from "../model.js";
 import { saveCsv, savePng, saveSvg } from "../save.js";
 import { mountTable } from "../table.js";
@@ -232,7 +233,8 @@ class MatrixView {
     const all = this.matrix.rows.names.map((_, index) => index);
     const known = this.matrix.layers.filter((layer) => valueAt(layer, row, column) !== null);
     const inNs = (/** @type {Layer} */ layer, /** @type {number | null} */ value) => (
-      value === null ? null : value * NS[layer.unit]);
+      value === null || layer.unit in NS ? value && value * NS[layer.unit]
+        : human(value, layer.unit));
     return madeTable(title, [{ label: "Quantity", unit: "" }, { label: "Here", unit: "ns" },
       { label: `Median of the ${this.matrix.rows.of}s`, unit: "ns" }],
     known.map((layer) => [layer.title, inNs(layer, valueAt(layer, row, column)),
