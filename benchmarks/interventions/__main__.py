@@ -140,11 +140,13 @@ def _predicted(name: str, cause: str, added: Added, done: Added, share: float) -
     step_ms, real = (float(median(outcome.measured[name])) for name in ("steps", "done"))
     found = Step(outcome.causes).without({cause: share}, step_ms)
     error = found.predicted_ms / real - 1
+    # What a perfect prediction would be off by, more often than not: one half to the other.
+    halves = [median(outcome.measured["done"][first::2]) for first in (0, 1)]
     inside = found.low_ms <= real <= found.high_ms
     print(
         f"{name:20} {added_name(added):16} {share:3.1f} gone: {step_ms:6.2f} -> predicted "
         f"{found.predicted_ms:6.2f} ({found.low_ms:.2f} to {found.high_ms:.2f}), real {real:6.2f} "
-        f"{error:+6.1%}{'' if inside else ' outside'}",
+        f"{error:+6.1%} (noise {halves[1] / halves[0] - 1:+.1%}){'' if inside else ' outside'}",
         flush=True,
     )
     return abs(error)
