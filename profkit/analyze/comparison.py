@@ -8,6 +8,7 @@ import pandas as pd
 
 from profkit.analyze.base import ByRun, analysis
 from profkit.analyze.shared.paired import (
+    BAND,
     FEWEST_PAIRS,
     Outcome,
     Ratio,
@@ -15,6 +16,7 @@ from profkit.analyze.shared.paired import (
     beginnings,
     compared,
     in_turn,
+    more_repeats,
     outcome_of,
 )
 from profkit.core.formatting import counted
@@ -47,19 +49,25 @@ class Pair:
     outcome: Outcome
     """That of the pair alone, with no change too small to matter."""
 
+    more_repeats: int
+    """About how many more would tell whether it is a difference that matters."""
+
     differs: bool
     """Whether it is announced."""
 
 
 _CHARTS = (
     Chart(
-        kind="bar",
-        title="Step time and throughput over those of the reference",
+        kind="forest",
+        title="Numbers of each run over those of the reference",
         table="pairs",
         x="run",
-        y=("ratio",),
+        y=("ratio", "low_ratio", "high_ratio"),
         color="number",
         horizontal=True,
+        log=("y",),
+        band=BAND,
+        needs="more_repeats",
     ),
 )
 
@@ -109,6 +117,7 @@ def _pairs(measured: Mapping[str, Result], reference: str, config: Config) -> li
             name,
             ratio,
             outcome_of(repeats, reference_repeats, band=0.0, confidence=config.confidence),
+            more_repeats(repeats, reference_repeats, confidence=config.confidence),
         )
         for name, reference_repeats in _repeated(measured[reference]).items()
         for run, result in measured.items()
@@ -117,7 +126,7 @@ def _pairs(measured: Mapping[str, Result], reference: str, config: Config) -> li
         and (ratio := compared(repeats, reference_repeats, confidence=config.confidence))
         is not None
     ]
-    p_values = adjusted([ratio.p_value for _, _, ratio, _ in ratios])
+    p_values = adjusted([ratio.p_value for _, _, ratio, _, _ in ratios])
     return [
         Pair(
             run=run,
@@ -126,9 +135,10 @@ def _pairs(measured: Mapping[str, Result], reference: str, config: Config) -> li
             ratio=ratio,
             p_value=p_value,
             outcome=outcome,
+            more_repeats=more,
             differs=outcome in (Outcome.HIGHER, Outcome.LOWER) and p_value <= level,
         )
-        for (run, name, ratio, outcome), p_value in zip(ratios, p_values, strict=True)
+        for (run, name, ratio, outcome, more), p_value in zip(ratios, p_values, strict=True)
     ]
 
 
@@ -191,6 +201,7 @@ def _table(pairs: list[Pair], reference: str) -> Table:
             "adjusted_p_value": pair.p_value,
             "repeats": pair.ratio.repeats,
             "differs": _answer(pair),
+            "more_repeats": None if pair.differs else pair.more_repeats,
         }
         for pair in pairs
     ]

@@ -157,8 +157,7 @@ def _of_ranks(
     shown = table(whole[["rank", *parts[0].columns]], title=title, note=note)
     if len(highest) > 1 or "live_bytes" not in whole:
         return shown
-    names = ("live_bytes", "count", "peak_share")
-    sums = {name: sum(parts[0][name].tolist()) for name in names}
+    sums = {name: float(parts[0][name].sum()) for name in ("live_bytes", "count", "peak_share")}
     return replace(shown, sums=sums, left_out=left)
 
 

@@ -240,21 +240,40 @@ def _tables(base: str, found: list[_Difference], config: Config) -> dict[str, Ta
             # The bars of several differences add up to nothing.
             sums=("difference_ms", "before_ms", "after_ms") if len(found) == 1 else (),
         ),
+        "steps": table(
+            pd.concat([_falls(base, one) for one in found]),
+            title="From one step time to the other",
+        ),
         "matched": table(
             pd.DataFrame(pairs), title="Operators matched along the module tree", note=note
         ),
     }
 
 
+def _falls(base: str, one: _Difference) -> pd.DataFrame:
+    """Return where each bar of a waterfall starts and ends, between the two step times."""
+    bars = one.why.bars
+    ends = one.why.before_ms + np.cumsum([0.0, *(bar.difference_ms for bar in bars)])
+    rows = [(base, 0.0, ends[0], "step time")]
+    rows += [
+        (bar.title, start, end, "more" if end > start else "less")
+        for bar, start, end in zip(bars, ends, ends[1:], strict=False)
+    ]
+    rows.append((one.label, 0.0, ends[-1], "step time"))
+    falls = pd.DataFrame(rows, columns=["cause", "from_ms", "to_ms", "direction"])
+    return falls.assign(compared=one.label, difference_ms=falls["to_ms"] - falls["from_ms"])
+
+
 def _charts(found: list[_Difference]) -> Iterator[Chart]:
     if found:
         yield Chart(
-            kind="bar",
+            kind="waterfall",
             title="Why the step time differs",
-            table="bars",
+            table="steps",
             x="cause",
-            y=("difference_ms",),
-            color="compared",
+            y=("from_ms", "to_ms"),
+            color="direction",
+            choose="compared",
             horizontal=True,
         )
     yield Chart(

@@ -130,8 +130,14 @@ class Table:
 class Chart:
     """A drawing of columns of one of the result's tables; the report draws it."""
 
-    kind: Literal["bar", "stacked_bar", "line", "area", "scatter", "box", "icicle", "sunburst"]
+    kind: Literal[
+        *("bar", "stacked_bar", "line", "area", "scatter", "box", "icicle", "sunburst"),
+        *("forest", "waterfall"),
+    ]
     """``stacked_bar`` and ``area`` stack the groups of `color`, or the columns of `y`.
+
+    ``forest`` draws factors with their intervals: `y` is the factor, its lower and its upper end.
+    ``waterfall`` draws changes from one whole to another: `y` is where a bar starts and ends.
 
     ``icicle`` and ``sunburst`` draw a tree: `x` holds paths from the root as folded stacks have
     them (names joined by semicolons), the one column of `y` what each row has beyond its children.
@@ -163,6 +169,12 @@ class Chart:
 
     choose: str = ""
     """Column of which the reader chooses one value, such as a rank; empty to draw all rows."""
+
+    band: float = 0.0
+    """Factors from 1 to 1 + `band` or 1 / (1 + `band`) are too small to matter; of a ``forest``."""
+
+    needs: str = ""
+    """Column with how many more repeats would decide; of a ``forest``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -266,7 +278,7 @@ def table(
         columns=tuple(str(name) for name in kept.columns),
         rows=tuple(zip(*columns, strict=True)) if columns else (),
         note=note,
-        sums={name: sum(rows[name].tolist()) for name in known},
+        sums={name: float(rows[name].sum()) for name in known},
         left_out=left_out,
     )
 

@@ -99,7 +99,7 @@ def cell(value: view.Value) -> view.Value:
 
 def _chart(analysis: str, chart: Chart, shown: Result, positions: dict[str, int]) -> view.Chart:
     columns = shown.tables[chart.table].columns if chart.table in shown.tables else ()
-    wanted = [chart.x, *chart.y, *filter(None, (chart.color, chart.choose))]
+    wanted = [chart.x, *chart.y, *filter(None, (chart.color, chart.choose, chart.needs))]
     if missing := [name for name in wanted if name not in columns]:
         raise InputError(
             f"analysis {analysis!r}: the chart {chart.title!r} draws {', '.join(missing)}, which "
@@ -117,6 +117,8 @@ def _chart(analysis: str, chart: Chart, shown: Result, positions: dict[str, int]
         log=chart.log,
         lines=chart.lines,
         choose=columns.index(chart.choose) if chart.choose else -1,
+        band=chart.band,
+        needs=columns.index(chart.needs) if chart.needs else -1,
     )
 
 

@@ -74,6 +74,12 @@ class Chart:
     choose: int = -1
     """Column of which the reader chooses one value; -1 to draw all rows."""
 
+    band: float = 0.0
+    """By how much a factor has to differ from 1 to matter."""
+
+    needs: int = -1
+    """Column with how many more repeats would decide; -1 for none."""
+
     note: str = ""
 
 

@@ -82,7 +82,11 @@ def test_the_difference_is_divided_among_causes_and_operators_are_matched():
         "linear + relu",
         "triton_fused_linear_relu",
     )
-    assert sum(row["difference_ms"] for row in rows(result, "bars")) == pytest.approx(-3.0)
+    bars, falls = rows(result, "bars"), rows(result, "steps")
+    assert sum(row["difference_ms"] for row in bars) == pytest.approx(-3.0)
+    assert [row["cause"] for row in falls] == ["a", *(row["cause"] for row in bars), "b"]
+    assert [row["from_ms"] for row in falls[2:-1]] == [row["to_ms"] for row in falls[1:-2]]
+    assert (falls[0]["to_ms"], falls[-2]["to_ms"], falls[-1]["to_ms"]) == (6.0, 3.0, 3.0)
     drawing = result.drawings["differences"]
     tree = drawing.details[0].data()
     assert (drawing.details[0].name, drawing.data["difference"]["base"]) == ("b", "a")

@@ -375,6 +375,14 @@ def bootstrap_bounds(logs: Logs, confidence: float = 0.95) -> tuple[float, float
     return float(made.confidence_interval.low), float(made.confidence_interval.high)
 
 
+def more_repeats(
+    these: Mapping[int, float], others: Mapping[int, float], *, confidence: float = 0.95
+) -> int:
+    """Return about how many more repeats of both would decide; 0 if no number of them would."""
+    logs, _ = _logs_and_levels(these, others)
+    return FEWEST_PAIRS - 1 if len(logs) == 1 else _more_pairs(logs, BAND, confidence)
+
+
 def _more_pairs(logs: Logs, band: float, confidence: float) -> int:
     """Return about how many more pairs would bring the interval to one side of the band's edges.
 

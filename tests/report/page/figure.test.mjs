@@ -97,3 +97,20 @@ test("a point says which row it is, and a bar of a rank leads to the rank", () =
     table([["Rank", "id"], ["Time", "ns"]], [[7, 5]]), 10).series[0].points;
   assert.equal(bars[0].name, "rank 7");
 });
+
+test("a bar of a waterfall lies between two times, and says by how much they differ", () => {
+  const { series } = figureOf({ ...plain, kind: "waterfall", x: 0, y: [1, 2], color: 3 },
+    table([["Cause", ""], ["From", "ms"], ["To", "ms"], ["Direction", ""]],
+      [["A", 0, 5, "step time"], ["Idle", 5, 3, "less"], ["B", 0, 3, "step time"]]), 10);
+  assert.deepEqual(series.map(({ points }) => points.map((p) => [p.at, p.low, p.high])),
+    [[[0, 0, 5], [2, 0, 3]], [[1, 5, 3]]]);
+  assert.deepEqual(series[1].points[0].words, ["Idle", "less: -2 ms"]);
+});
+
+test("a factor of a forest has its interval, and what would tell it from 1", () => {
+  const { series: [one] } = figureOf({ ...plain, kind: "forest", x: 0, y: [1, 2, 3], band: 0.01,
+    needs: 4 }, table([["Run", ""], ["Ratio", "ratio"], ["Low", "ratio"], ["High", "ratio"],
+    ["More", "count"]], [["B", 1.5, 0.5, 3, 4], ["C", 2, null, null, null]]), 10);
+  assert.deepEqual(one.boxes.map(({ at, five, note }) => [at, five, note]),
+    [[0, [0.5, 1.5, 1.5, 1.5, 3], "needs about 4 more repeats"], [1, [2, 2, 2, 2, 2], ""]]);
+});

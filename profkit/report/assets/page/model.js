@@ -28,6 +28,8 @@
  * @property {string[]} log axes with even steps for multiples
  * @property {string[]} lines series of a scatter that are drawn as lines
  * @property {number} choose column of which the reader chooses one value; -1 for all rows
+ * @property {number} band by how much a factor has to differ from 1 to matter
+ * @property {number} needs column with how many more repeats would decide; -1 for none
  * @property {string} note
  */
 /**

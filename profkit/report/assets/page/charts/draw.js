@@ -31,6 +31,7 @@ export function drawFigure(figure, layout, look) {
   svg.append(hatching(colors), axes(figure, layout, look), legend(figure, layout, look, colors));
   /** @type {Target[]} */
   const targets = [];
+  if (figure.kind === "forest") svg.append(...noChange(figure, layout, look));
   figure.series.forEach((series, index) => {
     const kind = KINDS[figure.kind];
     if (!kind) throw new Error(`there is no chart of kind ${figure.kind}`);
@@ -52,7 +53,7 @@ export function drawFigure(figure, layout, look) {
 /** @type {Record<string, (task: Task) => SVGElement>} */
 const KINDS = {
   bar: drawBars, stacked_bar: drawBars, line: drawLine, area: drawArea, scatter: drawPoints,
-  box: drawBoxes,
+  box: drawBoxes, forest: drawForest, waterfall: drawBars,
 };
 
 /** @param {Series} series @param {Look} look */
@@ -156,7 +157,7 @@ function legend(figure, layout, look, colors) {
     const sample = isLine
       ? shape("line", { x1: x, x2: x + 18, y1: y - 4, y2: y - 4, stroke: color, "stroke-width": 2,
         "stroke-dasharray": DASHES[series % DASHES.length] })
-      : figure.kind === "scatter" ? symbol(x + 9, y - 4, series, color)
+      : figure.kind === "scatter" || figure.kind === "forest" ? symbol(x + 9, y - 4, series, color)
         : shape("rect", { x: x + 3, y: y - 10, width: 12, height: 12, rx: 2,
           fill: series === 0 ? color : `url(#${hatchId(series)})` });
     group.append(sample, shape("text", { x: x + 23, y }, text));
@@ -260,6 +261,33 @@ function drawBoxes(task) {
       box: body });
   }
   return group;
+}
+
+/** Factors with their intervals, at the side of one another. @param {Task} task */
+function drawForest({ figure, layout, series, index, color, targets, look }) {
+  const group = shape("g", { class: "marks", stroke: color, "stroke-width": 2 });
+  const thick = layout.band * 0.9 / figure.slots;
+  for (const { at, five: [low, , middle, , high], words, note } of series.boxes) {
+    const y = layout.across(at) + (index - (figure.slots - 1) / 2) * thick;
+    const [from, x, to] = [low, middle, high].map(layout.up);
+    group.append(shape("line", { x1: from, x2: to, y1: y, y2: y }), symbol(x, y, index, color));
+    if (note) {
+      group.append(shape("text", { x: layout.frame.right + 8, y: y + 4, fill: look.faint,
+        stroke: "none", "font-size": 12, "font-family": look.font }, note));
+    }
+    targets.push({ x, y, words, box: { x: from, y: y - thick / 2, width: to - from,
+      height: thick } });
+  }
+  return group;
+}
+
+/** Where factors change nothing that matters. @param {Figure} figure @param {Layout} layout @param {Look} look */
+function noChange({ band }, { frame, up }, look) {
+  const [from, one, to] = [1 / (1 + band), 1, 1 + band].map(up);
+  const ends = { y1: frame.top, y2: frame.bottom };
+  return [shape("rect", { x: from, y: frame.top, width: to - from, height: frame.bottom - frame.top,
+    fill: look.muted, "fill-opacity": 0.5 }),
+  shape("line", { x1: one, x2: one, ...ends, stroke: look.text, "stroke-dasharray": "4 3" })];
 }
 
 /** @param {Point[]} points @param {Layout} layout @returns {Target[]} */

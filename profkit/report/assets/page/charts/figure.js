@@ -21,6 +21,7 @@ import { nameColumn, subjectColumn, subjectOf } from "../known.js";
  * @property {[number, number, number, number, number]} five whiskers, quartiles and median, upwards
  * @property {number[]} outliers
  * @property {string[]} words
+ * @property {string} [note] what stands beside it
  */
 /**
  * @typedef {object} Series
@@ -34,6 +35,7 @@ import { nameColumn, subjectColumn, subjectOf } from "../known.js";
  * @typedef {object} Figure
  * @property {string} kind
  * @property {boolean} horizontal
+ * @property {number} band by how much a factor has to differ from 1 to matter
  * @property {number} slots bars side by side at one place
  * @property {string[] | null} names of the places, or null where numbers are the places
  * @property {number[] | null} marked numbers to write below the axis, or null for round ones
@@ -45,6 +47,9 @@ import { nameColumn, subjectColumn, subjectOf } from "../known.js";
  */
 
 const NUMBERED = new Set(["line", "area", "scatter"]);
+const BARS = new Set(["bar", "stacked_bar", "forest", "waterfall"]);
+/** Charts of which one row is one thing, with a start and an end. */
+const RANGES = new Set(["forest", "waterfall"]);
 const FEW = 12;
 const LONGEST = 60;
 // Names of ranks begin with their numbers, by which they have a place where they are many.
@@ -57,7 +62,7 @@ const RANK = /^rank(\d+)_dp\d+_tp\d+_pp\d+$/;
  * @returns {Figure}
  */
 export function figureOf(chart, table, maxBars) {
-  const isBar = chart.kind === "bar" || chart.kind === "stacked_bar";
+  const isBar = BARS.has(chart.kind);
   const axis = placesOf(chart, table, isBar, maxBars);
   const rows = table.rows.filter((row) => axis.place(row[chart.x]) !== undefined);
   const values = rows.flatMap((row) => chart.y.map((y) => row[y])).filter(isNumber);
@@ -72,7 +77,8 @@ export function figureOf(chart, table, maxBars) {
   return {
     kind: chart.kind,
     horizontal: chart.horizontal,
-    slots: isStacked ? 1 : slotsOf(series),
+    band: chart.band,
+    slots: isStacked || chart.kind === "waterfall" ? 1 : slotsOf(series),
     names: axis.names,
     marked: axis.marked,
     acrossTitle: titled(table.columns[chart.x].label, axis.unit),
@@ -165,8 +171,9 @@ function placesOf(chart, table, isBar, maxBars) {
  * @returns {Group[]}
  */
 function seriesOf(chart, table, rows) {
+  const measures = RANGES.has(chart.kind) ? chart.y.slice(0, 1) : chart.y;
   if (chart.color < 0) {
-    return chart.y.map((y) => ({ name: table.columns[y].label, rows, y }));
+    return measures.map((y) => ({ name: table.columns[y].label, rows, y }));
   }
   /** @type {Map<string, Row[]>} */
   const groups = new Map();
@@ -176,8 +183,8 @@ function seriesOf(chart, table, rows) {
     if (group) group.push(row);
     else groups.set(name, [row]);
   }
-  return [...groups].flatMap(([name, mine]) => chart.y.map((y) => ({
-    name: chart.y.length > 1 ? `${name}, ${table.columns[y].label}` : name, rows: mine, y,
+  return [...groups].flatMap(([name, mine]) => measures.map((y) => ({
+    name: measures.length > 1 ? `${name}, ${table.columns[y].label}` : name, rows: mine, y,
   })));
 }
 
@@ -203,6 +210,10 @@ function made(chart, table, axis, factor, group, groups) {
   const points = known.map((row) => {
     const high = Number(row[group.y]) * factor;
     const at = /** @type {number} */ (axis.place(row[chart.x]));
+    if (chart.kind === "waterfall") {
+      return { at, low: high, high: Number(row[chart.y[1]]) * factor, words: word(row),
+        name: subjectOf(table, subject, row[subject]) };
+    }
     return { at, low: chart.kind === "scatter" || chart.kind === "line" ? high : 0, high,
       words: word(row), name: subjectOf(table, subject, row[subject]) };
   });
@@ -215,9 +226,31 @@ function made(chart, table, axis, factor, group, groups) {
     name: group.name,
     owner,
     isLine: chart.lines.includes(group.name),
-    points: chart.kind === "box" ? [] : points,
-    boxes: chart.kind === "box" ? boxesOf(points, axis.names ?? []) : [],
+    points: chart.kind === "box" || chart.kind === "forest" ? [] : points,
+    boxes: chart.kind === "box" ? boxesOf(points, axis.names ?? [])
+      : chart.kind === "forest" ? known.map((row, index) => intervalOf(chart, row, points[index]))
+        : [],
   };
+}
+
+/**
+ * A factor with its interval, and what it takes to tell it from 1.
+ * @param {Chart} chart
+ * @param {Row} row
+ * @param {Point} point
+ * @returns {Box}
+ */
+function intervalOf(chart, row, { at, high: factor, words }) {
+  const [low, high] = chart.y.slice(1).map((y) => row[y]);
+  const isKnown = isNumber(low) && isNumber(high);
+  const five = isKnown ? [low, factor, factor, factor, high] : Array(5).fill(factor);
+  const more = chart.needs < 0 ? null : row[chart.needs];
+  const note = !isNumber(more) ? "" : more > 0 ? `needs about ${more} more repeats`
+    : "no number of repeats would tell";
+  const interval = isKnown ? `interval ${human(low, "ratio")} to ${human(high, "ratio")}`
+    : "no interval: too few repeats, or they differ too much";
+  return { at, five: /** @type {Box["five"]} */ (five), outliers: [], note,
+    words: [...words, interval, ...(note ? [note] : [])] };
 }
 
 /**
@@ -233,7 +266,10 @@ function wordsOf(chart, table, row, group, count) {
   const where = typeof place === "number" ? `${at.label} ${human(place, at.unit)}`
     : shortened(place ?? NOT_KNOWN, 2 * LONGEST);
   const what = count > 1 ? group.name : table.columns[group.y].label;
-  const value = exact(row[group.y], table.columns[group.y].unit);
+  // Of a bar of a waterfall it is what lies between its ends.
+  const shown = chart.kind === "waterfall" ? Number(row[chart.y[1]]) - Number(row[group.y])
+    : row[group.y];
+  const value = exact(shown, table.columns[group.y].unit);
   const name = chart.kind === "scatter" ? row[nameColumn(table)] : null;
   const isNew = typeof name === "string" && name !== group.name;
   return [...(isNew ? [shortened(name, 2 * LONGEST)] : []), where,

@@ -95,9 +95,10 @@ export function layoutOf(figure, look, window) {
 function sideways(figure, width, legend, top, upDomain) {
   const letters = Math.max(12, Math.floor((width * 0.36) / LETTER));
   const names = (figure.names ?? []).map((name) => shortened(name, letters));
-  const band = Math.max(26, 14 * figure.slots);
+  const band = Math.max(26, (figure.kind === "forest" ? 18 : 14) * figure.slots);
+  const notes = figure.series.flatMap(({ boxes }) => boxes.map(({ note = "" }) => note));
   const frame = {
-    left: 14 + LETTER * longest(names), right: width - 18,
+    left: 14 + LETTER * longest(names), right: width - 18 - LETTER * longest(notes),
     top, bottom: top + band * Math.max(1, names.length),
   };
   const across = scaleOf([-0.5, names.length - 0.5], [frame.top, frame.bottom], false);
@@ -118,7 +119,9 @@ function longest(texts) {
 
 /** @param {Figure} figure */
 function heightsOf(figure) {
+  const band = figure.kind === "forest" ? [1 / (1 + figure.band), 1 + figure.band] : [];
   return figure.series.flatMap((series) => [
+    ...band,
     ...series.points.flatMap((point) => [point.low, point.high]),
     ...series.boxes.flatMap((box) => [box.five[0], box.five[4], ...box.outliers]),
   ]).filter((value) => !figure.log.up || value > 0);
