@@ -19,20 +19,30 @@ def write(path: Path, name: str, tables: Iterable[pa.Table], *, behind: bool = F
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     columns = schema.TABLES[name]
+    with pq.ParquetWriter(temporary, columns, compression="zstd", **_encoding(columns)) as writer:
+        rows = _write_behind(writer, tables) if behind else _write(writer, tables)
+    temporary.replace(path)
+    return rows
+
+
+def _write(writer: pq.ParquetWriter, tables: Iterable[pa.Table]) -> int:
+    # Without a thread: most tables of most ranks are so small that one takes as long as they do.
     rows = 0
-    with (
-        pq.ParquetWriter(temporary, columns, compression="zstd", **_encoding(columns)) as writer,
-        ThreadPoolExecutor(1) as thread,
-    ):
+    for table in tables:
+        writer.write_table(table)
+        rows += len(table)
+    return rows
+
+
+def _write_behind(writer: pq.ParquetWriter, tables: Iterable[pa.Table]) -> int:
+    rows = 0
+    with ThreadPoolExecutor(1) as thread:
         writing = thread.submit(lambda: None)
         for table in tables:
             writing.result()
             writing = thread.submit(writer.write_table, table)
             rows += len(table)
-            if not behind:
-                writing.result()
         writing.result()
-    temporary.replace(path)
     return rows
 
 

@@ -1,6 +1,7 @@
 """Texts by number: a trace repeats few of them a great many times."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -59,7 +60,13 @@ class Text:
 
     def matching(self, found: Callable[[str], object]) -> NDArray[np.bool_]:
         """Return, by number, whether `found` holds for the string."""
-        return np.array([bool(found(text)) for text in self.numbers], dtype=np.bool_)
+        return np.array([_holds(found, text) for text in self.numbers], dtype=np.bool_)
+
+
+@lru_cache(1 << 15)
+def _holds(found: Callable[[str], object], text: str) -> bool:
+    """Return whether `found` holds; the files of many ranks repeat each other's texts."""
+    return bool(found(text))
 
 
 def _texts(values: Sequence[msgspec.Raw]) -> Sequence[bytes]:

@@ -28,6 +28,7 @@ LARGEST_BYTES = 2**50
 EXACT_BELOW_US = 2.0**43
 """A float64 of microseconds holds whole nanoseconds only below this (about 102 days)."""
 
+_WHOLE_BELOW_US = LATEST_NS / 1000 - 1
 _TRAILING_NUMBER = re.compile(r"-?\d+$")
 _WORD = 2**64
 _DIGITS = 18
@@ -52,6 +53,8 @@ def nanoseconds(values: list[Any]) -> Ints:
             fraction = np.rint((micros - whole) * 1000)
             exact: Ints = whole.astype(np.int64) * 1000 + fraction.astype(np.int64)
             return exact
+        if set(map(type, values)) == {int} and np.all(np.abs(micros) < _WHOLE_BELOW_US):
+            return np.fromiter(values, dtype=np.int64, count=len(values)) * 1000
     return np.fromiter(map(_nanoseconds, values), dtype=np.int64, count=len(values))
 
 

@@ -115,7 +115,7 @@ def described(  # noqa: PLR0913 - one column each
     around = np.where(around >= 0, around, by_call)
     texts = [columns.at(column, around, 0) for column in ("name", "input_shapes", "input_types")]
     # Of "nccl:coalesced" only the kernel says what it does.
-    names_operation = words.names.matching(lambda name: bool(operation_of(name)))[texts[0]]
+    names_operation = words.names.matching(operation_of)[texts[0]]
     of_range = np.where((texts[0] > 0) & names_operation, texts[0], own_name)
     distinct, which = np.unique(
         np.stack([stated, of_range, *texts[1:], by_call >= 0]), axis=1, return_inverse=True

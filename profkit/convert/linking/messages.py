@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -177,6 +178,7 @@ def _text(value: Number) -> str:
     return "" if value is None else str(value)
 
 
+@lru_cache(1 << 15)
 def operation_of(name: str) -> str:
     """Return the operation that a function, range or kernel of this name does, "" if unknown."""
     lower = name.lower()
