@@ -5,12 +5,9 @@ import os
 import select
 import signal
 import sys
+from typing import NoReturn
 
-from profkit.process import job_client
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
+from profkit import cli
 
 _status: int | None = None
 """Exit status of the command."""
@@ -19,20 +16,16 @@ _UNREAD = 128 + signal.SIGPIPE
 """Exit status, as in shells, of a command whose reader has gone, such as ``head``."""
 
 
-def run() -> "NoReturn":
+def run() -> NoReturn:
     """Run one command and end this process with its status."""
     global _status  # noqa: PLW0603 - of the process
     atexit.register(_leave)  # before all others, so it is called after them
-    _status = job_client.run_in_fork(sys.argv[1:])
-    if _status is None:
-        from profkit.cli import main  # noqa: PLC0415 - a command that is handed over needs none
-
-        try:
-            _status = main()
-        except BrokenPipeError:
-            if not _has_lost_reader():
-                raise
-            _status = _UNREAD
+    try:
+        _status = cli.main()
+    except BrokenPipeError:
+        if not _has_lost_reader():
+            raise
+        _status = _UNREAD
     sys.exit(_status)
 
 

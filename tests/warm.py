@@ -27,7 +27,7 @@ def run(module, *arguments, cwd, env):
     return subprocess.run(command, cwd=cwd, env=env, check=False, **streams)
 
 
-def _serve(listening_fd: int, program: str) -> None:
+def _serve(listening_fd: int) -> None:
     """Fork for each command; in the fork, become ``python -m`` with its arguments."""
     own_path = [entry for entry in sys.path if entry not in ("", str(_ROOT))]
     for name in _LOADED:
@@ -38,9 +38,6 @@ def _serve(listening_fd: int, program: str) -> None:
     for package in ("profkit", "tests"):
         warm_ranks.forget(package)
     sys.argv[:] = sys.argv[2:]
-    if sys.argv[0] == "profkit":
-        # What it starts Snakemake with.
-        sys.executable = program
     status = 1
     try:
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
@@ -56,4 +53,4 @@ def _serve(listening_fd: int, program: str) -> None:
 
 
 if __name__ == "__main__":
-    _serve(int(sys.argv[1]), sys.argv[2])
+    _serve(int(sys.argv[1]))

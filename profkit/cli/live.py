@@ -17,7 +17,6 @@ from rich.text import Text
 from profkit.cli.program_link import ProgramLink
 from profkit.cli.time_left import Jobs, time_left_s
 
-_PERIOD_S = 0.2
 _PAUSE_S = 1.0
 
 _Key = tuple[str, str, str, int]
@@ -115,7 +114,6 @@ class View:
             self._take(json.loads(line), jobs.total)
         if self._live and self._live.is_started:
             self._live.update(self._drawing(jobs), refresh=True)
-        time.sleep(_PERIOD_S)
 
     def _print(self, output: bytes) -> None:
         """Print `output` of the program; below what it has begun to print is no drawing."""

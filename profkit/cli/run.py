@@ -1,6 +1,7 @@
 """``profkit run [OVERRIDES] [-- SNAKEMAKE OPTIONS]``: make the report of a selection."""
 
 import argparse
+import importlib
 import json
 import os
 import re
@@ -9,9 +10,10 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -30,8 +32,10 @@ from profkit.dag.inputs import REPORT, Dag
 from profkit.dag.overrides import save_selection
 from profkit.planning.cache import load
 from profkit.planning.model import Plan
-from profkit.process import job_server, parent_watch, process_tree
+from profkit.process import forked, parent_watch, process_tree
+from profkit.process.forked import Forked
 
+_PERIOD_S = 0.2
 _TAIL = 30
 _STOP_S = 20
 _INTERRUPTED = 130
@@ -123,12 +127,11 @@ def produce(
         return 0
     notes = [] if args.quiet else [*dag.notes_on_jobs(), *damages(dag)]
     sys.stderr.writelines(f"note: {note}\n" for note in notes)
-    command = [*_command(dag.plan, where or _here(args), [str(REPORT)]), *extra]
+    words = [*_words(dag.plan, where or _here(args), [str(REPORT)]), *extra]
     if _PRINTING & {word.partition("=")[0] for word in extra}:
+        command = [sys.executable, "-m", "snakemake", *words]
         return subprocess.run(command, check=False).returncode
-    status, failed = _work_off(
-        dag, command, View(verbose=args.verbose, quiet=args.quiet, link=link)
-    )
+    status, failed = _work_off(dag, words, View(verbose=args.verbose, quiet=args.quiet, link=link))
     if not status and not failed:
         completed.remember(dag)
     if not status:
@@ -144,22 +147,22 @@ def make(dag: Dag, targets: Sequence[str], args: argparse.Namespace) -> bool:
     `args` say how many cores to use, and how much to print.
     """
     view = View(verbose=args.verbose, quiet=args.quiet)
-    status, failed = _work_off(dag, _command(dag.plan, _here(args), targets), view)
+    status, failed = _work_off(dag, _words(dag.plan, _here(args), targets), view)
     return not (status or failed)
 
 
-def _work_off(dag: Dag, command: Sequence[str], view: View) -> tuple[int, list[str]]:
-    """Run Snakemake, print what failed, and return the exit status and what failed."""
+def _work_off(dag: Dag, words: Sequence[str], view: View) -> tuple[int, list[str]]:
+    """Run Snakemake with `words`, print what failed, and return the exit status and what failed."""
     about = Path(dag.selection())
     variables = {parent_watch.INVOCATION: uuid.uuid4().hex}
     output = SnakemakeOutput()
-    status = _run_snakemake(dag.plan, command, output, view, variables)
+    status = _run_snakemake(dag.plan, words, output, view, variables)
     if status and not about.is_file():
         # A program removed results/: there is a report on that all the same. No capture that has
         # failed is tried again in this invocation.
         dag.selection()
         output = SnakemakeOutput()
-        status = _run_snakemake(dag.plan, command, output, view, variables)
+        status = _run_snakemake(dag.plan, words, output, view, variables)
     failed = list(failures(dag))
     _print_outcome(status, output, failed)
     return status, failed
@@ -169,17 +172,18 @@ def _here(args: argparse.Namespace) -> list[str]:
     return ["--cores", str(args.cores)]
 
 
-def _command(plan: Plan, where: Sequence[str], targets: Sequence[str]) -> list[str]:
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(resources.SNAKEFILE)]
-    command += ["--workflow-profile", str(resources.PROFILE), *where]
+def _words(plan: Plan, where: Sequence[str], targets: Sequence[str]) -> list[str]:
+    """Return the words of a command line behind ``snakemake``."""
+    words = ["--snakefile", str(resources.SNAKEFILE)]
+    words += ["--workflow-profile", str(resources.PROFILE), *where]
     # JSON, because Snakemake reads the value as YAML, which would eat quotes and colons. Those of
     # the plan, which hold no secret.
-    return [*command, *targets, "--config", f"overrides={json.dumps(plan.overrides)}"]
+    return [*words, *targets, "--config", f"overrides={json.dumps(plan.overrides)}"]
 
 
 def _run_snakemake(
     plan: Plan,
-    command: Sequence[str],
+    words: Sequence[str],
     output: SnakemakeOutput,
     view: View,
     variables: Mapping[str, str],
@@ -189,35 +193,40 @@ def _run_snakemake(
     log = Path(f"results/.profkit/events-{os.getpid()}.jsonl").resolve()
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_bytes(b"")
-    if "profkit.planning.build" in sys.modules:
-        # A plan that was not in the cache has loaded what the jobs need.
-        forked_server.fork(plan.analyses)
+    added = {
+        progress_events.VARIABLE: str(log),
+        **variables,
+        **(view.link.variables if view.link else {}),
+    }
     try:
-        added = {
-            progress_events.VARIABLE: str(log),
-            **variables,
-            **(view.link.variables if view.link else {}),
-        }
-        with _started(command, added) as process:
+        with _started(partial(_be_snakemake, plan, words), added) as process:
             read = (process, output, view.is_verbose)
             reader = threading.Thread(target=_read, args=read, daemon=True)
             reader.start()
             with view:
-                while process.poll() is None:
+                while (status := process.wait(_PERIOD_S)) is None:
                     view.show(log, output)
                 # A job that outlives Snakemake holds its output open: do not wait for that.
                 reader.join(timeout=1)
                 view.show(log, output)
-            return process.returncode
+            return status
     finally:
-        job_server.stop()
         log.unlink(missing_ok=True)
 
 
+def _be_snakemake(plan: Plan, words: Sequence[str]) -> None:
+    """Be ``snakemake``, with `words` behind it, in a fork of the process that has made `plan`."""
+    process_tree.die_with_parent()
+    if "profkit.planning.build" in sys.modules:
+        # A plan that was not in the cache has loaded what the jobs need.
+        forked_server.fork(plan.analyses)
+    sys.argv = ["snakemake", *words]
+    # Here, and not in the process that plans: it takes as long as to plan.
+    importlib.import_module("snakemake.cli").main()
+
+
 @contextmanager
-def _started(
-    command: Sequence[str], variables: Mapping[str, str]
-) -> Iterator["subprocess.Popen[str]"]:
+def _started(work: Callable[[], None], variables: Mapping[str, str]) -> Iterator[Forked]:
     """Start Snakemake; however this ends, Snakemake and its jobs end with it."""
 
     def stop(signum: int, frame: FrameType | None) -> None:
@@ -226,38 +235,26 @@ def _started(
 
     for signum in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, stop)
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env=os.environ | variables,
-        # Its own group, jobs included: an interrupt reaches them from us, once. Snakemake takes a
-        # second one, from the terminal, as an order to leave its jobs behind.
-        start_new_session=True,
-        preexec_fn=process_tree.die_with_parent,  # noqa: PLW1509 - one thread only
-    )
+    # In a session of its own, jobs included: an interrupt reaches them from us, once. Snakemake
+    # takes a second one, from the terminal, as an order to leave its jobs behind.
+    process = forked.start(work, variables)
     try:
         yield process
     finally:
-        if process.poll() is None:
+        if process.wait(0) is None:
             _stop(process)
 
 
-def _stop(process: "subprocess.Popen[str]") -> None:
+def _stop(process: Forked) -> None:
     """Interrupt Snakemake and its jobs; kill them if they do not end."""
     os.killpg(process.pid, signal.SIGINT)
-    try:
-        process.wait(_STOP_S)
-    except subprocess.TimeoutExpired:
+    if process.wait(_STOP_S) is None:
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.wait(_STOP_S)
 
 
-def _read(process: "subprocess.Popen[str]", output: SnakemakeOutput, verbose: bool) -> None:
-    for line in process.stdout or ():
+def _read(process: Forked, output: SnakemakeOutput, verbose: bool) -> None:
+    for line in process.output:
         output.read_line(line.rstrip("\n"))
         if verbose:
             sys.stderr.write(line)

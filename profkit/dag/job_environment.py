@@ -5,21 +5,26 @@ import shlex
 import sys
 from collections.abc import Iterable
 
-from profkit.process import caller_environment, job_client, job_server, parent_watch
+from profkit.process import caller_environment, job_server, parent_watch
+
+_FOLDER = os.path.dirname(sys.executable)  # noqa: PTH120 - no resolving of links
+
+
+def variables() -> dict[str, str]:
+    """Return what makes ``profkit`` in a job the one of this interpreter.
+
+    A job also gets the process that it must not outlive, the Snakemake that parses this.
+    """
+    path = f"{_FOLDER}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    return {"PATH": path, parent_watch.VARIABLE: parent_watch.identity()}
 
 
 def shell_prefix() -> str:
-    """Return shell text that makes ``profkit`` in a job the one of this interpreter.
-
-    A job also gets the process that it must not outlive, the Snakemake that parses this, and the
-    variables that a capture gives back to its workload.
-    """
-    folder = shlex.quote(os.path.dirname(sys.executable))  # noqa: PTH120 - no resolving of links
+    """Return shell text that sets the `variables`, and those that a capture gives its workload."""
     workflow = shlex.quote(parent_watch.identity())
-    own = f"PATH={folder}:$PATH {parent_watch.VARIABLE}={workflow}"
-    text = f"set -euo pipefail; export {own} {caller_environment.kept()}; "
-    # Snakemake formats it.
-    return text.replace("{", "{{").replace("}", "}}")
+    # As PATH is in that shell: an environment of conda has been activated there.
+    own = f"PATH={shlex.quote(_FOLDER)}:$PATH {parent_watch.VARIABLE}={workflow}"
+    return f"set -euo pipefail; export {own} {caller_environment.kept()}; "
 
 
 def start_job_server(analyses: Iterable[str]) -> None:
@@ -27,10 +32,5 @@ def start_job_server(analyses: Iterable[str]) -> None:
 
     It loads the `analyses` that there are jobs of.
     """
-    if job_client.VARIABLE not in os.environ:
+    if job_server.address() is None:
         job_server.start("profkit.cli.job_server", *analyses)
-
-
-def leave_job_server() -> None:
-    """Let the jobs of another host alone with that of the host where the workflow was started."""
-    os.environ.pop(job_client.VARIABLE, None)

@@ -1,8 +1,8 @@
 """Run the jobs of a workflow in forks of one process that has loaded what they need.
 
 To load pandas and Arrow takes longer than most jobs work. A job stays a command line of its own,
-with its own log and status: the command hands itself over to the server and waits. Where there
-is none, as on a cluster, or when the server was killed, it does the work itself.
+with its own log and status: who would start it hands it over to the server instead and waits. Where
+there is none, as on a cluster, or when the server was killed, it is started as any command.
 """
 
 import atexit
@@ -16,24 +16,28 @@ import subprocess
 import sys
 import tempfile
 import threading
-import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from profkit.process import job_client
-from profkit.process.job_client import SOCKET, VARIABLE
+from profkit.process import forked, job_client
 
 _WAITING = 128
 _WORKFLOW = 0
 """Descriptor, standard input, that the workflow holds open at its other end."""
 
+_SOCKET = "socket"
+"""Name of the socket in the server's folder."""
 
-_stops: list[Callable[[], object]] = []
-"""What ends each server that this process started, and waits for that."""
+_stops: dict[str, Callable[[], object]] = {}
+"""What ends the server that this process started, and waits for that, by its `address`."""
+
+
+def address() -> str | None:
+    """Return the path of the socket of the server that this process started; None without one."""
+    return next(iter(_stops), None)
 
 
 def start(module: str, *words: str) -> None:
@@ -50,7 +54,7 @@ def start(module: str, *words: str) -> None:
             stdout=subprocess.DEVNULL,
             pass_fds=[listening.fileno()],
         )
-    _stops.append(server.communicate)
+        _stops[listening.getsockname()] = server.communicate
 
 
 def fork(load: Callable[[], None], run_job: Callable[[], int]) -> None:
@@ -65,8 +69,8 @@ def fork(load: Callable[[], None], run_job: Callable[[], int]) -> None:
         if not (pid := os.fork()):
             os.close(open_end)
             _serve_in_fork(listening, own_end, load, run_job)
+        _stops[listening.getsockname()] = partial(_end_fork, pid, open_end)
     os.close(own_end)
-    _stops.append(partial(_end_fork, pid, open_end))
 
 
 def _end_fork(pid: int, open_end: int) -> None:
@@ -75,12 +79,11 @@ def _end_fork(pid: int, open_end: int) -> None:
 
 
 def _listening() -> socket.socket:
-    """Return the socket of a new server, whose place is known to the jobs from now on."""
+    """Return the socket of a new server."""
     folder = tempfile.mkdtemp(prefix="profkit-jobs-")
     listening = socket.socket(socket.AF_UNIX)
-    listening.bind(f"{folder}/{SOCKET}")
+    listening.bind(f"{folder}/{_SOCKET}")
     listening.listen(_WAITING)
-    os.environ[VARIABLE] = f"{folder}{os.pathsep}{sys.prefix}"
     atexit.register(stop)
     return listening
 
@@ -88,37 +91,27 @@ def _listening() -> socket.socket:
 def _serve_in_fork(
     listening: socket.socket, workflow: int, load: Callable[[], None], run_job: Callable[[], int]
 ) -> NoReturn:
-    """Be the server, and in its forks the jobs: nothing of the process that was forked goes on."""
-    status = 1
-    try:
-        atexit.unregister(stop)
+    """Be the server, and in its forks the jobs."""
+
+    def work() -> None:
         _stops.clear()
-        os.environ.pop(VARIABLE)
-        # An interrupt of the terminal is for the process that was forked, which ends the jobs.
-        os.setsid()
+        # An interrupt is for the workflow and its jobs.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.dup2(workflow, _WORKFLOW)
         os.close(workflow)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         load()
         serve(listening.detach())
-        status = run_job()
-    except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:  # noqa: BLE001 - as of any process, before its end
-        traceback.print_exc()
-    finally:
-        with suppress(OSError):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(status)
+        sys.exit(run_job())
+
+    forked.end_with(work)
 
 
 def stop() -> None:
     """Wait for the jobs of the server that this process started, and for its end."""
     while _stops:
-        os.environ.pop(VARIABLE, None)
-        _stops.pop()()
+        _, end = _stops.popitem()
+        end()
 
 
 def serve(listening_fd: int) -> None:

@@ -15,8 +15,8 @@ from profkit.process import job_client, job_server
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (
-    "import sys; from profkit.process.job_client import run_in_fork;"
-    "status = run_in_fork(sys.argv[1:]); print('status', status); sys.exit(status or 0)"
+    "import sys; from profkit.process.job_client import handed_over;"
+    "status = handed_over(sys.argv[1], sys.argv[2:]); print('status', status)"
 )
 
 
@@ -33,10 +33,10 @@ def server():
         assert not process.is_running()
 
 
-def begin(*argv, **options):
-    """Start a command that hands its job over."""
+def begin(*argv, address=None, **options):
+    """Start a command that hands its job over, to the server of this process if none is named."""
     return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *map(str, argv)],
+        [sys.executable, "-c", COMMAND, address or job_server.address(), *map(str, argv)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -60,19 +60,16 @@ def test_a_job_has_the_streams_folder_and_environment_of_its_command(server, tmp
     assert found["parent"] == server.pid
     assert found["cwd"] == str(tmp_path)
     assert found["argv"] == ["analyze", "describe", str(made)]
-    given = {name: value for name, value in environment.items() if name in found["environment"]}
-    assert found["environment"] == given
-    assert set(environment) - set(given) == {job_client.VARIABLE}
+    assert found["environment"] == environment
 
 
-@pytest.mark.parametrize(("job", "status"), [("refuse", 3), ("crash", 128 + signal.SIGSEGV)])
+@pytest.mark.parametrize(("job", "status"), [("refuse", 3), ("crash", -signal.SIGSEGV)])
 @pytest.mark.usefixtures("server")
 def test_the_status_is_that_of_the_job_and_the_others_go_on(job, status, tmp_path):
     other = begin("analyze", "linger", tmp_path / "other")
     until((tmp_path / "other").is_file)
-    command = begin("convert", job, tmp_path / "made")
-    command.communicate()
-    assert command.returncode == status
+    output, _ = begin("convert", job, tmp_path / "made").communicate()
+    assert output == f"status {status}\n"
     assert other.poll() is None
     other.kill()
     other.communicate()
@@ -89,45 +86,27 @@ def test_a_job_ends_with_its_command_and_so_does_what_it_started(tmp_path):
     until(lambda: all(map(has_ended, processes)))
 
 
-@pytest.mark.parametrize("command", ["capture", "query", "run"])
-@pytest.mark.usefixtures("server")
-def test_other_commands_work_by_themselves(command, tmp_path):
-    output, _ = begin(command, "describe", tmp_path / "made").communicate()
-    assert output == "status None\n"
-
-
-def test_without_a_server_a_command_works_by_itself(monkeypatch):
-    monkeypatch.delenv(job_client.VARIABLE, raising=False)
-    assert job_client.run_in_fork(["analyze"]) is None
-    monkeypatch.setenv(job_client.VARIABLE, f"/nowhere{os.pathsep}{sys.prefix}")
-    assert job_client.run_in_fork(["analyze"]) is None
-    assert job_client.VARIABLE not in os.environ
-
-
-@pytest.mark.usefixtures("server")
-def test_a_job_of_another_environment_works_by_itself(monkeypatch):
-    folder, _, _ = os.environ[job_client.VARIABLE].partition(os.pathsep)
-    monkeypatch.setenv(job_client.VARIABLE, f"{folder}{os.pathsep}/another/python")
-    assert job_client.run_in_fork(["analyze", "refuse", "x"]) is None
+def test_without_a_server_nothing_is_handed_over():
+    assert job_client.handed_over("/nowhere/socket", ["analyze"]) is None
 
 
 WORKFLOW = """
-import os, time
-from profkit.process import job_client, job_server
+import time
+from profkit.process import job_server
 job_server.start("tests.process.job_program")
-print(os.environ[job_client.VARIABLE], flush=True)
+print(job_server.address(), flush=True)
 time.sleep(600)
 """
 
 
 @pytest.fixture
 def workflow():
-    """Start a process with a server of its own; return it, the variable and the server."""
+    """Start a process with a server of its own; return it, the address and the server."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", WORKFLOW]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-    variable = process.stdout.readline().strip()
-    yield process, variable, *psutil.Process(process.pid).children()
+    address = process.stdout.readline().strip()
+    yield process, address, *psutil.Process(process.pid).children()
     process.kill()
     process.communicate()
 
@@ -141,27 +120,26 @@ def has_ended(process):
 
 
 def test_the_server_and_its_folder_go_when_the_workflow_is_killed(workflow):
-    process, variable, server = workflow
-    folder = Path(variable.partition(os.pathsep)[0])
+    process, address, server = workflow
+    folder = Path(address).parent
     assert folder.stat().st_mode & 0o77 == 0
     process.kill()
     process.wait()
     until(lambda: has_ended(server) and not folder.exists())
 
 
-def test_a_job_whose_server_was_killed_is_done_by_its_command(workflow):
-    _, variable, server = workflow
+def test_a_job_whose_server_was_killed_was_not_done(workflow):
+    _, address, server = workflow
     server.kill()
-    given = os.environ | {job_client.VARIABLE: variable}
-    output, _ = begin("analyze", "refuse", "x", env=given).communicate()
+    output, _ = begin("analyze", "refuse", "x", address=address).communicate()
     assert output == "status None\n"
 
 
 def test_a_fork_of_this_process_runs_jobs_and_ends_with_it(tmp_path):
     code = """
-import os, subprocess, sys
+import os, sys
 from pathlib import Path
-from profkit.process import job_server
+from profkit.process import job_client, job_server
 
 loaded = ["by the workflow"]
 
@@ -174,14 +152,11 @@ def job():
 
 Path("before").write_text("")
 job_server.fork(load, job)
-command = "import sys; from profkit.process.job_client import run_in_fork; "
-command += "sys.exit(run_in_fork(sys.argv[1:]))"
-done = subprocess.run([sys.executable, "-c", command, "analyze", "x"], cwd="/")
+status = job_client.handed_over(job_server.address(), ["analyze", "x"])
 job_server.stop()
-print(done.returncode, "PROFKIT_JOB_SERVER" in os.environ)
+print(status, job_server.address())
 """
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
-    environment.pop(job_client.VARIABLE, None)
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
@@ -192,8 +167,8 @@ print(done.returncode, "PROFKIT_JOB_SERVER" in os.environ)
         timeout=60,
     )
     assert done.stdout.splitlines() == [
-        "['by the workflow', 'by the server'] ['analyze', 'x'] /",
-        "3 False",
+        f"['by the workflow', 'by the server'] ['analyze', 'x'] {tmp_path}",
+        "3 None",
     ]
     assert done.stderr == ""
     assert [path.name for path in tmp_path.iterdir()] == ["before"]

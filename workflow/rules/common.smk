@@ -7,7 +7,12 @@ from snakemake.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 
 from profkit.dag import inputs as workflow_dag
-from profkit.dag import job_environment, snakemake_files, snakemake_records
+from profkit.dag import (
+    job_environment,
+    snakemake_files,
+    snakemake_records,
+    snakemake_shell,
+)
 from profkit.core import secret_store
 from profkit.core.errors import ProfkitError
 from profkit.core.secret_masking import Masker
@@ -36,9 +41,12 @@ except (ProfkitError, OSError) as error:
 # Snakemake writes its command line and a hash of the configuration into its log.
 sys.argv = secret_store.hiding().document(sys.argv)
 config["overrides"] = [*dag.plan.overrides]
-if workflow.remote_exec:
-    job_environment.leave_job_server()
-shell.prefix(job_environment.shell_prefix())
+job_shell_prefix = job_environment.shell_prefix()
+# Snakemake formats it.
+shell.prefix(job_shell_prefix.replace("{", "{{").replace("}", "}}"))
+snakemake_shell.hand_over_jobs(
+    sys.modules[shell.__module__], job_shell_prefix, job_environment.variables()
+)
 
 
 wildcard_constraints:

@@ -1,0 +1,103 @@
+"""Run a function in a fork of this process, which is then as a program of its own would be.
+
+The fork has all that this process has loaded. It must be made while this process has no thread that
+could hold a lock the function needs.
+"""
+
+import atexit
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import IO, NoReturn
+
+_PERIOD_S = 0.02
+_READY = b"\n"
+
+
+@dataclass
+class Forked:
+    """A fork of this process, in a session of its own."""
+
+    pid: int
+
+    output: IO[str]
+    """What it prints."""
+
+    status: int | None = None
+    """Exit status, or minus the signal that ended it; None while it works."""
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Wait for its end, at most so long, and return `status`."""
+        end_s = time.monotonic() + timeout_s
+        while self.status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.status = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() < end_s:
+                time.sleep(_PERIOD_S)
+            else:
+                break
+        return self.status
+
+
+def start(work: Callable[[], object], variables: Mapping[str, str]) -> Forked:
+    """Run `work` in a fork with `variables` added to its environment.
+
+    Its standard input is empty. Interrupts of the terminal do not reach it.
+    """
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        end_with(partial(_become, work, variables, writing))
+    os.close(writing)
+    # It can be sent signals by then.
+    os.read(reading, len(_READY))
+    return Forked(pid, os.fdopen(reading, errors="replace"))
+
+
+def _become(work: Callable[[], object], variables: Mapping[str, str], writing: int) -> None:
+    os.setsid()
+    for descriptor, stream in ((os.open(os.devnull, os.O_RDONLY), 0), (writing, 1), (writing, 2)):
+        os.dup2(descriptor, stream)
+    os.close(writing)
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.update(variables)
+    # What stands there may be a terminal's, or a test's.
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+    os.write(1, _READY)
+    work()
+
+
+def end_with(work: Callable[[], object]) -> NoReturn:
+    """Do `work` in this fork and end it: nothing of the process that was forked goes on."""
+    status = 1
+    try:
+        atexit._clear()  # noqa: SLF001 - those of the process that was forked
+        # What is there already is not gone through again and again, so that it stays shared.
+        gc.freeze()
+        work()
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001 - as of any process, before its end
+        traceback.print_exc()
+    finally:
+        # What Python does at the end of a process, but for the freeing of all objects.
+        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
+        atexit._run_exitfuncs()  # noqa: SLF001
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
