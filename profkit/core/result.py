@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -126,14 +126,25 @@ class Table:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
+ChartKind: TypeAlias = Literal[
+    "bar",
+    "stacked_bar",
+    "line",
+    "area",
+    "scatter",
+    "box",
+    "icicle",
+    "sunburst",
+    "forest",
+    "waterfall",
+]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chart:
     """A drawing of columns of one of the result's tables; the report draws it."""
 
-    kind: Literal[
-        *("bar", "stacked_bar", "line", "area", "scatter", "box", "icicle", "sunburst"),
-        *("forest", "waterfall"),
-    ]
+    kind: ChartKind
     """``stacked_bar`` and ``area`` stack the groups of `color`, or the columns of `y`.
 
     ``forest`` draws factors with their intervals: `y` is the factor, its lower and its upper end.
