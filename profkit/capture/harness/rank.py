@@ -122,6 +122,8 @@ def run_workload(spec: Spec) -> None:
     name = str(spec.workload["workload"]["name"])
     module = registry.module_name("workload", "profkit.workloads", name)
     sys.argv = [module, "--config", spec.workload_text]
+    # Its settings were read from it; runpy would warn of a module that is there already.
+    sys.modules.pop(module, None)
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 

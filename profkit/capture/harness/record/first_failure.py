@@ -25,7 +25,9 @@ _LOST_PEER = re.compile(
 )
 _PASSING = re.compile(
     r"EADDRINUSE|address already in use|no space (?:is |was )?left|(?:Connection|HTTP|URL)Error"
-    r"|Timeout|Too Many Requests",
+    r"|Timeout|Too Many Requests|name resolution|(?:Network|Host) (?:is )?unreachable"
+    r"|No route to host|Max retries|(?:couldn't|could not|cannot|failed to) connect"
+    r"|KeyboardInterrupt|(?:by|with|got) signal|exited unexpectedly",
     re.IGNORECASE,
 )
 # Summary of torchrun and accelerate for each rank, and DeepSpeed's line.
@@ -75,7 +77,11 @@ class Failure:
 
     @property
     def would_repeat(self) -> bool:
-        """Whether another capture would fail alike; not so for signals, networks and disks."""
+        """Whether another capture would fail alike.
+
+        It would for exceptions and exit statuses of the program's own, and not for signals,
+        networks and disks.
+        """
         passing = _LOST_PEER.search(self.summary) or _PASSING.search(self.summary)
         return not self.signum and not passing
 

@@ -61,7 +61,8 @@ def judge_capture(
         status: Status = "error" if missing else "ok"
         return Outcome(status=status, reason=_lack(missing), would_repeat=bool(missing))
     if _OUT_OF_MEMORY.search(f"{failure.summary}\n{failure.details}"):
-        return Outcome(status="oom", reason=f"{failure.summary}; {_SMALLER}")
+        reason = f"{failure.summary}; {_SMALLER}"
+        return Outcome(status="oom", reason=reason, would_repeat=failure.would_repeat)
     if failure.signum == signal.SIGKILL:
         return _killed(failure, ended.shortage)
     return Outcome(status="error", reason=failure.summary, would_repeat=failure.would_repeat)

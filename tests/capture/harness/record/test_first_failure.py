@@ -153,6 +153,13 @@ def test_what_can_be_done_is_told(tmp_path, error, advice):
         ("OSError: [Errno 28] No space left on device", 0, False),
         ("DistNetworkError: EADDRINUSE", 0, False),
         ("urllib3.exceptions.ReadTimeoutError: hub", 0, False),
+        ("OSError: We couldn't connect to 'https://hub'", 0, False),
+        ("socket.gaierror: [Errno -3] Temporary failure in name resolution", 0, False),
+        ("RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.", 0, False),
+        ("ProcessExitedException: process 1 terminated with signal SIGSEGV", 0, False),
+        ("KeyboardInterrupt", 0, False),
+        ("MemoryError", 0, True),
+        ("ValueError: the host signal is unreachable code", 0, True),
     ],
 )
 def test_what_passes_by_is_told_from_what_repeats(summary, signum, expected):

@@ -25,6 +25,27 @@ def test_the_status_follows_from_what_failed_first(failure, status):
     assert judge_capture(ProcessEnd(exit_code=0), 60, failure, []).status == status
 
 
+@pytest.mark.parametrize(
+    ("ended", "failure", "repeats"),
+    [
+        ({}, {"summary": "rank0: ValueError: boom"}, True),
+        ({}, {"summary": "rank0: exit status 3, without an error of its own"}, True),
+        ({}, {"summary": "rank0: MemoryError"}, True),
+        ({}, {"summary": CUDA}, True),
+        ({}, {"summary": "killed by signal 6", "details": "std::bad_alloc", "signum": 6}, False),
+        ({"shortage": "9 MB were left"}, {"summary": "killed by 9", "signum": 9}, False),
+        ({"stopped": "less than 100 MB is left"}, {"summary": "rank0: MemoryError"}, False),
+        ({}, {"summary": "rank0: RuntimeError: Connection closed by peer"}, False),
+        ({"timed_out": True}, {"summary": "rank0: ValueError: boom"}, False),
+    ],
+)
+def test_what_the_program_does_by_itself_would_repeat_and_what_is_done_to_it_not(
+    ended, failure, repeats
+):
+    outcome = judge_capture(ProcessEnd(exit_code=1, **ended), 60, Failure(**failure), [])
+    assert outcome.would_repeat is repeats
+
+
 def test_a_killed_rank_ran_out_of_memory_only_with_evidence():
     failure = Failure(summary="rank1: killed by signal 9 (SIGKILL)", signum=9)
     plain, short = ProcessEnd(exit_code=1), ProcessEnd(exit_code=1, shortage="only 9 MB were left")
