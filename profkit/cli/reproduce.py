@@ -110,7 +110,8 @@ def _confirm(then: Manifest, *, is_confirmed: bool) -> None:
 def _checkout(run: str, name: str, state: Any) -> Iterator[str]:
     """Yield what brings one repository to the state it was in; several are left to the reader."""
     if not isinstance(state, dict):
-        found = ", ".join(commit["commit"][:12] for commit in state if commit)
+        commits = [commit["commit"][:12] for commit in state if commit and "commit" in commit]
+        found = ", ".join(commits)
         yield _comment(f"the captures were made with {name} at several states: {found}")
         return
     git = ["git", "-C", _shown(state["folder"])]

@@ -1,7 +1,6 @@
 """The manifest of a run, read as what it may be: a file from a stranger."""
 
 import fnmatch
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,9 @@ import msgspec
 from profkit.capture.harness.machine import software_and_hardware
 from profkit.core.errors import InputError
 
-_RUN = re.compile(r"\w[\w.+-]*")
+# As long as a folder's name can be.
+_RUN = re.compile(r"\w[\w.+-]{0,254}", re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 # Of the variables that a manifest has, those that name code to load or a program to start.
 _LOADS_CODE = (
@@ -21,6 +22,12 @@ _LOADS_CODE = (
 )
 # Numbers, words and lists of them: no path and no command.
 _PLAIN_VALUE = re.compile(r"[\w.,:=+^{}()*-]*")
+
+
+class Commit(TypedDict):
+    """The state of a repository in one of several captures, {} where there was none."""
+
+    commit: NotRequired[str]
 
 
 class Repository(TypedDict):
@@ -55,15 +62,16 @@ class Manifest(TypedDict):
     versions: dict[str, Any]
     packages: dict[str, Any]
     environment: dict[str, Any]
-    git: dict[str, Repository | list[Any]]
+    git: dict[str, Repository | list[Commit | None]]
     script: dict[str, Any]
 
 
 def read(path: Path) -> Manifest:
     """Return the manifest at `path`; raises `InputError` if no run can be made of it."""
     try:
-        manifest = json.loads(path.read_bytes())
-    except ValueError as error:
+        # Unlike `json` it refuses what no text can hold.
+        manifest = msgspec.json.decode(path.read_bytes())
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is damaged: {error}") from None
     if not isinstance(manifest, dict):
         raise InputError(f"{path}: is damaged: no JSON object")
@@ -98,7 +106,16 @@ def _reasons_against(manifest: Manifest) -> Iterator[str]:
             yield f"overrides: {word!r} is an option and no override"
         elif not word.isprintable():
             yield f"overrides: {word!r} holds characters that cannot be shown"
+    yield from _reasons_against_names(manifest)
+
+
+def _reasons_against_names(manifest: Manifest) -> Iterator[str]:
+    for name in manifest["environment"]:
+        if not _VARIABLE.fullmatch(name):
+            yield f"environment: {name!r} cannot name a variable"
     for name, state in manifest["git"].items():
+        if not _RUN.fullmatch(name):
+            yield f"git: {name!r} cannot name a repository"
         if isinstance(state, dict) and not _COMMIT.fullmatch(state["commit"]):
             yield f"git.{name}.commit: {state['commit']!r} is no commit"
 

@@ -141,6 +141,7 @@ def test_what_differs_between_equal_machines_does_not_count(path, value):
     ("manifest", "message"),
     [
         ('{"run": "r', "is damaged"),
+        ('{"tools": ' + "[" * 100_000, "is damaged: maximum recursion depth"),
         (json.dumps({"behaviour": {}}), "does not say run, started"),
         (
             json.dumps({"behaviour": {"imported": "trace"}, "command": "profkit import"}),
@@ -190,6 +191,12 @@ def run_again(tmp_path, monkeypatch, capsys):
         ("run", "../../elsewhere", "cannot name a folder"),
         ("run", "-rf", "cannot name a folder"),
         ("run", ["r"], "Expected `str`"),
+        ("run", "r" * 256, "cannot name a folder"),
+        ("environment", {"NCCL_A=B": "1"}, "'NCCL_A=B' cannot name a variable"),
+        ("environment", {"NCCL_A\0": "1"}, "cannot name a variable"),
+        ("environment", {"NCCL_\x1b[2J": "1"}, "cannot name a variable"),
+        ("git", {"\x1b[2J": DIRTY}, "cannot name a repository"),
+        ("cwd", "/home/\ud800", "is damaged"),
         ("overrides", ["batch=4", "--"], "'--' is an option"),
         ("overrides", ["--", "--snakefile=evil.smk"], "'--snakefile=evil.smk' is an option"),
         ("overrides", ["-F"], "'-F' is an option"),
@@ -200,6 +207,7 @@ def run_again(tmp_path, monkeypatch, capsys):
         ("captures", [{"repeat": "9"}], "Expected `int`"),
         ("git.project.commit", "--upload-pack=evil", "is no commit"),
         ("git", {"project": {}}, "required field `folder`"),
+        ("git", {"project": [1]}, "Expected `object | null`"),
         ("environment", ["A=1"], "Expected `object`"),
     ],
 )
