@@ -19,6 +19,7 @@ from profkit.analyze.shared.paired import (
     more_repeats,
     outcome_of,
 )
+from profkit.analyze.shared.step_times import timed_alike
 from profkit.core.formatting import counted
 from profkit.core.result import Abstention, Chart, Finding, Interval, Result, Severity, Table, table
 from profkit.core.settings import Settings, known
@@ -90,17 +91,20 @@ def analyze(steps: ByRun, config: Config) -> Result:
     if len(measured) <= 1:
         reason = "it takes two runs with step times: sweep over something"
         return Result.abstain("differences between runs", reason)
+    if config.reference:
+        known("run", config.reference, measured)
+    measured, apart = timed_alike(measured, config.reference)
     reference = config.reference or next(iter(measured))
-    known("run", reference, measured)
     pairs = _pairs(measured, reference, config)
     if not pairs:
         reason = f"no repeat was measured in {reference} and in another run as well"
-        return Result.abstain("differences between runs", reason)
+        nothing = Abstention(what="differences between runs", reason=reason)
+        return Result(abstentions=(*unmeasured, *apart, nothing))
     return Result(
         findings=tuple(_findings(pairs, reference, config.confidence)),
         tables={"pairs": _table(pairs, reference)},
         charts=_CHARTS,
-        abstentions=(*unmeasured, *_unsure(pairs), *_apart(measured, reference)),
+        abstentions=(*unmeasured, *apart, *_unsure(pairs), *_apart(measured, reference)),
     )
 
 

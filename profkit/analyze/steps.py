@@ -16,6 +16,7 @@ from profkit.analyze.shared.step_times import (
     baseline_or_first,
     slowest_rank,
     step_time,
+    step_time_title,
     with_step_times,
 )
 from profkit.analyze.shared.uncertainty import Statistic, Times, interval
@@ -257,15 +258,11 @@ def _step_time(typical: StepTime, times: Mapping[int, Times], tool: str, config:
     return Metric(
         value=typical.time_ns,
         unit="ns",
-        title=f"Step time, {_statistic(tool)}{'' if tool == BASELINE else f', with {tool}'}",
+        title=step_time_title(tool),
         better="lower",
         by_repeat=dict(typical.by_repeat),
         interval=_interval(typical.time_ns, times, typical.statistic, config),
     )
-
-
-def _statistic(tool: str) -> str:
-    return "median" if tool == BASELINE else "mean"
 
 
 def _interval(

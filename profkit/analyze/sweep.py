@@ -12,6 +12,7 @@ from profkit.analyze._sweep_axes import BATCH, RANKS, Value, axes_of, in_words
 from profkit.analyze._sweep_model import PEAK_MEMORY, STEP_TIME, predicted
 from profkit.analyze.base import Behaviour, ByRun, analysis
 from profkit.analyze.shared.paired import Ratio, adjusted, compared
+from profkit.analyze.shared.step_times import timed_alike
 from profkit.core.drawing import Drawing
 from profkit.core.formatting import size
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
@@ -66,8 +67,9 @@ def analyze(
     Predictions are of a curve of step time, and of memory, along one axis: a line, a parabola
     where that is nearer, or against the share of one rank; with the interval of one more repeat.
     """
-    axes = axes_of({run: behaviour[run] for run in steps})
     source, peaks = peaks_by_run({"memory_peak": memory_peak, "steps": steps})
+    steps, apart = timed_alike(steps)
+    axes = axes_of({run: behaviour[run] for run in steps})
     points = [
         Point(
             run=run,
@@ -79,8 +81,9 @@ def analyze(
         if (speed := _speed(steps, axes, run)) is not None
     ]
     if len(points) < _TWO or not points[0].choice:
-        return Result.abstain(
-            "what to take of a sweep", "it takes two runs with step times that differ in a setting"
+        reason = "it takes two runs with step times that differ in a setting"
+        return Result(
+            abstentions=(*apart, Abstention(what="what to take of a sweep", reason=reason))
         )
     best = max(points, key=lambda point: point.speed.value)
     slower = _slower(points, best, config.confidence)
@@ -97,7 +100,7 @@ def analyze(
         tables=tables,
         charts=_charts(points),
         drawings=_drawings(points),
-        abstentions=(*_unsure(points, best, slower), *missing),
+        abstentions=(*apart, *_unsure(points, best, slower), *missing),
     )
 
 

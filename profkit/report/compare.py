@@ -19,6 +19,33 @@ def key_numbers(
     return tuple(_number(run, runs, key) for key in keys if key.partition(".")[0] in asked)
 
 
+def _columns(
+    runs: Sequence[result_tree.Run], keys: Sequence[str]
+) -> tuple[list[tuple[str, str]], list[list[view.Number]]]:
+    """Return keys and titles of the columns that compare `runs`, and the numbers of each run.
+
+    A number that was measured in another way in some runs, such as with a profiler, has another
+    title there, and a column of its own.
+    """
+    asked = {name for run in runs for name in run.selected.analyses}
+    known = {
+        key: [_number(run, runs, key) for run in runs]
+        for key in keys
+        if key.partition(".")[0] in asked
+    }
+    columns = list(dict.fromkeys((key, own.title) for key, mine in known.items() for own in mine))
+    return columns, [
+        [_under(title, known[key][index]) for key, title in columns] for index in range(len(runs))
+    ]
+
+
+def _under(title: str, number: view.Number) -> view.Number:
+    if number.title == title:
+        return number
+    reason = f"it was measured as: {number.title}"
+    return view.Number(title=title, value=None, unit=number.unit, reason=reason)
+
+
 def _number(run: result_tree.Run, runs: Sequence[result_tree.Run], key: str) -> view.Number:
     if metric := _metric(run, key):
         known = metric.interval
@@ -83,7 +110,7 @@ def _comparison(
     runs: Sequence[result_tree.Run], keys: Sequence[str], title: str, links: tuple[str, ...]
 ) -> view.Table:
     varying = _varying(runs)
-    numbers = [key_numbers(run, runs, keys) for run in runs]
+    columns, numbers = _columns(runs, keys)
     first = numbers[0]
     rows = tuple(
         (
@@ -106,7 +133,7 @@ def _comparison(
         rows=rows,
         total=len(rows),
         links=links,
-        best=tuple(_best(runs, keys, rows, before)),
+        best=tuple(_best(runs, columns, rows, before)),
         reasons={
             f"{row},{before + index}": number.reason
             for row, mine in enumerate(numbers)
@@ -133,16 +160,15 @@ def _captures(run: result_tree.Run) -> str:
 
 def _best(
     runs: Sequence[result_tree.Run],
-    keys: Sequence[str],
+    columns: Sequence[tuple[str, str]],
     rows: Sequence[tuple[view.Value, ...]],
     before: int,
 ) -> Iterator[tuple[int, int]]:
     """Yield the best cells of each column whose metric has a better direction."""
-    asked = {name for run in runs for name in run.selected.analyses}
-    shown = [key for key in keys if key.partition(".")[0] in asked]
-    for index, key in enumerate(shown, start=before):
-        metrics = [_metric(run, key) for run in runs]
-        better = next((metric.better for metric in metrics if metric), "neither")
+    for index, (key, title) in enumerate(columns, start=before):
+        known_metrics = (_metric(run, key) for run in runs)
+        metrics = [metric for metric in known_metrics if metric and metric.title == title]
+        better = metrics[0].better if metrics else "neither"
         values = [row[index] for row in rows]
         known = [value for value in values if isinstance(value, int | float)]
         if better == "neither" or len(set(known)) <= 1:
@@ -152,10 +178,10 @@ def _best(
             yield from ((row, index) for row, value in enumerate(values) if value == best)
 
 
-def _stands_out(best: float, metrics: Sequence[result.Metric | None]) -> bool:
+def _stands_out(best: float, metrics: Sequence[result.Metric]) -> bool:
     """Say whether the best value has an interval that meets that of no other, which all have."""
-    winner = next(metric for metric in metrics if metric and metric.value == best)
-    others = [metric for metric in metrics if metric and metric.value != best]
+    winner = next(metric for metric in metrics if metric.value == best)
+    others = [metric for metric in metrics if metric.value != best]
     return winner.interval is not None and all(
         metric.interval is not None
         and (
@@ -172,7 +198,7 @@ def _charts(
     varying = _varying(runs)
     axis = _axis(runs, varying)
     others = [key for key in varying if key != axis]
-    numbers = [key_numbers(run, runs, keys) for run in runs]
+    _, numbers = _columns(runs, keys)
     rows = tuple(
         (
             cell_value(run.selected.differs.get(axis))

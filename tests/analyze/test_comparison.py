@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from profkit.analyze import comparison, steps
+from profkit.analyze.shared.step_times import step_time_title
 from profkit.core.errors import ConfigError
-from profkit.core.result import Metric, Result, Table
+from profkit.core.result import Abstention, Metric, Result, Table
 from profkit.tables import schema
 from tests.analyze.shared.test_uncertainty import QUIET, bound, studies
 
@@ -42,6 +45,21 @@ def pairs(result):
 def announced(result):
     """Return in how many runs the report says that some number differs."""
     return sum(int(finding.value) for finding in result.findings)
+
+
+def test_a_run_that_was_timed_with_a_profiler_is_left_out_and_named():
+    traced = measured(SIX * 2)
+    title = step_time_title("torch_profiler")
+    time = replace(traced.metrics["step_time_ns"], title=title)
+    traced = replace(traced, metrics={"step_time_ns": time})
+    found = run({"traced": traced, "small": measured(SIX), "large": measured(SIX * 3)})
+    assert [pair["run"] for pair in pairs(found)] == ["large"]
+    assert found.abstentions[0] == Abstention(
+        what="what traced is against others",
+        reason="Step time, mean, with torch_profiler; others: Step time, median",
+    )
+    (only, nothing) = run({"traced": traced, "small": measured(SIX)}).abstentions
+    assert (only, nothing.what) == (found.abstentions[0], "differences between runs")
 
 
 def test_a_run_that_takes_half_as_long_again_is_announced_with_its_interval():

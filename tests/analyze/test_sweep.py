@@ -1,14 +1,18 @@
 """sweep: what the repeats support, and no more."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from profkit.analyze import sweep
+from profkit.analyze.shared.step_times import step_time_title
 from profkit.core.result import Metric, Result, table
 
 STEADY = np.array([1.0, 1.004, 0.997])
 MIB = 2**20
+TITLES = {"step_time_ns": step_time_title("baseline")}
 
 
 def steps(level, peak=None, repeats=STEADY, samples=0):
@@ -24,7 +28,7 @@ def steps(level, peak=None, repeats=STEADY, samples=0):
             name: Metric(
                 value=float(np.median(of)),
                 unit=unit,
-                title="Throughput" if "put" in name else name,
+                title="Throughput" if "put" in name else TITLES.get(name, name),
                 by_repeat=dict(enumerate(of.tolist())),
             )
             for name, (of, unit) in values.items()
@@ -56,6 +60,16 @@ def by_batch(times, **more):
         (asked(batch), steps(time, 100 + 10 * batch, **more))
         for batch, time in zip(batches, times, strict=True)
     ]
+
+
+def test_a_run_that_was_timed_with_a_profiler_is_no_point_of_the_sweep():
+    (batch, first), *others = by_batch([10, 11, 13, 40])
+    time = replace(first.metrics["step_time_ns"], title="Step time, mean, with torch_profiler")
+    traced = replace(first, metrics={"step_time_ns": time})
+    found = swept([(batch, traced), *others])
+    assert [row["run"] for row in rows(found)] == ["run1", "run2", "run3"]
+    assert found.abstentions[0].what == "what run0 is against others"
+    assert found.abstentions[0].reason.startswith("Step time, mean, with torch_profiler; others")
 
 
 def test_the_batch_at_the_peak_is_recommended_and_only_what_differs_is_shown():

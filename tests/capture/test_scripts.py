@@ -194,7 +194,7 @@ def test_two_recordings_at_once_are_refused_and_named(capture, tmp_path, written
     assert made.record["status"] == "error"
     assert made.record["reason"] == (
         "rank0_dp0_tp0_pp0: the script uses torch.profiler while profkit's records, and PyTorch"
-        " keeps one recording at a time hint: switch the script's own profiler off, or leave out"
+        " keeps one recording at a time; switch the script's own profiler off, or leave out"
         " this one: ~tools.torch_profiler"
     )
 

@@ -81,6 +81,23 @@ def test_runs_are_compared_by_what_varies_and_by_their_key_numbers():
     )
 
 
+def test_times_with_and_without_a_profiler_stand_in_columns_of_their_own():
+    traced = timed(9e6).metrics["step_time_ns"]
+    traced = Result(metrics={"step_time_ns": replace(traced, title="Step time, with a profiler")})
+    overview = arranged(run("a", timed(2e6), batch=1), run("b", traced, batch=2)).overview
+    table = overview.tables[0]
+    assert [column.label for column in table.columns[2:4]] == [
+        "Step time",
+        "Step time, with a profiler",
+    ]
+    assert [row[2:4] for row in table.rows] == [(2e6, None), (None, 9e6)]
+    assert table.reasons["1,2"] == "it was measured as: Step time, with a profiler"
+    assert [chart.title for chart in overview.charts] == [
+        "Step time, by batch",
+        "Step time, with a profiler, by batch",
+    ]
+
+
 @pytest.mark.parametrize(
     ("others", "best"), [((2.5e6, 3.5e6), ((0, 2),)), ((1.5e6, 3.5e6), ()), (None, ())]
 )

@@ -9,7 +9,7 @@ import pandas as pd
 
 from profkit.analyze.base import ByTool, OfTool
 from profkit.analyze.shared.uncertainty import Statistic
-from profkit.core.result import Result
+from profkit.core.result import Abstention, Result
 
 _MS = 1e6
 
@@ -76,6 +76,31 @@ def _over_steps(clock: pd.DataFrame, statistic: Statistic, *, is_unprofiled: boo
         statistic=statistic,
         by_repeat={int(str(repeat)): float(statistic(own)) for repeat, own in times.items()},
     )
+
+
+def step_time_title(tool: str) -> str:
+    """Return the title of the step time that was measured with `tool`."""
+    return "Step time, median" if tool == BASELINE else f"Step time, mean, with {tool}"
+
+
+def timed_alike(
+    steps: Mapping[str, Result], reference: str = ""
+) -> tuple[dict[str, Result], tuple[Abstention, ...]]:
+    """Return the runs that can be compared, and which are left out as they were timed otherwise.
+
+    They are timed as `reference` is, or without a profiler, which slows the steps, if some are.
+    """
+    metrics = {run: result.metrics.get("step_time_ns") for run, result in steps.items()}
+    titles = {run: metric.title for run, metric in metrics.items() if metric is not None}
+    usual = step_time_title(BASELINE)
+    wanted = titles.get(reference, usual if usual in titles.values() else "")
+    wanted = wanted or next(iter(titles.values()), "")
+    apart = [run for run, title in titles.items() if title != wanted]
+    left_out = tuple(
+        Abstention(what=f"what {run} is against others", reason=f"{titles[run]}; others: {wanted}")
+        for run in apart
+    )
+    return {run: result for run, result in steps.items() if run not in apart}, left_out
 
 
 def baseline_or_first(steps: ByTool) -> tuple[str, pd.DataFrame]:

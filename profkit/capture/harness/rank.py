@@ -64,10 +64,10 @@ def main() -> None:
     except SystemExit as stop:
         if stop.code not in (None, 0):
             text = stop.code if isinstance(stop.code, str) else f"exit status {stop.code}"
-            write_error(spec.folder, rank, " ".join(text.split()), "")
+            write_error(spec.folder, rank, text, "")
         raise
     except ProfkitError as error:
-        write_error(spec.folder, rank, " ".join(str(error).split()), "")
+        write_error(spec.folder, rank, str(error), "")
         sys.exit(str(error))
     except BaseException as error:
         summary = "".join(traceback.format_exception_only(error))

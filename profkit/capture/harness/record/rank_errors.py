@@ -13,7 +13,9 @@ _TRACEBACK = "Traceback (most recent call last):"
 
 def write_error(out: Path, rank: Rank, summary: str, details: str) -> None:
     """Write the error that ended a rank, for `first_failure` and for people."""
-    line = cut(" ".join(_without_frames(summary).split()), _SUMMARY_LENGTH)
+    # What to do stands on a line of its own in profkit's errors.
+    text = _without_frames(summary).replace("\n  hint:", ";")
+    line = cut(" ".join(text.split()), _SUMMARY_LENGTH)
     text = f"{line}\n\n{cut(details, _DETAILS_LENGTH)}"
     # Texts of errors may hold what no encoding can: half of a pair of surrogates.
     path = out / f"{rank.label}{SUFFIX}"
