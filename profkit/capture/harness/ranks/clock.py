@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from profkit.capture.base import Rank, Recorder
+from profkit.capture.harness.ranks import own_profilers
 from profkit.capture.harness.record import rank_warnings
 from profkit.core import progress_events
 
@@ -148,6 +149,8 @@ class StepClock:
         self.samples: deque[tuple[int, int]] = deque()
         self.steps = 0
         self.last_event_s = 0.0
+        # Under a tool, what profiles the process may be the tool's.
+        self.looks_for_profilers = progress.get("tool") == "baseline"
 
     def begin(self) -> None:
         """See `profkit.marks.Listener`."""
@@ -163,6 +166,9 @@ class StepClock:
         self.steps += 1
         self.recorder.step()
         self.drain(wait=False)
+        if self.looks_for_profilers and (found := own_profilers.note()):
+            self.note(found)
+            self.looks_for_profilers = False
         self.report()
         self.timer.begin()
 

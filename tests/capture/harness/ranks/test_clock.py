@@ -1,6 +1,7 @@
 import json
 import socket
 import sys
+import tracemalloc
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from profkit.capture.base import NullRecorder, Rank
 from profkit.capture.harness.ranks import clock
 from profkit.capture.harness.ranks.clock import CpuTimer, CudaTimer, StepClock, collect
+from profkit.capture.harness.record import rank_warnings
 from profkit.core import progress_events
 
 RANK = Rank(rank=1, dp=1, world_size=2)
@@ -152,3 +154,22 @@ def test_steps_on_a_device_are_timed_by_its_events(monkeypatch):
     assert timer.finished(wait=False) == [(1_001_000_000, 1_002_000_000)]
     assert timer.finished(wait=True) == [(1_003_000_000, 1_004_000_000)]
     assert timer.peak_memory_bytes() == 7
+
+
+@pytest.mark.parametrize("tool", ["baseline", "pyinstrument"])
+def test_a_profiler_of_the_program_in_unprofiled_steps_is_said_once(tmp_path, tool):
+    about = {"run": "r", "tool": tool, "repeat": 0, "total": 2}
+    with StepClock(tmp_path, Rank(), NullRecorder(), about) as steps:
+        steps.begin()
+        sys.setprofile(lambda *_: None)
+        tracemalloc.start()
+        try:
+            steps.step(2)
+            steps.step(2)
+        finally:
+            sys.setprofile(None)
+            tracemalloc.stop()
+    notes = rank_warnings.collect(tmp_path)
+    assert len(notes) == (1 if tool == "baseline" else 0)
+    begin = "The program ran tracemalloc and sys.setprofile of its own: the unprofiled steps"
+    assert all(note.startswith(begin) for note in notes)
