@@ -18,6 +18,7 @@ from profkit.analyze.division.parts import parts
 from profkit.analyze.division.pattern_matches import matches
 from profkit.analyze.division.periods import SINGLE_STEPS, Periods, periods
 from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.division.thread_waits import queued_share
 from profkit.analyze.shared.launch_calls import launches
 from profkit.analyze.shared.step_windows import WHERE
 from profkit.core.hardware import Hardware
@@ -105,6 +106,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         recordings=recordings,
         slowdown=_slowdown(observer_tax, recordings),
         steps=steps["step"].nunique(),
+        queued=max(queued_share(one.rank) for one in divided),
         **_counted(cpu_ops, kernels, runtime_calls, devices, launched["call"], misplaced),
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}

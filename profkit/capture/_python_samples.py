@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
 
-from profkit.capture._core_usage import CoreUsage
+from profkit.capture._core_usage import CoreUsage, Queues
 from profkit.core.atomic_write import write_atomically
 
 _PERIOD_S = 0.004
@@ -36,8 +36,8 @@ Position = tuple[int, int]
 class _Sampled:
     """What was seen until a trace ended, or after the last one."""
 
-    samples: list[tuple[int, int, int]] = field(default_factory=list)
-    others: list[tuple[int, int, int, int]] = field(default_factory=list)
+    samples: list[tuple[int, int, int, int]] = field(default_factory=list)
+    others: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     pauses: list[tuple[int, int]] = field(default_factory=list)
     usage: dict[str, int] | None = None
 
@@ -67,6 +67,7 @@ class PythonSamples:
         self._switch_s = 0.0
         self._is_turn_short = False
         self._ran_ns: dict[int, tuple[int, int]] = {}
+        self._queues = Queues()
         self._stacks: dict[tuple[Position, ...], int] = {}
         self._codes: dict[int, CodeType] = {}
         self._callees: dict[int, dict[int, str]] = {}
@@ -90,6 +91,7 @@ class PythonSamples:
         if self._sampler.is_alive():
             self._is_done = True
             self._sampler.join()
+            self._queues.close()
             self._take_turns(are_others_busy=True)
         if self._collected in gc.callbacks:
             gc.callbacks.remove(self._collected)
@@ -115,9 +117,11 @@ class PythonSamples:
             "tid": self._tid,
             "cost_ns": round(self._cost_s * 1e9),
             "stacks": [self._labels(stacks[number]) for number in used],
-            "samples": [[when, position[number]] for when, _, number in sampled.samples],
-            "cpu_ns": [cpu_ns for _, cpu_ns, _ in sampled.samples],
-            "threads": [[*row[:-1], position[row[-1]]] for row in sampled.others],
+            "samples": [[when, position[number]] for when, *_, number in sampled.samples],
+            "cpu_ns": [row[1] for row in sampled.samples],
+            "queued_ns": [row[2] for row in sampled.samples],
+            "threads": [[*row[:3], position[row[-1]]] for row in sampled.others],
+            "threads_queued_ns": [row[3] for row in sampled.others],
             "pauses": sampled.pauses,
             "usage": sampled.usage,
         }
@@ -141,7 +145,7 @@ class PythonSamples:
         number = self._number(frames.get(self._thread))
         now = time.time_ns()
         # No call stands between finding the list and adding to it: it may be replaced there.
-        row = now, _cpu_ns(self._tid), number
+        row = now, _cpu_ns(self._tid), self._queues.waited_ns(self._tid), number
         self._sampled.samples.append(row)
         if frames.keys() <= self._known:
             self._take_turns(are_others_busy=False)
@@ -156,9 +160,10 @@ class PythonSamples:
         for thread in threads[-_MOST_THREADS:]:
             tid, frame = thread.native_id, frames.get(thread.ident or 0)
             if tid is not None and frame is not None:
-                other = tid, now, _cpu_ns(tid), self._number(frame)
+                cpu_ns, queued_ns = _cpu_ns(tid), self._queues.waited_ns(tid)
+                other = tid, now, cpu_ns, queued_ns, self._number(frame)
                 self._sampled.others.append(other)
-                are_busy |= self._is_busy(*other[:3])
+                are_busy |= self._is_busy(tid, now, cpu_ns)
         self._take_turns(are_others_busy=are_busy)
 
     def _is_busy(self, tid: int, now: int, cpu_ns: int) -> bool:

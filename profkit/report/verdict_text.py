@@ -211,5 +211,6 @@ _IN_SHORT = {
     "CPU": "the CPU was not recorded",
     "launches": "launches of kernels were not recorded",
     "machine": "the machine was busy",
+    "cores": "more threads than cores",
     "profiler overhead": "the profiler slows the steps",
 }

@@ -19,6 +19,7 @@ SAMPLE = (
     ("tid", INT, "Thread."),
     ("time_ns", INT, "Instant, in ns on the clock of the capture."),
     ("cpu_ns", INT, "CPU time of the thread until then; -1 if unknown."),
+    ("queued_ns", INT, "How long it was ready to run and had no core until then; -1 if unknown."),
     ("stack", TEXT, "Frames from the root, file(line): function, or what the last calls in C."),
 )
 

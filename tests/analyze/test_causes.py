@@ -310,12 +310,20 @@ def test_the_same_part_of_another_step_says_what_was_not_looked_at(others, place
     assert tree(divided(**PHASES, samples=samples))["python"]["place"] == place
 
 
-def looked_at(stack, cpu_share, *, tid=MAIN):
-    """Return looks at a thread in the first step of `CPU`, whose last 300 us are Python."""
+def looked_at(stack, cpu_share, *, tid=MAIN, queued_share=0):
+    """Return looks at a thread in the first step of `CPU`, whose last 300 us are Python.
+
+    It has a core for the `cpu_share` of the time, and is ready without one for the `queued_share`.
+    """
     step_us = 20
     looks = sampled(range(0, 1100, step_us), stack)
     return [
-        {**row, "tid": tid, "cpu_ns": round(number * step_us * US * cpu_share)}
+        {
+            **row,
+            "tid": tid,
+            "cpu_ns": round(number * step_us * US * cpu_share),
+            "queued_ns": round(number * step_us * US * queued_share),
+        }
         for number, row in enumerate(looks)
     ]
 
@@ -374,6 +382,22 @@ def test_a_thread_without_a_core_while_another_one_runs_waits_for_the_gil(
     found = tree(result).get("waiting_for_thread.gil")
     assert (found is not None) == waits
     assert not waits or json.loads(found["evidence"]) == {"thread": "train.py(4): count"}
+
+
+@pytest.mark.parametrize(
+    ("own_queue", "others_queue", "waits"),
+    [(0, 1, True), (1, 0, False), (1, 1, False)],
+    ids=["the holder has no core", "this one has no core", "none has a core"],
+)
+def test_a_thread_that_asks_for_a_core_in_vain_does_not_wait_for_the_gil(
+    own_queue, others_queue, waits
+):
+    samples = looked_at("train.py(9): loop", 0, queued_share=own_queue)
+    threads = looked_at("train.py(4): count", 1 - others_queue, tid=9, queued_share=others_queue)
+    result = divided(**CPU, samples=samples, threads=threads)
+    assert ("waiting_for_thread.gil" in tree(result)) == waits
+    failed = [row["check"] for row in rows(result, "trust") if row["passed"] == "false"]
+    assert ("cores" in failed) == bool(own_queue)
 
 
 def test_a_call_that_acquires_is_work_where_it_keeps_its_core():

@@ -47,6 +47,7 @@ GOOD = trust.Seen(
     lacks_gpu=False,
     steps=4,
     rows=5000,
+    queued=0.05,
 )
 
 
@@ -73,6 +74,7 @@ CASES = {
     "ranks": ({"collectives": schema.frame("collectives", [{"group_size": 8}])}, ()),
     "clocks": ({"matched": matched(1000, 5 * MS)}, WAITING),
     "machine": ({"recordings": {"x": Recording(warnings=("other processes took 20 %",))}}, ()),
+    "cores": ({"queued": 0.5}, ()),
     "profiler overhead": (slowed(1.11), ()),
     "steps": ({"periods": Periods(rows=steps(10), one_off_ns={})}, ()),
     "variation": ({"periods": Periods(rows=steps(10, 30, 10, 40), one_off_ns={})}, ()),

@@ -35,7 +35,9 @@ def test_what_the_program_runs_and_its_garbage_collections_are_written(tmp_path)
     assert any(frame.endswith(": busy_until") for frame in frames)
     assert all(began < when < time.time_ns() for when, _ in read["samples"])
     assert sorted(read["cpu_ns"]) == read["cpu_ns"]
-    assert len(read["cpu_ns"]) == len(read["samples"])
+    assert sorted(read["queued_ns"]) == read["queued_ns"]
+    assert read["queued_ns"][0] >= 0
+    assert len(read["cpu_ns"]) == len(read["queued_ns"]) == len(read["samples"])
     assert all(start <= end for start, end in read["pauses"])
     assert read["pauses"]
     samples.write(tmp_path / "b.json")
@@ -85,6 +87,7 @@ def test_what_other_threads_do_and_what_is_called_in_c_is_written(tmp_path):
         inner == "<built-in function sleep>" and line.endswith(": work")
         for inner, line, *_ in others
     )
+    assert len(read["threads_queued_ns"]) == len(read["threads"])
     # It sleeps, so it uses no core.
     assert all(0 <= cpu_ns < 30e6 for _, _, cpu_ns, _ in read["threads"])
 

@@ -37,8 +37,8 @@ def waits(rank: RecordedRank) -> dict[str, Intervals]:
 
     It waits for a lock while it has no core in a call that acquires one, which queues, events and
     futures do as well; in a call while it has none in one that sleeps, or waits for the network or
-    a process; for the GIL while it has no core outside of calls that block, and other
-    threads of Python have one.
+    a process; for the GIL while it asks for no core outside of calls that block, and other
+    threads of Python have one, or would if there were one.
     """
     on_main = (rank.python["tid"] == rank.main).to_numpy()
     calls = rank.python[on_main]
@@ -66,15 +66,18 @@ def _is_idle(rank: RecordedRank, calls: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def _for_the_gil(rank: RecordedRank) -> Intervals:
-    """Return when the thread had no core for the most part, and other threads had one instead."""
-    known, used = _cpu_times(rank.samples)
+    """Return when the thread did not run for the most part, and other threads did instead.
+
+    To be ready without a core is as good as to run: on a busy machine both threads lack one.
+    """
+    known, ready = _ready_times(rank.samples)
     if rank.threads.empty or not len(known):
         return intervals.nothing()
     others = np.zeros(len(known))
     for _, rows in rank.threads.groupby("tid"):
-        others += np.interp(known, *_cpu_times(rows))
+        others += np.interp(known, *_ready_times(rows))
     elapsed = np.diff(known)
-    idle = elapsed - np.diff(used)
+    idle = elapsed - np.diff(ready)
     is_waiting = (idle > _MOSTLY * elapsed) & (np.diff(others) > _MOSTLY * idle)
     return intervals.union(np.column_stack((known[:-1], known[1:]))[is_waiting])
 
@@ -104,6 +107,24 @@ def off_core_ns(rank: RecordedRank, within: Intervals) -> int:
     elapsed = np.diff(known)
     share = np.clip(1 - np.diff(used) / np.maximum(elapsed, 1), 0, 1)
     return int((intervals.overlap(windows, within) * share).sum())
+
+
+def queued_share(rank: RecordedRank) -> float:
+    """Return the share of the periods in which the program's thread was ready and had no core."""
+    rows = rank.samples[(rank.samples["queued_ns"] >= 0).to_numpy()].sort_values("time_ns")
+    if rows.empty:
+        return 0.0
+    known, queued = (rows[name].to_numpy(np.int64) for name in ("time_ns", "queued_ns"))
+    start, end = rank.windows.T
+    waited = np.interp(end, known, queued) - np.interp(start, known, queued)
+    return float(waited.sum() / max((end - start).sum(), 1))
+
+
+def _ready_times(samples: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return instants, and how long until then the thread ran or was ready to."""
+    rows = samples[(samples["cpu_ns"] >= 0).to_numpy()].sort_values("time_ns", kind="stable")
+    ready = rows["cpu_ns"] + rows["queued_ns"].clip(lower=0)
+    return rows["time_ns"].to_numpy(np.int64), ready.to_numpy(np.int64)
 
 
 def _cpu_times(samples: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

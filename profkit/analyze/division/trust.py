@@ -30,6 +30,7 @@ _ENOUGH_STEPS = 3
 _MOST_VARIATION = 0.3
 _MOST_RESIDUAL = 0.25
 _MOST_OVERHEAD = 0.1
+_MOST_QUEUED = 0.1
 _LATE_NS = 1_000_000
 _MOST_UNKNOWN = 0.05
 _EXCERPT = 100
@@ -70,6 +71,9 @@ class Seen:
 
     rows: int
     """Operators, kernels and calls that were recorded."""
+
+    queued: float
+    """Most of the time that the program's thread of a rank was ready to run and had no core."""
 
 
 def checks(seen: Seen) -> tuple[Trust, ...]:
@@ -186,9 +190,14 @@ def _repaired(check: str, notes: Sequence[str], rows: int) -> Trust:
 def _of_surroundings(seen: Seen) -> Iterator[Trust]:
     warnings = [text for one in seen.recordings.values() for text in one.warnings]
     busy = [text.partition(";")[0] for text in warnings if _BUSY.search(text)]
+    without_core = f"the program's thread had no core for {seen.queued:.0%} of the time"
     if busy:
-        message = f"{busy[0][:1].upper()}{busy[0][1:]}: repeat on an idle machine."
+        also = f", and {without_core}" if seen.queued > _MOST_QUEUED else ""
+        message = f"{busy[0][:1].upper()}{busy[0][1:]}{also}: repeat on an idle machine."
         yield Trust(check="machine", passed=False, message=message)
+    elif seen.queued > _MOST_QUEUED:
+        message = f"{without_core[:1].upper()}{without_core[1:]}: more threads run than cores."
+        yield Trust(check="cores", passed=False, message=message)
     if (slowdown := seen.slowdown) is not None:
         known = slowdown.interval
         may_be_chance = known is not None and known.low <= 1 <= known.high

@@ -27,14 +27,16 @@ class _Usage(msgspec.Struct):
 
 
 class _Sampled(msgspec.Struct):
-    """What `profkit.capture._python_samples` writes; older captures have no CPU times."""
+    """What `profkit.capture._python_samples` writes; older captures lack some of the times."""
 
     tid: int
     stacks: list[list[str]]
     samples: list[tuple[int, int]]
     pauses: list[tuple[int, int]]
     cpu_ns: list[int] = []
+    queued_ns: list[int] = []
     threads: list[tuple[int, int, int, int]] = []
+    threads_queued_ns: list[int] = []
     usage: _Usage | None = None
 
 
@@ -50,11 +52,15 @@ def tables(raw: Raw) -> dict[str, pa.Table]:
 
 
 def _tables(raw: Raw, read: _Sampled) -> dict[str, pa.Table]:
-    own = zip(read.samples, read.cpu_ns or [-1] * len(read.samples), strict=True)
+    unknown = [-1] * len(read.samples)
+    own = zip(read.samples, read.cpu_ns or unknown, read.queued_ns or unknown, strict=True)
+    others = zip(read.threads, read.threads_queued_ns or [-1] * len(read.threads), strict=True)
     usage = read.usage
     rows: dict[str, list[tuple[int, ...]]] = {
-        "python_samples": [(read.tid, when, cpu_ns, stack) for (when, stack), cpu_ns in own],
-        "python_threads": [*read.threads],
+        "python_samples": [
+            (read.tid, when, cpu_ns, queued_ns, stack) for (when, stack), cpu_ns, queued_ns in own
+        ],
+        "python_threads": [(*row[:3], queued_ns, row[3]) for row, queued_ns in others],
         "python_pauses": [(read.tid, start, end) for start, end in read.pauses],
         "processes": [msgspec.structs.astuple(usage)] if usage else [],
     }

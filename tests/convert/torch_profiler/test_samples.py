@@ -8,6 +8,8 @@ from profkit.convert.base import Raw
 from profkit.convert.torch_profiler.samples import tables
 from profkit.core.errors import InputError
 
+ROOT = "a.py(1): main;b.py(2): inner"
+
 
 def raw(folder):
     path = folder / "rank0_dp0_tp0_pp0.17.pt.trace.json.gz"
@@ -21,16 +23,17 @@ def test_samples_beside_a_trace_become_rows_from_the_root(tmp_path):
     counts = ("cores", "ranks_on_host", "operator_threads", "cpu_ns", "queued_ns")
     usage = {"start_ns": 1, "end_ns": 30} | dict.fromkeys(counts, 2) | {"involuntary_switches": 4}
     content |= {"cpu_ns": [6, 9], "threads": [[8, 10, 1, 1]], "usage": usage}
+    content |= {"queued_ns": [0, 3], "threads_queued_ns": [5]}
     path.write_text(json.dumps(content | {"pauses": [[11, 15]]}))
     made = {name: table.to_pylist() for name, table in tables(raw(tmp_path)).items()}
     where = {"rank": 3, "repeat": 1, "tid": 7}
     assert made == {
         "python_samples": [
-            {**where, "time_ns": 10, "cpu_ns": 6, "stack": "a.py(1): main;b.py(2): inner"},
-            {**where, "time_ns": 20, "cpu_ns": 9, "stack": "a.py(3): main"},
+            {**where, "time_ns": 10, "cpu_ns": 6, "queued_ns": 0, "stack": ROOT},
+            {**where, "time_ns": 20, "cpu_ns": 9, "queued_ns": 3, "stack": "a.py(3): main"},
         ],
         "python_threads": [
-            {**where, "tid": 8, "time_ns": 10, "cpu_ns": 1, "stack": "a.py(3): main"}
+            where | {"tid": 8, "time_ns": 10, "cpu_ns": 1, "queued_ns": 5, "stack": "a.py(3): main"}
         ],
         "python_pauses": [{**where, "start_ns": 11, "end_ns": 15}],
         "processes": [{"rank": 3, "repeat": 1, **usage}],
@@ -46,6 +49,7 @@ def test_samples_of_older_captures_have_no_cpu_times(tmp_path):
     (tmp_path / "rank0_dp0_tp0_pp0.17.python.json").write_text(json.dumps(content))
     made = tables(raw(tmp_path))
     assert made["python_samples"]["cpu_ns"].to_pylist() == [-1]
+    assert made["python_samples"]["queued_ns"].to_pylist() == [-1]
     assert len(made["python_threads"]) == len(made["processes"]) == 0
 
 
