@@ -10,6 +10,7 @@ from profkit.report.budget import fitted
 from profkit.report.column_labels import column
 from profkit.report.compare import key_numbers, overview
 from profkit.report.drawn_parts import Parts, cell, is_rank, rank_name
+from profkit.report.labelled_values import Item, Number, Value
 from profkit.report.provenance import differences, listings, machines, manifest, ran
 from profkit.report.record import verdict_of
 from profkit.report.run_folder import (
@@ -181,7 +182,7 @@ def _section(shown_run: ShownRun, index: int, name: str, parts: Parts) -> view.S
         lead=" ".join(lead.split()),
         details=details,
         numbers=tuple(
-            view.Number(title=metric.title, value=metric.value, unit=metric.unit)
+            Number(title=metric.title, value=metric.value, unit=metric.unit)
             for metric in shown.metrics.values()
         ),
         findings=tuple(_finding(shown_run, link, finding, names) for finding in shown.findings),
@@ -216,7 +217,7 @@ def _finding(
     return view.Finding(
         severity=finding.severity,
         message=finding.message,
-        number=view.Number(title=finding.metric, value=finding.value, unit=finding.unit),
+        number=Number(title=finding.metric, value=finding.value, unit=finding.unit),
         evidence=tuple(_item(key, value, names) for key, value in finding.evidence.items()),
         advice=finding.advice,
         run=shown_run.anchor_link,
@@ -224,10 +225,10 @@ def _finding(
     )
 
 
-def _item(key: str, value: view.Value, names: Mapping[int, str]) -> view.Item:
+def _item(key: str, value: Value, names: Mapping[int, str]) -> Item:
     named = column(key)
     shown = rank_name(value, names) if is_rank(key) else cell(value)
-    return view.Item(label=named.label, value=shown, unit=named.unit)
+    return Item(label=named.label, value=shown, unit=named.unit)
 
 
 def _grouped(sections: Iterable[view.Section]) -> tuple[view.FindingGroup, ...]:
@@ -280,15 +281,15 @@ def _remarks(shown_runs: Iterable[ShownRun]) -> Iterator[view.Remark]:
         yield view.Remark(tool=tool, text=text, runs=about)
 
 
-def _statuses(run: result_tree.Run) -> Iterator[view.Item]:
+def _statuses(run: result_tree.Run) -> Iterator[Item]:
     """Yield the outcome of each tool's captures: their number as value, the status as unit."""
     for tool in run.selected.tools:
         mine = [capture.status for capture in run.captures if capture.tool == tool]
         bad = [status for status in mine if status != "ok"]
         if not mine:
-            yield view.Item(label=tool, value="not captured", unit="missing")
+            yield Item(label=tool, value="not captured", unit="missing")
         elif bad:
             text = f"{len(bad)} of {len(mine)} {' and '.join(dict.fromkeys(bad))}"
-            yield view.Item(label=tool, value=text, unit=bad[0])
+            yield Item(label=tool, value=text, unit=bad[0])
         else:
-            yield view.Item(label=tool, value=f"{len(mine)} ok", unit="ok")
+            yield Item(label=tool, value=f"{len(mine)} ok", unit="ok")

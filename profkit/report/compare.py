@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from profkit.core import result
 from profkit.report import result_tree, view
 from profkit.report.column_labels import column
+from profkit.report.labelled_values import Number, Value
 from profkit.report.settings import Settings
 from profkit.report.shown_run import ShownRun, cell_value, run_label
 
@@ -13,7 +14,7 @@ _LOG_FROM = 8  # largest over smallest value of an axis that was swept by doubli
 
 def key_numbers(
     run: result_tree.Run, runs: Sequence[result_tree.Run], keys: Sequence[str]
-) -> tuple[view.Number, ...]:
+) -> tuple[Number, ...]:
     """Return the run's numbers named by `keys`, or for each the reason why it is not known."""
     asked = {name for other in runs for name in other.selected.analyses}
     return tuple(_number(run, runs, key) for key in keys if key.partition(".")[0] in asked)
@@ -21,7 +22,7 @@ def key_numbers(
 
 def _columns(
     runs: Sequence[result_tree.Run], keys: Sequence[str]
-) -> tuple[list[tuple[str, str]], list[list[view.Number]]]:
+) -> tuple[list[tuple[str, str]], list[list[Number]]]:
     """Return keys and titles of the columns that compare `runs`, and the numbers of each run.
 
     A number that was measured in another way in some runs, such as with a profiler, has another
@@ -39,17 +40,17 @@ def _columns(
     ]
 
 
-def _under(title: str, number: view.Number) -> view.Number:
+def _under(title: str, number: Number) -> Number:
     if number.title == title:
         return number
     reason = f"it was measured as: {number.title}"
-    return view.Number(title=title, value=None, unit=number.unit, reason=reason)
+    return Number(title=title, value=None, unit=number.unit, reason=reason)
 
 
-def _number(run: result_tree.Run, runs: Sequence[result_tree.Run], key: str) -> view.Number:
+def _number(run: result_tree.Run, runs: Sequence[result_tree.Run], key: str) -> Number:
     if metric := _metric(run, key):
         known = metric.interval
-        return view.Number(
+        return Number(
             title=metric.title,
             value=metric.value,
             unit=metric.unit,
@@ -57,7 +58,7 @@ def _number(run: result_tree.Run, runs: Sequence[result_tree.Run], key: str) -> 
         )
     example = next((found for other in runs if (found := _metric(other, key))), None)
     named = column(key.partition(".")[2])
-    return view.Number(
+    return Number(
         title=example.title if example else named.label,
         value=None,
         unit=example.unit if example else named.unit,
@@ -147,7 +148,7 @@ def _varying(runs: Sequence[result_tree.Run]) -> list[str]:
     return list(dict.fromkeys(key for run in runs for key in run.selected.differs))
 
 
-def _differs(run: result_tree.Run, varying: Sequence[str]) -> list[view.Value]:
+def _differs(run: result_tree.Run, varying: Sequence[str]) -> list[Value]:
     return [cell_value(run.selected.differs.get(key)) for key in varying]
 
 
@@ -161,7 +162,7 @@ def _captures(run: result_tree.Run) -> str:
 def _best(
     runs: Sequence[result_tree.Run],
     columns: Sequence[tuple[str, str]],
-    rows: Sequence[tuple[view.Value, ...]],
+    rows: Sequence[tuple[Value, ...]],
     before: int,
 ) -> Iterator[tuple[int, int]]:
     """Yield the best cells of each column whose metric has a better direction."""
@@ -256,7 +257,7 @@ def _series(run: result_tree.Run, others: Sequence[str]) -> str:
     )
 
 
-def _by_doubling(values: Sequence[view.Value]) -> bool:
+def _by_doubling(values: Sequence[Value]) -> bool:
     numbers = [value for value in values if isinstance(value, int | float)]
     positive = len(numbers) == len(values) and min(numbers) > 0
     return positive and max(numbers) / min(numbers) >= _LOG_FROM

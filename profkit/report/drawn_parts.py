@@ -11,6 +11,7 @@ from profkit.report import view
 from profkit.report.column_labels import columns
 from profkit.report.drawings import placed
 from profkit.report.embedded_json import embedded_json
+from profkit.report.labelled_values import Value
 
 _MAX_CELL = 1000
 _FEWEST_ROWS = 10
@@ -84,12 +85,12 @@ def is_rank(name: str) -> bool:
     return name == "rank" or (name.endswith("_rank") and not name.endswith("_per_rank"))
 
 
-def rank_name(value: view.Value, names: Mapping[int, str]) -> view.Value:
+def rank_name(value: Value, names: Mapping[int, str]) -> Value:
     """Return the name of the rank with number `value`, or the number where it has none."""
     return names.get(int(value), value) if isinstance(value, int | float) else cell(value)
 
 
-def cell(value: view.Value) -> view.Value:
+def cell(value: Value) -> Value:
     """Return `value` as the page can show it: not too long, and exact."""
     if isinstance(value, str) and len(value) > _MAX_CELL:
         return value[:_MAX_CELL] + "…"

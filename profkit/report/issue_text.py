@@ -7,6 +7,7 @@ from profkit.core.formatting import duration, milliseconds, size
 from profkit.core.secret_masking import Masker
 from profkit.core.verdict import Verdict
 from profkit.report import verdict_view, view
+from profkit.report.labelled_values import Value
 from profkit.report.markdown import Words, table
 from profkit.report.verdict_text import bar, step_parts, step_time
 
@@ -98,7 +99,7 @@ def _runs(words: Words, report: view.Report) -> Iterator[str]:
         yield f"{len(rows) - _MOST_ROWS} more runs are in `report.html`."
 
 
-def _value(words: Words, value: view.Value, unit: str) -> str:
+def _value(words: Words, value: Value, unit: str) -> str:
     if value is None:
         return "not known"
     if isinstance(value, str) or unit == "id":

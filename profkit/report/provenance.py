@@ -8,6 +8,7 @@ from typing import Any
 
 from profkit.report import result_tree, view
 from profkit.report.column_labels import columns
+from profkit.report.labelled_values import Item
 from profkit.report.shown_run import ShownRun, cell_value
 
 # The rest is in the manifest.
@@ -26,17 +27,17 @@ _FACTS = {
 }
 
 
-def manifest(run: result_tree.Run) -> tuple[tuple[str, tuple[view.Item, ...]], ...]:
+def manifest(run: result_tree.Run) -> tuple[tuple[str, tuple[Item, ...]], ...]:
     """Return machine, versions, environment and git state, each as labelled values."""
     versions = run.manifest.get("versions") or _of_captures(run, "versions")
     parts = {
         "Machine": tuple(_items(_machine(run))),
         "Hosts of the ranks": tuple(_places(run)),
         "Versions": tuple(
-            view.Item(label=key, value=cell_value(version)) for key, version in versions.items()
+            Item(label=key, value=cell_value(version)) for key, version in versions.items()
         ),
         "Environment": tuple(
-            view.Item(label=key, value=cell_value(value))
+            Item(label=key, value=cell_value(value))
             for key, value in (run.manifest.get("environment") or {}).items()
         ),
         "Sources": tuple(_items({**_git(run), **_part(run, "script", "script")})),
@@ -44,7 +45,7 @@ def manifest(run: result_tree.Run) -> tuple[tuple[str, tuple[view.Item, ...]], .
     return tuple((title, items) for title, items in parts.items() if items)
 
 
-def _places(run: result_tree.Run) -> Iterator[view.Item]:
+def _places(run: result_tree.Run) -> Iterator[Item]:
     """Yield where each rank ran, if it was not all on one host."""
     places = next((capture.places for capture in run.captures if capture.places), ())
     # Containers and cloned machines may have one name.
@@ -53,7 +54,7 @@ def _places(run: result_tree.Run) -> Iterator[view.Item]:
             text = str(place.get("hostname"))
             if place.get("node") is not None:
                 text += f" (node {place['node']}, local rank {place.get('local_rank')})"
-            yield view.Item(label=str(place.get("label")), value=text)
+            yield Item(label=str(place.get("label")), value=text)
 
 
 def listings(run: result_tree.Run) -> tuple[view.Listing, ...]:
@@ -195,10 +196,10 @@ def _of_captures(run: result_tree.Run, part: str) -> dict[str, Any]:
     return next((value for value in found if value), {})
 
 
-def _items(value: dict[str, Any]) -> Iterator[view.Item]:
+def _items(value: dict[str, Any]) -> Iterator[Item]:
     flat = dict(_flat(value))
     for named, inner in zip(columns(list(flat)), flat.values(), strict=True):
-        yield view.Item(label=named.label, value=cell_value(inner), unit=named.unit)
+        yield Item(label=named.label, value=cell_value(inner), unit=named.unit)
 
 
 def _flat(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -11,6 +11,7 @@ import msgspec
 
 from profkit.core.result import Document
 from profkit.report import result_tree, view
+from profkit.report.labelled_values import Item, Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,14 +64,14 @@ def with_run_labels(across: result_tree.Run, runs: Sequence[result_tree.Run]) ->
     return replace(across, documents=documents)
 
 
-def varying_items(run: result_tree.Run) -> tuple[view.Item, ...]:
+def varying_items(run: result_tree.Run) -> tuple[Item, ...]:
     """Return the settings that vary over the selection, with their values in this run."""
     return tuple(
-        view.Item(label=key, value=cell_value(value)) for key, value in run.selected.differs.items()
+        Item(label=key, value=cell_value(value)) for key, value in run.selected.differs.items()
     )
 
 
-def cell_value(value: object) -> view.Value:
+def cell_value(value: object) -> Value:
     """Return `value` if it fits a cell, or else its text."""
     if isinstance(value, bool):
         return str(value).lower()

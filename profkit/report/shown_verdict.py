@@ -2,8 +2,9 @@
 
 from profkit.core.formatting import milliseconds
 from profkit.core.verdict import Action, Cause, Verdict
-from profkit.report import verdict_view, view
+from profkit.report import verdict_view
 from profkit.report.column_labels import column
+from profkit.report.labelled_values import Item
 from profkit.report.verdict_text import confidence, is_about_step, other_parts, step_parts
 
 _SHOWN_SHARE = 0.01
@@ -56,6 +57,6 @@ def _action(action: Action, cause: Cause | None) -> verdict_view.ToDo:
     )
 
 
-def _item(name: str, value: str | float) -> view.Item:
+def _item(name: str, value: str | float) -> Item:
     shown = column(name)
-    return view.Item(label=shown.label, value=value, unit=shown.unit)
+    return Item(label=shown.label, value=value, unit=shown.unit)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from profkit.report.view import Item
+from profkit.report.labelled_values import Item
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

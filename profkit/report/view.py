@@ -6,15 +6,11 @@ same number reads the same in a table, on an axis and in a sentence.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from profkit.core.result import Abstention
-
-if TYPE_CHECKING:
-    from profkit.report.verdict_view import RunVerdict
-
-Value = str | int | float | None
-"""A cell or a number; None is not known."""
+from profkit.report.labelled_values import Item, Number, Value
+from profkit.report.verdict_view import RunVerdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,27 +111,6 @@ class Block:
 
     id: str
     packed: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Number:
-    """One key number, or why it is not known."""
-
-    title: str
-    value: Value
-    unit: str
-    reason: str = ""
-    interval: tuple[float, float, float] | None = None
-    """Its lower and upper end, and how often such intervals hold the number, 0 to 1."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Item:
-    """A labelled value."""
-
-    label: str
-    value: Value
-    unit: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -328,7 +303,7 @@ class Run:
     silent: tuple[Section, ...] = ()
     """Sections of nothing but abstentions, out of the way of the others."""
 
-    verdict: "RunVerdict | None" = None
+    verdict: RunVerdict | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,6 +17,7 @@ from profkit.core.result import (
 )
 from profkit.report import result_tree, view
 from profkit.report.build_view import Page, report_view
+from profkit.report.labelled_values import Item, Number
 from profkit.report.settings import PageSize, Settings
 
 PAGE = Page(folder="results", made="2026-11-20 20:00 UTC", version="0.1.0", code_bytes=0)
@@ -163,7 +164,7 @@ def test_one_run_is_compared_with_nothing():
 def test_an_abstention_is_the_reason_why_a_key_number_is_not_known():
     shown = arranged(run("a", Result.abstain("step times", "no step was recorded"))).runs[0]
     reason = "step times: no step was recorded"
-    assert shown.numbers == (view.Number(title="Step time", value=None, unit="ns", reason=reason),)
+    assert shown.numbers == (Number(title="Step time", value=None, unit="ns", reason=reason),)
     # It is out of the way of the sections that tell something.
     assert shown.topics == ()
     assert shown.silent[0].abstentions == (
@@ -181,7 +182,7 @@ def test_findings_are_ranked_over_all_runs_and_the_same_ones_put_together():
     assert groups[0].first == view.Finding(
         severity="bad",
         message="b bad",
-        number=view.Number(title="idle", value=1, unit="share"),
+        number=Number(title="idle", value=1, unit="share"),
         evidence=(),
         advice="",
         run=view.Link(text="batch 2", href="#run-2"),
@@ -241,8 +242,8 @@ def test_ranks_have_the_names_of_their_files_in_tables_charts_and_evidence():
         (None, -1, 1),
     )
     assert shown.topics[0].sections[0].findings[0].evidence == (
-        view.Item(label="Rank", value="rank1_dp0_tp1_pp0", unit="id"),
-        view.Item(label="Step", value=1, unit="id"),
+        Item(label="Rank", value="rank1_dp0_tp1_pp0", unit="id"),
+        Item(label="Step", value=1, unit="id"),
     )
 
 
@@ -311,7 +312,7 @@ def test_a_failed_capture_is_a_problem_with_its_reason_and_the_end_of_its_log():
             folder=view.Link(text="capture/baseline/rep1", href="runs/a/capture/baseline/rep1"),
         ),
     )
-    assert shown.runs[0].statuses == (view.Item(label="baseline", value="1 of 1 oom", unit="oom"),)
+    assert shown.runs[0].statuses == (Item(label="baseline", value="1 of 1 oom", unit="oom"),)
 
 
 def test_an_analysis_that_failed_is_a_problem_and_no_finding():

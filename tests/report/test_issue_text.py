@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from profkit.report import shown_verdict, view
 from profkit.report.issue_text import issue_text
+from profkit.report.labelled_values import Item
 from tests.report.test_verdict_text import VERDICT
 
 NO_TABLES = view.Drawn()
@@ -16,8 +17,8 @@ def run(label, verdict=VERDICT):
         anchor="run-1", name="gpt-1", label=label, ran=(), command="profkit run",
         statuses=(), numbers=(),
         captures=(), viewable=(), folders=(), configuration="", listings=(), drawn=NO_TABLES,
-        manifest=(("Versions", (view.Item(label="torch", value="2.9"),
-                                view.Item(label="attrs", value="1"))),),
+        manifest=(("Versions", (Item(label="torch", value="2.9"),
+                                Item(label="attrs", value="1"))),),
         verdict=verdict and shown_verdict.shown(verdict),
     )  # fmt: skip
 
@@ -25,7 +26,7 @@ def run(label, verdict=VERDICT):
 def report(*runs, **changes):
     made = view.Report(
         title="gpt", made="now", version="1.2", captured="2026-11-20 10:00 to 10:05",
-        machines=(view.Machine(title="bench", items=(view.Item(label="OS", value="Linux"),)),),
+        machines=(view.Machine(title="bench", items=(Item(label="OS", value="Linux"),)),),
         command=f"profkit run token={MODEL_HUB}", notes=("energy is left out",), differences=(),
         overview=NO_TABLES, across=view.Across(anchor="across", sections=(), drawn=NO_TABLES),
         findings=(), findings_on_top=1, problems=(), remarks=(), runs=runs, blocks=(),

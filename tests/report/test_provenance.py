@@ -1,4 +1,5 @@
 from profkit.report import result_tree, view
+from profkit.report.labelled_values import Item
 from profkit.report.provenance import differences, listings, machines, manifest, ran
 from profkit.report.shown_run import ShownRun
 
@@ -36,23 +37,23 @@ def test_the_manifest_is_shown_as_labelled_values():
         (
             "Machine",
             (
-                view.Item(label="CPU", value="EPYC"),
-                view.Item(label="CPU count", value=2, unit="count"),
-                view.Item(label="Memory", value=5, unit="bytes"),
-                view.Item(label="GPU 0 name", value="H100"),
+                Item(label="CPU", value="EPYC"),
+                Item(label="CPU count", value=2, unit="count"),
+                Item(label="Memory", value=5, unit="bytes"),
+                Item(label="GPU 0 name", value="H100"),
             ),
         ),
-        ("Versions", (view.Item(label="torch", value="2.13"),)),
+        ("Versions", (Item(label="torch", value="2.13"),)),
         (
             "Environment",
-            (view.Item(label="NCCL_DEBUG", value="INFO"),),
+            (Item(label="NCCL_DEBUG", value="INFO"),),
         ),
         (
             "Sources",
             (
-                view.Item(label="Profkit commit", value="abc"),
-                view.Item(label="Profkit dirty", value="false"),
-                view.Item(label="Script path", value="train.py"),
+                Item(label="Profkit commit", value="abc"),
+                Item(label="Profkit dirty", value="false"),
+                Item(label="Script path", value="train.py"),
             ),
         ),
     )
@@ -81,7 +82,7 @@ def test_of_a_command_its_words_are_said_and_of_an_import_its_kind():
 def test_without_a_manifest_the_first_capture_says_what_the_machine_was():
     captured = result_tree.Captured(tool="py_spy", repeat=0, status="ok", machine={"hostname": "h"})
     assert machines([run(captures=(captured,)), run(captures=(captured,))]) == (
-        view.Machine(title="h", items=(view.Item(label="Hostname", value="h"),)),
+        view.Machine(title="h", items=(Item(label="Hostname", value="h"),)),
     )
 
 
