@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from profkit.analyze._actions_of_patterns import of_patterns, with_known_causes
-from profkit.analyze._cause_advice import actions
+from profkit.analyze._actions_of_patterns import with_known_causes
 from profkit.analyze._headline import PER_STEP, PER_TRACED_STEP, RECORDED, headline
 from profkit.analyze._late_rank import WAITING, with_late_rank
 from profkit.analyze._record_more import record_more
+from profkit.analyze._worthwhile import in_order, worthwhile
 from profkit.analyze.base import Behaviour, analysis
 from profkit.analyze.division import gpu, names
 from profkit.analyze.division.periods import SINGLE_STEPS
@@ -19,7 +19,6 @@ from profkit.core.settings import Settings
 from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verdict
 
 _NS_PER_MS = 1e6
-_NO_LESS = 0.5
 _STEADY_CHECKS = ("steps", "variation", "machine")
 
 
@@ -98,7 +97,8 @@ def _of_time(
     found = with_known_causes(_rows(causes, "matches"), mine)
     typical = {row["id"]: row["median_ms"] for row in rows if row["rank"] == rank}
     limiter = _limiter(mine, frozenset(cause.id for cause in spoken), typical, config)
-    chosen = _first(_worth(spoken, found, traced_ms, config), limiter)[: config.actions]
+    worth = worthwhile(spoken, found, config.small * traced_ms)
+    chosen = in_order(worth, limiter)[: config.actions]
     failed = {check.check for check in checks if not check.passed}
     if "variation" in failed and not chosen:
         limiter = Limiter.UNSTABLE
@@ -150,13 +150,9 @@ def _trust(row: Mapping[str, Any]) -> Trust:
     )
 
 
-def _has_parts(cause: str, others: Iterable[str]) -> bool:
-    return any(other.startswith(f"{cause}.") for other in others)
-
-
 def _leaves(causes: Sequence[Cause]) -> list[Cause]:
     ids = [cause.id for cause in causes]
-    return [cause for cause in causes if not _has_parts(cause.id, ids)]
+    return [cause for cause in causes if not names.has_parts(cause.id, ids)]
 
 
 def _limiter(
@@ -212,48 +208,6 @@ def _largest_unknown(mine: Sequence[Cause]) -> Cause | None:
     leaves = _leaves(mine)
     unknown = [cause for cause in leaves if names.limiter(cause.id) is Limiter.UNKNOWN]
     return max(unknown or leaves, key=lambda cause: cause.ms_per_step, default=None)
-
-
-def _worth(
-    spoken: Sequence[Cause],
-    matches: Iterable[Mapping[str, Any]],
-    traced_ms: float,
-    config: Config,
-) -> list[Action]:
-    """Return what can be done that gains enough to be worth it."""
-    found, explained = of_patterns(spoken, matches)
-    known = [*found, *actions(_without_parts_of(spoken, explained), explained)]
-    return [action for action in known if action.gain_ms >= config.small * traced_ms]
-
-
-def _first(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
-    """Return the actions, the largest gain first, but for those on what the GPU waits for.
-
-    These come before others of up to twice their gain, and say so: gains of computing are bounds by
-    assumption. Where computing is the limiter they have no precedence.
-    """
-    most = max((action.gain_ms for action in worth), default=0.0)
-    least = _NO_LESS * most
-    waits = limiter is not Limiter.GPU
-
-    def order(action: Action) -> tuple[bool, float]:
-        is_on = waits and names.limiter(action.cause) is limiter and action.gain_ms >= least
-        return (not is_on, -action.gain_ms)
-
-    ordered = sorted(worth, key=order)
-    if ordered and ordered[0].gain_ms < most:
-        why = f"{ordered[0].title} (first, as the step is {limiter})"
-        ordered[0] = replace(ordered[0], title=why)
-    return ordered
-
-
-def _without_parts_of(causes: Sequence[Cause], explained: frozenset[str]) -> list[Cause]:
-    """Return the causes that are neither part of an explained one, nor made of one."""
-    return [
-        cause
-        for cause in causes
-        if not explained & set(names.parts_of(cause.id)) and not _has_parts(cause.id, explained)
-    ]
 
 
 def _advised(causes: Sequence[Cause], chosen: Sequence[Action]) -> Iterator[Cause]:

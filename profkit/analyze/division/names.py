@@ -1,5 +1,7 @@
 """What the causes of a step are called, and which limiter each stands for."""
 
+from collections.abc import Iterable
+
 from profkit.analyze.division import cpu, gpu
 from profkit.analyze.division.thread_waits import IN_CALL, LOCK, WAITING
 from profkit.core.verdict import Limiter
@@ -60,6 +62,11 @@ def parts_of(cause: str) -> tuple[str, ...]:
     """Return the ids of `cause` and of all above it, from the root."""
     words = cause.split(".")
     return tuple(".".join(words[: count + 1]) for count in range(len(words)))
+
+
+def has_parts(cause: str, others: Iterable[str]) -> bool:
+    """Tell whether one of the `others` lies below a cause."""
+    return any(other.startswith(f"{cause}.") for other in others)
 
 
 def limiter(cause: str) -> Limiter:

@@ -1,0 +1,52 @@
+"""What is worth doing about a step, in the order in which to do it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from profkit.analyze._actions_of_patterns import of_patterns
+from profkit.analyze._cause_advice import actions
+from profkit.analyze.division import names
+from profkit.core.verdict import Action, Cause, Limiter
+
+_NO_LESS = 0.5
+
+
+def worthwhile(
+    spoken: Sequence[Cause], matches: Iterable[Mapping[str, Any]], least_ms: float
+) -> list[Action]:
+    """Return what can be done that gains enough to be worth it."""
+    found, explained = of_patterns(spoken, matches)
+    known = [*found, *actions(_without_parts_of(spoken, explained), explained)]
+    return [action for action in known if action.gain_ms >= least_ms]
+
+
+def in_order(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
+    """Return the actions, the largest gain first, but for those on what the GPU waits for.
+
+    These come before others of up to twice their gain, and say so: gains of computing are bounds by
+    assumption. Where computing is the limiter they have no precedence.
+    """
+    most = max((action.gain_ms for action in worth), default=0.0)
+    least = _NO_LESS * most
+    waits = limiter is not Limiter.GPU
+
+    def order(action: Action) -> tuple[bool, float]:
+        is_on = waits and names.limiter(action.cause) is limiter and action.gain_ms >= least
+        return (not is_on, -action.gain_ms)
+
+    ordered = sorted(worth, key=order)
+    if ordered and ordered[0].gain_ms < most:
+        why = f"{ordered[0].title} (first, as the step is {limiter})"
+        ordered[0] = replace(ordered[0], title=why)
+    return ordered
+
+
+def _without_parts_of(causes: Sequence[Cause], explained: frozenset[str]) -> list[Cause]:
+    """Return the causes that are neither part of an explained one, nor made of one."""
+    return [
+        cause
+        for cause in causes
+        if not explained & set(names.parts_of(cause.id))
+        and not names.has_parts(cause.id, explained)
+    ]
