@@ -1,76 +1,26 @@
 """Memory verdict: what fills the memory at its peak, how far that is from the limit, what to do."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
+from profkit.analyze._memory_remedies import (
+    ATTENTION,
+    CONTENTS,
+    LOSS,
+    OF_ATTENTION,
+    OF_LOSS,
+    REMEDIES,
+    TUNING,
+    Remedy,
+)
 from profkit.analyze.base import analysis
-from profkit.analyze.shared.allocation_origins import AFTER, BEFORE, UNKNOWN
+from profkit.analyze.shared.allocation_origins import BEFORE
 from profkit.core.formatting import size
 from profkit.core.hardware import Hardware
 from profkit.core.result import Result
 from profkit.core.settings import Settings
 from profkit.core.verdict import Confidence, Evidence, MemoryVerdict
-
-_CONTENTS = {
-    "forward": "activations",
-    "backward": "gradients",
-    "optimizer": "optimizer states",
-    "data": "input batches",
-    "set-up": "parameters",
-    BEFORE: "blocks from before the history",
-    AFTER: "blocks from after the window",
-    UNKNOWN: "blocks of unknown origin",
-}
-_OF_ATTENTION = re.compile(r"softmax", re.IGNORECASE)
-_OF_LOSS = re.compile(r"log_softmax|cross_entropy|logits", re.IGNORECASE)
-_TUNING = "https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management"
-
-
-class _Remedy(NamedTuple):
-    advice: str
-    source: str
-
-
-_REMEDIES = {
-    "activations": _Remedy(
-        "Use activation checkpointing (`torch.utils.checkpoint.checkpoint`) around the largest "
-        "blocks, or a smaller batch; for inference alone, `torch.inference_mode()`.",
-        "https://docs.pytorch.org/docs/stable/checkpoint.html",
-    ),
-    "gradients": _Remedy(
-        "Shard gradients with `fully_shard` (FSDP) or ZeRO-2, and free them with "
-        "`optimizer.zero_grad(set_to_none=True)`.",
-        "https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html",
-    ),
-    "optimizer states": _Remedy(
-        "Shard the optimizer's states: `ZeroRedundancyOptimizer`, ZeRO-1 or `fully_shard`.",
-        "https://docs.pytorch.org/docs/stable/distributed.optim.html",
-    ),
-    "parameters": _Remedy(
-        "Keep the weights in bf16, or shard them with `fully_shard` (FSDP) or ZeRO-3.",
-        "https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html",
-    ),
-    "input batches": _Remedy(
-        "Move one batch at a time to the GPU, and drop the last one before the next.", _TUNING
-    ),
-    _CONTENTS[BEFORE]: _Remedy(
-        "Record from the start to see what they are: `tools.memory_snapshot.start_up=true`.",
-        "https://docs.pytorch.org/docs/stable/torch_cuda_memory.html",
-    ),
-}
-_ATTENTION = _Remedy(
-    "Use `torch.nn.functional.scaled_dot_product_attention`, which keeps no matrix of scores.",
-    "https://docs.pytorch.org/docs/stable/generated/"
-    "torch.nn.functional.scaled_dot_product_attention.html",
-)
-_LOSS = _Remedy(
-    "Compute the loss over parts of the tokens (chunked or fused linear cross-entropy): "
-    "logits of all tokens at once do not fit.",
-    "https://docs.pytorch.org/torchtune/stable/generated/"
-    "torchtune.modules.loss.LinearCrossEntropyLoss.html",
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,7 +67,7 @@ def analyze(
     shortage = max(shortages, key=lambda row: int(row["asked_bytes"]), default=None)
     peak = _peak(memory_peak, shortage["rank"] if shortage else None)
     if shortage:
-        return Result(memory=_out_of_memory(peak, shortage))
+        return Result(memory=_out_of_memory(peak, shortage, config))
     reserved = [row["reserved_bytes"] for row in _rows(fragmentation, "peaks")]
     if reserved and max(reserved) < peak.total:
         return Result(memory=_contradictory(peak, max(reserved)))
@@ -138,7 +88,7 @@ def _peak(result: Result, rank: int | None) -> _Peak:
     contents: dict[str, int] = {}
     for row in _rows(result, "by_origin"):
         if row["rank"] == highest["rank"]:
-            content = _CONTENTS.get(row["origin"], row["origin"])
+            content = CONTENTS.get(row["origin"], row["origin"])
             contents[content] = contents.get(content, 0) + row["live_bytes"]
     lines = [
         (str(row["line"]), int(row["live_bytes"]))
@@ -198,19 +148,19 @@ def _growing(within: MemoryVerdict, leak: Mapping[str, Any]) -> MemoryVerdict:
     )
 
 
-def _remedy(peak: _Peak, config: Config) -> tuple[str, _Remedy]:
+def _remedy(peak: _Peak, config: Config) -> tuple[str, Remedy]:
     """Return the line to change and what to do: about attention or the loss, or what fills most."""
     least = config.telling * peak.total
-    loss = [line for line in peak.lines if _OF_LOSS.search(line[0])]
-    attention = [line for line in peak.lines if _OF_ATTENTION.search(line[0]) and line not in loss]
-    for lines, remedy in ((attention, _ATTENTION), (loss, _LOSS)):
+    loss = [line for line in peak.lines if OF_LOSS.search(line[0])]
+    attention = [line for line in peak.lines if OF_ATTENTION.search(line[0]) and line not in loss]
+    for lines, remedy in ((attention, ATTENTION), (loss, LOSS)):
         if lines and sum(line_bytes for _, line_bytes in lines) >= least:
             return lines[0][0], remedy
     content = next(iter(peak.contents), "")
     # What was there before has no line in the history.
-    is_known = bool(peak.lines) and peak.lines[0][1] >= least and content != _CONTENTS[BEFORE]
+    is_known = bool(peak.lines) and peak.lines[0][1] >= least and content != CONTENTS[BEFORE]
     place = peak.lines[0][0] if is_known else ""
-    return place, _REMEDIES.get(content, _Remedy("", ""))
+    return place, REMEDIES.get(content, Remedy("", ""))
 
 
 def _evidence(peak: _Peak) -> Evidence:
@@ -231,26 +181,38 @@ def _contradictory(peak: _Peak, reserved: int) -> MemoryVerdict:
     )
 
 
-def _out_of_memory(peak: _Peak, shortage: Mapping[str, Any]) -> MemoryVerdict:
+def _filled(peak: _Peak) -> str:
+    """Return what filled the memory, and the line with most of it, as a sentence."""
+    content, content_bytes = next(iter(peak.contents.items()), ("", 0))
+    if not content:
+        return ""
+    line = f", most of it from {peak.lines[0][0]}" if peak.lines and peak.lines[0][0] else ""
+    return f"The peak is {100 * content_bytes / max(peak.total, 1):.0f} % {content}{line}."
+
+
+def _out_of_memory(peak: _Peak, shortage: Mapping[str, Any], config: Config) -> MemoryVerdict:
     """Return the verdict where a request failed."""
     asked, free = int(shortage["asked_bytes"]), int(shortage["free_bytes"])
     reserved, allocated = int(shortage["reserved_bytes"]), int(shortage["allocated_bytes"])
-    fits_with, is_loss = shortage["fits_with"], _OF_LOSS.search(shortage["stack"] or "")
+    fits_with, is_loss = shortage["fits_with"], OF_LOSS.search(shortage["stack"] or "")
     if fits_with:
-        remedy = _Remedy(
+        remedy = Remedy(
             f"Set `PYTORCH_CUDA_ALLOC_CONF={fits_with}`: a replay with it has room for this.",
-            _TUNING,
+            TUNING,
         )
     elif is_loss:
-        remedy = _LOSS
+        remedy = LOSS
     else:
-        remedy = _REMEDIES.get(next(iter(peak.contents), ""), _Remedy("", ""))
+        remedy = REMEDIES.get(next(iter(peak.contents), ""), Remedy("", ""))
+    by = f"Asked by {shortage['line']}." if shortage["line"] else ""
+    unused = max(reserved - allocated, 0)
     had = f", {size(free)} free" if free >= 0 else ""
+    had += f", {size(unused)} reserved but unused" if unused >= config.telling * asked else ""
     evidence = _evidence(peak) | {
         "asked_bytes": asked,
         "free_bytes": free,
         "reserved_bytes": reserved,
-        "unused_bytes": max(reserved - allocated, 0),
+        "unused_bytes": unused,
         "asked_by": str(shortage["line"] or ""),
     }
     return MemoryVerdict(
@@ -259,7 +221,7 @@ def _out_of_memory(peak: _Peak, shortage: Mapping[str, Any]) -> MemoryVerdict:
         peak_bytes=peak.total,
         limit_bytes=reserved + free if free >= 0 else -1,
         filled_by=dict(peak.contents),
-        advice=remedy.advice,
+        advice=" ".join(filter(None, (remedy.advice, by, _filled(peak)))),
         source=remedy.source,
         place=str(shortage["line"] or ""),
         confidence=Confidence.HIGH if free >= 0 else Confidence.MEDIUM,

@@ -86,7 +86,8 @@ def other_parts(verdict: Verdict) -> Iterator[tuple[str, MemoryVerdict | KernelV
     memory, kernels = verdict.memory, verdict.kernels
     alone = not is_about_step(verdict)
     if memory is not None:
-        place = f"Where: {memory.place}." if memory.place else ""
+        is_said = memory.place in memory.advice
+        place = "" if is_said else f"Where: {memory.place}."
         advice = f"{memory.advice} {place}".strip()
         yield "Memory", memory, advice if alone or memory.is_limit else ""
     if kernels is not None:

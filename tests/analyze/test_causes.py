@@ -229,6 +229,22 @@ def test_operators_have_the_line_that_was_sampled_around_them():
     assert found["cpu_operators"]["place"] == "other.py(1): run"
 
 
+@pytest.mark.parametrize(
+    ("stack", "place"),
+    [
+        ("train.py(3): main;{}/profkit/marks.py(30): step", "train.py(3): main"),
+        ("train.py(3): main;{}/mylib/log.py(5): log", "{}/mylib/log.py(5): log"),
+        ("{}/mylib/log.py(5): log;{}/torch/_tensor.py(9): item", "{}/mylib/log.py(5): log"),
+    ],
+    ids=["profkit", "a program that is installed", "torch"],
+)
+def test_python_is_of_the_program_and_never_of_profkit(stack, place):
+    packages = "/usr/lib/python3.11/site-packages"
+    samples = sampled(range(700, 1100, 20), stack.replace("{}", packages))
+    found = tree(divided(**CPU, samples=samples))
+    assert found["python"]["place"] == place.replace("{}", packages)
+
+
 def test_a_stack_begins_with_what_no_operator_does_and_not_when_it_is_looked_at():
     ops = [op(0, 0, 100, "aten::mm"), op(1, 500, 510, "aten::mm")]
     samples = sampled([-600, -350, -50], "train.py(1): load")
