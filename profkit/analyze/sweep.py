@@ -270,14 +270,16 @@ def _findings(
 ) -> Iterator[Finding]:
     equal = [point for point in points if point.run not in slower]
     if len(equal) < len(points) and all(_is_as_fast(point, best, config) for point in equal):
-        chosen = _recommended(equal, best)
+        chosen, knee = _recommended(equal, best), _knee(points, best, config.knee_share)
         yield Finding(
             severity=Severity.INFO,
-            message=f"Take {in_words(chosen.choice)}: {_reason(chosen, best, equal, points)}.",
+            message=f"Take {in_words(chosen.choice)}: {_reason(chosen, best, equal, points)}"
+            f"{_less(chosen, best, knee)}.",
             metric="sweep.throughput_per_s",
             value=chosen.speed.value,
             unit=chosen.speed.unit,
-            evidence={"run": chosen.run, **_knee(points, config.knee_share)},
+            evidence={"run": chosen.run}
+            | ({"knee_batch": float(knee.choice[BATCH])} if knee else {}),
         )
     if efficiency := _efficiency(points, config.confidence):
         worst = min(efficiency, key=lambda run: efficiency[run].ratio)
@@ -327,15 +329,26 @@ def _reason(chosen: Point, best: Point, equal: Sequence[Point], points: Sequence
     return f"throughput peaks there, at {speed}{fits}"
 
 
-def _knee(points: Sequence[Point], share: float) -> dict[str, int | float]:
-    """Return the smallest batch with this share of the best throughput, where one was swept."""
-    groups = _groups(points, BATCH)
-    best = max(points, key=lambda point: point.speed.value)
-    for group in groups:
-        if best in group:
-            enough = [point for point in group if point.speed.value >= share * best.speed.value]
-            return {"knee_batch": float(enough[0].choice[BATCH])}
-    return {}
+def _less(chosen: Point, best: Point, knee: Point | None) -> str:
+    """Return how much of the throughput the knee has, if it is a smaller batch than `chosen`."""
+    if knee is None or float(knee.choice[BATCH]) >= float(chosen.choice[BATCH]):
+        return ""
+    return f"; {in_words(knee.choice)} has {knee.speed.value / best.speed.value:.0%} of it"
+
+
+def _knee(points: Sequence[Point], best: Point, share: float) -> Point | None:
+    """Return the run with the smallest batch that has this share of the best throughput.
+
+    None where the batch was not swept.
+    """
+    groups = (group for group in _groups(points, BATCH) if best in group)
+    enough = (
+        point
+        for group in groups
+        for point in group
+        if point.speed.value >= share * best.speed.value
+    )
+    return next(enough, None)
 
 
 def _unsure(

@@ -86,6 +86,14 @@ def test_the_batch_at_the_peak_is_recommended_and_only_what_differs_is_shown():
     assert found.abstentions[0].what == "step time at other values of batch"
 
 
+def test_a_smaller_batch_with_most_of_the_throughput_is_named():
+    (finding,) = swept(by_batch([10, 11, 20.5, 40])).findings
+    assert finding.message == (
+        "Take batch 8: throughput peaks there, at 200 samples/s; batch 2 has 91% of it."
+    )
+    assert finding.evidence == {"run": "run3", "knee_batch": 2.0}
+
+
 def test_of_equally_fast_batches_the_one_with_less_memory_is_recommended():
     (finding,) = swept(by_batch([10, 11, 13, 26])).findings
     assert finding.message == (
