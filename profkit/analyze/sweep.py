@@ -14,7 +14,7 @@ from profkit.analyze.base import Behaviour, ByRun, analysis
 from profkit.analyze.shared.paired import Ratio, adjusted, compared
 from profkit.analyze.shared.step_times import timed_alike
 from profkit.core.drawing import Drawing
-from profkit.core.formatting import size
+from profkit.core.formatting import counted, size
 from profkit.core.result import Abstention, Chart, Finding, Metric, Result, Severity, table
 from profkit.core.settings import Settings
 
@@ -360,6 +360,8 @@ def _unsure(
     if min(len(point.speed.by_repeat) for point in points) < _TWO:
         reason = "one repeat does not say how much repeats differ: repeats=3 or more"
     else:
-        listed = ", ".join(in_words(point.choice) for point in unknown)
+        listed = "; ".join(in_words(point.choice) for point in unknown[:_TWO])
+        if left := len(unknown[_TWO:]):
+            listed += f" and {counted(left, 'other')}"
         reason = f"its repeats do not tell it from {listed}: more repeats, or it does not matter"
     yield Abstention(what=f"whether {in_words(best.choice)} is the fastest", reason=reason)

@@ -64,14 +64,17 @@ def verdict_on(run: RunFolder) -> Verdict | None:
 
 
 def sweep_sentences(names: Sequence[str]) -> Iterator[str]:
-    """Yield what the analysis ``sweep`` found of exactly these runs."""
+    """Yield what the analysis ``sweep`` found of exactly these runs, or why it found nothing."""
     path = SELECTION / "analyze" / "sweep.json"
     if not path.is_file():
         return
     document = _document(path)
     swept = {Path(file).parts[len(RUNS.parts)] for file in document.provenance.inputs}
+    found = document.result
     if swept == set(names):
-        yield from (finding.message for finding in document.result.findings)
+        yield from (finding.message for finding in found.findings)
+        if not found.findings:
+            yield from (f"not known {one.what}: {one.reason}" for one in found.abstentions[:1])
 
 
 def notes(run: RunFolder) -> Iterator[str]:
