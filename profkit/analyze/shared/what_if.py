@@ -33,9 +33,11 @@ class Prediction:
     """Time of a step now: without a profiler where it was timed so, as traced otherwise."""
 
     predicted_ms: float
+    """The share of the traced step that is left, of `step_ms`."""
+
     low_ms: float
     """All of the causes' exposed time is gained, which is the gain that the verdict gives, and some
-    more where steps or repeats vary."""
+    more where steps or repeats vary, or are longer without the profiler."""
 
     high_ms: float
     """The least gain: the CPU has time to spare only where it is blocked in a call, the profiler
@@ -99,14 +101,17 @@ class Step:
         )
         traced_ms = float(self._of_ranks(time)[:, self._decides].mean())
         step_ms = traced_ms if unprofiled_ms is None else unprofiled_ms
-        gain, exposed = float(gains.mean()), (of_gpu + of_cpu)[:, self._decides].mean()
+        # The profiler, and what else the machine did meanwhile, made all causes longer or shorter.
+        scale = step_ms / traced_ms
+        exposed = (of_gpu + of_cpu)[:, self._decides].mean()
+        gain = float(gains.mean()) * scale
         # What is not known better than the time of a step itself.
         spread = self._spread_ms(gains)
-        sure = float(least.mean()) * min(1.0, step_ms / traced_ms) - spread
-        most = max(gain, float(exposed + waited.mean())) + spread
+        sure = float(least.mean()) * min(1.0, scale) - spread
+        most = max(float(gains.mean()), float(exposed + waited.mean())) * max(1.0, scale) + spread
         return Prediction(
             step_ms=step_ms,
-            predicted_ms=max(step_ms - gain, 0.0),
+            predicted_ms=step_ms - gain,
             low_ms=max(step_ms - most, 0.0),
             high_ms=step_ms - min(max(sure, 0.0), gain),
         )
