@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
@@ -25,14 +26,13 @@ from profkit.core import registry
 from profkit.core.errors import ConfigError
 from profkit.core.settings import Settings, adapter
 from profkit.planning import mistakes, own_files, resolvers
-from profkit.planning.mistakes import MAIN
-from profkit.planning.option_files import OptionFiles, OwnOptions
+from profkit.planning.option_files import MAIN, OptionFiles, Options, OwnOptions
 from profkit.workloads.models import family
 
 # Groups that are not in the defaults list and are switched on with "+": accepted without it too.
 _OPTIONAL_GROUPS = ("experiment", "toolset")
 
-# A configuration of nothing but the analyses that are added to it: half the work of another.
+# A configuration of nothing but the analyses that are added to it.
 _REQUIRED = "required_analyses"
 
 # Beyond, a sweep is a mistake: planning alone would take minutes.
@@ -65,7 +65,7 @@ def compose_all(conf: Path, overrides: Sequence[str]) -> list[Composed]:
 
     Raises `ConfigError` for what is misspelt, missing or not resolvable.
     """
-    with _hydra(conf, [_normalised(override) for override in overrides]) as loader:
+    with _hydra(conf, [_normalised(override) for override in overrides]) as (loader, options):
         own_files.check_aliases(own_files.chosen(overrides))
         parser = OverridesParser.create(config_loader=loader)
         given = [_normalised(override) for override in overrides]
@@ -73,12 +73,12 @@ def compose_all(conf: Path, overrides: Sequence[str]) -> list[Composed]:
         mistakes.check(parsed, loader, _main(conf).keys())
         with resolvers.watched() as variables:
             parsed += _parse(parser, _sweeps_of_experiment(parsed))
-            composed = list(_expanded(loader, parser, parsed))
+            composed = list(_expanded(options, parser, parsed))
         return [replace(one, variables=tuple(sorted(variables))) for one in composed]
 
 
 @contextmanager
-def _hydra(conf: Path, chosen: Sequence[str]) -> Iterator[ConfigLoader]:
+def _hydra(conf: Path, chosen: Sequence[str]) -> Iterator[tuple[ConfigLoader, Options]]:
     """Open `conf` and turn Hydra's and OmegaConf's errors into ours.
 
     `chosen` are the overrides; a hint names keys of the groups that they choose.
@@ -87,10 +87,13 @@ def _hydra(conf: Path, chosen: Sequence[str]) -> Iterator[ConfigLoader]:
         raise ConfigError(f"{conf}: no such folder of configurations")
     Plugins.instance().register(OptionFiles)
     Plugins.instance().register(OwnOptions)
-    _store_defaults(conf)
+    _store_defaults()
     with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
+        loader = GlobalHydra.instance().config_loader()
+        assert isinstance(loader, ConfigLoaderImpl)  # noqa: S101 - there is no other
+        loader.repository = options = Options(loader.get_search_path())
         try:
-            yield GlobalHydra.instance().config_loader()
+            yield loader, options
         except mistakes.FOREIGN as error:
             raise mistakes.readable(error, chosen) from None
 
@@ -103,10 +106,9 @@ def _main(conf: Path) -> DictConfig:
     return main
 
 
-def _store_defaults(conf: Path) -> None:
+def _store_defaults() -> None:
     """Register with Hydra the group of all analyses, and the plugins of other packages."""
     store = ConfigStore.instance()
-    store.store(name=MAIN, node=_main(conf))
     store.store(name=_REQUIRED, node={})
     found: dict[str, dict[str, type[Settings]]] = {
         "tool": dict(tools()),
@@ -155,7 +157,7 @@ def _sweeps_of_experiment(parsed: Sequence[Override]) -> list[str]:
 
 
 def _expanded(
-    loader: ConfigLoader, parser: OverridesParser, parsed: Sequence[Override]
+    options: Options, parser: OverridesParser, parsed: Sequence[Override]
 ) -> Iterator[Composed]:
     """Yield the product of all sweeps; compose once for each distinct choice of groups.
 
@@ -169,7 +171,7 @@ def _expanded(
         names = " ".join(str(sweep.input_line) for sweep in sweeps)
         raise ConfigError(f"{names}: selects more than {_MOST_RUNS:,} runs", hint="sweep over less")
     values = {text: _parse(parser, [text])[0] for axis in axes for text in axis}
-    is_group = [bool(loader.get_group_options(sweep.key_or_group)) for sweep in sweeps]
+    is_group = [bool(options.get_group_options(sweep.key_or_group)) for sweep in sweeps]
     groups = {
         text for axis, of_group in zip(axes, is_group, strict=True) if of_group for text in axis
     }
@@ -181,7 +183,7 @@ def _expanded(
         if key not in composed:
             composed[key] = compose(MAIN, overrides=[*fixed, *key])
             _check_appended(composed[key], parsed)
-            _add_required(composed[key])
+            _add_required(composed[key], options)
             constant[key] = _constant(composed[key], swept)
         for text in choice:
             if text not in groups:
@@ -254,7 +256,7 @@ def _has(config: DictConfig, override: Override) -> bool:
     return OmegaConf.select(config, override.key_or_group, default=absent) is not absent
 
 
-def _add_required(config: DictConfig) -> None:
+def _add_required(config: DictConfig, options: Options) -> None:
     """Add the analyses whose results the chosen ones read, with their options of ``conf/``."""
     there = analyses()
     found: list[str] = [name for name in config.analyses or () if name in there]
@@ -263,10 +265,13 @@ def _add_required(config: DictConfig) -> None:
         read = there[name].results + (() if there[name].across else there[name].results_if_there)
         found += [other for other in read if other not in found]
     if missing := [name for name in found if name not in config.analyses]:
-        alone = compose(_REQUIRED, overrides=[f"+analysis=[{','.join(missing)}]"])
+        required = options.of_analyses(missing)
+        if others := [name for name in missing if name not in required]:
+            alone = compose(_REQUIRED, overrides=[f"+analysis=[{','.join(others)}]"])
+            required |= alone.analyses
         with open_dict(config):
             for name in missing:
-                config.analyses[name] = alone.analyses[name]
+                config.analyses[name] = required[name]
 
 
 def _check_appended(config: DictConfig, parsed: Sequence[Override]) -> None:

@@ -21,9 +21,7 @@ from profkit.core import resources
 from profkit.core.errors import ConfigError
 from profkit.core.settings import nearest
 from profkit.planning import own_files
-
-MAIN = "profkit_config"
-"""Name of profkit's own config.yaml: a user's program may well have one of that name in conf/."""
+from profkit.planning.option_files import MAIN
 
 FOREIGN = (
     HydraException,
