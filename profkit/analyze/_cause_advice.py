@@ -78,7 +78,7 @@ def _of_line(cause: Cause) -> str:
 
 def _not_started(cause: Cause) -> str:
     call = cause.evidence.get("blocked_in", "")
-    find = "ind what the stream waits for: an event of another stream, or work from before."
+    find = "ind what the stream waits for, an event of another stream or work from before."
     return f"The CPU is blocked in {call} meanwhile: f{find}" if call else f"F{find}"
 
 

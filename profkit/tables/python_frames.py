@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 _SITE = re.compile(r".*/(?:site|dist)-packages/")
 _PYTHON = re.compile(r"<|.*/lib/python3[^/]*/|.*: <(?:genexpr|\w+comp|lambda)>$")
+_BUILT_IN = re.compile(r"<built-in (?:function|method) (\w+)")
+_FUNCTION = re.compile(r"(?:.*/lib/python3[^/]*/)?/?(.*)\.py\(\d+\): (.*)")
 _TOP = re.compile(r"(?:.*/)?(torch|profkit)(?:/|\.py\()|([^/(]*?)(?:/|\.py\()")
 
 
@@ -34,15 +36,44 @@ def own_lines(python_calls: pd.DataFrame) -> NDArray[np.object_]:
 
     It is "" where there is none.
     """
+    return _names(python_calls)[_climbed(python_calls)[0]]
+
+
+def called_functions(python_calls: pd.DataFrame) -> NDArray[np.object_]:
+    """Return for each of the calls of one rank what the program called that it is, or lies in.
+
+    Modules and functions have the names that the program knows, such as ``subprocess.run``. It is
+    "" where a call is the program's own.
+    """
+    names = _names(python_calls)
+    known = {name: _known_as(str(name)) for name in set(names)}
+    return np.array([known[name] for name in names[_climbed(python_calls)[1]]], dtype=object)
+
+
+def _names(python_calls: pd.DataFrame) -> NDArray[np.object_]:
+    """Return the names of the calls, and "" at the end."""
+    return np.append(python_calls["name"].astype(object).to_numpy(), "")
+
+
+def _known_as(frame: str) -> str:
+    """Return ``module.function`` of a frame, of what is built in the function alone."""
+    found = _BUILT_IN.match(frame) or _FUNCTION.match(frame)
+    return ".".join(filter(None, found.groups())).replace("/", ".") if found else frame
+
+
+def _climbed(python_calls: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of the program's frame around each call and of what that called, -1: none."""
     names = python_calls["name"].astype("category").cat
     skipped = np.array([*map(is_foreign, map(str, names.categories)), True])[names.codes.to_numpy()]
     skipped |= (python_calls["kind"] == "module").to_numpy()
     row, above = np.arange(len(python_calls)), _callers(python_calls)
+    called = np.full(len(row), -1)
     climbing = row
     while len(climbing := climbing[skipped[row[climbing]]]):
+        called[climbing] = row[climbing]
         row[climbing] = above[row[climbing]]
         climbing = climbing[row[climbing] >= 0]
-    return np.append(python_calls["name"].astype(object).to_numpy(), "")[row]
+    return row, called
 
 
 def _callers(python_calls: pd.DataFrame) -> NDArray[np.int64]:

@@ -384,6 +384,13 @@ def test_a_call_that_sleeps_is_a_wait_with_its_line_and_name(cpu_share, waits):
         assert found["python"]["place"] == "train.py(9): load"
 
 
+def test_what_waits_is_named_as_the_program_called_it():
+    inner = "subprocess.py(548): run;subprocess.py(1200): communicate;<built-in method poll>"
+    samples = looked_at(f"train.py(9): stamp;{inner}", 0)
+    cause = tree(divided(**CPU, samples=samples))["waiting_in_call"]
+    assert json.loads(cause["evidence"]) == {"call": "subprocess.run"}
+
+
 @pytest.mark.parametrize(
     ("called", "share_of_other", "waits"),
     [("mm", 1, True), ("sleep", 1, False), ("mm", 0, False)],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from profkit.tables.python_frames import is_foreign, own_lines
+from profkit.tables.python_frames import called_functions, is_foreign, own_lines
 from profkit.testing import frame, span
 
 
@@ -24,6 +24,23 @@ from profkit.testing import frame, span
 )
 def test_frames_of_python_and_pytorch_are_foreign(label, expected):
     assert is_foreign(label) is expected
+
+
+@pytest.mark.parametrize(
+    ("inner", "known_as"),
+    [
+        (["<built-in function sleep>"], "sleep"),
+        (["subprocess.py(548): run", "<built-in method poll>"], "subprocess.run"),
+        (["/usr/lib/python3.11/json/encoder.py(3): encode"], "json.encoder.encode"),
+        ([], ""),
+    ],
+)
+def test_what_the_program_called_has_the_name_that_it_knows(inner, known_as):
+    calls = [
+        span(0, 9, call=number, caller=number - 1, name=name, kind="function")
+        for number, name in enumerate(["train.py(3): main", *inner])
+    ]
+    assert called_functions(frame("python_calls", calls)).tolist()[-1] == known_as
 
 
 def test_a_call_belongs_to_the_innermost_line_of_the_program_around_it():

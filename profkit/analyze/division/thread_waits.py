@@ -12,7 +12,7 @@ from profkit.analyze.shared import intervals
 from profkit.analyze.shared.glob_match import named
 from profkit.analyze.shared.intervals import Intervals
 from profkit.core.verdict import Evidence
-from profkit.tables.python_frames import is_foreign
+from profkit.tables.python_frames import called_functions, is_foreign
 from profkit.tables.tree_paths import SEPARATOR
 
 WAITING = "waiting_for_thread"
@@ -22,7 +22,7 @@ CAUSES = (LOCK, GIL, IN_CALL)
 
 _LOCKS = re.compile(r"<built-in (?:function|method) (?:acquire|__enter__)\b")
 _SLEEPS = re.compile(
-    r"<built-in (?:function|method) (sleep|select|poll|recv\w*|accept|connect|wait[34p]\w*)\b"
+    r"<built-in (?:function|method) (?:sleep|select|poll|recv\w*|accept|connect|wait[34p]\w*)\b"
 )
 _QUEUES = re.compile(r"(?:queue|queues)\.py\(\d+\): get$")
 _BLOCKS = re.compile(
@@ -86,10 +86,9 @@ def evidence(rank: RecordedRank, cause: str, spans: Intervals) -> Evidence:
     """Return the call in which the union `spans` went by, or what another thread did meanwhile."""
     calls = rank.python
     if cause.endswith(IN_CALL):
-        named_calls = calls["name"].map(lambda name: (_SLEEPS.search(str(name)) or ("", ""))[1])
-        time = pd.Series(intervals.overlap(spans_of(calls), spans))
-        by_call = time.groupby(named_calls.astype(object).to_numpy()).sum()
-        return {"call": str(by_call.drop("", errors="ignore").idxmax())}
+        sleeps = named(calls["name"], lambda name: _SLEEPS.search(name) is not None)
+        time = pd.Series(intervals.overlap(spans_of(calls), spans) * sleeps)
+        return {"call": str(time.groupby(called_functions(calls)).sum().idxmax())}
     found: Evidence = {"thread": line_of_other(rank, spans)}
     gets = intervals.union(spans_of(_calls_of(calls, _QUEUES)))
     inside = intervals.intersection(spans, gets)
