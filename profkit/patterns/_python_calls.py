@@ -1,5 +1,6 @@
 """Time inside Python functions of a kind: from recorded calls, else from the lines of causes."""
 
+import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from profkit.patterns._rows import Chosen, having, within
 from profkit.patterns.base import CHARGED, Step, charged
 from profkit.tables.python_frames import own_lines
 
+_LINE = re.compile(r"\(\d+\)")
 _LOADING = r"^enumerate\(Data"
 
 
@@ -117,6 +119,13 @@ def _place(lines: NDArray[np.object_], names: "pd.Series[str]", time_ns: "pd.Ser
     """Return the line of the program with most time; without any, the function."""
     labels = np.where(lines == "", names.astype(object).to_numpy(), lines)
     return str(pd.Series(time_ns.to_numpy()).groupby(labels).sum().idxmax())
+
+
+def functions(python_calls: pd.DataFrame) -> NDArray[np.object_]:
+    """Return the function of each call without its line, "" where it is none of the program's."""
+    names = python_calls["name"].astype(object).to_numpy()
+    made = np.array([_LINE.sub("", str(name)) for name in names], dtype=object)
+    return np.where(own_lines(python_calls) == names, made, "")
 
 
 def innermost_line(python_calls: pd.DataFrame, instants: "pd.Series[int]") -> Chosen:

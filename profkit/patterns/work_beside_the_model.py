@@ -1,6 +1,5 @@
 """Work beside the model: functions of the program outside of forward, backward and optimizer."""
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -8,10 +7,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.core.verdict import Confidence
-from profkit.patterns._python_calls import contained, outermost, spent_on_cpu
+from profkit.patterns._python_calls import contained, functions, outermost, spent_on_cpu
 from profkit.patterns._rows import equal, having, within
 from profkit.patterns.base import Match, Step, pattern
-from profkit.tables.python_frames import own_lines
 
 _MODEL = (
     r"torch/nn/modules/module\.py|torch/(?:_tensor|autograd/__init__)\.py\(\d+\): backward"
@@ -20,7 +18,6 @@ _MODEL = (
 _PHASES = r"^(?:forward|backward|Optimizer\.step#.*)$"
 _LEAST_SHARE = 0.08
 _LEAST_SIGHTINGS = 2
-_LINE = re.compile(r"\(\d+\)")
 
 
 @pattern(
@@ -80,9 +77,9 @@ def _keys(python_calls: pd.DataFrame, model: pd.DataFrame) -> NDArray[np.object_
     That is the function; where that calls the model it is the line, of which only samples know.
     """
     names = python_calls["name"].astype(object).to_numpy()
-    functions = np.array([_LINE.sub("", name) for name in names], dtype=object)
+    own = functions(python_calls)
     calls_model = contained(python_calls, model["start_ns"]) > 0
-    counted = (own_lines(python_calls) == names) & ~within(python_calls, model)
-    loops = np.isin(functions, np.unique(functions[calls_model & counted]))
+    counted = (own != "") & ~within(python_calls, model)
+    loops = np.isin(own, np.unique(own[calls_model & counted]))
     lines = np.isin(names, np.unique(names[calls_model & counted]))
-    return np.where(counted & ~lines, np.where(loops, names, functions), "")
+    return np.where(counted & ~lines, np.where(loops, names, own), "")

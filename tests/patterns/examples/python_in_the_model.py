@@ -1,0 +1,30 @@
+"""Examples of `python_in_the_model`."""
+
+from profkit.testing import span
+from tests.patterns.examples.work_beside_the_model import MODEL, called
+from tests.patterns.recorded import causes, op
+
+HOOK = "train.py(9): record"
+
+
+def calls(number):
+    """Return a forward pass whose hook runs `number` times."""
+    hooks = [
+        called(2_000 + 40_000 * at, 32_000 + 40_000 * at, HOOK, 30_000) for at in range(number)
+    ]
+    rows = [called(0, 200_000, "train.py(30): main"), called(1_000, 190_000, MODEL, 50_000)]
+    return [row | {"call": number} for number, row in enumerate([*rows, *hooks])]
+
+
+FOUND = {
+    "python_calls": calls(3),
+    "cpu_ops": [op(2, "aten::item", 9_000)],
+    "causes": causes(("python.train_py(9): record", 0.08, HOOK)),
+}
+EXPECTED = ("python.train_py(9): record", 90_000, "train.py(9): record runs inside the model")
+PASSED = {
+    "it computes": {**FOUND, "cpu_ops": [op(2, "aten::mm", 30_000) | span(2_000, 32_000)]},
+    "seen once": {**FOUND, "python_calls": calls(1)},
+    "it waits": {**FOUND, "causes": causes(("waiting_in_call", 0.2, HOOK))},
+    "outside of the model": {**FOUND, "python_calls": [calls(3)[0], *calls(3)[2:]]},
+}
