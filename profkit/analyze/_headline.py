@@ -33,6 +33,13 @@ def headline(limiter: Limiter, causes: Sequence[Cause], step_ms: float, per: str
         text = f"One-off start-up {milliseconds(top.ms_per_step)} {whole}: no steady step."
     else:
         text = _sentence(top, causes, whole)
+    return _short(text)
+
+
+def _short(text: str) -> str:
+    """Return a sentence of at most 15 words: one with more loses its last part."""
+    if len(text.split()) > _MANY_WORDS and (cut := max(text.rfind(", "), text.rfind(": "))) > 0:
+        text = f"{text[:cut]}."
     return " ".join(text.split()[:_MANY_WORDS])
 
 

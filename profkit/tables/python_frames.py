@@ -12,7 +12,7 @@ _SITE = re.compile(r".*/(?:site|dist)-packages/")
 _PYTHON = re.compile(r"<|.*/lib/python3[^/]*/|.*: <(?:genexpr|\w+comp|lambda)>$")
 _BUILT_IN = re.compile(r"<built-in (?:function|method) (\w+)")
 _FUNCTION = re.compile(r"(?:.*/lib/python3[^/]*/)?/?(.*)\.py\(\d+\): (.*)")
-_TOP = re.compile(r"(?:.*/)?(torch|profkit)(?:/|\.py\()|([^/(]*?)(?:/|\.py\()")
+_TOP = re.compile(r"(?:.*/)?(torch|profkit)(?:/|\.py\()|(numpy|triton)/|([^/(]*?)(?:/|\.py\()")
 
 
 @cache
@@ -28,7 +28,9 @@ def is_foreign(frame: str) -> bool:
         return True
     # Paths are shortened to what a program imports: a module of Python's own has its name alone.
     top = _TOP.match(frame)
-    return top is not None and (top[1] is not None or top[2] in sys.stdlib_module_names)
+    if top is None:
+        return False
+    return bool(top[1] or top[2]) or top[3] in sys.stdlib_module_names
 
 
 def own_lines(python_calls: pd.DataFrame) -> NDArray[np.object_]:

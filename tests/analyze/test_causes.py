@@ -257,6 +257,23 @@ def test_a_stack_begins_with_what_no_operator_does_and_not_when_it_is_looked_at(
 
 
 @pytest.mark.parametrize(
+    ("cpu_us", "ops", "begins_us"),
+    [(980, [], 60), (80, [], 900), (980, [op(0, 300, 400)], 900)],
+    ids=["it ran", "it had no core", "operators ran"],
+)
+def test_a_call_that_kept_the_looks_from_coming_has_the_time_before_the_next(
+    cpu_us, ops, begins_us
+):
+    samples = sampled([0, 20, 40], "train.py(2): step") + sampled([1000, 1020], "train.py(3): dump")
+    used = (0, 20, 40, cpu_us, cpu_us + 20)
+    samples = [{**row, "cpu_ns": us * US} for row, us in zip(samples, used, strict=True)]
+    seen = seen_stacks(frame("python_samples", samples), frame("cpu_ops", ops))
+    at = ORIGIN_NS + 1000 * US
+    (dump,) = seen[(seen["start_ns"] <= at) & (seen["end_ns"] > at)].to_dict("records")
+    assert (dump["stack"], (dump["start_ns"] - ORIGIN_NS) // US) == ("train.py(3): dump", begins_us)
+
+
+@pytest.mark.parametrize(
     ("cpu_us", "ends_us"),
     [((0, 1, 101, 201), 500), ((0, 100, 200, 300), 350), ((-1, -1, -1, -1), 350)],
     ids=["it waited", "it ran", "unknown"],

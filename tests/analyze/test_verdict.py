@@ -123,6 +123,15 @@ def test_the_limiter_is_what_the_step_waits_for_most(times, limiter, headline):
     )
 
 
+def test_a_headline_that_is_too_long_loses_a_part_and_stays_a_sentence():
+    steps = Result(metrics={"step_time_ns": Metric(value=80e6, unit="ns", title="")})
+    name = "python.between the optimizer's step and the next forward"
+    found = judged(
+        causes=causes({name: 80, "cpu_operators": 20}), steps=steps, unprofiled=[{"step": 0}]
+    )
+    assert found.headline == "python 80 of 100 ms per traced step."
+
+
 def test_what_is_no_step_is_not_called_one():
     whole = replace(
         causes({"gpu_computing": 100}), abstentions=(Abstention(what="single steps", reason=""),)

@@ -16,6 +16,7 @@ from profkit.testing import frame, span
         ("/venv/lib/python3.11/site-packages/mmseg/apis.py(3): train", False),
         ("/venv/lib/python3.11/site-packages/torch/nn/functional.py(3): relu", True),
         ("torch/nn/modules/module.py(1): _call_impl", True),
+        ("numpy/linalg/_linalg.py(1851): svd", True),
         ("copy.py(153): deepcopy", True),
         ("json/encoder.py(3): encode", True),
         ("/usr/lib/python3.12/json/encoder.py(3): encode", True),

@@ -16,6 +16,7 @@ from profkit.tables.tree_paths import SEPARATOR
 
 _LONGEST_GAPS = 5
 _IDLE = 0.1
+_KEPT = 0.5
 _FEWEST = 2
 _COLUMNS = ("call", "caller", "tid", "name", "start_ns", "end_ns")
 _SEEN = ("tid", "start_ns", "end_ns", "stack")
@@ -32,7 +33,8 @@ def seen_stacks(samples: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
     A stack lasts from about half way after the last sample: not earlier than the first of `ops`
     begins or ends in between, nor later than the last, since the program does one thing where no
     operator does either. All that ran in between did so on the other side of a wait: without
-    operators the CPU time says how long. Far from any sample nothing is known.
+    operators the CPU time says how long. Far from any sample nothing is known, but after a call
+    that kept the interpreter from looking.
 
     No stack reaches beyond the phase, or the time between two phases, that it was seen in. One that
     was never looked at has what was seen in those of other steps, if that is more than one sample.
@@ -96,15 +98,33 @@ def _spans(
     """
     times = rows["time_ns"].to_numpy(np.int64)
     edges = np.unique(own[["start_ns", "end_ns"]].to_numpy(np.int64))
-    longest = _LONGEST_GAPS * int(np.median(np.diff(times)))
+    usual = int(np.median(np.diff(times)))
+    longest = _LONGEST_GAPS * usual
     between = _boundaries(rows, edges)
+    held = _held_the_gil(rows, edges, longest)
+    between = np.where(held, times[:-1] + usual, between)
     least, most = _limits(known, at, times)
     # What lies between the stretches of two samples was seen by neither.
     apart = (at[1:] != at[:-1]) & (most[:-1] <= least[1:])
     until, since = np.where(apart, most[:-1], between), np.where(apart, least[1:], between)
-    starts = np.maximum(np.maximum(np.r_[times[0], since], times - longest), least)
+    seen_since = np.where(np.r_[False, held], np.r_[times[0], since], times - longest)
+    starts = np.maximum(np.maximum(np.r_[times[0], since], seen_since), least)
     ends = np.r_[until, times[-1] + longest // _LONGEST_GAPS]
     return np.column_stack((starts, np.minimum(np.minimum(ends, times + longest), most)))
+
+
+def _held_the_gil(rows: pd.DataFrame, edges: NDArray[np.int64], longest: int) -> NDArray[np.bool_]:
+    """Tell between which two samples the thread kept the interpreter, and so the looks from coming.
+
+    It ran for most of a long time and no operator did, which let go of it: the next sample is from
+    the end of a call in C.
+    """
+    times, used = (rows[name].to_numpy(np.int64) for name in ("time_ns", "cpu_ns"))
+    before, after = times[:-1], times[1:]
+    calls = np.searchsorted(edges, after) > np.searchsorted(edges, before, "right")
+    known = (used[:-1] >= 0) & (used[1:] >= 0)
+    ran = np.diff(used) > _KEPT * (after - before)
+    return np.asarray(known & ran & ~calls & (after - before > longest))
 
 
 def _limits(
