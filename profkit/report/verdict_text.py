@@ -213,5 +213,5 @@ _IN_SHORT = {
     "launches": "launches of kernels were not recorded",
     "machine": "the machine was busy",
     "cores": "more threads than cores",
-    "profiler overhead": "the profiler slows the steps",
+    "profiler overhead": "steps differ with the profiler",
 }

@@ -128,3 +128,8 @@ def test_what_several_captures_note_alike_is_said_once():
 
 def test_each_check_has_words_for_a_terminal():
     assert set(CASES) == set(verdict_text._IN_SHORT)
+
+
+def test_steps_that_are_much_shorter_with_the_profiler_are_those_of_another_run():
+    found = failed(**slowed(0.5))["profiler overhead"]
+    assert found.message.endswith("0.50 times as long with the profiler: the two runs differ.")
