@@ -15,6 +15,7 @@ from profkit.report.labelled_values import Value
 
 _MAX_CELL = 1000
 _FEWEST_ROWS = 10
+_NO_STEP = -1
 
 
 @dataclass(slots=True)
@@ -62,14 +63,16 @@ class Parts:
 
 def _table(table: result.Table, names: Mapping[int, str]) -> view.Table:
     """Return `table` with the `names` of ranks in the columns that hold their numbers."""
-    are_ranks = [is_rank(name) for name in table.columns]
+    kinds = [(is_rank(name), _is_step(name)) for name in table.columns]
     return view.Table(
         title=table.title,
         columns=columns(table.columns),
         rows=tuple(
             tuple(
-                rank_name(value, names) if names_rank else cell(value)
-                for value, names_rank in zip(row, are_ranks, strict=True)
+                rank_name(value, names)
+                if names_rank
+                else cell(None if names_step and value == _NO_STEP else value)
+                for value, (names_rank, names_step) in zip(row, kinds, strict=True)
             )
             for row in table.rows
         ),
@@ -83,6 +86,11 @@ def _table(table: result.Table, names: Mapping[int, str]) -> view.Table:
 def is_rank(name: str) -> bool:
     """Return whether a column or an item of this name holds numbers of ranks."""
     return name == "rank" or (name.endswith("_rank") and not name.endswith("_per_rank"))
+
+
+def _is_step(name: str) -> bool:
+    """Return whether a column of this name holds numbers of steps."""
+    return name == "step" or (name.endswith("_step") and not name.endswith("_per_step"))
 
 
 def rank_name(value: Value, names: Mapping[int, str]) -> Value:

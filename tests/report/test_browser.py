@@ -386,6 +386,9 @@ def test_a_rank_is_chosen_for_all_views_and_back_shows_all(watched):
     assert page.locator(".timeline-rank", has_text="rank 0").count() == 0
     page.get_by_role("link", name="Compute").click()
     assert page.url.endswith("#/compute?filter.rank=1")
+    frames = show(page, "#/compute?filter.rank=1").locator("#drawing-frames")
+    frames.get_by_text("GPU time: 1.00 µs").wait_for()
+    assert frames.get_by_label("Rank").input_value() == "rank 1"
     page.go_back()
     page.go_back()
     page.locator(".timeline-rank", has_text="rank 0").first.wait_for()

@@ -220,8 +220,8 @@ def test_tables_and_charts_are_placed_by_position_and_keep_raw_values():
 
 
 def test_ranks_have_the_names_of_their_files_in_tables_charts_and_evidence():
-    columns = ("rank", "slowest_rank", "calls_per_rank")
-    rows = ((0, 1, 1), (1, 2, 0), (None, -1, 1))
+    columns = ("rank", "slowest_rank", "calls_per_rank", "first_step")
+    rows = ((0, 1, 1, 0), (1, 2, 0, 3), (None, -1, 1, -1))
     finding = replace(found(Severity.WARN, "slow"), evidence={"rank": 1, "step": 1})
     result = Result(
         tables={"by_rank": Table(title="Ranks", columns=columns, rows=rows)}, findings=(finding,)
@@ -237,9 +237,9 @@ def test_ranks_have_the_names_of_their_files_in_tables_charts_and_evidence():
     failed = replace(capture, repeat=1, status="error", ranks=("rank1_dp1_tp0_pp0",))
     shown = arranged(replace(run("a", result), captures=(capture, failed))).runs[0]
     assert shown.drawn.tables[0].rows == (
-        ("rank0_dp0_tp0_pp0", "rank1_dp0_tp1_pp0", 1),
-        ("rank1_dp0_tp1_pp0", 2, 0),
-        (None, -1, 1),
+        ("rank0_dp0_tp0_pp0", "rank1_dp0_tp1_pp0", 1, 0),
+        ("rank1_dp0_tp1_pp0", 2, 0, 3),
+        (None, -1, 1, None),
     )
     assert shown.topics[0].sections[0].findings[0].evidence == (
         Item(label="Rank", value="rank1_dp0_tp1_pp0", unit="id"),

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ORDERS, cellTexts, medianOf, shareOf, shownOf, tableOf, wordsOf } from
+import { ORDERS, cellTexts, medianOf, shareOf, shownOf, tableOf, withWords, wordsOf } from
   "../../../profkit/report/assets/page/drawings/matrix_cells.js";
 import { colorAt, stopsOf } from "../../../profkit/report/assets/page/drawings/matrix_plot.js";
 
@@ -14,6 +14,12 @@ test("rows and columns without any value are left out", () => {
   const shown = shownOf(matrix, layer, ORDERS[0]);
   assert.deepEqual([shown.rows, shown.columns], [[0, 1], [0, 2]]);
   assert.deepEqual([shown.low, shown.high], [10_000, 31_000]);
+});
+
+test("steps that were not marked have words for a number", () => {
+  assert.equal(withWords(matrix), matrix);
+  assert.deepEqual(withWords({ ...matrix, columns: { of: "step", names: [-1] } }).columns,
+    { of: "", names: ["All that was recorded"] });
 });
 
 test("the slowest rank comes first where the reader wants it", () => {

@@ -72,7 +72,7 @@ function partAt(costs, index) {
  */
 export function groupsOf(costs) {
   return Object.keys(GROUPS).filter((name) => {
-    const key = /** @type {Key} */ ({ each: "operator", class: "module" }[name] ?? name);
+    const key = /** @type {Key} */ ({ each: "kernel", class: "module" }[name] ?? name);
     return costs[key].some((code) => costs.texts[code] !== "");
   });
 }

@@ -74,8 +74,7 @@ class FlameView {
     const made = element("select", { "aria-label": name },
       ...options.map(([value, text]) => new Option(text, value)));
     made.hidden = options.length < 2;
-    made.addEventListener("change", () => this.set({ [key]: made.selectedIndex ? made.value : "",
-      at: "" }));
+    made.addEventListener("change", () => this.set({ [key]: made.value, at: "" }));
     return made;
   }
 
@@ -138,8 +137,18 @@ class FlameView {
     return select.value;
   }
 
+  /** The part that the reader chose, or else the first of the rank that the whole page shows. */
+  part() {
+    const own = this.chosen(this.parts, "part");
+    const names = this.shown.details.map(({ name }) => name);
+    const rank = `rank ${this.state.get("rank")}`;
+    const ofRank = names.findIndex((name) => name.split(/[,(]/)[0].trim() === rank);
+    if (!this.state.get("part") && ofRank >= 0) this.parts.selectedIndex = ofRank;
+    return this.state.get("part") ? own : this.parts.value;
+  }
+
   async show() {
-    const name = this.chosen(this.parts, "part");
+    const name = this.part();
     const block = this.shown.details.find((one) => one.name === name)?.block;
     if (!block) return;
     const known = this.trees.get(name);

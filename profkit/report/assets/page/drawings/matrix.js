@@ -7,7 +7,7 @@ import { detailOf, madeTable } from "../model.js";
 import { saveCsv, savePng, saveSvg } from "../save.js";
 import { mountTable } from "../table.js";
 import {
-  ORDERS, layerOf, markedCells, medianOf, nameOf, shownOf, tableOf, valueAt, wordsOf,
+  ORDERS, layerOf, markedCells, medianOf, nameOf, shownOf, tableOf, valueAt, withWords, wordsOf,
 } from "./matrix_cells.js";
 import { plotOf, stopsOf } from "./matrix_plot.js";
 import { themed, whenSized } from "./sized.js";
@@ -40,7 +40,8 @@ class MatrixView {
     this.state = state;
     const { cut, details } = shown;
     const all = /** @type {Matrix} */ (shown.data);
-    this.matrix = { ...all, layers: all.layers.filter(({ title }) => !cut.includes(title)) };
+    this.matrix = { ...withWords(all),
+      layers: all.layers.filter(({ title }) => !cut.includes(title)) };
     this.blocks = new Map(details.map(({ name, block }) => [name, block]));
     this.layers = this.select("Shown", grouped(this.matrix.layers), "layer");
     this.orders = this.select("Rows", ORDERS.map((name) => new Option(name)), "order");
@@ -59,7 +60,7 @@ class MatrixView {
   select(name, options, key) {
     const made = element("select", { "aria-label": name }, ...options);
     made.addEventListener("change", () => {
-      this.state.set({ [key]: made.selectedIndex ? made.value : "" });
+      this.state.set({ [key]: made.value });
       this.show();
     });
     return made;

@@ -36,6 +36,17 @@ export const ORDERS = ["In their order", "Largest first"];
 const FAR = 3;
 
 /**
+ * The matrix with words in place of steps, where none was marked.
+ * @param {Matrix} matrix
+ * @returns {Matrix}
+ */
+export function withWords(matrix) {
+  const { columns } = matrix;
+  const isWhole = columns.of === "step" && columns.names.join() === "-1";
+  return isWhole ? { ...matrix, columns: { of: "", names: ["All that was recorded"] } } : matrix;
+}
+
+/**
  * @param {Matrix} matrix
  * @param {Layer} layer
  * @param {string} order one of `ORDERS`

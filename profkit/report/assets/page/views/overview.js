@@ -32,7 +32,7 @@ export function overview(report, run) {
     const decisive = costs?.data?.ranks[0] ?? 0;
     made.push(miniTimeline({ ...timeline, data: timeline.data }, decisive, href));
   }
-  made.push(tiles(run.numbers));
+  made.push(...tiles(run.numbers));
   if (!alone) {
     made.push(element("section", { id: "runs" }, element("h2", {}, "All runs"),
       tables([report.overview.tables[0]], "h3")));

@@ -38,15 +38,27 @@ export function command(text, label) {
     element("button", { type: "button", class: "copy" }, "Copy"));
 }
 
-/** @param {import("../model.js").KeyNumber[]} numbers */
+/**
+ * Numbers side by side; those that are not known in a line below, with the reasons.
+ * @param {import("../model.js").KeyNumber[]} numbers
+ * @returns {HTMLElement[]}
+ */
 export function tiles(numbers) {
-  return element("dl", { class: "tiles" }, ...numbers.map((shown) => {
-    const { title, value, unit, reason } = shown;
-    const why = reason || intervalOf(shown);
+  /** @type {Map<string, string[]>} */
+  const unknown = new Map();
+  for (const { title, value, reason } of numbers) {
+    if (value === null) unknown.set(reason, [...unknown.get(reason) ?? [], title]);
+  }
+  const known = numbers.filter(({ value }) => value !== null).map((shown) => {
+    const { title, value, unit } = shown;
+    const why = intervalOf(shown);
     return element("div", { class: "tile" }, element("dt", {}, title),
-      element("dd", typeof value === "number" ? { tabindex: 0 } : {}, number(value, unit)),
+      element("dd", { tabindex: 0 }, number(value, unit)),
       ...(why ? [element("dd", { class: "why" }, why)] : []));
-  }));
+  });
+  return [...(known.length ? [element("dl", { class: "tiles" }, ...known)] : []),
+    ...[...unknown].map(([reason, titles]) => element("p", { class: "abstention" },
+      element("b", {}, "Not known:"), ` ${titles.join(", ")}, because ${reason}`))];
 }
 
 /**

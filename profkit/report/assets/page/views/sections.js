@@ -25,7 +25,7 @@ export function section(shown, drawn) {
     made.append(element("p", { class: "abstention" }, element("b", {}, "Not known:"),
       ` ${what}, because ${reason}`));
   }
-  if (shown.numbers.length) made.append(tiles(shown.numbers));
+  if (shown.numbers.length) made.append(...tiles(shown.numbers));
   made.append(...shown.findings.map((one) => finding(one, [], [])));
   made.append(...shown.drawings.map((i) => drawing(drawn.drawings[i])));
   if (shown.charts.length) made.append(charts(shown.charts.map((i) => drawn.charts[i]), drawn));
