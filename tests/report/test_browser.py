@@ -105,7 +105,7 @@ def test_an_axis_of_multiples_has_no_prefix_beside_its_unit(watched):
 @pytest.fixture
 def operators(watched: Watched) -> Locator:
     table = show(watched.page, "#/compute").locator("#run-1-3 .table").first
-    every = table.get_by_role("button", name="Show all rows")
+    every = table.get_by_role("button", name="Show all:")
     if every.inner_text() == "Show all":
         every.click()
     return table
