@@ -411,6 +411,18 @@ def test_a_finding_marks_its_evidence_until_escape(watched):
     assert page.locator("tr.marked, tr.dimmed").count() == 0
 
 
+def test_any_two_runs_are_chosen_and_a_link_keeps_them(watched):
+    page = show(watched.page, "#/compare?pair.a=3")
+    pair = page.locator("#pair")
+    pair.get_by_label("Run B").select_option(index=4)
+    heads = pair.locator("thead th").all_inner_texts()
+    labels = page.locator("#runs-menu option").all_inner_texts()
+    assert heads[1:3] == [labels[2], labels[4]]
+    assert "pair.a=3&pair.b=5" in page.url
+    assert "profkit compare " in pair.locator("pre").inner_text()
+    assert watched.complaints == []
+
+
 def test_paper_gets_a_digest_of_a_few_pages_with_its_provenance(watched):
     page = show(watched.page, "#/compute")
     pages = page.pdf(prefer_css_page_size=True).count(b"/Type /Page\n")

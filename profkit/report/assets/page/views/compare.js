@@ -1,15 +1,17 @@
 // Runs beside one another.
 
 import { element } from "../elements.js";
+import { pair } from "./pair.js";
 import { drawer } from "./parts.js";
 import { charts, section, silent, tables } from "./sections.js";
 
 /** @param {import("../model.js").Report} report @returns {Node[]} */
-export function compare({ across, overview }) {
+export function compare(report) {
+  const { across, overview } = report;
   const made = element("section", { id: across.anchor }, element("h2", {}, "Compared"));
   if (overview.tables.length) {
     const [, every] = overview.tables;
-    made.append(charts(overview.charts, overview),
+    made.append(pair(report), charts(overview.charts, overview),
       drawer("All numbers of all runs", tables([every], "h4")));
   }
   made.append(...across.sections.map((one) => section(one, across.drawn)));

@@ -1,0 +1,45 @@
+// Two runs of the reader's choice side by side: what was set otherwise, and all their numbers.
+
+import { stateOf } from "../drawings/state.js";
+import { element } from "../elements.js";
+import { human } from "../format.js";
+import { rowsOf } from "./pair_rows.js";
+import { command, number } from "./parts.js";
+import { plainTable } from "./sections.js";
+
+/** @typedef {import("../model.js").Report} Report */
+
+/** @param {Report} report @returns {HTMLElement} */
+export function pair({ runs, overview: { tables: [, every] } }) {
+  const state = stateOf("pair");
+  const place = element("div");
+  const menus = /** @type {[string, string][]} */ ([["A", "a"], ["B", "b"]]).map(([name, key]) => {
+    const menu = element("select", { "aria-label": `Run ${name}` },
+      ...runs.map(({ label }) => new Option(label)));
+    menu.addEventListener("change", () => {
+      state.set({ [key]: String(menu.selectedIndex + 1) });
+      show();
+    });
+    return { key, menu, field: element("label", { class: "field" }, `${name} `, menu) };
+  });
+  const show = () => {
+    const [a, b] = menus.map(({ key, menu }, at) => {
+      menu.selectedIndex = Math.min(Number(state.get(key) || at + 1), runs.length) - 1;
+      return menu.selectedIndex;
+    });
+    place.replaceChildren(
+      plainTable("The two runs", ["", runs[a].label, runs[b].label, "B − A", "B / A"],
+        rowsOf(every, a, b).map(({ label, unit, before, after, difference, factor }) => [label,
+          number(before, unit), number(after, unit),
+          difference === null ? "" : human(difference, unit),
+          factor === null ? "" : human(factor, "ratio")])),
+      element("p", { class: "note" }, "How sure a difference is, and what causes it:"),
+      command(`profkit compare ${every.rows[a][0]} ${every.rows[b][0]}`,
+        "Command that compares the two runs"));
+  };
+  state.onChange(show);
+  show();
+  return element("section", { class: "analysis", id: "pair" },
+    element("h3", {}, "Any two runs"),
+    element("p", { class: "costs-tools" }, ...menus.map(({ field }) => field)), place);
+}
