@@ -4,13 +4,14 @@ import { stateOf } from "../drawings/state.js";
 import { element } from "../elements.js";
 import { human } from "../format.js";
 import { rowsOf } from "./pair_rows.js";
-import { command, number } from "./parts.js";
+import { command, drawer, number } from "./parts.js";
 import { plainTable } from "./sections.js";
 
 /** @typedef {import("../model.js").Report} Report */
+/** @typedef {import("../model.js").Table} Table */
 
 /** @param {Report} report @returns {HTMLElement} */
-export function pair({ runs, overview: { tables: [, every] } }) {
+export function pair({ runs, overview: { tables: [glance, every] } }) {
   const state = stateOf("pair");
   const place = element("div");
   const menus = /** @type {[string, string][]} */ ([["A", "a"], ["B", "b"]]).map(([name, key]) => {
@@ -27,12 +28,14 @@ export function pair({ runs, overview: { tables: [, every] } }) {
       menu.selectedIndex = Math.min(Number(state.get(key) || at + 1), runs.length) - 1;
       return menu.selectedIndex;
     });
-    place.replaceChildren(
-      plainTable("The two runs", ["", runs[a].label, runs[b].label, "B − A", "B / A"],
-        rowsOf(every, a, b).map(({ label, unit, before, after, difference, factor }) => [label,
-          number(before, unit), number(after, unit),
-          difference === null ? "" : human(difference, unit),
-          factor === null ? "" : human(factor, "ratio")])),
+    const beside = (/** @type {string} */ title, /** @type {Table} */ table) => plainTable(title,
+      ["", runs[a].label, runs[b].label, "B − A", "B / A"],
+      rowsOf(table, a, b).map(({ label, unit, before, after, difference, factor }) => [label,
+        number(before, unit), number(after, unit),
+        difference === null ? "" : human(difference, unit),
+        factor === null ? "" : human(factor, "ratio")]));
+    place.replaceChildren(beside("Key numbers of the two runs", glance),
+      drawer("All numbers of the two runs", beside("All numbers of the two runs", every)),
       element("p", { class: "note" }, "How sure a difference is, and what causes it:"),
       command(`profkit compare ${every.rows[a][0]} ${every.rows[b][0]}`,
         "Command that compares the two runs"));
