@@ -25,6 +25,9 @@ from profkit.core.settings import Settings, checked, from_json
 from profkit.process import malloc
 
 T = TypeVar("T")
+_AT_ONCE = 4
+"""Columns that are read at a time: fewer take more time where a table has many ranks."""
+
 _SectionReader = Callable[[dict[str, Any], list[Path]], Any]
 """Takes a section of the run's configuration, and the tables of the run."""
 
@@ -33,6 +36,8 @@ def main(argv: Sequence[str]) -> None:
     """Run the analysis that `argv` names and write its result."""
     options = _parser().parse_args(argv)
     malloc.keep_freed()
+    # Arrow's own allocator keeps half as much as the tables take.
+    pa.set_memory_pool(pa.system_memory_pool())
     # results/runs/<run>/analyze/<name>.json, or results/selection/analyze/<name>.json
     about = {"stage": "analyze", "run": options.out.resolve().parent.parent.name}
     about |= {"name": options.name, "log": ""}
@@ -205,7 +210,19 @@ def _files_named(name: str, paths: list[Path]) -> list[Path]:
 
 def _frame(paths: Sequence[Path], columns: Columns | None = None) -> pd.DataFrame:
     """Read the first table, or `columns` of it; dictionary-coded text becomes a Categorical."""
-    return _pandas(_read(paths[0], partial(_table, columns=columns)))
+    return _read(paths[0], partial(_few_columns_at_once, columns=columns))
+
+
+def _few_columns_at_once(path: Path, columns: Columns | None) -> pd.DataFrame:
+    """Return a table as a frame; what is being decoded needs as much memory again."""
+    with pq.ParquetFile(path) as file:
+        names = list(columns or file.schema_arrow.names)
+        parts = [
+            _pandas(file.read(names[first : first + _AT_ONCE]))
+            for first in range(0, len(names), _AT_ONCE)
+        ]
+    pa.default_memory_pool().release_unused()
+    return pd.DataFrame({name: part[name] for part in parts for name in part}, copy=False)
 
 
 def _table(path: Path, columns: Columns | None = None) -> pa.Table:

@@ -46,33 +46,35 @@ def operator_calls(
     launched = calltree.nearest(calltree.rows_of(cpu_ops, runtime_calls), enclosing, loose)
     merged = _is_merged(parent, launched, cpu_ops["name"], loose)
     counted_in = calltree.nearest(np.arange(len(cpu_ops)), parent, merged | loose)
-    duration = _duration(cpu_ops)
+    # Columns are cut one by one: all at once they would be there twice.
+    kept = ~(merged | hidden)
     self_cpu = calltree.sums(counted_in, cpu_ops["self_ns"].to_numpy(np.int64), len(cpu_ops))
 
     def sums(table: pd.DataFrame, values: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         rows = calltree.nearest(calltree.rows_of(cpu_ops, table), parent, merged | loose)
-        return calltree.sums(rows, values, len(parent)), calltree.subtree_sums(rows, values, parent)
+        own = calltree.sums(rows, values, len(parent))[kept]
+        return own, calltree.subtree_sums(rows, values, parent)[kept]
 
     on_host = memory_events["device"].astype(object).to_numpy() == "cpu"
     size = memory_events["size_bytes"].to_numpy(np.int64)
-    measured = {"self_cpu_ns": self_cpu, "total_cpu_ns": duration}
+    measured = {"self_cpu_ns": self_cpu[kept], "total_cpu_ns": _duration(cpu_ops)[kept]}
     measured |= zip(DEVICE_TIME, sums(kernels, _duration(kernels)), strict=True)
     measured |= zip(HOST_MEMORY, sums(memory_events, size * on_host), strict=True)
     measured |= zip(DEVICE_MEMORY, sums(memory_events, size * ~on_host), strict=True)
-    in_step = (cpu_ops["step"] >= 0).to_numpy()
-    frame = pd.DataFrame(
+    in_step = (cpu_ops["step"] >= 0).to_numpy()[kept]
+    return pd.DataFrame(
         {
-            "name": _rewritten(cpu_ops["name"], _without_number),
-            "kind": cpu_ops["kind"].to_numpy(),
-            "input_shapes": _rewritten(cpu_ops["input_shapes"], _without_lists),
-            "calls": 1,
+            "name": _rewritten(cpu_ops["name"], _without_number)[kept],
+            "kind": cpu_ops["kind"].array[kept],
+            "input_shapes": _rewritten(cpu_ops["input_shapes"], _without_lists)[kept],
+            "calls": np.ones(len(in_step), dtype=np.int64),
             "calls_in_steps": in_step.astype(np.int64),
-            "self_cpu_in_steps_ns": self_cpu * in_step,
-            "flops": flops(cpu_ops),
+            "self_cpu_in_steps_ns": measured["self_cpu_ns"] * in_step,
+            "flops": flops(cpu_ops)[kept],
             **measured,
-        }
+        },
+        copy=False,
     )
-    return frame[~(merged | hidden)]
 
 
 def _is_merged(
@@ -114,9 +116,9 @@ def memory_rows(
     cpu_ops: pd.DataFrame, runtime_calls: pd.DataFrame, memory_events: pd.DataFrame
 ) -> pd.DataFrame:
     """Return the allocations and frees that happened while no range was open on any thread."""
-    shown = cpu_ops[~matching(cpu_ops["name"], _HIDDEN)]
     columns = [*WHERE, "start_ns", "end_ns"]
-    busy = pd.concat([shown[columns], runtime_calls[columns]])
+    shown = cpu_ops.loc[~matching(cpu_ops["name"], _HIDDEN), columns]
+    busy = pd.concat([shown, runtime_calls[columns]]) if len(memory_events) else shown[:0]
     alone = np.ones(len(memory_events), dtype=np.bool_)
     events_of = memory_events.groupby(WHERE, observed=True).indices
     for where, rows in busy.groupby(WHERE, observed=True):

@@ -59,8 +59,10 @@ def analyze(
     by_name = _joined([_summed(part, ["name", "kind"]) for part in (calls, *others)])
     totals = {kind: int(by_name[f"self_{kind}_ns"].sum()) for kind in ("cpu", "device")}
     by_name = _shown(by_name, totals, steps)
-    operators = calls[calls["kind"] == "operator"]
-    by_shape = _shown(_joined([_summed(operators, ["name", "input_shapes"])]), totals, steps)
+    # Filtered after they are summed: a copy of all calls would be as large as they are.
+    by_shape = _summed(calls, ["name", "input_shapes", "kind"])
+    operators = by_shape[by_shape["kind"] == "operator"].drop(columns="kind")
+    by_shape = _shown(_joined([operators]), totals, steps)
     shaped = bool((by_shape["input_shapes"] != "").any())
     return Result(
         metrics=_metrics(by_name, steps),
@@ -82,7 +84,8 @@ def _summed(calls: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return sums over the calls with equal `keys`; FLOPs are unknown if those of one call are."""
     measures = [name for name in calls.columns if name not in ("name", "kind", "input_shapes")]
     groups = calls.groupby(keys, observed=True, sort=False)
-    total = groups[measures].sum()
+    # One by one: all at once they are copied first.
+    total = pd.DataFrame({name: groups[name].sum() for name in measures})
     if "flops" in measures:
         total["flops"] = total["flops"].where(groups["flops"].count() == total["calls"])
     return total.reset_index().astype(dict.fromkeys(keys, object))

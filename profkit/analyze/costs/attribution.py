@@ -62,7 +62,7 @@ def work(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, windows: pd.DataFrame) ->
     columns = ["rank", "repeat", "step", "name", "input_shapes"]
     parts = [cpu_ops.iloc[rows][columns], cost.iloc[rows]]
     calls = pd.concat([part.reset_index(drop=True) for part in parts], axis=1)
-    calls = calls.assign(phase=_phases(cpu_ops, parent)[rows], time_ns=spent[rows])
+    calls = calls.assign(phase=_phases(cpu_ops, parent, rows), time_ns=spent[rows])
     # Kernels of an operator outside the steps have no call.
     call = np.append(np.where(known, np.cumsum(known) - 1, -1), -1)[launched_by]
     return Costed(
@@ -108,8 +108,10 @@ def _outermost(counted: NDArray[np.bool_], parent: calltree.Rows) -> NDArray[np.
     return np.asarray(counted & (calltree.nearest(parent, parent, ~counted) < 0))
 
 
-def _phases(cpu_ops: pd.DataFrame, parent: calltree.Rows) -> NDArray[np.object_]:
-    """Return the phase of each row.
+def _phases(
+    cpu_ops: pd.DataFrame, parent: calltree.Rows, rows: calltree.Rows
+) -> NDArray[np.object_]:
+    """Return the phase of each of `rows`.
 
     Autograd records a sequence number where it records a graph: an operator of its own that does
     so inside a node of the backward is run again by activation checkpointing. A gradient of a
@@ -118,13 +120,14 @@ def _phases(cpu_ops: pd.DataFrame, parent: calltree.Rows) -> NDArray[np.object_]
     node = matching(cpu_ops["name"], _ENGINE) | (cpu_ops["forward_tid"] > 0).to_numpy()
     step = matching(cpu_ops["name"], _OPTIMIZER)
     recorded = (cpu_ops["sequence"] >= 0).to_numpy() & ~node & ~step
-    around = np.append(np.where(node, BACKWARD, np.where(step, OPTIMIZER, "")), FORWARD)
-    every = np.arange(len(cpu_ops))
-    nearest = calltree.nearest(every, parent, ~(node | step | recorded))
+    nearest = calltree.nearest(rows, parent, ~(node | step | recorded))
     outer = calltree.nearest(nearest, parent, ~(node | step))
-    again = (nearest >= 0) & (outer >= 0) & (nearest != outer)
-    phase = around[outer]
-    return np.asarray(np.where(again & (phase == BACKWARD), RECOMPUTATION, phase), dtype=object)
+    inside = outer >= 0
+    phase = np.full(len(rows), FORWARD, dtype=object)
+    phase[inside & step[outer]] = OPTIMIZER
+    phase[inside & node[outer]] = BACKWARD
+    phase[inside & node[outer] & (nearest != outer)] = RECOMPUTATION
+    return phase
 
 
 def _computing_ns(kernels: pd.DataFrame) -> NDArray[np.int64]:

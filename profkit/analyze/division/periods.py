@@ -70,10 +70,9 @@ def _steady(rows: pd.DataFrame, skip_first: int) -> tuple[pd.DataFrame, dict[int
 
 def _with_work(rows: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:
     """Return the steps in which an operator ran, if any has one: the last may only be opened."""
-    work = cpu_ops[(cpu_ops["kind"] == "operator").to_numpy()]
     key = [*WHERE, "step"]
-    keys = pd.MultiIndex.from_frame(rows[key])
-    has_work = keys.isin(pd.MultiIndex.from_frame(work[key].drop_duplicates()))
+    work = cpu_ops.loc[(cpu_ops["kind"] == "operator").to_numpy(), key].drop_duplicates()
+    has_work = pd.MultiIndex.from_frame(rows[key]).isin(pd.MultiIndex.from_frame(work))
     return rows[has_work] if has_work.any() else rows
 
 
@@ -96,12 +95,12 @@ def _without_the_end(
     """
     by_rank = rows.groupby(WHERE, observed=True)
     is_last = (by_rank.cumcount(ascending=False) == 0) & (by_rank["step"].transform("size") > 1)
-    work = [cpu_ops[(cpu_ops["kind"] == "operator").to_numpy()], kernels]
-    worked = pd.concat([part[[*WHERE, "step", "end_ns"]] for part in work])
-    ends = worked.groupby([*WHERE, "step"], observed=True)["end_ns"].max()
+    key, is_operator = [*WHERE, "step"], (cpu_ops["kind"] == "operator").to_numpy()
+    keys = pd.MultiIndex.from_frame(rows[key])
+    work = (cpu_ops.loc[is_operator, [*key, "end_ns"]], kernels)
     # Times are around 2**60 ns: nothing here may pass through a float.
-    keys = pd.MultiIndex.from_frame(rows[[*WHERE, "step"]])
-    until = ends.reindex(keys, fill_value=-1).to_numpy(np.int64)
+    ends = (part.groupby(key, observed=True)["end_ns"].max() for part in work)
+    until = np.maximum(*(end.reindex(keys, fill_value=-1).to_numpy(np.int64) for end in ends))
     end, start = (rows[name].to_numpy(np.int64) for name in ("end_ns", "start_ns"))
     where = [rows[name] for name in WHERE]
     usual = (rows["end_ns"] - rows["start_ns"]).groupby(where).transform("median").to_numpy()
