@@ -14,6 +14,7 @@ include: "workflow/rules/report.smk"
 
 
 onstart:
+    snakemake_pace.without_rate(workflow.scheduler)
     if not workflow.remote_exec:
         job_environment.start_job_server(dag.plan.analyses)
     for damage in damages(dag):
