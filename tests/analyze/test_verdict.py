@@ -218,10 +218,10 @@ def test_the_host_is_to_blame_if_all_its_ranks_are_late(late, place, words):
     }
     about = {waiting: ("", {"late_rank": 1})}
     known = causes({"gpu_computing": 60, waiting: 40}, late={"gpu_computing": 100}, about=about)
-    found = run(verdict.analyze, causes=known, stragglers=Result(tables=tables)).verdict
+    found = judged(causes=known, stragglers=Result(tables=tables))
     assert found.headline == f"Waiting 40 of 100 ms per step for {place}."
     assert found.actions[0].advice == (
-        f"Fix {place} first: 40 ms more gpu_computing. Host n1: {words}."
+        f"Fix {place} first: 40 ms more GPU computing than rank 0. Host n1: {words}."
     )
 
 
