@@ -10,8 +10,11 @@ report: environment  ## the default experiment, to results/report.html
 
 PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 
-test: environment lint  ## everything that can be checked on this machine
-	$(PYTEST) --numprocesses 4
+# The linters beside the tests, which wait for one another at times; what they say comes last.
+test: environment  ## everything that can be checked on this machine
+	said=$$(mktemp); nice $(MAKE) --no-print-directory lint >$$said 2>&1 & linters=$$!; \
+	$(PYTEST) --numprocesses 4; tests=$$?; \
+	wait $$linters; linted=$$?; cat $$said; rm $$said; exit $$((tests || linted))
 
 # Without what makes a capture, runs the pipeline, opens a browser or reads real captures: tests
 # that are marked `slow`, most of them by NEEDS of tests/conftest.py, which says why.

@@ -188,7 +188,7 @@ def copy_project(folder):
     shutil.copy(ROOT / "Snakefile", folder)
     for name in ("profkit", "conf", "workflow", "profiles", "envs"):
         # With what is compiled; another process may be compiling now, and its file goes away.
-        skipped = shutil.ignore_patterns("*.pyc.*")
+        skipped = shutil.ignore_patterns("*.pyc.*", "node_modules")
         shutil.copytree(ROOT / name, folder / name, ignore=skipped)
 
 
