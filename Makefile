@@ -11,7 +11,7 @@ report: environment  ## the default experiment, to results/report.html
 PYTEST := PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 
 # The linters beside the tests, which wait for one another at times; what they say comes last.
-test: environment  ## everything that can be checked on this machine
+test: environment javascript  ## everything that can be checked on this machine
 	said=$$(mktemp); nice $(MAKE) --no-print-directory lint >$$said 2>&1 & linters=$$!; \
 	$(PYTEST) --numprocesses 4; tests=$$?; \
 	wait $$linters; linted=$$?; cat $$said; rm $$said; exit $$((tests || linted))
