@@ -121,8 +121,7 @@ def fits_together(module: ModuleType) -> None:
 def leaves_its_input(module: ModuleType) -> None:
     """Check that it changes no table that it is given."""
     analysis = _analysis(module)
-    given, before = example(analysis), example(analysis)
-    _run(analysis, given)
+    given, before = _given_and_result(module)[0], example(analysis)
     for name in (*analysis.tables, *analysis.tables_by_tool):
         pairs = [(given[name], before[name])]
         if name in analysis.tables_by_tool:
@@ -165,9 +164,15 @@ def _result_read(name: str, make: _Make) -> Result:
     return _run(analysis, example(analysis, make))
 
 
-@cache
 def _result_of_example(module: ModuleType) -> Result:
-    return _run(_analysis(module), example(_analysis(module)))
+    return _given_and_result(module)[1]
+
+
+@cache
+def _given_and_result(module: ModuleType) -> tuple[dict[str, Any], Result]:
+    """Return the example that was given to the analysis of `module`, and what it returned."""
+    given = example(_analysis(module))
+    return given, _run(_analysis(module), given)
 
 
 def _given(analysis: Analysis, make: _Make, runs: Sequence[str] = _RUNS) -> dict[str, Any]:
