@@ -149,6 +149,7 @@ def _root(top: str) -> Path:
     return Path(spec.origin)
 
 
+@cache
 def _path(module: str) -> Path:
     """Return the source file of `module`; looked up by path, because importing it costs time."""
     top, *rest = module.split(".")
@@ -160,6 +161,7 @@ def _path(module: str) -> Path:
     return package if package.is_file() else base.with_suffix(".py")
 
 
+@cache
 def _exists(module: str) -> bool:
     try:
         return _path(module).is_file()
