@@ -6,7 +6,7 @@ A job of the workflow is one ``profkit ...`` command; see `profkit.process.job_s
 import importlib
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import partial
 
 from profkit.core import fingerprint, registry, settings
@@ -20,9 +20,13 @@ _LOADED = (
     "profkit.timeline.__main__",
     "profkit.process.process_tree",
     "profkit.process.parent_watch",
-    # Arrow loads it when the first table becomes a frame.
+    # Arrow loads them when the first table becomes a frame.
     "pyarrow.pandas_compat",
+    "pyarrow.vendored.version",
 )
+
+_LOADED_FOR = {"hta.trace_analysis": {"hta", "critical_path"}}
+"""Modules that are loaded only where there are jobs of several analyses, which all load them."""
 
 
 def main() -> None:
@@ -35,19 +39,20 @@ def main() -> None:
     importlib.import_module("profkit.__main__").run()
 
 
-def fork(analyses: Iterable[str]) -> None:
+def fork(analyses: Collection[str]) -> None:
     """Serve in a fork of this process, which has made a plan and so loaded most of it already."""
     job_server.fork(partial(_load, analyses), _run_job)
 
 
-def _load(analyses: Iterable[str]) -> None:
+def _load(analyses: Collection[str]) -> None:
     """Load what most jobs need, and look up once what would be looked up by each of them.
 
     `analyses` are those that there are jobs of.
     """
     computing.prepare()
     with uncollected():
-        for name in _LOADED:
+        shared = (name for name, users in _LOADED_FOR.items() if users.issubset(analyses))
+        for name in (*_LOADED, *shared):
             importlib.import_module(name)
         own = registry.own("profkit.analyze")
         for module in (own[name] for name in analyses if name in own):
