@@ -7,7 +7,7 @@ from profkit.patterns._rows import Chosen, cause, having, inside, per_step, time
 from profkit.patterns._shapes import MATRIX, elements, listed, shape
 from profkit.patterns.base import Match, Step, pattern
 
-_LEAST_ROWS = 50_000
+_LEAST_ROWS = 5_000
 _ROWS_PER_LOOKUP = 20
 
 
