@@ -19,7 +19,9 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
         return None
     shapes = cpu_ops["input_shapes"].astype(object)
     below = inside(cpu_ops, made)
-    classes = {found[-1] for text in shapes[below] if (found := shape(text)) and found[-1] > 1}
+    # The indices have a size as well, which products of the model may sum over.
+    matrices = shapes[having(cpu_ops, r"^aten::scatter_?$")]
+    classes = {found[-1] for text in matrices if (found := shape(text)) and found[-1] > 1}
     products = having(cpu_ops, MATMULS)
     products &= fitting(cpu_ops, "input_shapes", lambda text: _inner(text) in classes)
     if not products.any() or not having(cpu_ops, r"^aten::one_hot$").any():

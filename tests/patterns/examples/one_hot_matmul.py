@@ -14,5 +14,8 @@ PASSED = {
     "a product of another size": {
         "cpu_ops": [*OPS[:2], OPS[2] | {"input_shapes": "[[64, 128], [128, 32]]"}]
     },
+    "a product over as many as there are indices": {
+        "cpu_ops": [*OPS[:2], OPS[2] | {"input_shapes": "[[32, 64], [64, 32]]"}]
+    },
     "a scatter that is no one-hot matrix": {"cpu_ops": OPS[1:]},
 }
