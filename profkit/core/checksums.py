@@ -7,6 +7,9 @@ from pathlib import Path
 _READ_BYTES = 1 << 20
 """`hashlib.file_digest` reads a quarter of this at once, and takes half as long again."""
 
+_HASHED_BYTES = 1 << 20
+_OF_TIME = " bytes of "
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Checksum:
@@ -25,6 +28,19 @@ def sha256(path: Path) -> str:
         while size := file.readinto(content):
             digest.update(content[:size])
     return digest.hexdigest()
+
+
+def version(path: Path) -> str:
+    """Return what is another one for other content at `path`: of a large file, size and time."""
+    state = path.stat()
+    if state.st_size <= _HASHED_BYTES:
+        return sha256(path)
+    return f"{state.st_size}{_OF_TIME}{state.st_mtime_ns}"
+
+
+def version_like(path: Path, made: str) -> str:
+    """Return the version or the hash of the file at `path`, whichever `made` is of before."""
+    return version(path) if _OF_TIME in made else sha256(path)
 
 
 def checksum(path: Path) -> Checksum:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from profkit.core.capture_record import read_capture
-from profkit.core.checksums import sha256
+from profkit.core.checksums import version_like
 from profkit.core.job_record import JobRecord, damaged_outputs, read_analysis, read_job
 from profkit.core.run_manifest import read_manifest
 from profkit.process import parent_watch
@@ -25,7 +25,7 @@ class Attempts:
     keeps_old_code: bool = False
     """Whether captures of files that have changed since are left as they are."""
 
-    _hashes: dict[Path, str] = field(default_factory=dict)
+    _hashes: dict[tuple[Path, str], str] = field(default_factory=dict)
 
     def number(self, capture: Path, tool: str, beside: Path | None = None) -> int:
         """Return the number of the attempt that the capture at `capture` is, or has to be.
@@ -58,9 +58,10 @@ class Attempts:
         return [change for change in changes if change]
 
     def _change(self, path: Path, digest: str) -> str:
-        if path not in self._hashes:
-            self._hashes[path] = sha256(path) if path.is_file() else "gone"
-        now = self._hashes[path]
+        key = path, digest
+        if key not in self._hashes:
+            self._hashes[key] = version_like(path, digest) if path.is_file() else "gone"
+        now = self._hashes[key]
         if now == digest:
             return ""
         if not digest:

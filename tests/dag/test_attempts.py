@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from profkit.core.checksums import version
 from profkit.core.job_record import NOTHING
 from profkit.dag.attempts import Attempts, of_report
 from profkit.process import parent_watch
@@ -91,6 +92,22 @@ def test_a_file_that_was_edited_while_it_ran_makes_a_capture_stale(captured):
     assert Attempts().number(captured, "baseline") == 3
     edited = ["train.py was edited while it was captured"]
     assert Attempts().changes(json.loads(captured.read_text())) == edited
+
+
+def test_large_data_counts_by_size_and_time(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = Path("weights.pt")
+    data.write_bytes(bytes(2 << 20))
+    os.utime(data, (_WRITTEN_S, _WRITTEN_S))
+    record = {"sources": [{"path": "weights.pt", "sha256": version(data)}]}
+    assert Attempts().changes(record) == []
+    data.touch()
+    changed = ["weights.pt has changed since it was captured"]
+    assert Attempts().changes(record) == changed
+    data.write_bytes(b"small")
+    assert Attempts().changes(record) == changed
+    data.unlink()
+    assert Attempts().changes(record) == ["weights.pt is gone"]
 
 
 @pytest.fixture

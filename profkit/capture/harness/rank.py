@@ -17,6 +17,7 @@ from profkit.capture.harness.ranks import rank_files
 from profkit.capture.harness.ranks.clock import StepClock
 from profkit.capture.harness.ranks.collective_timeouts import extend_timeouts
 from profkit.capture.harness.ranks.coordinates import CoordinatesListener
+from profkit.capture.harness.ranks.opened_files import OpenedFiles
 from profkit.capture.harness.ranks.recording import recording, step_markers
 from profkit.capture.harness.ranks.sources import SourcesListener
 from profkit.capture.harness.record import last_words, rank_warnings
@@ -83,7 +84,7 @@ def observe(spec: Spec, rank: Rank, tool: Tool) -> None:
     is_profiled = spec.records_rank(rank, tool)
     has_markers = tool.opens_step_ranges and is_profiled
     coordinates = CoordinatesListener(rank, spec.parallel, lambda: extend_timeouts(spec, tool))
-    sources = SourcesListener(spec, rank)
+    sources = SourcesListener(spec, rank, OpenedFiles())
     with (
         recording(spec.folder, rank, tool, is_profiled=is_profiled) as recorder,
         StepClock(spec.folder, rank, recorder, progress, spec.node) as clock,

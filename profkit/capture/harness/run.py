@@ -154,13 +154,14 @@ def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> Non
     if about["status"] not in ("ok", "skipped"):
         tail = capture_json.tail(out / capture_json.LOG)
         about["log_tail"] = [cut(line, _LINE_LENGTH) for line in tail]
+    begun_ns = int(datetime.fromisoformat(about["started"]).timestamp() * 1e9)
     same = {
         "command": container.command_inside(job.command, job.launcher, job.spec, job.node),
         "tool_commands": job.tool_commands,
         "ended": datetime.now(UTC).isoformat(),
         "ranks": [rank.label for rank in ranks],
         "profiled": job.profiled(ranks),
-        "sources": sources.collect(out),
+        "sources": sources.collect(out, begun_ns),
         "files": capture_json.files(out),
         "machine": software_and_hardware.machine(),
         "versions": software_and_hardware.versions(job.tool),

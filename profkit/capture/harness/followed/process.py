@@ -25,6 +25,7 @@ from profkit.capture.harness.ranks import rank_files
 from profkit.capture.harness.ranks.clock import StepClock
 from profkit.capture.harness.ranks.collective_timeouts import extend_timeouts
 from profkit.capture.harness.ranks.coordinates import CoordinatesListener
+from profkit.capture.harness.ranks.opened_files import OpenedFiles
 from profkit.capture.harness.ranks.recording import recording, step_markers
 from profkit.capture.harness.ranks.sources import SourcesListener
 from profkit.capture.harness.record import last_words, rank_errors, rank_warnings
@@ -77,6 +78,7 @@ class FollowedProcess:
         self.spec = spec
         self.request = request
         self.exit_now = os._exit
+        self.opened = OpenedFiles()
         self.hooks = ExitStack()
         self.begin_anew()
 
@@ -138,7 +140,7 @@ class FollowedProcess:
         # Whatever imported torch, this thread makes the model.
         self.step_hooks.thread = threading.get_ident()
         spec, tool = self.spec, self.request.tool
-        self.sources = SourcesListener(spec, self.rank, process_record.main_folder())
+        self.sources = SourcesListener(spec, self.rank, self.opened, process_record.main_folder())
         self.listeners = (self.sources,)
         self.open.push(self._record_failure)
         parallel = self.request.parallel

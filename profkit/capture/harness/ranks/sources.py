@@ -1,10 +1,10 @@
 """The user's files that a rank runs, with their hashes: a change of one makes the capture stale.
 
-These are the script, the modules imported by it that are not installed packages, and the small
-files that its command line names. What the workload writes itself is no source of it.
+These are the script, the modules imported by it that are not installed packages, the small files
+that its command line names, and what it opens below its folder before its first step. What the
+workload writes itself is no source of it.
 """
 
-import hashlib
 import importlib.machinery
 import importlib.util
 import json
@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING
 
 import profkit
 from profkit.capture.base import Rank
+from profkit.capture.harness.ranks.opened_files import OpenedFiles
 from profkit.capture.harness.record import rank_warnings
+from profkit.core.checksums import sha256, version
 
 if TYPE_CHECKING:
     from profkit.capture.harness.spec import Spec
@@ -38,22 +40,28 @@ CHANGED_MEANWHILE = ""
 class SourcesListener:
     """Notes the sources when the first step begins, and at the end those that came later.
 
-    `home` is the folder of the script, if the first word of the command is not the script itself.
+    `opened` knows the files that were opened until then; `home` is the folder of the script, if the
+    first word of the command is not the script itself.
     """
 
-    def __init__(self, spec: "Spec", rank: Rank, home: Path | None = None) -> None:
+    def __init__(
+        self, spec: "Spec", rank: Rank, opened: OpenedFiles, home: Path | None = None
+    ) -> None:
         self.spec = spec
         self.rank = rank
+        self.opened = opened
+        self.data: dict[Path, str] = {}
         self.start_ns = time.time_ns()
         self.hashes: dict[Path, str] = {}
         words = shlex.split(str(spec.workload.get("workload", {}).get("command", "")))
         is_script = bool(words) and words[0] != "-m"
         self.home = home or (Path(words[0]).absolute().parent if is_script else Path.cwd())
         # One rank may write what another one finds there.
-        self.named = {path: _sha256(path) for path in _files(words[1:])} if rank.rank == 0 else {}
+        self.named = {path: sha256(path) for path in _files(words[1:])} if rank.rank == 0 else {}
 
     def begin(self) -> None:
         """See `profkit.marks.Listener`."""
+        self.opened.stop()
         # At once, for programs that end without a clean-up.
         self.write()
 
@@ -70,7 +78,7 @@ class SourcesListener:
         """Write the sources that are known by now, for `collect`."""
         for path in {*self._modules()} - {*self.hashes}:
             if path.stat().st_mtime_ns <= self.start_ns:
-                self.hashes[path] = _sha256(path)
+                self.hashes[path] = sha256(path)
             elif not _is_generated(path, self.start_ns):
                 self.hashes[path] = CHANGED_MEANWHILE
                 note = f"{path.name} was edited while it ran: its hash is not known"
@@ -80,7 +88,13 @@ class SourcesListener:
             for path, digest in self.named.items()
             if path.is_file() and path.stat().st_mtime_ns <= self.start_ns
         }
-        found = {str(path): digest for path, digest in (unchanged | self.hashes).items()}
+        for path in {*self.opened.paths} - {*self.data}:
+            if self._is_data(path):
+                self.data[path] = version(path)
+        found = [
+            {str(path): digest for path, digest in digests.items()}
+            for digests in (self.data, unchanged | self.hashes)
+        ]
         (self.spec.folder / f"{self.rank.label}{_PART}").write_text(json.dumps(found))
 
     def _modules(self) -> Iterator[Path]:
@@ -90,6 +104,12 @@ class SourcesListener:
             package = files.get(name.partition(".")[0])
             if path and self._is_users(path) and (not package or self._is_users(package)):
                 yield path
+
+    def _is_data(self, path: Path) -> bool:
+        """Say whether the file at `path` is of the user's project, and no result of profkit's."""
+        runs = self.spec.folder.parents[2].parent
+        is_near = any(map(path.is_relative_to, (self.home, Path.cwd())))
+        return is_near and path.is_file() and runs not in path.parents and self._is_users(path)
 
     def _is_users(self, path: Path) -> bool:
         """Say whether `path` is neither Python's, nor installed, nor profkit's, nor in a cache."""
@@ -138,15 +158,20 @@ def _is_generated(path: Path, start_ns: int) -> bool:
     return written_s >= start_ns // 1_000_000_000
 
 
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def collect(out: Path, begun_ns: int) -> list[dict[str, str]]:
+    """Return the sources of all ranks, by paths from this folder, and remove the ranks' files.
 
-
-def collect(out: Path) -> list[dict[str, str]]:
-    """Return the sources of all ranks, by paths from this folder, and remove the ranks' files."""
+    What was written after `begun_ns`, as the program keeps its state, is no data that it was given.
+    """
     found: dict[str, str] = {}
     for part in sorted(out.glob(f"*{_PART}")):
-        for path, digest in json.loads(part.read_text()).items():
+        data, ran = json.loads(part.read_text())
+        given = {
+            path: digest
+            for path, digest in data.items()
+            if Path(path).is_file() and Path(path).stat().st_mtime_ns <= begun_ns
+        }
+        for path, digest in (given | ran).items():
             name = os.path.relpath(path)
             same = found.get(name, digest) == digest
             found[name] = digest if same else CHANGED_MEANWHILE

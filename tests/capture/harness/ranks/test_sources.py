@@ -1,7 +1,10 @@
 """The files that a rank runs: which ones count, and with which content."""
 
+import builtins
 import hashlib
 import importlib.util
+import io
+import json
 import os
 import py_compile
 import sys
@@ -12,11 +15,14 @@ from pathlib import Path
 import pytest
 
 from profkit.capture.base import Rank
+from profkit.capture.harness.ranks.opened_files import OpenedFiles
 from profkit.capture.harness.ranks.sources import CHANGED_MEANWHILE, SourcesListener, collect
 from profkit.capture.harness.record import rank_warnings
 from profkit.capture.harness.spec import Spec
 
 RANK = Rank(rank=0, world_size=2, dp=0)
+NOTHING = types.SimpleNamespace(paths={}, stop=bool)
+CAPTURE = Path("results/runs/r/capture/baseline/rep0")
 
 
 pytestmark = pytest.mark.usefixtures("project")
@@ -26,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("project")
 def project(tmp_path, monkeypatch):
     """Stand in the folder of a project with a script, an hour old."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "capture").mkdir()
+    CAPTURE.mkdir(parents=True)
     # Modules of the tests, which are a user's code as well.
     for name, module in list(sys.modules.items()):
         if (getattr(module, "__file__", None) or "").startswith(str(Path(__file__).parents[4])):
@@ -56,14 +62,24 @@ def written(path, text="x = 1\n", age_s=3600):
     return file
 
 
-def listener(command="train.py", rank=RANK):
+@pytest.fixture
+def opened():
+    """Return what stands for ``open`` meanwhile."""
+    opened = OpenedFiles()
+    yield opened
+    opened.stop()
+
+
+def listener(command="train.py", rank=RANK, opened=NOTHING):
     workload = {"workload": {"name": "script", "command": command}}
-    out = str(Path("capture").absolute())
-    return SourcesListener(Spec(token="", tool="baseline", out=out, workload=workload), rank)
+    out = str(CAPTURE.absolute())
+    return SourcesListener(
+        Spec(token="", tool="baseline", out=out, workload=workload), rank, opened
+    )
 
 
 def found():
-    return {entry["path"]: entry["sha256"] for entry in collect(Path("capture"))}
+    return {entry["path"]: entry["sha256"] for entry in collect(CAPTURE, time.time_ns())}
 
 
 def sha(text):
@@ -83,7 +99,7 @@ def test_the_modules_of_the_user_count_and_no_others(loaded):
         "pkg/inner.py": sha("y = 2\n"),
         "../beside/tool.py": sha("x = 1\n"),
     }
-    assert not list(Path("capture").iterdir()), "the files of ranks are gone"
+    assert not list(CAPTURE.iterdir()), "the files of ranks are gone"
 
 
 def test_a_project_in_a_hidden_folder_and_a_module_in_an_archive_count(loaded):
@@ -124,7 +140,7 @@ def test_a_file_that_is_edited_before_the_first_step_is_not_known_and_one_genera
     written("generated.py", "x = 2\n", age_s=-4)
     sources.begin()
     assert found() == {"net.py": CHANGED_MEANWHILE, "compiled.py": CHANGED_MEANWHILE}
-    notes = rank_warnings.collect(Path("capture"))
+    notes = rank_warnings.collect(CAPTURE)
     assert notes[0].endswith("was edited while it ran: its hash is not known")
 
 
@@ -146,3 +162,42 @@ def test_ranks_that_ran_different_versions_have_none_that_is_known(loaded):
     written("net.py", "x = 2\n")
     listener(rank=Rank(rank=1, world_size=2, dp=1)).begin()
     assert found() == {"net.py": CHANGED_MEANWHILE}
+
+
+def test_what_the_program_opens_before_its_first_step_counts_unless_it_writes_it(opened):
+    written("cfg.json", "{}")
+    written("data/shard.bin", "x" * (2 << 20))
+    for name in ("state.json", "log.txt", "later.json", ".cache/vocabulary", f"{CAPTURE}/steps"):
+        written(name, name)
+    begun_ns = time.time_ns()
+    sources = listener(opened=opened)
+    with open("cfg.json") as first, io.open("data/shard.bin", mode="rb"):  # noqa: PTH123, UP020
+        assert json.load(first) == {}
+    for path in (Path("state.json"), Path(".cache/vocabulary"), CAPTURE / "steps"):
+        assert path.read_text()
+    with Path("log.txt").open("a") as log:
+        log.write("begun")
+    with pytest.raises(FileNotFoundError):
+        Path("nosuch.json").read_text()
+    sources.begin()
+    Path("later.json").read_text()
+    written("state.json", "step 3", age_s=-1)
+    sources.write()
+    shard = Path("data/shard.bin").stat()
+    collected = {entry["path"]: entry["sha256"] for entry in collect(CAPTURE, begun_ns)}
+    assert collected == {
+        "cfg.json": sha("{}"),
+        "data/shard.bin": f"{shard.st_size} bytes of {shard.st_mtime_ns}",
+    }
+    assert builtins.open is io.open is opened.original
+
+
+def test_open_is_no_method_of_a_class_that_keeps_it_and_is_not_wrapped_in_a_fork(opened):
+    class Reader:
+        start = open
+
+    assert Reader().start("train.py").read() == "x = 1\n"
+    child = os.fork()
+    if not child:
+        os._exit(builtins.open is opened)
+    assert os.waitpid(child, 0)[1] == 0
