@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 
 import torch
 from torch import nn
@@ -11,6 +12,15 @@ if how == "hook":
     sys.excepthook = lambda *about: print("own hook", about[1], flush=True)
 if how == "_exit":
     os.chdir("/")
+
+
+def compute():
+    while True:
+        torch.ones(300, 300) @ torch.ones(300, 300)
+
+
+if how == "thread":
+    threading.Thread(target=compute, daemon=True).start()
 model = nn.Linear(4, 4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for _ in range(count):

@@ -53,6 +53,11 @@ def test_what_was_recorded_is_kept_however_a_program_ends(followed, how, status)
     assert any(note.startswith("The program made 3 steps") for note in made.notes) == (not status)
 
 
+def test_a_program_whose_own_thread_computes_ends_well_after_the_steps_asked_for(followed):
+    made = followed("python leaving.py thread 1000", stop_after=3)
+    assert (made.result.returncode, made.result.stderr, made.steps) == (0, "", [3])
+
+
 def test_a_command_without_torch_or_without_a_step_says_what_to_do(followed):
     assert "no process of the command imported torch" in followed("python -c pass").found.lack
     lack = followed("python -c 'import torch'", "system").found.lack
