@@ -29,7 +29,7 @@ export function pair({ runs, overview: { tables: [glance, every] } }) {
       return menu.selectedIndex;
     });
     const beside = (/** @type {string} */ title, /** @type {Table} */ table) => plainTable(title,
-      ["", runs[a].label, runs[b].label, "B − A", "B / A"],
+      ["Number", runs[a].label, runs[b].label, "B − A", "B / A"],
       rowsOf(table, a, b).map(({ label, unit, before, after, difference, factor }) => [label,
         number(before, unit), number(after, unit),
         difference === null ? "" : human(difference, unit),
