@@ -12,6 +12,7 @@ import textwrap
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -87,6 +88,7 @@ def _comments(kind: Any) -> dict[str, str]:
     return comments
 
 
+@cache
 def _docstrings(kind: Any) -> dict[str, str]:
     """Return the docstring under each field of `kind` and of the classes that it inherits."""
     found = {}
