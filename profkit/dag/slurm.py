@@ -3,16 +3,18 @@
 import importlib.util
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 
 from profkit.capture.base import Problem
+from profkit.core.formatting import cut
+from profkit.process import bounded_command
 
 EXECUTOR = "slurm"
 """Name of Snakemake's plugin, as profiles have it."""
 
 _PROGRAMS = ("sbatch", "squeue", "scancel", "srun", "sinfo")
 _TIMEOUT_S = 20
+_MOST_SAID = 300
 # The plugin looks at most every 180 s.
 _LEAST_JOB_AGE_S = 180
 _JOB_AGE = re.compile(r"^MinJobAge\s*=\s*(\d+)", re.MULTILINE)
@@ -39,9 +41,9 @@ def problems() -> Iterator[Problem]:
         advice = "ask `scontrol ping` whether slurmctld runs"
         yield Problem(kind="missing", what=f"sinfo says: {answer}", advice=advice)
         return
-    usable = [line for line in answer.splitlines() if line.split()[1].strip("*") in _USABLE]
-    if not usable:
-        what = f"no node is up: {', '.join(answer.splitlines()) or 'sinfo names none'}"
+    lines = answer.splitlines()
+    if not any({word.strip("*") for word in line.split()[1:]} & _USABLE for line in lines):
+        what = f"no node is up: {cut(', '.join(lines), _MOST_SAID) or 'sinfo names none'}"
         yield Problem(kind="missing", what=what, advice="ask `sinfo --list-reasons` why")
     yield from _of_status()
 
@@ -64,13 +66,7 @@ def _of_status() -> Iterator[Problem]:
 
 
 def _said(command: Sequence[str]) -> tuple[int, str]:
-    """Return the exit status of `command` and what it printed."""
-    try:
-        ran = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-        )
-    except FileNotFoundError:
-        return 127, "no such program"
-    except subprocess.TimeoutExpired:
-        return 124, f"no answer in {_TIMEOUT_S} s"
-    return ran.returncode, (ran.stdout + ran.stderr).strip()
+    """Return the exit status of `command`, not 0 if it was ended, and what it said."""
+    answer = bounded_command.ask(command, timeout_s=_TIMEOUT_S)
+    text = (answer.output + answer.errors).decode(errors="replace").strip()
+    return answer.exit_code, answer.failure or text

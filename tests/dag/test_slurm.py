@@ -53,6 +53,28 @@ def test_squeue_is_asked_where_accounting_is_off(programs):
     assert cluster.options("slurm", 2)[-1] == "sacct"
 
 
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        # What the shell starts holds its output.
+        ("trap '' TERM; /bin/sleep 600 & /bin/sleep 600", "it does not end within 0.5 s"),
+        ("exec /bin/cat /dev/zero", "it prints more than 1024 KiB"),
+    ],
+)
+def test_programs_that_hang_or_print_garbage_are_ended_and_said(
+    programs, monkeypatch, script, said
+):
+    monkeypatch.setattr(slurm, "_TIMEOUT_S", 0.5)
+    programs(**PROGRAMS | {"sacct": script}, sinfo=script)
+    assert slurm.status_command() == "squeue"
+    assert problems() == [(f"sinfo says: {said}", True)]
+
+
+def test_what_sinfo_says_of_no_node_is_no_traceback(programs):
+    programs(**PROGRAMS, sinfo="echo idle; echo", scontrol="")
+    assert problems() == [("no node is up: idle", True)]
+
+
 def test_jobs_that_are_forgotten_too_soon_are_a_warning(programs):
     programs(**PROGRAMS, sinfo="echo '2 mix'", scontrol="echo 'MinJobAge = 5 sec'")
     [(what, stops)] = problems()
