@@ -27,7 +27,7 @@ _BLOCK_BYTES = 8 << 20
 _KEPT_TEXTS = 10_000
 
 _PEM = re.compile(
-    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL
+    r"-----BEGIN ([A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)-----.*?(?:-----END \1-----|\Z)", re.DOTALL
 )
 _KNOWN_FORMS = re.compile(
     r"\b(?:"
@@ -37,13 +37,18 @@ _KNOWN_FORMS = re.compile(
     r"|xox[abeoprs]-[A-Za-z0-9-]{10,}|AIza[\w-]{35}|ya29\.[\w-]{20,}"
     r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"  # JSON web token
     r"|npm_[A-Za-z0-9]{36}|pypi-[\w-]{50,}|dckr_pat_[\w-]{20,}|SG\.[\w-]{16,}\.[\w-]{16,}"
+    r"|(?:[sr]k_live|sk_test|whsec|gsk|r8|dop_v1|shpat|glsa|ntn|lin_api)_\w{20,}"  # hosts of models
+    r"|(?:xapp-\d|pplx|GOCSPX|AGE-SECRET-KEY|tskey-[a-z]+|ATATT3)[\w-]{20,}"
     r")"
 )
 _IN_URL = re.compile(
     r"(?<=://)[^\s/'\"]*:[^\s/'\"]+(?=@)|(?<=://)[\w.~-]{16,}(?=@)"
     r"|(?<=://hooks\.slack\.com/services/)[\w/]+"
 )
-_HEADER = re.compile(r"(?i)(?<=\b(?:bearer ))[\w.~+/=-]{12,}|(?<=\bbasic )[\w+/=]{12,}")
+_HEADER = re.compile(
+    r"(?i)(?<=\bbearer )[\w.~+/=-]{12,}|(?<=\bbasic )[\w+/=]{12,}"
+    r"|(?<=\bauthorization: token )[^\s\"']{8,}|(?<=\bcookie: )[^\s\"']{12,}"
+)
 
 _HINTS = (
     *("secret", "pass", "credential", "bearer", "token", "key", "auth", "pat", "pwd", "sig"),
@@ -53,8 +58,11 @@ _HINTS = (
 _NAME = rf"(?=[\w.-]{{0,80}}?(?:{'|'.join(_HINTS)}))(?P<name>[A-Za-z_][\w.-]{{0,79}})"
 _QUOTE = r"\\?[\"']"
 # An annotation may stand between a name and its value, a prefix before a string.
-_ASSIGN = rf"(?:{_QUOTE})?\]?\s*(?::\s*[\w.|\[\] ]{{1,40}}?)?\s*(?:==?|=>|:=|:)\s*[bfru]{{0,2}}"
-_QUOTED = rf"(?P<quote>{_QUOTE})(?P<quoted>(?:(?!(?P=quote)|\n).)+)"
+_ASSIGN = (
+    rf"(?:{_QUOTE})?\]?\s{{0,40}}(?::\s*[\w.|\[\] ]{{1,40}}?)?\s{{0,40}}"
+    r"(?:==?|=>|:=|:|%3d|\\u003d)\s*[bfru]{0,2}"
+)
+_QUOTED = rf"(?P<quote>'''|\"\"\"|{_QUOTE})(?P<quoted>(?:(?!(?P=quote)|\n).)+)"
 _NAMED = re.compile(
     rf"(?<![\w.-]){_NAME}{_ASSIGN}(?:{_QUOTED}|(?P<bare>(?<==)[^\s\"',;&)}}\]]+|[^\s\"',;&)}}\]]{{4,}}))",
     re.IGNORECASE,
@@ -66,15 +74,31 @@ _FLAG = re.compile(
 )
 # Two cells of a table, such as a list of variables, or the two words of `setenv` and a Dockerfile.
 _CELL = re.compile(
-    rf"(?:(?<![^\s|│])|\b(?P<sets>setenv|ENV|ARG) +){_NAME}"
+    rf"(?:(?<![^\s|│])|\b(?P<sets>setenv|ENV|ARG|set -\w+) +){_NAME}"
     r"(?: *[\t|│][ \t]*| {2,}|(?(sets) |(?!)))"
     r"(?=[A-Za-z]*[^A-Za-z\s|│])(?P<bare>[^\s\"',;|│]{6,})(?=[ \t]*(?:[|│\r\n\t]|\Z))",
     re.IGNORECASE,
 )
+# A name and its value as two strings: in a call, a list of pairs, a row.
+_PAIR = re.compile(
+    rf"{_QUOTE}-{{0,2}}{_NAME}{_QUOTE}\s*,\s*(?:(?:default|value)\s*=\s*)?[bfru]{{0,2}}{_QUOTE}"
+    rf"(?=[A-Za-z]*[^A-Za-z\s\"'])(?P<bare>[^\s\"'\\]{{4,}})(?={_QUOTE})",
+    re.IGNORECASE,
+)
+# A record that has the name in one field and the value in the next: containers, XML.
+_RECORD = re.compile(
+    rf"\b(?:name|key)(?:{_QUOTE})?\s*[:=]\s*(?:{_QUOTE})?{_NAME}(?:{_QUOTE})?,?\s*(?:{_QUOTE})?value"
+    rf"(?:{_QUOTE})?\s*[:=]\s*(?:{_QUOTE})?(?P<bare>[^\s\"',}}>]+)",
+    re.IGNORECASE,
+)
+_ELEMENT = re.compile(rf"<{_NAME}>(?P<bare>[^<>\s]+)(?=</)", re.IGNORECASE)
+# A text of YAML that begins on the line below its name.
+_BELOW = re.compile(rf"(?<![\w.-]){_NAME}: *[|>][+-]? *\n[ \t]+(?P<bare>[^\s]+)", re.IGNORECASE)
 _USER = re.compile(
     rf"(?:(?<![\w-])(?:-u|-U|--?[\w-]{{0,20}}user(?:name)?|--auth|--basic|--login|--creds?){_THEN}"
     rf"(?:{_QUOTE})?[^\s:\"'/]+:|\bsshpass{_THEN}(?:{_QUOTE})?-p(?:{_THEN})?(?:{_QUOTE})?"
-    rf"|\blogin\s+\S{{1,80}}\s+password\s+)(?P<bare>[^\s\"'/][^\s\"']*)"
+    rf"|(?:\bauth\s*=\s*\(|BasicAuth\()\s*{_QUOTE}[^\"'\n]{{0,80}}{_QUOTE}\s*,\s*{_QUOTE}"
+    rf"|-pass(?:in|out)?{_THEN}(?:{_QUOTE})?pass:|\blogin\s+\S{{1,80}}\s+password\s+)(?P<bare>[^\s\"'/][^\s\"']*)"
 )
 _PORT_OR_GROUP = re.compile(r"\d{1,5}")
 _LONG = re.compile(r"(?<![\w+/.-])[\w+/.-]{16,}={0,2}")
@@ -121,7 +145,12 @@ class Masker:
         if isinstance(value, str):
             return self._shown(value, label, name)
         if isinstance(value, Mapping):
-            return {key: self.document(item, label, str(key)) for key, item in value.items()}
+            record = value.get("name", value.get("key"))
+            named = {"value": record if isinstance(record, str) else name}
+            return {
+                key: self.document(item, label, named.get(key, str(key)))
+                for key, item in value.items()
+            }
         if isinstance(value, list | tuple):
             masked = self._with_flags(value, [self.document(item, label, name) for item in value])
             if masked != list(value):
@@ -177,7 +206,7 @@ class Masker:
         """Mask the values under names of secrets."""
         lines = self._substituted(_HEADER, lines, _is_whole)
         lines = self._substituted(_USER, lines, _is_password)
-        for pattern in (_NAMED, _FLAG, _CELL):
+        for pattern in (_NAMED, _FLAG, _CELL, _PAIR, _RECORD, _ELEMENT, _BELOW):
             lines = self._substituted(pattern, lines, _is_secret_value)
         return lines
 

@@ -40,6 +40,7 @@ _NUMBER = re.compile(r"[\d_.,+-]+(?:[eE][+-]?\d+)?[kKMG]?")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HEX = re.compile(r"(?=[a-f]*\d+[a-f]+\d)[0-9a-f]{8,}|(?=[A-F]*\d+[A-F]+\d)[0-9A-F]{8,}")
 _SHUFFLED = re.compile(r"(?=.{8})[A-Za-z]+\d+[A-Za-z]+\d+|(?=.{8})\d+[A-Za-z]+\d+[A-Za-z]+")
+_BASE64 = re.compile(r"(?=.{8})[A-Za-z0-9+/]+={1,2}")
 _DIFFERENT = 6
 _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
 _DRAWN_LENGTH, _DRAWN_BITS = 16, 3.0
@@ -83,7 +84,7 @@ def _kind(name: str) -> Kind:
 
 def _is_drawn(value: str, *, has_short_parts: bool) -> bool:
     """Say whether a value was drawn and not written: an identifier, hexadecimal, or mixed."""
-    if _UUID.search(value):
+    if _UUID.search(value) or (has_short_parts and _BASE64.fullmatch(value)):
         return True
     for part in _SEPARATORS.split(value):
         if _HEX.fullmatch(part) and (has_short_parts or len(part) >= _DRAWN_LENGTH):

@@ -68,6 +68,22 @@ def masked(text, environment=None):
         ("X-Api-Key: abcd", "X-Api-Key: [masked]"),
         ("java -DAPI_KEY=abc Main", "java -DAPI_KEY=[masked] Main"),
         ("{'auth': {'token': 'abc'}}", "{'auth': {'token': '[masked]'}}"),
+        ("- name: API_KEY\n  value: hunter2", "- name: API_KEY\n  value: [masked]"),
+        ('{"name": "API_KEY", "value": "x1"}', '{"name": "API_KEY", "value": "[masked]"}'),
+        ('<add key="password" value="hunter2"/>', '<add key="password" value="[masked]"/>'),
+        ("<password>hunter2</password>", "<password>[masked]</password>"),
+        ("password: |\n  hunter2\n", "password: |\n  [masked]\n"),
+        ('password = """hunter2"""', 'password = """[masked]"""'),
+        ("setdefault('API_KEY', 'hunter2')", "setdefault('API_KEY', '[masked]')"),
+        ('("--password", default="hunter2")', '("--password", default="[masked]")'),
+        ("get(u, auth=('me', 'hunter2'))", "get(u, auth=('me', '[masked]'))"),
+        ("openssl -passin pass:hunter2 -x", "openssl -passin pass:[masked] -x"),
+        ("set -gx HF_TOKEN hunter2", "set -gx HF_TOKEN [masked]"),
+        ("Authorization: Token hunter22", "Authorization: Token [masked]"),
+        ("password%3Dhunter2&a", "password%3D[masked]&a"),
+        ('{"auth": "bWU6aHVudGVyMg=="}', '{"auth": "[masked]"}'),
+        ("sk_live_" + "a1B2" * 6, MASK),
+        ("gsk_" + "a1B2" * 9, MASK),
         ("https://hooks.slack.com/services/T0/B0/xyz", "https://hooks.slack.com/services/[masked]"),
     ],
 )
@@ -111,6 +127,11 @@ def test_secrets_are_masked_and_what_is_around_them_stays(text, expected):
         "token\tfrequency\nkey\tvalue_1\nmax_tokens\t131072",
         "attention.key.weight   [64, 64]   float32\naccess_token_dropout_layer1",
         "aten::key\t12.5ms\t3\n| pad_token | layer_1 |",
+        '("key", "value_1"), ("password", "username"), ["pad_token", "eos_1"]',
+        '{"name": "attention.key", "value": "layer_1"}\n- name: pad_token\n  value: eos_1',
+        "<key>layer_1</key> cookie: a=1\ntokens: |\n  the 131072",
+        "set -x TOKENIZERS_PARALLELISM false; t.py --pass-through x1 auth = (a, b)",
+        "'--token-file', 'x_1.txt', --rdzv_id=abc123 whsec gsk_layers r8_max",
     ],
 )
 def test_what_people_write_every_day_stays(text):
@@ -139,6 +160,20 @@ def test_a_command_line_keeps_its_words_and_loses_the_value_of_a_secret_flag():
         *("train.py", "--api-key", MASK, "--batch", "2", "--token=[masked]", "-v")
     ]
     assert masker.warnings() == ["what looks like a secret was masked in the command line"]
+
+
+def test_a_record_of_name_and_value_is_masked():
+    document = [{"name": "API_KEY", "value": "hunter"}, {"password": {"value": "hunter"}}]
+    assert NOTHING.document(document, "it") == [
+        {"name": "API_KEY", "value": MASK},
+        {"password": {"value": MASK}},
+    ]
+
+
+def test_a_line_of_spaces_is_masked_in_time_that_its_length_allows():
+    # With the square of it this would take minutes.
+    text = "'token'" + " " * 200_000 + "x"
+    assert masked(text) == text
 
 
 def test_a_document_is_masked_in_depth_and_keeps_its_shape():
