@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from profkit.convert.columns.values import Ints
-from profkit.convert.linking.tree import enclosing
+from profkit.convert.linking.tree import enclosing, refuse_deep
 from profkit.tables.tree_paths import SEPARATOR
 
 _MODULE = "nn.Module: "
@@ -52,9 +52,11 @@ class Calls:
 
 
 def nested(start: Ints, end: Ints) -> Calls:
-    """Nest sorted rows by time."""
+    """Nest sorted rows by time; raises `InputError` if more do than any program has."""
     until = np.maximum(end, start + 1)
     around, depth = enclosing(start, until, np.ones(len(start), dtype=np.bool_))
+    # The text of a path is as long as the path, and there is one for each level.
+    refuse_deep(int(depth.max(initial=0)))
     # Rows that cross instead of nesting may have pointed at one that is over.
     caller = _open(around, around, until, start)
     return Calls(start=start, end=until, caller=caller, depth=depth)

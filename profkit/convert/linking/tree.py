@@ -108,18 +108,19 @@ def _nested(
     closed, apart = end.copy(), np.zeros(len(end), dtype=np.bool_)
     crossing = (above >= 0) & ~alone & (end > end[above]) if len(end) else apart
     if not crossing.any():
-        _refuse_deep(int(depth.max(initial=0)))
+        refuse_deep(int(depth.max(initial=0)))
         return above, closed, apart, 0
     # Only between moments at which the thread does nothing do rows that cross change what is above.
     piece = _pieces(start, end, opens)
     rows = np.flatnonzero(np.isin(piece, piece[crossing]))
-    _refuse_deep(int(np.delete(depth, rows).max(initial=0)))
+    refuse_deep(int(np.delete(depth, rows).max(initial=0)))
     slow = _one_by_one(rows, piece, start, end, kind, alone)
     above[rows], closed[rows], apart[rows], cut = slow
     return above, closed, apart, cut
 
 
-def _refuse_deep(levels: int) -> None:
+def refuse_deep(levels: int) -> None:
+    """Raise `InputError` if so many rows inside one another are more than any program has."""
     if levels > _MOST_LEVELS:
         raise InputError(
             f"refused: more than {_MOST_LEVELS:,} of its rows lie inside one another",
@@ -186,7 +187,7 @@ def _one_by_one(rows: Ints, *columns: NDArray[Any]) -> tuple[Ints, Ints, NDArray
         if not single and what != POINT:
             stack.append(row)
             ends.append(finish)
-            _refuse_deep(len(stack))
+            refuse_deep(len(stack))
     return above, closed, apart, cut
 
 

@@ -7,7 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from profkit.convert.linking import tree
 from profkit.convert.linking.python import nested, readable, root_first
+from profkit.core.errors import InputError
 
 
 def calls(*rows):
@@ -18,6 +20,13 @@ def calls(*rows):
 def test_calls_nest_by_time():
     found = calls((0, 100), (10, 50), (20, 30), (30, 50), (60, 70))
     assert found.caller.tolist() == [-1, 0, 1, 1, 0]
+
+
+def test_more_calls_inside_one_another_than_programs_have_are_refused(monkeypatch):
+    monkeypatch.setattr(tree, "_MOST_LEVELS", 20)
+    assert len(calls(*((n, 90 - n) for n in range(20))).start) == 20
+    with pytest.raises(InputError, match="20 of its rows lie inside one another"):
+        calls(*((n, 90 - n) for n in range(22)))
 
 
 def test_instants_and_equal_times_nest():
