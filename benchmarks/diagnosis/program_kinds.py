@@ -74,7 +74,12 @@ KINDS = (
     _kind("Sleeping", _WAITS, "waiting_in_call", "report_progress|sleep"),
 )  # fmt: skip
 
-CLEAN = Kind(name="clean", limiters=(_CPU, "unstable"), sizes=({"size": 0, "world": 1},))
+CLEAN = Kind(
+    name="clean",
+    limiters=(_CPU, "unstable"),
+    sizes=({"size": 0, "world": 1},),
+    has_size=False,
+)
 
 
 def profile(kind: Kind, size: int) -> float:
@@ -105,7 +110,11 @@ def _injected_ms(path: Path) -> float:
     capture = path.parent / "results/runs"
     steps = pd.concat(map(pd.read_parquet, capture.glob("*/tables/torch_profiler/steps.parquet")))
     (causes,) = capture.glob("*/analyze/causes.json")
-    by_step = result.read(causes).result.tables["by_step"]
+    divided = result.read(causes).result.tables
+    if "by_step" not in divided:
+        # A capture that failed, as on a machine without memory, has no steps.
+        return 0.0
+    by_step = divided["by_step"]
     kept = {row[by_step.columns.index("step")] for row in by_step.rows}
     # The last of the lines is the process with the profiler; the baseline came before it.
     lines = [json.loads(line) for line in path.read_text().splitlines()]
