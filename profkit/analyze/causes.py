@@ -2,13 +2,15 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import groupby
 from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import PositiveInt
 
 from profkit.analyze.base import Behaviour, OfTool, Recordings, analysis
 from profkit.analyze.division import divided_ranks, gpu, names, trust
@@ -20,7 +22,8 @@ from profkit.analyze.division.periods import SINGLE_STEPS, Periods, periods
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.division.thread_waits import queued_share
 from profkit.analyze.shared.launch_calls import launches
-from profkit.analyze.shared.step_windows import WHERE
+from profkit.analyze.shared.representative_ranks import left_out, representative
+from profkit.analyze.shared.step_windows import WHERE, filtered
 from profkit.core.hardware import Hardware
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -44,6 +47,10 @@ class Config(Settings):
     max_rows: int = 20_000
     """Rows kept of the table of single steps, which the map of ranks and steps is drawn from."""
 
+    most_ranks: PositiveInt = 64
+    """Ranks whose causes are divided among modules, operators, lines and kernels; more take time
+    and memory. Of more ranks half are those whose steps differ most, and that of the verdict."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Divided:
@@ -52,6 +59,27 @@ class _Divided:
     rank: RecordedRank
     time: Partition
     details: dict[str, Detail] = field(default_factory=dict)
+
+    def parts(self) -> pd.DataFrame:
+        """Return what the causes consist of."""
+        return parts(self.rank, self.time)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfRank:
+    """What is kept of one rank, over its repeats, when the next one is divided."""
+
+    number: int
+    rows: pd.DataFrame
+    by_step: pd.DataFrame
+    launching_ns: NDArray[np.int64]
+    """How long the CPU works to launch, at least and at most, see `RecordedRank.launching_ns`."""
+
+    parts: list[pd.DataFrame]
+    """Of each repeat; none of a rank that is not among those whose parts are kept."""
+
+    whole: list[_Divided]
+    """Its recordings, if it is the only rank."""
 
 
 @analysis(title="Causes")
@@ -85,7 +113,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         return Result.abstain("causes", "neither operators nor kernels were recorded")
     launched = launches(kernels, runtime_calls)
     misplaced = divided_ranks.misplaced(kernels, launched)
-    kernels = kernels[~misplaced]
+    kernels = filtered(kernels, pd.Series(~misplaced, index=kernels.index))
     found = periods(steps, cpu_ops, kernels, config.skip_first)
     if found.rows.empty:
         return Result.abstain("causes", "what was recorded took no time")
@@ -93,12 +121,12 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     tables = {"ops": cpu_ops, "kernels": kernels, "calls": runtime_calls, "python": python_calls}
     tables |= divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
     tables["collectives"] = divided_ranks.with_late_rank(matched)
-    divided = [
-        _Divided(rank=rank, time=time, details=details(rank, time))
-        for rank, time in divided_ranks.divided(found, tables)
-    ]
-    rows = pd.concat([_rows(group) for group in _by_rank(divided)], ignore_index=True)
+    chosen, count = _with_parts(found, config.most_ranks)
+    ranks = _ranks_one_by_one(found, tables, chosen)
+    rows = pd.concat([one.rows for one in ranks], ignore_index=True)
     shown = _decisive(rows)
+    # Again: as a whole, all ranks would take several times the memory of the tables.
+    of_shown = ranks[0].whole or list(_divided(_of_number(found, shown), tables))
     seen = trust.Seen(
         periods=found,
         matched=matched,
@@ -111,21 +139,66 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
-    matching = _matches(divided, rows, shown, known)
-    by_step = pd.concat([_by_step(one) for one in divided], ignore_index=True).fillna(0)
-    consist = pd.concat([parts(one.rank, one.time) for one in divided], ignore_index=True)
-    ranks, checks = _ranks(by_step, divided, shown), trust.checks(seen)
-    return _result(rows, shown, by_step, consist, ranks, matching, checks, found, config)
+    matching = _matches(of_shown[0], rows, known)
+    by_step = pd.concat([one.by_step for one in ranks], ignore_index=True).fillna(0)
+    consist = pd.concat(list(_parts(ranks, of_shown)), ignore_index=True)
+    of_ranks, checks = _ranks(by_step, ranks, shown), trust.checks(seen)
+    made = _result(rows, shown, by_step, consist, of_ranks, matching, checks, found, config)
+    missing = left_out("modules, operators and lines", sorted({*chosen, shown}), count)
+    return replace(made, abstentions=(*made.abstentions, *missing))
 
 
-def _matches(
-    divided: Sequence[_Divided], rows: pd.DataFrame, shown: int, known: Mapping[str, Any]
-) -> pd.DataFrame:
-    """Return what the patterns find in the rank that is shown."""
+def _divided(found: Periods, tables: Mapping[str, pd.DataFrame]) -> Iterator[_Divided]:
+    """Yield the recordings of each rank, one after another, with their causes."""
+    for rank, time in divided_ranks.divided(found, tables):
+        yield _Divided(rank=rank, time=time, details=details(rank, time))
+
+
+def _of_number(found: Periods, rank: int) -> Periods:
+    return replace(found, rows=found.rows[(found.rows["rank"] == rank).to_numpy()])
+
+
+def _ranks_one_by_one(
+    found: Periods, tables: Mapping[str, pd.DataFrame], chosen: Sequence[int]
+) -> list[_OfRank]:
+    """Return what is kept of each rank: the parts of `chosen` ones, and all of the only one."""
+    ranks = []
+    for number, own in groupby(_divided(found, tables), lambda one: one.rank.where[0]):
+        recordings = list(own)
+        parts = [one.parts() for one in recordings] if number in chosen else []
+        ranks.append(
+            _OfRank(
+                number=number,
+                rows=_rows(recordings),
+                by_step=pd.concat([_by_step(one) for one in recordings]),
+                launching_ns=np.sum([one.rank.launching_ns for one in recordings], axis=0),
+                parts=parts,
+                whole=recordings if len(set(found.rows["rank"])) == 1 else [],
+            )
+        )
+    return ranks
+
+
+def _with_parts(found: Periods, most: int) -> tuple[list[int], int]:
+    """Return the ranks whose parts are kept, at most `most`, and of how many."""
+    times = found.rows.assign(time_ns=found.rows["end_ns"] - found.rows["start_ns"])
+    numbers = np.unique(found.rows["rank"].to_numpy(np.int64))
+    return representative(times, numbers, most), len(numbers)
+
+
+def _parts(ranks: Sequence[_OfRank], shown: Sequence[_Divided]) -> Iterator[pd.DataFrame]:
+    """Yield the parts of each rank that has them, and of the one that is shown."""
+    for one in ranks:
+        is_shown = one.number == shown[0].rank.where[0]
+        yield from one.parts or (recording.parts() for recording in shown if is_shown)
+
+
+def _matches(one: _Divided, rows: pd.DataFrame, known: Mapping[str, Any]) -> pd.DataFrame:
+    """Return what the patterns find in the first recording of the rank that is shown."""
     if known["processes"] is None:
         known = {**known, "processes": schema.frame("processes")}
-    one = next(one for one in divided if one.rank.where[0] == shown)
-    return matches(one.rank, one.time, rows[rows["rank"] == shown], known, len(set(rows["rank"])))
+    shown = rows[rows["rank"] == one.rank.where[0]]
+    return matches(one.rank, one.time, shown, known, len(set(rows["rank"])))
 
 
 def _counted(  # noqa: PLR0913, PLR0917 (most are tables)
@@ -152,11 +225,6 @@ def _slowdown(observer_tax: Result | None, recordings: Recordings) -> Metric | N
     known = observer_tax.metrics if observer_tax else {}
     found = (known.get(f"{tool}_slowdown_ratio") for tool in recordings)
     return next((metric for metric in found if metric is not None), None)
-
-
-def _by_rank(divided: Sequence[_Divided]) -> list[list[_Divided]]:
-    numbers = dict.fromkeys(one.rank.where[0] for one in divided)
-    return [[one for one in divided if one.rank.where[0] == number] for number in numbers]
 
 
 def _rows(of_rank: Sequence[_Divided]) -> pd.DataFrame:
@@ -241,14 +309,14 @@ def _by_step(one: _Divided) -> pd.DataFrame:
     return rows.assign(**times)
 
 
-def _ranks(by_step: pd.DataFrame, divided: Sequence[_Divided], shown: int) -> pd.DataFrame:
+def _ranks(by_step: pd.DataFrame, known: Sequence[_OfRank], shown: int) -> pd.DataFrame:
     """Return the step time of each rank, and how long the CPU works that launches its kernels."""
     ranks = by_step.groupby("rank", observed=True)["step_time_ns"].agg(["mean", "size"])
     ranks = ranks.rename(columns={"mean": "step_time_ns", "size": "steps"})
-    numbers = [one.rank.where[0] for one in divided]
-    launching = pd.DataFrame([one.rank.launching_ns for one in divided], index=numbers)
+    times = {one.number: one.launching_ns for one in known}
+    launching = pd.DataFrame.from_dict(times, orient="index")
     launching.columns = pd.Index(["launching_least_ns", "launching_most_ns"])
-    ranks = ranks.join(launching.groupby(level=0).sum().div(ranks["steps"], axis=0))
+    ranks = ranks.join(launching.div(ranks["steps"], axis=0))
     return (
         ranks.rename_axis("rank").reset_index().assign(decisive=lambda rows: rows["rank"] == shown)
     )

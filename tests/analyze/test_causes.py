@@ -551,3 +551,25 @@ def test_a_recording_that_cannot_be_trusted_says_why(tables, check, part):
 def test_times_of_today_lose_no_nanosecond():
     odd = {**GPU, "kernels": [{**row, "end_ns": row["end_ns"] + 1} for row in GPU["kernels"]]}
     assert times(divided(**odd))["gpu_computing"] == 385.002
+
+
+def test_of_many_ranks_some_and_that_of_the_verdict_have_parts():
+    lengths = {0: 2000, 1: 2000, 2: 2001, 3: 2500}
+    ranks = [
+        {
+            "steps": [step(0, length, rank=rank)],
+            "cpu_ops": [op(0, 300, 1900, rank=rank)],
+            "kernels": [kernel(1, 305, 600, rank=rank)],
+            "runtime_calls": [call(1, 300, 310, rank=rank)],
+        }
+        for rank, length in lengths.items()
+    ]
+    every = {name: [row for rank in ranks for row in rank[name]] for name in ranks[0]}
+    whole, some = divided(**every), divided(**every, most_ranks=2)
+    assert {row["rank"] for row in rows(whole, "parts")} == {0, 1, 2, 3}
+    kept = [row for row in rows(whole, "parts") if row["rank"] in (0, 3)]
+    assert rows(some, "parts") == kept
+    assert rows(some, "causes") == rows(whole, "causes")
+    assert [one.what for one in some.abstentions] == ["modules, operators and lines of 2 ranks"]
+    one = divided(**every, most_ranks=1)
+    assert {row["rank"] for row in rows(one, "parts")} == {0, 3}

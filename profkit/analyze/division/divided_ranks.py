@@ -11,7 +11,7 @@ from profkit.analyze.division import cpu, gpu
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.periods import Periods
 from profkit.analyze.division.recorded_rank import RecordedRank
-from profkit.analyze.shared.step_windows import WHERE
+from profkit.analyze.shared.step_windows import WHERE, by_repeat
 from profkit.tables import schema
 from profkit.tables.rank_clocks import MatchedCollectives
 
@@ -26,9 +26,11 @@ def divided(
 
     `tables` are those of `RecordedRank.of`, by name of its fields.
     """
+    own = {name: by_repeat(table) for name, table in tables.items()}
     by_recording: dict[Any, pd.DataFrame] = dict(iter(found.rows.groupby(WHERE, observed=True)))
     for (number, repeat), rows in by_recording.items():
-        rank = RecordedRank.of((int(number), int(repeat)), rows, **tables)
+        where = int(number), int(repeat)
+        rank = RecordedRank.of(where, rows, **{name: of(where) for name, of in own.items()})
         yield rank, (gpu if len(rank.kernels) else cpu).divide(rank)
 
 

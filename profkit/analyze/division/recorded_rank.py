@@ -16,7 +16,6 @@ from profkit.analyze.shared.blocking_calls import SYNCHRONISE, blocked_calls, is
 from profkit.analyze.shared.glob_match import matching
 from profkit.analyze.shared.intervals import Intervals
 from profkit.analyze.shared.launch_calls import launches
-from profkit.analyze.shared.step_windows import of_repeat
 
 LOADING = ("enumerate(DataLoader)#*", "enumerate(DataPipe)#*", "data")
 """Ranges in which the program waits for the next batch."""
@@ -74,9 +73,9 @@ class RecordedRank:
     def of(
         cls, where: tuple[int, int], periods: pd.DataFrame, **tables: pd.DataFrame
     ) -> "RecordedRank":
-        """Return the rows of one rank and repeat of the `tables`, by name of the field."""
+        """Return one rank and repeat with its rows of the `tables`, by name of the field."""
         rows: dict[str, Any] = {
-            name: of_repeat(table, where).reset_index(drop=True) for name, table in tables.items()
+            name: table.reset_index(drop=True) for name, table in tables.items()
         }
         samples = rows["samples"]
         is_sampled = bool(rows["python"].empty and len(samples))
