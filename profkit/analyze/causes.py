@@ -75,6 +75,9 @@ class _OfRank:
     launching_ns: NDArray[np.int64]
     """How long the CPU works to launch, at least and at most, see `RecordedRank.launching_ns`."""
 
+    queued: float
+    """See `queued_share`; the largest of its repeats."""
+
     parts: list[pd.DataFrame]
     """Of each repeat; none of a rank that is not among those whose parts are kept."""
 
@@ -134,7 +137,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         recordings=recordings,
         slowdown=_slowdown(observer_tax, recordings),
         steps=steps["step"].nunique(),
-        queued=max(queued_share(one.rank) for one in divided),
+        queued=max(one.queued for one in ranks),
         **_counted(cpu_ops, kernels, runtime_calls, devices, launched["call"], misplaced),
     )
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
@@ -172,6 +175,7 @@ def _ranks_one_by_one(
                 rows=_rows(recordings),
                 by_step=pd.concat([_by_step(one) for one in recordings]),
                 launching_ns=np.sum([one.rank.launching_ns for one in recordings], axis=0),
+                queued=max(queued_share(one.rank) for one in recordings),
                 parts=parts,
                 whole=recordings if len(set(found.rows["rank"])) == 1 else [],
             )
