@@ -1,91 +1,110 @@
 """How often ``profkit gate`` finds a slowdown that is there, and lets equal programs pass.
 
-    python benchmarks/gate.py --rounds 20
+    python -m benchmarks.gate --rounds 20
 
-In each round a program is profiled and saved as the baseline; then it is profiled again as it is,
-3 % slower and 10 % slower, as a user does it: one `profkit profile` after the other, not in turn.
-The step is mostly sleep, so that a busy machine does not hide what was injected. Each line is one
-gate: what was injected, the condition, the exit status, and what the files for CI say.
+One sweep captures a program with a number that changes nothing, and 10 % slower with other numbers:
+each number is a run of its own, whose repeats are taken in turn with those of the others. Then each
+run is gated against the equal one before it, so no two gates judge the same captures. The step is
+mostly sleep, so that a busy machine does not hide what was injected; ranks are forks of a process
+that has loaded PyTorch. Each line is one gate: what was injected, the exit status, and what the
+files for CI say. Exit status 1 if an answer is wrong.
 """
 
 import argparse
 import collections
+import io
+import os
 import subprocess
 import sys
 import tempfile
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from profkit.cli import gate
+from profkit.planning.cache import load
+from tests.warm_ranks import warm_rank_python
+
 PROGRAM = """
+import sys
 import time
 import torch
+import profkit
 
 torch.set_num_threads(1)
 model = torch.nn.Linear(64, 64)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 batch = torch.randn(64, 64)
-for step in range(40):
-    time.sleep({seconds})
+for step in range(9):
+    time.sleep(0.2 * float(sys.argv[1]))
     optimizer.zero_grad()
     model(batch).pow(2).mean().backward()
     optimizer.step()
+    profkit.step()
 """
-STEP_S = 0.03
-GATES = ((0.0, "step_time > +3%"), (0.03, "step_time > +1%"), (0.10, "step_time > +3%"))
-TAGS = {0: None, 1: "failure", 3: "error"}
-TITLES = {0: "pass", 1: "fail", 3: "inconclusive"}
+CONDITION = "step_time > +3%"
+SLOWDOWNS = {"equal": 1.0, "slower": 1.1}
+RIGHT = {"equal": gate.Answer.PASS, "slower": gate.Answer.FAIL}
+TAGS = {gate.Answer.PASS: [], gate.Answer.FAIL: ["failure"], gate.Answer.INCONCLUSIVE: ["error"]}
 
 
-def main() -> None:
-    """Run the rounds and count the answers."""
+def main() -> int:
+    """Capture, gate, and count the answers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=6)
     args = parser.parse_args()
-    counts: collections.Counter[tuple[float, str]] = collections.Counter()
-    for number in range(args.rounds):
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            _profile(folder, 0.0, args.repeats)
-            _command(folder, "baseline", "save", "base")
-            for slowdown, condition in GATES:
-                answer, message = _gated(folder, slowdown, condition, args.repeats)
-                counts[slowdown, answer] += 1
-                print(f"{number}: +{slowdown:.0%}, {condition}: {answer}, {message}", flush=True)
-    for (slowdown, answer), count in sorted(counts.items()):
-        print(f"+{slowdown:.0%}: {answer} {count} of {args.rounds}")
+    counts: collections.Counter[tuple[str, gate.Answer]] = collections.Counter()
+    with tempfile.TemporaryDirectory() as scratch:
+        os.chdir(scratch)
+        Path("train.py").write_text(PROGRAM)
+        runs = _captured(args.rounds, args.repeats)
+        for number in range(args.rounds):
+            for kind in SLOWDOWNS:
+                answer, message = _gated(runs["equal"][number], runs[kind][number + 1])
+                counts[kind, answer] += 1
+                print(f"{number}: {kind}: {answer}, {message}", flush=True)
+    for (kind, answer), count in sorted(counts.items()):
+        print(f"{kind}: {answer} {count} of {args.rounds}")
+    wrong = {("equal", gate.Answer.FAIL), ("slower", gate.Answer.PASS)}
+    return int(bool(wrong & set(counts)))
 
 
-def _gated(folder: Path, slowdown: float, condition: str, repeats: int) -> tuple[str, str]:
-    """Profile anew, return the answer of the gate and its reason, if its files say so as well."""
-    _command(folder, "clean", *(run.name for run in (folder / "results/runs").iterdir()), "--yes")
-    _profile(folder, slowdown, repeats)
-    files = ["--junit", "gate.xml", "--markdown", "gate.md"]
-    status = _command(folder, "gate", "--against", "base", "--fail-if", condition, *files)
-    case = ET.parse(folder / "gate.xml").getroot()[0]  # noqa: S314 - written by profkit
-    tags = [child.tag for child in case]
-    if tags != ([TAGS[status]] if TAGS[status] else []):
+def _captured(rounds: int, repeats: int) -> dict[str, list[str]]:
+    """Capture all runs, and return their names by what was injected."""
+    commands = {
+        kind: [f"train.py {factor} {number}" for number in range(rounds + 1)]
+        for kind, factor in SLOWDOWNS.items()
+    }
+    listed = ",".join(f'"{command}"' for own in commands.values() for command in own)
+    words = ["workload=script", f"workload.command={listed}", "workload.step=mark"]
+    words += ["launcher=python", f"launcher.python={warm_rank_python()}", "world_size=1"]
+    words += ["tool=[]", "analysis=[steps]", f"repeats={repeats}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "profkit", "run", "--quiet", *words], check=False
+    ).returncode
+    if done:
+        raise SystemExit(f"profkit run ended with {done}")
+    names = {str(run.behaviour["workload"]["command"]): run.name for run in load(words).runs}
+    return {kind: [names[command] for command in own] for kind, own in commands.items()}
+
+
+def _gated(before: str, after: str) -> tuple[gate.Answer, str]:
+    """Return the answer of the gate and its reason, if its files say the same."""
+    words = [after, "--against", before, "--fail-if", CONDITION]
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as errors:
+        status = gate.main([*words, "--junit", "gate.xml", "--markdown", "gate.md"])
+    answers = {number: answer for answer, number in gate.STATUS.items()}
+    if status not in answers:
+        raise SystemExit(f"profkit gate {' '.join(words)}: {errors.getvalue()}")
+    answer = answers[status]
+    case = ET.parse("gate.xml").getroot()[0]  # noqa: S314 - written by profkit
+    if (tags := [child.tag for child in case]) != TAGS[answer]:
         raise SystemExit(f"exit status {status}, but gate.xml has {tags}")
-    if not (folder / "gate.md").read_text().startswith(f"### profkit gate: {TITLES[status]}\n"):
+    if not Path("gate.md").read_text().startswith(f"### profkit gate: {answer}\n"):
         raise SystemExit(f"exit status {status}, but gate.md says something else")
-    text = (folder / "gate.md").read_text()
-    return TITLES[status], next(line for line in text.splitlines() if condition in line)
-
-
-def _profile(folder: Path, slowdown: float, repeats: int) -> None:
-    (folder / "train.py").write_text(PROGRAM.format(seconds=STEP_S * (1 + slowdown)))
-    words = ["--quiet", "--all", "tool=[]", f"repeats={repeats}", "--", sys.executable, "train.py"]
-    if status := _command(folder, "profile", *words):
-        raise SystemExit(f"profkit profile ended with {status}")
-
-
-def _command(folder: Path, *words: str) -> int:
-    command = [sys.executable, "-m", "profkit", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode not in TAGS:
-        raise SystemExit(f"profkit {' '.join(words)}: {done.stderr}")
-    return done.returncode
+    return answer, out.getvalue().splitlines()[0]
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
