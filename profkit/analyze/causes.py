@@ -1,10 +1,7 @@
 """Causes: the time of a step from its start to the next, divided once among what it is spent on."""
 
-import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from itertools import groupby
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,17 +10,20 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from profkit.analyze.base import Behaviour, OfTool, Recordings, analysis
-from profkit.analyze.division import divided_ranks, gpu, names, trust
-from profkit.analyze.division.details import Detail, details, per_step
-from profkit.analyze.division.partition import Partition
-from profkit.analyze.division.parts import parts
+from profkit.analyze.division import divided_ranks, trust
 from profkit.analyze.division.pattern_matches import matches
 from profkit.analyze.division.periods import SINGLE_STEPS, Periods, periods
-from profkit.analyze.division.recorded_rank import RecordedRank
-from profkit.analyze.division.thread_waits import queued_share
+from profkit.analyze.division.rank_causes import (
+    Divided,
+    RankCauses,
+    all_parts,
+    decisive,
+    divided_of,
+    one_by_one,
+)
 from profkit.analyze.shared.launch_calls import launches
 from profkit.analyze.shared.representative_ranks import left_out, representative
-from profkit.analyze.shared.step_windows import WHERE, filtered
+from profkit.analyze.shared.step_windows import filtered
 from profkit.core.hardware import Hardware
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -33,8 +33,6 @@ from profkit.tables.rank_clocks import matched_collectives
 
 _MS = 1e6
 _SAMPLER = "torch_profiler"
-_WAITING = f"{gpu.EXPOSED}.waiting"
-_SMALL = 0.02
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,39 +48,6 @@ class Config(Settings):
     most_ranks: PositiveInt = 64
     """Ranks whose causes are divided among modules, operators, lines and kernels; more take time
     and memory. Of more ranks half are those whose steps differ most, and that of the verdict."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Divided:
-    """One rank and repeat with the partition of its periods."""
-
-    rank: RecordedRank
-    time: Partition
-    details: dict[str, Detail] = field(default_factory=dict)
-
-    def parts(self) -> pd.DataFrame:
-        """Return what the causes consist of."""
-        return parts(self.rank, self.time)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _OfRank:
-    """What is kept of one rank, over its repeats, when the next one is divided."""
-
-    number: int
-    rows: pd.DataFrame
-    by_step: pd.DataFrame
-    launching_ns: NDArray[np.int64]
-    """How long the CPU works to launch, at least and at most, see `RecordedRank.launching_ns`."""
-
-    queued: float
-    """See `queued_share`; the largest of its repeats."""
-
-    parts: list[pd.DataFrame]
-    """Of each repeat; none of a rank that is not among those whose parts are kept."""
-
-    whole: list[_Divided]
-    """Its recordings, if it is the only rank."""
 
 
 @analysis(title="Causes")
@@ -125,11 +90,11 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     tables |= divided_ranks.sampled_tables(samples=samples, threads=threads, pauses=pauses)
     tables["collectives"] = divided_ranks.with_late_rank(matched)
     chosen, count = _with_parts(found, config.most_ranks)
-    ranks = _ranks_one_by_one(found, tables, chosen)
+    ranks = one_by_one(found, tables, chosen)
     rows = pd.concat([one.rows for one in ranks], ignore_index=True)
-    shown = _decisive(rows)
+    shown = decisive(rows)
     # Again: as a whole, all ranks would take several times the memory of the tables.
-    of_shown = ranks[0].whole or list(_divided(_of_number(found, shown), tables))
+    of_shown = ranks[0].whole or divided_of(shown, found, tables)
     seen = trust.Seen(
         periods=found,
         matched=matched,
@@ -144,43 +109,11 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
     matching = _matches(of_shown[0], rows, known)
     by_step = pd.concat([one.by_step for one in ranks], ignore_index=True).fillna(0)
-    consist = pd.concat(list(_parts(ranks, of_shown)), ignore_index=True)
+    consist = pd.concat(list(all_parts(ranks, of_shown)), ignore_index=True)
     of_ranks, checks = _ranks(by_step, ranks, shown), trust.checks(seen)
     made = _result(rows, shown, by_step, consist, of_ranks, matching, checks, found, config)
     missing = left_out("modules, operators and lines", sorted({*chosen, shown}), count)
     return replace(made, abstentions=(*made.abstentions, *missing))
-
-
-def _divided(found: Periods, tables: Mapping[str, pd.DataFrame]) -> Iterator[_Divided]:
-    """Yield the recordings of each rank, one after another, with their causes."""
-    for rank, time in divided_ranks.divided(found, tables):
-        yield _Divided(rank=rank, time=time, details=details(rank, time))
-
-
-def _of_number(found: Periods, rank: int) -> Periods:
-    return replace(found, rows=found.rows[(found.rows["rank"] == rank).to_numpy()])
-
-
-def _ranks_one_by_one(
-    found: Periods, tables: Mapping[str, pd.DataFrame], chosen: Sequence[int]
-) -> list[_OfRank]:
-    """Return what is kept of each rank: the parts of `chosen` ones, and all of the only one."""
-    ranks = []
-    for number, own in groupby(_divided(found, tables), lambda one: one.rank.where[0]):
-        recordings = list(own)
-        parts = [one.parts() for one in recordings] if number in chosen else []
-        ranks.append(
-            _OfRank(
-                number=number,
-                rows=_rows(recordings),
-                by_step=pd.concat([_by_step(one) for one in recordings]),
-                launching_ns=np.sum([one.rank.launching_ns for one in recordings], axis=0),
-                queued=max(queued_share(one.rank) for one in recordings),
-                parts=parts,
-                whole=recordings if len(set(found.rows["rank"])) == 1 else [],
-            )
-        )
-    return ranks
 
 
 def _with_parts(found: Periods, most: int) -> tuple[list[int], int]:
@@ -190,14 +123,7 @@ def _with_parts(found: Periods, most: int) -> tuple[list[int], int]:
     return representative(times, numbers, most), len(numbers)
 
 
-def _parts(ranks: Sequence[_OfRank], shown: Sequence[_Divided]) -> Iterator[pd.DataFrame]:
-    """Yield the parts of each rank that has them, and of the one that is shown."""
-    for one in ranks:
-        is_shown = one.number == shown[0].rank.where[0]
-        yield from one.parts or (recording.parts() for recording in shown if is_shown)
-
-
-def _matches(one: _Divided, rows: pd.DataFrame, known: Mapping[str, Any]) -> pd.DataFrame:
+def _matches(one: Divided, rows: pd.DataFrame, known: Mapping[str, Any]) -> pd.DataFrame:
     """Return what the patterns find in the first recording of the rank that is shown."""
     if known["processes"] is None:
         known = {**known, "processes": schema.frame("processes")}
@@ -231,89 +157,7 @@ def _slowdown(observer_tax: Result | None, recordings: Recordings) -> Metric | N
     return next((metric for metric in found if metric is not None), None)
 
 
-def _rows(of_rank: Sequence[_Divided]) -> pd.DataFrame:
-    """Return the tree of one rank over its repeats, one row a cause, each level summed."""
-    steps = sum(len(one.rank.periods) for one in of_rank)
-    whole = sum(int((one.rank.windows[:, 1] - one.rank.windows[:, 0]).sum()) for one in of_rank)
-    time: dict[str, int] = {}
-    about: dict[str, Detail] = {}
-    for one in of_rank:
-        for cause, detail in one.details.items():
-            time[cause] = time.get(cause, 0) + detail.time_ns
-            if cause not in about or detail.time_ns > about[cause].time_ns:
-                about[cause] = detail
-        for cause in one.time.parts:
-            for above in names.parts_of(cause)[:-1]:
-                time[above] = time.get(above, 0) + one.details[cause].time_ns
-    medians = _medians(of_rank)
-    own = {cause: len(one.rank.periods) for one in of_rank for cause in one.details}
-    rows = [
-        {
-            "rank": of_rank[0].rank.where[0],
-            "id": cause,
-            "title": names.title(cause, _label(cause, about.get(cause))),
-            "ms_per_step": total / max(steps, 1) / _MS,
-            "median_ms": medians.get(cause, math.nan),
-            "gain_ms": total / max(steps, 1) / _MS,
-            "share": total / max(whole, 1),
-            "place": about[cause].place if cause in about else "",
-            "evidence": json.dumps(
-                per_step(about[cause].evidence, own[cause]) if cause in about else {}
-            ),
-        }
-        for cause, total in time.items()
-        if total
-    ]
-    ordered = pd.DataFrame(rows, columns=list(_CAUSES))
-    return ordered.sort_values(["ms_per_step", "id"], ascending=[False, True], ignore_index=True)
-
-
-def _medians(of_rank: Sequence[_Divided]) -> dict[str, float]:
-    """Return the median over the steps of each part of the partition, in ms."""
-    rows = pd.concat([_by_step(one) for one in of_rank]).fillna(0)
-    return {
-        cause: float(rows[f"{cause}_ns"].median()) / _MS
-        for one in of_rank
-        for cause in one.time.parts
-    }
-
-
-_CAUSES = (
-    *("rank", "id", "title", "ms_per_step", "median_ms", "gain_ms", "share", "place"),
-    "evidence",
-)
-
-
-def _label(cause: str, about: Detail | None) -> str:
-    """Return the name that the last part of an id was made of, "" if it is a word of profkit's."""
-    if about is None or not about.place:
-        return ""
-    return about.place if cause.endswith(about.place.replace(".", "_")) else ""
-
-
-def _decisive(rows: pd.DataFrame) -> int:
-    """Return the rank whose causes the verdict tells: the one that waits most for others.
-
-    Where none waits for long it is the one with the longest step, of equals the lowest.
-    """
-    tops = rows[~rows["id"].str.contains(".", regex=False)]
-    lengths = tops.groupby("rank")["ms_per_step"].sum()
-    waits = rows[rows["id"] == _WAITING].set_index("rank")["ms_per_step"]
-    if len(waits) and waits.max() > _SMALL * lengths.max():
-        return int(str(waits.idxmax()))
-    longest = lengths[lengths >= (1 - _SMALL) * lengths.max()]
-    return min(int(str(rank)) for rank in longest.index)
-
-
-def _by_step(one: _Divided) -> pd.DataFrame:
-    """Return one row a period with the time in ns of each cause of the partition."""
-    windows = one.rank.windows
-    times = {f"{name}_ns": time for name, time in one.time.times(windows).items()}
-    rows = one.rank.periods[[*WHERE, "step"]].assign(step_time_ns=windows[:, 1] - windows[:, 0])
-    return rows.assign(**times)
-
-
-def _ranks(by_step: pd.DataFrame, known: Sequence[_OfRank], shown: int) -> pd.DataFrame:
+def _ranks(by_step: pd.DataFrame, known: Sequence[RankCauses], shown: int) -> pd.DataFrame:
     """Return the step time of each rank, and how long the CPU works that launches its kernels."""
     ranks = by_step.groupby("rank", observed=True)["step_time_ns"].agg(["mean", "size"])
     ranks = ranks.rename(columns={"mean": "step_time_ns", "size": "steps"})

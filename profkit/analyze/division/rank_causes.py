@@ -1,0 +1,178 @@
+"""The causes of each rank as rows: per step over its repeats, and of each single step."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from profkit.analyze.division import divided_ranks, gpu, names
+from profkit.analyze.division.details import Detail, details, per_step
+from profkit.analyze.division.partition import Partition
+from profkit.analyze.division.parts import parts
+from profkit.analyze.division.periods import Periods
+from profkit.analyze.division.recorded_rank import RecordedRank
+from profkit.analyze.division.thread_waits import queued_share
+from profkit.analyze.shared.step_windows import WHERE
+
+_MS = 1e6
+_WAITING = f"{gpu.EXPOSED}.waiting"
+_SMALL = 0.02
+_CAUSES = (
+    *("rank", "id", "title", "ms_per_step", "median_ms", "gain_ms", "share", "place"),
+    "evidence",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Divided:
+    """One rank and repeat with the partition of its periods."""
+
+    rank: RecordedRank
+    time: Partition
+    details: dict[str, Detail] = field(default_factory=dict)
+
+    def parts(self) -> pd.DataFrame:
+        """Return what the causes consist of."""
+        return parts(self.rank, self.time)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankCauses:
+    """What is kept of one rank, over its repeats, when the next one is divided."""
+
+    number: int
+    rows: pd.DataFrame
+    by_step: pd.DataFrame
+    launching_ns: NDArray[np.int64]
+    """How long the CPU works to launch, at least and at most, see `RecordedRank.launching_ns`."""
+
+    queued: float
+    """See `queued_share`; the largest of its repeats."""
+
+    parts: list[pd.DataFrame]
+    """Of each repeat; none of a rank that is not among those whose parts are kept."""
+
+    whole: list[Divided]
+    """Its recordings, if it is the only rank."""
+
+
+def divided(found: Periods, tables: Mapping[str, pd.DataFrame]) -> Iterator[Divided]:
+    """Yield the recordings of each rank, one after another, with their causes."""
+    for rank, time in divided_ranks.divided(found, tables):
+        yield Divided(rank=rank, time=time, details=details(rank, time))
+
+
+def divided_of(rank: int, found: Periods, tables: Mapping[str, pd.DataFrame]) -> list[Divided]:
+    """Return the recordings of one `rank` with their causes."""
+    rows = found.rows[(found.rows["rank"] == rank).to_numpy()]
+    return list(divided(replace(found, rows=rows), tables))
+
+
+def one_by_one(
+    found: Periods, tables: Mapping[str, pd.DataFrame], chosen: Sequence[int]
+) -> list[RankCauses]:
+    """Return what is kept of each rank: the parts of `chosen` ones, and all of the only one."""
+    ranks = []
+    for number, own in groupby(divided(found, tables), lambda one: one.rank.where[0]):
+        of_rank = list(own)
+        kept_parts = [one.parts() for one in of_rank] if number in chosen else []
+        ranks.append(
+            RankCauses(
+                number=number,
+                rows=_rows(of_rank),
+                by_step=pd.concat([_by_step(one) for one in of_rank]),
+                launching_ns=np.sum([one.rank.launching_ns for one in of_rank], axis=0),
+                queued=max(queued_share(one.rank) for one in of_rank),
+                parts=kept_parts,
+                whole=of_rank if len(set(found.rows["rank"])) == 1 else [],
+            )
+        )
+    return ranks
+
+
+def all_parts(ranks: Sequence[RankCauses], shown: Sequence[Divided]) -> Iterator[pd.DataFrame]:
+    """Yield the parts of each rank that has them, and of the one that is shown."""
+    for one in ranks:
+        is_shown = one.number == shown[0].rank.where[0]
+        yield from one.parts or (recording.parts() for recording in shown if is_shown)
+
+
+def decisive(rows: pd.DataFrame) -> int:
+    """Return the rank whose causes the verdict tells: the one that waits most for others.
+
+    Where none waits for long it is the one with the longest step, of equals the lowest.
+    """
+    tops = rows[~rows["id"].str.contains(".", regex=False)]
+    lengths = tops.groupby("rank")["ms_per_step"].sum()
+    waits = rows[rows["id"] == _WAITING].set_index("rank")["ms_per_step"]
+    if len(waits) and waits.max() > _SMALL * lengths.max():
+        return int(str(waits.idxmax()))
+    longest = lengths[lengths >= (1 - _SMALL) * lengths.max()]
+    return min(int(str(rank)) for rank in longest.index)
+
+
+def _rows(of_rank: Sequence[Divided]) -> pd.DataFrame:
+    """Return the tree of one rank over its repeats, one row a cause, each level summed."""
+    steps = sum(len(one.rank.periods) for one in of_rank)
+    whole = sum(int((one.rank.windows[:, 1] - one.rank.windows[:, 0]).sum()) for one in of_rank)
+    time: dict[str, int] = {}
+    about: dict[str, Detail] = {}
+    for one in of_rank:
+        for cause, detail in one.details.items():
+            time[cause] = time.get(cause, 0) + detail.time_ns
+            if cause not in about or detail.time_ns > about[cause].time_ns:
+                about[cause] = detail
+        for cause in one.time.parts:
+            for above in names.parts_of(cause)[:-1]:
+                time[above] = time.get(above, 0) + one.details[cause].time_ns
+    medians = _medians(of_rank)
+    own = {cause: len(one.rank.periods) for one in of_rank for cause in one.details}
+    rows = [
+        {
+            "rank": of_rank[0].rank.where[0],
+            "id": cause,
+            "title": names.title(cause, _label(cause, about.get(cause))),
+            "ms_per_step": total / max(steps, 1) / _MS,
+            "median_ms": medians.get(cause, math.nan),
+            "gain_ms": total / max(steps, 1) / _MS,
+            "share": total / max(whole, 1),
+            "place": about[cause].place if cause in about else "",
+            "evidence": json.dumps(
+                per_step(about[cause].evidence, own[cause]) if cause in about else {}
+            ),
+        }
+        for cause, total in time.items()
+        if total
+    ]
+    ordered = pd.DataFrame(rows, columns=list(_CAUSES))
+    return ordered.sort_values(["ms_per_step", "id"], ascending=[False, True], ignore_index=True)
+
+
+def _medians(of_rank: Sequence[Divided]) -> dict[str, float]:
+    """Return the median over the steps of each part of the partition, in ms."""
+    rows = pd.concat([_by_step(one) for one in of_rank]).fillna(0)
+    return {
+        cause: float(rows[f"{cause}_ns"].median()) / _MS
+        for one in of_rank
+        for cause in one.time.parts
+    }
+
+
+def _label(cause: str, about: Detail | None) -> str:
+    """Return the name that the last part of an id was made of, "" if it is a word of profkit's."""
+    if about is None or not about.place:
+        return ""
+    return about.place if cause.endswith(about.place.replace(".", "_")) else ""
+
+
+def _by_step(one: Divided) -> pd.DataFrame:
+    """Return one row a period with the time in ns of each cause of the partition."""
+    windows = one.rank.windows
+    times = {f"{name}_ns": time for name, time in one.time.times(windows).items()}
+    rows = one.rank.periods[[*WHERE, "step"]].assign(step_time_ns=windows[:, 1] - windows[:, 0])
+    return rows.assign(**times)
