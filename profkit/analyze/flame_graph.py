@@ -15,6 +15,7 @@ from profkit.analyze.division.periods import Periods, periods
 from profkit.analyze.division.recorded_rank import RecordedRank
 from profkit.analyze.shared.frame_tree import Stack, tree_of
 from profkit.analyze.shared.launch_calls import launches
+from profkit.analyze.shared.step_windows import of_repeat
 from profkit.analyze.tracks.shown_ranks import ShownRank, shown_ranks
 from profkit.core.drawing import Detail, Drawing
 from profkit.core.result import Result
@@ -106,7 +107,9 @@ def _repeats(found: Periods, tables: dict[str, pd.DataFrame], rank: int) -> Iter
     """Yield what a rank recorded in each repeat in which it has periods."""
     own = found.rows[(found.rows["rank"] == rank).to_numpy()]
     for repeat, rows in own.groupby("repeat"):
-        yield RecordedRank.of((rank, int(str(repeat))), rows, **tables)
+        where = rank, int(str(repeat))
+        recorded = {name: of_repeat(table, where) for name, table in tables.items()}
+        yield RecordedRank.of(where, rows, **recorded)
 
 
 def _detail(

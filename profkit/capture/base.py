@@ -108,6 +108,9 @@ class Tool(Settings):
     is_repeated: ClassVar[bool] = True
     """Whether its captures follow ``repeats``; False for tools that count instead of timing."""
 
+    explains_out_of_memory: ClassVar[bool] = False
+    """Whether it records what filled the memory of a workload that runs out of it."""
+
     files_with_environment: ClassVar[tuple[str, ...]] = ()
     """Glob patterns of its files that contain the environment variables, secrets included."""
 

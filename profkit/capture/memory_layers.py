@@ -34,6 +34,7 @@ class Capture(Session):
 
     outputs: ClassVar = (f"*{_SUFFIX}",)
     is_repeated: ClassVar = False
+    explains_out_of_memory: ClassVar = True
 
     steps: tuple[NonNegativeInt, ...] = (0, 2)
     """Steps that are looked at; optimizers make their states in the first. Each costs time."""

@@ -8,12 +8,14 @@ from typing import Any
 
 import msgspec
 import pandas as pd
+import pyarrow as pa
 
 from profkit.analyze import analysis
 from profkit.analyze.__main__ import result_of
 from profkit.analyze.base import Analysis
 from profkit.capture.base import Rank
 from profkit.cli.answer import ANALYSES
+from profkit.convert import HOSTS
 from profkit.convert.__main__ import convert_files, join_tables
 from profkit.convert.base import Importable, Raw
 from profkit.core import result
@@ -21,8 +23,9 @@ from profkit.core.errors import InputError
 from profkit.core.hardware import AUTO
 from profkit.core.job_record import CONVERSION, NOTHING, JobRecord
 from profkit.planning.imported_files import unusable
-from profkit.planning.imported_runs import find, import_kinds, run_behaviour
+from profkit.planning.imported_runs import ImportedFile, find, import_kinds, run_behaviour
 from profkit.planning.requirements import missing_requirement
+from profkit.tables import schema
 
 _START_BYTES = 16
 
@@ -55,7 +58,7 @@ def unkept_run(paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
             for file in files
         ]
         parts = convert_files(tool, raws, opened, Path(scratch))
-        used = join_tables(tool, parts, tables)
+        used = join_tables(tool, parts, tables, {HOSTS: [_hosts(files)]})
         notes = [{"file": part.raw.path.name, "text": t} for part in used for t in part.notes]
         record = JobRecord(provenance=NOTHING, notes=tuple(notes))
         (tables / CONVERSION).write_bytes(msgspec.json.encode(record))
@@ -63,6 +66,13 @@ def unkept_run(paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
         with pd.option_context("mode.string_storage", "python"):
             _analyze(run, tool, {"hardware": {"name": AUTO}, "behaviour": behaviour})
         yield run, kind.word
+
+
+def _hosts(files: Sequence[ImportedFile]) -> pa.Table:
+    """Return where the ranks ran whose files say it."""
+    stated = [file for file in files if file.host]
+    columns = {"rank": [file.rank for file in stated], "host": [file.host for file in stated]}
+    return schema.table(HOSTS, columns | {"repeat": [0] * len(stated)})
 
 
 def _name(path: Path) -> str:

@@ -103,8 +103,8 @@ def convert(  # noqa: PLR0913 - the arguments of the job
         parts = [_unless_damaged(part, damaged.result()) for part in parts]
         unread: list[Note] = []
         steps = _harness_steps(good, damaged.result(), unread)
-        parts = join_tables(tool, parts, tables, steps, cores)
-        write(tables / f"{HOSTS}.parquet", HOSTS, map(_hosts, good.values()))
+        recorded = {STEPS: steps, HOSTS: map(_hosts, good.values())}
+        parts = join_tables(tool, parts, tables, recorded, cores)
         notes += [
             Note(file=file_label(part.raw.path), text=t) for part in parts for t in part.notes
         ]
@@ -129,13 +129,13 @@ def join_tables(
     tool: str,
     parts: Sequence[Part],
     tables: Path,
-    steps: Iterable[pa.Table] = (),
+    recorded: Mapping[str, Iterable[pa.Table]],
     cores: int = 1,
 ) -> list[Part]:
     """Leave the tables that `parts` make together in `tables`; return the parts as they were used.
 
-    `steps` are those that the harness timed, for tools whose files hold none. Raises `InputError`
-    if no part could be read.
+    `recorded` are tables that the files need not hold, by name. Raises `InputError` if no part
+    could be read.
     """
     if parts and all(part.folder is None for part in parts):
         raise InputError(
@@ -147,8 +147,9 @@ def join_tables(
     own = converter(tool).produces if has_converter(tool) else ()
     with ThreadPoolExecutor(max(cores, 1)) as joining:
         list(joining.map(lambda name: join(tables / f"{name}.parquet", name, used), own))
-    if STEPS not in own:
-        write(tables / f"{STEPS}.parquet", STEPS, steps)
+    for name in produced(tool):
+        if name not in own:
+            write(tables / f"{name}.parquet", name, recorded.get(name, ()))
     return used
 
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from profkit.capture.base import Tool
 from profkit.capture.harness.record import capture_json
 from profkit.capture.harness.spec import Spec
 from profkit.core.capture_record import read_capture
@@ -18,15 +19,19 @@ def invocation(environment: Mapping[str, str] = os.environ) -> str:
     return environment.get(parent_watch.INVOCATION, "")
 
 
-def reason(spec: Spec) -> str:
-    """Return why `spec` need not be tried in this invocation, or "".
+def reason(spec: Spec, tool: Tool) -> str:
+    """Return why `spec` of `tool` need not be tried in this invocation, or "".
 
     The first captures without a tool and with the same tool say so, if they are of this invocation.
+    A tool that explains why the memory did not suffice is tried once all the same.
     """
-    folders = (spec.folder.parents[1] / tool / _FIRST for tool in (_BASELINE, spec.tool))
-    for path in (folder / capture_json.NAME for folder in folders):
-        if path.parent != spec.folder and path.is_file() and _has_failed_now(read_capture(path)):
-            return f"not tried, as {path.parent.parent.name} {_FIRST} failed"
+    for name in (_BASELINE, spec.tool):
+        path = spec.folder.parents[1] / name / _FIRST / capture_json.NAME
+        if path.parent != spec.folder and path.is_file():
+            record = read_capture(path)
+            is_explained = record.get("status") == "oom" and tool.explains_out_of_memory
+            if _has_failed_now(record) and not (is_explained and name != spec.tool):
+                return f"not tried, as {name} {_FIRST} failed"
     return ""
 
 

@@ -88,7 +88,7 @@ def _captured(job: Job) -> Outcome:
     losses = job.losses()
     warnings = [*capture_json.earlier_warning(out), *job.tool.warnings(), *losses]
     collected, result = None, Outcome(status="unavailable", reason=job.unavailable_reason())
-    if not result.reason and (reason := early_stop.reason(job.spec)):
+    if not result.reason and (reason := early_stop.reason(job.spec, job.tool)):
         result = Outcome(status="skipped", reason=reason)
     elif not result.reason and _foreground(job).is_to_end:
         result = Outcome(status="skipped", reason="interrupted before it began")

@@ -30,6 +30,7 @@ class Capture(Session):
 
     outputs: ClassVar = (f"*{_SUFFIX}",)
     is_repeated: ClassVar = False
+    explains_out_of_memory: ClassVar = True
 
     start_up: bool = False
     """Record from the beginning, with the model, instead of from `first_step`; slow on CPU."""

@@ -5,12 +5,16 @@ import json
 import pytest
 
 from profkit.capture.__main__ import main
-from profkit.capture.harness.early_stop import reason
+from profkit.capture.harness import early_stop
 from profkit.capture.harness.spec import Spec
 from profkit.dag.attempts import Attempts
 from profkit.process import parent_watch
 
 NOW = "this invocation"
+
+
+def reason(spec):
+    return early_stop.reason(spec, spec.load_tool())
 
 
 @pytest.fixture
@@ -39,6 +43,17 @@ def test_the_first_failure_of_a_tool_stops_its_repeats_alone(spec):
     failed = {"invocation": NOW, "would_repeat": True}
     assert reason(spec("nsys", 1, nsys=failed)) == "not tried, as nsys rep0 failed"
     assert reason(spec("py_spy", 0, nsys=failed)) == ""
+
+
+@pytest.mark.parametrize(
+    ("tool", "tried"), [("memory_snapshot", True), ("memory_layers", True), ("nsys", False)]
+)
+def test_what_explains_why_the_memory_did_not_suffice_is_tried_once(spec, tool, tried):
+    failed = {"invocation": NOW, "would_repeat": True, "status": "oom"}
+    assert (reason(spec(tool, 0, baseline=failed)) == "") is tried
+    assert reason(spec(tool, 1, **{tool: failed})) == (
+        f"not tried, as {'baseline' if not tried else tool} rep0 failed"
+    )
 
 
 @pytest.mark.parametrize(
