@@ -186,8 +186,14 @@ def _filled(peak: _Peak) -> str:
     content, content_bytes = next(iter(peak.contents.items()), ("", 0))
     if not content:
         return ""
-    line = f", most of it from {peak.lines[0][0]}" if peak.lines and peak.lines[0][0] else ""
-    return f"The peak is {100 * content_bytes / max(peak.total, 1):.0f} % {content}{line}."
+    percent = 100 / max(peak.total, 1)
+    said = f"The peak is {percent * content_bytes:.0f} % {content}"
+    line, line_bytes = peak.lines[0] if peak.lines else ("", 0)
+    return (
+        f"{said}; of all lines {line} has most, {percent * line_bytes:.0f} %."
+        if line
+        else f"{said}."
+    )
 
 
 def _out_of_memory(peak: _Peak, shortage: Mapping[str, Any], config: Config) -> MemoryVerdict:
