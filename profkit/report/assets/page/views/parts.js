@@ -182,7 +182,8 @@ function stepBar(shown) {
   const narrow = element("p", { class: "note" });
   whenSized(bar, () => {
     const words = [...bar.querySelectorAll("button")].filter(isCut).map((one) => one.textContent);
-    narrow.textContent = words.length ? `Narrow parts, from left to right: ${words.join(", ")}.` : "";
+    const all = words.join(", ");
+    narrow.textContent = all && `Narrow parts, from left to right: ${all}.`;
   });
   const made = [bar, narrow];
   if (shown.is_unprofiled) {
