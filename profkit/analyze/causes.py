@@ -1,7 +1,7 @@
 """Causes: the time of a step from its start to the next, divided once among what it is spent on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -93,7 +93,6 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     ranks = one_by_one(found, tables, chosen)
     rows = pd.concat([one.rows for one in ranks], ignore_index=True)
     shown = decisive(rows)
-    # Again: as a whole, all ranks would take several times the memory of the tables.
     of_shown = ranks[0].whole or divided_of(shown, found, tables)
     seen = trust.Seen(
         periods=found,
@@ -108,12 +107,9 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     known = {"hardware": hardware, "behaviour": behaviour, "steps": steps, "devices": devices}
     known |= {"annotations": annotations, "collectives": collectives, "processes": processes}
     matching = _matches(of_shown[0], rows, known)
-    by_step = pd.concat([one.by_step for one in ranks], ignore_index=True).fillna(0)
-    consist = pd.concat(list(all_parts(ranks, of_shown)), ignore_index=True)
-    of_ranks, checks = _ranks(by_step, ranks, shown), trust.checks(seen)
-    made = _result(rows, shown, by_step, consist, of_ranks, matching, checks, found, config)
     missing = left_out("modules, operators and lines", sorted({*chosen, shown}), count)
-    return replace(made, abstentions=(*made.abstentions, *missing))
+    missing = (*_abstentions(found.problem), *missing)
+    return _result(rows, shown, ranks, of_shown, matching, trust.checks(seen), missing, config)
 
 
 def _with_parts(found: Periods, most: int) -> tuple[list[int], int]:
@@ -173,26 +169,27 @@ def _ranks(by_step: pd.DataFrame, known: Sequence[RankCauses], shown: int) -> pd
 def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
     rows: pd.DataFrame,
     shown: int,
-    by_step: pd.DataFrame,
-    consist: pd.DataFrame,
-    ranks: pd.DataFrame,
+    ranks: Sequence[RankCauses],
+    of_shown: Sequence[Divided],
     found_patterns: pd.DataFrame,
     checks: Sequence[Trust],
-    found: Periods,
+    missing: tuple[Abstention, ...],
     config: Config,
 ) -> Result:
+    by_step = pd.concat([one.by_step for one in ranks], ignore_index=True).fillna(0)
+    consist = pd.concat(list(all_parts(ranks, of_shown)), ignore_index=True)
+    of_ranks = _ranks(by_step, ranks, shown)
     counts = [str(name) for name in by_step if str(name).endswith("_ns")]
     by_step = by_step.astype(dict.fromkeys(counts, np.int64))
-    of_shown = rows[rows["rank"] == shown]
     trusted = pd.DataFrame(
         [asdict(check) | {"silences": " ".join(check.silences)} for check in checks]
     )
     note = f"Of rank {shown}, whose causes the verdict tells, and of all others."
     return Result(
-        metrics=_metrics(of_shown, by_step[by_step["rank"] == shown]),
+        metrics=_metrics(rows[rows["rank"] == shown], by_step[by_step["rank"] == shown]),
         tables={
             "causes": table(rows, title="Causes of the step time of each rank", note=note),
-            "ranks": table(ranks, title="Step time of each rank"),
+            "ranks": table(of_ranks, title="Step time of each rank"),
             "by_step": table(by_step, title="Causes of every step", limit=config.max_rows),
             "parts": table(consist, title="Modules, operators, lines and kernels of each cause"),
             **_if_any("matches", found_patterns, "Patterns found"),
@@ -208,7 +205,7 @@ def _result(  # noqa: PLR0913, PLR0917 (what the tables are made of)
                 choose="rank",
             ),
         ),
-        abstentions=_abstentions(found.problem),
+        abstentions=missing,
     )
 
 

@@ -13,12 +13,11 @@ from profkit.analyze.shared.paired import (
     Outcome,
     Ratio,
     adjusted,
-    beginnings,
     compared,
-    in_turn,
     more_repeats,
     outcome_of,
 )
+from profkit.analyze.shared.repeat_order import beginnings, in_turn
 from profkit.analyze.shared.step_times import timed_alike
 from profkit.core.formatting import counted
 from profkit.core.result import Abstention, Chart, Finding, Interval, Result, Severity, Table, table

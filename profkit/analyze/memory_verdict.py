@@ -78,7 +78,7 @@ def analyze(
 
 def _rows(result: Result | None, name: str) -> list[dict[str, Any]]:
     found = result.tables.get(name) if result else None
-    return [dict(zip(found.columns, row, strict=True)) for row in found.rows] if found else []
+    return found.records() if found else []
 
 
 def _peak(result: Result, rank: int | None) -> _Peak:

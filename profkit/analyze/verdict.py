@@ -14,7 +14,7 @@ from profkit.analyze.base import Behaviour, analysis
 from profkit.analyze.division import gpu, names
 from profkit.analyze.division.periods import SINGLE_STEPS
 from profkit.analyze.shared.step_times import UnprofiledSteps
-from profkit.core.result import Result, Table
+from profkit.core.result import Result
 from profkit.core.settings import Settings
 from profkit.core.verdict import Action, Cause, Confidence, Limiter, Trust, Verdict
 
@@ -125,8 +125,7 @@ def _of_time(
 
 
 def _rows(result: Result, name: str) -> list[dict[str, Any]]:
-    found = result.tables.get(name, Table(title="", columns=(), rows=()))
-    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    return result.tables[name].records() if name in result.tables else []
 
 
 def _cause(row: Mapping[str, Any]) -> Cause:

@@ -54,7 +54,7 @@ def _numbers(name: str, found: result.Result) -> Iterator[str]:
 def _first(found: result.Result, table: str) -> dict[str, Any]:
     """Return the first row of a table, empty where there is none."""
     rows = found.tables.get(table)
-    return dict(zip(rows.columns, rows.rows[0], strict=True)) if rows and rows.rows else {}
+    return rows.records()[0] if rows and rows.rows else {}
 
 
 def verdict_on(run: RunFolder) -> Verdict | None:

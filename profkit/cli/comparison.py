@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from statistics import geometric_mean
 from typing import Any
 
-from profkit.analyze.shared.paired import DIFFER, FEWEST_PAIRS, Judgement, Outcome, in_turn, judged
+from profkit.analyze.shared.paired import DIFFER, FEWEST_PAIRS, Judgement, Outcome, judged
+from profkit.analyze.shared.repeat_order import in_turn
 from profkit.cli.explained import Why, lines
 from profkit.cli.measured_run import METRICS, Difference, MeasuredRun, differences
 from profkit.cli.metric_words import CHANGES, TITLES, shown

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from profkit.analyze.shared.paired import beginnings
+from profkit.analyze.shared.repeat_order import beginnings
 from profkit.analyze.shared.step_times import BASELINE
 from profkit.cli.run_folders import RunFolder
 from profkit.core import result

@@ -4,7 +4,6 @@ import argparse
 import errno
 import json
 import multiprocessing
-import re
 import sys
 import tempfile
 import traceback
@@ -18,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from profkit.convert import HOSTS, STEPS, converter, has_converter, produced
+from profkit.convert._harness_tables import hosts_table, rank_of, steps_table
 from profkit.convert._join_parts import Part, file_label, join, referenced_rows, with_unique_ids
 from profkit.convert._parquet import write
 from profkit.convert.base import Raw
@@ -32,9 +32,7 @@ from profkit.core.result import Provenance
 from profkit.core.run_settings import RunSettings
 from profkit.core.sealed_json import sealed
 from profkit.process import malloc
-from profkit.tables import schema
 
-_RANK = re.compile(r"rank(\d+)")
 _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -103,7 +101,7 @@ def convert(  # noqa: PLR0913 - the arguments of the job
         parts = [_unless_damaged(part, damaged.result()) for part in parts]
         unread: list[Note] = []
         steps = _harness_steps(good, damaged.result(), unread)
-        recorded = {STEPS: steps, HOSTS: map(_hosts, good.values())}
+        recorded = {STEPS: steps, HOSTS: map(hosts_table, good.values())}
         parts = join_tables(tool, parts, tables, recorded, cores)
         notes += [
             Note(file=file_label(part.raw.path), text=t) for part in parts for t in part.notes
@@ -273,18 +271,13 @@ def _raws(tool: str, good: Mapping[Path, dict[str, Any]], notes: list[Note]) -> 
                 yield Raw(
                     path=path,
                     label=label,
-                    rank=_rank(label),
+                    rank=rank_of(label),
                     repeat=record["repeat"],
                     settings=record.get("settings", {}),
                 )
             if not own:
                 text = f"No file of {label} matches {pattern}: this rank gives no rows."
                 notes.append(Note(file=f"{folder.name}/capture.json", text=text))
-
-
-def _rank(label: str) -> int:
-    found = _RANK.match(label)
-    return int(found[1]) if found else -1
 
 
 def convert_files(
@@ -350,7 +343,7 @@ def _harness_steps(
 ) -> Iterator[pa.Table]:
     """Yield the steps that the capture harness timed on each rank."""
     for folder, record in good.items():
-        paths = sorted(folder.glob("*.steps.json"), key=lambda path: _rank(path.name))
+        paths = sorted(folder.glob("*.steps.json"), key=lambda path: rank_of(path.name))
         if not paths:
             text = "The harness left no steps: this repeat gives none."
             notes.append(Note(file=f"{folder.name}/capture.json", text=text))
@@ -359,43 +352,9 @@ def _harness_steps(
                 notes.append(Note(file=file_label(path), text=f"Not read: it {damaged[path]}."))
                 continue
             try:
-                yield _steps(json.loads(path.read_bytes()), record["repeat"])
+                yield steps_table(json.loads(path.read_bytes()), record["repeat"])
             except (ValueError, TypeError, KeyError, pa.ArrowException) as error:
                 notes.append(Note(file=file_label(path), text=f"Not read: {error!r}"))
-
-
-def _hosts(record: Mapping[str, Any]) -> pa.Table:
-    """Return where each rank of a capture ran, as far as its record says."""
-    places = record.get("places") or []
-    return schema.table(
-        HOSTS,
-        {
-            "rank": [_rank(place["label"]) for place in places],
-            "repeat": [record["repeat"]] * len(places),
-            "host": [str(place["hostname"] or "") for place in places],
-            **{
-                name: [-1 if place.get(name) is None else place[name] for place in places]
-                for name in ("node", "local_rank")
-            },
-        },
-    )
-
-
-def _steps(timed: Mapping[str, Any], repeat: int) -> pa.Table:
-    starts, ends, samples, peaks = zip(*timed["steps"], strict=True) if timed["steps"] else [()] * 4
-    count = len(starts)
-    return schema.table(
-        STEPS,
-        {
-            "rank": [timed["rank"]] * count,
-            "repeat": [repeat] * count,
-            "step": range(count),
-            "start_ns": starts,
-            "end_ns": ends,
-            "samples": samples,
-            "peak_memory_bytes": peaks,
-        },
-    )
 
 
 if __name__ == "__main__":

@@ -121,7 +121,7 @@ class Table:
     left_out: int = 0
     """Rows for which there was no room."""
 
-    def records(self) -> list[dict[str, str | int | float | None]]:
+    def records(self) -> list[dict[str, Any]]:
         """Return each row as values by the name of their column."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 

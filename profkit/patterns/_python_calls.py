@@ -1,7 +1,7 @@
 """Time inside Python functions of a kind: from recorded calls, else from the lines of causes."""
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +13,11 @@ from profkit.patterns._rows import Chosen, having, within
 from profkit.patterns.base import CHARGED, Step, charged
 from profkit.tables.python_frames import own_lines
 
+MODEL = r"torch/nn/modules/module\.py|torch/(?:_tensor|autograd/__init__)\.py\(\d+\): backward"
+"""Functions of PyTorch that call the model, or its gradients."""
+
+_LEAST_SHARE = 0.08
+_LEAST_SIGHTINGS = 2
 _LINE = re.compile(r"\(\d+\)")
 _LOADING = r"^enumerate\(Data"
 
@@ -119,6 +124,26 @@ def _place(lines: NDArray[np.object_], names: "pd.Series[str]", time_ns: "pd.Ser
     """Return the line of the program with most time; without any, the function."""
     labels = np.where(lines == "", names.astype(object).to_numpy(), lines)
     return str(pd.Series(time_ns.to_numpy()).groupby(labels).sum().idxmax())
+
+
+def least_ns(step: Step) -> float:
+    """Return how long functions take in all steps, in ns, for which there is no other reason."""
+    return _LEAST_SHARE * step.ms * 1e6 * step.count
+
+
+def long_lasting(
+    python_calls: pd.DataFrame, names: NDArray[np.object_], step: Step
+) -> Iterator[Chosen]:
+    """Yield the outermost calls of each of `names` that took long, those of the longest first.
+
+    `names` are one for each call, "" for calls that do not count.
+    """
+    lasted = (python_calls["end_ns"] - python_calls["start_ns"]).groupby(names).sum()
+    longest = lasted[(lasted >= least_ns(step)) & (lasted.index != "")]
+    for name in longest.sort_values(ascending=False).index:
+        calls = outermost(python_calls, names == name)
+        if calls.sum() >= _LEAST_SIGHTINGS:
+            yield calls
 
 
 def functions(python_calls: pd.DataFrame) -> NDArray[np.object_]:

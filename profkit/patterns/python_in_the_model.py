@@ -4,13 +4,17 @@ import numpy as np
 import pandas as pd
 
 from profkit.core.verdict import Confidence
-from profkit.patterns._python_calls import functions, outermost, spent_on_cpu
+from profkit.patterns._python_calls import (
+    MODEL,
+    functions,
+    least_ns,
+    long_lasting,
+    outermost,
+    spent_on_cpu,
+)
 from profkit.patterns._rows import having, within
 from profkit.patterns.base import Match, Step, pattern
 
-_MODEL = r"torch/nn/modules/module\.py|torch/(?:_tensor|autograd/__init__)\.py\(\d+\): backward"
-_LEAST_SHARE = 0.08
-_LEAST_SIGHTINGS = 2
 _MOST_OPERATORS = 0.2
 
 
@@ -26,22 +30,17 @@ def match(
     step: Step,
 ) -> Match | None:
     """Find the function of the program inside the model that takes most time without operators."""
-    model = python_calls[outermost(python_calls, having(python_calls, _MODEL))]
+    model = python_calls[outermost(python_calls, having(python_calls, MODEL))]
     if len(kernels) or model.empty:
         return None
     names = np.where(within(python_calls, model), functions(python_calls), "")
-    lasted = (python_calls["end_ns"] - python_calls["start_ns"]).groupby(names).sum()
-    least_ns = _LEAST_SHARE * step.ms * 1e6 * step.count
     waits = set(causes.loc[having(causes, "^waiting_", "id"), "place"])
-    for name in lasted[lasted >= least_ns].sort_values(ascending=False).index:
-        calls = outermost(python_calls, names == name)
-        if not name or calls.sum() < _LEAST_SIGHTINGS:
-            continue
+    for calls in long_lasting(python_calls, names, step):
         spent = spent_on_cpu(python_calls, calls, cpu_ops, causes)
         held = {spent.cause: spent.gain_ns - sum(spent.also.values()), **spent.also}
         of_python = sum(ns for cause, ns in held.items() if cause.startswith("python"))
         is_python = of_python >= (1 - _MOST_OPERATORS) * spent.gain_ns
-        if is_python and spent.gain_ns >= least_ns and spent.place not in waits:
+        if is_python and spent.gain_ns >= least_ns(step) and spent.place not in waits:
             return Match(
                 cause=spent.cause,
                 advice=f"{spent.place} runs inside the model and calls few operators: do it less "

@@ -7,17 +7,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.core.verdict import Confidence
-from profkit.patterns._python_calls import contained, functions, outermost, spent_on_cpu
+from profkit.patterns._python_calls import (
+    MODEL,
+    contained,
+    functions,
+    least_ns,
+    long_lasting,
+    outermost,
+    spent_on_cpu,
+)
 from profkit.patterns._rows import equal, having, within
 from profkit.patterns.base import Match, Step, pattern
 
-_MODEL = (
-    r"torch/nn/modules/module\.py|torch/(?:_tensor|autograd/__init__)\.py\(\d+\): backward"
-    r"|torch/optim/|torch/utils/data/|torch/nn/utils/"
-)
+_TRAINING = rf"{MODEL}|torch/optim/|torch/utils/data/|torch/nn/utils/"
 _PHASES = r"^(?:forward|backward|Optimizer\.step#.*)$"
-_LEAST_SHARE = 0.08
-_LEAST_SIGHTINGS = 2
 
 
 @pattern(
@@ -36,19 +39,15 @@ def match(
     if len(kernels) or model.empty:
         return
     keys = _keys(python_calls, model)
-    lasted = (python_calls["end_ns"] - python_calls["start_ns"]).groupby(keys).sum()
-    least_ns = _LEAST_SHARE * step.ms * 1e6 * step.count
-    longest = lasted[(lasted >= least_ns) & (lasted.index != "")].sort_values(ascending=False)
     waiting = causes[having(causes, "^waiting_", "id")]
     waits_ns = (waiting.groupby("place")["ms_per_step"].max() * 1e6 * step.count).to_dict()
     said = set()
-    for key in longest.index:
-        calls = outermost(python_calls, keys == key)
+    for calls in long_lasting(python_calls, keys, step):
         spent = spent_on_cpu(python_calls, calls, cpu_ops, causes)
         # Functions that call one another have the line with most of their time in common.
         is_known = spent.place in said
         works_ns = spent.gain_ns - waits_ns.get(spent.place, 0.0)
-        if is_known or calls.sum() < _LEAST_SIGHTINGS or works_ns < least_ns:
+        if is_known or works_ns < least_ns(step):
             continue
         said.add(spent.place)
         yield Match(
@@ -65,7 +64,7 @@ def match(
 
 def _model(python_calls: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:
     """Return when the model ran: calls of its parts, and phases, which few samples may lie in."""
-    calls = python_calls[outermost(python_calls, having(python_calls, _MODEL))]
+    calls = python_calls[outermost(python_calls, having(python_calls, _TRAINING))]
     phases = cpu_ops[having(cpu_ops, _PHASES) & equal(cpu_ops, "kind", "annotation")]
     columns = ["tid", "start_ns", "end_ns"]
     return pd.concat([calls[columns], phases[columns]], ignore_index=True)

@@ -307,10 +307,9 @@ class _Checker:
         if reason := workload.check_sharding(config.sharding(), config.world_size):
             raise ConfigError(f"zero: {reason}")
         if workload.has_only_replicas and config.parallel.tp * config.parallel.pp > 1:
-            name = behaviour["workload"]["name"]
             raise ConfigError(
-                f"parallel: the ranks of workload={name} are data-parallel replicas;"
-                " leave parallel.tp and parallel.pp at 1"
+                f"parallel: the ranks of workload={behaviour['workload']['name']} are data-parallel"
+                " replicas; leave parallel.tp and parallel.pp at 1"
             )
         return workload
 
@@ -397,6 +396,5 @@ def _is_class(plugin: object) -> TypeGuard[type[Any]]:
 def _follows_capture(override: str) -> bool:
     """Say whether an override concerns only what comes after the capture."""
     key = override.lstrip("+~").partition("=")[0]
-    return key in ("analysis", "repeats", "capture", "exclusive") or key.startswith(
-        ("analyses.", "report")
-    )
+    is_of_report = key.startswith(("analyses.", "report"))
+    return is_of_report or key in ("analysis", "repeats", "capture", "exclusive")

@@ -82,5 +82,4 @@ def found(given_pattern: Pattern, *, step: Step | None = None, **known: Any) -> 
 
 def rows(result: Result, table: str) -> list[dict[str, Any]]:
     """Return the rows of one table of `result`, as dictionaries by column."""
-    found = result.tables[table]
-    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    return result.tables[table].records()

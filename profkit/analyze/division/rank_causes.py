@@ -68,7 +68,10 @@ def divided(found: Periods, tables: Mapping[str, pd.DataFrame]) -> Iterator[Divi
 
 
 def divided_of(rank: int, found: Periods, tables: Mapping[str, pd.DataFrame]) -> list[Divided]:
-    """Return the recordings of one `rank` with their causes."""
+    """Return the recordings of one `rank` with their causes.
+
+    To keep those of all ranks would take several times the memory of the tables.
+    """
     rows = found.rows[(found.rows["rank"] == rank).to_numpy()]
     return list(divided(replace(found, rows=rows), tables))
 

@@ -5,7 +5,6 @@ alike. All inference is on the logarithms of the pairs' ratios. What takes array
 last axis, so that thousands of studies can be simulated with the same code.
 """
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profkit.analyze.shared.uncertainty import student_quantile, student_tail
-from profkit.core.result import Interval, Result
+from profkit.core.result import Interval
 
 Logs = NDArray[np.float64]
 
@@ -281,23 +280,6 @@ def discovered(samples: Sequence[Sequence[float]], level: float = 0.05) -> list[
     arrays = [np.array(sample) for sample in samples]
     p_values = [student_tail(_standard_errors(array), len(array) - 1) for array in arrays]
     return [bool(share <= level) for share in false_discovery_control(p_values)]
-
-
-def beginnings(steps: Result) -> dict[int, str]:
-    """Return when each repeat began, as times that sort by their text."""
-    if (repeats := steps.tables.get("per_repeat")) is None:
-        return {}
-    rows = [dict(zip(repeats.columns, row, strict=True)) for row in repeats.rows]
-    return {int(row["repeat"] or 0): str(row["began"]) for row in rows}
-
-
-def in_turn(began: Mapping[int, str], reference_began: Mapping[int, str]) -> bool:
-    """Return whether both began each repeat before either began the next."""
-    shared = sorted(set(began) & set(reference_began))
-    return all(
-        max(began[one], reference_began[one]) < min(began[other], reference_began[other])
-        for one, other in itertools.pairwise(shared)
-    )
 
 
 def _shared(these: Mapping[int, float], others: Mapping[int, float]) -> list[int]:

@@ -5,6 +5,7 @@ import os
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -249,7 +250,7 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], disk_space.Trouble |
         disk_space.reserved(out),
         conditions.monitored() as machine,
         container.stopped_on_exit(job.launcher, spec, job.node),
-        last_words.Listener(spec.token) as listener,
+        closing(last_words.Listener(spec.token)) as listener,
     ):
 
         def watch() -> str:

@@ -11,8 +11,6 @@ import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from profkit.capture.base import Rank
 from profkit.capture.harness.record import bounded_log
@@ -52,16 +50,7 @@ class Listener:
         self.socket.bind(_address(token))
         self.socket.listen(_MOST_RANKS)
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         """Listen no longer."""
         self.socket.close()
 

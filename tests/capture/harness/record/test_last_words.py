@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import uuid
+from contextlib import closing
 
 import pytest
 
@@ -34,7 +35,7 @@ def capture(tmp_path):
             status = subprocess.run(words, stdout=output, stderr=output, check=False).returncode
             assert status == -signal.SIGKILL, log.read_text()
 
-    with last_words.Listener(token) as listener:
+    with closing(last_words.Listener(token)) as listener:
         yield log, listener, rank
 
 
