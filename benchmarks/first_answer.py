@@ -84,11 +84,11 @@ def _traces(args: argparse.Namespace) -> None:
                 shutil.copyfileobj(packed, plain)
             size = f"{trace.stat().st_size / 1e6:.0f} MB"
             hta = _median([sys.executable, "-c", _HTA, str(trace)], args.times)
-            _print(f"{size}: HTA's load", hta)
+            print_taken(f"{size}: HTA's load", hta)
             shown = _median([_PROFKIT, "show", str(trace)], args.times)
-            _print(f"{size}: profkit show", shown, hta)
+            print_taken(f"{size}: profkit show", shown, hta)
             made = _median([_PROFKIT, "import", "trace", str(trace)], args.times)
-            _print(f"{size}: profkit import, to the report", made, hta)
+            print_taken(f"{size}: profkit import, to the report", made, hta)
 
 
 def _program(args: argparse.Namespace) -> None:
@@ -101,7 +101,7 @@ def _program(args: argparse.Namespace) -> None:
         step_s = max(0.001, _median(command, 1).clock_s - started_s) / _STEPS
         script.write_text(_PROGRAM.replace("STEPS", str(int((_PROGRAM_S - started_s) / step_s))))
         plain = _median(command, args.times)
-        _print("the program", plain)
+        print_taken("the program", plain)
         peers = {
             "py-spy record": [str(_BIN / "py-spy"), "record", "-o", "out.svg", "--", *command],
             "pyinstrument": [str(_BIN / "pyinstrument"), "-r", "html", "-o", "o.html", str(script)],
@@ -109,7 +109,7 @@ def _program(args: argparse.Namespace) -> None:
             "profkit profile --all": [_PROFKIT, "profile", "--all", "--", *command],
         }
         for name, peer in peers.items():
-            _print(name, _median(peer, args.times), plain)
+            print_taken(name, _median(peer, args.times), plain)
 
 
 def _default(args: argparse.Namespace) -> None:
@@ -118,33 +118,34 @@ def _default(args: argparse.Namespace) -> None:
     for _ in range(args.times):
         with tempfile.TemporaryDirectory() as folder:
             command = [_PROFKIT, "run", "--quiet"]
-            whole.append(_measured(command, folder))
+            whole.append(measured(command, folder))
             for run in Path(folder, "results/runs").iterdir():
                 for name in _FROM_CAPTURES:
                     path = run / name
                     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             Path(folder, "results/report.html").unlink()
-            rest.append(_measured(command, folder))
-    _print("the default run", _middle(whole))
-    _print("without its captures", _middle(rest))
+            rest.append(measured(command, folder))
+    print_taken("the default run", middle(whole))
+    print_taken("without its captures", middle(rest))
 
 
 def _median(command: Sequence[str], times: int) -> Taken:
     taken = []
     for _ in range(times):
         with tempfile.TemporaryDirectory() as folder:
-            taken.append(_measured(command, folder))
-    return _middle(taken)
+            taken.append(measured(command, folder))
+    return middle(taken)
 
 
-def _middle(taken: Sequence[Taken]) -> Taken:
+def middle(taken: Sequence[Taken]) -> Taken:
+    """Return the medians of `taken`."""
     return Taken(
         clock_s=statistics.median(one.clock_s for one in taken),
         cpu_s=statistics.median(one.cpu_s for one in taken),
     )
 
 
-def _measured(command: Sequence[str], folder: str) -> Taken:
+def measured(command: Sequence[str], folder: str) -> Taken:
     """Run `command` in `folder`; raises `RuntimeError` with what it said if it fails."""
     with tempfile.TemporaryFile("w+") as said:
         begun = time.perf_counter()
@@ -164,7 +165,8 @@ def _measured(command: Sequence[str], folder: str) -> Taken:
     return Taken(clock_s=clock_s, cpu_s=usage.ru_utime + usage.ru_stime)
 
 
-def _print(name: str, taken: Taken, peer: Taken | None = None) -> None:
+def print_taken(name: str, taken: Taken, peer: Taken | None = None) -> None:
+    """Print a line about `taken`, beside that of a peer."""
     ratio = f"  {taken.clock_s / peer.clock_s:5.2f} times as long" if peer else ""
     more = f", {taken.clock_s - peer.clock_s:+.1f} s" if peer else ""
     print(f"{name:36} {taken.clock_s:6.2f} s  {taken.cpu_s:6.2f} CPU s{ratio}{more}", flush=True)
