@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from hypothesis import HealthCheck, settings
 from playwright.sync_api import sync_playwright
 
 from tests import warm
@@ -28,6 +29,10 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="profkit-state-")
 # Of profkit alone: what torch has compiled is to be found by the captures.
 os.environ["PROFKIT_CACHE"] = f"{os.environ['XDG_STATE_HOME']}/cache"
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
+# No limit in seconds, which would fail on a busy machine alone.
+_UNTIMED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile("profkit", deadline=None, suppress_health_check=_UNTIMED)
+settings.load_profile("profkit")
 # Ranks of several threads each would wait for one another on few cores, and waiting takes time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -59,6 +64,7 @@ Other tests that are slow are marked where they are.
 
 
 LONGEST = {
+    "tests/slurm/test_slurm.py": "together",
     "tests/test_real_traces.py": "apart",
     "tests/dag/test_staleness.py": "together",
     "tests/test_plugins.py": "together",

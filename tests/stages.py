@@ -12,6 +12,7 @@ from profkit.dag.staleness import Wildcards
 from profkit.report.__main__ import main as report
 from tests.capture.conftest import AROUND_PROCESSES
 from tests.page_text import page_text
+from tests.waiting import LIMIT_S
 from tests.warm_ranks import warm_rank_python
 
 
@@ -45,7 +46,7 @@ def capture(*overrides):
                     behaviour["launcher"]["python"] = warm_rank_python()
                 workload = ["--workload", json.dumps(behaviour)]
                 command = [sys.executable, "-m", "profkit.capture", tool, "--out", str(out)]
-                subprocess.run([*command, *settings, *workload], check=True, timeout=600)
+                subprocess.run([*command, *settings, *workload], check=True, timeout=LIMIT_S)
 
 
 def _convert(dag, run, tool):

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from profkit.analyze._repeated_sequences import distinct, maximal_repeats
@@ -56,7 +56,6 @@ def is_maximal(part, counts):
 
 
 @given(st.text("abc", min_size=1, max_size=60))
-@settings(max_examples=100, deadline=None)
 def test_repeats_are_those_that_trying_all_finds(text):
     starts = defaultdict(list)
     for length in range(1, 9):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import LIMIT_S
 from tests.warm_ranks import warm_rank_python
 
 DEFAULT = {
@@ -89,7 +90,9 @@ def capture():
     ) -> Capture:
         out = folder / "results/runs/r/capture" / tool / "rep0"
         command = [*arguments(tool, out, settings, **behaviour), *flags]
-        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        result = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=LIMIT_S
+        )
         return Capture(out, result)
 
     return run
@@ -132,7 +135,9 @@ def nsys_profile():
 
     def run(command: list[Any]) -> "subprocess.CompletedProcess[str]":
         for _ in range(5):
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=LIMIT_S
+            )
             if "Local Endpoint is not available" not in done.stdout + done.stderr:
                 break
         return done

@@ -15,6 +15,7 @@ from profkit.capture.base import Rank
 from profkit.capture.memory_layers import Capture
 from profkit.convert.base import Raw
 from profkit.convert.memory_layers import convert
+from tests.waiting import LIMIT_S
 from tests.warm_ranks import warm_rank_python
 
 PROGRAM = Path(__file__).parent / "programs" / "layers_of_modes.py"
@@ -202,7 +203,7 @@ def of_modes(tmp_path_factory):
         [*torchrun, "--nproc-per-node=2", str(PROGRAM), str(out), *modes],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=LIMIT_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

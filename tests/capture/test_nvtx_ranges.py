@@ -12,6 +12,7 @@ import torch
 from profkit.capture.base import executable
 from profkit.capture.harness.ranks import function_ranges, module_ranges, nvtx_ranges
 from profkit.capture.harness.ranks.recording import step_markers
+from tests.waiting import LIMIT_S
 
 PROGRAM = """
 import torch
@@ -56,7 +57,7 @@ def events(nsys_profile, tmp_path_factory):
     assert done.returncode == 0, done.stdout + done.stderr
     report, out = folder / "made.nsys-rep", folder / "made.sqlite"
     command = [nsys, "export", "--type=sqlite", f"--output={out}", report]
-    subprocess.run(command, capture_output=True, check=True, timeout=120)
+    subprocess.run(command, capture_output=True, check=True, timeout=LIMIT_S)
     with closing(sqlite3.connect(out)) as connection:
         rows = connection.execute(
             "SELECT eventType, domainId, coalesce(text, (SELECT value FROM StringIds"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import LIMIT_S
 from tests.warm_ranks import warm_rank_python
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -153,7 +154,7 @@ def test_the_same_script_profiled_by_hand_has_the_same_operators_in_each_step(ca
         "--nproc-per-node=1",
     ]
     command = [*torchrun, str(by_hand), *arguments]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=600)
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=LIMIT_S)
     (trace,) = made.folder.glob("rank0*.pt.trace.json.gz")
     mine, theirs = operators(trace), operators(tmp_path / "by_hand_0.json")
     assert len(theirs) == 2

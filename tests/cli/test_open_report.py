@@ -13,6 +13,7 @@ import pytest
 
 from profkit.cli import main
 from profkit.cli.open_report import serving
+from tests.waiting import LIMIT_S
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +43,7 @@ def served(file=None):
         thread.start()
 
         def ask(path, *, host=server.host, method="GET", token=True):
-            connection = http.client.HTTPConnection(server.host, timeout=60)
+            connection = http.client.HTTPConnection(server.host, timeout=LIMIT_S)
             target = f"/{server.token}/{path}" if token else path
             connection.request(method, target, headers={"Host": host})
             answer = connection.getresponse()
@@ -115,9 +116,9 @@ def test_the_address_is_printed_and_an_interrupt_ends_the_server():
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
     )
     address = urlsplit(process.stdout.readline().strip())
-    connection = http.client.HTTPConnection(address.netloc, timeout=60)
+    connection = http.client.HTTPConnection(address.netloc, timeout=LIMIT_S)
     connection.request("GET", address.path)
     assert connection.getresponse().read() == b"the report"
     process.send_signal(2)
-    process.communicate(timeout=120)
+    process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0

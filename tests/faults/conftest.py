@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -19,6 +18,7 @@ from tests import warm
 from tests.capture.conftest import PROGRAMS
 from tests.conftest import Tree, copy_project
 from tests.page_text import page_data, page_text
+from tests.waiting import until
 
 ALONE = "workload=misbehaving world_size=1 launcher=python device=cpu steps=8 warmup_steps=1"
 FEW = "repeats=1 tool=[] analysis=[steps]"
@@ -125,15 +125,8 @@ class Farm(Tree):
                 found.append(process)
         return found
 
-    def until(self, condition, what: str, seconds: float = 300) -> None:
-        """Wait for what must happen."""
-        end = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < end, what
-            time.sleep(0.05)
-
     def check_nothing_is_left_running(self) -> None:
-        self.until(lambda: not self.alive(), f"still running: {self.alive()}", seconds=60)
+        until(lambda: not self.alive(), lambda: f"still running: {self.alive()}")
 
     def check_every_file_is_whole(self) -> None:
         """Check that whatever has the name of a result can be read to its end."""

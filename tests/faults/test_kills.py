@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from tests.faults.conftest import Farm
+from tests.waiting import LIMIT_S, until
 
 RUNS = "workload.how=nothing,hang"
 
@@ -36,7 +37,7 @@ def hanging(farm, good):
     """
     assert farm.captured("nothing") == good
     process = farm.begin(RUNS)
-    farm.until(lambda: process.poll() is not None or working(farm, "sleep 86399"), "it must hang")
+    until(lambda: process.poll() is not None or working(farm, "sleep 86399"))
     assert process.poll() is None, process.stdout.read()
     return process
 
@@ -56,7 +57,7 @@ def cmdline(process):
 
 def check_what_must_be_true_after(farm, process, good):
     """Check all but the report, which the killed could not write."""
-    assert process.wait(120) != 0
+    assert process.wait(LIMIT_S) != 0
     farm.check_nothing_is_left_running()
     farm.check_every_file_is_whole()
     assert farm.captured("nothing") == good
@@ -77,7 +78,7 @@ KILLED = {
 def test_a_killed_process_takes_all_that_it_started_with_it(farm, hanging, good, who):
     words, place = KILLED[who]
     working(farm, words)[place].kill()
-    assert hanging.wait(120) != 0
+    assert hanging.wait(LIMIT_S) != 0
     locks = list(farm.folder.glob("results/.snakemake/locks/*.lock"))
     assert bool(locks) == (who in {"profkit run", "Snakemake"})
     check_what_must_be_true_after(farm, hanging, good)
@@ -95,7 +96,7 @@ def test_a_launcher_that_is_killed_is_a_failed_capture_in_a_whole_report(farm, h
     _, guard, inner = working(farm, CAPTURE)
     (rank, *_) = working(farm, "capture.harness.rank")
     {"launcher": rank, "inner capture": inner, "guard": guard}[who].kill()
-    said, _ = hanging.communicate(timeout=300)
+    said, _ = hanging.communicate(timeout=LIMIT_S)
     assert hanging.returncode == 1, said
     farm.check_nothing_is_left_running()
     farm.check_every_file_is_whole()

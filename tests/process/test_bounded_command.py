@@ -1,13 +1,13 @@
 """Programs of others are asked within bounds, and nothing of them is left."""
 
 import sys
-import time
 
 import psutil
 import pytest
 
 from profkit.process import bounded_command
 from profkit.process.bounded_command import ask
+from tests.waiting import LIMIT_S, until
 
 SLEEPS = "import time; time.sleep(600)"
 STARTS = f"""
@@ -18,18 +18,11 @@ print(child.pid, flush=True)
 
 
 def python(code, **bounds):
-    return ask([sys.executable, "-Sc", code], **{"timeout_s": 60, **bounds})
+    return ask([sys.executable, "-Sc", code], **{"timeout_s": LIMIT_S, **bounds})
 
 
 def is_running(pid):
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-
-
-def ends(pid):
-    """Wait for the end of a killed process, which is not a child of this one."""
-    while is_running(pid):
-        time.sleep(0.01)
-    return True
 
 
 def test_what_it_prints_and_its_status_are_the_answer():
@@ -42,9 +35,10 @@ def test_what_it_prints_and_its_status_are_the_answer():
 
 @pytest.mark.parametrize("rest", ["", SLEEPS])
 def test_what_it_started_ends_with_it_and_is_not_waited_for(rest):
-    answer = python(STARTS + rest, timeout_s=2 if rest else 60)
+    answer = python(STARTS + rest, timeout_s=2 if rest else LIMIT_S)
     assert answer.failure == ("it does not end within 2 s" if rest else "")
-    assert ends(int(answer.text))
+    # Killed, and not a child of this process.
+    until(lambda: not is_running(int(answer.text)))
 
 
 def test_a_daemon_that_it_leaves_is_spared_if_it_has_to():

@@ -10,13 +10,14 @@ import time
 import pytest
 
 from profkit.process import forked
+from tests.waiting import LIMIT_S
 
 
 def finish(work, variables=()):
     """Return what `work` prints in a fork, and how that ends."""
     process = forked.start(work, dict(variables))
     printed = process.output.read()
-    return printed, process.wait(60)
+    return printed, process.wait(LIMIT_S)
 
 
 def test_it_has_streams_a_session_and_variables_of_its_own(capfd):
@@ -69,4 +70,4 @@ def test_it_can_be_waited_for_in_pieces_and_be_interrupted():
     assert process.wait(0) is None
     os.killpg(process.pid, signal.SIGINT)
     assert "KeyboardInterrupt" in process.output.read()
-    assert process.wait(60) == 1
+    assert process.wait(LIMIT_S) == 1

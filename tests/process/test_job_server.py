@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from profkit.process import job_client, job_server
+from tests.waiting import LIMIT_S, until
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (
@@ -42,13 +42,6 @@ def begin(*argv, address=None, **options):
         text=True,
         **options,
     )
-
-
-def until(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_a_job_has_the_streams_folder_and_environment_of_its_command(server, tmp_path):
@@ -140,6 +133,7 @@ def test_a_fork_of_this_process_runs_jobs_and_ends_with_it(tmp_path):
 import os, sys
 from pathlib import Path
 from profkit.process import job_client, job_server
+from tests.waiting import LIMIT_S, until
 
 loaded = ["by the workflow"]
 
@@ -164,7 +158,7 @@ print(status, job_server.address())
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=LIMIT_S,
     )
     assert done.stdout.splitlines() == [
         f"['by the workflow', 'by the server'] ['analyze', 'x'] {tmp_path}",

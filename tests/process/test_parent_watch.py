@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from profkit.process import parent_watch
+from tests.waiting import LIMIT_S
 
 _JOB = """
 import subprocess, sys, time
@@ -42,7 +43,7 @@ def test_a_job_ends_with_all_that_it_started_when_its_workflow_was_killed(workfl
     job = subprocess.Popen([sys.executable, "-c", _JOB], env=environment, stdout=subprocess.PIPE)
     child = psutil.Process(int(job.stdout.readline()))
     workflow.kill()  # and it stays a zombie, as in a container without an init
-    assert job.wait(60) == 1
+    assert job.wait(LIMIT_S) == 1
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 

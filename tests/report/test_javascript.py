@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import LIMIT_S
+
 TESTS = sorted(Path(__file__).parent.glob("page/*.test.mjs"))
 
 
@@ -26,6 +28,6 @@ def test_the_logic_of_the_page_holds(node):
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=LIMIT_S,
     )
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]

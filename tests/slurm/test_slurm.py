@@ -6,11 +6,12 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
+
+from tests.waiting import LIMIT_S, until
 
 pytestmark = pytest.mark.slow
 
@@ -39,10 +40,10 @@ def hosts(tmp_path_factory):
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("slurm")
     try:
-        subprocess.run([CLUSTER, "start", folder], check=True, timeout=60)
+        subprocess.run([CLUSTER, "start", folder], check=True, timeout=LIMIT_S)
         yield
     finally:
-        subprocess.run([CLUSTER, "stop", folder], check=True, timeout=60)
+        subprocess.run([CLUSTER, "stop", folder], check=True, timeout=LIMIT_S)
 
 
 def profkit(folder, *words):
@@ -59,7 +60,7 @@ def profkit(folder, *words):
 @pytest.mark.usefixtures("hosts")
 def test_ranks_run_on_both_hosts_and_overrides_keep_their_quotes(tmp_path):
     asked = (*SMALL, *HOSTS, QUOTED, "steps=4", "warmup_steps=1", *LOOKS)
-    status = profkit(tmp_path, "run", "--on", "slurm", *asked).wait(150)
+    status = profkit(tmp_path, "run", "--on", "slurm", *asked).wait(LIMIT_S)
     assert status == 0, (tmp_path / "printed").read_text()
     [capture] = tmp_path.glob("results/runs/*/capture/baseline/rep0/capture.json")
     record = json.loads(capture.read_text())
@@ -76,16 +77,22 @@ def test_ranks_run_on_both_hosts_and_overrides_keep_their_quotes(tmp_path):
 def test_a_job_that_is_cancelled_leaves_no_process(tmp_path):
     running = profkit(tmp_path, "run", "--on", "slurm", *SMALL, *HOSTS, "steps=100000", *LOOKS)
     try:
-        wait_for(lambda: len(ranks(tmp_path)) >= 2, 90)
-        jobs = subprocess.run(
-            ["squeue", "--noheader", "--format=%A"], capture_output=True, text=True, check=True
+        until(
+            lambda: running.poll() is not None or len(ranks(tmp_path)) >= 2,
+            lambda: (tmp_path / "printed").read_text() + asked("squeue") + asked("sinfo"),
         )
-        subprocess.run(["scancel", *jobs.stdout.split()], check=True)
-        wait_for(lambda: not ranks(tmp_path), 60)
-        assert running.wait(90) == 1
+        assert running.poll() is None, (tmp_path / "printed").read_text()
+        jobs = asked("squeue", "--noheader", "--format=%A").split()
+        subprocess.run(["scancel", *jobs], check=True)
+        until(lambda: not ranks(tmp_path), lambda: ranks(tmp_path))
+        assert running.wait(LIMIT_S) == 1
     finally:
         running.kill()
         running.wait()
+
+
+def asked(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def ranks(folder):
@@ -96,10 +103,3 @@ def ranks(folder):
         for process in found
         if process.info["cwd"] == str(folder) and "LOCAL_RANK" in (process.info["environ"] or {})
     ]
-
-
-def wait_for(is_so, limit_s):
-    end = time.monotonic() + limit_s
-    while not is_so():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.5)

@@ -4,13 +4,13 @@ import io
 import json
 import signal
 import subprocess
-import time
 
 import psutil
 import pytest
 
 from profkit.capture.__main__ import main
 from profkit.capture.py_spy import Capture
+from tests.waiting import LIMIT_S, until
 
 
 def running(folder, word=""):
@@ -82,9 +82,8 @@ def test_a_model_that_does_not_fit_is_out_of_memory_on_every_rank(capture, tmp_p
 def launched(arguments_of, out, behaviour):
     """Start a capture that hangs, and return it once it is in its fourth step."""
     process = subprocess.Popen(arguments_of("baseline", out, {}, **behaviour))
-    while not running(out, "sleep 86399"):
-        assert process.poll() is None
-        time.sleep(0.05)
+    until(lambda: process.poll() is not None or running(out, "sleep 86399"))
+    assert process.poll() is None
     return process
 
 
@@ -94,7 +93,7 @@ def test_a_capture_that_is_told_to_stop_leaves_no_record_and_no_process(
 ):
     process = launched(arguments_of, tmp_path, misbehaving("hang"))
     process.send_signal(signum)
-    assert process.wait(60) == 128 + signum
+    assert process.wait(LIMIT_S) == 128 + signum
     assert running(tmp_path) == []
     assert not (tmp_path / "capture.json").exists()
 
@@ -102,8 +101,8 @@ def test_a_capture_that_is_told_to_stop_leaves_no_record_and_no_process(
 def test_a_capture_that_is_killed_takes_all_with_it(arguments_of, misbehaving, tmp_path):
     process = launched(arguments_of, tmp_path, misbehaving("hang"))
     process.kill()
-    process.wait(60)
-    psutil.wait_procs(running(tmp_path), timeout=60)
+    process.wait(LIMIT_S)
+    psutil.wait_procs(running(tmp_path), timeout=LIMIT_S)
     assert running(tmp_path) == []
     assert not (tmp_path / "capture.json").exists()
 
@@ -112,7 +111,7 @@ def test_a_capture_whose_inner_process_is_killed_says_so(arguments_of, misbehavi
     process = launched(arguments_of, tmp_path, misbehaving("hang"))
     (inner,) = psutil.Process(process.pid).children()
     inner.kill()
-    assert process.wait(60) == 0
+    assert process.wait(LIMIT_S) == 0
     assert running(tmp_path) == []
     record = json.loads((tmp_path / "capture.json").read_text())
     assert (record["status"], record["exit_code"]) == ("error", -signal.SIGKILL)

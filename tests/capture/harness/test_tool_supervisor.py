@@ -10,6 +10,7 @@ import pytest
 from profkit.capture.harness.tool_supervisor import supervised_command
 from profkit.capture.nsys import Capture as Nsys
 from profkit.capture.py_spy import Capture as PySpy
+from tests.waiting import LIMIT_S
 
 # Starts the program, which then has nobody, and ends.
 LEAVING = "import subprocess, sys; subprocess.Popen(sys.argv[2:]); sys.exit(int(sys.argv[1]))"
@@ -45,7 +46,7 @@ def python(code: str, *arguments: object) -> list[str]:
 
 
 def run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, timeout=60)
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, timeout=LIMIT_S)
 
 
 def is_running(pid: str) -> bool:
@@ -67,7 +68,7 @@ def test_what_else_the_tool_left_is_not_waited_for(tmp_path):
     program = python(PROGRAM, 0, tmp_path / "done", 0)
     command = supervised_command(LASTING, python(DAEMON, *program), program)
     with subprocess.Popen(command, stdin=subprocess.PIPE) as ended:
-        assert ended.wait(60) == 0
+        assert ended.wait(LIMIT_S) == 0
 
 
 @pytest.mark.parametrize("status", [0, 7])
@@ -108,7 +109,7 @@ def test_a_tool_that_was_told_to_end_is_not_started_again():
         assert process.stdout.readline() == b"here\n"
         process.send_signal(signal.SIGTERM)
         assert process.stdout.read() == b""
-        assert process.wait(60) == 128 + signal.SIGTERM
+        assert process.wait(LIMIT_S) == 128 + signal.SIGTERM
 
 
 def test_other_tools_stand_between_nobody():

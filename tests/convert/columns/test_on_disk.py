@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from profkit.convert.columns import on_disk
@@ -61,7 +61,6 @@ def test_a_held_column_is_the_column_here_and_in_another_process(spill, monkeypa
             found[...] = 1
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(rows=st.lists(st.integers(0, 99), unique=True), apart=st.sampled_from([1, 1 << 12]))
 def test_rows_are_filled_in_any_order(spill, rows, apart):
     count = 100 * apart

@@ -14,6 +14,7 @@ from profkit.convert.linking.messages import (
     size_bytes,
 )
 from profkit.convert.torch_profiler import trace
+from tests.waiting import LIMIT_S
 from tests.warm_ranks import warm_rank_python
 
 
@@ -356,7 +357,7 @@ def test_a_capture_over_gloo_tells_each_call(tmp_path):
     program.write_text(PROGRAM)
     launcher = [warm_rank_python(), "-m", "torch.distributed.run", "--standalone"]
     command = [*launcher, "--nproc-per-node=2", str(program), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     known = ("kind", "operation", "group_description", "group_size", "size_bytes")
     for rank in range(2):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from profkit.convert.columns import on_disk
@@ -42,7 +42,6 @@ def sized(monkeypatch, at_once):
 
 @_SOME
 @pytest.mark.usefixtures("sized")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(start=st.lists(st.integers(0, 12), max_size=30))
 def test_rows_come_by_start_and_then_as_in_the_file(scratch, start):
     found = Ordered(kept(scratch, start=start, size=[10 * time for time in start]))
@@ -67,7 +66,6 @@ def test_the_earliest_call_of_a_correlation_launches(scratch):
 
 @_SOME
 @pytest.mark.usefixtures("sized")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     rows=st.lists(st.tuples(st.integers(-1, 9), st.integers(0, 3)), max_size=30),
     wanted=st.lists(st.integers(-1, 9), max_size=30),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from profkit.convert.columns.on_disk import Columns
@@ -63,9 +63,6 @@ def scratch():
     return Scratch()
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(hosts=st.tuples(_ROWS, _ROWS, _ROWS), is_sorted=st.booleans())
 def test_rows_that_cross_nest_as_they_do_at_once(hosts, is_sorted, scratch, monkeypatch):
     asked = [sorted(rows, key=lambda row: row[1]) if is_sorted else rows for rows in hosts]
@@ -81,9 +78,6 @@ def test_rows_that_cross_nest_as_they_do_at_once(hosts, is_sorted, scratch, monk
     assert parts == whole
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(python=_ROWS, ops=_ROWS, is_sorted=st.booleans())
 def test_calls_have_the_callers_and_paths_that_they_have_at_once(
     python, ops, is_sorted, scratch, monkeypatch

@@ -6,7 +6,7 @@ import random
 import warnings
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profkit.convert.torch_profiler import trace as kineto
@@ -128,12 +128,7 @@ SMALL = [
 TEXT = json.dumps({"schemaVersion": 1, "distributedInfo": {"rank": 1}, "traceEvents": SMALL})
 
 
-@settings(
-    max_examples=100,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=100, derandomize=True)
 @given(
     chance=st.randoms(use_true_random=False),
     ways=st.lists(st.sampled_from(list(damage.WAYS.values())), min_size=1, max_size=3),
@@ -154,7 +149,7 @@ def test_no_damage_is_an_error_of_another_kind(tmp_path, chance, ways, packed):
         assert "\n  hint: " in str(error)  # noqa: PT017
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(content=st.binary(max_size=80) | st.text('[]{}",:traceEvnsphX0-.N \\\n').map(str.encode))
 def test_no_text_is_an_error_of_another_kind(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "any.json"

@@ -9,6 +9,7 @@ import pytest
 
 from profkit.workloads.train import Workload
 from profkit.workloads.zero import Zero
+from tests.waiting import LIMIT_S
 from tests.warm_ranks import warm_rank_python
 
 HERE = Path(__file__).parent
@@ -34,7 +35,7 @@ def ranks(tmp_path_factory):
         [*torchrun, "--nproc-per-node=2", str(HERE / "every_mode.py"), str(out)],
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=LIMIT_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

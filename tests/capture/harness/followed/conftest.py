@@ -14,6 +14,7 @@ from profkit.capture.harness.ranks import clock
 from profkit.capture.harness.record import rank_warnings
 from profkit.capture.harness.spec import Spec
 from profkit.core.run_settings import RunSettings
+from tests.waiting import LIMIT_S
 
 PROGRAMS = Path(__file__).parents[3] / "programs"
 
@@ -73,7 +74,7 @@ def followed(tmp_path, monkeypatch):
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=LIMIT_S,
         )
         return Followed(job, result)
 

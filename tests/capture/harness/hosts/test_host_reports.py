@@ -12,6 +12,7 @@ from profkit.capture.harness.hosts import host_reports, start_hosts
 from profkit.capture.harness.spec import Spec
 from profkit.capture.launchers.base import Node
 from profkit.process import parent_watch
+from tests.waiting import LIMIT_S
 
 # Starts what follows it twice, as srun does on two hosts. The second has process numbers and a name
 # of its own, before which it would come by the alphabet.
@@ -147,7 +148,7 @@ def started_on_each(arguments_of, programs):
             )
             for node in (1, 0)
         ]
-        return [host.communicate(timeout=120)[1] for host in reversed(hosts)]
+        return [host.communicate(timeout=LIMIT_S)[1] for host in reversed(hosts)]
 
     return started
 
