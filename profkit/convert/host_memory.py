@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ def read(path: Path) -> tuple[Sums, list[tuple[int, int, int]]]:
     return dict(sums), readings
 
 
+@lru_cache(1 << 16)
 def _name(function: str, file: str, line: int) -> str:
     return f"{function} ({_FOLDER.sub('', file)}:{line})" if file else function
 

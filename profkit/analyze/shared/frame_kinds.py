@@ -1,6 +1,7 @@
 """Frames of stacks as flame graphs name them, each with whose code it is."""
 
 import re
+from functools import lru_cache
 
 from profkit.tables.frame_files import imported_library, is_profkits, library
 from profkit.tables.python_frames import is_foreign
@@ -46,6 +47,8 @@ def of_stack(stack: str) -> list[Frame]:
     return [frame for frame in found if frame] or [NOT_RECORDED]
 
 
+# Stacks have few frames that differ, again and again.
+@lru_cache(1 << 16)
 def _of_sample(text: str) -> Frame | None:
     if text.startswith(_MODULE):
         return "module", text.removeprefix(_MODULE)

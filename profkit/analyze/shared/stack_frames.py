@@ -1,6 +1,7 @@
 """Call stacks by frame: self and total values of each function and line."""
 
 import re
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -31,9 +32,7 @@ def _of_program(frames: list[str], *, imports: bool) -> list[str]:
     if not imports and any(_IMPORTS in frame for frame in frames):
         return []
     own = [_is_profkits(frame) for frame in frames]
-    starting = [any(part in frame for part in _STARTS_PROGRAM) for frame in frames]
-    outer = [is_own or starts for is_own, starts in zip(own, starting, strict=True)]
-    begin = outer.index(False) if False in outer else len(outer)
+    begin = next((row for row, frame in enumerate(frames) if not _is_outer(frame)), len(frames))
     # What profkit calls itself is its own as well; a program it starts through Python.
     is_profkits_call = any(own[:begin]) and own[begin - 1]
     loads = begin < len(frames) and _IMPORTS in frames[begin]
@@ -43,6 +42,12 @@ def _of_program(frames: list[str], *, imports: bool) -> list[str]:
     return [frame for frame, is_own in pairs if not is_own]
 
 
+def _is_outer(frame: str) -> bool:
+    return _is_profkits(frame) or any(part in frame for part in _STARTS_PROGRAM)
+
+
+# Stacks have few frames that differ, again and again.
+@lru_cache(1 << 16)
 def _is_profkits(frame: str) -> bool:
     found = _FILE.search(frame)
     return found is not None and is_profkits(found[1])
@@ -82,11 +87,16 @@ def _distinct(frames: list[str]) -> list[tuple[str, str, bool, bool]]:
     seen: set[str] = set()
     found: dict[str, tuple[str, str, bool, bool]] = {}
     for frame in frames:
-        function = _LINE.sub("", frame)
+        function = _function(frame)
         if frame not in found:
             found[frame] = frame, function, frame == frames[-1], function not in seen
         seen.add(function)
     return list(found.values())
+
+
+@lru_cache(1 << 16)
+def _function(line: str) -> str:
+    return _LINE.sub("", line)
 
 
 def self_and_total(lines: pd.DataFrame, key: list[str], unit: str) -> pd.DataFrame:

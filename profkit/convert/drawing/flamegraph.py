@@ -125,8 +125,9 @@ def _tree(stacks: Iterable[tuple[Sequence[str], float, Sequence[float]]]) -> _Fr
 
 def _add(frame: _Frame, weight: float, changes: Sequence[float]) -> None:
     frame.weight += weight
-    known = frame.changes or [0.0] * len(changes)
-    frame.changes = [before + more for before, more in zip(known, changes, strict=True)]
+    if changes:
+        known = frame.changes or [0.0] * len(changes)
+        frame.changes = [before + more for before, more in zip(known, changes, strict=True)]
 
 
 def _boxes(root: _Frame) -> Iterator[_Box]:
