@@ -1,4 +1,4 @@
-"""``profkit why [PATH]``: say why a result is stale, or that it is fresh."""
+"""``profkit why [PATH|RUN...] [OVERRIDES]``: say why results are stale, or that they are fresh."""
 
 import argparse
 import sys
@@ -6,31 +6,31 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from profkit.core.errors import InputError
-from profkit.dag.inputs import Dag
+from profkit.dag.inputs import REPORT, Dag
 from profkit.dag.overrides import is_override, last_overrides
 from profkit.dag.staleness import Staleness
 from profkit.planning.cache import load
-
-_REPORT = "results/report.html"
 
 
 def main(argv: Sequence[str]) -> None:
     """Print one reason a line; raises `InputError` for what is no result."""
     parser = argparse.ArgumentParser(prog="profkit why", description=__doc__)
-    parser.add_argument("path", nargs="?", help=f"a file of the result tree; {_REPORT} if left out")
-    parser.add_argument("overrides", nargs="*", help="selection; the last one if left out")
-    args = parser.parse_intermixed_args(argv)
-    words = [args.path or _REPORT, *args.overrides]
-    if is_override(words[0]):
-        words.insert(0, _REPORT)
-    path, overrides = Path(words[0]), words[1:]
-    if path.is_absolute():
-        if not path.is_relative_to(Path.cwd()):
-            raise InputError(f"{path}: not below this folder", hint="run it where results/ lies")
-        path = path.relative_to(Path.cwd())
-    reasons = Staleness(Dag(load(overrides or last_overrides()))).why(path)
-    if not reasons:
-        sys.stdout.write(f"{path} is fresh\n")
-        return
-    sys.stdout.write(f"{path} is stale:\n")
-    sys.stdout.writelines(f"  {reason}\n" for reason in reasons)
+    about = f"files of the result tree, or runs ({REPORT} if left out), and the overrides of their "
+    about += "selection (the last one if left out), in any order"
+    parser.add_argument("words", nargs="*", metavar="path|run|override", help=about)
+    words = parser.parse_intermixed_args(argv).words
+    overrides = [word for word in words if is_override(word)]
+    paths = [_below_here(Path(word)) for word in words if word not in overrides] or [REPORT]
+    staleness = Staleness(Dag(load(overrides or last_overrides())))
+    for path in paths:
+        reasons = staleness.why(path)
+        sys.stdout.write(f"{path} is stale:\n" if reasons else f"{path} is fresh\n")
+        sys.stdout.writelines(f"  {reason}\n" for reason in reasons)
+
+
+def _below_here(path: Path) -> Path:
+    if not path.is_absolute():
+        return path
+    if not path.is_relative_to(Path.cwd()):
+        raise InputError(f"{path}: not below this folder", hint="run it where results/ lies")
+    return path.relative_to(Path.cwd())

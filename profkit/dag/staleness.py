@@ -36,23 +36,31 @@ class Staleness:
             if path.stem in self.dag.results_across():
                 return self.comparison(path.stem)
             raise InputError(f"{path}: nothing that this selection makes")
-        if "runs" not in parts or len(parts) < parts.index("runs") + 3:
+        names = [run.name for run in self.dag.plan.runs]
+        if len(parts) == 1:
+            begun = [name for name in names if name.startswith(path.name)]
+            is_other = Path("results/runs", path).is_dir()
+            parts = ("runs", *begun) if len(begun) == 1 else ("runs", *parts) if is_other else parts
+        if "runs" not in parts[:-1]:
             raise InputError(
                 f"{path}: not a result of profkit",
-                hint="name results/report.html or a file below results/runs/<run>/",
+                hint="name results/report.html, a run, or a file below results/runs/<run>/",
             )
-        where = parts.index("runs")
-        name, stage, *rest = parts[where + 1 :]
-        names = [run.name for run in self.dag.plan.runs]
+        name, *below = parts[parts.index("runs") + 1 :]
         if name not in names:
             config = Path(f"results/runs/{name}/config.yaml")
             hint = nearest(name, names)
             if config.is_file():
                 hint = f"add the overrides that select it; {config} begins with them"
             raise InputError(f"{path}: the run {name} is not in the selection", hint=hint)
-        return self._of_run(self.dag.plan.run(name), stage, rest, path)
+        run = self.dag.plan.run(name)
+        return self._of_part(run, *below, path=path) if below else self.of_run(run)
 
-    def _of_run(self, run: Run, stage: str, rest: list[str], path: Path) -> list[str]:
+    def of_run(self, run: Run) -> list[str]:
+        """Say why anything of `run` would be made again."""
+        return list(dict.fromkeys(itertools.chain.from_iterable(self.stale_jobs(run).values())))
+
+    def _of_part(self, run: Run, stage: str, *rest: str, path: Path) -> list[str]:
         if stage == "analyze" and rest and (name := Path(rest[0]).stem) in run.analyses:
             return self.analysis(run, name)
         if stage == "timeline" and rest and (tool := rest[0].partition(".")[0]) in run.tools:
@@ -193,12 +201,7 @@ class Staleness:
 
     def report(self) -> list[str]:
         """Say why the report would be made again."""
-        reasons = [
-            reason
-            for run in self.dag.plan.runs
-            for stale in self.stale_jobs(run).values()
-            for reason in stale
-        ]
+        reasons = [reason for run in self.dag.plan.runs for reason in self.of_run(run)]
         for name in self.dag.results_across():
             reasons += self.comparison(name)
         path = REPORT.with_suffix(".json")

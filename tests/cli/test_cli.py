@@ -224,10 +224,35 @@ def test_a_file_in_the_place_of_the_results_is_a_mistake_and_no_traceback(
     assert "hint: a file lies where a folder must" in said
 
 
-@pytest.mark.parametrize("words", [[], ["results/report.html"]])
-def test_why_asks_about_the_report_unless_a_file_is_named(tmp_path, monkeypatch, capsys, words):
+FEW = ["tool=[]", "analysis=[steps]", "world_size=1"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        FEW,
+        ["results/report.html", *FEW],
+        [*FEW, "results/report.html"],
+        [*FEW[:1], "results/report.html", *FEW[1:]],
+    ],
+)
+def test_why_takes_paths_and_overrides_in_any_order(tmp_path, monkeypatch, capsys, words):
     monkeypatch.chdir(tmp_path)
-    assert main(["why", *words, "tool=[]", "analysis=[steps]", "world_size=1"]) == 0
+    assert main(["why", *words]) == 0
     first, *reasons = capsys.readouterr().out.splitlines()
     assert first == "results/report.html is stale:"
     assert any("was never captured" in reason for reason in reasons)
+
+
+def test_why_takes_runs_by_name_by_how_it_begins_and_by_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["plan", *FEW]) == 0
+    name = capsys.readouterr().out.splitlines()[1].split()[0]
+    words = [name, name[:-2], f"results/runs/{name}", str(tmp_path / "results/runs" / name)]
+    assert main(["why", *words, *FEW]) == 0
+    said = capsys.readouterr().out
+    assert said.count(" is stale:\n") == len(words)
+    assert said.count(f"{name}/capture/baseline/rep0/capture.json: was never captured") == 4
+    (tmp_path / "results/runs" / "other").mkdir(parents=True)
+    assert main(["why", "other", *FEW]) == 1
+    assert "the run other is not in the selection" in capsys.readouterr().err
