@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from profkit.analyze.costs.torch_flops import flops
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.glob_match import matching
+from profkit.tables.python_frames import own_line
 
 WHERE = ["rank", "repeat"]
 DEVICE_TIME = ["self_device_ns", "total_device_ns"]
@@ -67,6 +68,7 @@ def operator_calls(
             "name": _rewritten(cpu_ops["name"], _without_number)[kept],
             "kind": cpu_ops["kind"].array[kept],
             "input_shapes": _rewritten(cpu_ops["input_shapes"], _without_lists)[kept],
+            "line": _rewritten(cpu_ops["stack"], own_line)[kept],
             "calls": np.ones(len(in_step), dtype=np.int64),
             "calls_in_steps": in_step.astype(np.int64),
             "self_cpu_in_steps_ns": measured["self_cpu_ns"] * in_step,

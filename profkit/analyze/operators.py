@@ -22,7 +22,10 @@ from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
 
 _ADD_UP = ("calls", "self_cpu_ns", "self_cpu_share", "self_device_ns", "self_device_share")
-_OPS = Columns("rank repeat op parent name kind start_ns end_ns self_ns step input_shapes inputs")
+_TEXTS = ("name", "kind", "input_shapes", "line")
+_OPS = Columns(
+    "rank repeat op parent name kind start_ns end_ns self_ns step input_shapes inputs stack"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,11 +61,11 @@ def analyze(
     steps = len(cpu_ops.loc[cpu_ops["step"] >= 0, [*WHERE, "step"]].drop_duplicates())
     by_name = _joined([_summed(part, ["name", "kind"]) for part in (calls, *others)])
     totals = {kind: int(by_name[f"self_{kind}_ns"].sum()) for kind in ("cpu", "device")}
-    by_name = _shown(by_name, totals, steps)
+    by_name = _with_lines(_shown(by_name, totals, steps), calls)
     # Filtered after they are summed: a copy of all calls would be as large as they are.
     by_shape = _summed(calls, ["name", "input_shapes", "kind"])
     operators = by_shape[by_shape["kind"] == "operator"].drop(columns="kind")
-    by_shape = _shown(_joined([operators]), totals, steps)
+    by_shape = _with_lines(_shown(_joined([operators]), totals, steps), calls)
     shaped = bool((by_shape["input_shapes"] != "").any())
     return Result(
         metrics=_metrics(by_name, steps),
@@ -82,7 +85,7 @@ def analyze(
 
 def _summed(calls: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return sums over the calls with equal `keys`; FLOPs are unknown if those of one call are."""
-    measures = [name for name in calls.columns if name not in ("name", "kind", "input_shapes")]
+    measures = [name for name in calls.columns if name not in _TEXTS]
     groups = calls.groupby(keys, observed=True, sort=False)
     # One by one: all at once they are copied first.
     total = pd.DataFrame({name: groups[name].sum() for name in measures})
@@ -110,6 +113,19 @@ def _shown(rows: pd.DataFrame, totals: dict[str, int], steps: int) -> pd.DataFra
     # On a GPU the CPU may be idle: a row is costly if it is so on either.
     weight = rows[["self_cpu_share", "self_device_share"]].max(axis=1).fillna(0)
     return rows.iloc[np.argsort(-weight.to_numpy(), kind="stable")].reset_index(drop=True)
+
+
+def _with_lines(rows: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
+    """Return `rows` with the program's line that has most time of each, where lines are known."""
+    keys = [name for name in ("name", "input_shapes") if name in rows]
+    known = calls.loc[(calls["line"] != "").to_numpy(), [*keys, "line"]]
+    if known.empty:
+        return rows
+    spent = calls.loc[known.index, ["self_device_ns", "self_cpu_ns"]].sum(axis=1)
+    spent = spent.groupby([known[name] for name in known], observed=True).sum()
+    ordered = spent.sort_values(ascending=False, kind="stable").reset_index()
+    most = ordered.drop_duplicates(keys)[[*keys, "line"]].astype(object)
+    return rows.merge(most, how="left", on=keys).fillna({"line": ""})
 
 
 def _tables(
@@ -142,7 +158,7 @@ def _measures(by_name: pd.DataFrame) -> list[str]:
     shown = [*(name for name in always if name in by_name), "total_cpu_ns"]
     for names in ([*DEVICE_TIME, "self_device_share"], HOST_MEMORY, DEVICE_MEMORY):
         shown += names if by_name[names].fillna(0).any(axis=None) else []
-    return [*shown, "flops"]
+    return [*(["line"] if "line" in by_name else []), *shown, "flops"]
 
 
 def _note(cpu_ops: pd.DataFrame, steps: int) -> str:

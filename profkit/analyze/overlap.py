@@ -14,6 +14,10 @@ from profkit.core.formatting import ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, table
 from profkit.core.settings import Settings
 
+_GAIN = (
+    "Per step of a rank. The gain is at most the exposed time, waiting for a late rank included, "
+    "and its share is of the step time. Collectives that run side by side both count."
+)
 _TIMES = ["communication_ns", "hidden_ns", "exposed_ns"]
 
 
@@ -29,7 +33,9 @@ class Config(Settings):
 
 
 @analysis(title="Communication overlap")
-def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Result:
+def analyze(
+    kernels: pd.DataFrame, steps: pd.DataFrame, collectives: pd.DataFrame, config: Config
+) -> Result:
     """Tell which share of the communication time compute kernels hide, and what is exposed.
 
     Communication is the union of communication kernels on a GPU, and hidden while a compute
@@ -49,10 +55,18 @@ def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Resul
     compute = kernels[(kind == "compute").to_numpy()]
     by_step = _by_step(with_clock(windows), communication, compute)
     by_rank = _by_rank(by_step)
+    named = communication.assign(operation=_operations(communication, collectives))
+    by_operation = _by_operation(with_clock(windows), named, compute)
     note = _note(by_step)
     return Result(
         metrics=_metrics(by_step),
         tables={
+            "by_operation": table(
+                by_operation,
+                title="Gain of each collective if compute could hide it (overlap)",
+                note=_GAIN,
+                limit=config.max_rows,
+            ),
             "by_rank": table(by_rank, title="Communication of each rank", note=note),
             "by_step": table(
                 by_step, title="Communication of each step", note=note, limit=config.max_rows
@@ -67,13 +81,26 @@ def _by_step(
     windows: pd.DataFrame, communication: pd.DataFrame, compute: pd.DataFrame
 ) -> pd.DataFrame:
     """Return one row per rank, repeat and step: the mean over its devices that communicate."""
+    means = _in_steps(windows, communication.assign(operation="all"), compute)
+    means = means.drop(columns="operation")
+    # A step without communication is one with 0 of it, not an unknown one.
+    rows = windows[[*WHERE, "step", "step_time_ns"]].merge(means, how="left", on=[*WHERE, "step"])
+    rows = rows.fillna(0).astype({"communication_ns": np.int64, "hidden_ns": np.int64})
+    rows["exposed_ns"] = rows["communication_ns"] - rows["hidden_ns"]
+    return _with_shares(rows).sort_values([*WHERE, "step"], ignore_index=True)
+
+
+def _in_steps(
+    windows: pd.DataFrame, communication: pd.DataFrame, compute: pd.DataFrame
+) -> pd.DataFrame:
+    """Return the times of each operation in each step, the mean over the devices that have it."""
     key = [*WHERE, "device"]
     # Only a kernel on the same device hides anything.
     cover = {where: _union(rows) for where, rows in compute.groupby(key, observed=True)}
     parts = []
-    for where, rows in communication.groupby(key, observed=True):
+    for where, rows in communication.groupby([*key, "operation"], observed=True):
         spans = _union(rows)
-        hidden = intervals.intersection(spans, cover.get(where, intervals.nothing()))
+        hidden = intervals.intersection(spans, cover.get(where[:3], intervals.nothing()))
         same = (windows["rank"] == where[0]) & (windows["repeat"] == where[1])
         frame = windows[same]
         inside = intervals.intervals(frame["start_ns"], frame["end_ns"])
@@ -81,14 +108,46 @@ def _by_step(
             "communication_ns": intervals.overlap(inside, spans),
             "hidden_ns": intervals.overlap(inside, hidden),
         }
-        parts.append(frame[[*WHERE, "step"]].assign(**times))
+        parts.append(frame[[*WHERE, "step"]].assign(operation=str(where[3]), **times))
     # Devices of one rank wait at the same time: a sum could be longer than the step.
-    means = pd.concat(parts).groupby([*WHERE, "step"], observed=True).mean().reset_index()
-    # A step without communication is one with 0 of it, not an unknown one.
-    rows = windows[[*WHERE, "step", "step_time_ns"]].merge(means, how="left", on=[*WHERE, "step"])
-    rows = rows.fillna(0).astype({"communication_ns": np.int64, "hidden_ns": np.int64})
-    rows["exposed_ns"] = rows["communication_ns"] - rows["hidden_ns"]
-    return _with_shares(rows).sort_values([*WHERE, "step"], ignore_index=True)
+    means = pd.concat(parts).groupby([*WHERE, "step", "operation"], observed=True).mean()
+    return means.reset_index()
+
+
+def _operations(communication: pd.DataFrame, collectives: pd.DataFrame) -> "pd.Series[str]":
+    """Return what each kernel of `communication` carries out; its own name if that is unknown."""
+    key = ["rank", "repeat", "collective"]
+    known = collectives[[*key, "operation"]].drop_duplicates(key)
+    found = communication[key].merge(known, how="left", on=key)["operation"]
+    operation = pd.Series(found.astype(object).to_numpy(), index=communication.index).fillna("")
+    return operation.where(operation != "", communication["name"].astype(object))
+
+
+def _by_operation(
+    windows: pd.DataFrame, communication: pd.DataFrame, compute: pd.DataFrame
+) -> pd.DataFrame:
+    """Return one row per operation and rank, in ns per step, those with the most to gain first."""
+    key = ["rank", "operation"]
+    sums = _in_steps(windows, communication, compute).groupby(key, observed=True)[_TIMES[:2]].sum()
+    steps, lasted = (
+        windows.groupby("rank", observed=True)["step_time_ns"].agg(how) for how in ("size", "sum")
+    )
+    rows = sums.reset_index()
+    count, whole = (rows["rank"].map(of_rank) for of_rank in (steps, lasted))
+    gain = rows["communication_ns"] - rows["hidden_ns"]
+    rows = rows[key].assign(
+        communication_per_step_ns=rows["communication_ns"] / count,
+        hidden_per_step_ns=rows["hidden_ns"] / count,
+        gain_at_most_ns=gain / count,
+        gain_share=gain / whole.where(whole > 0),
+    )
+    rows = rows[(rows["communication_per_step_ns"] > 0).to_numpy()]
+    most = rows.groupby("operation", observed=True)["gain_at_most_ns"].transform("max")
+    return (
+        rows.assign(most=most)
+        .sort_values(["most", *key[::-1]], ascending=[False, True, True], ignore_index=True)
+        .drop(columns="most")
+    )
 
 
 def _union(rows: pd.DataFrame) -> Intervals:

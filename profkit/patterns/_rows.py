@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from profkit.patterns.base import CHARGED, charged
-from profkit.tables.python_frames import is_foreign
+from profkit.tables.python_frames import own_line
 
 Chosen: TypeAlias = NDArray[np.bool_]
 """One flag for each row of a table."""
@@ -148,15 +148,9 @@ def place(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
     rows = cpu_ops[chosen]
     if rows.empty:
         return ""
-    stacks = rows["stack"].astype(object).map(_line)
+    stacks = rows["stack"].astype(object).map(own_line)
     for texts in (stacks, rows["module"].astype(object), rows["name"].astype(object)):
         known = texts[texts != ""]
         if len(known):
             return str(known.value_counts().index[0])
     return ""
-
-
-def _line(stack: object) -> str:
-    """Return the innermost frame of a stack that is not of PyTorch or Python itself."""
-    frames = [frame for frame in str(stack).split(";") if frame and not is_foreign(frame)]
-    return frames[-1] if frames else ""

@@ -33,6 +33,12 @@ def is_foreign(frame: str) -> bool:
     return bool(top[1] or top[2]) or top[3] in sys.stdlib_module_names
 
 
+def own_line(stack: object) -> str:
+    """Return the innermost frame of a ``stack`` of `cpu_ops` that is the program's, or ""."""
+    frames = [frame for frame in str(stack).split(";") if frame and not is_foreign(frame)]
+    return frames[-1] if frames else ""
+
+
 def own_lines(python_calls: pd.DataFrame) -> NDArray[np.object_]:
     """Return for each of the calls of one rank the frame of the program that it is, or lies in.
 

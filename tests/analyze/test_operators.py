@@ -51,6 +51,27 @@ def test_calls_and_times_are_summed_by_name():
     assert result.metrics["self_cpu_per_step_ns"].value == 107 / 2
 
 
+def test_an_operator_has_the_line_of_the_program_that_spends_most_in_it():
+    slow = "train.py(7): fit;torch/nn/functional.py(9): linear"
+    fast = "train.py(8): fit;<built-in function linear>"
+    ops = schema.frame(
+        "cpu_ops",
+        [
+            op(0, "aten::mm", (0, 50), 50, stack=slow),
+            op(1, "aten::mm", (50, 60), 10, stack=fast),
+            op(2, "aten::mm", (60, 70), 10, stack=fast),
+            op(3, "aten::add", (70, 71), 1),
+        ],
+    )
+    result = run(cpu_ops=ops)
+    assert rows(result, "by_name", "name", "line") == [
+        ("aten::mm", "train.py(7): fit"),
+        ("aten::add", ""),
+    ]
+    without = schema.frame("cpu_ops", [op(0, "aten::add", (70, 71), 1)])
+    assert "line" not in run(cpu_ops=without).tables["by_name"].columns
+
+
 def test_an_only_child_of_the_same_name_is_part_of_its_parent():
     ops = schema.frame(
         "cpu_ops",

@@ -81,6 +81,33 @@ def test_a_step_without_communication_has_none_and_warm_up_is_left_out():
             ] == [(1, 4, 0.0), (2, 0, None)]  # fmt: skip
 
 
+def test_the_gain_of_hiding_is_that_of_each_collective_on_each_rank_per_step():
+    result = run(
+        steps=[step(0, 100), step(100, 200, step=1), step(0, 100, rank=1)],
+        kernels=[
+            span(0, 30, kind="communication", collective=0),
+            span(110, 140, kind="communication", collective=1, step=1),
+            span(130, 150, kind="communication", collective=2, stream=1, step=1),
+            span(20, 30, kind="compute"),
+            span(40, 45, kind="communication", name="ncclKernel", rank=1),
+        ],
+        collectives=[
+            step(0, 0, collective=0, operation="allreduce"),
+            step(0, 0, collective=1, operation="allreduce"),
+            step(0, 0, collective=2, operation="alltoall"),
+        ],
+    )
+    times = ("communication_per_step_ns", "hidden_per_step_ns", "gain_at_most_ns", "gain_share")
+    assert [
+        (row["rank"], row["operation"], *(row[name] for name in times))
+        for row in rows(result, "by_operation")
+    ] == [
+        (0, "allreduce", 30.0, 5.0, 25.0, 0.25),
+        (0, "alltoall", 10.0, 0.0, 10.0, 0.1),
+        (1, "ncclKernel", 5.0, 0.0, 5.0, 0.05),
+    ]
+
+
 def test_without_steps_all_that_was_recorded_counts():
     result = run(kernels=[span(0, 10, kind="communication"), span(30, 40, kind="compute")])
     assert [(row["step"], row["step_time_ns"]) for row in rows(result, "by_step")] == [(-1, 40)]

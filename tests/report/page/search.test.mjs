@@ -15,3 +15,18 @@ test("commands are found beside names, and alone after >", () => {
   assert.deepEqual(texts(">"), ["Go to Ranks", "Dark or light theme"]);
   assert.deepEqual(texts(" "), []);
 });
+
+test("signs between letters may differ; titles of tables and findings are found", () => {
+  const table = { title: "Gain if compute could hide it", rows: [["allreduce"], ["fit.py(12): step"]] };
+  const section = { title: "Overlap", anchor: "run-1-1", tables: [0],
+    findings: [{ message: "Rank 7 is late" }] };
+  const filled = { topics: [{ sections: [section] }], drawn: { tables: [table] } };
+  const first = (question) => hitsOf(question, report, filled, [], [])[0]?.text;
+  for (const spelling of ["allreduce", "all-reduce", "all_reduce", "All Reduce"]) {
+    assert.equal(first(spelling), "allreduce");
+  }
+  assert.equal(first("fit.py:12"), "fit.py(12): step");
+  assert.equal(first("hide"), table.title);
+  assert.equal(first("late"), "Rank 7 is late");
+  assert.equal(first("--"), undefined);
+});

@@ -19,7 +19,8 @@ import { detailOf } from "./model.js";
 const MOST_HITS = 40;
 
 /**
- * How well a text answers a question; lower is better, -1 is not at all. Letters may be left out.
+ * How well a text answers a question; lower is better, -1 is not at all. Letters may be left out,
+ * and signs between them differ: `all-reduce` finds `allreduce`, `model.py:7` finds `model.py(7)`.
  * @param {string} text
  * @param {string} wanted in lower case
  */
@@ -29,13 +30,14 @@ export function match(text, wanted) {
   if (at >= 0) return at === 0 ? 0 : /\W/.test(lower[at - 1]) ? 1 : 2;
   let next = 0;
   let gaps = 0;
-  for (const letter of wanted) {
+  const letters = wanted.replace(/[-_\s:()]/g, "");
+  for (const letter of letters) {
     const found = lower.indexOf(letter, next);
     if (found < 0) return -1;
     gaps += found - next;
     next = found + 1;
   }
-  return gaps > 3 * wanted.length ? -1 : 3 + gaps;
+  return !letters || gaps > 3 * letters.length ? -1 : 3 + gaps;
 }
 
 /**
@@ -97,9 +99,11 @@ function offerNames(report, run, frames, offer) {
   for (const section of [...run.topics.flatMap((topic) => topic.sections),
     ...report.across.sections]) {
     offer(section.title, "analysis", section.anchor);
+    for (const { message } of section.findings) offer(message, "finding", section.anchor);
     const tables = section.anchor.startsWith("run") ? run.drawn.tables : report.across.drawn.tables;
     for (const index of section.tables) {
       const { rows, title } = tables[index];
+      offer(title, section.title, section.anchor);
       for (const row of rows) {
         for (const cell of row) {
           if (typeof cell === "string" && cell) offer(cell, `${section.title}, ${title}`,
