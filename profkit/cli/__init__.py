@@ -2,6 +2,7 @@
 
 import errno
 import importlib
+import io
 import sys
 from collections.abc import Sequence
 
@@ -102,6 +103,9 @@ _HINTS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of files may hold what no encoding can.
+        sys.stdout.reconfigure(errors="backslashreplace")
     command, *rest = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     if command in ("-h", "--help"):
         sys.stdout.write(_usage())

@@ -8,7 +8,7 @@ from profkit.cli.run_folders import RUNS, SELECTION, RunFolder
 from profkit.core import result
 from profkit.core.capture_record import capture_warnings
 from profkit.core.errors import InputError
-from profkit.core.formatting import duration
+from profkit.core.formatting import counted, duration
 from profkit.core.job_record import CONVERSION, NOTHING, read_job
 from profkit.core.result import Severity
 from profkit.core.verdict import Verdict
@@ -21,6 +21,7 @@ ANALYSES = (
 """Analyses that the answer is made of."""
 
 _FINDINGS = 3
+_NOTES = 3
 _SEVERITIES = (Severity.BAD, Severity.WARN, Severity.INFO)
 
 
@@ -79,18 +80,29 @@ def sweep_sentences(names: Sequence[str]) -> Iterator[str]:
 
 def notes(run: RunFolder) -> Iterator[str]:
     """Yield what was not recorded, and what was repaired or lost, each once."""
-    captures = sorted(run.path.glob("capture/*/rep*/capture.json"))
-    texts = [text for path in captures for text in capture_warnings(path)]
-    for path in sorted(run.path.glob(f"tables/*/{CONVERSION}")):
-        texts += [
-            f"{note.get('file', '')}: {note.get('text', '')}" for note in read_job(path).notes
-        ]
+    texts = list(_notes_on_files(run))
     for path in sorted(run.path.glob("analyze/*.json")):
         document = _document(path)
         texts += [f"{one.what}: {one.reason}" for one in document.result.abstentions]
         if document.status == "failed":
             texts.append(f"the analysis {document.analysis} failed: {document.reason}")
     yield from dict.fromkeys(texts)
+
+
+def foreign_notes(run: RunFolder) -> Iterator[str]:
+    """Yield what is wrong with files that came from elsewhere, which makes the answer doubtful."""
+    texts = list(dict.fromkeys(_notes_on_files(run)))
+    yield from (f"note: {text}" for text in texts[:_NOTES])
+    if more := len(texts[_NOTES:]):
+        yield f"{counted(more, 'more note')} on these files: profkit show --notes"
+
+
+def _notes_on_files(run: RunFolder) -> Iterator[str]:
+    for path in sorted(run.path.glob("capture/*/rep*/capture.json")):
+        yield from capture_warnings(path)
+    for path in sorted(run.path.glob(f"tables/*/{CONVERSION}")):
+        for note in read_job(path).notes:
+            yield f"{note.get('file', '')}: {note.get('text', '')}"
 
 
 def _document(path: Path) -> result.Document:

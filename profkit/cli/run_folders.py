@@ -52,6 +52,11 @@ class RunFolder:
         ]
 
     @property
+    def is_imported(self) -> bool:
+        """Whether it is made of files that came from elsewhere."""
+        return any("imported" in record["workload"] for record in self.captures)
+
+    @property
     def ended(self) -> str:
         """Time of its last capture, in ISO format; empty if it has none."""
         return max((str(record.get("ended", "")) for record in self.captures), default="")

@@ -1,11 +1,12 @@
 """``profkit show [RUN|FILE...]``: what limits a run, a comparison, or files never imported."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from profkit.cli.answer import answer, notes, sweep_sentences, verdict_on
+from profkit.cli.answer import answer, foreign_notes, notes, sweep_sentences, verdict_on
 from profkit.cli.run_folders import RunFolder, is_run, last_selected, run_named
 from profkit.core.errors import InputError
 from profkit.core.formatting import counted
@@ -34,13 +35,18 @@ def main(argv: Sequence[str]) -> None:
         from profkit.cli.saved_comparison import kept_text  # noqa: PLC0415
 
         _print(kept_text(kept))
-    elif all(path.exists() and not is_run(path) for path in paths):
+    elif all(_is_there(path) and not is_run(path) for path in paths):
         _show_files(paths, notes_only=args.notes)
     elif len(paths) == 1:
         _print(of_run(run_named(args.targets[0]), notes_only=args.notes))
     else:
-        missing = next(path for path in paths if not path.exists() or is_run(path))
+        missing = next(path for path in paths if not _is_there(path) or is_run(path))
         raise InputError(f"{missing}: not a file", hint="name one run, or files of one")
+
+
+def _is_there(path: Path) -> bool:
+    """Say whether there is anything at `path`, a link to nothing too."""
+    return path.exists() or path.is_symlink()
 
 
 def _comparison(name: str) -> Path | None:
@@ -55,9 +61,9 @@ def _show_files(paths: Sequence[Path], *, notes_only: bool) -> None:
 
     with unkept_run(paths) as (folder, word):
         run = RunFolder(folder)
-        _print(notes(run) if notes_only else answer(run))
+        _print(notes(run) if notes_only else [*answer(run), *foreign_notes(run)])
     if not notes_only:
-        _print([f"All of it as a report: profkit import {word} {paths[0]}"])
+        _print([f"All of it as a report: profkit import {word} {shlex.quote(str(paths[0]))}"])
 
 
 def of_others(names: Sequence[str]) -> Iterator[str]:
@@ -82,6 +88,8 @@ def of_run(run: RunFolder, *, notes_only: bool = False) -> Iterator[str]:
         yield f"  what it printed: {run.log(failed)}"
     else:
         yield from answer(run)
+        if run.is_imported:
+            yield from foreign_notes(run)
         if count := len(list(notes(run))):
             last.append(f"{counted(count, 'note')} on what was not recorded: profkit show --notes")
     if _REPORT.is_file():

@@ -23,7 +23,13 @@ from profkit.core.errors import InputError
 from profkit.core.hardware import AUTO
 from profkit.core.job_record import CONVERSION, NOTHING, JobRecord
 from profkit.planning.imported_files import unusable
-from profkit.planning.imported_runs import ImportedFile, find, import_kinds, run_behaviour
+from profkit.planning.imported_runs import (
+    ImportedFile,
+    find,
+    import_kinds,
+    plain_name,
+    run_behaviour,
+)
 from profkit.planning.requirements import missing_requirement
 from profkit.tables import schema
 
@@ -60,6 +66,8 @@ def unkept_run(paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
         parts = convert_files(tool, raws, opened, Path(scratch))
         used = join_tables(tool, parts, tables, {HOSTS: [_hosts(files)]})
         notes = [{"file": part.raw.path.name, "text": t} for part in used for t in part.notes]
+        left_out = (sentence.partition(": ") for file in files for sentence in file.left_out)
+        notes += [{"file": name, "text": text} for name, _, text in left_out]
         record = JobRecord(provenance=NOTHING, notes=tuple(notes))
         (tables / CONVERSION).write_bytes(msgspec.json.encode(record))
         behaviour = run_behaviour(run.name, kind, size)
@@ -76,7 +84,7 @@ def _hosts(files: Sequence[ImportedFile]) -> pa.Table:
 
 
 def _name(path: Path) -> str:
-    return path.resolve().name.partition(".")[0] or "file"
+    return plain_name(path.resolve().name.partition(".")[0])
 
 
 def _kind(path: Path) -> tuple[str, Importable]:

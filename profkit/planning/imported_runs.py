@@ -178,7 +178,7 @@ def add_run(
     hashes = {file.path: sha256(file.path) for file in files}
     digests = sorted(f"{file.rank} {hashes[file.path]}" for file in files)
     identity = hashlib.sha256("\n".join(digests).encode()).hexdigest()[:8]
-    slug = _UNSAFE.sub("-", name)[:80].strip("-.") or "import"
+    slug = plain_name(name)
     run = f"{slug}-{identity}"
     folder = RUNS / run / "capture" / tool / "rep0"
     shutil.rmtree(folder, ignore_errors=True)
@@ -256,11 +256,16 @@ def _link(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
+def plain_name(text: str) -> str:
+    """Return `text` without what has a meaning in paths, shells and rules."""
+    return _UNSAFE.sub("-", text)[:80].strip("-.") or "import"
+
+
 def _record(
     files: Sequence[ImportedFile], tool: str, behaviour: dict[str, Any], folder: Path, command: str
 ) -> dict[str, Any]:
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    guessed = [file.path.name for file in files if file.guessed]
+    guessed = [file.path.name for file in files if file.guessed and len(files) > 1]
     warnings = [f"{name}: states no rank; it was given the next free one" for name in guessed]
     warnings += [sentence for file in files for sentence in file.left_out]
     return {

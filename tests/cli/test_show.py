@@ -97,6 +97,29 @@ def test_files_and_folders_of_ranks_are_one_run(folder, capsys):
     assert "profkit import trace traces" in shown
 
 
+def test_what_is_wrong_with_files_is_said_with_the_answer(folder, capsys):
+    (folder / "traces").mkdir()
+    write_trace(folder / "traces/rank0.json", 0)
+    (folder / "traces/rank1.json").write_text('{"traceEvents": [')
+    (folder / "traces/rank2.json").symlink_to("nowhere")
+    os.link(folder / "traces/rank0.json", folder / "traces/rank3.json")
+    os.mkfifo(folder / "traces/rank4.json")
+    assert main(["show", "traces"]) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if "note" in line]
+    assert said[0].startswith("note: rank1.json: Not read: ")
+    assert said[1] == "note: rank2.json: left out, as it is a link to a file that is not there"
+    assert said[3] == "1 more note on these files: profkit show --notes"
+    assert main(["show", "traces/rank2.json"]) == 1
+    assert "a link to a file that is not there" in capsys.readouterr().err
+
+
+def test_a_file_whose_name_is_no_text_is_shown(folder, capsys):
+    name = os.fsdecode(b"a\n\xff.json")
+    write_trace(folder / name)
+    assert main(["show", name]) == 0
+    assert "per step" in capsys.readouterr().out
+
+
 def test_what_was_not_recorded_is_listed_on_request(folder, capsys):
     write_trace(folder / "a.json")
     assert main(["show", "a.json", "--notes"]) == 0
