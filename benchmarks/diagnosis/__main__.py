@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
         print(outcome.row(), flush=True)
     print("\nMisses")
     for outcome in outcomes:
-        if not outcome.is_cause_right or not outcome.is_limiter_right:
+        if not outcome.is_right:
             print(outcome.miss())
     print(f"\n{summary(outcomes)}")
     return 0

@@ -63,9 +63,12 @@ class Outcome:
         """Whether the first action is about the fault, or a clean program has none."""
         if not self.kind.causes or self.first is None:
             return self.verdict is not None and not self.kind.causes and self.first is None
-        parts = [self.first[part] for part in ("place", "title", "advice")]
-        text = " ".join([*parts, self._place(self.first["cause"])]).lower()
-        return _lies_below(self.first["cause"], self.kind.causes) and any(
+        return self._is_about_fault(self.first)
+
+    def _is_about_fault(self, action: Mapping[str, Any]) -> bool:
+        parts = [action[part] for part in ("place", "title", "advice")]
+        text = " ".join([*parts, self._place(action["cause"])]).lower()
+        return _lies_below(action["cause"], self.kind.causes) and any(
             word in text for word in self.kind.words.lower().split("|")
         )
 
@@ -78,16 +81,20 @@ class Outcome:
     def found_ms(self) -> float:
         """The gain of all actions about the fault; 0 if it was not found."""
         actions = self.verdict["actions"] if self.verdict and self.is_cause_right else ()
-        return sum(
-            float(action["gain_ms"])
-            for action in actions
-            if _lies_below(action["cause"], self.kind.causes)
-        )
+        return sum(float(action["gain_ms"]) for action in actions if self._is_about_fault(action))
 
     @property
     def is_size_right(self) -> bool:
         """Whether the gain is what was injected, within 15 %."""
         return abs(self.found_ms - self.injected_ms) <= _TOLERANCE * self.injected_ms
+
+    @property
+    def is_right(self) -> bool:
+        """Whether cause, limiter and, where it can be measured, size are right."""
+        has_size = bool(self.kind.causes) and self.kind.has_size
+        return (
+            self.is_cause_right and self.is_limiter_right and (self.is_size_right or not has_size)
+        )
 
     def row(self) -> str:
         """Return the line of the table."""

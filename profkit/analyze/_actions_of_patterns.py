@@ -35,6 +35,7 @@ def of_patterns(
 
     Of several that explain the same cause, the one that gains most counts; unsure ones by a third.
     A smaller one that is certain and has a place counts as well, and its gain is none of the other.
+    Communication of which they gain at most half is not explained: what is left has other advice.
     """
     known = {cause.id: cause for cause in spoken}
     found: dict[str, Action] = {}
@@ -60,7 +61,14 @@ def of_patterns(
         replace(action, gain_ms=action.gain_ms - less.get(key, 0.0))
         for key, action in general_ones.items()
     ]
-    return [*rest, *certain.values()], frozenset(found)
+    explained = {name for name, action in found.items() if not _has_rest(action, known[name])}
+    return [*rest, *certain.values()], frozenset(explained)
+
+
+def _has_rest(action: Action, cause: Cause) -> bool:
+    """Tell whether an action leaves half of the communication that it is about."""
+    is_small = action.gain_ms <= _EXPLAINED * cause.gain_ms
+    return is_small and cause.id == action.cause and cause.id.startswith(gpu.EXPOSED)
 
 
 def _is_same(action: Action, other: Action) -> bool:

@@ -1,7 +1,7 @@
 """What to do about a cause that no pattern explains: advice that belongs to the cause itself."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from profkit.analyze._late_rank import late_place
@@ -302,7 +302,7 @@ _RULES = (
 )
 
 
-def actions(causes: Sequence[Cause], explained: frozenset[str]) -> Iterator[Action]:
+def actions(causes: Iterable[Cause], explained: frozenset[str]) -> Iterator[Action]:
     """Yield what to do about the `causes`, without those that a pattern `explained`.
 
     Nothing is said of a part of what has its own advice.

@@ -1,6 +1,6 @@
 """What is worth doing about a step, in the order in which to do it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,8 @@ def worthwhile(
 ) -> list[Action]:
     """Return what can be done that gains enough to be worth it."""
     found, explained = of_patterns(spoken, matches)
-    known = [*found, *actions(_without_parts_of(spoken, explained), explained)]
+    left = _without_gains(_without_parts_of(spoken, explained), found)
+    known = [*found, *actions(left, explained)]
     return [action for action in known if action.gain_ms >= least_ms]
 
 
@@ -50,3 +51,10 @@ def _without_parts_of(causes: Sequence[Cause], explained: frozenset[str]) -> lis
         if not explained & set(names.parts_of(cause.id))
         and not names.has_parts(cause.id, explained)
     ]
+
+
+def _without_gains(causes: Sequence[Cause], found: Sequence[Action]) -> Iterator[Cause]:
+    """Yield the causes, each with the gain that the actions on it leave."""
+    for cause in causes:
+        gained = sum(action.gain_ms for action in found if action.cause == cause.id)
+        yield replace(cause, gain_ms=max(cause.gain_ms - gained, 0.0))

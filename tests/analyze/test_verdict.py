@@ -325,6 +325,27 @@ def test_a_certain_line_is_kept_beside_the_general_advice_on_its_cause():
     assert len(on(times, matches=[general, match("gpu_idle.python", 20)]).actions) == 1
 
 
+@pytest.mark.parametrize(
+    ("gain", "said"),
+    [(20, [(20, True), (20, False)]), (4, [(36, False), (4, True)]), (21, [(21, True)])],
+)
+def test_communication_that_a_pattern_gains_half_of_keeps_its_own_advice(gain, said):
+    times = {"gpu_computing": 60, "exposed_communication.transfer": 40}
+    found = on(times, matches=[match("exposed_communication.transfer", gain)])
+    assert [(one.gain_ms, bool(one.pattern)) for one in found.actions] == said
+
+
+def test_a_small_collective_does_not_hide_the_late_rank():
+    evidence = {"late_rank": 1, "late_share": 1.0}
+    about = {"exposed_communication.waiting": ("", evidence)}
+    times = {"gpu_computing": 60, "exposed_communication.waiting": 40}
+    found = on(times, about=about, matches=[match("exposed_communication", 3)])
+    assert [(one.title, one.gain_ms) for one in found.actions] == [
+        ("Ranks wait for rank 1", 37),
+        ("Title", 3),
+    ]
+
+
 def test_two_patterns_that_see_the_same_line_are_one_action():
     times = {"cpu_operators": 40, "python.loop": 50, "python.other": 10}
     place = {"place": "train.py(3): accuracy"}
