@@ -34,6 +34,9 @@ class Comparison:
     judgements: dict[str, Judgement]
     """By metric; empty if they are not comparable."""
 
+    confidence: float = 0.95
+    """Confidence of the intervals."""
+
     why: Why = Why()  # noqa: RUF009 - frozen
     pairing: Pairing | None = None
     """How they were captured in pairs; None for runs that were not."""
@@ -62,7 +65,9 @@ def compared_runs(
     found = tuple(differences(before, after))
     is_comparable = anyway or not any(difference.is_decisive for difference in found)
     judgements = judge(before, after, band, confidence) if is_comparable else {}
-    return Comparison(before=before, after=after, found=found, judgements=judgements)
+    return Comparison(
+        before=before, after=after, found=found, judgements=judgements, confidence=confidence
+    )
 
 
 def judge(
@@ -188,6 +193,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
             }
             for word, judgement in comparison.judgements.items()
         },
+        "confidence": comparison.confidence,
         "why": asdict(comparison.why),
         "coin": comparison.pairing.coin if comparison.pairing else None,
         "pairs": pair_rows(comparison),

@@ -11,13 +11,22 @@ answer is not known: inconclusive, void, not comparable, not measured, or not ca
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from profkit.analyze.shared.paired import FEWEST_PAIRS, Judgement, Outcome, Ratio, adjusted, judged
+from profkit.analyze.shared.paired import (
+    BAND,
+    FEWEST_PAIRS,
+    MOST_PAIRS,
+    Judgement,
+    Outcome,
+    Ratio,
+    adjusted,
+    judged,
+)
 from profkit.cli.comparison import notes
 from profkit.cli.explained import explained, lines
 from profkit.cli.measured_run import (
@@ -29,7 +38,7 @@ from profkit.cli.measured_run import (
     read_baseline,
 )
 from profkit.cli.run_folders import all_runs, last_selected, run_named
-from profkit.cli.saved_comparison import compared_names
+from profkit.cli.saved_comparison import kept_comparison
 from profkit.core.atomic_write import write_atomically
 from profkit.core.errors import ProfkitError
 from profkit.core.formatting import counted
@@ -69,6 +78,8 @@ class Checked:
     condition: Condition
     answer: Answer
     message: str
+    pairs: int = 0
+    """About how many pairs in all would tell; 0 if it is known, or no number of them would."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -103,14 +114,18 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(args: argparse.Namespace) -> list[Checked]:
     """Print the answers, write the files, and return the answers."""
-    if args.against is None:
-        against, name = compared_names(args.run)
-    else:
-        against, name = args.against, args.run
+    against, name, confidence = args.against, args.run, _CONFIDENCE
+    if against is None:
+        kept = kept_comparison(name)
+        against, name, confidence = kept.a, kept.b, kept.confidence
     baseline = _reference(against)
     run = measured(run_named(name) if name else last_selected()[0])
-    checked = check(baseline, run, args.fail_if)
-    remarks = [*map(str, differences(baseline, run)), *notes(baseline, run)]
+    checked = check(baseline, run, args.fail_if, confidence)
+    remarks = [
+        *_remedy(checked, is_compared=args.against is None),
+        *map(str, differences(baseline, run)),
+        *notes(baseline, run),
+    ]
     why = list(lines(explained(baseline, run))) if _overall(checked) is Answer.FAIL else []
     for result in checked:
         sys.stdout.write(f"{result.answer.upper()}  {result.condition.text}: {result.message}\n")
@@ -144,7 +159,10 @@ def condition(text: str) -> Condition:
 
 
 def check(
-    baseline: MeasuredRun, run: MeasuredRun, conditions: Sequence[Condition]
+    baseline: MeasuredRun,
+    run: MeasuredRun,
+    conditions: Sequence[Condition],
+    confidence: float = _CONFIDENCE,
 ) -> list[Checked]:
     """Return what is known of each condition, with all of them taken together (Holm)."""
     if message := _void(baseline, run):
@@ -152,7 +170,7 @@ def check(
             Checked(condition=asked, answer=Answer.INCONCLUSIVE, message=message)
             for asked in conditions
         ]
-    found = [_judged(baseline, run, asked) for asked in conditions]
+    found = [_judged(baseline, run, asked, confidence) for asked in conditions]
     p_values = adjusted([judgement.ratio.p_value if judgement else 1.0 for judgement in found])
     return [
         _checked(asked, judgement, p_value)
@@ -171,15 +189,21 @@ def _void(baseline: MeasuredRun, run: MeasuredRun) -> str:
     return f"not comparable: {', '.join(decisive)}" if decisive else ""
 
 
-def _judged(baseline: MeasuredRun, run: MeasuredRun, asked: Condition) -> Judgement | None:
-    """Judge the metric against that of the baseline times the limit; None without a pair."""
+def _judged(
+    baseline: MeasuredRun, run: MeasuredRun, asked: Condition, confidence: float
+) -> Judgement | None:
+    """Judge the metric against that of the baseline times the limit; None without a pair.
+
+    A drift by less than the limit does not make it void: the limit is the change that matters.
+    """
     name = METRICS[asked.metric]
     if name not in baseline.metrics or name not in run.metrics:
         return None
     limits = {
         repeat: value * asked.limit for repeat, value in baseline.metrics[name].by_repeat.items()
     }
-    return judged(run.metrics[name].by_repeat, limits, band=0.0, confidence=_CONFIDENCE)
+    values, drift = run.metrics[name].by_repeat, max(BAND, abs(asked.limit - 1))
+    return judged(values, limits, band=0.0, drift=drift, confidence=confidence)
 
 
 def _checked(asked: Condition, judgement: Judgement | None, p_value: float) -> Checked:
@@ -189,7 +213,7 @@ def _checked(asked: Condition, judgement: Judgement | None, p_value: float) -> C
     bad, good = (
         (Outcome.HIGHER, Outcome.LOWER) if asked.is_above else (Outcome.LOWER, Outcome.HIGHER)
     )
-    answer, why = Answer.INCONCLUSIVE, ""
+    answer, why, needed = Answer.INCONCLUSIVE, "", 0
     if judgement.outcome is bad and p_value <= 1 - _CONFIDENCE:
         answer = Answer.FAIL
     elif judgement.outcome in (good, Outcome.SAME):
@@ -202,8 +226,24 @@ def _checked(asked: Condition, judgement: Judgement | None, p_value: float) -> C
         why = ": chance with all conditions taken together"
     elif judgement.more_pairs:
         why = f": needs about {counted(judgement.more_pairs, 'more pair')}"
+        needed = judgement.ratio.repeats + judgement.more_pairs
     message = f"{_change(judgement.ratio, asked.limit)}{why}"
-    return Checked(condition=asked, answer=answer, message=message)
+    return Checked(condition=asked, answer=answer, message=message, pairs=needed)
+
+
+def _remedy(checked: Sequence[Checked], *, is_compared: bool) -> Iterator[str]:
+    """Yield what would tell the conditions of which nothing is known, if pairs would."""
+    open_ = [result for result in checked if result.pairs]
+    if not open_:
+        return
+    most = max(result.pairs for result in open_)
+    band = min(abs(result.condition.limit - 1) for result in open_)
+    if not is_compared:
+        yield f"to know it, measure both runs with repeats={most}"
+    elif band and most <= MOST_PAIRS:
+        yield f"to know it, compare on with --pairs auto --band {100 * band:.3g}%"
+    else:
+        yield f"to know it, compare on with --pairs {most}"
 
 
 def _change(ratio: Ratio, limit: float) -> str:
@@ -212,9 +252,8 @@ def _change(ratio: Ratio, limit: float) -> str:
     if ratio.interval is None:
         return f"{change}, {counted(ratio.repeats, 'pair')}"
     low, high = (f"{end * limit - 1:+.1%}" for end in (ratio.interval.low, ratio.interval.high))
-    return (
-        f"{change} ({_CONFIDENCE:.0%} interval {low} to {high}, {counted(ratio.repeats, 'pair')})"
-    )
+    sure, pairs = f"{ratio.interval.confidence:.0%}", counted(ratio.repeats, "pair")
+    return f"{change} ({sure} interval {low} to {high}, {pairs})"
 
 
 def _overall(checked: Sequence[Checked]) -> Answer:

@@ -11,12 +11,14 @@ from profkit.core.errors import InputError
 from profkit.core.saved_results import COMPARISONS, comparison_file
 
 
-class _Kept(msgspec.Struct):
-    """The part of a comparison that is shown again, and its two runs."""
+class KeptComparison(msgspec.Struct):
+    """The part of a comparison that is shown again, its two runs, and what a gate asks of it."""
 
     text: tuple[str, ...]
     a: str
     b: str
+    confidence: float = 0.95
+    """Confidence of its intervals; 95 % in files of earlier versions."""
 
 
 def keep(name: str, comparison: Comparison) -> Path:
@@ -33,8 +35,8 @@ def kept_text(path: Path) -> tuple[str, ...]:
     return _kept(path).text
 
 
-def compared_names(name: str | None) -> tuple[str, str]:
-    """Return the names of the runs of a comparison, the newest one if none is named.
+def kept_comparison(name: str | None) -> KeptComparison:
+    """Return a comparison, the newest one if none is named.
 
     Raises `InputError` if there is none, or none of that name.
     """
@@ -46,12 +48,11 @@ def compared_names(name: str | None) -> tuple[str, str]:
         what = "no comparison was kept" if name is None else f"no comparison is called {name!r}"
         hint = "profkit compare --a ... --b ... makes one; --against NAME names a baseline"
         raise InputError(what, hint=hint)
-    kept = _kept(found)
-    return kept.a, kept.b
+    return _kept(found)
 
 
-def _kept(path: Path) -> _Kept:
+def _kept(path: Path) -> KeptComparison:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Kept)
+        return msgspec.json.decode(path.read_bytes(), type=KeptComparison)
     except msgspec.MsgspecError as error:
         raise InputError(f"{path}: no comparison: {error}", hint="compare again") from None

@@ -34,6 +34,7 @@ def folder(tmp_path, monkeypatch):
         (90 * STEADY, 0, "PASS"),
         (103 * STEADY[::-1], 3, "INCONCLUSIVE"),
         (110 * STEADY[:3], 3, "it takes 6 pairs (repeats=6)"),
+        (110 * np.linspace(1, 1.02, 6), 1, "FAIL"),
         (100 * np.linspace(1, 1.3, 6), 3, "void, the difference drifts"),
     ],
 )
@@ -81,6 +82,23 @@ def test_a_gate_without_a_baseline_is_on_the_newest_comparison(folder, capsys):
     assert "not captured in turn" not in capsys.readouterr().out
     assert main(["gate", "ab", "--fail-if", "step_time > +15%"]) == 0
     assert main(["gate", "nope", *SLOWER]) == 2
+
+
+def test_a_gate_on_an_automatic_comparison_has_its_confidence_and_says_what_would_tell(
+    folder, capsys
+):
+    leave_run(folder, "a", 100 * STEADY, day=3)
+    leave_run(folder, "b", 102 * STEADY[::-1] ** 8, day=3, second=30)
+    a, b = (measured(run_named(name)) for name in "ab")
+    keep("ab", compared_runs(a, b, band=0.03, confidence=0.97))
+    assert main(["gate", "ab", *SLOWER]) == 3
+    printed = capsys.readouterr().out
+    assert "+2.0% (97% interval" in printed
+    assert (
+        "needs about 5 more pairs\nto know it, compare on with --pairs auto --band 3%\n" in printed
+    )
+    assert main(["gate", "b", "--against", "a", *SLOWER]) == 3
+    assert "to know it, measure both runs with repeats=10\n" in capsys.readouterr().out
 
 
 def test_files_for_ci_say_which_condition_failed(folder):

@@ -94,11 +94,13 @@ def judged(
     others: Mapping[int, float],
     *,
     band: float = BAND,
+    drift: float = BAND,
     confidence: float = 0.95,
 ) -> Judgement | None:
     """Judge the factor from `others` to `these` over the repeats of both; None if there is none.
 
-    The values of a repeat were captured as a pair; repeats are numbered in the order of time.
+    The values of a repeat were captured as a pair; repeats are numbered in the order of time. A
+    change from the first to the last of them by more than `drift` and `band` makes it void.
     """
     ratio = compared(these, others, confidence=confidence)
     if ratio is None:
@@ -112,9 +114,10 @@ def judged(
             reason="one pair does not say how much repeats differ" if is_single else DIFFER,
             more_pairs=FEWEST_PAIRS - 1 if is_single else _more_pairs(logs, band, confidence),
         )
-    outcome = Outcome(str(outcomes(logs, levels, band=band, confidence=confidence)))
+    drift = max(drift, band)
+    outcome = Outcome(str(outcomes(logs, levels, band=band, drift=drift, confidence=confidence)))
     if outcome is Outcome.VOID:
-        return Judgement(outcome=outcome, ratio=ratio, reason=_course(logs, levels, band))
+        return Judgement(outcome=outcome, ratio=ratio, reason=_course(logs, levels, drift))
     doubts = tuple(_doubts(logs, ratio.interval, confidence))
     if outcome is not Outcome.INCONCLUSIVE:
         return Judgement(outcome=outcome, ratio=ratio, doubts=doubts)
@@ -141,7 +144,7 @@ def outcome_of(
 
 
 def outcomes(
-    logs: Logs, levels: Logs, *, band: float = BAND, confidence: float = 0.95
+    logs: Logs, levels: Logs, *, band: float = BAND, drift: float = BAND, confidence: float = 0.95
 ) -> NDArray[np.str_]:
     """Return the `Outcome` of each study, from the log ratios and mean logs of its pairs."""
     low, high = bounds(logs, confidence)
@@ -153,7 +156,8 @@ def outcomes(
     )
     if logs.shape[-1] < FEWEST_PAIRS:
         return np.full(found.shape, str(Outcome.INCONCLUSIVE))
-    return np.where(drifting(logs, band) | drifting(levels, band), Outcome.VOID, found)
+    moved = max(drift, band)
+    return np.where(drifting(logs, moved) | drifting(levels, moved), Outcome.VOID, found)
 
 
 def bounds(logs: Logs, confidence: float = 0.95) -> tuple[Logs, Logs]:
@@ -180,14 +184,14 @@ def narrow_enough(
     return narrow
 
 
-def drifting(rounds: Logs, band: float) -> NDArray[np.bool_]:
-    """Say whether values rise or fall over the rounds, by more than 1 % or the band.
+def drifting(rounds: Logs, least_change: float) -> NDArray[np.bool_]:
+    """Say whether values rise or fall over the rounds, by more than a change.
 
     From first to last; by Spearman's correlation with the number of the round, at a level of 1 %.
     """
     t = student_quantile(1 - _DRIFT_LEVEL, rounds.shape[-1] - 2)
     least = t / math.sqrt(rounds.shape[-1] - 2 + t * t)
-    moved: NDArray[np.bool_] = np.abs(_change(rounds)) > math.log1p(max(band, BAND))
+    moved: NDArray[np.bool_] = np.abs(_change(rounds)) > math.log1p(least_change)
     return moved & (np.abs(order_correlation(rounds)) >= least - _ROUNDING)
 
 
@@ -322,9 +326,9 @@ def _change(rounds: Logs) -> Logs:
     return change
 
 
-def _course(logs: Logs, levels: Logs, band: float) -> str:
+def _course(logs: Logs, levels: Logs, drift: float) -> str:
     """Return what drifted over the rounds, in words."""
-    kind, rounds = ("difference", logs) if drifting(logs, band) else ("level of both runs", levels)
+    kind, rounds = ("difference", logs) if drifting(logs, drift) else ("level of both runs", levels)
     return (
         f"the {kind} drifts by {math.expm1(float(_change(rounds))):+.1%} over the {len(rounds)} "
         f"pairs (rank correlation with time {float(order_correlation(rounds)):.2f})"
