@@ -36,7 +36,7 @@ class Config(Settings):
     """First steps left out, as long as others remain."""
 
     max_ranks: PositiveInt = 8
-    """Ranks shown; of more the first, the fastest, the median and the slowest."""
+    """Ranks shown; of more the first, and those with least, median and most work."""
 
     max_frames: PositiveInt = 5000
     """Frames of a rank; of more the smallest are joined."""

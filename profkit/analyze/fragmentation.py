@@ -64,7 +64,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
         tables={
             "peaks": table(peaks, title="Reserved and allocated when most was reserved"),
             "gaps": table(ends, title="Unused memory within segments at the end"),
-            "replay": table(what_if.rows, title="What other settings would have reserved"),
+            "replay": table(_shown(what_if.rows), title="What other settings would have reserved"),
             "shortages": table(
                 shortages.assign(fits_with=what_if.fitting(shortages)),
                 title="Requests that ran out of memory, the last of each GPU",
@@ -73,6 +73,12 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
         charts=_charts(),
         abstentions=(*missing, *what_if.missing),
     )
+
+
+def _shown(replay: pd.DataFrame) -> pd.DataFrame:
+    """Return `replay` as people read it: what a request would have needed, if one failed."""
+    needed = replay["needed_bytes"].where(replay["needed_bytes"] >= 0)
+    return replay.drop(columns="is_other").assign(needed_bytes=needed)
 
 
 def _ends(segments: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:

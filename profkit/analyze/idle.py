@@ -84,7 +84,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     had begun. Of that, the time in which the CPU was blocked on any thread is split off: in a call
     that waits for the GPU, allocates, frees or loads code, or in a copy from or to pageable memory.
     Other gaps are short ones between kernels, or have another cause, such as a dependency between
-    streams. ``by_stream`` has HTA's own split, of each stream by itself.
+    streams. The table of streams has HTA's own split, of each stream by itself.
     """
     if kernels.empty:
         return Result.abstain("idle time of GPUs", "no GPU work was recorded")
@@ -115,11 +115,12 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
 
 
 _GAPS_NOTE = (
-    "at_ns counts from the start of the rank's first step that counts. host is the operator or "
-    "annotation that ran longest by itself during the gap, on a thread that launches work, and "
-    "host_share its share of the gap; line is the Python function of the program itself, not of "
-    "PyTorch, in which most of the gap was spent. drained: the CPU waited for the GPU as the "
-    "gap began; launched_after_ns: into the gap, when the CPU began to launch what ended it."
+    "At: since the start of the rank's first step that counts. Host: the operator or annotation "
+    "that ran longest by itself during the gap, on a thread that launches work; Host share: of "
+    "the gap. Line: the Python function of the program, not of PyTorch, with most of the gap. "
+    "Drained: the CPU waited for the GPU as the gap began. Launched after: when, in the gap, the "
+    "CPU began to launch what ended it. Cause host: the CPU launched too late; between: too short "
+    "to tell; other: launched in time."
 )
 _WORK_TEXTS = (
     "What the CPU ran while a GPU waited for it",
@@ -131,8 +132,8 @@ _WORK_TEXTS = (
 _STREAM_TEXTS = (
     "Gaps of each stream by cause, as HTA splits them",
     (
-        "Between the first and the last work on the stream, warm-up steps included. HTA's "
-        "host_wait is host and blocked together, its kernel_wait is between."
+        "Between the first and the last work on the stream, warm-up steps included. What HTA "
+        "calls `host_wait` is host and blocked together, its `kernel_wait` is between."
     ),
 )
 

@@ -84,10 +84,10 @@ def analyze(
 
 
 _NOTES = {
-    "by_call": "shorter_share: kernels, copies and sets that took less than their launch.",
+    "by_call": "Shorter: kernels, copies and sets that took less than their launch.",
     "by_rank": "Shares are of the step time of the slowest rank. Held: the CPU is blocked in it.",
     "by_stream": (
-        "mean_length is over time, mean_after_changes over launches and starts, as in HTA. A "
+        "Mean length: over time; mean after changes: over launches and starts, as in HTA. A "
         "queue counts as full from the number of entries that is set; blocked is the time of "
         "launching calls meanwhile."
     ),

@@ -211,8 +211,9 @@ def _out_of_memory(peak: _Peak, shortage: Mapping[str, Any], config: Config) -> 
     else:
         remedy = REMEDIES.get(next(iter(peak.contents), ""), Remedy("", ""))
     by = f"Asked by {shortage['line']}." if shortage["line"] else ""
+    by += f" {size(free)} of the GPU were free." if free >= 0 else ""
     unused = max(reserved - allocated, 0)
-    had = f", {size(free)} free" if free >= 0 else ""
+    had = f", {size(asked - free)} missing" if 0 <= free < asked else ""
     had += f", {size(unused)} reserved but unused" if unused >= config.telling * asked else ""
     evidence = _evidence(peak) | {
         "asked_bytes": asked,
@@ -227,7 +228,7 @@ def _out_of_memory(peak: _Peak, shortage: Mapping[str, Any], config: Config) -> 
         peak_bytes=peak.total,
         limit_bytes=reserved + free if free >= 0 else -1,
         filled_by=dict(peak.contents),
-        advice=" ".join(filter(None, (remedy.advice, by, _filled(peak)))),
+        advice=" ".join(filter(None, (remedy.advice, by.strip(), _filled(peak)))),
         source=remedy.source,
         place=str(shortage["line"] or ""),
         confidence=Confidence.HIGH if free >= 0 else Confidence.MEDIUM,

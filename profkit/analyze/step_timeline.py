@@ -42,7 +42,7 @@ class Config(Settings):
     """First steps that are neither typical nor worst, as long as others remain."""
 
     max_ranks: PositiveInt = 8
-    """Ranks shown; of more the first, the fastest, the median and the slowest."""
+    """Ranks shown; of more the first, and those with least, median and most work."""
 
     max_slices: PositiveInt = 100_000
     """Slices of a step on all ranks; of more the shortest on CPU threads are left out."""

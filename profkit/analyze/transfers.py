@@ -43,7 +43,7 @@ def analyze(
     """Count copies and sets, their bytes, time and bandwidth, by direction and CPU memory.
 
     Bandwidth is bytes over the sum of the durations: what one transfer gets while it runs.
-    covered_ns is the union, and its share is of the step time on the slowest rank. Pageable or
+    Covered is the union, and its share is of the step time on the slowest rank. Pageable or
     pinned is the CPU's side, as the trace names it. Warm-up steps are left out.
     """
     moves = kernels[kernels["kind"].isin(("copy", "set")).to_numpy()]

@@ -38,7 +38,10 @@ def test_a_kernel_is_below_its_operator_and_this_below_its_modules():
 
 def test_each_rank_is_a_part_with_its_threads_and_phases():
     drawing = drawn()
-    assert [detail.name for detail in drawing.details] == ["rank 0 (fastest)", "rank 1 (slowest)"]
+    assert [detail.name for detail in drawing.details] == [
+        "rank 0 (least work)",
+        "rank 1 (most work)",
+    ]
     other = drawing.details[1].data()
     assert other["of"] == 3
     assert other["groups"] == [["main thread", "forward"], ["unknown thread", ""]]

@@ -59,7 +59,7 @@ def memory(device, folder):
 def test_what_ran_out_of_memory_says_what_would_have_fitted(tmp_path, device, unused, fits):
     found = memory(device, tmp_path)
     left = f", {unused} reserved but unused" if unused else ""
-    assert found.headline == f"Out of memory: 200 MiB asked, 40 MiB free{left}."
+    assert found.headline == f"Out of memory: 200 MiB asked, 160 MiB missing{left}."
     assert len(found.headline.split()) <= 15
     assert found.place == "project (/home/me/model.py:31)"
     assert f"Asked by {found.place}." in found.advice

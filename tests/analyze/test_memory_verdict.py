@@ -100,7 +100,10 @@ SHORT = {
 
 def test_running_out_of_memory_says_what_was_asked_and_what_was_free():
     found = verdict(snapshot(HOLES, 120, short=[SHORT | {"free_bytes": 2 * MIB}]))
-    assert found.headline == "Out of memory: 70 MiB asked, 2 MiB free, 120 MiB reserved but unused."
+    assert (
+        found.headline
+        == "Out of memory: 70 MiB asked, 68 MiB missing, 120 MiB reserved but unused."
+    )
     assert (found.is_limit, found.place, found.limit_bytes) == (True, "a.py:9", 122 * MIB)
     assert "expandable" not in found.advice
 

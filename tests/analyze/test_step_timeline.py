@@ -105,7 +105,7 @@ def test_of_many_ranks_representative_ones_are_shown_by_name():
     found = drawn(ranks=9, max_ranks=8, max_points=2)
     roles = {one["rank"]: list(one["roles"]) for one in found.data["ranks"]}
     # The last to come waits least: its own work takes longest.
-    assert roles == {0: ["fastest", "first"], 4: ["median"], 8: ["slowest"]}
+    assert roles == {0: ["least work", "first"], 4: ["median work"], 8: ["most work"]}
     assert found.data["ranks_recorded"] == 9
     assert len(track(found.details[0].data(), "memory")["allocated_bytes"]) <= 3
 

@@ -64,7 +64,7 @@ def held(watched):
 
 def test_what_was_asked_for_in_vain_stands_above_the_drawing(held):
     said = held.locator(".banner p").inner_text()
-    assert said.startswith("Out of memory in step 3: 1.00 GiB asked, 1.00 MiB free on the device")
+    assert said.startswith("Out of memory in step 3: 1.00 GiB asked, 1.00 MiB free on the GPU")
     assert held.locator(".banner .stack li").first.inner_text() == f"{HOSTILE} (model.py:3)"
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from profkit.tables.rank_clocks import MatchedCollectives
 
-FIRST, FASTEST, MEDIAN, SLOWEST = "first", "fastest", "median", "slowest"
+FIRST, LEAST, MEDIAN, MOST = "first", "least work", "median work", "most work"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +72,7 @@ def _roles(work: "pd.Series[float]", *, are_all: bool) -> dict[int, list[str]]:
     if len(ordered) == 1:
         return {int(ordered[0]): []}
     found: dict[int, list[str]] = {}
-    places = {FASTEST: ordered[0], SLOWEST: ordered[-1]}
+    places = {LEAST: ordered[0], MOST: ordered[-1]}
     if not are_all:
         places |= {FIRST: min(ordered), MEDIAN: ordered[(len(ordered) - 1) // 2]}
     for role, rank in places.items():

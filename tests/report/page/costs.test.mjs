@@ -26,6 +26,12 @@ test("what has no such name stands under its cause", () => {
   assert.deepEqual(rowsOf(costs, GROUPS.each)[0], ["aten::mm", "gemm", 5, 0.5, 2]);
 });
 
+test("waiting and transfer of a collective are the same calls", () => {
+  const reduced = { ...costs, cause: [1, 2], module: [0, 0], operator: [4, 4], kernel: [5, 5],
+    library: [0, 0], file: [0, 0], calls_per_step: [3, 3], ms_per_step: [5, 1] };
+  assert.deepEqual(rowsOf(reduced, GROUPS.operator), [["aten::mm", 6, 1, 3]]);
+});
+
 test("the class of a module is the last part of its path without its number", () => {
   assert.equal(classOf("Net_0;Linear_1"), "Linear");
   assert.equal(classOf("layer;mlp"), "mlp");

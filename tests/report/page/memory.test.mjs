@@ -36,7 +36,7 @@ test("a request that failed is told with what it found", () => {
   const one = { at: 2, asked_bytes: 2 ** 30, free_bytes: 2 ** 20, reserved_bytes: 3 * 2 ** 20,
     allocated_bytes: 2 ** 20, step: 3, line: "", stack };
   assert.equal(shortageWords(one, "expandable_segments:True"),
-    "Out of memory in step 3: 1.00 GiB asked, 1.00 MiB free on the device, 1.00 MiB allocated, "
+    "Out of memory in step 3: 1.00 GiB asked, 1.00 MiB free on the GPU, 1,023 MiB missing, 1.00 MiB allocated, "
     + "2.00 MiB reserved but unused. It fits with expandable_segments:True.");
   assert.equal(shortageWords({ ...one, asked_bytes: 0, free_bytes: -1, step: -1 }, ""),
     "Out of memory: an unknown size asked, 1.00 MiB allocated, 2.00 MiB reserved but unused.");

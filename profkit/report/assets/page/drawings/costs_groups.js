@@ -45,18 +45,22 @@ export function stepMs(costs) {
  */
 export function rowsOf(costs, group) {
   const whole = stepMs(costs) || 1;
-  /** @type {Map<string, {names: string[], ms: number, calls: number}>} */
+  /** @type {Map<string, {names: string[], ms: number, calls: Map<string, number>}>} */
   const found = new Map();
   costs.ms_per_step.forEach((ms, index) => {
-    const names = group.of(partAt(costs, index));
+    const part = partAt(costs, index);
+    const names = group.of(part);
     const key = names.join("\n");
-    const sum = found.get(key) ?? { names, ms: 0, calls: 0 };
+    const sum = found.get(key) ?? { names, ms: 0, calls: new Map() };
     sum.ms += ms;
-    sum.calls += costs.calls_per_step[index];
+    // A collective has its waiting and its transfer under two causes: they are the same calls.
+    const call = [part.kernel ? "" : part.cause, part.module, part.operator, part.kernel,
+      part.file].join();
+    sum.calls.set(call, Math.max(sum.calls.get(call) ?? 0, costs.calls_per_step[index]));
     found.set(key, sum);
   });
-  return [...found.values()].sort((a, b) => b.ms - a.ms)
-    .map(({ names, ms, calls }) => [...names, ms, ms / whole, calls]);
+  return [...found.values()].sort((a, b) => b.ms - a.ms).map(({ names, ms, calls }) => (
+    [...names, ms, ms / whole, [...calls.values()].reduce((all, one) => all + one, 0)]));
 }
 
 /** @param {Costs} costs @param {number} index @returns {Record<Key, string>} */

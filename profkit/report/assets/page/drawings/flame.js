@@ -385,7 +385,7 @@ class FlameView {
     const said = [];
     if (of) said.push(of === 1 ? "One step." : `The mean of ${of} steps.`);
     if (total > count) {
-      said.push(`${count} of ${total} ranks: the first, the fastest, the median, the slowest.`);
+      said.push(`${count} of ${total} ranks: the first, least, median, most work.`);
     }
     this.note.textContent = said.join(" ");
   }

@@ -139,7 +139,8 @@ export function shortageWords(shortage, fitsWith) {
   const unused = Math.max(shortage.reserved_bytes - shortage.allocated_bytes, 0);
   const parts = [`Out of memory${step >= 0 ? ` in step ${step}` : ""}: `
     + `${asked ? human(asked, "bytes") : "an unknown size"} asked`];
-  if (free >= 0) parts.push(`${human(free, "bytes")} free on the device`);
+  if (free >= 0) parts.push(`${human(free, "bytes")} free on the GPU`);
+  if (free >= 0 && free < asked) parts.push(`${human(asked - free, "bytes")} missing`);
   parts.push(`${human(shortage.allocated_bytes, "bytes")} allocated`,
     `${human(unused, "bytes")} reserved but unused`);
   return `${parts.join(", ")}.${fitsWith ? ` It fits with ${fitsWith}.` : ""}`;
