@@ -74,7 +74,7 @@ def _tree(folder: Path, count: int, times: int) -> None:
 
 
 def _forget(folder: Path) -> None:
-    for path in folder.glob("results/.profkit/plans/*.json"):
+    for path in folder.glob("results/.profkit/plans/*.cache"):
         path.unlink()
 
 
