@@ -141,6 +141,7 @@ def test_hidden_shares_equal_those_of_hta(real_data, converted, name, path):
     result = overlap.analyze.run(
         kernels=as_hta(tables["kernels"], expected["profiler_steps"]),
         steps=schema.frame("steps"),
+        collectives=tables["collectives"],
         config=overlap.Config(),
     )
     (ours,), (theirs,) = rows(result, "by_rank"), expected["comm_comp_overlap"]
@@ -153,6 +154,7 @@ def test_the_rounding_of_hta_is_all_that_we_differ_by(real_data, converted):
     result = overlap.analyze.run(
         kernels=kept,
         steps=schema.frame("steps"),
+        collectives=tables["collectives"],
         config=overlap.Config(),
     )
     # 14.31 in HTA: most compute kernels here take few microseconds, and lose up to two of them.
@@ -163,7 +165,8 @@ def test_hidden_shares_of_eight_ranks_equal_those_of_hta(real_data, converted):
     folder = real_data / "kineto" / "dlrm_8rank_v100"
     ranks = [converted(path, rank) for rank, path in enumerate(sorted(folder.iterdir()))]
     tables = {
-        name: pd.concat([of_rank[name] for of_rank in ranks]) for name in ("kernels", "steps")
+        name: pd.concat([of_rank[name] for of_rank in ranks])
+        for name in ("kernels", "steps", "collectives")
     }
     result = overlap.analyze.run(**tables, config=overlap.Config())
     ours = [100 * row["hidden_share"] for row in rows(result, "by_rank")]

@@ -72,6 +72,7 @@ def test_time_by_type_of_kernel_is_that_of_hta(real_data, dlrm):
     hidden = overlap.analyze.run(
         kernels=dlrm["kernels"],
         steps=schema.frame("steps"),
+        collectives=schema.frame("collectives"),
         config=overlap.Config(),
     )
     assert sum(row["hidden_ns"] for row in records(hidden, "by_rank")) == 1000 * both
