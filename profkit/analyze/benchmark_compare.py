@@ -43,7 +43,7 @@ _CHARTS = (
 
 @analysis(title="Parts of a step, benchmarked", across="runs")
 def analyze(benchmarks: pd.DataFrame, config: Config) -> Result:
-    """Hold the parts of a step against each other over all runs, as torch.utils.benchmark does.
+    """How do the parts of a step differ between runs, as torch.utils.benchmark compares them?
 
     Each part ran again and again on one batch, on every rank at once, until the GPU was done;
     what it needs before it is not counted. A time is the median of the measurements of all

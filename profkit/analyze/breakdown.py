@@ -25,7 +25,7 @@ _TITLES = {
     "runtime": "Runtime calls",
     "data_loading": "Data loading",
     "other_cpu": "Other CPU work",
-    "idle": "Unaccounted time",
+    "idle": "Python or waiting",
 }
 """Categories in their order: an instant belongs to the first that is active."""
 
@@ -73,12 +73,12 @@ def analyze(
     runtime_calls: Annotated[pd.DataFrame, _CALLS],
     config: Config,
 ) -> Result:
-    """Give every instant of a step to one category, so that the parts sum to the step.
+    """What runs at each instant of a step? The parts sum to the step.
 
     The first category that is active wins: kernel, copy, set, communication, runtime call, data
     loading, other CPU work, none. So communication is what no compute kernel hides; on a CPU
     it runs beside operators, and its exposed part is given too, as are the communication and the
-    copies that compute hides: these run beside other parts. Unaccounted time is that in which the
+    copies that compute hides: these run beside other parts. Python or waiting is when the
     GPU is idle and the CPU runs Python between operators, or waits.
     """
     if cpu_ops.empty and kernels.empty:

@@ -70,7 +70,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     behaviour: Behaviour,
     config: Config,
 ) -> Result:
-    """Divide the time of a steady step once: where does it go, what can be gained at most.
+    """Where does the time of a steady step go, and what can be gained at most?
 
     Each instant from the start of a step to the start of the next belongs to one cause, so causes
     sum to the step. GPU computing comes before communication, copies and sets that it hides; idle

@@ -25,7 +25,7 @@ class Config(Settings):
 
 @analysis(title="Collectives")
 def analyze(collectives: pd.DataFrame, config: Config) -> Result:
-    """Give the bandwidth of communication calls, and tell transfer from waiting.
+    """How fast is communication, and how much of it is transfer, how much waiting?
 
     The k-th call of an operation and group in a step is the same call on all ranks. Their clocks
     are put side by side by the ends of these calls. Until the last rank has come (its arrival) the

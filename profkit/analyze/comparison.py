@@ -74,7 +74,7 @@ _CHARTS = (
 
 @analysis(title="Differences between runs", across="runs")
 def analyze(steps: ByRun, config: Config) -> Result:
-    """Say which runs differ in step time and throughput from a reference, and by which factor.
+    """Which runs differ in step time and throughput from a reference, and by which factor?
 
     Numbers are compared repeat by repeat: all runs are captured in turn, so what drifts meets
     them alike. The interval of a factor is Student's t of the repeats' logarithms, of that pair

@@ -47,7 +47,7 @@ def analyze(
     kernel_advice: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Show how many instructions each kernel runs per cycle, and on which pipes.
+    """How many instructions does each kernel run per cycle, and on which pipes?
 
     Issue slots are the chances of the schedulers to issue an instruction: what is not used was
     waited for. A pipe runs one kind of work: fma multiplies and adds in fp32, alu does integers and

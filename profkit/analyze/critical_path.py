@@ -64,7 +64,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
     steps: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Find the longest chain of dependent work in the step of median time of each rank, with HTA.
+    """Which chain of dependent work makes the step of median time of each rank so long? By HTA.
 
     Its parts are work of the CPU (operators and calls without what they enclose), kernels,
     communication, delays from a launch to its kernel, and gaps from one kernel of a stream to the

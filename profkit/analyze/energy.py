@@ -80,7 +80,7 @@ _CHARTS = (
 
 @analysis(title="Energy")
 def analyze(samples: ByTool, steps: ByTool, annotations: ByToolIfAny, config: Config) -> Result:
-    """Tell the energy of each step, sample and phase, as the GPUs themselves count it.
+    """How much energy do each step, sample and phase take, as the GPUs themselves count it?
 
     The steps that count are taken together, from the beginning of the first to the end of the
     last: joules per step are that divided by their number, and over all ranks the sum. A counter

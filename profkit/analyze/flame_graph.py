@@ -53,7 +53,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     samples: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_samples")],
     config: Config,
 ) -> Result:
-    """Show which modules, operators, kernels and Python functions take the time of a step.
+    """Which modules, operators, kernels and Python functions take the time of a step?
 
     Times are the mean over the steady steps of a rank, in all repeats. GPU time is that in which
     the GPU runs anything, and belongs to the kernel that began first; CPU time is that of all

@@ -69,7 +69,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - parameters name what is read
     unprofiled: UnprofiledSteps = None,
     causes: Result | None = None,
 ) -> Result:
-    """Count the FLOPs of a step; compare them and the bytes moved with what the hardware can do.
+    """How near do the FLOPs of a step, and the bytes moved, come to what the hardware can do?
 
     Model FLOPs are those of matmul, convolution and attention in forward and backward, two per
     multiply-add; hardware FLOPs add what activation checkpointing and fused attention compute

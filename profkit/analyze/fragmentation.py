@@ -35,7 +35,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     allocator_settings: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Compare what the allocator reserved with what the program had allocated.
+    """How much more did the allocator reserve than the program had allocated?
 
     Gaps are inactive blocks at the time of the snapshot, which belongs to the end; only within
     one of them can a block fit without more being reserved. The replay follows PyTorch's own

@@ -48,7 +48,7 @@ _CHARTS = (
 
 @analysis(title="CPU memory")
 def analyze(host_stacks: ByTool, samples: ByToolIfAny, config: Config) -> Result:
-    """Tell what was allocated in CPU memory when each rank held most, by function and line.
+    """What was allocated in CPU memory when each rank held most, by function and line?
 
     A function has allocated what it asked for itself, through whatever it calls that is no Python;
     its total is that of the functions that it calls as well. The peak is that of what programs ask

@@ -96,7 +96,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - the signature says what is read
     synchronisations: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Run Meta's Holistic Trace Analysis on these tables, for numbers that can be held to its own.
+    """What does Meta's Holistic Trace Analysis (HTA) say of the same recording?
 
     The numbers are HTA's in its conventions: the first repeat of each rank, from the first to the
     last kernel, the last step left out unless it is the only one; kernels are identified by name.

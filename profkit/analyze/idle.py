@@ -77,7 +77,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     steps: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Tell how long GPUs idle in the steps, and split that by what they wait for.
+    """How long do GPUs idle in the steps, and what do they wait for?
 
     A GPU idles while no stream of it has a kernel, copy or set; shares are of the time of its
     steps. As in HTA, a gap is the CPU's if the CPU began to launch the next work after the gap

@@ -32,7 +32,7 @@ def analyze(
     speed_of_light: Result | None,
     config: Config,
 ) -> Result:
-    """Name the rule that saves most time over all measured launches, in the report's own words.
+    """Which rule of Nsight Compute saves most time over all measured launches?
 
     A gain is the time that a rule estimates to save of a whole launch. Estimates of a part of it
     (local ones) say nothing of the launch. Where no rule has an estimate, it is the bottleneck that

@@ -1,4 +1,4 @@
-"""Kernels, all that is known: time, operator, module, roofline, counters and advice in one row."""
+"""Kernel details: time, operator, module, roofline, counters and advice in one row."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -47,7 +47,7 @@ class Config(Settings):
     """Kernels kept, those with most time."""
 
 
-@analysis(title="Kernels, all that is known")
+@analysis(title="Kernel details")
 def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     hardware: Hardware,
     config: Config,
@@ -58,7 +58,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     kernel_metrics: ByToolIfAny = None,
     kernel_advice: ByToolIfAny = None,
 ) -> Result:
-    """Join what all tools say of one compute kernel and shape.
+    """What do all tools say of each compute kernel and shape?
 
     Calls, time, operators and modules are those of the trace; counters and advice are Nsight
     Compute's. They are joined where name and shape are the same, spelling of demanglers aside, and

@@ -36,7 +36,7 @@ class Config(Settings):
 
 @analysis(title="Kernels")
 def analyze(kernels: Annotated[pd.DataFrame, _COLUMNS], config: Config) -> Result:
-    """Sum GPU work by name, and tell how busy each GPU is from its first to its last work.
+    """Which GPU work takes most time, and how busy is each GPU from its first to its last work?
 
     Busy time is the union of intervals over all streams, so it never exceeds the time that
     passed. The share of a kernel is the time that at least one call of it runs, of the busy time;

@@ -53,7 +53,7 @@ def analyze(
     steps: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Measure the calls that launch GPU work, the delay to its start, and the launch queue.
+    """How long do calls that launch GPU work take, how late does it start, how full is the queue?
 
     The delay passes from the end of the call to the start of the work, and is 0 where the work
     began before. A call that launches a CUDA graph counts for each kernel in equal parts. The

@@ -48,7 +48,7 @@ class Config(Settings):
 
 @analysis(title="Libraries and efficiency")
 def analyze(kernels: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Result:
-    """Share the kernel time among the libraries that wrote the kernels, and rate its efficiency.
+    """Which libraries do the kernels come from, and how efficiently do they use the GPU?
 
     Shares of libraries are of the time in which any compute or communication kernel runs; where
     kernels run side by side they add up to more than 1. As in the TensorBoard plugin, SM

@@ -78,7 +78,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - what it reads
     hardware: dict[str, Hardware],
     config: Config,
 ) -> Result:
-    """Extrapolate the peak of memory to the batch that just fits a card, for each way to shard.
+    """Which batch just fits a card, for each way to shard?
 
     In runs that differ in nothing but the batch, the most that a phase of a step (forward,
     backward, optimizer) allocates lies on a line: what does not depend on the batch, and bytes

@@ -33,7 +33,7 @@ _CHARTS = (
 
 @analysis(title="Memory line by line")
 def analyze(memory_lines: pd.DataFrame, config: Config) -> Result:
-    """Tell how much memory was in use while each line of the named functions ran.
+    """How much memory was in use while each line of the named functions ran?
 
     A peak is of the whole process on its GPU, at most over all runs of the line and over the
     repeats, with what the functions that the line calls needed.

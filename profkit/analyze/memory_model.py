@@ -36,9 +36,9 @@ class Config(Settings):
     """Rows kept of the layout by module, largest first."""
 
 
-@analysis(title="Memory against its closed form")
+@analysis(title="Memory: expected and measured")
 def analyze(layers: pd.DataFrame, behaviour: Behaviour, config: Config) -> Result:
-    """Compare what each rank holds with what model, precision and ZeRO stage say that it should.
+    """Does each rank hold what model, precision and ZeRO stage say that it should?
 
     Measured is the most at any instant that was looked at, of the first repeat. The closed form
     is bytes per parameter, from the documentation of each backend; for activations it is what

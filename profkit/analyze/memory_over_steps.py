@@ -47,7 +47,7 @@ _CHARTS = (
 
 @analysis(title="Memory over steps")
 def analyze(allocations: pd.DataFrame, steps: pd.DataFrame, config: Config) -> Result:
-    """Tell what is live at the end of each step, and which lines leave more after every step.
+    """What is live at the end of each step, and which lines leave more after every step?
 
     A line leaks if what it allocated and has not freed grows in most of the steps that count;
     its growth is the mean over them. Caches that fill up look the same at first.

@@ -51,7 +51,7 @@ class Config(Settings):
 
 @analysis(title="Peak of memory")
 def analyze(allocations: pd.DataFrame, config: Config) -> Result:
-    """Tell when most memory was allocated on each GPU, and what was live then.
+    """When was most memory allocated on each GPU, and what was live then?
 
     Sizes are what the program asked for, from the allocator's own history, beginning with what
     was live before it. The details of a rank are those of its GPU and repeat with the highest

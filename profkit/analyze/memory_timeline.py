@@ -46,7 +46,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     fragmentation: Result | None,
     config: Config,
 ) -> Result:
-    """Show what is allocated over time, by the stacks that hold it, beside what is reserved.
+    """What is allocated over time, by the stacks that hold it, and how much is reserved?
 
     Sizes are what the program asked for, beginning with what was live before the history. What
     lies between allocated and reserved is held by the allocator and of no use to the program at

@@ -54,7 +54,7 @@ def analyze(
     hardware: Hardware,
     config: Config,
 ) -> Result:
-    """Tell what fills the memory at its peak, how far that is from the limit, and what to do.
+    """What fills the memory at its peak, how far is that from the limit, and what helps?
 
     The limit is what the process could have had when memory ran out, or else the memory of the
     GPU. Memory that grows with every step comes first: it will run out. Another allocator setting
@@ -196,6 +196,17 @@ def _filled(peak: _Peak) -> str:
     )
 
 
+def _too_large(asked: int, peak: _Peak, line: str) -> Remedy:
+    """Return what to do about one request for more than the program ever held."""
+    where = f" in {line}" if line else ""
+    times = asked / max(peak.total, 1)
+    return Remedy(
+        f"Make this one tensor smaller{where}: it is {times:.1f} times what the program held at "
+        "its peak. Compute it in parts, or lower the batch or the sequence.",
+        TUNING,
+    )
+
+
 def _out_of_memory(peak: _Peak, shortage: Mapping[str, Any], config: Config) -> MemoryVerdict:
     """Return the verdict where a request failed."""
     asked, free = int(shortage["asked_bytes"]), int(shortage["free_bytes"])
@@ -208,6 +219,8 @@ def _out_of_memory(peak: _Peak, shortage: Mapping[str, Any], config: Config) -> 
         )
     elif is_loss:
         remedy = LOSS
+    elif asked > peak.total:
+        remedy = _too_large(asked, peak, shortage["line"])
     else:
         remedy = REMEDIES.get(next(iter(peak.contents), ""), Remedy("", ""))
     by = f"Asked by {shortage['line']}." if shortage["line"] else ""

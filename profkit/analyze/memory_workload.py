@@ -65,7 +65,7 @@ def analyze(
     kernel_advice: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Show how each kernel loads DRAM, the L2 and the L1 cache, and how its accesses fit them.
+    """How does each kernel load DRAM, the L2 and the L1 cache, and do its accesses fit them?
 
     Throughputs are shares of what each level can sustain. Hit rates are those of the sectors asked
     for: a low one is right where data is read once. Sectors per request tell whether neighbouring

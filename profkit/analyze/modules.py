@@ -45,7 +45,7 @@ def analyze(
     memory_events: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Give each nn.Module what ran inside its calls, and what computed their gradients.
+    """How much time does each nn.Module take, with the gradients of its calls?
 
     Numbers are means over the steps of a rank. CPU time of the forward pass is the time of the
     module's calls, that of the backward pass the time of the backward operators whose forward

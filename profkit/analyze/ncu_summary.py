@@ -46,7 +46,7 @@ def analyze(
     kernel_advice: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Show each kernel that Nsight Compute measured: how long, how near to the GPU's limits.
+    """How long does each kernel take that Nsight Compute measured, how near to the GPU's limits?
 
     Throughputs are shares of what the busiest unit of compute or of memory could sustain. The
     estimated speed-up is the largest that one of the tool's rules states for the whole kernel; the

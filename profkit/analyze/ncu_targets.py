@@ -28,7 +28,7 @@ class Config(Settings):
     """Kernels kept, those worth most."""
 
 
-@analysis(title="Kernels worth measuring")
+@analysis(title="Nsight Compute candidates")
 def analyze(
     kernels: pd.DataFrame,
     cpu_ops: Annotated[pd.DataFrame, OPS],
@@ -36,7 +36,7 @@ def analyze(
     hardware: Hardware,
     config: Config,
 ) -> Result:
-    """Rank compute kernels by what could be saved in a step: their time times their headroom.
+    """Which compute kernels could save most in a step: their time times their headroom?
 
     Headroom is what lies above the roofline share of the operator that launched the kernel.
     Launches of one kernel and shape count together, communication never. Nsight Compute filters by
@@ -48,7 +48,7 @@ def analyze(
     rows = compute_kernels(kernels, cpu_ops, windows, hardware)
     rows = rows[rows["rank"] == rows["rank"].min()]
     if rows.empty:
-        return Result.abstain("kernels worth measuring", "no compute kernel was recorded")
+        return Result.abstain("Nsight Compute candidates", "no compute kernel was recorded")
     launched, step = _one_step(rows)
     ranked = _ranked(launched, config)
     counted = pd.DataFrame(_counts(launched, ranked), index=ranked.index)

@@ -49,7 +49,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - one table each
     os_calls: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Sum what Nsight Systems recorded by name, as ``nsys stats`` does for each report.
+    """What did Nsight Systems record, summed by name as ``nsys stats`` does?
 
     For calls of cuBLAS, cuDNN and MPI it has no such report up to 2023.4. Shares are of the sum of
     all rows of a rank and repeat, not of time that has passed: ranges nest, and calls on several

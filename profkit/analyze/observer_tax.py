@@ -1,4 +1,4 @@
-"""Observer tax: how much each tool slows the steps down, against the unprofiled run."""
+"""Profiler overhead: how much each tool slows the steps down, against the unprofiled run."""
 
 import math
 from collections.abc import Mapping
@@ -36,9 +36,9 @@ _CHARTS = (
 )
 
 
-@analysis(title="Observer tax")
+@analysis(title="Profiler overhead")
 def analyze(steps: ByTool, config: Config) -> Result:
-    """Compare each tool's step times with those of the unprofiled capture (tool ``baseline``).
+    """How much slower are steps under each tool than in the unprofiled capture (``baseline``)?
 
     The slowdown of a rank and repeat is the median of its step times over the baseline's median,
     on the same rank, the same steps and the same repeat, which were captured one after the other.

@@ -53,7 +53,7 @@ def analyze(
     kernel_advice: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Show the warps of each kernel on a multiprocessor, of the most that there can be.
+    """How many warps of each kernel are on a multiprocessor, of the most that there can be?
 
     The theoretical occupancy follows from registers, shared memory and block size; the achieved is
     the mean that was measured, lower where blocks end unevenly or the grid is small (waves below

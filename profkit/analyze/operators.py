@@ -48,7 +48,7 @@ def analyze(
     memory_events: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Sum calls, time, memory and FLOPs of each operator, as PyTorch's ``key_averages`` does.
+    """Which operators take most calls, time, memory and FLOPs, as ``key_averages`` sums them?
 
     Self time leaves out nested operators and runtime calls. GPU time is the sum of the
     durations of the kernels that the operator launched, so kernels that run side by side both

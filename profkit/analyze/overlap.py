@@ -36,7 +36,7 @@ class Config(Settings):
 def analyze(
     kernels: pd.DataFrame, steps: pd.DataFrame, collectives: pd.DataFrame, config: Config
 ) -> Result:
-    """Tell which share of the communication time compute kernels hide, and what is exposed.
+    """Which share of the communication time do compute kernels hide, and what is exposed?
 
     Communication is the union of communication kernels on a GPU, and hidden while a compute
     kernel runs on the same GPU; copies and sets hide nothing, as in HTA. The share hidden is

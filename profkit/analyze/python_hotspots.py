@@ -49,7 +49,7 @@ _CHARTS = (
 
 @analysis(title="Python hotspots")
 def analyze(sampled_stacks: ByTool, config: Config) -> Result:
-    """Tell which functions and lines were running when Python's stacks were sampled.
+    """Which functions and lines were running when Python's stacks were sampled?
 
     Self time is that of samples in which a function was innermost: its own code, and whatever it
     calls that is no Python, such as operators. Total time is that of samples in which it was on

@@ -59,7 +59,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     hosts: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Show how long each step takes on each rank: which rank is late, since when, and in what.
+    """How long does each step take on each rank: which is late, since when, and in what?
 
     Times are means over the repeats. Causes are those of the traced steps and sum to them. A phase
     lasts as long as the program is inside it, or as the GPU works on what was launched in it; the

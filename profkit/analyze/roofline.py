@@ -47,7 +47,7 @@ def analyze(
     kernel_advice: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Compare the operations of each kernel with the roofs of arithmetic and of each memory level.
+    """How near is each kernel to the roofs of arithmetic and of each memory level?
 
     The roof of a level is its bandwidth times the operations per byte that passed it; the lowest
     roof is the one that limits. A kernel far below all of them waits for something else. What

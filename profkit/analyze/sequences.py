@@ -68,7 +68,7 @@ class Config(Settings):
 def analyze(
     kernels: pd.DataFrame, cpu_ops: Annotated[pd.DataFrame, _OPS], config: Config
 ) -> Result:
-    """Find what repeats on each stream, and runs of short elementwise kernels that could be one.
+    """What repeats on each stream, and which short elementwise kernels could be one?
 
     A frequent sequence is a maximal repeat: no longer one occurs as often. Its time is that of all
     that its occurrences cover; shares are of the sum of the durations of all GPU work. The

@@ -44,7 +44,7 @@ class Config(Settings):
 
 @analysis(title="Memory compared", across="runs")
 def analyze(allocations: pd.DataFrame, config: Config) -> Result:
-    """Compare what was live in each run with the first run of the selection, largest change first.
+    """What was live in each run that was not in the first run of the selection, and the reverse?
 
     Of each run this takes the GPU with the highest peak. Within a run it compares two instants
     of the history: what was live at the later one and not at the earlier one has grown.

@@ -53,7 +53,7 @@ def analyze(
     kernel_advice: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Compare the throughput of compute and of memory with what the GPU could sustain.
+    """How near is the throughput of compute and of memory to what the GPU could sustain?
 
     Each is the share of its busiest part: one full pipe is enough for 100 %. Where both are low,
     the kernel waits (latency); where one is high it is the limit. High is not the same as good: a

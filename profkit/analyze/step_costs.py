@@ -34,7 +34,7 @@ class Config(Settings):
 def analyze(
     causes: Result, kernels: Annotated[pd.DataFrame, Columns("name")], config: Config
 ) -> Result:
-    """Show what a step is spent on: which operator, kernel, module, file or library takes most.
+    """Which operator, kernel, module, file or library takes most of a step?
 
     Each instant of a step counts once: for the kernel that runs, or else for what the CPU did that
     should have launched the next. So the rows add up to the step. Where kernels run side by side

@@ -78,7 +78,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     pauses: Annotated[pd.DataFrame | None, OfTool(tool=_SAMPLER, table="python_pauses")],
     config: Config,
 ) -> Result:
-    """Show on one clock what ran when, in a typical step, the worst step and the whole recording.
+    """What ran when, in a typical step, the worst step and the whole recording?
 
     The typical step is that of median time among the steady ones, on the slowest rank; the worst
     took longest. Ranks are put on one clock by the ends of their collectives. Time in which the GPU

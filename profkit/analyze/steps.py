@@ -60,7 +60,7 @@ class Config(Settings):
 
 @analysis(title="Steps")
 def analyze(steps: ByTool, config: Config, causes: Result | None = None) -> Result:
-    """Measure the time of each step, its spread and outliers, and the throughput.
+    """How long does each step take, how much does that vary, and what is the throughput?
 
     A step takes as long as it does on its slowest rank: the largest of the ranks' own durations.
     The step time is the median of the unprofiled capture where there is one, or else the mean of

@@ -55,7 +55,7 @@ def analyze(
     hosts: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Give the others' waiting in each collective to the rank that came last.
+    """Which rank comes last to collectives, and how long do the others wait for it?
 
     The clocks of the ranks are put side by side by the ends of collectives; a rank that is late by
     less than these disagree is not called late. What made it late is looked for on its CPU if its

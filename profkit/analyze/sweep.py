@@ -57,7 +57,7 @@ class Point:
 def analyze(
     steps: ByRun, memory_peak: ByRun | None, behaviour: dict[str, Behaviour], config: Config
 ) -> Result:
-    """Say which run of a sweep to take, and what runs that were not made would give.
+    """Which run of a sweep is best, and what would runs give that were not made?
 
     A run is called slower than the fastest only if their repeats tell them apart, with all runs
     taken together (Holm). Where all others surely have most of the best throughput, the one of

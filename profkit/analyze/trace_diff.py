@@ -77,7 +77,7 @@ def analyze(
     causes: ByRun | None,
     config: Config,
 ) -> Result:
-    """Divide the difference of the step time among its causes, and match what ran on both sides.
+    """Which causes make the step time differ, and what ran on both sides?
 
     Several runs are compared with the first; of a single run each rank is compared with the lowest.
     Operators are matched along the module tree: the same, renamed, fused, new and removed ones.

@@ -40,7 +40,7 @@ class Config(Settings):
 def analyze(
     kernels: Annotated[pd.DataFrame, _KERNELS], steps: pd.DataFrame, config: Config
 ) -> Result:
-    """Count copies and sets, their bytes, time and bandwidth, by direction and CPU memory.
+    """How many copies and sets run, of how many bytes, how long and how fast?
 
     Bandwidth is bytes over the sum of the durations: what one transfer gets while it runs.
     Covered is the union, and its share is of the step time on the slowest rank. Pageable or

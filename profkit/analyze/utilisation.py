@@ -64,7 +64,7 @@ _CHARTS = (
 
 @analysis(title="Utilisation")
 def analyze(samples: ByTool, steps: ByTool, kernels: ByToolIfAny, config: Config) -> Result:
-    """Put side by side what is called the utilisation of a GPU, as shares of the steps' time.
+    """How well are the GPUs used, by each number that is called utilisation?
 
     The driver's "busy", which monitoring shows, is the time in which any kernel runs, however
     small. SM activity weighs it by how many SMs have work, and tensor activity is the part in

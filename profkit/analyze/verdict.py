@@ -50,7 +50,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a result)
     behaviour: Behaviour,
     config: Config,
 ) -> Result:
-    """Name what limits the step of this run, what to do first, and how sure that is.
+    """What limits the step of this run, what should be done first, and how sure is that?
 
     The causes are those of one rank: the one that waits most for others, or else the slowest. Gains
     are upper bounds. Checks of the recording come first: one that failed lowers the confidence, or

@@ -79,7 +79,7 @@ def analyze(
     kernel_advice: pd.DataFrame,
     config: Config,
 ) -> Result:
-    """Show what warps wait for: cycles that a warp spends in each state per instruction.
+    """What do warps wait for: how many cycles does one spend in each state per instruction?
 
     Waiting matters only where schedulers find no warp that can issue (no eligible): a kernel with
     warps enough hides it. Shares are of all cycles between two instructions of a warp, with those

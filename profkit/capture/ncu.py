@@ -21,7 +21,7 @@ from profkit.core.errors import InputError
 from profkit.core.parallel_layout import Ranks
 
 TARGETS = "ncu_targets"
-"""The analysis that ranks the kernels worth measuring."""
+"""The analysis that ranks the kernels that are worth measuring."""
 
 _LOCK = "nsight-compute-lock"
 # Collectives wait for other ranks: replayed on one rank alone, they wait forever.
@@ -273,7 +273,7 @@ def _read(path: Path) -> Targets:
     try:
         return msgspec.json.decode(path.read_bytes(), type=_Document).result
     except (OSError, msgspec.MsgspecError) as error:
-        what = f"{path}: the kernels worth measuring cannot be read: {error}"
+        what = f"{path}: the Nsight Compute candidates cannot be read: {error}"
         raise InputError(what, hint="delete it and run again") from None
 
 

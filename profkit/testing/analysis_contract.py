@@ -43,8 +43,9 @@ def is_documented(module: ModuleType) -> None:
     first = (module.__doc__ or "").strip().partition("\n")[0]
     require(re.fullmatch(r"[A-Z].*: .*\.", first), f"{module.__name__}: not 'Title: ....': {first}")
     summary = analysis.summary.strip()
-    require(summary.partition("\n")[0].endswith("."), "its function has no sentence as docstring")
-    require(summary.endswith("."), f"its docstring ends in no sentence: {summary!r}")
+    lead = summary.partition("\n")[0]
+    require(lead.endswith((".", "?")), "its function has no sentence as docstring")
+    require(summary.endswith((".", "?")), f"its docstring ends in no sentence: {summary!r}")
     require(analysis.title[0].isupper(), f"its title begins in lower case: {analysis.title!r}")
     check_settings(analysis.config)
 

@@ -106,6 +106,16 @@ def test_running_out_of_memory_says_what_was_asked_and_what_was_free():
     )
     assert (found.is_limit, found.place, found.limit_bytes) == (True, "a.py:9", 122 * MIB)
     assert "expandable" not in found.advice
+    assert "Make this one tensor smaller" not in found.advice
+
+
+def test_one_request_for_more_than_the_peak_is_what_to_mend():
+    asked = SHORT | {"size_bytes": 300 * MIB, "free_bytes": 290 * MIB}
+    found = verdict(snapshot(HOLES, 120, short=[asked]))
+    assert found.advice.startswith(
+        "Make this one tensor smaller in a.py:9: it is 2.5 times what the program held"
+    )
+    assert "checkpoint" not in found.advice
 
 
 # Of each two blocks of 9 MiB in a segment of 20 MiB one is freed: a segment that grows has no rest

@@ -207,7 +207,7 @@ def test_what_does_not_fit_the_budget_at_all_is_still_the_best_kernel(monkeypatc
 def test_targets_that_cannot_be_read_are_named(tmp_path):
     path = tmp_path / "ncu_targets.json"
     path.write_text("{")
-    with pytest.raises(InputError, match="kernels worth measuring cannot be read"):
+    with pytest.raises(InputError, match="Nsight Compute candidates cannot be read"):
         Capture().with_results({"ncu_targets": path})
 
 
