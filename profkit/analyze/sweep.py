@@ -239,7 +239,8 @@ def _drawings(points: Sequence[Point]) -> dict[str, Drawing]:
         if any(value is not None for value in values)
     ]
     title = f"Runs by {axes[0]} and {axes[1]}"
-    data = {"rows": rows, "columns": columns, "layers": shown}
+    names = [cell.run if cell else "" for cell in cells]
+    data = {"rows": rows, "columns": columns, "layers": shown, "names": names}
     return {"by_axes": Drawing(kind="matrix", title=title, data=data)}
 
 

@@ -165,6 +165,7 @@ def test_two_axes_make_a_map_and_a_group_is_one_axis():
     assert speed["values"] == [*map(pytest.approx, (100.0, 1000 / 12, 2000 / 15)), None]
     assert memory["values"] == [80 * MIB, 70 * MIB, 90 * MIB, None]
     assert (speed["unit"], memory["unit"], memory["columns"]) == ("per_s", "bytes", 2)
+    assert drawing.data["names"] == ["run1", "run2", "run0", ""]
     assert swept(by_batch([10, 11, 13, 40])).drawings == {}
 
 

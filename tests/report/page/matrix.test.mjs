@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ORDERS, cellTexts, medianOf, shareOf, shownOf, tableOf, withWords, wordsOf } from
+import { ORDERS, cellTexts, medianOf, nameOfCell, shareOf, shownOf, tableOf, withWords,
+  wordsOf } from
   "../../../profkit/report/assets/page/drawings/matrix_cells.js";
 import { colorAt, stopsOf } from "../../../profkit/report/assets/page/drawings/matrix_plot.js";
 
@@ -20,6 +21,12 @@ test("steps that were not marked have words for a number", () => {
   assert.equal(withWords(matrix), matrix);
   assert.deepEqual(withWords({ ...matrix, columns: { of: "step", names: [-1] } }).columns,
     { of: "", names: ["All that was recorded"] });
+});
+
+test("a cell that is a run has its name, and any other none", () => {
+  assert.equal(nameOfCell(matrix, 1, 2), "");
+  const names = ["", "", "", "", "", "batch 4, zero none", "", "", ""];
+  assert.equal(nameOfCell({ ...matrix, names }, 1, 2), "batch 4, zero none");
 });
 
 test("the slowest rank comes first where the reader wants it", () => {

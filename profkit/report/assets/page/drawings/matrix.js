@@ -7,7 +7,8 @@ import { detailOf, madeTable } from "../model.js";
 import { saveCsv, savePng, saveSvg } from "../save.js";
 import { mountTable } from "../table.js";
 import {
-  ORDERS, layerOf, markedCells, medianOf, nameOf, shownOf, tableOf, valueAt, withWords, wordsOf,
+  ORDERS, layerOf, markedCells, medianOf, nameOf, nameOfCell, shownOf, tableOf,
+  valueAt, withWords, wordsOf,
 } from "./matrix_cells.js";
 import { plotOf, stopsOf } from "./matrix_plot.js";
 import { themed, whenSized } from "./sized.js";
@@ -196,6 +197,8 @@ class MatrixView {
       + `${this.matrix.columns.names[columns[cell[1]]]}` : "";
     this.state.set({ cell: cellName });
     this.showPicked();
+    const of = cell ? nameOfCell(this.matrix, rows[cell[0]], columns[cell[1]]) : "";
+    if (of) stateOf("details").set({ of });
   }
 
   /** All that is known of the cell that the reader chose. */
@@ -222,8 +225,10 @@ class MatrixView {
     }
     const title = `${nameOf(this.matrix.rows, row)}, ${nameOf(this.matrix.columns, column)}`;
     const place = element("div", { class: "table-place" });
-    const names = [nameOf(this.matrix.rows, row), nameOf(this.matrix.columns, column)];
-    this.picked.append(element("p", { class: "picked-title" }, ...names.flatMap((of) => [
+    const cellName = nameOfCell(this.matrix, row, column);
+    const things = cellName ? [cellName]
+      : [nameOf(this.matrix.rows, row), nameOf(this.matrix.columns, column)];
+    this.picked.append(element("p", { class: "picked-title" }, ...things.flatMap((of) => [
       action(of, { class: "thing" }, () => stateOf("details").set({ of })), " "]),
       action("Close", { class: "page" }, () => this.pick(null))), place);
     mountTable(place, this.aboutCell(row, column, title), this.matrix.layers.length);

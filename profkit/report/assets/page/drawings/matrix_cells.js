@@ -22,7 +22,13 @@ import { madeTable } from "../model.js";
  * @property {number} [total] how many there are, where some were left out
  * @property {string[]} [hosts] host of each
  */
-/** @typedef {{rows: Side, columns: Side, layers: Layer[]}} Matrix */
+/**
+ * @typedef {object} Matrix
+ * @property {Side} rows
+ * @property {Side} columns
+ * @property {Layer[]} layers
+ * @property {string[]} [names] what each cell is, row after row, where it is more than its sides
+ */
 /**
  * @typedef {object} Shown
  * @property {number[]} rows positions in the order in which they are drawn
@@ -127,6 +133,16 @@ export function valueAt(layer, row, column) {
  */
 export function shareOf({ low, high }, value) {
   return high > low ? Math.min(Math.max((value - low) / (high - low), 0), 1) : 0.5;
+}
+
+/**
+ * What a cell is, such as a run; empty where its row and column say it.
+ * @param {Matrix} matrix
+ * @param {number} row
+ * @param {number} column
+ */
+export function nameOfCell(matrix, row, column) {
+  return matrix.names?.[row * matrix.columns.names.length + column] ?? "";
 }
 
 /** @param {Side} side @param {number} at */
