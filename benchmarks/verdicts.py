@@ -48,6 +48,10 @@ SPREAD = 0.01
 
 PAIRS = (6, 10, 20)
 EFFECTS = (0.01, 0.03, 0.1)
+LIMIT = 0.03
+"""Of gates: a slowdown by more makes them fail."""
+
+SPREADS = (0.01, 0.02, 0.03)
 _ALARMS = (Outcome.HIGHER, Outcome.LOWER)
 _CAPTURE = SPREAD / math.sqrt(2)
 # With 40 rows, one is beyond 5 % by chance more often than not.
@@ -97,7 +101,8 @@ def main() -> int:
     random = np.random.default_rng(args.seed)
     if args.real:
         return _real_alarms(random, args.real)
-    failures = [*_false_alarms(random, args.studies), *_drift_found(random, args.studies)]
+    checks = (_false_alarms, _drift_found, _gates)
+    failures = [failure for check in checks for failure in check(random, args.studies)]
     _power(random, args.studies)
     for failure in failures:
         print(f"FAILED: {failure}")
@@ -163,17 +168,19 @@ def pairs(
     return ratios, captures.mean(axis=-1)
 
 
-def until_narrow(logs: Array, levels: Array, band: float) -> NDArray[np.str_]:
-    """Return the outcomes if pairs are made until the interval is narrow enough."""
+def until_narrow(
+    logs: Array, levels: Array, band: float, *, wanted: float = BAND
+) -> NDArray[np.str_]:
+    """Return the outcomes if pairs are made until the interval is as narrow as `wanted`."""
     found = np.full(len(logs), "", dtype="U32")
     for count in (*range(FEWEST_PAIRS, MOST_PAIRS, PAIRS_AT_ONCE), MOST_PAIRS):
         open_ = np.flatnonzero(found == "")
         if not len(open_):
             break
         some, their_levels = logs[open_, :count], levels[open_, :count]
-        done = narrow_enough(some) | (count == MOST_PAIRS)
+        done = narrow_enough(some, band=wanted) | (count == MOST_PAIRS)
         found[open_[done]] = outcomes(
-            some[done], their_levels[done], band=band, confidence=STOPPED_CONFIDENCE
+            some[done], their_levels[done], band=band, drift=wanted, confidence=STOPPED_CONFIDENCE
         )
     return found
 
@@ -220,6 +227,29 @@ def _drift_found(random: np.random.Generator, studies: int) -> Iterator[str]:
         print(f"| {count} | {void:.1%} |")
         if void < _DRIFT_FOUND:
             yield f"drift of 10 % over {count} pairs: {void:.1%} void"
+
+
+def _gates(random: np.random.Generator, studies: int) -> Iterator[str]:
+    """Print the answers of gates on automatic pairs; yield where one at its limit fails too often.
+
+    As `profkit compare --pairs auto --band 3%` and `profkit gate --fail-if "step_time > +3%"` do.
+    """
+    print(f"\n## Gates that fail beyond {LIMIT:.0%}, on pairs until the interval is as wide\n")
+    print("| noise | its scale | slower by | fails | passes | not known |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for noise, spread in itertools.product((normal, heavy_tails), SPREADS):
+        for effect in (0.0, LIMIT, EFFECTS[-1]):
+            logs, levels = (
+                spread / SPREAD * one for one in pairs(random, noise, studies, MOST_PAIRS)
+            )
+            beyond = logs + math.log1p(effect) - math.log1p(LIMIT)
+            found = until_narrow(beyond, levels, 0.0, wanted=LIMIT)
+            fails, passes = ((found == one).mean() for one in (Outcome.HIGHER, Outcome.LOWER))
+            shown = " | ".join(f"{share:.1%}" for share in (fails, passes, 1 - fails - passes))
+            print(f"| {noise.__name__} | {spread:.0%} | {effect:.0%} | {shown} |")
+            test = stats.binomtest(int(fails * studies), studies, LEVEL, alternative="greater")
+            if effect <= LIMIT and test.pvalue < _SURE:
+                yield f"{noise.__name__}, {spread:.0%}, slower by {effect:.0%}: {fails:.1%} fail"
 
 
 def _power(random: np.random.Generator, studies: int) -> None:
