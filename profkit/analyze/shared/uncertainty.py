@@ -8,6 +8,7 @@ repeats, and logarithms, because times differ by factors.
 import functools
 import math
 from collections.abc import Callable, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -112,14 +113,16 @@ def student_tail(t: float, freedom: float) -> float:
 @functools.cache
 def student_quantile(confidence: float, freedom: float) -> float:
     """Return the t within which Student's distribution has the share `confidence`."""
-    low, high = 0.0, 1.0
-    while student_tail(high, freedom) > 1 - confidence:
-        high *= 2
-    while high - low > high * 1e-12:
-        middle = (low + high) / 2
-        outside = student_tail(middle, freedom) > 1 - confidence
-        low, high = (middle, high) if outside else (low, middle)
-    return high
+    half = (freedom + 1) / 2
+    scale = math.exp(math.lgamma(half) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
+    # Newton's steps grow from the quantile of the normal distribution, which is smaller, to this.
+    t = NormalDist().inv_cdf((1 + confidence) / 2)
+    while True:
+        density = 2 * scale * math.exp(-half * math.log1p(t * t / freedom))
+        step = (student_tail(t, freedom) - (1 - confidence)) / density
+        t += step
+        if step <= t * 1e-12:
+            return t
 
 
 def fisher_tail(ratio: float, between: float, within: float) -> float:
