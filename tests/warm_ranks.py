@@ -19,7 +19,11 @@ from filelock import FileLock
 
 from profkit.process import job_server
 
-_TORCH = ("torch", "torch._dynamo", "torch.distributed.run", "torch.profiler", "torch.utils.data")
+_TORCH = (
+    *("torch", "torch._dynamo", "torch.distributed.run", "torch.profiler", "torch.utils.data"),
+    # What DeepSpeed and sharded optimizers load.
+    *("torch._inductor.compile_fx", "torch.distributed.optim"),
+)
 _PROFKIT = ("harness.rank", "harness.ranks.module_ranges", "baseline", "torch_profiler")
 _LAUNCHERS = ("accelerate.", "deepspeed.launcher.")
 _ROOT = Path(__file__).parents[1]

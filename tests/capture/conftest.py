@@ -27,7 +27,7 @@ DEFAULT = {
     "device": "cpu",
 }
 
-AROUND_PROCESSES = ("host_memory", "ncu", "nsys", "py_spy", "system")
+AROUND_PROCESSES = ("host_memory", "ncu", "nsys", "py_spy")
 """Tools that look at processes, which are not to be forks of another."""
 
 WARM_LAUNCHERS = ("accelerate", "deepspeed", "python", "torchrun")
