@@ -32,6 +32,11 @@ from profkit.tables import schema
 
 Chunks = Iterator[pa.Table]
 
+_OUTLASTING = 10
+_FEWEST = 10
+_LONG_NS = 10_000_000_000
+"""A kernel may wait for seconds, for another rank."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Linker:
@@ -88,7 +93,27 @@ class Linker:
         """Calls of the runtime and the driver."""
         return Launches(gathered=self.gathered, operators=self.operators, steps=self.steps)
 
-    def repeated(self) -> int:
+    def doubtful(self) -> Iterator[str]:
+        """Yield what no program does, and so is damage, or was recorded wrongly."""
+        if count := self._repeated():
+            yield (
+                f"{count} kernels or operators stand in the file twice, with the same times:"
+                " both count."
+            )
+        if count := self._outlasting():
+            yield f"{count} kernels last {_OUTLASTING} times as long as all began within."
+
+    def _outlasting(self) -> int:
+        """Return how many kernels last much longer than the time in which all of them begin."""
+        ordered = self.work.ordered
+        if ordered.count < _FEWEST:
+            return 0
+        ends = ordered.select(np.array([0, ordered.count - 1]))["start"]
+        longest = max(_OUTLASTING * int(ends[1] - ends[0]), _LONG_NS)
+        parts = map(ordered.select, slices(ordered.count))
+        return sum(int((part["end"] - part["start"] > longest).sum()) for part in parts)
+
+    def _repeated(self) -> int:
         """Return how many kernels, or without any how many operators, were recorded twice."""
         work, operators = self.work, self.operators
         if work.count:

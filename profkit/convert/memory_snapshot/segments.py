@@ -10,6 +10,9 @@ from profkit.convert.memory_snapshot.stacks import Stacks
 ALLOCATED = "active_allocated"
 """State of a block that the program holds."""
 
+ACTIVE = (ALLOCATED, "active_pending_free", "active_awaiting_free")
+IDLE = "inactive"
+
 
 @dataclass(frozen=True, slots=True)
 class Block:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,20 @@ from profkit.convert.memory_snapshot import pickles
 from profkit.convert.memory_snapshot.annotations import Ranges
 from profkit.convert.memory_snapshot.checked_values import device_index, text, whole
 from profkit.convert.memory_snapshot.history import Allocations, Events, Ints, allocations, events
-from profkit.convert.memory_snapshot.segments import ALLOCATED, Segment, live_blocks, segments
+from profkit.convert.memory_snapshot.segments import (
+    ACTIVE,
+    ALLOCATED,
+    IDLE,
+    Segment,
+    live_blocks,
+    segments,
+)
 from profkit.convert.memory_snapshot.stacks import NONE, Stacks
 from profkit.core.errors import InputError
 from profkit.process.malloc import uncollected
 
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError, IndexError)
+_NAMED = 3
 _HINT = "give the pickle that torch.cuda.memory._dump_snapshot wrote"
 
 
@@ -150,6 +159,14 @@ def _contradictions(found: Sequence[Segment]) -> Any:
     held = [block for segment in found for block in segment.blocks if block.state == ALLOCATED]
     if less := sum(block.requested_bytes > block.size_bytes for block in held):
         yield f"{less:,} blocks are smaller than what was asked for: the file is damaged."
+    places = sorted((one.device, one.address, one.size_bytes) for one in found)
+    pairs = pairwise(places)
+    if over := sum(a == b and start + size > after for (a, start, size), (b, after, _) in pairs):
+        yield f"{over:,} segments overlap the one before them: the file is damaged."
+    states = {block.state for segment in found for block in segment.blocks}
+    if unknown := sorted(states - {*ACTIVE, IDLE}):
+        names = ", ".join(map(repr, unknown[:_NAMED]))
+        yield f"Blocks in states that are not known count neither as used nor as free: {names}."
 
 
 def _after_window(device: Device) -> Ints:

@@ -9,11 +9,9 @@ from numpy.typing import NDArray
 
 from profkit.convert.base import Raw
 from profkit.convert.memory_snapshot.history import ACTIONS, FREE_COMPLETED, Ints, allocated_bytes
-from profkit.convert.memory_snapshot.segments import ALLOCATED
+from profkit.convert.memory_snapshot.segments import ACTIVE, ALLOCATED
 from profkit.convert.memory_snapshot.snapshot import Device, Snapshot
 from profkit.tables import schema
-
-_ACTIVE = (ALLOCATED, "active_pending_free", "active_awaiting_free")
 
 Windows = Sequence[tuple[int, int]]
 """Start and end of each step, in unix ns."""
@@ -200,7 +198,7 @@ def _segments(snapshot: Snapshot, texts: _Texts) -> dict[str, Any]:
         "expandable": [segment.expandable for segment in found],
         "size_bytes": [segment.size_bytes for segment in found],
         "allocated_bytes": [segment.bytes_in(ALLOCATED) for segment in found],
-        "active_bytes": [segment.bytes_in(*_ACTIVE) for segment in found],
+        "active_bytes": [segment.bytes_in(*ACTIVE) for segment in found],
         "stack": texts.of("stack", np.array([segment.stack for segment in found], dtype=np.int64)),
     }
 

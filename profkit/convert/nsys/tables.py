@@ -75,6 +75,7 @@ class _OfRank:
                 f"{crossing} ranges of rank {self.rows.rank} outlive the range around"
                 " them: they count as asynchronous, without self time."
             )
+        report.notes.extend(linker.doubtful())
         collectives = with_messages(linked["collectives"], linker.operators, self.rows)
         return {
             **{name: linked[name] for name in LINKED},

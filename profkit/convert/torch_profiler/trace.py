@@ -142,10 +142,6 @@ def _repairs(gathered: Events, linker: Linker) -> list[str]:
             linker.launches.shared_correlations(),
             "{} ids of launches are those of several processes: split the trace, their work mixes.",
         ),
-        (
-            linker.repeated(),
-            "{} kernels or operators stand in the file twice, with the same times: both count.",
-        ),
         (unpaired, "{} begin or end events have no partner and were left out."),
         (
             linker.operators.tree.cut,
@@ -156,7 +152,8 @@ def _repairs(gathered: Events, linker: Linker) -> list[str]:
             "{} rows outlive the row around them: they count as asynchronous, without self time.",
         ),
     )
-    return [sentence.format(count, of=categories) for count, sentence in counts if count]
+    repairs = [sentence.format(count, of=categories) for count, sentence in counts if count]
+    return [*repairs, *linker.doubtful()]
 
 
 def _refuse(path: Path, header: Header, gathered: Events, *, ended: bool) -> None:

@@ -129,6 +129,15 @@ def test_what_contradicts_itself_is_said(read):
     )
     assert smaller == "1 blocks are smaller than what was asked for: the file is damaged."
     assert "1 entries of cuda:0 are earlier than the one before them." in others
+    assert "3 segments overlap the one before them: the file is damaged." in others
+
+
+def test_states_that_are_not_known_are_named(read):
+    odd = BLOCK | {"state": "quantum"}
+    (found,) = read({"segments": [SEGMENT | {"blocks": [odd]}], "device_traces": [[ENTRY]]}).notes
+    assert found == (
+        "Blocks in states that are not known count neither as used nor as free: 'quantum'."
+    )
 
 
 def test_real_snapshots_contradict_nothing(real_data, tmp_path):

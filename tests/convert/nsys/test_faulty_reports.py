@@ -85,6 +85,19 @@ def test_an_undamaged_report_is_not_blamed(edited, tmp_path):
     assert notes == ["nsys is not installed: its own reports as CSV are left out."]
 
 
+def test_kernels_that_stand_there_twice_or_outlast_all_are_said(report, tmp_path):
+    kernels = [(90 + 10 * n, 95 + 10 * n, "gemm", n, 70, 0) for n in range(12)]
+    for more, said in (
+        (kernels[:3], "3 kernels or operators stand in the file twice"),
+        ([(90, 86_400 * 10**9, "gemm", 99, 70, 0)], "1 kernels last 10 times as long as all beg"),
+        ([], ""),
+    ):
+        path = report(nvtx=STEPS, calls=[LAUNCH], kernels=[*kernels, *more])
+        _, notes = frames(path, tmp_path)
+        assert [note.startswith(said) for note in notes if "kernels" in note] == [True] * bool(said)
+        path.unlink()
+
+
 def test_many_processes_are_refused(report, tmp_path, monkeypatch):
     monkeypatch.setattr(reports, "_MOST_PROCESSES", 10)
     kernels = [(90, 130, "gemm", number, 100 + number, 0) for number in range(12)]
