@@ -17,7 +17,6 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
-from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from profkit.analyze import analyses
@@ -139,7 +138,7 @@ def _parse(parser: OverridesParser, overrides: Sequence[str]) -> list[Override]:
     for override in overrides:
         try:
             parsed += parser.parse_overrides([override])
-        except HydraException as error:
+        except mistakes.FOREIGN as error:
             raise mistakes.cannot_read(override, error, parser) from None
     return parsed
 

@@ -34,9 +34,12 @@ FOREIGN = (
 
 # Groups of which several options may be chosen for one run.
 _LISTS = ("tool", "toolset", "analysis", "experiment")
+_ENTRIES = {"tool": "tools", "analysis": "analyses"}
 _NO_KEY = re.compile(r"Could not (?:override|delete|delete from config\.) '([^']+)'")
 _READ = re.compile(r"\$\{(\w+)")
 _EMPTY = {"tools": "tool=[]", "analyses": "analysis=[]"}
+_LONGEST = 1000
+_SHOWN = 60
 _CLOSE = "close each ${ by a }"
 _GRAMMAR = "the overrides follow Hydra's grammar"
 
@@ -59,7 +62,7 @@ def check(parsed: Sequence[Override], loader: ConfigLoader, main: Collection[Any
             )
         options = loader.get_group_options(key)
         if override.is_delete():
-            _check_deleted(override, options)
+            _check_deleted(override, options, _names(main, loader))
         elif options:
             _check_choice(override, options)
         elif "." not in key and not (key in main or _is_group(key, loader) or key in read):
@@ -120,10 +123,14 @@ def _check_choice(override: Override, options: Sequence[str]) -> None:
         raise ConfigError(f"{line}: a run has one {key}", hint=f"a run for each is {swept}")
 
 
-def _check_deleted(override: Override, options: Sequence[str]) -> None:
+def _check_deleted(override: Override, options: Sequence[str], known: Sequence[str]) -> None:
     """Refuse to take away what a run has to have: its groups, and the values of settings."""
     key, line = override.key_or_group, override.input_line
+    if (entries := _ENTRIES.get(key)) and (name := override.value()):
+        raise ConfigError(f"{line}: {key} is a list", hint=f"leave one out with ~{entries}.{name}")
     section, *names = key.split(".")
+    if section not in known:
+        raise ConfigError(f"no such key: {section}", hint=nearest(section, known))
     is_entry = (section in ("tools", "analyses") and len(names) == 1) or names[:1] == ["env"]
     if is_entry or key in _LISTS:
         return
@@ -142,8 +149,11 @@ def _is_group(key: str, loader: ConfigLoader) -> bool:
     return bool(loader.get_group_options(re.split(r"[@:]", key)[0]))
 
 
-def cannot_read(override: str, error: HydraException, parser: OverridesParser) -> ConfigError:
+def cannot_read(override: str, error: Exception, parser: OverridesParser) -> ConfigError:
     """Return the error for an override that Hydra cannot parse, with one that it can."""
+    if len(override) > _LONGEST:
+        start = f"{override[:_SHOWN]}... ({len(override):,} characters)"
+        return ConfigError(f"cannot read {start}", hint="look at the quotes and brackets around it")
     reason = str(error).strip().partition("\n")[0]
     said = "" if "Exception" in reason or override in reason else f": {reason}"
     return ConfigError(f"cannot read {override!r}{said}", hint=_repaired(override, parser))
@@ -162,7 +172,7 @@ def _repaired(override: str, parser: OverridesParser) -> str:
     text = f'{key}="{quoted}"'
     try:
         parser.parse_overrides([text])
-    except HydraException:
+    except FOREIGN:
         return f"{_GRAMMAR}; put text with commas, = or brackets in further quotes"
     return f"put the text in further quotes: {shlex.quote(text)}"
 

@@ -12,6 +12,7 @@ _STARTERS = re.compile(
     r"(python|pypy)[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun|(ba|da|z|k)?sh"
     r"|uv|uvx|poetry|pipenv|pdm|hatch|rye|conda|mamba|micromamba|env|time|nice|taskset|numactl"
 )
+_PYTHON = re.compile(r"(python|pypy)[\d.]*")
 _SCRIPT = re.compile(r".*\.(py|pyz|sh)")
 
 
@@ -53,10 +54,18 @@ def missing_program(words: Sequence[str], folder: Path, environment: Mapping[str
             return f"no such program: {found}"
         return "" if os.access(found, os.X_OK) else f"{found} is not executable; {_start(found)}"
     if shutil.which(name, path=path):
-        return ""
+        return _missing_script(command, folder)
     if (folder / name).is_file():
         return f"{name} is no program on PATH; {_start(Path(name))}"
     return f"no program named {name!r} on PATH"
+
+
+def _missing_script(command: Sequence[str], folder: Path) -> str:
+    """Return that the script behind a plain ``python`` is not there, or ""."""
+    if not _PYTHON.fullmatch(command[0]) or len(command) == 1:
+        return ""
+    path = folder / command[1]
+    return f"no such script: {path}" if _SCRIPT.fullmatch(path.name) and not path.exists() else ""
 
 
 def _start(path: Path) -> str:

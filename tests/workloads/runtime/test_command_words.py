@@ -34,6 +34,8 @@ def test_a_run_is_called_after_what_the_command_runs(command, name):
         ("python 'open", "command: No closing quotation"),
         ("absent-program x", "command: no program named 'absent-program' on PATH"),
         ("./absent", "command: no such program: "),
+        ("python absent.py --lr 3", "command: no such script: "),
+        ("A=1 python3.11 absent.py", "command: no such script: "),
         ("train.py", "command: train.py is no program on PATH; write python train.py"),
         ("./train.py", "is not executable; write python train.py"),
         ("PATH=/nowhere bash x", "command: no program named 'bash' on PATH"),
