@@ -5,7 +5,7 @@ from pathlib import Path
 
 from profkit import marks
 from profkit.capture.base import NullRecorder, Rank, Recorder, Session, Tool, Wrapper
-from profkit.capture.harness.ranks import nvtx_ranges
+from profkit.capture.harness.ranks import nvtx_ranges, recorded_ranges
 
 
 def recording(
@@ -24,6 +24,7 @@ def step_markers() -> tuple[marks.Marker, ...]:
     # Late: the outer process of a wrapper does not need torch.
     from torch.profiler import record_function
 
+    recorded_ranges.end_before_recordings()
     if nvtx_ranges.is_recorded():
         return record_function, nvtx_ranges.spans()
     return (record_function,)
