@@ -11,6 +11,7 @@ from profkit.core.verdict import Action, Cause, Confidence
 _COMPUTING = (gpu.COMPUTING, cpu.COMPUTING)
 _EXPLAINED = 0.5
 _UNSURE = 1 / 3
+_REST = 0.25
 
 
 def with_known_causes(
@@ -35,7 +36,7 @@ def of_patterns(
 
     Of several that explain the same cause, the one that gains most counts; unsure ones by a third.
     A smaller one that is certain and has a place counts as well, and its gain is none of the other.
-    Communication of which they gain at most half is not explained: what is left has other advice.
+    Communication of which they leave a quarter is not explained: that has other advice.
     """
     known = {cause.id: cause for cause in spoken}
     found: dict[str, Action] = {}
@@ -66,9 +67,9 @@ def of_patterns(
 
 
 def _has_rest(action: Action, cause: Cause) -> bool:
-    """Tell whether an action leaves half of the communication that it is about."""
-    is_small = action.gain_ms <= _EXPLAINED * cause.gain_ms
-    return is_small and cause.id == action.cause and cause.id.startswith(gpu.EXPOSED)
+    """Tell whether an action leaves a quarter of the communication that it is about."""
+    is_partial = action.gain_ms <= (1 - _REST) * cause.gain_ms
+    return is_partial and cause.id == action.cause and cause.id.startswith(gpu.EXPOSED)
 
 
 def _is_same(action: Action, other: Action) -> bool:

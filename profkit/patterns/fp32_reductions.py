@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from profkit.patterns._communication import CAUSE, exposed, of_kind
+from profkit.patterns._communication import CAUSE, of_kind, transferred
 from profkit.patterns._rows import equal
 from profkit.patterns.base import Match, Step, pattern
 
@@ -27,6 +27,6 @@ def match(
         cause=f"{CAUSE}.transfer",
         advice="Send gradients in bf16: "
         "`model.register_comm_hook(None, default_hooks.bf16_compress_hook)`.",
-        gain_ns=exposed(calls, collectives, kernels, causes, step) / 2,
+        gain_ns=transferred(calls, collectives, kernels, causes, step) / 2,
         evidence={"size_bytes_per_step": size},
     )

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from profkit.patterns._communication import CAUSE, exposed, of_kind
+from profkit.patterns._communication import CAUSE, of_kind, transferred
 from profkit.patterns._rows import operators_of, place
 from profkit.patterns.base import Match, Step, pattern
 
@@ -34,7 +34,7 @@ def match(
         cause=f"{CAUSE}.transfer",
         advice="Leave the output sharded and compute the loss on shards: `loss_parallel()` with "
         "`ColwiseParallel(use_local_output=False)`, instead of gathering all logits.",
-        gain_ns=exposed(large, collectives, kernels, causes, step),
+        gain_ns=transferred(large, collectives, kernels, causes, step),
         place=place(cpu_ops, launched),
         evidence={"gathers": int(large.sum()), "longest_ms": round(float(length.max()) / 1e6, 3)},
     )

@@ -9,7 +9,7 @@ from profkit.patterns import patterns
 from profkit.patterns.base import Step
 from profkit.testing import found
 from tests.patterns.examples import loading_in_main_process, scalars_in_a_loop
-from tests.patterns.recorded import op, python
+from tests.patterns.recorded import causes, op, python
 
 
 def examples(name):
@@ -44,6 +44,17 @@ def test_what_a_collate_function_calls_may_be_another_pattern(collates_ns, encod
     ]
     (match,) = found(patterns()["slow_collate"], python_calls=calls)
     assert (match.gain_ns, match.confidence) == (80_000, confidence)
+
+
+def test_half_of_the_bytes_shorten_no_waiting_for_a_late_rank():
+    given = examples("fp32_reductions").FOUND
+    times = causes(
+        ("exposed_communication", 0.09, ""),
+        ("exposed_communication.waiting", 0.01, ""),
+        ("exposed_communication.transfer", 0.08, ""),
+    )
+    (match,) = found(patterns()["fp32_reductions"], **given, causes=times)
+    assert match.gain_ns == pytest.approx(40_000)
 
 
 def test_a_step_that_has_its_middle_in_a_range_is_not_inside_of_it():
