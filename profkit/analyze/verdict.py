@@ -106,7 +106,8 @@ def _of_time(
         limiter = Limiter.UNKNOWN
     if limiter is Limiter.UNKNOWN:
         chosen = [record_more(_largest_unknown(mine), failed, behaviour)]
-    chosen = [_without_ranks(action, checks) for action in chosen]
+    confidence = _confidence(checks)
+    chosen = [_no_surer(_without_ranks(action, checks), confidence) for action in chosen]
     step = unprofiled.metrics.get("step_time_ns") if unprofiled else None
     per = PER_STEP if step is None else PER_TRACED_STEP
     is_whole = any(missing.what == SINGLE_STEPS for missing in causes.abstentions)
@@ -117,7 +118,7 @@ def _of_time(
         is_unprofiled=step is not None,
         traced_ms=traced_ms,
         is_whole=is_whole,
-        confidence=_confidence(checks),
+        confidence=confidence,
         causes=tuple(_advised(mine, chosen)),
         actions=tuple(chosen),
         trust=tuple(checks),
@@ -195,6 +196,12 @@ def _without_ranks(action: Action, checks: Iterable[Trust]) -> Action:
         advice=f"{doubt} If it is transfer: {action.advice[:1].lower()}{action.advice[1:]}",
         confidence=Confidence.LOW,
     )
+
+
+def _no_surer(action: Action, recording: Confidence) -> Action:
+    """Return the action, as sure as the recording at most that it was found in."""
+    order = list(Confidence)
+    return replace(action, confidence=max(action.confidence, recording, key=order.index))
 
 
 def _starts(mine: Sequence[Cause]) -> float:

@@ -459,8 +459,11 @@ def test_what_is_small_is_silent():
         ((("steps", "false", "1.", ""),), Confidence.LOW),
     ],
 )
-def test_a_check_that_failed_lowers_the_confidence(checks, confidence):
-    assert on({"gpu_computing": 100}, checks=checks).confidence is confidence
+def test_a_check_that_failed_lowers_the_confidence_of_the_verdict_and_its_actions(
+    checks, confidence
+):
+    found = on({"gpu_computing": 100}, checks=checks, matches=[match("gpu_computing", 50)])
+    assert [found.confidence, found.actions[0].confidence] == [confidence, confidence]
 
 
 def test_a_check_that_failed_silences_what_depends_on_it():
