@@ -45,7 +45,7 @@ for step in range(9):
     optimizer.step()
 # {commit}
 """
-STEP_S = 0.2
+STEP_S = 0.4
 
 
 def main() -> None:
