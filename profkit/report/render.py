@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import cache
@@ -19,6 +20,9 @@ _ASSETS = files("profkit.report") / "assets"
 _FIRST_STYLES = ("colours", "base")
 _LAST_STYLES = ("narrow", "print")
 """What others rest on, and what overrides them; between these the order has no meaning."""
+
+_STYLE_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_AROUND_RULES = re.compile(r"\s*([{};])\s*")
 
 
 def render(report: view.Report) -> str:
@@ -67,14 +71,18 @@ def _text(name: str) -> str:
 
 
 def styles() -> str:
-    """Return the style sheets of the page as one, each file named after what it styles."""
+    """Return the style sheets of the page as one, each file named after what it styles.
+
+    Comments, and the space around rules and declarations, stay behind.
+    """
     folder = _ASSETS / "styles"
     names = sorted(path.name.removesuffix(".css") for path in folder.iterdir())
     middle = [name for name in names if name not in (*_FIRST_STYLES, *_LAST_STYLES)]
-    return "".join(
+    text = "".join(
         (folder / f"{name}.css").read_text(encoding="utf-8")
         for name in (*_FIRST_STYLES, *middle, *_LAST_STYLES)
     )
+    return _AROUND_RULES.sub(r"\1", _STYLE_COMMENT.sub("", text))
 
 
 def _policy(scripts: Iterable[str]) -> str:

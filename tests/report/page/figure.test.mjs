@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { figureOf, quantile } from "../../../profkit/report/assets/page/charts/figure.js";
 import { madeTable } from "../../../profkit/report/assets/page/model.js";
+import { shortened } from "../../../profkit/report/assets/page/format.js";
 
 const plain = { title: "t", table: 0, color: -1, horizontal: false, log: [], lines: [], choose: -1,
   note: "" };
@@ -113,4 +114,10 @@ test("a factor of a forest has its interval, and what would tell it from 1", () 
     ["More", "count"]], [["B", 1.5, 0.5, 3, 4], ["C", 2, null, null, null]]), 10);
   assert.deepEqual(one.boxes.map(({ at, five, note }) => [at, five, note]),
     [[0, [0.5, 1.5, 1.5, 1.5, 3], "needs about 4 more repeats"], [1, [2, 2, 2, 2, 2], ""]]);
+});
+
+test("a long kernel is cut so that its name is left", () => {
+  const kernel = "void at::native::(anonymous namespace)::softmax<4, float>(float*, int (*)(int))";
+  assert.equal(shortened(kernel, 30), "softmax<4, float>");
+  assert.equal(shortened("void f(int)", 30), "void f(int)");
 });

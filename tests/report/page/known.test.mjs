@@ -52,8 +52,10 @@ test("of a rank all rows are known, whatever its column holds", () => {
   const made = { topics: [{ sections: [{ title: "S", anchor: "run-1-1", tables: [0, 1],
     findings: [] }] }], drawn: { tables: [ranks, steps] } };
   for (const name of ["rank 7", "for rank 7"]) {
-    assert.deepEqual(knownOf(name, report, made).places.map(({ rows }) => rows),
-      [[ranks.rows[0]], [steps.rows[0]]]);
+    for (const state of [{}, { "filter.rank": "1" }]) {
+      assert.deepEqual(knownOf(name, report, made, state).places.map(({ rows }) => rows),
+        [[ranks.rows[0]], [steps.rows[0]]]);
+    }
   }
   assert.equal(subjectOf(steps, subjectColumn(steps), 7), "rank 7");
   assert.equal(subjectOf(table("T", ["time"], [[3]]), 0, 3), "");
@@ -79,4 +81,12 @@ test("as Markdown no name makes markup", () => {
   const text = markdownOf("a|<b>`\n*c*", knownOf("a|<b>`\n*c*", report, made), "T");
   assert.equal(text, "**a\\|\\<b\\>\\` \\*c\\*** (T)\n\nKernels, Work by name:\n\n"
     + "- Operator aten::mm, Kind compute, Time 3 ns\n");
+});
+
+test("of a thing the rows of the chosen rank are known", () => {
+  const calls = { ...table("Calls", ["name", "time"], [["mm", 0], ["mm", 1]]) };
+  const rank = { ...calls, columns: [COLUMNS.name, { label: "Rank", unit: "id" }] };
+  const made = { topics: [{ sections: [{ title: "S", anchor: "run-1-1", tables: [0],
+    findings: [] }] }], drawn: { tables: [rank] } };
+  assert.deepEqual(knownOf("mm", report, made, { "filter.rank": "1" }).places[0].rows, [["mm", 1]]);
 });

@@ -60,6 +60,12 @@ export function choicesOf({ tables }) {
   });
 }
 
+/** What was chosen, such as `rank 0, step 3`; empty for all. @param {State} state */
+export function chosenWords(state) {
+  return FILTERS.flatMap(([, key]) => (
+    filterIn(state, key) ? [`${key} ${filterIn(state, key)}`] : [])).join(", ");
+}
+
 /**
  * The rows of what was chosen; a table without such columns stays as it is.
  * @param {Table} table

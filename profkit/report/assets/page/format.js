@@ -137,13 +137,18 @@ export function withoutFolders(text, length) {
   return text.length <= length ? text : text.replace(/[^\s(;]*[\\/](?=[^\\/\s;()]+:\d)/g, "");
 }
 
+/** What a kernel of C++ has around its name. */
+const SPARE = new RegExp(String.raw`^void |(?:\b(?:at|native|c10|cub)|\(anonymous namespace\))::`
+  + String.raw`|(?<=[>\w])\((?:[^()]|\([^()]*\))*\)$`, "g");
+
 /**
  * Keep both ends of a long name: kernels differ at the end as often as at the start.
  * @param {string} text
  * @param {number} length
  */
 export function shortened(text, length) {
-  const line = withoutFolders(text.replace(/\s+/g, " "), length);
+  const whole = withoutFolders(text.replace(/\s+/g, " "), length);
+  const line = whole.length <= length ? whole : whole.replace(SPARE, "");
   if (line.length <= length) return line;
   const head = Math.ceil((length - 1) * 0.6);
   return `${line.slice(0, head)}…${line.slice(line.length - (length - 1 - head))}`;

@@ -1,6 +1,6 @@
 // All that the tables of a run know of one thing: a kernel, an operator, a module, a line.
 
-import { FILTERS, numberOf } from "./filters.js";
+import { FILTERS, filtered, numberOf } from "./filters.js";
 import { human } from "./format.js";
 
 /** @typedef {import("./model.js").Report} Report */
@@ -126,12 +126,15 @@ function namesOf(report, run) {
  * @param {string} name
  * @param {Report} report
  * @param {Run} run
+ * @param {Record<string, string>} [state] rank, step and repeat that the reader chose
  * @returns {Known}
  */
-export function knownOf(name, report, run) {
+export function knownOf(name, report, run, state = {}) {
   /** @type {Place[]} */
   const places = [];
-  for (const [section, table] of tablesOf(report, run)) {
+  const isNumber = FILTERS.some(([, key]) => new RegExp(`(^| )${key} \\d+$`).test(name));
+  for (const [section, whole] of tablesOf(report, run)) {
+    const table = isNumber ? whole : filtered(whole, state);
     const about = rowsAbout(table, name);
     if (about.rows.length) places.push({ section, table, ...about });
   }

@@ -61,7 +61,8 @@ function understood(hash) {
   const at = decodeURIComponent(hash.slice(1));
   const run = runOfAnchor(at) >= 0 ? Math.min(runOfAnchor(at), page.runs.length - 1)
     : Math.max(current.run, 0);
-  return { view: viewOfAnchor(at, runAt(run).topics), run, at, state: {} };
+  return { view: viewOfAnchor(at, runAt(run).topics), run, at,
+    state: filtersOf(current.state) };
 }
 
 function follow() {

@@ -1,8 +1,9 @@
 // The drawer at the side: all that is known of the thing that the reader chose.
 
 import { copyOf } from "../copy.js";
-import { stateOf } from "../drawings/state.js";
+import { stateNow, stateOf } from "../drawings/state.js";
 import { action, byId, element } from "../elements.js";
+import { chosenWords } from "../filters.js";
 import { exact, withoutFolders } from "../format.js";
 import { MOST_ROWS, factsOf, knownOf, markdownOf, sameIn } from "../known.js";
 import { runAt } from "../model.js";
@@ -42,7 +43,7 @@ export function closeDetails() {
  * @param {number} run
  */
 export function showDetails(name, report, run) {
-  const key = name && `${run} ${name}`;
+  const key = name && `${run} ${name} ${chosenWords(stateNow())}`;
   if (key === shown) return;
   const isOpening = !shown;
   shown = key;
@@ -54,7 +55,7 @@ export function showDetails(name, report, run) {
     return;
   }
   if (isOpening) opener = document.activeElement;
-  const known = knownOf(name, report, runAt(run));
+  const known = knownOf(name, report, runAt(run), stateNow());
   const heading = element("h2", { tabindex: -1, title: name }, name);
   drawer.replaceChildren(head(heading, name, known, report, run),
     ...found(name, known, report, run));

@@ -3,7 +3,7 @@
 import { miniTimeline } from "../drawings/mini.js";
 import { stateNow } from "../drawings/state.js";
 import { element } from "../elements.js";
-import { filtersOf } from "../filters.js";
+import { chosenWords, filterIn, filtersOf } from "../filters.js";
 import { hashOf } from "../route.js";
 import { evidencePlaces } from "./evidence.js";
 import {
@@ -23,13 +23,19 @@ import { tables } from "./sections.js";
 export function overview(report, run) {
   const alone = report.runs.length === 1;
   const made = [head(report, run, alone)];
+  const chosen = chosenWords(stateNow());
+  if (chosen) {
+    made.push(element("p", { class: "note cut" }, `Only ${chosen} in tables, charts and drawings; `
+      + "verdict, numbers and findings are of the whole run."));
+  }
   const index = report.runs.findIndex(({ anchor: at }) => at === run.anchor);
   if (run.verdict) made.push(verdict(run.verdict), ...evidencePlaces(index));
   const timeline = run.drawn.drawings.find(({ kind }) => kind === "timeline");
   if (timeline?.data && timeline.details.length) {
     const href = hashOf({ view: "timeline", run: index, at: "", state: filtersOf(stateNow()) });
     const costs = run.drawn.drawings.find(({ kind }) => kind === "costs");
-    const decisive = costs?.data?.ranks[0] ?? 0;
+    const asked = filterIn(stateNow(), "rank");
+    const decisive = asked ? Number(asked) : costs?.data?.ranks[0] ?? 0;
     made.push(miniTimeline({ ...timeline, data: timeline.data }, decisive, href));
   }
   made.push(...tiles(run.numbers));

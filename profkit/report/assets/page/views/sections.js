@@ -3,7 +3,7 @@
 import { drawLater } from "../drawing.js";
 import { stateNow } from "../drawings/state.js";
 import { element } from "../elements.js";
-import { filtered } from "../filters.js";
+import { chosenWords, filtered } from "../filters.js";
 import { drawing } from "./drawings.js";
 import { anchor, drawer, explain, finding, tiles } from "./parts.js";
 
@@ -25,12 +25,21 @@ export function section(shown, drawn) {
     made.append(element("p", { class: "abstention" }, element("b", {}, "Not known:"),
       ` ${what}, because ${reason}`));
   }
-  if (shown.numbers.length) made.append(...tiles(shown.numbers));
+  if (shown.numbers.length) {
+    const chosen = chosenWords(stateNow());
+    if (chosen) {
+      made.append(element("p", { class: "note" }, `Of the whole run, not of ${chosen} alone:`));
+    }
+    made.append(...tiles(shown.numbers));
+  }
   made.append(...shown.findings.map((one) => finding(one, [], [])));
   made.append(...shown.drawings.map((i) => drawing(drawn.drawings[i])));
-  if (shown.charts.length) made.append(charts(shown.charts.map((i) => drawn.charts[i]), drawn));
+  const all = shown.charts.map((i) => drawn.charts[i]);
   const [first, ...more] = shown.tables.map((i) => drawn.tables[i]);
-  if (first) made.append(tables([first], "h4"));
+  const pieces = [...(all.length ? [charts(all, drawn)] : []),
+    ...(first ? [tables([first], "h4")] : [])];
+  // Bars of long names say less than the rows that they are of, and take more room.
+  made.append(...(all.some(({ horizontal }) => horizontal) ? pieces.reverse() : pieces));
   if (more.length === 1) made.append(tables(more, "h4"));
   if (more.length > 1) {
     const titles = more.map(({ title }) => title).join(", ");
