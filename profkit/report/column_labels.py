@@ -40,7 +40,8 @@ def columns(names: Sequence[str]) -> tuple[Column, ...]:
     times = Counter(column.label for column in split)
     return tuple(
         replace(column, label=f"{column.label} {_MEASURES[column.unit]}")
-        if times[column.label] > 1 and column.unit in _MEASURES
+        if times[column.label] > 1
+        and _MEASURES.get(column.unit, column.label.lower()) != column.label.lower()
         else column
         for column in split
     )

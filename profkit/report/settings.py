@@ -62,7 +62,7 @@ def _topics() -> tuple[Topic, ...]:
         Topic(
             name="ranks",
             title="Ranks",
-            analyses=("rank_steps", "stragglers", "collectives", "overlap", "hta"),
+            analyses=("rank_steps", "overlap", "stragglers", "collectives", "hta"),
         ),
         Topic(
             name="memory",

@@ -23,6 +23,10 @@ def test_a_column_is_split_into_label_and_unit(name, expected):
     assert column(name) == expected
 
 
+def test_a_label_that_says_what_it_measures_says_it_once():
+    assert [column.label for column in columns(["time_ns", "time_share"])] == ["Time", "Time share"]
+
+
 def test_columns_that_differ_in_their_unit_alone_say_what_they_measure():
     assert columns(["step", "step_ns", "self_cpu_ns", "self_cpu_share"]) == (
         Column(label="Step", unit="id"),

@@ -125,7 +125,7 @@ export function exact(value, unit) {
   const own = value.toLocaleString("en-US", { maximumSignificantDigits: 17 });
   const isWhole = text === own || text.startsWith(`${own} `);
   const name = unit.replace(/(^|_)per_/, "/");
-  return isWhole || unit === "id" ? text : `${text} (${`${own} ${name}`.trim()})`;
+  return isWhole || unit === "id" || unit === "share" ? text : `${text} (${`${own} ${name}`.trim()})`;
 }
 
 /**

@@ -219,7 +219,8 @@ startTheme(() => fillDigest(page, runAt(current.run)));
 startSearch(() => ({ report: page, run: runAt(current.run) }), (anchor, state) => {
   if (Object.keys(state).length === 0) return `#${anchor}`;
   const view = viewOfAnchor(anchor, runAt(current.run).topics);
-  return hashOf({ view, run: current.run, at: anchor, state });
+  return hashOf({ view, run: current.run, at: anchor,
+    state: { ...filtersOf(current.state), ...state } });
 }, commands);
 startCopying();
 Object.assign(window, { profkit: { drawAll, human } });
