@@ -41,7 +41,7 @@ def columns(names: Sequence[str]) -> tuple[Column, ...]:
     return tuple(
         replace(column, label=f"{column.label} {_MEASURES[column.unit]}")
         if times[column.label] > 1
-        and _MEASURES.get(column.unit, column.label.lower()) != column.label.lower()
+        and not column.label.lower().endswith(_MEASURES.get(column.unit, ""))
         else column
         for column in split
     )

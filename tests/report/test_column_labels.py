@@ -24,7 +24,9 @@ def test_a_column_is_split_into_label_and_unit(name, expected):
 
 
 def test_a_label_that_says_what_it_measures_says_it_once():
-    assert [column.label for column in columns(["time_ns", "time_share"])] == ["Time", "Time share"]
+    names = ["time_ns", "time_share", "idle_time_ns", "idle_time_percent"]
+    labels = ["Time", "Time share", "Idle time", "Idle time percent"]
+    assert [column.label for column in columns(names)] == labels
 
 
 def test_columns_that_differ_in_their_unit_alone_say_what_they_measure():
