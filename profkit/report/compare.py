@@ -84,6 +84,8 @@ def _reason(run: result_tree.Run, key: str) -> str:
         abstention.reason for abstention in abstentions if abstention.what.casefold() == label
     ]:
         return "; ".join(own)
+    if len(abstentions) == 1:
+        return abstentions[0].reason
     reasons = [f"{abstention.what}: {abstention.reason}" for abstention in abstentions]
     return "; ".join(reasons) or f"the analysis {analysis} left no such number"
 
