@@ -9,7 +9,7 @@ import pandas as pd
 from profkit.analyze._launch_order import attributed
 from profkit.analyze.base import ByToolIfAny, ByToolOrOther, analysis
 from profkit.analyze.costs.roofline import KERNEL, compute_kernels
-from profkit.analyze.shared import hierarchical_roofline
+from profkit.analyze.shared import calltree, hierarchical_roofline
 from profkit.analyze.shared.measured_kernels import WHERE, by_kernel, kernel_of, launches
 from profkit.analyze.shared.step_windows import step_windows
 from profkit.core.formatting import shortened
@@ -196,10 +196,9 @@ def _operators(rows: pd.DataFrame, cpu_ops: pd.DataFrame) -> "pd.Series[Any]":
     """Return the operator that launched each kernel; empty where none is known."""
     if cpu_ops.empty:
         return pd.Series("", index=rows.index, dtype=object)
-    key = ["rank", "repeat", "op"]
-    names = cpu_ops[[*key, "name"]].rename(columns={"name": "operator"})
-    found = rows[key].merge(names, on=key, how="left")
-    return pd.Series(found["operator"].astype(object).fillna("").to_numpy(), index=rows.index)
+    launcher = calltree.rows_of(cpu_ops, rows)
+    found = cpu_ops["name"].iloc[launcher].astype(object).where(launcher >= 0, "")
+    return pd.Series(found.to_numpy(), index=rows.index)
 
 
 def _by_time(rows: pd.DataFrame, name: str) -> pd.DataFrame:

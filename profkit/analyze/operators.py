@@ -16,7 +16,6 @@ from profkit.analyze._operator_calls import (
     runtime_rows,
 )
 from profkit.analyze.base import Columns, analysis
-from profkit.analyze.shared import calltree
 from profkit.core.formatting import ranks_and_repeats
 from profkit.core.result import Abstention, Chart, Metric, Result, Table, table
 from profkit.core.settings import Settings
@@ -164,17 +163,6 @@ def _measures(by_name: pd.DataFrame) -> list[str]:
 def _note(cpu_ops: pd.DataFrame, steps: int) -> str:
     what = f"Sums over {ranks_and_repeats(cpu_ops)}; shares are of all self time"
     return f"{what}; per step: mean over {steps} steps of a rank." if steps else f"{what}."
-
-
-def _communicating(cpu_ops: pd.DataFrame, kernels: pd.DataFrame) -> list[str]:
-    """Return the names of the operators that communication kernels belong to."""
-    launched = kernels[(kernels["kind"] == "communication").to_numpy()]
-    if cpu_ops.empty or launched.empty:
-        return []
-    is_range = (cpu_ops["kind"] != "operator").to_numpy()
-    above = calltree.rows_of(cpu_ops, cpu_ops, "parent")
-    rows = calltree.nearest(calltree.rows_of(cpu_ops, launched), above, is_range)
-    return [str(name) for name in cpu_ops["name"].iloc[rows[rows >= 0]].unique()]
 
 
 def _metrics(by_name: pd.DataFrame, steps: int) -> dict[str, Metric]:

@@ -1,6 +1,6 @@
 """Evaluate the formulas of a convention for every operator of a table, each distinct call once."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -10,10 +10,13 @@ from profkit.analyze.costs.call import Call, Formula, UncountedError, Work
 
 _INPUTS = ["input_shapes", "input_types", "inputs"]
 _UNKNOWN = Work(np.nan, np.nan, np.nan)
+COLUMNS = ("type", "flops", "recomputed_flops", "bytes")
 
 
-def evaluated(ops: pd.DataFrame, formulas: Mapping[str, Formula]) -> pd.DataFrame:
-    """Return for each row of `ops` the columns type, flops, recomputed_flops and bytes.
+def evaluated(
+    ops: pd.DataFrame, formulas: Mapping[str, Formula], wanted: Sequence[str] = COLUMNS
+) -> pd.DataFrame:
+    """Return for each row of `ops` the `wanted` of type, flops, recomputed_flops and bytes.
 
     `formulas` are those of one convention, by the name of the operator. ``type`` is that of the
     first tensor, "" where it is not known. Numbers are NaN where there is no formula, or where the
@@ -28,11 +31,12 @@ def evaluated(ops: pd.DataFrame, formulas: Mapping[str, Formula]) -> pd.DataFram
     distinct = inputs.drop_duplicates().astype(object).to_dict("records")
     costs = [_cost(formulas[row["name"]], *(row.get(name, "") for name in _INPUTS))
              for row in distinct]  # fmt: skip
-    columns = ["type", "flops", "recomputed_flops", "bytes"]
-    cost_of_row = np.full(len(ops), -1)
+    cost_of_row = np.full(len(ops), len(costs), dtype=np.int32)
     cost_of_row[known] = call
-    rows = pd.DataFrame(costs, columns=columns).reindex(cost_of_row).reset_index(drop=True)
-    return rows.fillna({"type": ""})
+    unknown = ("", *(np.nan for _ in COLUMNS[1:]))
+    rows = pd.DataFrame([*costs, unknown], columns=list(COLUMNS))
+    # One by one: all at once they are copied more than once.
+    return pd.DataFrame({name: rows[name].array[cost_of_row] for name in wanted}, copy=False)
 
 
 def _cost(

@@ -43,4 +43,4 @@ def flops(ops: pd.DataFrame) -> NDArray[np.float64]:
 
     Reads the columns `name`, `input_shapes` and `inputs`.
     """
-    return evaluated(ops, FORMULAS)["flops"].to_numpy(np.float64)
+    return evaluated(ops, FORMULAS, ["flops"])["flops"].to_numpy(np.float64)

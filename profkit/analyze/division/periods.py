@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from profkit.analyze.shared.step_windows import WHERE, extents, until_gpu_done
+from profkit.analyze.shared.step_windows import WHERE, extents, last_ends, until_gpu_done
 
 _ONE_OFF = 1.5
 _FEWEST = 1
@@ -47,8 +47,9 @@ def periods(
         found = "No step was marked" if steps.empty else "The steps are those of another capture"
         lasting = whole[whole["end_ns"] > whole["start_ns"]]
         return Periods(rows=lasting[columns], one_off_ns={}, problem=found)
-    rows = _to_the_next(_with_work(until_gpu_done(known, kernels)[columns], cpu_ops))
-    rows, one_off = _steady(_without_the_end(rows, cpu_ops, kernels), skip_first)
+    of_cpu = last_ends(cpu_ops, (cpu_ops["kind"] == "operator").to_numpy())
+    rows = _to_the_next(_with_work(until_gpu_done(known, kernels)[columns], of_cpu))
+    rows, one_off = _steady(_without_the_end(rows, of_cpu, last_ends(kernels)), skip_first)
     return Periods(rows=rows[rows["end_ns"] > rows["start_ns"]], one_off_ns=one_off)
 
 
@@ -68,11 +69,9 @@ def _steady(rows: pd.DataFrame, skip_first: int) -> tuple[pd.DataFrame, dict[int
     return kept, {step: int(lengths[step]) for step in one_off}
 
 
-def _with_work(rows: pd.DataFrame, cpu_ops: pd.DataFrame) -> pd.DataFrame:
+def _with_work(rows: pd.DataFrame, of_cpu: "pd.Series[int]") -> pd.DataFrame:
     """Return the steps in which an operator ran, if any has one: the last may only be opened."""
-    key = [*WHERE, "step"]
-    work = cpu_ops.loc[(cpu_ops["kind"] == "operator").to_numpy(), key].drop_duplicates()
-    has_work = pd.MultiIndex.from_frame(rows[key]).isin(pd.MultiIndex.from_frame(work))
+    has_work = pd.MultiIndex.from_frame(rows[[*WHERE, "step"]]).isin(of_cpu.index)
     return rows[has_work] if has_work.any() else rows
 
 
@@ -85,22 +84,18 @@ def _to_the_next(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(end_ns=np.maximum(end, rows["start_ns"]))
 
 
-def _without_the_end(
-    rows: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame
-) -> pd.DataFrame:
-    """Return the steps, the last one cut where nothing more was recorded for unusually long.
+def _without_the_end(rows: pd.DataFrame, *recorded: "pd.Series[int]") -> pd.DataFrame:
+    """Return the steps, the last one cut where nothing more was `recorded` for unusually long.
 
     That is the profiler being stopped, which the last step of a recording contains. Where other
     steps end so as well, it is what the program does, such as writing a checkpoint.
     """
     by_rank = rows.groupby(WHERE, observed=True)
     is_last = (by_rank.cumcount(ascending=False) == 0) & (by_rank["step"].transform("size") > 1)
-    key, is_operator = [*WHERE, "step"], (cpu_ops["kind"] == "operator").to_numpy()
-    keys = pd.MultiIndex.from_frame(rows[key])
-    work = (cpu_ops.loc[is_operator, [*key, "end_ns"]], kernels)
+    keys = pd.MultiIndex.from_frame(rows[[*WHERE, "step"]])
     # Times are around 2**60 ns: nothing here may pass through a float.
-    ends = (part.groupby(key, observed=True)["end_ns"].max() for part in work)
-    until = np.maximum(*(end.reindex(keys, fill_value=-1).to_numpy(np.int64) for end in ends))
+    ends = (of_step.reindex(keys, fill_value=-1).to_numpy(np.int64) for of_step in recorded)
+    until = np.maximum.reduce([*ends])
     end, start = (rows[name].to_numpy(np.int64) for name in ("end_ns", "start_ns"))
     where = [rows[name] for name in WHERE]
     usual = (rows["end_ns"] - rows["start_ns"]).groupby(where).transform("median").to_numpy()

@@ -49,10 +49,15 @@ def _search(known: NDArray[np.int64], wanted: NDArray[np.int64]) -> Rows:
 
 
 def _keys(table: pd.DataFrame, column: str, sizes: list[int]) -> NDArray[np.int64]:
-    rank, repeat, op = (table[name].to_numpy(np.int64) for name in ("rank", "repeat", column))
+    rank, repeat, op = (table[name].to_numpy() for name in ("rank", "repeat", column))
+    # In place: each copy of the keys of all ranks counts.
+    keys = rank * np.int64(sizes[0])
+    keys += repeat
+    keys *= sizes[1]
+    keys += op
     # A number beyond the sizes would share its key with another row.
-    inside = (repeat < sizes[0]) & (op < sizes[1])
-    return np.where(inside, (rank * sizes[0] + repeat) * sizes[1] + op, -1)
+    keys[(repeat >= sizes[0]) | (op >= sizes[1])] = -1
+    return keys
 
 
 def nearest(rows: Rows, parent: Rows, skipped: NDArray[np.bool_]) -> Rows:

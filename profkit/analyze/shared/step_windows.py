@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from profkit.core.result import Abstention
 
 WHERE = ["rank", "repeat"]
+_NEVER = np.iinfo(np.int64).min
 
 
 def step_windows(
@@ -42,9 +44,41 @@ def step_windows(
 
 def extents(work: pd.DataFrame) -> pd.DataFrame:
     """Return the first start and the last end of `work` by rank and repeat: first and last."""
-    by_rank = work.groupby(WHERE, observed=True)
+    begins = _runs(work, WHERE)
+    first = np.minimum.reduceat(work["start_ns"].to_numpy(np.int64), begins)
+    last = np.maximum.reduceat(work["end_ns"].to_numpy(np.int64), begins)
+    by_rank = _keyed(work, WHERE, begins).assign(first=first, last=last).groupby(WHERE)
     # Two calls instead of `agg`, which takes five times as long.
-    return pd.DataFrame({"first": by_rank["start_ns"].min(), "last": by_rank["end_ns"].max()})
+    return pd.DataFrame({"first": by_rank["first"].min(), "last": by_rank["last"].max()})
+
+
+def last_ends(rows: pd.DataFrame, counted: NDArray[np.bool_] | None = None) -> "pd.Series[int]":
+    """Return when the last of the `counted` rows ends, by rank, repeat and step with such rows."""
+    key = [*WHERE, "step"]
+    begins = _runs(rows, key)
+    ends = rows["end_ns"].to_numpy(np.int64)
+    ends = ends if counted is None else np.where(counted, ends, _NEVER)
+    runs = _keyed(rows, key, begins).assign(end_ns=np.maximum.reduceat(ends, begins))
+    return runs[(runs["end_ns"] > _NEVER).to_numpy()].groupby(key)["end_ns"].max()
+
+
+def _runs(rows: pd.DataFrame, key: list[str]) -> NDArray[np.int64]:
+    """Return where each run of rows with the same `key` begins.
+
+    Tables are ordered by rank, and nearly so by step: a group has few runs, and to group these
+    takes a fraction of the time and memory that grouping all rows does.
+    """
+    begins = np.zeros(len(rows), dtype=np.bool_)
+    begins[:1] = True
+    for name in key:
+        values = rows[name].to_numpy()
+        begins[1:] |= values[1:] != values[:-1]
+    return np.flatnonzero(begins)
+
+
+def _keyed(rows: pd.DataFrame, key: list[str], begins: NDArray[np.int64]) -> pd.DataFrame:
+    # Column by column: several together are copied whole first.
+    return pd.DataFrame({name: rows[name].to_numpy()[begins] for name in key})
 
 
 def of_repeat(rows: pd.DataFrame, where: tuple[Any, ...]) -> pd.DataFrame:
@@ -57,10 +91,9 @@ def by_repeat(rows: pd.DataFrame) -> Callable[[tuple[int, int]], pd.DataFrame]:
 
     Looking for those of each of a thousand ranks takes longer than what is done with them.
     """
-    where = rows[WHERE].to_numpy()
-    first = np.flatnonzero(np.append(True, (where[1:] != where[:-1]).any(axis=1))[: len(rows)])
+    first = _runs(rows, WHERE)
     ends = [*first[1:].tolist(), len(rows)][: len(first)]
-    keys = [(rank, repeat) for rank, repeat in where[first].tolist()]
+    keys = [(rank, repeat) for rank, repeat in _keyed(rows, WHERE, first).to_numpy().tolist()]
     spans = dict(zip(keys, zip(first.tolist(), ends, strict=True), strict=True))
     if len(spans) < len(keys):
         return lambda key: of_repeat(rows, key)
@@ -85,8 +118,7 @@ def until_gpu_done(steps: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
     """Return `steps` that last until their kernels are done, each beginning after the last."""
     # Times are around 2**60 ns: nothing here may pass through a float.
     key = [*WHERE, "step"]
-    ends = pd.concat([rows[[*key, "end_ns"]] for rows in (steps, kernels)])
-    ends = ends.groupby(key, observed=True).max()
+    ends = pd.concat([last_ends(rows) for rows in (steps, kernels)]).groupby(key).max()
     rows = steps.drop(columns="end_ns").merge(ends.reset_index(), on=key)
     rows = rows.sort_values([*WHERE, "start_ns"], ignore_index=True)
     by_rank = rows.groupby(WHERE, observed=True)["end_ns"]

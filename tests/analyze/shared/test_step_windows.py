@@ -1,4 +1,4 @@
-from profkit.analyze.shared.step_windows import step_windows, with_clock
+from profkit.analyze.shared.step_windows import extents, last_ends, step_windows, with_clock
 from profkit.tables import schema
 from profkit.testing import ORIGIN_NS, span
 
@@ -43,3 +43,20 @@ def test_a_rank_without_steps_is_left_out_and_that_is_said():
     found, missing = windows([span(0, 10)], [span(0, 5), span(0, 5, rank=1), span(0, 5, rank=2)])
     assert found == [(0, 0, 10)]
     assert missing == ["GPU work was recorded, but no step that counts: it is left out"]
+
+
+def test_rows_of_a_rank_need_not_lie_together():
+    rows = [span(20, 30), span(0, 90, rank=1), span(5, 25), span(8, 40, step=1), span(6, 7)]
+    kernels = schema.frame("kernels", rows)
+    found = extents(kernels) - ORIGIN_NS
+    assert found.to_dict("index") == {
+        (0, 0): {"first": 5, "last": 40},
+        (1, 0): {"first": 0, "last": 90},
+    }
+    assert (last_ends(kernels) - ORIGIN_NS).to_dict() == {
+        (0, 0, 0): 30,
+        (0, 0, 1): 40,
+        (1, 0, 0): 90,
+    }
+    counted = (kernels["start_ns"] < ORIGIN_NS + 8).to_numpy()
+    assert (last_ends(kernels, counted) - ORIGIN_NS).to_dict() == {(0, 0, 0): 25, (1, 0, 0): 90}
