@@ -110,7 +110,10 @@ def _inputs(analysis: Analysis, tables: list[Path], results: list[Path]) -> dict
         found = _files_named(name, tables)
         tools = dict.fromkeys(path.parent.name for path in found)
         inputs[name] = {
-            tool: frame([path for path in found if path.parent.name == tool]) for tool in tools
+            tool: frame(
+                [path for path in found if path.parent.name == tool], analysis.columns.get(name)
+            )
+            for tool in tools
         }
     for name, source in analysis.tables_of_tools.items():
         wanted = source.tool, source.table

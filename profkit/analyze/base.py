@@ -26,7 +26,8 @@ ByToolOrOther = Annotated[ByToolIfAny, "one of them has to be there"]
 class Columns(tuple[str, ...]):
     """Columns of a large table that an analysis reads: the others are left on the disk.
 
-    ``cpu_ops: Annotated[pd.DataFrame, Columns("rank start_ns end_ns")]``
+    ``cpu_ops: Annotated[pd.DataFrame, Columns("rank start_ns end_ns")]``, or `ByTool` and its kin
+    instead of the frame.
     """
 
     __slots__ = ()
@@ -89,7 +90,7 @@ class Analysis:
     """Tables that it reads from the first enabled tool that makes them."""
 
     columns: Mapping[str, Columns]
-    """Columns that it reads of some of `tables`; it reads all columns of the others."""
+    """Columns that it reads of some tables, by any tool; it reads all columns of the others."""
 
     tables_by_tool: tuple[str, ...]
     """Tables that it reads from every enabled tool that makes them."""
@@ -133,7 +134,7 @@ def analysis(
 
     Each parameter says by name and annotation what the analysis reads:
 
-    - ``pd.DataFrame``: a table, or with `Columns` a part of it;
+    - ``pd.DataFrame``: a table, or with `Columns` a part of it, as below;
     - `ByTool`: a table of every tool; `ByToolIfAny`: None if no tool makes it; `ByToolOrOther`:
       the same, but at least one table so annotated must exist;
     - `OfTool`: a table of one tool beside that of the traces, None if the tool is not enabled;
@@ -157,7 +158,7 @@ def analysis(
         columns = {name: found for name, kind in annotations.items() if (found := _columns(kind))}
         of_tools = {name: of for name, kind in annotations.items() if (of := _of_tool(kind))}
         kinds = {
-            name: pd.DataFrame if name in columns else kind
+            name: _without_columns(kind) if name in columns else kind
             for name, kind in annotations.items()
             if name not in of_tools
         }
@@ -191,7 +192,14 @@ def _columns(kind: object) -> Columns | None:
     """Return the columns that a table is annotated with, None for anything else."""
     plain, *more = get_args(kind) if get_origin(kind) is Annotated else (kind,)
     chosen = [marker for marker in more if isinstance(marker, Columns)]
-    return chosen[0] if plain is pd.DataFrame and chosen else None
+    return chosen[0] if plain in (pd.DataFrame, *_BY_TOOL) and chosen else None
+
+
+def _without_columns(kind: object) -> object:
+    """Return the annotation of a table as if all of it were read."""
+    plain, *more = get_args(kind)
+    others = [marker for marker in more if not isinstance(marker, Columns)]
+    return Annotated[plain, *others] if others else plain
 
 
 def _of_tool(kind: object) -> OfTool | None:

@@ -1,13 +1,14 @@
 """Kernel details: time, operator, module, roofline, counters and advice in one row."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 
 from profkit.analyze._launch_order import attributed
 from profkit.analyze.base import ByToolIfAny, ByToolOrOther, analysis
+from profkit.analyze.costs.attribution import OPS
 from profkit.analyze.costs.roofline import KERNEL, compute_kernels
 from profkit.analyze.shared import calltree, hierarchical_roofline
 from profkit.analyze.shared.measured_kernels import WHERE, by_kernel, kernel_of, launches
@@ -53,7 +54,7 @@ def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     config: Config,
     kernels: ByToolOrOther = None,
     measured_kernels: ByToolOrOther = None,
-    cpu_ops: ByToolIfAny = None,
+    cpu_ops: Annotated[ByToolIfAny, OPS] = None,
     steps: ByToolIfAny = None,
     kernel_metrics: ByToolIfAny = None,
     kernel_advice: ByToolIfAny = None,

@@ -25,6 +25,9 @@ _TEXTS = ("name", "kind", "input_shapes", "line")
 _OPS = Columns(
     "rank repeat op parent name kind start_ns end_ns self_ns step input_shapes inputs stack"
 )
+_CALLS = Columns("rank repeat op name start_ns end_ns step")
+_KERNELS = Columns("rank repeat op start_ns end_ns")
+_MEMORY = Columns("rank repeat op device size_bytes time_ns step")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,9 +45,9 @@ class Config(Settings):
 @analysis(title="Operators")
 def analyze(
     cpu_ops: Annotated[pd.DataFrame, _OPS],
-    runtime_calls: pd.DataFrame,
-    kernels: pd.DataFrame,
-    memory_events: pd.DataFrame,
+    runtime_calls: Annotated[pd.DataFrame, _CALLS],
+    kernels: Annotated[pd.DataFrame, _KERNELS],
+    memory_events: Annotated[pd.DataFrame, _MEMORY],
     config: Config,
 ) -> Result:
     """Which operators take most calls, time, memory and FLOPs, as ``key_averages`` sums them?

@@ -1,7 +1,7 @@
 """What profkit asks of every analysis."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from types import ModuleType
 from typing import Any
@@ -77,9 +77,16 @@ def reads_the_columns_that_it_names(module: ModuleType) -> None:
     analysis = _analysis(module)
     tables = example(analysis)
     for name, columns in analysis.columns.items():
-        tables[name] = tables[name][list(columns)]
+        tables[name] = with_columns(tables[name], columns)
     same = _run(analysis, tables) == _result_of_example(module)
     require(same, "it reads columns that its annotations leave out")
+
+
+def with_columns(table: Any, columns: Sequence[str]) -> Any:
+    """Return a table, or the one of every tool, with those `columns` alone."""
+    if isinstance(table, Mapping):
+        return {tool: rows[list(columns)] for tool, rows in table.items()}
+    return table[list(columns)]
 
 
 def survives_json(module: ModuleType) -> None:

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 from profkit.analyze import analyses
-from profkit.analyze.base import Columns, analysis
+from profkit.analyze.base import ByToolIfAny, ByToolOrOther, Columns, analysis
 from profkit.convert.torch_profiler import trace
 from profkit.core.errors import PluginError
 from profkit.core.result import Result
 from profkit.core.settings import Settings
-from profkit.testing.analysis_contract import example
+from profkit.testing.analysis_contract import example, with_columns
 
 CHOOSY = {name: analysis for name, analysis in analyses().items() if analysis.columns}
 TRACES = {
@@ -39,9 +39,30 @@ def test_columns_that_it_does_not_ask_for_change_nothing(name, tables):
     analysis = CHOOSY[name]
     given = example(analysis)
     given |= {table: tables[table] for table in analysis.tables if table in tables}
-    chosen = {table: given[table][list(columns)] for table, columns in analysis.columns.items()}
+    by_tool = [table for table in analysis.tables_by_tool if table in tables]
+    given |= {table: {"torch_profiler": tables[table]} for table in by_tool}
+    chosen = {
+        table: with_columns(given[table], columns) for table, columns in analysis.columns.items()
+    }
     config = analysis.config()
     assert analysis.run(**given | chosen, config=config) == analysis.run(**given, config=config)
+
+
+def test_columns_of_the_tables_of_every_tool_leave_the_rest_of_the_annotation():
+    columns = Columns("rank start_ns")
+
+    def analyze(
+        config: Settings,
+        cpu_ops: Annotated[ByToolIfAny, columns] = None,
+        kernels: Annotated[ByToolOrOther, columns] = None,
+    ):
+        del config, cpu_ops, kernels
+        return Result()
+
+    made = analysis(title="Some")(analyze)
+    assert made.columns == {"cpu_ops": columns, "kernels": columns}
+    assert made.tables_by_tool == made.optional == ("cpu_ops", "kernels")
+    assert made.alternatives == ("kernels",)
 
 
 def test_a_column_that_the_table_does_not_have_is_refused():
