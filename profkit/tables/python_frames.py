@@ -35,7 +35,8 @@ def is_foreign(frame: str) -> bool:
 
 def own_line(stack: object) -> str:
     """Return the innermost frame of a ``stack`` of `cpu_ops` that is the program's, or ""."""
-    frames = [frame for frame in str(stack).split(";") if frame and not is_foreign(frame)]
+    # Modules stand between the frames, and have no line.
+    frames = [frame for frame in str(stack).split(";") if "(" in frame and not is_foreign(frame)]
     return frames[-1] if frames else ""
 
 

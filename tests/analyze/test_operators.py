@@ -52,7 +52,7 @@ def test_calls_and_times_are_summed_by_name():
 
 
 def test_an_operator_has_the_line_of_the_program_that_spends_most_in_it():
-    slow = "train.py(7): fit;torch/nn/functional.py(9): linear"
+    slow = "train.py(7): fit;Linear_0;torch/nn/functional.py(9): linear"
     fast = "train.py(8): fit;<built-in function linear>"
     ops = schema.frame(
         "cpu_ops",

@@ -124,8 +124,9 @@ export function exact(value, unit) {
   if (typeof value !== "number") return text;
   const own = value.toLocaleString("en-US", { maximumSignificantDigits: 17 });
   const isWhole = text === own || text.startsWith(`${own} `);
-  if (isWhole || unit === "id" || unit === "share") return text;
-  return `${text} (${`${own} ${unit.replace(/(^|_)per_/, "/")}`.trim()})`;
+  const name = unit.replace(/(^|_)per_/, "/");
+  return isWhole || unit === "id" || unit === "share" ? text
+    : `${text} (${`${own} ${name}`.trim()})`;
 }
 
 /**

@@ -26,11 +26,12 @@ const MOST_HITS = 40;
  */
 export function match(text, wanted) {
   const lower = text.toLowerCase();
+  const letters = wanted.replace(/[-_\s:()]/g, "");
   const at = lower.indexOf(wanted);
-  if (at >= 0) return at === 0 ? 0 : /\W/.test(lower[at - 1]) ? 1 : 2;
+  if (at === 0 || letters && lower.startsWith(letters)) return 0;
+  if (at >= 0) return /\W/.test(lower[at - 1]) ? 1 : 2;
   let next = 0;
   let gaps = 0;
-  const letters = wanted.replace(/[-_\s:()]/g, "");
   for (const letter of letters) {
     const found = lower.indexOf(letter, next);
     if (found < 0) return -1;
