@@ -5,6 +5,7 @@ Follows ``torch.autograd.profiler_util.EventList``, over whole columns instead o
 
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from profkit.analyze.costs.torch_flops import flops
 from profkit.analyze.shared import calltree, intervals
 from profkit.analyze.shared.glob_match import matching
+from profkit.analyze.shared.step_windows import by_repeat
 from profkit.tables.python_frames import own_line
 
 WHERE = ["rank", "repeat"]
@@ -119,16 +121,14 @@ def memory_rows(
     cpu_ops: pd.DataFrame, runtime_calls: pd.DataFrame, memory_events: pd.DataFrame
 ) -> pd.DataFrame:
     """Return the allocations and frees that happened while no range was open on any thread."""
-    columns = [*WHERE, "start_ns", "end_ns"]
-    shown = cpu_ops.loc[~matching(cpu_ops["name"], _HIDDEN), columns]
-    busy = pd.concat([shown, runtime_calls[columns]]) if len(memory_events) else shown[:0]
+    ops_of, calls_of = by_repeat(cpu_ops), by_repeat(runtime_calls)
     alone = np.ones(len(memory_events), dtype=np.bool_)
-    events_of = memory_events.groupby(WHERE, observed=True).indices
-    for where, rows in busy.groupby(WHERE, observed=True):
-        # PyTorch counts an event at the very end of a range as inside: hence one ns more.
-        spans = intervals.union(intervals.intervals(rows["start_ns"], rows["end_ns"] + 1))
-        here = events_of.get(where, np.empty(0, dtype=np.int64))
-        alone[here] = ~intervals.contains(spans, memory_events["time_ns"].to_numpy()[here])
+    events_of: dict[Any, Any] = memory_events.groupby(WHERE, observed=True).indices
+    for where, rows in events_of.items():
+        ops, calls = ops_of(where), calls_of(where)
+        shown = _spans(ops)[~matching(ops["name"], _HIDDEN)]
+        busy = intervals.union(np.concatenate((shown, _spans(calls))))
+        alone[rows] = ~intervals.contains(busy, memory_events["time_ns"].to_numpy()[rows])
     events = memory_events[alone]
     on_host = (events["device"].astype(object) == "cpu").to_numpy()
     size = events["size_bytes"].to_numpy(np.int64)
@@ -142,6 +142,11 @@ def memory_rows(
             **dict.fromkeys(DEVICE_MEMORY, size * ~on_host),
         }
     )
+
+
+def _spans(table: pd.DataFrame) -> intervals.Intervals:
+    """Return the rows as intervals in which PyTorch counts an event at the very end as inside."""
+    return intervals.intervals(table["start_ns"], table["end_ns"] + 1)
 
 
 def _duration(table: pd.DataFrame) -> NDArray[np.int64]:
