@@ -16,18 +16,23 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from profkit.core.secret_names import is_random, is_secret, is_secret_name
+from profkit.core.secret_names import is_mixed, is_random, is_secret, is_secret_name
+from profkit.core.secret_programs import HINTS_OF_PROGRAMS, OF_PROGRAMS
 
 MASK = "[masked]"
 REFERENCE = "profkit-secret-"
 """How a reference to a secret begins, see `profkit.core.secret_store`; it is none itself."""
 
 _SHORTEST = 6
+# Of a value: a line may be megabytes of assignments without a space.
+_LONGEST, _JUDGED = 4000, 200
 _BLOCK_BYTES = 8 << 20
 _KEPT_TEXTS = 10_000
 
 _PEM = re.compile(
-    r"-----BEGIN ([A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)-----.*?(?:-----END \1-----|\Z)", re.DOTALL
+    r"-----BEGIN ([A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)-----.*?(?:-----END \1-----|\Z)"
+    r"|(?<=\nPrivate-Lines: ).*?(?=\nPrivate-MAC:|\Z)",
+    re.DOTALL,
 )
 _KNOWN_FORMS = re.compile(
     r"\b(?:"
@@ -38,20 +43,16 @@ _KNOWN_FORMS = re.compile(
     r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"  # JSON web token
     r"|npm_[A-Za-z0-9]{36}|pypi-[\w-]{50,}|dckr_pat_[\w-]{20,}|SG\.[\w-]{16,}\.[\w-]{16,}"
     r"|(?:[sr]k_live|sk_test|whsec|gsk|r8|dop_v1|shpat|glsa|ntn|lin_api)_\w{20,}"  # hosts of models
-    r"|(?:xapp-\d|pplx|GOCSPX|AGE-SECRET-KEY|tskey-[a-z]+|ATATT3)[\w-]{20,}"
+    r"|(?:xapp-\d|pplx|GOCSPX|AGE-SECRET-KEY|tskey-[a-z]+|ATATT3|hv[sb]\.|wandb_v\d_)[\w-]{20,}"
+    r"|local-[0-9a-f]{40}|dapi[0-9a-f]{32}|\d{8,10}:AA[\w-]{33}"
     r")"
 )
 _IN_URL = re.compile(
     r"(?<=://)[^\s/'\"]*:[^\s/'\"]+(?=@)|(?<=://)[\w.~-]{16,}(?=@)"
-    r"|(?<=://hooks\.slack\.com/services/)[\w/]+"
+    r"|(?<=://hooks\.slack\.com/services/)[\w/]+|(?<=/api/webhooks/)\d+/[\w-]+"
 )
-_HEADER = re.compile(
-    r"(?i)(?<=\bbearer )[\w.~+/=-]{12,}|(?<=\bbasic )[\w+/=]{12,}"
-    r"|(?<=\bauthorization: token )[^\s\"']{8,}|(?<=\bcookie: )[^\s\"']{12,}"
-)
-
 _HINTS = (
-    *("secret", "pass", "credential", "bearer", "token", "key", "auth", "pat", "pwd", "sig"),
+    *("secret", "pass", "credential", "bearer", "token", "key", "auth", "pat", "pw", "sig"),
     *("session", "cookie", "webhook"),
 )
 # Bounded, and begun only where a word begins: a line may be megabytes of one word.
@@ -64,17 +65,20 @@ _ASSIGN = (
 )
 _QUOTED = rf"(?P<quote>'''|\"\"\"|{_QUOTE})(?P<quoted>(?:(?!(?P=quote)|\n).)+)"
 _NAMED = re.compile(
-    rf"(?<![\w.-]){_NAME}{_ASSIGN}(?:{_QUOTED}|(?P<bare>(?<==)[^\s\"',;&)}}\]]+|[^\s\"',;&)}}\]]{{4,}}))",
+    rf"(?<![\w.-]){_NAME}{_ASSIGN}(?:{_QUOTED}|(?P<bare>(?<==)[^\s\"',;&)}}\]]{{1,{_LONGEST}}}"
+    rf"|[^\s\"',;&)}}\]]{{4,{_LONGEST}}}))",
     re.IGNORECASE,
 )
 # What stands between a flag and its value on a command line, or in a list of its words.
-_THEN = rf"(?:=|(?:{_QUOTE})\s*,\s*(?={_QUOTE})|(?:{_QUOTE})?(?:[ \t]+|\s*\n\s*-\s+)(?:\\\n\s*)?)"
+_THEN = (
+    rf"(?:=|(?:{_QUOTE})\s*,\s*(?={_QUOTE})|(?:{_QUOTE})?(?:[ \t\x1f]+|\s*\n\s*-\s+)(?:\\\n\s*)?)"
+)
 _FLAG = re.compile(
     rf"(?<![\w-])--?{_NAME}{_THEN}(?:{_QUOTED}|(?P<bare>[^\s\"'-][^\s\"']*))", re.IGNORECASE
 )
 # Two cells of a table, such as a list of variables, or the two words of `setenv` and a Dockerfile.
 _CELL = re.compile(
-    rf"(?:(?<![^\s|│])|\b(?P<sets>setenv|ENV|ARG|set -\w+) +){_NAME}"
+    rf"(?:(?<![^\s|│])|\b(?P<sets>setenv|ENV|ARG|set -\w+|config(?:ure)? set) +(?://\S+/:)?){_NAME}"
     r"(?: *[\t|│][ \t]*| {2,}|(?(sets) |(?!)))"
     r"(?=[A-Za-z]*[^A-Za-z\s|│])(?P<bare>[^\s\"',;|│]{6,})(?=[ \t]*(?:[|│\r\n\t]|\Z))",
     re.IGNORECASE,
@@ -91,21 +95,33 @@ _RECORD = re.compile(
     rf"(?:{_QUOTE})?\s*[:=]\s*(?:{_QUOTE})?(?P<bare>[^\s\"',}}>]+)",
     re.IGNORECASE,
 )
-_ELEMENT = re.compile(rf"<{_NAME}>(?P<bare>[^<>\s]+)(?=</)", re.IGNORECASE)
+_ELEMENT = re.compile(rf"<{_NAME}(?: [^<>]{{0,80}})?>(?P<bare>[^<>\s]+)(?=</)", re.IGNORECASE)
 # A text of YAML that begins on the line below its name.
 _BELOW = re.compile(rf"(?<![\w.-]){_NAME}: *[|>][+-]? *\n[ \t]+(?P<bare>[^\s]+)", re.IGNORECASE)
-_USER = re.compile(
+_GIVEN = re.compile(
     rf"(?:(?<![\w-])(?:-u|-U|--?[\w-]{{0,20}}user(?:name)?|--auth|--basic|--login|--creds?){_THEN}"
-    rf"(?:{_QUOTE})?[^\s:\"'/]+:|\bsshpass{_THEN}(?:{_QUOTE})?-p(?:{_THEN})?(?:{_QUOTE})?"
+    rf"(?:{_QUOTE})?(?![^\s:]*\.py:)[^\s:\"'/]+:|-pass(?:in|out)?{_THEN}(?:{_QUOTE})?pass:"
     rf"|(?:\bauth\s*=\s*\(|BasicAuth\()\s*{_QUOTE}[^\"'\n]{{0,80}}{_QUOTE}\s*,\s*{_QUOTE}"
-    rf"|-pass(?:in|out)?{_THEN}(?:{_QUOTE})?pass:|\blogin\s+\S{{1,80}}\s+password\s+)(?P<bare>[^\s\"'/][^\s\"']*)"
+    rf"|(?i:\bauthorization(?:{_QUOTE})?\s*[:=,]\s*[bfr]{{0,2}}(?:{_QUOTE})?"
+    r"(?:basic|bearer|token|apikey|digest) )"
+    rf"|\blogin\s+\S{{1,80}}\s+password\s+|{OF_PROGRAMS})(?P<bare>[^\s\"'/][^\s\"']*)"
+)
+"""What a command line or a call gives as a password, by its form and not by a name."""
+# The value of a header, after its scheme, and what a sentence says that a secret is.
+_SAID = re.compile(
+    rf"\b(?:authorization(?:{_QUOTE})?\s*[:=,]\s*[bfr]{{0,2}}(?:{_QUOTE})?(?:[A-Za-z][\w-]* )?"
+    r"|bearer |basic |cookie: (?=\S{12})"
+    r"|(?:(?:password|passphrase|passwd|secret|(?:api|access|secret) key)(?: (?:for|of) \S{1,40})?"
+    rf"|token)(?: is| was)?:? )(?:{_QUOTE})?"
+    rf"(?=[^\s\"']{{0,80}}\d)(?=[^\s\"']{{0,80}}[A-Za-z])(?P<bare>[^\s\"',;)]{{6,}})",
+    re.IGNORECASE,
 )
 _PORT_OR_GROUP = re.compile(r"\d{1,5}")
 _LONG = re.compile(r"(?<![\w+/.-])[\w+/.-]{16,}={0,2}")
 _BEFORE_VALUE = re.compile(rf"(?P<name>[\w-]+){_ASSIGN}(?:{_QUOTE})?$", re.IGNORECASE)
 _BEFORE_LENGTH = 120
 # A line without these is not searched for names: nearly every line of a log.
-_HINTED = (*_HINTS, "basic ", "-u", "user", "login")
+_HINTED = (*_HINTS, "basic ", "-u", "user", "login", *HINTS_OF_PROGRAMS)
 # Not a value but where one comes from: a call, an index, a template, a constant.
 _FROM_ELSEWHERE = re.compile(
     rf"[A-Za-z_][\w.]*[(\[]|[$<{{%*\[]|(?:args|cls|config|options|os|self)\.|(?:None|True|False|null|true|false)$|{REFERENCE}"
@@ -190,8 +206,13 @@ class Masker:
                 continue
             if "=" not in flag and is_secret(flag, value) and not _is_replaced(value):
                 masked[index + 1] = self._replace(value)
-            elif (user := _USER.fullmatch(f"{flag} {value}")) and _is_password(user):
-                masked[index + 1] = value.removesuffix(user["bare"]) + self._replace(user["bare"])
+        # Words are joined by a space that stands in none.
+        line = "\x1f".join(map(str, words))
+        for match in filter(_is_password, _GIVEN.finditer(line)):
+            index = line.count("\x1f", 0, match.start("bare"))
+            if not _is_replaced(masked[index]):
+                secret = line[match.start("bare") :].partition("\x1f")[0]
+                masked[index] = words[index].removesuffix(secret) + self._replace(secret)
         return masked
 
     def _masked(self, text: str) -> str:
@@ -204,8 +225,8 @@ class Masker:
 
     def _without_named(self, lines: str) -> str:
         """Mask the values under names of secrets."""
-        lines = self._substituted(_HEADER, lines, _is_whole)
-        lines = self._substituted(_USER, lines, _is_password)
+        lines = self._substituted(_GIVEN, lines, _is_password)
+        lines = self._substituted(_SAID, lines, _is_said)
         for pattern in (_NAMED, _FLAG, _CELL, _PAIR, _RECORD, _ELEMENT, _BELOW):
             lines = self._substituted(pattern, lines, _is_secret_value)
         return lines
@@ -239,14 +260,21 @@ def _is_whole(match: re.Match[str]) -> bool:
 
 def _is_password(match: re.Match[str]) -> bool:
     """Say whether ``user:password`` is that, and not a user and a group or an address."""
-    return not _PORT_OR_GROUP.fullmatch(match["bare"])
+    value = match["bare"]
+    return not (_PORT_OR_GROUP.fullmatch(value) or _FROM_ELSEWHERE.match(value))
+
+
+def _is_said(match: re.Match[str]) -> bool:
+    """Say whether a sentence or a header gives a secret, and not a quantity or a part of code."""
+    return not _FROM_ELSEWHERE.match(match["bare"]) and is_mixed(match["bare"])
 
 
 def _is_secret_value(match: re.Match[str]) -> bool:
     group = _value_group(match)
     after = match.string[match.end(group) : match.end(group) + 1]
     is_given = not _FROM_ELSEWHERE.match(match[group] + after)
-    return is_given and is_secret(match["name"], match[group])
+    before = match.string[match.start("name") - 1 : match.start("name")]
+    return is_given and is_secret(before + match["name"], match[group][:_JUDGED])
 
 
 def _is_random_value(match: re.Match[str]) -> bool:

@@ -3,16 +3,17 @@
 import math
 import re
 from collections import Counter
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
-Kind = Literal["secret", "token", "key", "maybe", "other"]
-"""What a name says of its value: a secret whatever it is; one unless it is a number; one if it
-looks drawn and not written; one only if it is long as well; or nothing."""
+Kind = Literal["secret", "token", "mixed", "key", "maybe", "other"]
+"""What a name says of its value: a secret whatever it is; one unless it is a number; one if it has
+letters and digits; one if it looks drawn and not written; one only if it is long as well; or
+nothing."""
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET = re.compile(
-    r"secret(?!ar)|passw(?:or)?d|passphrase|passcode|credential|bearer"
+    r"secret(?!ar)|(?:key|store)pass$|passw(?:or)?d|passphrase|passcode|credential|bearer"
     r"|(?:api|access|account|auth|encryption|license|master|private|shared|signing|ssh)_?key"
 )
 # Names of where a secret lies, how long it is or how it is handled, not of the secret itself.
@@ -27,8 +28,11 @@ _OF_TEXT = {
     *("vision", "stop", "start", "end", "begin", "first", "last", "new", "next", "max", "min"),
     *("num", "n", "per", "each", "extra", "added", "prompt"),
 }
+# Alone, these are also a word of a text, the working folder, and one of several rounds.
+_ALONE = {"token", "pwd", "pw", "pass"}
+_ROUNDS = {"first", "second", "third", "last", "next", "each", "forward", "backward", "by", "num"}
 _KEYS = {"key", "auth", "pat"}
-_MAYBE = {*_KEYS, "token", "tokens", "keys", "pass", "pwd", "authorization", "webhook"} | {
+_MAYBE = {*_KEYS, "token", "tokens", "keys", "authorization", "webhook"} | {
     *("session", "cookie", "sig", "signature")
 }
 
@@ -36,6 +40,7 @@ _MAYBE = {*_KEYS, "token", "tokens", "keys", "pass", "pwd", "authorization", "we
 _PLAIN = re.compile(
     r"\W{0,3}|\d{1,3}|[-+]?\d*\.\d+|<[^>]*>|\[[^\]]*\]|(?i:none|null|true|false|yes|no|on|off|auto)"
 )
+_MIXED = re.compile(r"(?!\d+(?:\.\d+)?[a-zA-Z%/]+\W*$)(?=\D*\d)(?=[^A-Za-z]*[A-Za-z])[^\s_/\\]{6,}")
 _NUMBER = re.compile(r"[\d_.,+-]+(?:[eE][+-]?\d+)?[kKMG]?")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HEX = re.compile(r"(?=[a-f]*\d+[a-f]+\d)[0-9a-f]{8,}|(?=[A-F]*\d+[A-F]+\d)[0-9A-F]{8,}")
@@ -48,7 +53,10 @@ _RANDOM_LENGTH, _RANDOM_BITS = 20, 3.6
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Say whether `value` is a secret under `name`, of a flag, a variable, a key."""
+    """Say whether `value` is a secret under `name`, of a flag, a variable, a key.
+
+    With its dash, or the ``?`` or ``&`` of an address, a ``token`` is no word of a text.
+    """
     kind = _kind(name)
     if kind == "other" or _PLAIN.fullmatch(value):
         return False
@@ -56,12 +64,22 @@ def is_secret(name: str, value: str) -> bool:
         return True
     if _NUMBER.fullmatch(value):
         return False
+    if kind == "mixed":
+        return is_mixed(value) or _is_drawn(value, has_short_parts=True)
     return kind == "token" or _is_drawn(value, has_short_parts=kind == "key")
 
 
 def is_secret_name(name: str) -> bool:
     """Say whether a variable of this name holds a secret, not its location."""
     return _kind(name) in ("secret", "token", "key")
+
+
+def _kind_of_word(word: str, before: set[str]) -> Kind:
+    if not before:
+        return "mixed"
+    if word == "token":
+        return "maybe" if _OF_TEXT & before else "token"
+    return "other" if _ROUNDS & before else "secret"
 
 
 @cache
@@ -72,29 +90,34 @@ def _kind(name: str) -> Kind:
     *before, last = words
     if _SECRET.search("_".join(words)):
         return "secret"
-    if last == "token":
-        return "maybe" if _OF_TEXT & set(before) else "token"
-    # Alone, the first is the working folder and the second one of several rounds.
-    if last in ("pwd", "pass"):
-        return "secret" if before else "other"
+    if last in _ALONE:
+        is_given = last == "token" and name[0] in "-?&"
+        return "token" if is_given and not before else _kind_of_word(last, set(before))
     if last in _KEYS:
         return "key"
     return "maybe" if _MAYBE & set(words) else "other"
+
+
+def is_mixed(value: str) -> bool:
+    """Say whether a value has letters and digits, as no word, quantity or path has."""
+    return bool(_MIXED.fullmatch(value))
 
 
 def _is_drawn(value: str, *, has_short_parts: bool) -> bool:
     """Say whether a value was drawn and not written: an identifier, hexadecimal, or mixed."""
     if _UUID.search(value) or (has_short_parts and _BASE64.fullmatch(value)):
         return True
-    for part in _SEPARATORS.split(value):
-        if _HEX.fullmatch(part) and (has_short_parts or len(part) >= _DRAWN_LENGTH):
-            return True
-        if has_short_parts and _SHUFFLED.search(part) and len(set(part.lower())) >= _DIFFERENT:
-            return True
-        is_mixed = not part.isalpha() and not part.isdigit()
-        if is_mixed and len(part) >= _DRAWN_LENGTH and _entropy_bits(part) >= _DRAWN_BITS:
-            return True
-    return False
+    return any(_is_drawn_part(part, has_short_parts) for part in _SEPARATORS.split(value))
+
+
+@lru_cache(4096)
+def _is_drawn_part(part: str, may_be_short: bool) -> bool:
+    if _HEX.fullmatch(part) and (may_be_short or len(part) >= _DRAWN_LENGTH):
+        return True
+    if may_be_short and _SHUFFLED.search(part) and len(set(part.lower())) >= _DIFFERENT:
+        return True
+    has_both = not part.isalpha() and not part.isdigit()
+    return has_both and len(part) >= _DRAWN_LENGTH and _entropy_bits(part) >= _DRAWN_BITS
 
 
 def is_random(value: str) -> bool:

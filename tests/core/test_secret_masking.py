@@ -67,7 +67,7 @@ def masked(text, environment=None):
         ("redis://:hunter2@db", "redis://[masked]@db"),
         ("X-Api-Key: abcd", "X-Api-Key: [masked]"),
         ("java -DAPI_KEY=abc Main", "java -DAPI_KEY=[masked] Main"),
-        ("{'auth': {'token': 'abc'}}", "{'auth': {'token': '[masked]'}}"),
+        ("{'auth': {'token': 'abc123'}}", "{'auth': {'token': '[masked]'}}"),
         ("- name: API_KEY\n  value: hunter2", "- name: API_KEY\n  value: [masked]"),
         ('{"name": "API_KEY", "value": "x1"}', '{"name": "API_KEY", "value": "[masked]"}'),
         ('<add key="password" value="hunter2"/>', '<add key="password" value="[masked]"/>'),
