@@ -25,7 +25,7 @@ def fitting(rows: pd.DataFrame, column: str, fits: Callable[[str], bool]) -> Cho
     """Choose the rows whose text in `column` is one that `fits`."""
     text = rows[column].astype("category").cat
     # A text is looked at once, however many rows have it.
-    found = [fits(str(category)) for category in text.categories]
+    found = [fits(str(category)) for category in text.categories.astype(object)]
     return np.array([*found, False])[text.codes.to_numpy()]
 
 

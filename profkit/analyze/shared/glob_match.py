@@ -30,6 +30,6 @@ def _matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
 
 def named(names: "pd.Series[str]", fits: Callable[[str], bool]) -> NDArray[np.bool_]:
     """Tell for each of the categorical `names` whether it `fits`."""
-    hits = [fits(str(name)) for name in names.cat.categories]
+    hits = [fits(str(name)) for name in names.cat.categories.astype(object)]
     # A missing name has the code -1, and so takes the last entry.
     return np.array([*hits, False])[names.cat.codes.to_numpy()]
