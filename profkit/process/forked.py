@@ -72,12 +72,20 @@ def _become(work: Callable[[], object], variables: Mapping[str, str], writing: i
         signal.signal(signum, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(variables)
-    # What stands there may be a terminal's, or a test's.
+    open_streams()
+    os.write(1, _READY)
+    work()
+
+
+def open_streams() -> None:
+    """Open input and output anew in a fork whose descriptors 0 to 2 were replaced.
+
+    Those of the process that was forked may be a terminal's or a test's, and know of a place in a
+    file, which the new ones have not.
+    """
     sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout = os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
-    os.write(1, _READY)
-    work()
 
 
 def end_with(work: Callable[[], object]) -> NoReturn:

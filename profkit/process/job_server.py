@@ -190,6 +190,7 @@ def _become(connection: socket.socket) -> None:
     for descriptor, stream in enumerate(streams):
         os.dup2(stream, descriptor)
         os.close(stream)
+    forked.open_streams()
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

@@ -50,7 +50,7 @@ def spot(page: Page, lane: str, share: float) -> dict[str, float]:
 def test_lanes_are_drawn_on_one_canvas_and_named_beside_it(page):
     assert page.locator(".timeline-rank").all_inner_texts() == [
         "rank 0 (least work)",
-        "rank 1 (slowest)",
+        "rank 1 (most work)",
     ]
     assert page.locator(CANVAS).evaluate(INKED) > 8
     assert "agree to 0 ns" in page.locator(".timeline").inner_text()
