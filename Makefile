@@ -1,6 +1,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# What Python compiled is kept, which each process would do again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: report test test-fast environment javascript lint yaml lock \
 	lint-types lint-workflow lint-page lint-style
