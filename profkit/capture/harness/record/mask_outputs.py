@@ -55,6 +55,6 @@ class OutputMask:
             secret = ", ".join(sorted(filter(is_secret_name, self.environment)))
             among = f", {secret} among them" if secret else ""
             yield (
-                f"{names}: holds all environment variables of the run{among}; mind whom you give"
-                " it to"
+                f"{names}: holds all environment variables of the run{among}; share it with people"
+                " who may see them only"
             )

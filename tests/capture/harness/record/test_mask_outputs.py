@@ -36,7 +36,7 @@ def test_files_that_hold_the_environment_are_named_with_the_secrets_in_it(tmp_pa
     (warning,) = MASK.files(tmp_path, Recording())
     assert warning.startswith("a.rep, b.rep: holds all environment variables of the run, ")
     assert "HF_TOKEN, LAUNCHED_TOKEN" in warning
-    assert warning.endswith("among them; mind whom you give it to")
+    assert warning.endswith("among them; share it with people who may see them only")
 
 
 def test_a_record_is_masked_everywhere_and_keeps_references_in_what_was_asked_for():
