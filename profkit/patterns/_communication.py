@@ -29,19 +29,12 @@ def exposed(
     return float(of_all.iloc[0]) * 1e6 * step.count * float(lasted[chosen].sum() / lasted.sum())
 
 
-def transferred(
-    chosen: Chosen,
-    collectives: pd.DataFrame,
-    kernels: pd.DataFrame,
-    causes: pd.DataFrame,
-    step: Step,
-) -> float:
-    """Return the exposed time of the `chosen` rows as `exposed` does, without waiting for ranks."""
-    time = exposed(chosen, collectives, kernels, causes, step)
+def without_waiting(exposed_ns: float, causes: pd.DataFrame, step: Step) -> float:
+    """Return at most `exposed_ns`, in ns over all steps: the part that is not waiting for ranks."""
     ms = causes.set_index(causes["id"].astype(str))["ms_per_step"]
     if CAUSE not in ms.index:
-        return time
-    return min(time, float(ms[CAUSE] - ms.get(f"{CAUSE}.waiting", 0.0)) * 1e6 * step.count)
+        return exposed_ns
+    return min(exposed_ns, float(ms[CAUSE] - ms.get(f"{CAUSE}.waiting", 0.0)) * 1e6 * step.count)
 
 
 def of_kind(collectives: pd.DataFrame, operation: str) -> Chosen:

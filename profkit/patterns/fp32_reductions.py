@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from profkit.patterns._communication import CAUSE, of_kind, transferred
+from profkit.patterns._communication import CAUSE, exposed, of_kind, without_waiting
 from profkit.patterns._rows import equal
 from profkit.patterns.base import Match, Step, pattern
 
@@ -22,11 +22,12 @@ def match(
     calls &= (collectives["size_bytes"] >= _LEAST_BYTES).to_numpy(dtype=bool)
     if not calls.any():
         return None
+    exposed_ns = exposed(calls, collectives, kernels, causes, step)
     size = int(collectives["size_bytes"][calls].sum()) // step.count
     return Match(
         cause=f"{CAUSE}.transfer",
         advice="Send gradients in bf16: "
         "`model.register_comm_hook(None, default_hooks.bf16_compress_hook)`.",
-        gain_ns=transferred(calls, collectives, kernels, causes, step) / 2,
+        gain_ns=without_waiting(exposed_ns, causes, step) / 2,
         evidence={"size_bytes_per_step": size},
     )

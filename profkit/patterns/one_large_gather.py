@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from profkit.patterns._communication import CAUSE, of_kind, transferred
+from profkit.patterns._communication import CAUSE, exposed, of_kind, without_waiting
 from profkit.patterns._rows import operators_of, place
 from profkit.patterns.base import Match, Step, pattern
 
@@ -30,11 +30,12 @@ def match(
     if not large.any():
         return None
     launched = operators_of(collectives[large], cpu_ops)
+    exposed_ns = exposed(large, collectives, kernels, causes, step)
     return Match(
         cause=f"{CAUSE}.transfer",
         advice="Leave the output sharded and compute the loss on shards: `loss_parallel()` with "
         "`ColwiseParallel(use_local_output=False)`, instead of gathering all logits.",
-        gain_ns=transferred(large, collectives, kernels, causes, step),
+        gain_ns=without_waiting(exposed_ns, causes, step),
         place=place(cpu_ops, launched),
         evidence={"gathers": int(large.sum()), "longest_ms": round(float(length.max()) / 1e6, 3)},
     )
