@@ -276,7 +276,7 @@ def _parser() -> argparse.ArgumentParser:
         "--results", type=Path, nargs="*", default=[], help="results of analyses that it reads"
     )
     parser.add_argument("--hardware", default="{}", help="peaks of the GPU, as JSON")
-    parser.add_argument("--behaviour", default="{}", help="what the run was told, as JSON")
+    parser.add_argument("--behaviour", default="{}", help="settings of the run, as JSON")
     parser.add_argument("--attempt", type=int, default=1, help="how often this was tried, from 1")
     parser.add_argument("--out", type=Path, required=True, help="the result, a JSON file")
     job_usage.add_argument(parser)

@@ -20,7 +20,7 @@ def differences(
     """Return the drawing of what differs from `base`, by label; none without anything to draw.
 
     A frame is as wide as the longer of its two times. Pairs of repeats travel with it, so that the
-    interval of any sum of frames can be told. `most` frames are drawn of each comparison.
+    interval of any sum of frames can be computed. `most` frames are drawn of each comparison.
     """
     if not compared:
         return {}

@@ -265,5 +265,5 @@ def _abstentions(by_device: pd.DataFrame) -> tuple[Abstention, ...]:
 def _note(by_device: pd.DataFrame) -> str:
     return (
         f"{counted(len(by_device), 'GPU')} of {counted(by_device['rank'].nunique(), 'rank')}, in "
-        "the steps that count. Libraries and tensor cores are told by the names of kernels."
+        "the steps that count. Libraries and tensor cores are known by the names of kernels."
     )

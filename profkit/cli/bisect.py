@@ -78,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
             f"{_named(failed)} cannot be run: {search.record.failed[failed.commit]}",
             hint="name a revision that can",
         ) from None
-    sys.stdout.writelines(f"{line}\n" for line in search.told(answer))
+    sys.stdout.writelines(f"{line}\n" for line in search.answer_lines(answer))
     return 0 if answer.is_sure else NOT_KNOWN
 
 
@@ -149,7 +149,7 @@ class _Search:
         )
         sys.stdout.flush()
 
-    def told(self, answer: Answer) -> Iterator[str]:
+    def answer_lines(self, answer: Answer) -> Iterator[str]:
         """Yield the answer and why, in words."""
         before, after = self.commits[answer.before], self.commits[answer.after]
         if not answer.probability:

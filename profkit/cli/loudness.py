@@ -4,7 +4,7 @@ import argparse
 
 
 def add_loudness(parser: argparse.ArgumentParser) -> None:
-    """Let a command be told how much to print."""
+    """Let a user choose how much a command prints."""
     loudness = parser.add_mutually_exclusive_group()
     loudness.add_argument("-v", "--verbose", action="store_true", help="show what Snakemake says")
     about = "print errors and the path of the report only"

@@ -29,7 +29,7 @@ class Raw:
     """Repeat of the capture, from 0."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What the tool was told when it recorded the file; nothing of one that was imported."""
+    """The settings of the tool when it recorded the file; nothing of one that was imported."""
 
     cores: int = 1
     """Processes that may work on this file."""

@@ -3,13 +3,13 @@
 from typing import Any
 
 _USUAL = (100, 1)
-"""Jobs, and seconds in which Snakemake starts no more of them unless told otherwise."""
+"""Jobs, and seconds in which Snakemake starts no more of them unless it is given another rate."""
 
 
 def without_rate(scheduler: Any) -> None:
     """Let `scheduler`, which Snakemake is about to start, start jobs at any rate.
 
-    A rate that Snakemake was told is kept. To keep its usual one it looks again a second after each
+    A rate given to Snakemake is kept. To keep its usual one it looks again a second after each
     look, once more for each job that has ended: up to tens of times a second beside a capture. At
     its end it waits for the last of them.
     """

@@ -10,7 +10,7 @@ _GAIN = 1 / 2
 """FlashAttention 3 is 1.5 to 2 times as fast as FlashAttention 2 on H100, so at least a third."""
 
 _MUCH = 0.2
-"""Share of the step from which on another attention kernel is worth the trouble."""
+"""Share of the step from which on another attention kernel is worth the change."""
 
 
 @pattern(

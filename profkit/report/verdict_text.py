@@ -174,7 +174,7 @@ def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
 def _trust(verdict: Verdict, width: int, most: int) -> list[str]:
     """Return how sure the verdict is, and the checks of the recording that failed.
 
-    Those whose sentences do not fit in `most` lines are told in a few words each.
+    Those whose sentences do not fit in `most` lines are given in a few words each.
     """
     sure = f"Confidence {confidence(verdict)}."
     if not is_about_step(verdict):

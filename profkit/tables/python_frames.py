@@ -22,7 +22,7 @@ def is_foreign(frame: str) -> bool:
     Nor is a part of a line that has no name: the function around it is the program's.
     """
     if _SITE.match(frame):
-        # A program may be installed; what it calls of others cannot be told from it by path.
+        # A program may be installed; what it calls of others cannot be told apart by path.
         return re.search(r"-packages/(?:torch|profkit|numpy|triton)/", frame) is not None
     if _PYTHON.match(frame):
         return True

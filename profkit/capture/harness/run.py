@@ -176,13 +176,13 @@ def _write_record(job: Job, about: dict[str, Any], ranks: Sequence[Rank]) -> Non
 def _collect(job: Job) -> CollectedResult:
     """Run the command, gather the results of all hosts, and judge them."""
     spec, out = job.spec, job.spec.folder
-    ended, readings, trouble = _started(job)
+    ended, readings, problem = _started(job)
     within_s = _OTHERS_AFTER_FAILURE_S if ended.exit_code else _OTHERS_S
     hosts = job.launcher.host_count
     reports, absent = host_reports.gather_reports(out, hosts, spec.attempt, within_s)
     found = _found_ranks(job)
     ranks, named_by = found.ranks, found.named_by
-    dropped = disk_space.drop_unfinished(out, [rank.label for rank in ranks]) if trouble else []
+    dropped = disk_space.drop_unfinished(out, [rank.label for rank in ranks]) if problem else []
     places = clock.collect(out)
     finishing_notes = job.tool.finish(out)
     profiled = job.profiled(ranks)
@@ -195,9 +195,9 @@ def _collect(job: Job) -> CollectedResult:
     refusal = ""
     if worst.exit_code:
         refusal = first_failure.refused_option(out / capture_json.LOG, job.tool_options)
-    told = absent or host_reports.failures(reports) or refusal
+    known = absent or host_reports.failures(reports) or refusal
     said = last_words.collect(out)
-    failure = first_failure.first_failure(out, ranks, worst.exit_code, told, said)
+    failure = first_failure.first_failure(out, ranks, worst.exit_code, known, said)
     result = outcome.judge_capture(worst, job.run_settings.timeout_s, failure, missing)
     if absent and worst.timed_out:
         result = replace(result, reason=f"{result.reason}; {absent}")
@@ -207,8 +207,8 @@ def _collect(job: Job) -> CollectedResult:
     if job.launcher.finds_ranks and failure and outcome.is_kept(result, failure, missing, ranks):
         notes.append(f"The program failed after what was recorded: {failure.summary}")
         result = Outcome(status="ok")
-    if trouble:
-        result = Outcome(status="error", **trouble._asdict())
+    if problem:
+        result = Outcome(status="error", **problem._asdict())
     return CollectedResult(
         ended=ended,
         outcome=result,
@@ -235,8 +235,8 @@ def _found_ranks(job: Job) -> FoundRanks:
     return FoundRanks(ranks=ranks, named_by=named_by)
 
 
-def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], disk_space.Trouble | None]:
-    """Start this host's ranks and wait; return the end, the conditions, and any trouble."""
+def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], disk_space.Problem | None]:
+    """Start this host's ranks and wait; return the end, the conditions, and any problem."""
     deadline_s = time.time() + job.run_settings.timeout_s
     spec = replace(job.spec, deadline_s=deadline_s, node=job.node.rank)
     job = replace(job, spec=spec)
@@ -271,12 +271,12 @@ def _started(job: Job) -> tuple[ProcessEnd, dict[str, Any], disk_space.Trouble |
         if ended.stopped and ended.stopped == hosts.reason_to_stop():
             # Not for want of memory, as `stopped` says.
             ended = replace(ended, stopped="", exit_code=1)
-        trouble, readings = disk_space.trouble(out), machine.summary()
-        if ended.exit_code and not trouble:
+        problem, readings = disk_space.problem(out), machine.summary()
+        if ended.exit_code and not problem:
             listener.write(log)
     earlier = [record["conditions"] for record in capture_json.good_siblings(out)]
     readings["warnings"] = conditions.warnings(readings, earlier)
-    return replace(ended, shortage=limit.shortage()), readings, trouble
+    return replace(ended, shortage=limit.shortage()), readings, problem
 
 
 def _foreground(job: Job) -> Foreground:
@@ -313,7 +313,7 @@ def _run_on_other_host(job: Job) -> Outcome:
             ended = _started(job)[0]
             reason = _host_failure(job, ended)
     except SystemExit as stop:
-        reason = f"it was told to end (exit status {stop})"
+        reason = f"it was asked to end (exit status {stop})"
         raise
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"

@@ -43,7 +43,7 @@ def release(out: Path) -> None:
     (out / _RESERVED).unlink(missing_ok=True)
 
 
-class Trouble(NamedTuple):
+class Problem(NamedTuple):
     """Why files may be missing from the folder of a capture, or truncated."""
 
     reason: str
@@ -51,16 +51,16 @@ class Trouble(NamedTuple):
     """Whether other captures of the run can be expected to fail alike."""
 
 
-def trouble(out: Path) -> Trouble | None:
+def problem(out: Path) -> Problem | None:
     """Return what befell the folder `out` or its disk; None if nothing says so.
 
     A folder that the workload has removed is made again, for the record.
     """
     if gone := [folder for folder in (out, *out.parents) if not folder.is_dir()]:
         out.mkdir(parents=True)
-        return Trouble(f"the workload removed {gone[-1]}, where its capture lies", True)
+        return Problem(f"the workload removed {gone[-1]}, where its capture lies", True)
     if shutil.disk_usage(out).free < _FULL_BELOW_BYTES:
-        return Trouble(f"no space is left on the disk of {out}", False)
+        return Problem(f"no space is left on the disk of {out}", False)
     return None
 
 

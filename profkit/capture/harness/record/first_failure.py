@@ -87,11 +87,11 @@ class Failure:
 
 
 def first_failure(
-    out: Path, ranks: Sequence[Rank], exit_code: int, told: str, said: Mapping[str, str]
+    out: Path, ranks: Sequence[Rank], exit_code: int, known: str, said: Mapping[str, str]
 ) -> Failure | None:
     """Return what failed first; None if nothing did.
 
-    `exit_code` is the launcher's, `told` what the harness itself knows of the capture, or "", and
+    `exit_code` is the launcher's, `known` what the harness itself knows of the capture, or "", and
     `said` the last line that each rank printed, by labels. A rank that only lost its connection to
     another one failed because of that one.
     """
@@ -100,8 +100,8 @@ def first_failure(
         return _advised(written[0])
     if exit_code and (silent := _silent_rank(out, ranks, exit_code, said)):
         return silent
-    if told:
-        return Failure(summary=told, details=written[0].summary if written else "")
+    if known:
+        return Failure(summary=known, details=written[0].summary if written else "")
     if written:
         return _advised(written[0])
     if not exit_code:

@@ -31,8 +31,8 @@ def test_what_was_being_written_is_dropped_and_steps_are_kept(tmp_path):
 
 
 def test_a_folder_that_was_removed_is_made_again_and_named(tmp_path):
-    assert disk_space.trouble(tmp_path) is None
+    assert disk_space.problem(tmp_path) is None
     gone = tmp_path / "results"
     said = f"the workload removed {gone}, where its capture lies"
-    assert disk_space.trouble(gone / "runs" / "rep0") == (said, True)
-    assert disk_space.trouble(gone / "runs" / "rep0") is None
+    assert disk_space.problem(gone / "runs" / "rep0") == (said, True)
+    assert disk_space.problem(gone / "runs" / "rep0") is None
