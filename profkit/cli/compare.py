@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--pairs", type=pairs, metavar="N|auto", help=about)
     about = "seed of the coin (0 if left out); another one makes the comparison anew"
     parser.add_argument("--coin", type=int, default=0, metavar="SEED", help=about)
-    about = f"change that does not matter, in percent ({BAND:.0%} if left out)"
+    about = f"change that does not matter, in percent ({BAND:.0%}% if left out)"
     parser.add_argument("--band", type=percent, default=BAND, metavar="PERCENT", help=about)
     parser.add_argument("--all", action="store_true", help="let COMMAND run to its end")
     parser.add_argument("--anyway", action="store_true", help="compare what is not comparable")

@@ -1,5 +1,6 @@
 """The command line as a user meets it."""
 
+import contextlib
 import json
 import os
 import signal
@@ -256,3 +257,10 @@ def test_why_takes_runs_by_name_by_how_it_begins_and_by_folder(tmp_path, monkeyp
     (tmp_path / "results/runs" / "other").mkdir(parents=True)
     assert main(["why", "other", *FEW]) == 1
     assert "the run other is not in the selection" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_prints_its_help(command, capsys):
+    with contextlib.suppress(SystemExit):
+        assert not main([command, "--help"])
+    assert f"profkit {command}" in capsys.readouterr().out
