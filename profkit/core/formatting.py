@@ -5,27 +5,31 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
+# Steps are told in ms, also those of some seconds: seconds begin with ten of them.
+_TIMES = ((1e10, 1e9, "s"), (1e6, 1e6, "ms"), (1e3, 1e3, "µs"), (0.0, 1.0, "ns"))
 _SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
 
 
 def duration(time_ns: float) -> str:
     """Return a time in ns with three digits and a fitting unit, for example ``1.23 ms``."""
-    factor, unit = next((unit for unit in _TIMES if abs(time_ns) >= unit[0]), (1.0, "ns"))
-    value = time_ns / factor
-    # Beyond 999 three digits would become an exponent.
-    return f"{value:.0f} {unit}" if abs(value) >= 999.5 else f"{value:.3g} {unit}"  # noqa: PLR2004
+    _, factor, unit = next(step for step in _TIMES if abs(time_ns) >= step[0])
+    return f"{_three_digits(time_ns / factor)} {unit}"
 
 
 def milliseconds(ms: float) -> str:
     """Return a time in ms with three digits, for example ``0.123``, ``12.3`` or ``1,230``."""
-    return f"{ms:,.0f}" if abs(ms) >= 99.95 else f"{ms:.3g}"  # noqa: PLR2004
+    return _three_digits(ms)
 
 
 def size(size_bytes: float) -> str:
-    """Return a number of bytes with four digits and a fitting unit, for example ``12.25 MiB``."""
+    """Return a number of bytes with three digits and a fitting unit, for example ``12.2 MiB``."""
     factor, unit = next((unit for unit in _SIZES if abs(size_bytes) >= unit[0]), (1.0, "B"))
-    return f"{size_bytes / factor:.4g} {unit}"
+    return f"{_three_digits(size_bytes / factor)} {unit}"
+
+
+def _three_digits(value: float) -> str:
+    # Beyond 999 three digits would become an exponent.
+    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.3g}"  # noqa: PLR2004
 
 
 def counted(count: int, noun: str) -> str:

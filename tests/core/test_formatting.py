@@ -15,14 +15,23 @@ def test_one_thing_has_no_plural(count, text):
         (999, "999 ns"),
         (1_234, "1.23 µs"),
         (45_600_000, "45.6 ms"),
-        (999_960_000, "1000 ms"),
-        (7_500_000_000, "7.5 s"),
+        (999_960_000, "1,000 ms"),
+        (1_211_000_000, "1,211 ms"),
+        (17_500_000_000, "17.5 s"),
         (-2_000, "-2 µs"),
-        (3.6e12, "3600 s"),
+        (3.6e12, "3,600 s"),
     ],
 )
 def test_times_have_three_digits_and_a_fitting_unit(time_ns, text):
     assert formatting.duration(time_ns) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (2_713_000_000, "2.53 GiB"), (432_013_312, "412 MiB"), (2**20 - 1, "1,024 KiB")],
+)
+def test_sizes_have_three_digits_and_a_fitting_unit(count, text):
+    assert formatting.size(count) == text
 
 
 def test_a_long_text_is_cut_to_its_ends_with_what_is_left_out():

@@ -1,9 +1,12 @@
 // Raw values and units to what people read. The only place where numbers become text.
 
-/** @typedef {[number, string][]} Ladder steps of a unit, each with its size and its name */
+/**
+ * @typedef {[number, string, number?][]} Ladder steps of a unit: size, name, and where it begins if
+ * that is further up: steps are told in ms, also those of some seconds
+ */
 
 /** @type {Ladder} */
-const TIME = [[1, "ns"], [1e3, "µs"], [1e6, "ms"], [1e9, "s"]];
+const TIME = [[1, "ns"], [1e3, "µs"], [1e6, "ms"], [1e9, "s", 1e10]];
 /** @type {Ladder} */
 const SIZE = [[1, "B"], [2 ** 10, "KiB"], [2 ** 20, "MiB"], [2 ** 30, "GiB"], [2 ** 40, "TiB"]];
 /** @type {Ladder} */
@@ -42,7 +45,7 @@ export function scaleFor(unit, largest) {
   const [ladder, one] = LADDERS[unit];
   const size = Math.abs(largest) * one;
   let step = ladder[0];
-  for (const next of ladder) if (size >= next[0]) step = next;
+  for (const next of ladder) if (size >= (next[2] ?? next[0])) step = next;
   return { factor: one / step[0], name: step[1] };
 }
 
