@@ -295,7 +295,8 @@ def _with_repeats(
 
 
 def _variation(times: "pd.Series[float]") -> float:
-    return float(times.std(ddof=0) / times.mean()) if times.any() else math.nan
+    """Return the coefficient of variation; NaN for a single step, which says nothing of it."""
+    return float(times.std(ddof=0) / times.mean()) if len(times) > 1 and times.any() else math.nan
 
 
 def _excess(rows: pd.DataFrame) -> float:

@@ -16,6 +16,9 @@ from profkit.report.labelled_values import Value
 _MAX_CELL = 1000
 _FEWEST_ROWS = 10
 _NO_STEP = -1
+# Charts that tell something of a single place: an interval, changes to a sum, a tree.
+_OF_ONE_PLACE = frozenset({"forest", "waterfall", "icicle", "sunburst"})
+_OF_ROWS = frozenset({"box", "scatter"})
 
 
 @dataclass(slots=True)
@@ -34,7 +37,7 @@ class Parts:
         first_chart, first_drawing = len(self.charts), len(self.drawings)
         drawn = [_chart(analysis, chart, shown, positions) for chart in shown.charts]
         self.tables.extend(_table(table, names) for table in shown.tables.values())
-        self.charts.extend(chart for chart in drawn if self.tables[chart.table].rows)
+        self.charts.extend(chart for chart in drawn if _compares(chart, self.tables[chart.table]))
         self.drawings.extend(shown.drawings.items())
         return (
             tuple(positions.values()),
@@ -129,6 +132,18 @@ def _chart(analysis: str, chart: Chart, shown: Result, positions: dict[str, int]
         band=chart.band,
         needs=columns.index(chart.needs) if chart.needs else -1,
     )
+
+
+def _compares(chart: view.Chart, table: view.Table) -> bool:
+    """Return whether a chart has two places side by side: the table says all of one alone."""
+    if chart.kind in _OF_ONE_PLACE:
+        return bool(table.rows)
+    rows = [row for row in table.rows if any(row[y] is not None for y in chart.y)]
+    if chart.kind in _OF_ROWS:
+        return len(rows) > 1
+    bars = chart.color if chart.kind == "bar" and chart.color >= 0 else chart.x
+    places = {(row[chart.x], row[bars]) for row in rows if row[chart.x] is not None}
+    return len(places) > 1
 
 
 def _cut(

@@ -139,13 +139,15 @@ class Run:
         """Name of each rank with its parallel coordinates, by its number.
 
         A failed capture may not know the coordinates of its ranks: the others overrule it.
-        Imported files do not state them: ranks of such a run have numbers only.
+        Imported files do not state them, and data-parallel ranks are as well told apart by their
+        numbers: ranks of such runs have no names.
         """
         if "imported" in self.manifest.get("behaviour", {}):
             return {}
         failed_first = sorted(self.captures, key=lambda capture: capture.status == "ok")
         labels = (label for capture in failed_first for label in capture.ranks)
-        return {int(found[1]): label for label in labels if (found := _RANK.match(label))}
+        names = {int(found[1]): label for label in labels if (found := _RANK.match(label))}
+        return {} if all(name.endswith("_tp0_pp0") for name in names.values()) else names
 
 
 def read_selection(path: Path) -> Selection:

@@ -44,7 +44,6 @@ def test_the_slowest_rank_is_the_clock():
         "step_time_ns": 30 * MS,
         "throughput_per_s": 8 / 0.03,
         "peak_memory_bytes": 2 * GIB,
-        "spread": 0,
         "rank_difference": 2.0,
         "memory_growth_share": 0,
     }

@@ -201,7 +201,7 @@ def test_an_analysis_without_a_result_says_so():
 
 
 def test_tables_and_charts_are_placed_by_position_and_keep_raw_values():
-    table = Table(title="Rows", columns=("name", "total_ns"), rows=(("x", 1), (None, 2**60)))
+    table = Table(title="Rows", columns=("name", "total_ns"), rows=(("x", 1), ("y", 2**60)))
     chart = Chart(kind="bar", title="Bars", table="rows", x="name", y=("total_ns",))
     shown = arranged(run("a", Result(tables={"rows": table}, charts=(chart,)))).runs[0]
     assert shown.drawn == view.Drawn(
@@ -209,7 +209,7 @@ def test_tables_and_charts_are_placed_by_position_and_keep_raw_values():
             view.Table(
                 title="Rows",
                 columns=(view.Column(label="Name"), view.Column(label="Total", unit="ns")),
-                rows=(("x", 1), (None, "1152921504606846976")),
+                rows=(("x", 1), ("y", "1152921504606846976")),
                 total=2,
             ),
         ),
@@ -217,6 +217,30 @@ def test_tables_and_charts_are_placed_by_position_and_keep_raw_values():
     )
     assert shown.topics[0].sections[0].tables == (0,)
     assert shown.topics[0].sections[0].charts == (0,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "color", "rows", "is_drawn"),
+    [
+        ("bar", "", [("a", "x", 1)], False),
+        ("bar", "", [("a", "x", 1), ("b", "x", 2)], True),
+        ("bar", "series", [("a", "x", 1), ("a", "y", 2)], True),
+        ("bar", "", [("a", "x", 1), (None, "x", 2)], False),
+        ("line", "series", [("a", "x", 1), ("a", "y", 2)], False),
+        ("stacked_bar", "series", [("a", "x", 1), ("a", "y", 2)], False),
+        ("line", "", [("a", "x", 1), ("b", "x", None)], False),
+        ("box", "", [("a", "x", 1), ("a", "x", 2)], True),
+        ("scatter", "", [("a", "x", 1)], False),
+        ("waterfall", "", [("a", "x", 1)], True),
+        ("waterfall", "", [], False),
+    ],
+)
+def test_a_chart_of_one_place_is_left_to_its_table(kind, color, rows, is_drawn):
+    table = Table(title="Rows", columns=("name", "series", "time_ns"), rows=tuple(rows))
+    chart = Chart(kind=kind, title="T", table="rows", x="name", y=("time_ns",), color=color)
+    shown = arranged(run("a", Result(tables={"rows": table}, charts=(chart,)))).runs[0]
+    assert len(shown.drawn.charts) == is_drawn
+    assert len(shown.drawn.tables) == 1
 
 
 def test_ranks_have_the_names_of_their_files_in_tables_charts_and_evidence():
@@ -249,12 +273,23 @@ def test_ranks_have_the_names_of_their_files_in_tables_charts_and_evidence():
 
 def test_ranks_of_imported_files_are_numbers_as_nobody_said_their_coordinates():
     capture = result_tree.Captured(
-        tool="torch_profiler", repeat=0, attempt=1, status="ok", ranks=("rank3_dp3_tp0_pp0",)
+        tool="torch_profiler", repeat=0, attempt=1, status="ok", ranks=("rank3_dp1_tp1_pp0",)
     )
     known = replace(run("a", Result()), captures=(capture,))
-    assert known.rank_names == {3: "rank3_dp3_tp0_pp0"}
+    assert known.rank_names == {3: "rank3_dp1_tp1_pp0"}
     imported = replace(known, manifest={"behaviour": {"imported": "trace"}})
     assert imported.rank_names == {}
+
+
+def test_ranks_that_are_data_parallel_alone_are_numbers_in_all_views():
+    capture = result_tree.Captured(
+        tool="baseline",
+        repeat=0,
+        attempt=1,
+        status="ok",
+        ranks=("rank0_dp0_tp0_pp0", "rank1_dp1_tp0_pp0"),
+    )
+    assert replace(run("a", Result()), captures=(capture,)).rank_names == {}
 
 
 def test_a_table_that_does_not_fit_is_cut_and_its_chart_says_so():
