@@ -11,7 +11,7 @@ from profkit.analyze._peak_curves import SOURCES, peaks_by_run
 from profkit.analyze._sweep_axes import BATCH, RANKS, Value, axes_of, in_words
 from profkit.analyze._sweep_model import PEAK_MEMORY, STEP_TIME, predicted
 from profkit.analyze.base import Behaviour, ByRun, analysis
-from profkit.analyze.shared.paired import Ratio, adjusted, compared
+from profkit.analyze.shared.paired import FEWEST_PAIRS, Ratio, adjusted, compared
 from profkit.analyze.shared.step_times import timed_alike
 from profkit.core.drawing import Drawing
 from profkit.core.formatting import counted, size
@@ -145,7 +145,7 @@ def _slower(points: Sequence[Point], best: Point, confidence: float) -> dict[str
     return {
         run: ratio
         for (run, ratio), p_value in pairs
-        if p_value <= 1 - confidence and ratio.ratio < 1
+        if p_value <= 1 - confidence and ratio.ratio < 1 and ratio.repeats >= FEWEST_PAIRS
     }
 
 
@@ -358,8 +358,8 @@ def _unsure(
     if len(slower) == len(points) - 1:
         return
     unknown = [point for point in points if point is not best and point.run not in slower]
-    if min(len(point.speed.by_repeat) for point in points) < _TWO:
-        reason = "one repeat does not say how much repeats differ: repeats=3 or more"
+    if min(len(point.speed.by_repeat) for point in points) < FEWEST_PAIRS:
+        reason = f"a statement at 95 % takes {FEWEST_PAIRS} repeats of both: repeats={FEWEST_PAIRS}"
     else:
         listed = "; ".join(in_words(point.choice) for point in unknown[:_TWO])
         if left := len(unknown[_TWO:]):

@@ -10,7 +10,7 @@ from profkit.analyze import sweep
 from profkit.analyze.shared.step_times import step_time_title
 from profkit.core.result import Metric, Result, table
 
-STEADY = np.array([1.0, 1.004, 0.997])
+STEADY = np.array([1.0, 1.004, 0.997, 1.002, 0.999, 1.0])
 MIB = 2**20
 TITLES = {"step_time_ns": step_time_title("baseline")}
 
@@ -102,7 +102,11 @@ def test_of_equally_fast_batches_the_one_with_less_memory_is_recommended():
     )
 
 
-@pytest.mark.parametrize("repeats", [[1.0], [1.0, 1.9, 0.6]], ids=["one repeat", "noise"])
+@pytest.mark.parametrize(
+    "repeats",
+    [[1.0], STEADY[:3], [1.0, 1.9, 0.6, 1.5, 0.7, 1.1]],
+    ids=["one repeat", "three repeats", "noise"],
+)
 def test_nothing_is_recommended_that_the_repeats_do_not_support(repeats):
     found = swept(by_batch([10, 11, 13, 24], repeats=repeats))
     turned = by_batch([10, 11, 13, 24], repeats=repeats)
@@ -117,7 +121,7 @@ def test_nothing_is_recommended_that_the_repeats_do_not_support(repeats):
 def test_a_run_that_is_only_not_known_to_be_slower_is_not_recommended():
     runs = by_batch([10, 11, 13, 26])
     # Batch 2 has less than half of the best throughput, in repeats too uneven to say so.
-    runs[1] = (runs[1][0], steps(15, 120, repeats=[1.0, 1.9, 0.8]))
+    runs[1] = (runs[1][0], steps(15, 120, repeats=[1.0, 2.9, 0.5, 2.8, 0.4, 1.1]))
     found = swept(runs)
     assert [row["is_slower"] for row in rows(found)] == ["yes", *["not known"] * 3]
     assert found.findings == ()
