@@ -125,10 +125,9 @@ def _verdict(rows: pd.DataFrame) -> KernelVerdict:
     first = rows[rows["function"] == kernel].iloc[0]
     rule, title = str(first["rule"]), str(first["title"])
     gain = 100 * saved / time if time else 0.0
-    named = f"{rule} ({title})" if title else rule
-    claim = f"up to {gain:.0f} % less time" if gain else "no estimate"
+    claim = f", up to {gain:.0f} % less time" if gain else ""
     return KernelVerdict(
-        headline=f"{shortened(kernel, 40)}: {named}, {claim}.",
+        headline=f"{shortened(kernel, 40)}: {title or rule}{claim}.",
         kernel=kernel,
         rule=rule,
         launches=len(rows),
