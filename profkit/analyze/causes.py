@@ -214,8 +214,10 @@ def _if_any(key: str, rows: pd.DataFrame, title: str) -> dict[str, Table]:
 
 
 def _abstentions(problem: str) -> tuple[Abstention, ...]:
+    if not problem:
+        return ()
     remedy = "mark steps with `profkit.step()` or `prof.step()`"
-    return (Abstention(what=SINGLE_STEPS, reason=f"{problem}: {remedy}"),) if problem else ()
+    return (Abstention(what=SINGLE_STEPS, reason=f"{problem[0].lower()}{problem[1:]}: {remedy}"),)
 
 
 def _metrics(rows: pd.DataFrame, by_step: pd.DataFrame) -> dict[str, Metric]:

@@ -103,7 +103,7 @@ def _of_steps(seen: Seen) -> Iterator[Trust]:
         yield Trust(
             check="variation",
             passed=variation <= _MOST_VARIATION,
-            message=f"Step times vary by {variation:.0%} (coefficient of variation).",
+            message=f"Traced step times vary by {variation:.0%} (coefficient of variation).",
         )
 
 
