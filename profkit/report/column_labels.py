@@ -11,6 +11,7 @@ _UNITS = frozenset(
     {"ns", "us", "ms", "s", "bytes", "share", "fraction", "percent", "ratio", "count", "flops"}
     | {"flop", "hz", "mhz", "w", "j"}
 )
+_NOUNS = frozenset({"step", "call", "token", "rank", "sample", "launch"})
 _IDENTIFIERS = frozenset(
     {"rank", "step", "repeat", "device", "stream", "tid", "pid", "op", "parent", "correlation"}
     | {"batch", "seed"}
@@ -18,7 +19,8 @@ _IDENTIFIERS = frozenset(
 _MEASURES = {"ns": "time", "us": "time", "ms": "time", "s": "time", "bytes": "memory"} | {
     unit: unit for unit in ("share", "percent", "ratio", "count")
 }
-_SPELLINGS = ("CPU", "GPU", "CUDA", "FLOPs", "NCCL", "NVTX", "ID", "OS", "ZeRO", "MFU", "Python")
+_SPELLINGS = ("CPU", "GPU", "CUDA", "FLOPs", "NCCL", "NVTX", "ID", "OS", "ZeRO", "MFU", "HFU")
+_SPELLINGS += ("Python", "SM", "P5", "P95")
 _SPELLING = {word.lower(): word for word in _SPELLINGS}
 
 
@@ -28,6 +30,10 @@ def column(name: str) -> Column:
         return Column(label=_words(rate[1]), unit=rate[2])
     if name in _IDENTIFIERS:
         return Column(label=_words(name), unit="id")
+    amount, _, noun = name.rpartition("_per_")
+    if noun in _NOUNS and (of_one := column(amount)).unit:
+        label = of_one.label if "_" in amount else _MEASURES.get(of_one.unit, of_one.label)
+        return Column(label=_words(f"{label} per {noun}"), unit=of_one.unit)
     stem, _, suffix = name.rpartition("_")
     if suffix in _UNITS:
         return Column(label=_words(stem or suffix), unit=suffix)
@@ -48,6 +54,6 @@ def columns(names: Sequence[str]) -> tuple[Column, ...]:
 
 
 def _words(name: str) -> str:
-    words = [_SPELLING.get(word, word) for word in name.strip("_").split("_")]
+    words = [_SPELLING.get(word, word) for word in name.strip("_").replace(".", ":_").split("_")]
     text = " ".join(words)
     return text[:1].upper() + text[1:]

@@ -15,7 +15,11 @@ from profkit.report.view import Column
         ("rank", Column(label="Rank", unit="id")),
         ("count", Column(label="Count", unit="count")),
         ("kernel", Column(label="Kernel")),
-        ("blocks_per_sm", Column(label="Blocks per sm")),
+        ("blocks_per_sm", Column(label="Blocks per SM")),
+        ("ms_per_step", Column(label="Time per step", unit="ms")),
+        ("flops_per_step", Column(label="FLOPs per step", unit="flops")),
+        ("calls_per_step", Column(label="Calls per step")),
+        ("gpu_idle.blocked_ns", Column(label="GPU idle: blocked", unit="ns")),
         ("", Column(label="")),
     ],
 )

@@ -23,6 +23,8 @@ const SHORTEST = 4;
 /** Columns whose texts are things that can be looked up, as the report labels them. */
 const THINGS = new Set(["Operator", "Kernel", "Module", "Line", "Place", "Name", "Function",
   "Library", "Class", "File", "Launched by", "Before", "After", "Host", "Stack"]);
+/** Keys of rows, that no reader looks up. */
+const KEYS = new Set(["ID"]);
 
 /** @param {Report} report @param {Run} run @returns {[Section, Table][]} */
 function tablesOf(report, run) {
@@ -40,7 +42,8 @@ function tablesOf(report, run) {
  */
 export function nameColumn(table) {
   const texts = table.columns.flatMap((_, column) => (
-    table.rows.some((row) => typeof row[column] === "string") ? [column] : []));
+    !KEYS.has(table.columns[column].label)
+      && table.rows.some((row) => typeof row[column] === "string") ? [column] : []));
   return texts.find((column) => THINGS.has(table.columns[column].label)) ?? texts[0] ?? -1;
 }
 

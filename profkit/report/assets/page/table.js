@@ -19,6 +19,8 @@ const FEW_COLUMNS = 4;
 const LONG_PAGE = 2000;
 const TYPING_MS = 80;
 const DIGITS = 15;
+// Keys of rows and what was recorded of them as JSON, which CSV files and the search have.
+const FOR_PROGRAMS = new Set(["ID", "Evidence"]);
 
 /**
  * By what a value is sorted: numbers in a text by their size, and letters whatever their case.
@@ -49,6 +51,17 @@ export function isNumeric(table, column) {
     if (row[column] !== null) known += 1;
   }
   return known > 0;
+}
+
+/**
+ * Columns that are not shown at first: those without a value, and what programs read.
+ * @param {Table} table
+ * @returns {Set<number>}
+ */
+export function silentColumns({ columns, rows }) {
+  return new Set(columns.flatMap(({ label }, index) => (
+    index > 0 && (FOR_PROGRAMS.has(label) || rows.every((row) => row[index] === null
+      || row[index] === "")) ? [index] : [])));
 }
 
 /**
@@ -102,8 +115,8 @@ class TableView {
     this.numeric = table.columns.map((_, index) => isNumeric(table, index));
     this.subject = subjectColumn(table);
     this.things = thingColumns(table).add(this.subject);
-    /** Columns that the reader does not want to see. @type {Set<number>} */
-    this.hidden = new Set();
+    /** Columns that the reader does not want to see. */
+    this.hidden = silentColumns(table);
     this.best = new Set(table.best.map((marked) => marked.join()));
     const claim = claimNow();
     /** Rows that the highlighted claim rests on. */
@@ -147,7 +160,7 @@ class TableView {
   chooser() {
     const boxes = this.table.columns.slice(1).map(({ label }, index) => {
       const box = element("input", { type: "checkbox" });
-      box.checked = true;
+      box.checked = !this.hidden.has(index + 1);
       box.addEventListener("change", () => {
         if (box.checked) this.hidden.delete(index + 1);
         else this.hidden.add(index + 1);

@@ -104,8 +104,9 @@ function chooser(holder, chart, table, values) {
   select.append(...values.map((value) => new Option(
     typeof value === "string" ? value : `${column.label} ${human(value, column.unit)}`)));
   const beside = [...(holder.closest(".analysis")?.querySelectorAll("select") ?? [])];
-  const known = beside.find((other) => other.value && values.length === other.length);
-  if (known) select.value = known.value;
+  const known = beside.find(({ options }) => options.length === select.length
+    && [...options].every(({ value }, index) => value === select.options[index].value));
+  if (known) select.selectedIndex = known.selectedIndex;
   select.addEventListener("change", () => {
     for (const other of holder.closest(".analysis")?.querySelectorAll("select") ?? []) {
       if (![...other.options].some((option) => option.value === select.value)) continue;

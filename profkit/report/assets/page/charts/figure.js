@@ -191,7 +191,7 @@ function seriesOf(chart, table, rows) {
 /** @param {import("../model.js").Column} column @param {Value} value */
 function seriesName(column, value) {
   if (typeof value === "number") return `${column.label} ${human(value, column.unit)}`;
-  return value === null ? NOT_KNOWN : value;
+  return value === null ? NOT_KNOWN : value || "none";
 }
 
 /**

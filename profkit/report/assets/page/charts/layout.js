@@ -112,9 +112,13 @@ function sideways(figure, width, legend, top, upDomain) {
   };
 }
 
-/** @param {string[]} texts */
+/**
+ * Room of the longest text in letters, of which some are wider than most.
+ * @param {string[]} texts
+ */
 function longest(texts) {
-  return texts.reduce((most, text) => Math.max(most, text.length), 0);
+  return texts.reduce((most, text) => (
+    Math.max(most, text.length + 0.3 * (text.match(/[A-Zmw%@]/g)?.length ?? 0))), 0);
 }
 
 /** @param {Figure} figure */

@@ -8,7 +8,7 @@ import { charts, section, silent, tables } from "./sections.js";
 /** @param {import("../model.js").Report} report @returns {Node[]} */
 export function compare(report) {
   const { across, overview } = report;
-  const made = element("section", { id: across.anchor }, element("h2", {}, "Compared"));
+  const made = element("section", { id: across.anchor }, element("h2", {}, "Compare"));
   if (overview.tables.length) {
     const [, every] = overview.tables;
     made.append(pair(report), charts(overview.charts, overview),

@@ -1,7 +1,7 @@
 // How a run was made, and the files that it left.
 
 import { element } from "../elements.js";
-import { anchor, command, drawer, items, number, status } from "./parts.js";
+import { anchor, command, drawer, items, notKnown, number, status } from "./parts.js";
 import { plainTable, silent } from "./sections.js";
 
 /** @typedef {import("../model.js").Run} Run */
@@ -43,8 +43,8 @@ function file({ link, size_bytes: size, opens_with: viewer }) {
 /** @param {Run} run */
 function captures(run) {
   if (run.captures.length === 0) {
-    return element("p", { class: "abstention" }, element("b", {}, "Not known:"),
-      " how the captures went, because no capture left a capture.json");
+    return notKnown([{ what: "how the captures went",
+      reason: "no capture left a capture.json" }])[0];
   }
   const heads = ["Tool", "Repeat", "Status", "Took", "Exit code", "Started", "Files"];
   return plainTable("Captures", heads, run.captures.map((attempt) => [

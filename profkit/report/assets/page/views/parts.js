@@ -57,8 +57,19 @@ export function tiles(numbers) {
       ...(why ? [element("dd", { class: "why" }, why)] : []));
   });
   return [...(known.length ? [element("dl", { class: "tiles" }, ...known)] : []),
-    ...[...unknown].map(([reason, titles]) => element("p", { class: "abstention" },
-      element("b", {}, "Not known:"), ` ${titles.join(", ")}, because ${reason}`))];
+    ...notKnown([...unknown].map(([reason, titles]) => ({ what: titles.join(", "), reason })))];
+}
+
+/**
+ * What is not known, and why, in one place.
+ * @param {import("../model.js").Abstention[]} missing
+ * @returns {HTMLElement[]}
+ */
+export function notKnown(missing) {
+  const texts = missing.map(({ what, reason }) => `${what}, because ${reason}`);
+  return texts.length ? [element("div", { class: "abstention" }, element("b", {}, "Not known:"),
+    ...(texts.length > 1 ? [element("ul", {}, ...texts.map((text) => element("li", {}, text)))]
+      : [` ${texts[0]}`]))] : [];
 }
 
 /**

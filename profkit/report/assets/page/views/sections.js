@@ -5,7 +5,7 @@ import { stateNow } from "../drawings/state.js";
 import { element } from "../elements.js";
 import { chosenWords, filtered } from "../filters.js";
 import { drawing } from "./drawings.js";
-import { anchor, drawer, explain, finding, tiles } from "./parts.js";
+import { anchor, drawer, explain, finding, notKnown, tiles } from "./parts.js";
 
 /** @typedef {import("../model.js").Section} Section */
 /** @typedef {import("../model.js").Drawn} Drawn */
@@ -21,10 +21,7 @@ export function section(shown, drawn) {
     element("h3", {}, shown.title));
   if (shown.lead) made.append(element("p", { class: "lead" }, shown.lead));
   if (shown.details) made.append(explain("How to read it", element("p", {}, shown.details)));
-  for (const { what, reason } of shown.abstentions) {
-    made.append(element("p", { class: "abstention" }, element("b", {}, "Not known:"),
-      ` ${what}, because ${reason}`));
-  }
+  made.append(...notKnown(shown.abstentions));
   if (shown.numbers.length) {
     const chosen = chosenWords(stateNow());
     if (chosen) {
