@@ -210,15 +210,27 @@ export function runAt(index) {
   return /** @type {Run} */ (dataOf(report().runs[index].anchor));
 }
 
+/** The detail that was unpacked last: the Overview and the Timeline begin with the same. */
+let latest = { block: "", data: Promise.resolve() };
+
 /**
- * The data of a detail of a drawing, unpacked anew each time: the reader looks at few at once.
+ * The data of a detail of a drawing, of which one is kept: the reader looks at few at once.
  * @param {string} block id of the element that holds it
  * @returns {Promise<any>}
  */
-export async function detailOf(block) {
+export function detailOf(block) {
+  if (latest.block !== block) latest = { block, data: unpacked(block) };
+  return latest.data;
+}
+
+/** @param {string} block @returns {Promise<any>} */
+async function unpacked(block) {
   const packed = document.getElementById(block)?.textContent;
   if (!packed) throw new Error(`this page holds no ${block}`);
-  const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
-  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(unpacked).json();
+  const text = atob(packed);
+  // A loop takes a tenth of the time of Uint8Array.from for a step of a hundred thousand slices.
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < bytes.length; i += 1) bytes[i] = text.charCodeAt(i);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
 }

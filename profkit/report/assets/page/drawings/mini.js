@@ -14,6 +14,7 @@ import { sceneOf } from "./timeline_data.js";
 const ROW = 17;
 const NAMES = 118;
 const MOST_LANES = 5;
+const SHOWN = new Set(["phases", "causes", "cpu", "gpu"]);
 /** Pixels of a piece, and of a name's letter. */
 const PIECE = 2;
 const LETTER = 6.6;
@@ -30,9 +31,12 @@ export function miniTimeline(shown, decisive, href) {
   const made = element("section", { class: "mini" },
     element("p", {}, title, " ", element("a", { href }, "Timeline")), place);
   detailOf(shown.details[0].block).then((data) => {
-    const scene = sceneOf(data, String);
-    const rank = scene.lanes.some((lane) => lane.rank === decisive) ? decisive
+    /** @type {{rank: number, kind: string}[]} */
+    const tracks = data.tracks;
+    const rank = tracks.some((track) => track.rank === decisive) ? decisive
       : shown.data.ranks[0].rank;
+    const own = tracks.filter((track) => track.rank === rank && SHOWN.has(track.kind));
+    const scene = sceneOf({ ...data, tracks: own }, String);
     const lanes = lanesOf(scene.lanes, rank, MOST_LANES);
     const name = shown.details[0].name;
     // Its length is that of one traced step, and no step time: the timeline has it.

@@ -100,13 +100,13 @@ export function sceneOf(data, groupOf) {
       title: titleOf(track), columns: data.about[track.kind] ?? {} };
     if (track.kind === "memory") {
       const start = summed(track.time_ns);
-      const end = Float64Array.from(start, (_, i) => start[i + 1] ?? data.length_ns);
+      const end = start.map((_, i) => start[i + 1] ?? data.length_ns);
       return lane({ ...known, shape: "line", start, end,
         values: Float64Array.from(track.allocated_bytes) });
     }
     const start = summed(track.start_ns);
     return lane({
-      ...known, start, end: Float64Array.from(start, (from, i) => from + track.dur_ns[i]),
+      ...known, start, end: start.map((from, i) => from + track.dur_ns[i]),
       names: data.texts, name: Int32Array.from(track.name), depth: Uint16Array.from(track.depth),
       ...(track.about ? { about: Int32Array.from(track.about) } : {}),
       ...(track.link ? { link: Int32Array.from(track.link) } : {}),
