@@ -6,7 +6,8 @@ Generates result trees (those of the tests, a table of each run with 5,000 rows,
 there is room for), writes their report and opens it from its file, offline, in a window of 1,400 by
 900 pixels. Prints for each: bytes of the page, CPU seconds to write it, milliseconds to the first
 paint and until the view is there, elements, memory of the page's script, and the slowest of some
-answers: each view, the search, a sorted table. Then draws a step of as many slices as asked for and
+answers: each view, the search, a sorted table, with the CPU milliseconds of the page thread, that
+other work on the machine does not lengthen. Then draws a step of as many slices as asked for and
 prints how long frames take while it is zoomed. Medians of 3 openings; needs `chromium` on the path.
 """
 
@@ -22,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from profkit.analyze.step_timeline import analyze
@@ -154,28 +155,39 @@ def _measured(browser: Browser, page: Path, seconds: float) -> str:
             )
     with _opened(browser, page) as shown:
         nodes = shown.locator("*").count()
+        session = shown.context.new_cdp_session(shown)
+        session.send("Performance.enable", {"timeDomain": "threadTicks"})
         answers = {}
         for view in shown.locator("#tabs a").evaluate_all("links => links.map(a => a.hash)"):
-            answers[view[2:].partition("?")[0]] = shown.evaluate(
-                _ANSWER, f"location.hash = '{view}'"
-            )
+            name = view[2:].partition("?")[0]
+            answers[name] = _answered(shown, session, f"location.hash = '{view}'")
             nodes = max(nodes, shown.locator("*").count())
         shown.evaluate("location.hash = '#/compute'")
         shown.wait_for_selector("main thead button")
-        answers |= {"sort": shown.evaluate(_ANSWER, _SORT)}
-        answers |= {"search": shown.evaluate(_ANSWER, _SEARCH)}
-        session = shown.context.new_cdp_session(shown)
-        session.send("Performance.enable")
-        known = session.send("Performance.getMetrics")["metrics"]
-        heap = {one["name"]: one["value"] for one in known}["JSHeapUsedSize"] / 2**20
+        answers |= {"sort": _answered(shown, session, _SORT)}
+        answers |= {"search": _answered(shown, session, _SEARCH)}
+        heap = _known(session)["JSHeapUsedSize"] / 2**20
     slowest = max(answers, key=lambda name: answers[name])
     return (
         f"{page.stat().st_size / 1e6:.2f} MB, written in {seconds:.1f} CPU s, "
         f"first paint {statistics.median(paints):.0f} ms, "
         f"ready {statistics.median(readies):.0f} ms, at most {nodes} elements, "
         f"{heap:.0f} MiB of script memory, "
-        f"slowest answer {answers[slowest]:.0f} ms ({slowest})"
+        f"slowest answer {answers[slowest][0]:.0f} ms ({slowest}), "
+        f"at most {max(cpu for _, cpu in answers.values()):.0f} CPU ms"
     )
+
+
+def _answered(shown: Page, session: CDPSession, act: str) -> tuple[float, float]:
+    """Return how long an answer takes, and the page's CPU time, both in ms."""
+    before = _known(session)["TaskDuration"]
+    took = shown.evaluate(_ANSWER, act)
+    return took, 1000 * (_known(session)["TaskDuration"] - before)
+
+
+def _known(session: CDPSession) -> dict[str, float]:
+    known = session.send("Performance.getMetrics")["metrics"]
+    return {one["name"]: one["value"] for one in known}
 
 
 def _zoomed(browser: Browser, page: Path) -> str:

@@ -211,7 +211,8 @@ def _table(pairs: list[Pair], reference: str) -> Table:
     return table(
         pd.DataFrame(rows),
         title=f"Numbers of each run over those of {reference}",
-        note="Low and high are the interval of that pair alone; whether it differs, and its "
+        note="The ratio is the mean over pairs of repeats, which that of two medians may differ "
+        "from. Low and high are the interval of that pair alone; whether it differs, and its "
         "p-value, take all pairs together.",
     )
 

@@ -170,7 +170,7 @@ def _distribution(rows: pd.DataFrame, key: str) -> pd.DataFrame:
             "p5_ns": times.quantile(0.05),
             "p95_ns": times.quantile(0.95),
             "mean_ns": times.mean(),
-            "variation_share": times.std(ddof=0) / times.mean(),
+            "variation_share": (times.std(ddof=0) / times.mean()).where(times.size() > 1),
         }
     ).reset_index()
 
