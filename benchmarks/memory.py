@@ -44,7 +44,7 @@ with open(sys.argv[1] + ".txt", "w") as file:
 _READ = """
 import sys
 from pathlib import Path
-from profkit.convert import snapshot
+from profkit.convert.memory_snapshot import snapshot
 snapshot.read(Path(sys.argv[1]))
 """
 _DRAWN = """

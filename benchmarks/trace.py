@@ -54,8 +54,8 @@ _JSON = "import json, sys; json.loads(open(sys.argv[1], 'rb').read())"
 _READ = """
 import sys
 from pathlib import Path
-from profkit.convert import kineto
-kineto.read(Path(sys.argv[1]), rank=0)
+from profkit.convert.torch_profiler import trace
+trace.read(Path(sys.argv[1]), rank=0)
 """
 _HTA_LOAD = """
 import sys
