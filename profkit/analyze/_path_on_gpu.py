@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.shared.blocking_calls import blocks
+from profkit.analyze.shared.blocking_calls import blocks, names_pageable
 
 BLOCKED = "blocked"
 _CALLS = ("cuda_runtime", "cuda_driver")
@@ -43,8 +43,7 @@ def through_gpu(
     )
     category = texts[events["cat"]]
     calls, work = rows[np.isin(category, _CALLS)], rows[np.isin(category, _WORK)]
-    pageable = work["name"].astype(str).str.contains("Pageable", case=False)
-    of_pageable = calls.index.isin(work.loc[pageable.to_numpy(), "call"])
+    of_pageable = calls.index.isin(work.loc[names_pageable(work["name"]), "call"])
     held = calls[blocks(calls, of_pageable)]
     work = work.sort_values("start_ns")
     starts = dict(zip(held.index.tolist(), held["start_ns"].tolist(), strict=True))

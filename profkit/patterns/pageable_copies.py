@@ -12,9 +12,9 @@ from profkit.patterns.base import Match, Step, charged, pattern
 )
 def match(kernels: pd.DataFrame, step: Step) -> Match | None:
     """Find exposed copies from pageable memory of the CPU to the GPU."""
-    to_gpu = kernels["copy_kind"].astype(object) == "HtoD"
-    pageable = kernels["name"].astype(str).str.contains("Pageable", case=False)
-    copies = kernels[(to_gpu & pageable).to_numpy()]
+    to_gpu = kernels[(kernels["copy_kind"] == "HtoD").to_numpy()]
+    pageable = to_gpu["name"].astype(str).str.contains("Pageable", case=False)
+    copies = to_gpu[pageable.to_numpy()]
     if copies.empty:
         return None
     size = int(copies["size_bytes"].clip(lower=0).sum())

@@ -122,7 +122,7 @@ class RecordedRank:
     @cached_property
     def main(self) -> int:
         """The thread of the program: of the steps, or else of most operators, or of launches."""
-        steps = self.ops["name"].astype(str).str.startswith("ProfilerStep#").to_numpy()
+        steps = matching(self.ops["name"], ["ProfilerStep#*"])
         for threads in (self.op_threads[steps], self.op_threads, self.call_threads):
             if len(threads):
                 found, counts = np.unique(threads, return_counts=True)

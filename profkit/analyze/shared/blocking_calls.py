@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.shared.glob_match import matching
+from profkit.analyze.shared.glob_match import matching, named
 
 SYNCHRONISE = (
     "*Synchronize",
@@ -56,8 +56,12 @@ _COPIES = ("*emcpy*",)
 
 def is_pageable(kernels: pd.DataFrame) -> NDArray[np.bool_]:
     """Tell for each row of `kernels` whether it is a copy from or to memory that is not pinned."""
-    named = kernels["name"].astype(str).str.contains("Pageable", case=False)
-    return (named & (kernels["kind"] == "copy")).to_numpy()
+    return names_pageable(kernels["name"]) & (kernels["kind"] == "copy").to_numpy()
+
+
+def names_pageable(names: "pd.Series[str]") -> NDArray[np.bool_]:
+    """Tell for each of the categorical `names` whether it is one of pageable memory."""
+    return named(names, lambda name: "pageable" in name.lower())
 
 
 def blocked_calls(
