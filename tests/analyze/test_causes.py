@@ -343,6 +343,24 @@ def test_the_same_part_of_another_step_says_what_was_not_looked_at(others, place
     assert tree(divided(**PHASES, samples=samples))["python"]["place"] == place
 
 
+@pytest.mark.parametrize(
+    ("frame", "place"),
+    [
+        ("torch/_tensor.py(224): __deepcopy__", "train.py(9): log"),
+        ("torch/nn/modules/module.py(9): state_dict", "train.py(9): log"),
+        ("torch/optim/optimizer.py(9): state_dict", "train.py(9): log"),
+        ("torch/optim/lr_scheduler.py(9): step", "train.py(9): log"),
+        ("torch/_tensor.py(224): backward", BETWEEN),
+        ("torch/nn/modules/module.py(9): _call_impl", BETWEEN),
+        ("torch/optim/sgd.py(9): step", BETWEEN),
+    ],
+)
+def test_only_frames_of_phases_keep_a_look_in_another_step_from_telling(frame, place):
+    samples = sampled([200, 1200], "train.py(5): main;model.py(2): forward")
+    samples += sampled([5000, 6000], f"train.py(4): main;train.py(9): log;{frame}")
+    assert tree(divided(**PHASES, samples=samples))["python"]["place"] == place
+
+
 def looked_at(stack, cpu_share, *, tid=MAIN, queued_share=0):
     """Return looks at a thread in the first step of `CPU`, whose last 300 us are Python.
 

@@ -21,10 +21,11 @@ _FEWEST = 2
 _COLUMNS = ("call", "caller", "tid", "name", "start_ns", "end_ns")
 _SEEN = ("tid", "start_ns", "end_ns", "stack")
 _NOT_BETWEEN = re.compile(
-    r"torch/(?:nn/modules/module|_tensor|autograd/\w+|optim/\w+|utils/data/\w+|profiler/\w+)"
-    r"\.py\(|profkit/(?:marks|capture/harness/ranks)"
+    r"torch/(?:nn/modules/module\.py\(\d+\): _(?:wrapped_)?call_impl|_tensor\.py\(\d+\): backward"
+    r"|optim/(?!lr_scheduler|swa_utils)\w+\.py\(\d+\): (?:step|wrapper)"
+    r"|(?:autograd|utils/data|profiler)/\w+\.py\()|profkit/(?:marks|capture/harness/ranks)"
 )
-"""Frames of the phases themselves, and of profkit."""
+"""Frames of the phases themselves, and of profkit. Copies of weights are none of them."""
 
 
 def seen_stacks(samples: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
