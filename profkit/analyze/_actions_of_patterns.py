@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from profkit.analyze.division import cpu, gpu, names
+from profkit.analyze.division.cpu_threads import PYTHON
 from profkit.core.verdict import Action, Cause, Confidence
 
-_COMPUTING = (gpu.COMPUTING, cpu.COMPUTING)
+_WHOLE_PARTS = (gpu.COMPUTING, cpu.COMPUTING, PYTHON)
 _EXPLAINED = 0.5
 _UNSURE = 1 / 3
 _REST = 0.25
@@ -85,7 +86,7 @@ def _is_specific(action: Action) -> bool:
 def _of_match(
     row: Mapping[str, Any], cause: Cause, also: Mapping[str, float], known: Mapping[str, Cause]
 ) -> Action:
-    # An operator is the example of a pattern, whose gain lies in the part of the step.
+    # An operator or a line is the example of a pattern, whose gain lies in the part of the step.
     parts: dict[str, float] = {}
     for name, ms in (*also.items(), (cause.id, row["gain_ms"] - sum(also.values()))):
         part = _part(name, known).id
@@ -133,6 +134,9 @@ def _line(of_pattern: str, of_cause: str) -> str:
 
 
 def _part(cause: str, known: Mapping[str, Cause]) -> Cause:
-    """Return the part of the step that `cause` belongs to: itself, or what it is an example of."""
+    """Return the part of the step that `cause` belongs to: itself, or what it is an example of.
+
+    The share of each line in the time of a pattern is an estimate: lines part that of all Python.
+    """
     above = [name for name in names.parts_of(cause) if name in known]
-    return known[above[0] if above[0] in _COMPUTING else above[min(1, len(above) - 1)]]
+    return known[above[0] if above[0] in _WHOLE_PARTS else above[min(1, len(above) - 1)]]

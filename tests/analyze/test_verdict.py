@@ -423,6 +423,14 @@ def test_what_a_pattern_gains_in_several_causes_is_one_action():
     assert gains == {30, 25}
 
 
+def test_what_a_pattern_gains_in_lines_is_bounded_by_all_python():
+    times = {"cpu_operators": 40, "python.open": 20, "python.write": 30, "python.other": 10}
+    both = match("python.open", 45, **{"python.write": 15})
+    assert [action.gain_ms for action in on(times, matches=[both]).actions] == [45]
+    more = match("python.open", 70, **{"python.write": 15})
+    assert [action.gain_ms for action in on(times, matches=[more]).actions] == [60]
+
+
 def test_an_unsure_pattern_gives_way_to_a_sure_one_that_gains_a_little_less():
     sure, unsure = match("python", 20, "Sure."), match("python", 30, "Unsure.", "low")
     assert [one.advice for one in on({"python": 50}, matches=[unsure, sure]).actions] == ["Sure."]
