@@ -6,8 +6,9 @@ Traces of GPUs are made event by event (`recording.py`, `generated.py`), so that
 is exact; programs run on this CPU under `profkit profile`, and a stopwatch in them measures the
 fault in the steps that the profiler saw. Each kind states beforehand which causes, words and
 limiters are right, and comes in three sizes. Prints a line for each case: what the first action is
-about, milliseconds injected and found; then the misses with all that the verdict said, and the
-shares of right causes and sizes. `--clean` counts how often programs without a fault get an action.
+about, milliseconds injected and found, and the load of the machine; then the misses with all that
+the verdict said, and the shares of right causes and sizes. `--clean` counts how often programs
+without a fault get an action.
 """
 
 import argparse
@@ -34,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
     outcomes = []
     for outcome in _outcomes(options):
         outcomes.append(outcome)
-        print(outcome.row(), flush=True)
+        print(f"{outcome.row()}  load {os.getloadavg()[0]:.1f}", flush=True)
     print("\nMisses")
     for outcome in outcomes:
         if not outcome.is_right:
