@@ -63,7 +63,7 @@ def of_threads(rank: RecordedRank, within: Intervals, threads: Iterable[int]) ->
         position = np.full(len(rank.ops) + 1, -1, dtype=np.int64)
         position[rows] = np.arange(len(rows))
         parent = position[rank.op_parents[rows]]
-        own[rows] = innermost_time(rank.op_spans[rows], parent, left)
+        own[rows] = innermost_time(rank.charged_spans[rows], parent, left)
         left = intervals.difference(left, intervals.union(rank.op_spans[rows]))
     return own
 

@@ -52,6 +52,19 @@ def alone(spans: Intervals) -> Intervals:
     return cut
 
 
+def before_cuts(spans: Intervals) -> NDArray[np.int64]:
+    """Return the ends of `spans`, each at most where one begins in it that ends after it."""
+    ends = spans[:, 1].copy()
+    open_ones: list[int] = []
+    for row in np.lexsort((-spans[:, 1], spans[:, 0])).tolist():
+        start, end = spans[row].tolist()
+        while open_ones and spans[open_ones[-1], 1] < end:
+            before = open_ones.pop()
+            ends[before] = min(ends[before], start)
+        open_ones.append(row)
+    return ends
+
+
 def innermost_time(spans: Intervals, parent: calltree.Rows, within: Intervals) -> NDArray[np.int64]:
     """Return how long each of `spans`, a tree by `parent`, is the innermost one `within` a union.
 

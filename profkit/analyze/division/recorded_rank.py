@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.division.partition import alone, spans_of
+from profkit.analyze.division.partition import alone, before_cuts, spans_of
 from profkit.analyze.division.phases import Stretches, stretches
 from profkit.analyze.division.sampled_calls import sampled_calls, seen_stacks, with_stacks
 from profkit.analyze.shared import calltree, intervals
@@ -101,6 +101,19 @@ class RecordedRank:
     def op_spans(self) -> Intervals:
         """The intervals of the operators and annotations."""
         return spans_of(self.ops)
+
+    @cached_property
+    def charged_spans(self) -> Intervals:
+        """The intervals of the operators; of ranges that cut across each other no two overlap.
+
+        What lies in both is in the later one, which the earlier one does not enclose.
+        """
+        spans = self.op_spans.copy()
+        ranges = np.flatnonzero((self.ops["kind"] == "annotation").to_numpy())
+        for thread in np.unique(self.op_threads[ranges]):
+            of_thread = ranges[self.op_threads[ranges] == thread]
+            spans[of_thread, 1] = before_cuts(spans[of_thread])
+        return spans
 
     @cached_property
     def op_parents(self) -> calltree.Rows:
