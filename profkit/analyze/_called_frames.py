@@ -121,7 +121,7 @@ def python_stacks(rank: RecordedRank) -> Iterator[Stack]:
         {
             "thread": [threads.get(tid, f"thread {tid}") for tid in calls["tid"].tolist()],
             "node": found.node,
-            "ns": charges.of_python(rank),
+            "ns": charges.of_python(rank, intervals.union(rank.windows)),
             "start": _since_start(rank, calls["start_ns"].to_numpy(np.int64)),
         }
     )

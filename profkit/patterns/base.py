@@ -26,7 +26,8 @@ TABLES = (
 steps that count. ``kernels``, ``runtime_calls`` and ``cpu_ops`` have the further column
 ``charged_ns``, the time of the step that the row alone is charged with: it never overlaps another
 row's, so that sums over rows are bounds of what can be gained. In ``python_calls`` it is the time
-in which the call was the innermost of its thread, in ``processes`` that in which the program's
+in which the call was the innermost of its thread, without waiting and communication where no GPU
+works meanwhile, in ``processes`` that in which the program's
 thread waited for a core, or for other threads, inside operators."""
 
 CHARGED = "charged_ns"

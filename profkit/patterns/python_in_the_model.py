@@ -34,13 +34,12 @@ def match(
     if len(kernels) or model.empty:
         return None
     names = np.where(within(python_calls, model), functions(python_calls), "")
-    waits = set(causes.loc[having(causes, "^waiting_", "id"), "place"])
     for calls in long_lasting(python_calls, names, step):
         spent = spent_on_cpu(python_calls, calls, cpu_ops, causes)
         held = {spent.cause: spent.gain_ns - sum(spent.also.values()), **spent.also}
         of_python = sum(ns for cause, ns in held.items() if cause.startswith("python"))
         is_python = of_python >= (1 - _MOST_OPERATORS) * spent.gain_ns
-        if is_python and spent.gain_ns >= least_ns(step) and spent.place not in waits:
+        if is_python and spent.gain_ns >= least_ns(step):
             return Match(
                 cause=spent.cause,
                 advice=f"{spent.place} runs inside the model and calls few operators: do it less "

@@ -39,15 +39,11 @@ def match(
     if len(kernels) or model.empty:
         return
     keys = _keys(python_calls, model)
-    waiting = causes[having(causes, "^waiting_", "id")]
-    waits_ns = (waiting.groupby("place")["ms_per_step"].max() * 1e6 * step.count).to_dict()
     said = set()
     for calls in long_lasting(python_calls, keys, step):
         spent = spent_on_cpu(python_calls, calls, cpu_ops, causes)
         # Functions that call one another have the line with most of their time in common.
-        is_known = spent.place in said
-        works_ns = spent.gain_ns - waits_ns.get(spent.place, 0.0)
-        if is_known or works_ns < least_ns(step):
+        if spent.place in said or spent.gain_ns < least_ns(step):
             continue
         said.add(spent.place)
         yield Match(

@@ -2,10 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from profkit.analyze import causes
 from profkit.analyze.base import Recording
+from profkit.analyze.division.partition import before_cuts
 from profkit.analyze.division.sampled_calls import sampled_calls, seen_stacks
 from profkit.core.hardware import Hardware
 from profkit.core.result import Metric, Result
@@ -341,6 +343,28 @@ def test_the_same_part_of_another_step_says_what_was_not_looked_at(others, place
     samples = sampled([200, 1200], "train.py(5): main;model.py(2): forward")
     samples += sampled(others, "train.py(4): main;train.py(9): log")
     assert tree(divided(**PHASES, samples=samples))["python"]["place"] == place
+
+
+@pytest.mark.parametrize(
+    ("called", "found"),
+    [
+        ("csv.py(3): writerow", ["work_beside_the_model"]),
+        ("torch/distributed/distributed_c10d.py(3): all_reduce", []),
+    ],
+    ids=["it works", "it communicates"],
+)
+def test_communication_in_a_line_is_no_work_of_that_line(called, found):
+    samples = sampled([200, 1200], "train.py(5): main;model.py(2): forward")
+    samples += sampled(range(720, 1090, 20), f"train.py(5): main;train.py(9): average;{called}")
+    samples += sampled(range(1720, 1980, 20), f"train.py(5): main;train.py(9): average;{called}")
+    made = divided(**PHASES, samples=samples)
+    matched = rows(made, "matches") if "matches" in made.tables else []
+    assert [row["pattern"] for row in matched] == found
+
+
+def test_no_time_of_operators_is_charged_to_ranges_that_cut_across_each_other():
+    spans = np.array([[0, 100], [10, 90], [20, 110], [30, 60], [120, 130], [120, 140]])
+    assert before_cuts(spans).tolist() == [20, 20, 110, 60, 130, 140]
 
 
 @pytest.mark.parametrize(

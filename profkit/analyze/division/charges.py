@@ -44,11 +44,11 @@ def of_ops(rank: RecordedRank, time: Partition) -> Times:
     return of_threads(rank, work, dict.fromkeys([rank.main, *rank.op_threads.tolist()]))
 
 
-def of_python(rank: RecordedRank) -> Times:
-    """Return how long each call of a Python function was the innermost one in the periods."""
+def of_python(rank: RecordedRank, within: Intervals) -> Times:
+    """Return how long each call of a Python function was the innermost one `within` a union."""
     numbers = (rank.python[name].to_numpy(np.int64) for name in ("call", "caller"))
     parent = calltree.positions(*numbers)
-    return innermost_time(spans_of(rank.python), parent, intervals.union(rank.windows))
+    return innermost_time(spans_of(rank.python), parent, within)
 
 
 def of_threads(rank: RecordedRank, within: Intervals, threads: Iterable[int]) -> Times:

@@ -6,10 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from profkit.analyze.division import charges, cpu
+from profkit.analyze.division import charges, cpu, gpu, thread_waits
 from profkit.analyze.division.partition import Partition
 from profkit.analyze.division.recorded_rank import RecordedRank
-from profkit.analyze.division.thread_waits import off_core_ns
+from profkit.analyze.shared import intervals
+from profkit.analyze.shared.intervals import Intervals
 from profkit.patterns import patterns
 from profkit.patterns.base import CAUSE_COLUMNS, CHARGED, Step
 
@@ -58,7 +59,7 @@ def matches(
 def _given(rank: RecordedRank, time: Partition, known: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tables that patterns look at: rows of the periods, with what they are charged."""
     own = {name: of_rank(rank.where, known[name]) for name in _OF_RANK}
-    python = rank.python.assign(**{CHARGED: charges.of_python(rank)})
+    python = rank.python.assign(**{CHARGED: charges.of_python(rank, _working(rank, time))})
     tables = own | {
         "cpu_ops": rank.ops.assign(**{CHARGED: charges.of_ops(rank, time)}),
         "kernels": rank.kernels.assign(**{CHARGED: charges.of_kernels(rank, time)}),
@@ -74,12 +75,20 @@ def _given(rank: RecordedRank, time: Partition, known: Mapping[str, Any]) -> dic
     return {**known, **inside, "devices": of_rank(rank.where, known["devices"])}
 
 
+def _working(rank: RecordedRank, time: Partition) -> Intervals:
+    """Return the periods without what a rank that has no GPU spends on waiting and communication."""
+    windows = intervals.union(rank.windows)
+    if len(rank.kernels):
+        return windows
+    return intervals.difference(windows, charges.union_of(time, gpu.EXPOSED, *thread_waits.CAUSES))
+
+
 _OF_RANK = ("annotations", "collectives", "processes", "steps")
 
 
 def _with_waits(rank: RecordedRank, time: Partition, processes: pd.DataFrame) -> pd.DataFrame:
     """Return `processes` charged with the time in operators in which the thread had no core."""
-    waited = off_core_ns(rank, time.spans(cpu.COMPUTING))
+    waited = thread_waits.off_core_ns(rank, time.spans(cpu.COMPUTING))
     return processes.assign(**{CHARGED: waited // max(len(processes), 1)})
 
 
