@@ -1,7 +1,7 @@
 """What patterns found, as things to do: one for each cause, whatever else would explain it."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +55,10 @@ def of_patterns(
             continue
         if any(_is_same(action, other) for other in found.values()):
             continue
+        shared = sum(_gains_there(action, also, found))
+        if shared >= _EXPLAINED * action.gain_ms:
+            continue
+        action = replace(action, gain_ms=action.gain_ms - shared)
         most = [name for name, ms in also.items() if ms >= _EXPLAINED * known[name].gain_ms]
         found |= {name: action for name in (cause.id, *most) if name not in found}
     less = {id(found[cause]): action.gain_ms for cause, action in certain.items()}
@@ -77,6 +81,15 @@ def _is_same(action: Action, other: Action) -> bool:
     """Tell whether two actions are about the time of one line."""
     above, below = sorted((names.parts_of(action.cause), names.parts_of(other.cause)), key=len)
     return ".py(" in action.place and action.place == other.place and above[-1] in below
+
+
+def _gains_there(
+    action: Action, also: Iterable[str], found: Mapping[str, Action]
+) -> Iterator[float]:
+    """Yield the gains of those `found` in the same line, of a cause that it is also about."""
+    for other in {id(other): other for other in found.values()}.values():
+        if ".py(" in action.place and action.place == other.place and other.cause in also:
+            yield other.gain_ms
 
 
 def _is_specific(action: Action) -> bool:

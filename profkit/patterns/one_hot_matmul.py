@@ -26,7 +26,10 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
     products &= fitting(cpu_ops, "input_shapes", lambda text: _inner(text) in classes)
     if not products.any() or not having(cpu_ops, r"^aten::one_hot$").any():
         return None
-    chosen = below | inside(cpu_ops, products)
+    # The one-hot matrix is made of integers, and converted for the product.
+    converted = having(cpu_ops, r"^aten::_to_copy$")
+    converted &= fitting(cpu_ops, "input_shapes", lambda text: (shape(text) or [0])[-1] in classes)
+    chosen = below | inside(cpu_ops, products) | inside(cpu_ops, converted)
     where = place(cpu_ops, made)
     return Match(
         cause=cause(cpu_ops, inside(cpu_ops, products), kernels),

@@ -296,6 +296,18 @@ def test_what_helps_against_the_limiter_comes_before_a_larger_bound_elsewhere():
     assert "first" not in small.actions[0].title
 
 
+def test_a_line_with_an_action_of_its_own_keeps_the_rest_of_its_time():
+    times = {"cpu_operators.aten::mm": 60, "cpu_operators.aten::fill_": 40}
+    line = {"place": "train.py(9): embed"}
+    one_hot = match("cpu_operators.aten::mm", 40, **line)
+    whole = match("cpu_operators.aten::fill_", 90, confidence="low", **line)
+    also = json.dumps({"cpu_operators.aten::mm": 30})
+    whole = (*whole[:8], also, *whole[9:])
+    assert sorted(one.gain_ms for one in on(times, matches=[whole, one_hot]).actions) == [40, 50]
+    most = match("cpu_operators.aten::mm", 60, **line)
+    assert [one.gain_ms for one in on(times, matches=[whole, most]).actions] == [60]
+
+
 def test_what_sleeps_waits_and_the_first_words_say_so():
     about = {"waiting_in_call": ("train.py(3): load", {"call": "sleep"})}
     found = on({"cpu_operators": 20, "waiting_in_call": 80}, about=about)
