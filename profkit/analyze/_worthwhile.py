@@ -7,9 +7,10 @@ from typing import Any
 from profkit.analyze._actions_of_patterns import of_patterns
 from profkit.analyze._cause_advice import actions
 from profkit.analyze.division import names
-from profkit.core.verdict import Action, Cause, Limiter
+from profkit.core.verdict import Action, Cause, Confidence, Limiter
 
 _NO_LESS = 0.5
+_UNSURE = 0.5
 
 
 def worthwhile(
@@ -26,7 +27,8 @@ def in_order(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
     """Return the actions, the largest gain first, but for those on what the GPU waits for.
 
     These come before others of up to twice their gain, and say so: gains of computing are bounds by
-    assumption. Where computing is the limiter they have no precedence.
+    assumption. Where computing is the limiter they have no precedence. So do actions that are sure
+    come before those that are not.
     """
     most = max((action.gain_ms for action in worth), default=0.0)
     least = _NO_LESS * most
@@ -34,12 +36,15 @@ def in_order(worth: Sequence[Action], limiter: Limiter) -> list[Action]:
 
     def order(action: Action) -> tuple[bool, float]:
         is_on = waits and names.limiter(action.cause) is limiter and action.gain_ms >= least
-        return (not is_on, -action.gain_ms)
+        is_unsure = action.confidence is Confidence.LOW
+        return (not is_on, -action.gain_ms * (_UNSURE if is_unsure else 1.0))
 
     ordered = sorted(worth, key=order)
     if ordered and ordered[0].gain_ms < most:
-        why = f"{ordered[0].title} (first, as the step is {limiter})"
-        ordered[0] = replace(ordered[0], title=why)
+        largest = max(worth, key=lambda action: action.gain_ms)
+        is_alike = order(ordered[0])[0] == order(largest)[0]
+        why = "as it is more certain" if is_alike else f"as the step is {limiter}"
+        ordered[0] = replace(ordered[0], title=f"{ordered[0].title} (first, {why})")
     return ordered
 
 

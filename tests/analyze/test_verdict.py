@@ -296,6 +296,16 @@ def test_what_helps_against_the_limiter_comes_before_a_larger_bound_elsewhere():
     assert "first" not in small.actions[0].title
 
 
+def test_what_is_sure_comes_before_what_is_not_and_gains_up_to_twice_as_much():
+    times = {"cpu_operators": 60, "python": 40}
+    sure, unsure = match("python", 20), match("cpu_operators", 38, confidence="low")
+    found = on(times, matches=[unsure, sure])
+    assert [one.gain_ms for one in found.actions] == [20, 38]
+    assert found.actions[0].title.endswith(" (first, as it is more certain)")
+    more = match("cpu_operators", 42, confidence="low")
+    assert [one.gain_ms for one in on(times, matches=[more, sure]).actions] == [42, 20]
+
+
 def test_a_line_with_an_action_of_its_own_keeps_the_rest_of_its_time():
     times = {"cpu_operators.aten::mm": 60, "cpu_operators.aten::fill_": 40}
     line = {"place": "train.py(9): embed"}

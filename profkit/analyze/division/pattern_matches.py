@@ -76,7 +76,7 @@ def _given(rank: RecordedRank, time: Partition, known: Mapping[str, Any]) -> dic
 
 
 def _working(rank: RecordedRank, time: Partition) -> Intervals:
-    """Return the periods without what a rank that has no GPU spends on waiting and communication."""
+    """Return the periods; of a rank without a GPU without its waiting and communication."""
     windows = intervals.union(rank.windows)
     if len(rank.kernels):
         return windows
