@@ -17,8 +17,6 @@ _MOST_NS = 50_000
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
     """Find sixteen or more equal short products that follow one another."""
     products = having(cpu_ops, MATMULS) & having(cpu_ops, "^.*[0-9]", "input_shapes")
-    short = cpu_ops["end_ns"] - cpu_ops["start_ns"] < _MOST_NS
-    products &= short.to_numpy(dtype=bool)
     runs = _in_runs(cpu_ops, products)
     if not runs.any():
         return None
@@ -35,11 +33,13 @@ def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | N
 
 
 def _in_runs(cpu_ops: pd.DataFrame, products: Chosen) -> Chosen:
-    """Choose the products of runs of equal ones in one module and on one thread."""
+    """Choose the products of runs of equal short ones in one module and on one thread."""
     rows = cpu_ops.loc[products, ["repeat", "tid", "start_ns", "module", "name", "input_shapes"]]
     rows = rows.astype({"module": str, "name": str, "input_shapes": str})
+    lasted_ns = (cpu_ops["end_ns"] - cpu_ops["start_ns"])[products]
     rows = rows.sort_values(["repeat", "tid", "start_ns"], kind="stable")
     key = ["repeat", "tid", "module", "name", "input_shapes"]
     run = (rows[key] != rows[key].shift()).any(axis=1).cumsum()
-    long = rows.index[run.map(run.value_counts()) >= _LEAST_RUN]
+    is_short = lasted_ns.reindex(rows.index).groupby(run).transform("median") < _MOST_NS
+    long = rows.index[(run.map(run.value_counts()) >= _LEAST_RUN) & is_short]
     return products & cpu_ops.index.isin(long)

@@ -10,7 +10,12 @@ def products(count, size="[[4, 64], [64, 64]]"):
 
 FOUND = products(20)
 EXPECTED = ("cpu_operators.aten::mm", 90_000, "torch.bmm")
+LAYERS = [
+    op(n, "aten::mm", 6_000, input_shapes=size) | ({"end_ns": n * 1_000 + 90_000} if n % 2 else {})
+    for n, size in enumerate(["[[4, 64], [64, 64]]", "[[64, 64], [64, 4]]"] * 20)
+]
 PASSED = {
+    "two products for each layer, of which one is short": {"cpu_ops": LAYERS},
     "a few": products(8),
     "of different sizes": {
         "cpu_ops": [op(n, "aten::mm", 6_000, input_shapes=f"[[{n}, 64]]") for n in range(20)]
