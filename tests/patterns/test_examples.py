@@ -96,3 +96,19 @@ def test_workers_are_as_many_as_keep_up_with_the_rest_of_the_step(step_ms, worke
     (match,) = found(patterns()["loading_in_main_process"], step=step, **tables)
     assert f"`num_workers={workers}`" in match.advice
     assert "pin_memory" not in match.advice
+
+
+@pytest.mark.parametrize(
+    ("cores", "words"),
+    [
+        (4, "`num_workers=2` (about a CPU core each) and `persistent_workers=True`. That"),
+        (-1, "16"),
+    ],
+)
+def test_workers_are_no_more_than_the_cores_of_a_rank(cores, words):
+    process = {"cores": cores, "ranks_on_host": 2, "start_ns": 0, "end_ns": 1}
+    tables = {"cpu_ops": loading_in_main_process.OPS, "processes": [process]}
+    step = Step(count=1, ms=0.09)
+    (match,) = found(patterns()["loading_in_main_process"], step=step, **tables)
+    assert words in match.advice
+    assert ("make `__getitem__` cheaper" in match.advice) == (cores > 0)
