@@ -144,10 +144,15 @@ def _most(names: "pd.Series[str]", time_ns: "pd.Series[int]") -> str:
 
 
 def place(cpu_ops: pd.DataFrame, chosen: Chosen) -> str:
-    """Return the user's line, else the module, else the operator of most of those `chosen`."""
+    """Return the user's line, else the module, else the operator of most of those `chosen`.
+
+    Those of the forward pass count where there are any: the line of all others calls `backward`.
+    """
     rows = cpu_ops[chosen]
     if rows.empty:
         return ""
+    is_backward = equal(rows, "phase", "backward")
+    rows = rows[~is_backward] if not is_backward.all() else rows
     stacks = rows["stack"].astype(object).map(own_line)
     for texts in (stacks, rows["module"].astype(object), rows["name"].astype(object)):
         known = texts[texts != ""]

@@ -2,12 +2,14 @@
 
 import importlib
 
+import numpy as np
 import pytest
 
 from profkit.core.verdict import Confidence
 from profkit.patterns import patterns
+from profkit.patterns._rows import place
 from profkit.patterns.base import Step
-from profkit.testing import found
+from profkit.testing import found, frame, span
 from tests.patterns.examples import loading_in_main_process, scalars_in_a_loop
 from tests.patterns.recorded import causes, op, python
 
@@ -112,3 +114,16 @@ def test_workers_are_no_more_than_the_cores_of_a_rank(cores, words):
     (match,) = found(patterns()["loading_in_main_process"], step=step, **tables)
     assert words in match.advice
     assert ("make `__getitem__` cheaper" in match.advice) == (cores > 0)
+
+
+def test_the_line_of_operators_is_that_of_the_forward_pass():
+    marked = [("train.py(9): main", "backward")] * 3 + [("net.py(3): forward", "forward")]
+    ops = frame(
+        "cpu_ops",
+        [
+            span(n, n + 1, op=n, name="aten::mm", stack=line, phase=phase)
+            for n, (line, phase) in enumerate(marked)
+        ],
+    )
+    assert place(ops, np.ones(4, dtype=bool)) == "net.py(3): forward"
+    assert place(ops[:3], np.ones(3, dtype=bool)) == "train.py(9): main"
