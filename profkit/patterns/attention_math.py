@@ -6,6 +6,9 @@ from profkit.core.verdict import Confidence
 from profkit.patterns._rows import cause, having, inside, per_step, place, time
 from profkit.patterns.base import Match, Step, pattern
 
+_ON_GPU = "fp16 or bf16, `is_causal=True` instead of a mask, head size up to 256"
+_ON_CPU = "`dropout_p=0`, and no mask that requires a gradient"
+
 
 @pattern(
     title="Attention without a fused kernel",
@@ -14,13 +17,13 @@ from profkit.patterns.base import Match, Step, pattern
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
     """Find calls of the backend that computes attention in single operators."""
     calls = having(cpu_ops, r"^aten::_scaled_dot_product_attention_math")
-    if not calls.any() or kernels.empty:
+    if not calls.any():
         return None
     chosen = inside(cpu_ops, calls)
+    takes = _ON_CPU if kernels.empty else _ON_GPU
     return Match(
         cause=cause(cpu_ops, chosen, kernels),
-        advice="Give `scaled_dot_product_attention` what a fused backend takes (fp16 or bf16, "
-        "`is_causal=True` instead of a mask, head size up to 256); "
+        advice=f"Give `scaled_dot_product_attention` what a fused backend takes ({takes}); "
         "`with sdpa_kernel(SDPBackend.FLASH_ATTENTION)` says what is in the way.",
         gain_ns=time(cpu_ops, chosen, kernels),
         place=place(cpu_ops, calls),

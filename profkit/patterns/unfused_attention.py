@@ -18,8 +18,10 @@ _PRODUCT, _SOFTMAX = r"^aten::(?:bmm|baddbmm)$", r"^aten::_softmax(?:_backward_d
 )
 def match(cpu_ops: pd.DataFrame, kernels: pd.DataFrame, step: Step) -> Match | None:
     """Find softmaxes of scores that one batched product made and the next one reads."""
-    softmax = having(cpu_ops, _SOFTMAX)
-    if not softmax.any():
+    # Where the function was called, its backend is what takes the time: see `attention_math`.
+    called = inside(cpu_ops, having(cpu_ops, r"^aten::_scaled_dot_product_attention_math"))
+    softmax = having(cpu_ops, _SOFTMAX) & ~called
+    if not (softmax & having(cpu_ops, r"^aten::_softmax$")).any():
         return None
     found, between = _between_products(cpu_ops, softmax)
     if not found.any():

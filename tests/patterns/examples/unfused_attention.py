@@ -14,7 +14,15 @@ KERNELS = [kernel(number, "k", 10_000 * (number + 1)) for number in range(5)]
 
 FOUND = {"cpu_ops": OPS, "kernels": KERNELS}
 EXPECTED = ("gpu_computing.aten::_softmax", 100_000, " in model.py(7): forward")
+MATH = "aten::_scaled_dot_product_attention_math"
 PASSED = {
+    "the function took its math backend": {
+        "cpu_ops": [
+            op(-1, MATH) | {"end_ns": 4_000},
+            *[row | {"parent": -1} for row in OPS],
+        ],
+        "kernels": KERNELS,
+    },
     "a router between products of experts": {
         "cpu_ops": [row | {"input_shapes": "[[128, 8], [], []]"} for row in OPS],
         "kernels": KERNELS,
