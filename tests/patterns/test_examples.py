@@ -10,7 +10,11 @@ from profkit.patterns import patterns
 from profkit.patterns._rows import place
 from profkit.patterns.base import Step
 from profkit.testing import found, frame, span
-from tests.patterns.examples import loading_in_main_process, scalars_in_a_loop
+from tests.patterns.examples import (
+    loading_in_main_process,
+    recomputed_forward,
+    scalars_in_a_loop,
+)
 from tests.patterns.recorded import causes, op, python
 
 
@@ -127,3 +131,9 @@ def test_the_line_of_operators_is_that_of_the_forward_pass():
     )
     assert place(ops, np.ones(4, dtype=bool)) == "net.py(3): forward"
     assert place(ops[:3], np.ones(3, dtype=bool)) == "train.py(9): main"
+
+
+def test_the_line_that_checkpoints_is_the_place_even_of_a_single_layer():
+    tables = {"cpu_ops": recomputed_forward.OPS[:5], "python_calls": recomputed_forward.CALLS}
+    (match,) = found(patterns()["recomputed_forward"], **tables)
+    assert (match.place, match.gain_ns) == ("net.py(14): forward", 50_000)
