@@ -147,13 +147,13 @@ def _metrics(peaks: pd.DataFrame, ends: pd.DataFrame) -> dict[str, Metric]:
         "reserved_bytes": Metric(
             value=int(worst["reserved_bytes"]),
             unit="bytes",
-            title="Most memory reserved, of the GPU with the most",
+            title="Peak reserved memory, of the GPU with the most",
             better="lower",
         ),
         "unused_share": Metric(
             value=float(worst["unused_share"]),
             unit="share",
-            title="Not in use when most was reserved, of what was reserved",
+            title="Unused at the peak of reserved memory, % of it",
             better="lower",
         ),
         "largest_gap_bytes": Metric(

@@ -146,7 +146,7 @@ def _metrics(peaks: "pd.Series[float]", growth: "pd.Series[float]") -> dict[str,
         "peak_bytes": Metric(
             value=float(peaks.max()),
             unit="bytes",
-            title="Most that a rank held of CPU memory",
+            title="Peak CPU memory, of the rank with the most",
             better="lower",
         )
     }

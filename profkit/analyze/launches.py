@@ -264,7 +264,7 @@ def _charts() -> tuple[Chart, ...]:
         ),
         Chart(
             kind="bar",
-            title="Time in launching calls by call",
+            title="CPU time of launch calls by name",
             table="by_call",
             x="name",
             y=("call_ns",),

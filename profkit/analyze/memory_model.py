@@ -60,12 +60,12 @@ def analyze(layers: pd.DataFrame, behaviour: Behaviour, config: Config) -> Resul
         findings=_findings(compared, config),
         metrics=_metrics(compared, layers),
         tables={
-            "compared": table(compared, title="Closed form and measured, each rank"),
-            "mean": table(mean.reset_index(), title="Closed form and measured, mean over ranks"),
-            "beyond": table(_beyond(sums), title="What the closed form does not count"),
-            "over_time": table(_over_time(sums, totals), title="Held at each instant by category"),
+            "compared": table(compared, title="Expected and measured memory by rank"),
+            "mean": table(mean.reset_index(), title="Expected and measured memory, mean of ranks"),
+            "beyond": table(_beyond(sums), title="Measured memory that is not expected"),
+            "over_time": table(_over_time(sums, totals), title="Memory over time by category"),
             "layout": table(
-                _layout(rows, totals), title="Held by module when it is most", limit=config.max_rows
+                _layout(rows, totals), title="Memory at the peak by module", limit=config.max_rows
             ),
         },
         charts=_charts(),
@@ -204,7 +204,7 @@ def _metrics(compared: pd.DataFrame, layers: pd.DataFrame) -> dict[str, Metric]:
         "held_bytes": Metric(
             value=int(totals["held_bytes"].max()),
             unit="bytes",
-            title="Most that a rank held at the points of a step that were looked at",
+            title="Peak memory at the measured points of a step, of the rank with the most",
             better="lower",
             by_repeat=dict(zip(by_repeat.index.tolist(), by_repeat.tolist(), strict=True)),
         )
@@ -263,14 +263,14 @@ def _charts() -> tuple[Chart, ...]:
     return (
         Chart(
             kind="bar",
-            title="Closed form and measured, mean over ranks",
+            title="Expected and measured memory, mean of ranks",
             table="mean",
             x="quantity",
             y=("closed_form_bytes", "measured_bytes"),
         ),
         Chart(
             kind="stacked_bar",
-            title="Held at each instant by category, of the fullest rank",
+            title="Memory over time by category, of the rank with the most",
             table="over_time",
             x="instant",
             y=("size_bytes",),
@@ -278,7 +278,7 @@ def _charts() -> tuple[Chart, ...]:
         ),
         Chart(
             kind="sunburst",
-            title="Held by module when it is most",
+            title="Memory at the peak by module",
             table="layout",
             x="path",
             y=("size_bytes",),

@@ -36,7 +36,7 @@ class Config(Settings):
 _CHARTS = (
     Chart(
         kind="line",
-        title="Live at the end of each step",
+        title="Memory in use at the end of each step",
         table="totals",
         x="step",
         y=("live_bytes",),
@@ -75,7 +75,7 @@ def analyze(allocations: pd.DataFrame, steps: pd.DataFrame, config: Config) -> R
             "growth": table(
                 growth, title="Lines whose memory changes from step to step", limit=config.max_rows
             ),
-            "totals": table(totals, title="Live at the end of each step"),
+            "totals": table(totals, title="Memory in use at the end of each step"),
         },
         charts=_CHARTS,
     )

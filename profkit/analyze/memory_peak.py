@@ -286,7 +286,7 @@ def _metrics(peaks: pd.DataFrame, live: pd.DataFrame) -> dict[str, Metric]:
         "before_bytes": Metric(
             value=int(peaks["before_bytes"].max()),
             unit="bytes",
-            title="Live before the history began, of the GPU with the most",
+            title="Memory in use before the recording, of the GPU with the most",
         ),
         "live_at_peak": Metric(value=len(live), unit="count", title="Allocations live at the peak"),
     }

@@ -25,7 +25,7 @@ class Config(Settings):
     """Share of its time that a kernel could save as far as is known, where nothing is known."""
 
     max_targets: int = 40
-    """Kernels kept, those worth most."""
+    """Kernels kept, those with most time."""
 
 
 @analysis(title="Nsight Compute candidates")
@@ -54,7 +54,7 @@ def analyze(
     counted = pd.DataFrame(_counts(launched, ranked), index=ranked.index)
     shown = ranked.assign(**{name: counted[name] for name in counted.columns})
     metrics = {
-        "kernels": Metric(value=len(ranked), unit="count", title="Kernels and shapes worth most")
+        "kernels": Metric(value=len(ranked), unit="count", title="Kernels and shapes by GPU time")
     }
     if step >= 0:
         metrics["step"] = Metric(value=step, unit="id", title="Step that they are counted in")

@@ -65,7 +65,7 @@ WAITING = ("exposed_communication.waiting",)
 CASES = {
     "lost events": (noted("3 events could not be read (near byte 7)."), ()),
     "misplaced kernels": ({"misplaced": 2}, ()),
-    "overlaps": (noted("51 rows outlive the row around them: they count as asynchronous."), ()),
+    "overlaps": (noted("51 rows end after the row around them: counted as asynchronous."), ()),
     "repeated steps": (
         noted("2 steps have the number of an earlier one: all were numbered on in order of time."),
         (),
@@ -106,8 +106,8 @@ def test_each_check_fails_alone_and_silences_what_depends_on_it(name):
         {},
         slowed(1.09),
         {"matched": matched(5 * MS, 1000)},
-        noted("7 rows outlived the row around them by at most 2 us and were cut."),
-        noted("50 rows outlive the row around them: they count as asynchronous."),
+        noted("7 rows ended up to 2 us after the row around them, and were cut."),
+        noted("50 rows end after the row around them: counted as asynchronous."),
         noted("5 events end before they begin and count as 0 ns long."),
     ],
 )
@@ -121,9 +121,9 @@ def test_an_overhead_that_may_be_chance_says_so():
 
 
 def test_what_several_captures_note_alike_is_said_once():
-    recordings = noted("60 rows outlive the row around them.")["recordings"]
+    recordings = noted("60 rows end after the row around them.")["recordings"]
     (overlaps,) = failed(recordings={**recordings, "y": recordings["x"]}).values()
-    assert overlaps.message.startswith("60 of 5,000 rows end after the one around them")
+    assert overlaps.message.startswith("60 of 5,000 operators overlap without nesting")
 
 
 def test_each_check_has_words_for_a_terminal():

@@ -18,13 +18,13 @@ _LOST = re.compile(
 )
 _REPAIRED = {
     "repeated steps": re.compile(r"numbered on|repeat their numbers"),
-    "overlaps": re.compile(r"outlive the r|stand in the file twice"),
+    "overlaps": re.compile(r"end after the r|stand in the file twice"),
     "odd times": re.compile(r"0 ns long|absurd"),
 }
 _OF_ROWS = ("overlaps", "odd times")
 _COUNT = re.compile(r"[\d,]+")
 _FEW_ROWS = 0.01
-_ASYNCHRONOUS = "which of the two did the work is unknown"
+_EITHER = "their time may belong to either"
 _BUSY = re.compile(r"other processes|other virtual machines|clock|temperature")
 _ENOUGH_STEPS = 3
 _MOST_VARIATION = 0.3
@@ -133,7 +133,7 @@ def _of_ranks(seen: Seen) -> Iterator[Trust]:
 
 def _of_events(seen: Seen) -> Iterator[Trust]:
     notes = [*dict.fromkeys(note for one in seen.recordings.values() for note in one.notes)]
-    # What outlives the row around it by 2 us at most was rounded, and lowers no confidence.
+    # What ends up to 2 us after the row around it was rounded, and lowers no confidence.
     for check, pattern in {"lost events": _LOST, **_REPAIRED}.items():
         if found := [note for note in notes if pattern.search(note)]:
             yield _repaired(check, found, seen.rows)
@@ -183,7 +183,7 @@ def _repaired(check: str, notes: Sequence[str], rows: int) -> Trust:
     count = sum(int(found[0].replace(",", "")) if found else rows for found in counts)
     message = " ".join(notes[:2])
     if check == "overlaps":
-        message = f"{count:,} of {rows:,} rows end after the one around them: {_ASYNCHRONOUS}."
+        message = f"{count:,} of {rows:,} operators overlap without nesting: {_EITHER}."
     passed = check in _OF_ROWS and count <= _FEW_ROWS * rows
     return Trust(check=check, passed=passed, message=message)
 

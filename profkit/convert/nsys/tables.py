@@ -72,8 +72,8 @@ class _OfRank:
         linked = linker.tables()
         if crossing := linker.operators.tree.crossing:
             report.notes.append(
-                f"{crossing} ranges of rank {self.rows.rank} outlive the range around"
-                " them: they count as asynchronous, without self time."
+                f"{crossing} ranges of rank {self.rows.rank} end after the range around"
+                " them: counted as asynchronous, without self time."
             )
         report.notes.extend(linker.doubtful())
         collectives = with_messages(linked["collectives"], linker.operators, self.rows)

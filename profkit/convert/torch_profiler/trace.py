@@ -145,11 +145,11 @@ def _repairs(gathered: Events, linker: Linker) -> list[str]:
         (unpaired, "{} begin or end events have no partner and were left out."),
         (
             linker.operators.tree.cut,
-            "{} rows outlived the row around them by at most 2 us and were cut.",
+            "{} rows ended up to 2 us after the row around them, and were cut.",
         ),
         (
             linker.operators.tree.crossing,
-            "{} rows outlive the row around them: they count as asynchronous, without self time.",
+            "{} rows end after the row around them: counted as asynchronous, without self time.",
         ),
     )
     repairs = [sentence.format(count, of=categories) for count, sentence in counts if count]
