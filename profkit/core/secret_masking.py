@@ -16,16 +16,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from profkit.core.secret_after_name import (
+    ASSIGN,
+    HINTS,
+    QUOTE,
+    REFERENCE,
+    THEN,
+    after_names,
+    comes_from_elsewhere,
+)
 from profkit.core.secret_names import is_mixed, is_random, is_secret, is_secret_name
 from profkit.core.secret_programs import HINTS_OF_PROGRAMS, OF_PROGRAMS
 
 MASK = "[masked]"
-REFERENCE = "profkit-secret-"
-"""How a reference to a secret begins, see `profkit.core.secret_store`; it is none itself."""
 
 _SHORTEST = 6
-# Of a value: a line may be megabytes of assignments without a space.
-_LONGEST, _JUDGED = 4000, 200
 _BLOCK_BYTES = 8 << 20
 _KEPT_TEXTS = 10_000
 
@@ -51,81 +56,30 @@ _IN_URL = re.compile(
     r"(?<=://)[^\s/'\"]*:[^\s/'\"]+(?=@)|(?<=://)[\w.~-]{16,}(?=@)"
     r"|(?<=://hooks\.slack\.com/services/)[\w/]+|(?<=/api/webhooks/)\d+/[\w-]+"
 )
-_HINTS = (
-    *("secret", "pass", "credential", "bearer", "token", "key", "auth", "pat", "pw", "sig"),
-    *("session", "cookie", "webhook"),
-)
-# Bounded, and begun only where a word begins: a line may be megabytes of one word.
-_NAME = rf"(?=[\w.-]{{0,80}}?(?:{'|'.join(_HINTS)}))(?P<name>[A-Za-z_][\w.-]{{0,79}})"
-_QUOTE = r"\\?[\"']"
-# An annotation may stand between a name and its value, a prefix before a string.
-_ASSIGN = (
-    rf"(?:{_QUOTE})?\]?\s{{0,40}}(?::\s*[\w.|\[\] ]{{1,40}}?)?\s{{0,40}}"
-    r"(?:==?|=>|:=|:|%3d|\\u003d)\s*[bfru]{0,2}"
-)
-_QUOTED = rf"(?P<quote>'''|\"\"\"|{_QUOTE})(?P<quoted>(?:(?!(?P=quote)|\n).)+)"
-_NAMED = re.compile(
-    rf"(?<![\w.-]){_NAME}{_ASSIGN}(?:{_QUOTED}|(?P<bare>(?<==)[^\s\"',;&)}}\]]{{1,{_LONGEST}}}"
-    rf"|[^\s\"',;&)}}\]]{{4,{_LONGEST}}}))",
-    re.IGNORECASE,
-)
-# What stands between a flag and its value on a command line, or in a list of its words.
-_THEN = (
-    rf"(?:=|(?:{_QUOTE})\s*,\s*(?={_QUOTE})|(?:{_QUOTE})?(?:[ \t\x1f]+|\s*\n\s*-\s+)(?:\\\n\s*)?)"
-)
-_FLAG = re.compile(
-    rf"(?<![\w-])--?{_NAME}{_THEN}(?:{_QUOTED}|(?P<bare>[^\s\"'-][^\s\"']*))", re.IGNORECASE
-)
-# Two cells of a table, such as a list of variables, or the two words of `setenv` and a Dockerfile.
-_CELL = re.compile(
-    rf"(?:(?<![^\s|│])|\b(?P<sets>setenv|ENV|ARG|set -\w+|config(?:ure)? set) +(?://\S+/:)?){_NAME}"
-    r"(?: *[\t|│][ \t]*| {2,}|(?(sets) |(?!)))"
-    r"(?=[A-Za-z]*[^A-Za-z\s|│])(?P<bare>[^\s\"',;|│]{6,})(?=[ \t]*(?:[|│\r\n\t]|\Z))",
-    re.IGNORECASE,
-)
-# A name and its value as two strings: in a call, a list of pairs, a row.
-_PAIR = re.compile(
-    rf"{_QUOTE}-{{0,2}}{_NAME}{_QUOTE}\s*,\s*(?:(?:default|value)\s*=\s*)?[bfru]{{0,2}}{_QUOTE}"
-    rf"(?=[A-Za-z]*[^A-Za-z\s\"'])(?P<bare>[^\s\"'\\]{{4,}})(?={_QUOTE})",
-    re.IGNORECASE,
-)
-# A record that has the name in one field and the value in the next: containers, XML.
-_RECORD = re.compile(
-    rf"\b(?:name|key)(?:{_QUOTE})?\s*[:=]\s*(?:{_QUOTE})?{_NAME}(?:{_QUOTE})?,?\s*(?:{_QUOTE})?value"
-    rf"(?:{_QUOTE})?\s*[:=]\s*(?:{_QUOTE})?(?P<bare>[^\s\"',}}>]+)",
-    re.IGNORECASE,
-)
-_ELEMENT = re.compile(rf"<{_NAME}(?: [^<>]{{0,80}})?>(?P<bare>[^<>\s]+)(?=</)", re.IGNORECASE)
-# A text of YAML that begins on the line below its name.
-_BELOW = re.compile(rf"(?<![\w.-]){_NAME}: *[|>][+-]? *\n[ \t]+(?P<bare>[^\s]+)", re.IGNORECASE)
 _GIVEN = re.compile(
-    rf"(?:(?<![\w-])(?:-u|-U|--?[\w-]{{0,20}}user(?:name)?|--auth|--basic|--login|--creds?){_THEN}"
-    rf"(?:{_QUOTE})?(?![^\s:]*\.py:)[^\s:\"'/]+:|-pass(?:in|out)?{_THEN}(?:{_QUOTE})?pass:"
-    rf"|(?:\bauth\s*=\s*\(|BasicAuth\()\s*{_QUOTE}[^\"'\n]{{0,80}}{_QUOTE}\s*,\s*{_QUOTE}"
-    rf"|(?i:\bauthorization(?:{_QUOTE})?\s*[:=,]\s*[bfr]{{0,2}}(?:{_QUOTE})?"
+    rf"(?:(?<![\w-])(?:-u|-U|--?[\w-]{{0,20}}user(?:name)?|--auth|--basic|--login|--creds?){THEN}"
+    rf"(?:{QUOTE})?(?![^\s:]*\.py:)[^\s:\"'/]+:|-pass(?:in|out)?{THEN}(?:{QUOTE})?pass:"
+    rf"|(?:\bauth\s*=\s*\(|BasicAuth\(|\blogin\()\s*{QUOTE}[^\"'\n]{{0,80}}{QUOTE}\s*,\s*{QUOTE}"
+    rf"|(?i:\bauthorization(?:{QUOTE})?\s*[:=,]\s*[bfr]{{0,2}}(?:{QUOTE})?"
     r"(?:basic|bearer|token|apikey|digest) )"
-    rf"|\blogin\s+\S{{1,80}}\s+password\s+|{OF_PROGRAMS})(?P<bare>[^\s\"'/][^\s\"']*)"
+    r"|\blogin\s+\S{1,80}\s+password\s+"
+    r"|(?i:\bpassword(?: for \S{1,80})?(?: =| to)?|\bidentified by) +['\"]"
+    rf"|{OF_PROGRAMS})(?P<bare>(?<=')[^'\n]+(?=')|(?<=\")[^\"\n]+(?=\")|[^\s\"'/][^\s\"']*)"
 )
 """What a command line or a call gives as a password, by its form and not by a name."""
-# The value of a header, after its scheme, and what a sentence says that a secret is.
-_SAID = re.compile(
-    rf"\b(?:authorization(?:{_QUOTE})?\s*[:=,]\s*[bfr]{{0,2}}(?:{_QUOTE})?(?:[A-Za-z][\w-]* )?"
-    r"|bearer |basic |cookie: (?=\S{12})"
-    r"|(?:(?:password|passphrase|passwd|secret|(?:api|access|secret) key)(?: (?:for|of) \S{1,40})?"
-    rf"|token)(?: is| was)?:? )(?:{_QUOTE})?"
-    rf"(?=[^\s\"']{{0,80}}\d)(?=[^\s\"']{{0,80}}[A-Za-z])(?P<bare>[^\s\"',;)]{{6,}})",
+_HEADER = re.compile(
+    rf"\b(?:authorization(?:{QUOTE})?\s*[:=,]\s*[bfr]{{0,2}}(?:{QUOTE})?(?:[A-Za-z][\w-]* )?"
+    r"|bearer |basic |cookie: (?=\S{12}))"
+    rf"(?:{QUOTE})?(?P<bare>[^\s\"',;)]{{6,}})",
     re.IGNORECASE,
 )
+"""The value of a header, after its scheme."""
 _PORT_OR_GROUP = re.compile(r"\d{1,5}")
 _LONG = re.compile(r"(?<![\w+/.-])[\w+/.-]{16,}={0,2}")
-_BEFORE_VALUE = re.compile(rf"(?P<name>[\w-]+){_ASSIGN}(?:{_QUOTE})?$", re.IGNORECASE)
+_BEFORE_VALUE = re.compile(rf"[\w-]{ASSIGN}[bfru]{{0,2}}(?:{QUOTE})?$", re.IGNORECASE)
 _BEFORE_LENGTH = 120
 # A line without these is not searched for names: nearly every line of a log.
-_HINTED = (*_HINTS, "basic ", "-u", "user", "login", *HINTS_OF_PROGRAMS)
-# Not a value but where one comes from: a call, an index, a template, a constant.
-_FROM_ELSEWHERE = re.compile(
-    rf"[A-Za-z_][\w.]*[(\[]|[$<{{%*\[]|(?:args|cls|config|options|os|self)\.|(?:None|True|False|null|true|false)$|{REFERENCE}"
-)
+_HINTED = (*HINTS, "basic ", "-u", "user", "login", *HINTS_OF_PROGRAMS)
 
 
 class Masker:
@@ -226,28 +180,36 @@ class Masker:
     def _without_named(self, lines: str) -> str:
         """Mask the values under names of secrets."""
         lines = self._substituted(_GIVEN, lines, _is_password)
-        lines = self._substituted(_SAID, lines, _is_said)
-        for pattern in (_NAMED, _FLAG, _CELL, _PAIR, _RECORD, _ELEMENT, _BELOW):
-            lines = self._substituted(pattern, lines, _is_secret_value)
-        return lines
+        lines = self._substituted(_HEADER, lines, _is_said)
+        return self._with_replaced(lines, after_names(lines))
 
     def _substituted(
         self, pattern: re.Pattern[str], text: str, judge: Callable[[re.Match[str]], bool]
     ) -> str:
         """Replace the value of each match that `judge` approves; what it does not is read on in."""
-        parts, done, position = [], 0, 0
-        while match := pattern.search(text, position):
-            group = _value_group(match)
-            position = max(match.start(group), match.start() + 1)
-            if not _is_replaced(match[group]) and judge(match):
-                parts += [text[done : match.start(group)], self._replace(match[group])]
-                done = position = match.end(group)
+        return self._with_replaced(text, _approved(pattern, text, judge))
+
+    def _with_replaced(self, text: str, spans: Iterable[tuple[int, int]]) -> str:
+        """Return `text` with something else in each span, of those that overlap in the first."""
+        parts, done = [], 0
+        for start, end in spans:
+            if start >= done and not _is_replaced(text[start:end]):
+                parts += [text[done:start], self._replace(text[start:end])]
+                done = end
         return "".join([*parts, text[done:]])
 
 
-def _value_group(match: re.Match[str]) -> str | int:
-    """Return the group of the value: that of a name, or of a flag, or the match itself."""
-    return match.lastgroup if match.lastgroup in ("quoted", "bare") else 0
+def _approved(
+    pattern: re.Pattern[str], text: str, judge: Callable[[re.Match[str]], bool]
+) -> Iterator[tuple[int, int]]:
+    """Yield where the value is in each match that `judge` approves."""
+    group = "bare" if "bare" in pattern.groupindex else 0
+    position = 0
+    while position < len(text) and (match := pattern.search(text, position)):
+        position = max(match.start(group), match.start() + 1)
+        if judge(match):
+            position = match.end(group)
+            yield match.span(group)
 
 
 def _is_replaced(value: str) -> bool:
@@ -261,20 +223,12 @@ def _is_whole(match: re.Match[str]) -> bool:
 def _is_password(match: re.Match[str]) -> bool:
     """Say whether ``user:password`` is that, and not a user and a group or an address."""
     value = match["bare"]
-    return not (_PORT_OR_GROUP.fullmatch(value) or _FROM_ELSEWHERE.match(value))
+    return not (_PORT_OR_GROUP.fullmatch(value) or comes_from_elsewhere(value))
 
 
 def _is_said(match: re.Match[str]) -> bool:
-    """Say whether a sentence or a header gives a secret, and not a quantity or a part of code."""
-    return not _FROM_ELSEWHERE.match(match["bare"]) and is_mixed(match["bare"])
-
-
-def _is_secret_value(match: re.Match[str]) -> bool:
-    group = _value_group(match)
-    after = match.string[match.end(group) : match.end(group) + 1]
-    is_given = not _FROM_ELSEWHERE.match(match[group] + after)
-    before = match.string[match.start("name") - 1 : match.start("name")]
-    return is_given and is_secret(before + match["name"], match[group][:_JUDGED])
+    """Say whether a header gives a secret, and not a quantity or a part of code."""
+    return not comes_from_elsewhere(match["bare"]) and is_mixed(match["bare"])
 
 
 def _is_random_value(match: re.Match[str]) -> bool:

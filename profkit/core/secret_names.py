@@ -42,6 +42,7 @@ _PLAIN = re.compile(
 )
 _MIXED = re.compile(r"(?!\d+(?:\.\d+)?[a-zA-Z%/]+\W*$)(?=\D*\d)(?=[^A-Za-z]*[A-Za-z])[^\s_/\\]{6,}")
 _NUMBER = re.compile(r"[\d_.,+-]+(?:[eE][+-]?\d+)?[kKMG]?")
+_DIGIT = re.compile(r"\d")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HEX = re.compile(r"(?=[a-f]*\d+[a-f]+\d)[0-9a-f]{8,}|(?=[A-F]*\d+[A-F]+\d)[0-9A-F]{8,}")
 _SHUFFLED = re.compile(r"(?=.{8})[A-Za-z]+\d+[A-Za-z]+\d+|(?=.{8})\d+[A-Za-z]+\d+[A-Za-z]+")
@@ -69,6 +70,19 @@ def is_secret(name: str, value: str) -> bool:
     return kind == "token" or _is_drawn(value, has_short_parts=kind == "key")
 
 
+def is_said_secret(name: str, value: str) -> bool:
+    """Say whether `value` is a secret that a sentence gives: "the password is hunter2"."""
+    is_variable = not name.isalpha() and _kind(name) in ("secret", "token")
+    if is_variable and _DIGIT.search(value) and re.search("[A-Za-z]", value):
+        return True
+    return (_kind(name) == "secret" or name.lower() == "token") and is_mixed(value)
+
+
+def may_name_secret(name: str) -> bool:
+    """Say whether there is a value that is a secret under this name."""
+    return _kind(name) != "other"
+
+
 def is_secret_name(name: str) -> bool:
     """Say whether a variable of this name holds a secret, not its location."""
     return _kind(name) in ("secret", "token", "key")
@@ -90,6 +104,8 @@ def _kind(name: str) -> Kind:
     *before, last = words
     if _SECRET.search("_".join(words)):
         return "secret"
+    if last == "sig" and name[0] in "?&":
+        return "mixed"
     if last in _ALONE:
         is_given = last == "token" and name[0] in "-?&"
         return "token" if is_given and not before else _kind_of_word(last, set(before))
@@ -105,9 +121,11 @@ def is_mixed(value: str) -> bool:
 
 def _is_drawn(value: str, *, has_short_parts: bool) -> bool:
     """Say whether a value was drawn and not written: an identifier, hexadecimal, or mixed."""
+    if not (value.endswith("=") or _DIGIT.search(value)):
+        return False
     if _UUID.search(value) or (has_short_parts and _BASE64.fullmatch(value)):
         return True
-    return any(_is_drawn_part(part, has_short_parts) for part in _SEPARATORS.split(value))
+    return any(_is_drawn_part(part, has_short_parts) for part in set(_SEPARATORS.split(value)))
 
 
 @lru_cache(4096)

@@ -2,7 +2,7 @@
 
 _QUOTE = r"\\?[\"']"
 _SPACE = rf"(?:(?:{_QUOTE})?[\s,]+(?:{_QUOTE})?)"
-_WORDS = r"[^\n|;&]{0,200}?"
+_WORDS = r"[^\n|;&]{0,120}?"
 
 # Of each group of programs what stands before the secret; "~" is what is between two words.
 _BEFORE_SECRET = (
@@ -13,16 +13,21 @@ _BEFORE_SECRET = (
     r"(?:mongo\w*|cqlsh|twine~upload|rdesktop)~(?:...~)?-p~",
     r"redis-cli~(?:...~)?(?:-a|--pass)~",
     r"(?:sqlcmd|bcp|ipmitool|mosquitto_\w+|zip|unzip)~(?:...~)?-P~",
+    r"ssh-keygen~(?:...~)?-[NP]~",
+    r"mc~(?:alias~set|config~host~add)~\S+~\S+~\S+~",
+    # As `expect` types it; a command would have a space.
+    r"send~(?:--~)?(?=[^\s'\"\\]+\\{1,2}[rn]['\"])",
+    r"https?~(?:...~)?-a~[^\s:]{1,80}:",
     r"ldap\w+~(?:...~)?-w~",
     r"openssl~enc~(?:...~)?-[kK]~",
     r"(?:xfreerdp\d?|wfreerdp)~(?:...~)?/p:",
     r"(?:smbclient|net~rpc)~(?:...~)?-U~[^\s%]{1,80}%",
     r"lftp~(?:...~)?-u~[^\s,]{1,80},",
-    r"curl~(?:...~)?(?:-u[^\s:]{1,80}:|(?:-b|--cookie)~[\w.-]{1,80}=)",
+    r"curl~(?:...~)?(?:-\w{0,9}u~?[^\s:\"'/]{1,80}:|(?:-b|--cookie)~[\w.-]{1,80}=)",
     r"(?:sqlplus~(?:...~)?|jdbc:oracle:thin:)[\w.-]{1,80}/(?=[^\s@]+@)",
     r"htpasswd~-\w*b\w*~\S{1,200}~\S{1,80}~",
     r"net~use~\S{1,80}~\\\\\S{1,80}~(?=\S+~/user:)",
-    r"(?:wandb|vault)~login~(?:--?\w+~)*(?=[\w.-]*\d)(?=[\w.-]{12})",
+    r"(?:wandb|vault)~login~(?:...~)?(?=[\w.-]*\d)(?=[\w.-]{12,}(?![\w:/]))",
     r"chpasswd~<<<~[^\s:]{1,80}:",
     r"(?:-stdin|--with-token)\s*<<<~",
     r"echo~(?=[^|\n]{1,200}\|[^|\n]{0,200}(?:sudo -S|stdin|--with-token))",
@@ -36,6 +41,18 @@ OF_PROGRAMS = "(?<![\\w.-])(?:{})".format(
 HINTS_OF_PROGRAMS = (
     *("mysql", "mariadb", "7z", "mongo", "cqlsh", "twine", "desktop", "redis", "sqlcmd", "bcp"),
     *("ipmi", "mosquitto", "zip ", "zip'", 'zip"', "ldap", "openssl", "rdp", "smbclient", "lftp"),
-    *("curl", "sqlplus", "oracle", "net ", "stdin", "sudo"),
+    *(
+        "curl",
+        "http",
+        "ssh-keygen",
+        "alias",
+        "send",
+        "identified",
+        "sqlplus",
+        "oracle",
+        "net ",
+        "stdin",
+        "sudo",
+    ),
 )
 """What a line with one of these programs has in it, beside words such as "login"."""

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from profkit.core.errors import ConfigError
-from profkit.core.secret_masking import REFERENCE, Masker
+from profkit.core.secret_after_name import REFERENCE
+from profkit.core.secret_masking import Masker
 
 _REFERENCE = re.compile(rf"{REFERENCE}[0-9a-f]{{16}}")
 

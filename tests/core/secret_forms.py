@@ -259,6 +259,38 @@ COMET_API_KEY=hunter2
 KAGGLE_KEY=hunter2abc1234
 {"username":"me","key":"0123456789abcdef0123456789abcdef"}
 MASTER_KEY=hunter2
+CREATE USER me IDENTIFIED BY 'hunter2'
+SecretStr is off: password=SecretStr('hunter2')
+rclone config create r s3 secret_access_key hunter2
+mc alias set minio http://h:9000 minio hunter2
+expect -c 'send "hunter2\r"'
+SET PASSWORD FOR me = 'hunter2'
+GRANT ALL ON x TO me IDENTIFIED BY "hunter2"
+password=Secret("hunter2")
+api_key=SecretStr(value='hunter2')
+vault kv put x db_password hunter2
+mc config host add m http://h:9000 minio hunter2
+send -- "hunter2\r"
+--api-key-json='{"k": "hunter2"}'
+HF_TOKEN -> hunter2
+HF_TOKEN => hunter2
+-e HF_TOKEN hunter2
+password%3D%22hunter2%22
+{\\"password\\": \\"hunter2\\"}
+smtplib.login('me', 'hunter2')
+curl -sSLu me:hunter2 https://h
+http -a me:hunter2 h
+wandb login --relogin --host=https://wandb.corp.io 0123456789abcdef0123456789abcdef01234567
+https://acc.blob.core.windows.net/c/b?sv=2022-11-02&sr=b&sig=hunter2%2F123%3D
+ssh-keygen -t ed25519 -N 'hunter2 one' -f k
+AuthenticationError: Incorrect API key provided: hunter2
+git config --global gitlab.token hunter2_1
+aws configure set aws_secret_access_key hunter2/abc/DEF_1
+kubectl create secret generic db --from-literal=pw=hunter2
+Namespace(lr=0.1, api_key='hunter2', out='x')
+Config(db=Db(host='h', password='hunter2'))
+environ({'HOME': '/root', 'WANDB_API_KEY': 'hunter2'})
+HF_TOKEN: str = 'hunter2'
 """
 
 HARMLESS = r"""
@@ -432,4 +464,33 @@ bearer of bad news1
 def login(self, user1):
 login shell: bash5
 --login shell1
+tokens per second: 123456
+--seed 1234567890
+model.layers.0.attn.key.weight
+key_states = key_proj(x)
+num_key_value_heads=8
+--n_kv_heads 8
+/data/secrets_dataset/train.jsonl
+/home/me/passwords.txt.d/readme
+pass 3 of 10
+tokenizer.json: 100%|####| 1.3M/1.3M
+author=Jane
+authority=x.com
+key_padding_mask=None
+is_causal=True, secret_sauce=False
+signature = (int, float) -> Tensor
+sig=3 exit
+uuid GPU-5f1c7a9e-0b3d-4c6f-8a2e-1d0b9c7f6a5e
+session=3 rank=0
+step=10 token=the
+turkey: 4
+rng_key=PRNGKey(0)
+jax.random.PRNGKey(42)
+Error: password must not be empty
+no API key was given; run `wandb login`
+token limit reached: 2048
+API rate: 20 requests
+unexpected token 'else' at line 3
+secretary=3
+bearer of news
 """

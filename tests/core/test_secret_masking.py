@@ -176,6 +176,24 @@ def test_a_line_of_spaces_is_masked_in_time_that_its_length_allows():
     assert masked(text) == text
 
 
+@pytest.mark.parametrize("text", ["a\nPrivate-Lines: ", "-----BEGIN PRIVATE KEY-----", "://:@", ""])
+def test_a_text_that_ends_where_a_secret_would_begin_is_read_to_its_end(text):
+    assert masked(text) in (text, MASK)
+
+
+@pytest.mark.parametrize("value", ["x" * 9000, "aB3/" * 3000])
+def test_a_secret_of_any_length_is_masked_whole(value):
+    for form in ("password={} y", "t.py --password {} y", "password: '{}' y"):
+        assert masked(form.format(value)) == form.format(MASK)
+
+
+def test_names_and_values_in_colors_are_found():
+    assert (
+        masked("\x1b[1mpassword\x1b[0m=\x1b[32mhunter2")
+        == "\x1b[1mpassword\x1b[0m=\x1b[32m[masked]"
+    )
+
+
 def test_a_document_is_masked_in_depth_and_keeps_its_shape():
     document = {"a": ["password=hunter2", 2, None], "b": {"c": 0.5, "pgpass": "a", "db_pwd": "abc"}}
     assert NOTHING.document(document, "it") == {
