@@ -16,9 +16,10 @@ HINTS = (
 
 # So many characters of a value: a line may be megabytes of assignments without a space.
 _JUDGED = 100
-# Bounded, and begun only where a word begins, or a color: a line may be megabytes of one word.
+# Bounded, and begun only where a word begins, after a color or a quoted character as well: a line
+# may be megabytes of one word.
 _NAMES = re.compile(
-    r"(?:(?<![\w.-])|(?<=\dm))-{0,2}(?P<name>(?:[a-z]{3,10} (?=key\b))?"
+    r"(?:(?<![\w.-])|(?<=\dm)|(?<=%[\da-f]{2}))-{0,2}(?P<name>(?:[a-z]{3,10} (?=key\b))?"
     rf"(?=[\w.-]{{0,80}}?(?:{'|'.join(HINTS)}))[a-z_][\w.-]{{0,79}})",
     re.IGNORECASE,
 )
@@ -87,7 +88,7 @@ def comes_from_elsewhere(value: str) -> bool:
 def after_names(text: str) -> Iterator[tuple[int, int]]:
     """Yield where a secret stands after each name that may be of one."""
     for found in _NAMES.finditer(text):
-        if may_name_secret(found["name"]):
+        if REFERENCE not in found["name"] and may_name_secret(found["name"]):
             start, end = _after_name(text, *found.span("name"))
             if end - start >= _JUDGED and (rest := _REST.match(text, end)):
                 end = rest.end()

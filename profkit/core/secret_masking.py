@@ -25,7 +25,13 @@ from profkit.core.secret_after_name import (
     after_names,
     comes_from_elsewhere,
 )
-from profkit.core.secret_names import is_mixed, is_random, is_secret, is_secret_name
+from profkit.core.secret_names import (
+    is_mixed,
+    is_random,
+    is_said_secret,
+    is_secret,
+    is_secret_name,
+)
 from profkit.core.secret_programs import HINTS_OF_PROGRAMS, OF_PROGRAMS
 
 MASK = "[masked]"
@@ -154,11 +160,12 @@ class Masker:
         ]
 
     def _with_flags(self, words: Sequence[Any], masked: list[Any]) -> list[Any]:
-        """Mask, in words of a command line, what follows a flag of its name as well."""
-        for index, (flag, value) in enumerate(itertools.pairwise(words)):
-            if not (isinstance(flag, str) and isinstance(value, str) and flag.startswith("-")):
+        """Mask, in words of a command line, what follows a flag of its name, or that name."""
+        for index, (name, value) in enumerate(itertools.pairwise(words)):
+            if not (isinstance(name, str) and isinstance(value, str)) or "=" in name:
                 continue
-            if "=" not in flag and is_secret(flag, value) and not _is_replaced(value):
+            is_given = is_secret if name.startswith("-") else is_said_secret
+            if is_given(name, value) and not _is_replaced(value):
                 masked[index + 1] = self._replace(value)
         # Words are joined by a space that stands in none.
         line = "\x1f".join(map(str, words))
@@ -201,15 +208,24 @@ class Masker:
 
 def _approved(
     pattern: re.Pattern[str], text: str, judge: Callable[[re.Match[str]], bool]
-) -> Iterator[tuple[int, int]]:
-    """Yield where the value is in each match that `judge` approves."""
+) -> list[tuple[int, int]]:
+    """Return where the value is in each match that `judge` approves.
+
+    Another one may begin before the value: in a list of commands the first has none.
+    """
     group = "bare" if "bare" in pattern.groupindex else 0
-    position = 0
+    spans = []
+    position = start = end = 0
     while position < len(text) and (match := pattern.search(text, position)):
-        position = max(match.start(group), match.start() + 1)
+        if start < match.start() < end:
+            position = end
+            continue
+        position = match.start() + 1
         if judge(match):
-            position = match.end(group)
-            yield match.span(group)
+            start, end = match.span(group)
+            position = max(position, end) if start < position else position
+            spans.append((start, end))
+    return sorted(spans)
 
 
 def _is_replaced(value: str) -> bool:

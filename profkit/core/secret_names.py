@@ -31,9 +31,9 @@ _OF_TEXT = {
 # Alone, these are also a word of a text, the working folder, and one of several rounds.
 _ALONE = {"token", "pwd", "pw", "pass"}
 _ROUNDS = {"first", "second", "third", "last", "next", "each", "forward", "backward", "by", "num"}
-_KEYS = {"key", "auth", "pat"}
+_KEYS = {"key", "auth", "pat", "cookie"}
 _MAYBE = {*_KEYS, "token", "tokens", "keys", "authorization", "webhook"} | {
-    *("session", "cookie", "sig", "signature")
+    *("session", "sig", "signature")
 }
 
 # A short number, a constant, a word of a vocabulary in brackets: no secret under any name.

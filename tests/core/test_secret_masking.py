@@ -82,6 +82,14 @@ def masked(text, environment=None):
         ("Authorization: Token hunter22", "Authorization: Token [masked]"),
         ("password%3Dhunter2&a", "password%3D[masked]&a"),
         ('{"auth": "bWU6aHVudGVyMg=="}', '{"auth": "[masked]"}'),
+        (
+            "['curl -u me:a1b2c3 h', 'curl --user me:a1b2c3 h', 'curl -ume:a1b2c3 h']",
+            "['curl -u me:[masked] h', 'curl --user me:[masked] h', 'curl -ume:[masked] h']",
+        ),
+        (
+            "x -pprofkit-secret-debbae8f69de0019 sshpass",
+            "x -pprofkit-secret-debbae8f69de0019 sshpass",
+        ),
         ("sk_live_" + "a1B2" * 6, MASK),
         ("gsk_" + "a1B2" * 9, MASK),
         ("https://hooks.slack.com/services/T0/B0/xyz", "https://hooks.slack.com/services/[masked]"),
@@ -160,6 +168,7 @@ def test_a_command_line_keeps_its_words_and_loses_the_value_of_a_secret_flag():
         *("train.py", "--api-key", MASK, "--batch", "2", "--token=[masked]", "-v")
     ]
     assert masker.warnings() == ["what looks like a secret was masked in the command line"]
+    assert NOTHING.document(["set", "db_password", "hunter2"]) == ["set", "db_password", MASK]
 
 
 def test_a_record_of_name_and_value_is_masked():
