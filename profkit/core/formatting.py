@@ -1,5 +1,6 @@
 """Numbers with fitting units, for the sentences of findings."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -8,6 +9,7 @@ if TYPE_CHECKING:
 # Steps are given in ms, also those of some seconds: seconds begin with ten of them.
 _TIMES = ((1e10, 1e9, "s"), (1e6, 1e6, "ms"), (1e3, 1e3, "µs"), (0.0, 1.0, "ns"))
 _SIZES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
+_SEEN_BY_MASK = 1000
 
 
 def duration(time_ns: float) -> str:
@@ -43,12 +45,16 @@ def ranks_and_repeats(rows: "pd.DataFrame") -> str:
     return f"{counted(ranks, 'rank')} and {counted(repeats, 'repeat')}"
 
 
-def cut(text: str, limit: int) -> str:
-    """Return at most about `limit` characters of a text: its two ends, and how much is between."""
+def cut(text: str, limit: int, masked: Callable[[str], str] = str) -> str:
+    """Return at most about `limit` characters of a text: its two ends, and how much is between.
+
+    `masked` takes the secrets out of the ends while what says that they are some is still there.
+    """
     left_out = len(text) - limit
     if left_out <= 0:
         return text
-    head, tail = text[: limit // 2], text[len(text) - limit // 2 :]
+    half, near = limit // 2, limit // 2 + _SEEN_BY_MASK
+    head, tail = masked(text[:near])[:half], masked(text[-near:])[-half:]
     return f"{head} [... {left_out:,} of {len(text):,} characters left out ...] {tail}"
 
 

@@ -15,6 +15,7 @@ from profkit.capture.harness.ranks.coordinates import configured_rank
 from profkit.capture.harness.record import rank_errors
 from profkit.core.formatting import counted, cut
 from profkit.core.parallel_layout import Parallel
+from profkit.core.secret_masking import Masker
 from profkit.process import parent_watch
 
 _SHOWN = 120
@@ -137,7 +138,7 @@ def _numbered(candidates: Sequence[ProcessRecord]) -> tuple[list[ProcessRecord],
 
 
 def _left_out(record: ProcessRecord) -> str:
-    words = cut(" ".join(record.command), _SHOWN)
+    words = cut(" ".join(record.command), _SHOWN, Masker().text)
     return (
         f"A process that is left out made {counted(record.steps, 'step')} as well: {words}. It ran"
         " beside the first program or after it; profile it by a command of its own."

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from profkit.capture.base import Rank
 from profkit.core.formatting import cut
+from profkit.core.secret_masking import Masker
 
 SUFFIX = ".error.txt"
 _SUMMARY_LENGTH = 2000
@@ -15,8 +16,9 @@ def write_error(out: Path, rank: Rank, summary: str, details: str) -> None:
     """Write the error that ended a rank, for `first_failure` and for people."""
     # What to do stands on a line of its own in profkit's errors.
     text = _without_frames(summary).replace("\n  hint:", ";")
-    line = cut(" ".join(text.split()), _SUMMARY_LENGTH)
-    text = f"{line}\n\n{cut(details, _DETAILS_LENGTH)}"
+    masked = Masker().text
+    line = cut(" ".join(text.split()), _SUMMARY_LENGTH, masked)
+    text = f"{line}\n\n{cut(details, _DETAILS_LENGTH, masked)}"
     # Texts of errors may hold what no encoding can: half of a pair of surrogates.
     path = out / f"{rank.label}{SUFFIX}"
     path.write_text(text, encoding="utf-8", errors="backslashreplace")

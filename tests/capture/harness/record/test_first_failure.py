@@ -11,6 +11,7 @@ from profkit.capture.harness.record.first_failure import (
     refused_option,
 )
 from profkit.capture.harness.record.rank_errors import write_error
+from profkit.core.secret_masking import Masker
 
 RANKS = [Rank(rank=number, world_size=2, dp=number) for number in (0, 1)]
 LOST = "RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:2205"
@@ -231,6 +232,15 @@ def test_an_error_of_any_length_is_kept_with_its_ends_and_its_size(tmp_path):
     assert "of 5,000,027 characters left out ...]" in failure.summary
     assert failure.summary.endswith("A the last words")
     assert failure.details.rstrip().endswith("A the last words")
+
+
+def test_a_secret_in_a_long_error_is_masked_wherever_the_error_is_cut(tmp_path):
+    for before in range(40):
+        text = "x" * before + " api_key=Secret(value='hunter2') --token hunter2" * 9_000
+        write_error(tmp_path, RANKS[0], text, text)
+        (path,) = tmp_path.iterdir()
+        # Half of the word says nothing; the harness masks what stands in the file with its name.
+        assert "hunter2" not in Masker({}).text(path.read_text())
 
 
 def test_an_absent_host_goes_before_the_connections_that_it_broke(tmp_path):
