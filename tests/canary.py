@@ -18,9 +18,18 @@ _ARGUMENTS = (
     *("--password {}", "--api-key={}", "--wandb-key {}", "-u me:{}", "--user=me:{}"),
     *("--data https://me:{}@host/x", "--url https://host/x?token={}", "--proxy redis://:{}@h"),
     *("-DAPI_KEY={}", "--env MYSQL_PWD={}", "--header X-Api-Key:{}"),
-    "--run-key 5f0b0c3e-8a1d-4d0e-9f57-{}",
+    *("--run-key 5f0b0c3e-8a1d-4d0e-9f57-{}", "--hub.token {}", "logger.wandb.api_key={}"),
+    *("--auth me:{}", "--sas https://host/x?sv=1&sig={}", "mysql -p{}", "sshpass -p {}"),
+    *("redis-cli -a {}", "aws_secret_access_key {}"),
 )
-_VARIABLES = ("DB_PASSWORD", "MYSQL_PWD", "WANDB_API_KEY", "HF_TOKEN", "CLIENT_SECRET")
+_VARIABLES = (
+    "DB_PASSWORD",
+    "MYSQL_PWD",
+    "WANDB_API_KEY",
+    "HF_TOKEN",
+    "CLIENT_SECRET",
+    "PGPASSWORD",
+)
 FORMS = tuple(map(_canary, range(len(_ARGUMENTS) + len(_VARIABLES))))
 """A value for each form in which people write a secret into a configuration."""
 

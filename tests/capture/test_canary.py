@@ -1,16 +1,20 @@
 """A secret of a run, in its environment or its configuration, is in no file that profkit writes."""
 
 import json
+import re
 import shlex
 
 import pytest
 
 from tests.canary import CANARIES, FORMS, inside, of_every_form
 from tests.conftest import Tree, copy_project
+from tests.core.secret_forms import SECRETS, lines_of
 
 PRINTING = """
 import os, re, sys, profkit
 profkit.step(), profkit.step(), profkit.step(), profkit.step(), profkit.step(), profkit.step()
+for number, form in enumerate(open("forms.txt").read().split("\\0")):
+    print(form.replace("hunter2", f"pr1nted{number:03}f0b0"))
 print("seen:", len(set(re.findall("c4n4ry..f0b0", f"{sys.argv} {os.environ}"))))
 print(" ".join(sys.argv))
 print(sys.argv)
@@ -37,6 +41,8 @@ def test_a_program_that_prints_its_environment_leaves_no_secret_of_it(
 @pytest.mark.slow  # runs the pipeline
 def test_what_is_written_below_the_folder_of_a_run_holds_no_secret_of_its_configuration(tmp_path):
     (tmp_path / "t.py").write_text(PRINTING)
+    forms = [form for form in lines_of(SECRETS) if "hunter2" in form]
+    (tmp_path / "forms.txt").write_text("\0".join(forms))
     copy_project(tmp_path)
     tree = Tree(tmp_path)
     overrides = shlex.join([*of_every_form("t.py"), "repeats=1"])
@@ -55,6 +61,9 @@ def test_what_is_written_below_the_folder_of_a_run_holds_no_secret_of_its_config
         if secret.encode() in content
     ]
     assert found == []
+    printed = {str(path) for path, content in contents.items() if re.search(rb"pr1nted\d", content)}
+    assert printed == set()
     (log,) = [content for path, content in contents.items() if path.name == "capture.log"]
+    assert log.count(b"[masked]") > len(forms)
     assert f"seen: {len(FORMS)}".encode() in log
     assert "is fresh" in tree.run("profkit", "why", "results/report.html").stdout

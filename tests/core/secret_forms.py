@@ -3,6 +3,12 @@
 A "~" keeps searches for secrets from finding these, and is left out.
 """
 
+
+def lines_of(texts: str) -> list[str]:
+    """Return each text of a table as it is meant."""
+    return [line.replace("~", "").replace("\\n", "\n") for line in texts.strip().splitlines()]
+
+
 SECRETS = r"""
 mysql -u root -phunter2 db
 mysql -uroot -phunter2
