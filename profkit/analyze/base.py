@@ -113,6 +113,9 @@ class Analysis:
     config: type[Settings]
     """Its settings."""
 
+    compares_ranks: bool = field(default=False, kw_only=True)
+    """Whether it reads the tables of a tool that recorded all ranks, where others left some out."""
+
     reads_recordings: bool = field(default=False, kw_only=True)
     """Whether it asks what is known of the recordings besides their tables."""
 
@@ -128,9 +131,11 @@ class Analysis:
 
 
 def analysis(
-    *, title: str, across: Literal["", "runs"] = ""
+    *, title: str, across: Literal["", "runs"] = "", compares_ranks: bool = False
 ) -> Callable[[Callable[..., Result]], Analysis]:
     """Register a function as an analysis; the report shows it under `title`.
+
+    With `compares_ranks` it reads a tool that recorded all ranks, if one of those enabled did.
 
     Each parameter says by name and annotation what the analysis reads:
 
@@ -178,6 +183,7 @@ def analysis(
             results_if_there=tuple(
                 name for name, kind in kinds.items() if kind == _IF_THERE[across]
             ),
+            compares_ranks=compares_ranks,
             reads_recordings=_RECORDINGS in kinds,
             run_parameters=tuple(name for name in kinds if name in _RUN_PARAMETERS),
             config=_config(function, parameters),

@@ -48,7 +48,7 @@ class Config(Settings):
     """Causes drawn, those with most time."""
 
 
-@analysis(title="Ranks and steps")
+@analysis(title="Ranks and steps", compares_ranks=True)
 def analyze(  # noqa: PLR0913, PLR0917 - each names a table
     steps: pd.DataFrame,
     cpu_ops: Annotated[pd.DataFrame, _OPS],

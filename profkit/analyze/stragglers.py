@@ -47,7 +47,7 @@ class Config(Settings):
     """Ranks that others wait for which are drawn by themselves; the rest is one column."""
 
 
-@analysis(title="Stragglers")
+@analysis(title="Stragglers", compares_ranks=True)
 def analyze(
     collectives: pd.DataFrame,
     cpu_ops: Annotated[pd.DataFrame, _OPS],

@@ -111,6 +111,9 @@ class Tool(Settings):
     explains_out_of_memory: ClassVar[bool] = False
     """Whether it records what filled the memory of a workload that runs out of it."""
 
+    yields_tables: ClassVar[bool] = False
+    """Whether analyses read the tables of another tool instead, where one makes the same."""
+
     files_with_environment: ClassVar[tuple[str, ...]] = ()
     """Glob patterns of its files that contain the environment variables, secrets included."""
 
@@ -146,12 +149,19 @@ class Tool(Settings):
         )
         return next(reasons, "")
 
+    @property
+    def records_all_ranks(self) -> bool:
+        """Whether no rank is left out, however many there are."""
+        return self.ranks == "all"
+
     def records_rank(self, rank: int, world_size: int, parallel: Parallel) -> bool:
         """Say whether the tool records `rank`."""
+        if self.records_all_ranks:
+            return True
         if self.ranks == "first-of-each-stage":
             coordinates = parallel.coordinates(rank, world_size)
             return (coordinates["dp"], coordinates["tp"]) == (0, 0)
-        return self.ranks == "all" or rank in self.ranks
+        return rank in self.ranks
 
     def check(self, steps: int) -> str:
         """Return why these settings do not fit a workload of `steps` steps, or "" if they do."""

@@ -15,7 +15,6 @@ from profkit import marks
 from profkit.capture.base import NullRecorder, Rank, Recorder, Session
 from profkit.core.bounds import PositiveInt
 from profkit.core.errors import ProfkitError
-from profkit.core.parallel_layout import Parallel
 from profkit.core.settings import ADDED_LATER
 
 if TYPE_CHECKING:
@@ -46,9 +45,9 @@ class Capture(Session):
     threads: PositiveInt | None = field(default=None, metadata=ADDED_LATER)
     """Threads that operators on the CPU take while it measures; null leaves the program's own."""
 
-    def records_rank(self, rank: int, world_size: int, parallel: Parallel) -> bool:
+    @property
+    def records_all_ranks(self) -> bool:
         """Return True: the ranks communicate, so that the others wait for one that does not run."""
-        del rank, world_size, parallel
         return True
 
     @contextmanager

@@ -28,6 +28,7 @@ from profkit.core.run_settings import RunSettings
 from profkit.core.secret_masking import Masker, secret_values
 from profkit.core.settings import adapter, checked, known, plain
 from profkit.planning import command_line, conflicts, mistakes, script_notes
+from profkit.planning.chosen_tools import asked_for
 from profkit.planning.compose import Composed, compose_all
 from profkit.planning.configuration import Configuration
 from profkit.planning.imported_runs import imported, manifest_of
@@ -43,7 +44,6 @@ from profkit.workloads.base import BaseWorkload
 from profkit.workloads.runtime.request import Request, without_choices
 from profkit.workloads.zero import Zero
 
-_TOOL_LIST = re.compile(r"^tool=(.+)")
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _MAX_MODEL_BYTES = 16 << 40
 
@@ -159,6 +159,7 @@ def _tool_plan(name: str, tool: Tool, repeats: int) -> ToolPlan:
         code=fingerprint("profkit.convert", registry.converter_module(name)),
         repeats=repeats if tool.is_repeated else 1,
         is_alone=tool.needs_exclusive_machine,
+        records_all_ranks=tool.records_all_ranks,
         timeline_code=fingerprint(*TIMELINE_CODE) if drawn else "",
         timeline_tables=drawn,
     )
@@ -171,6 +172,7 @@ def _analysis_plan(name: str, analysis: Analysis) -> AnalysisPlan:
         tables_of_tools=tuple((of.tool, of.table) for of in analysis.tables_of_tools.values()),
         results=(*analysis.results, *analysis.results_if_there),
         run_parameters=analysis.run_parameters,
+        compares_ranks=analysis.compares_ranks,
         code=fingerprint("profkit.analyze", registry.module_names("profkit.analyze")[name]),
     )
 
@@ -222,7 +224,9 @@ class _Checker:
         config.check(steps)
         chosen = {
             name: self.tool(name, values, steps, config.ranks)
-            for name, values in self.asked_for(composed, config).items()
+            for name, values in asked_for(
+                composed.overrides, config, analyses_are_named=self.explicit
+            ).items()
         }
         settings = self.analyses(config.analyses, tuple(chosen))
         hide = self.masker(behaviour).document
@@ -238,17 +242,6 @@ class _Checker:
             comparisons=_with_scope(settings, "runs"),
             reads=self.reads(chosen, settings),
         )
-
-    def asked_for(self, composed: Composed, config: Configuration) -> dict[str, Any]:
-        """Return the settings of the tools, without a baseline that would be of no use.
-
-        It is for times; tools named in a list of their own may all do no more than count.
-        """
-        named = {name for word in composed.overrides for name in _TOOL_LIST.findall(word)}
-        others = {name: config.tools[name] for name in config.tools if name != "baseline"}
-        is_needed = any(known("tool", name, tools()).is_repeated for name in others)
-        is_asked_for = not named or "baseline" in " ".join(named) or self.explicit or is_needed
-        return dict(config.tools) if is_asked_for or not others else others
 
     def masker(self, behaviour: Mapping[str, Any]) -> Masker:
         """Return what hides the secrets of a run, those that its launcher sets among them."""

@@ -20,7 +20,7 @@ class Configuration(Request, RunSettings):
 
     ranks: Ranks = "all"
     """Ranks that tools record: all, numbers such as [0,3], or first-of-each-stage, by the layout of
-    `parallel`; the others run with the step clock alone."""
+    `parallel`; the others run with the step clock alone. The tool marks records all."""
 
     hardware: dict[str, Any] = field(default_factory=dict)
     """Peaks of the hardware."""

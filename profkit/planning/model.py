@@ -66,6 +66,9 @@ class ToolPlan:
     is_alone: bool = False
     """Whether nothing may run beside its captures, whatever ``exclusive`` says."""
 
+    records_all_ranks: bool = True
+    """Whether it leaves no rank out."""
+
     timeline_code: str = ""
     """Fingerprint of the code that draws a timeline of its tables; empty if they give none."""
 
@@ -86,6 +89,9 @@ class AnalysisPlan:
 
     run_parameters: tuple[str, ...] = ()
     """What it reads of the run's configuration: hardware, behaviour, both or nothing."""
+
+    compares_ranks: bool = False
+    """Whether it prefers the tables of a tool that recorded all ranks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -183,7 +189,10 @@ class Plan:
     def tables(self, run: Run, analysis: str) -> list[str]:
         """Return the Parquet files that `analysis` reads of `run`."""
         needs = self.analyses[analysis]
-        by_tool = {name: self.tools[name].tables for name in run.tools}
+        tools = list(run.tools)
+        if needs.compares_ranks:
+            tools.sort(key=lambda name: not self.tools[name].records_all_ranks)
+        by_tool = {name: self.tools[name].tables for name in tools}
         pairs = [(tool_with_tables(by_tool, needs.tables), table) for table in needs.tables]
         pairs += [
             (tool, table)

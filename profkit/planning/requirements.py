@@ -37,7 +37,9 @@ def _is_made(tables: tuple[str, ...], enabled: tuple[str, ...]) -> bool:
 
 
 def _tools_making(tables: tuple[str, ...]) -> list[str]:
-    return [tool for tool in tools() if set(tables) <= set(produced(tool))]
+    """Return the tools that make `tables`, without those that leave it to others."""
+    makers = [tool for tool in tools() if set(tables) <= set(produced(tool))]
+    return [tool for tool in makers if not tools()[tool].yields_tables]
 
 
 def _not_made(wanted: str, makers: list[str]) -> str:

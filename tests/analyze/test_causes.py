@@ -530,6 +530,32 @@ def test_who_waits_in_a_collective_is_told_from_who_is_waited_for():
     assert [row["rank"] for row in rows(result, "ranks") if row["decisive"] == "true"] == [0]
 
 
+def test_without_operators_a_rank_is_held_up_once_it_calls_no_further_collective():
+    """Rank 0 comes at 100 and 300, works in between, and waits for rank 1, which comes at 700."""
+
+    def on(rank, *arrivals_us):
+        calls = [
+            at(arrives_us, end_us, rank=rank, kind="host", operation="allreduce", group="g")
+            | {"group_size": 2, "sequence": number, "collective": number, "op": -1}
+            for number, (arrives_us, end_us) in enumerate(zip(arrivals_us, (730, 800), strict=True))
+        ]
+        for row in calls:
+            row["call_ns"] = row["start_ns"]
+            del row["tid"]
+        phase = op(0, 0, 50, "data", kind="annotation", rank=rank)
+        return {"steps": [step(0, 1000, rank=rank)], "cpu_ops": [phase], "collectives": calls}
+
+    both = [on(0, 100, 300), on(1, 650, 700)]
+    result = divided(**{name: both[0][name] + both[1][name] for name in both[0]})
+    assert times(result, 0) == {
+        "loading_data": 50,
+        "exposed_communication.waiting": 400,
+        "exposed_communication.transfer": 100,
+        "not_recorded": 450,
+    }
+    assert times(result, 1).get("exposed_communication.waiting", 0) == 0
+
+
 def test_slow_first_steps_and_the_profilers_own_end_are_left_out():
     steps = [step(0, 900, 5), step(900, 1000, 6), step(1000, 1100, 7), step(1100, 1600, 8)]
     ops = [

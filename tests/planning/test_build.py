@@ -335,3 +335,32 @@ def test_a_setting_that_was_added_later_leaves_captures_fresh_until_it_is_set():
 def test_an_analysis_needs_no_optional_result_where_it_reads_another():
     plan = planned("tool=[]", "batch=1,2", "analysis=[steps,sweep]")
     assert {"steps", "sweep"} <= {*plan.analyses}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "has_marks"),
+    [
+        (["world_size=8"], False),
+        (["world_size=9"], True),
+        (["world_size=9", "+tool=system"], True),
+        (["world_size=9", "tool=[system]"], False),
+        (["world_size=9", "toolset=minimal"], False),
+        (["tool=[marks]"], True),
+    ],
+)
+def test_of_more_than_8_ranks_all_leave_marks_unless_tools_are_named(overrides, has_marks):
+    assert ("marks" in planned(FEW, *overrides).runs[0].tools) == has_marks
+
+
+@pytest.mark.parametrize(
+    ("overrides", "read"),
+    [
+        ([], {"stragglers": "torch_profiler", "causes": "torch_profiler"}),
+        (["ranks=[0]"], {"stragglers": "marks", "causes": "torch_profiler"}),
+    ],
+)
+def test_ranks_are_compared_by_a_tool_that_recorded_all_of_them(overrides, read):
+    plan = planned("tool=[marks,torch_profiler]", "analysis=[stragglers,causes]", *overrides)
+    (run,) = plan.runs
+    for analysis, tool in read.items():
+        assert f"/tables/{tool}/collectives.parquet" in " ".join(plan.tables(run, analysis))

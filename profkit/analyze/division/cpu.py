@@ -23,7 +23,8 @@ def divide(rank: RecordedRank) -> Partition:
     on_main = rank.op_threads == rank.main
     time.take(COMPUTING, rank.op_spans[rank.works & on_main])
     time.take(COMPUTING, rank.op_spans[rank.works & ~on_main])
-    if not rank.sees_cpu:
+    has_operators = bool(rank.works.any())
+    if has_operators and not rank.sees_cpu:
         # It is unknown what the program's thread did beside the communication of others.
         time.take(NOT_RECORDED, time.left)
     communication = rank.communicating
@@ -33,6 +34,8 @@ def divide(rank: RecordedRank) -> Partition:
         time.take(f"{EXPOSED}.transfer", communication)
     else:
         time.take(f"{EXPOSED}.waiting_or_transfer", communication)
+    if not has_operators:
+        time.take(NOT_RECORDED, time.left)
     for cause, spans in waits(rank).items():
         time.take(cause, spans)
     time.take(PYTHON, time.left)

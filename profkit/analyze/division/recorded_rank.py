@@ -224,6 +224,8 @@ class RecordedRank:
     @cached_property
     def communicating(self) -> Intervals:
         """The time in communication of the CPU, as a union: small messages are mostly the call."""
+        if not self.works.any():
+            return self.held_up
         on_main = (self.python["tid"] == self.main).to_numpy()
         called = spans_of(self.python[on_main & matching(self.python["name"], _COMMUNICATES)])
         calls = (self.ranges(COMMUNICATING), self.ranges(_CALLING, self.main), called)
@@ -256,6 +258,17 @@ class RecordedRank:
         recorded = np.concatenate((self.op_spans[self.works], self.call_spans, of_python))
         seen = intervals.overlap(windows, intervals.union(recorded)).sum()
         return bool(seen > _EXCERPT * intervals.total(windows))
+
+    @cached_property
+    def held_up(self) -> Intervals:
+        """The time in collectives after which no further one was called meanwhile, as a union.
+
+        Where no operator was recorded, a further call shows that the rank was at work until then.
+        """
+        start, end = (self.collectives[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+        calls = np.sort(self.collectives["call_ns"].to_numpy(np.int64))
+        last = np.append(calls, -1)[np.searchsorted(calls, end) - 1]
+        return intervals.union(np.column_stack((np.maximum(start, last), end)))
 
     @cached_property
     def waiting_for_ranks(self) -> Intervals:

@@ -1,0 +1,203 @@
+"""Collectives as a process calls them, seen where PyTorch hands them to a backend.
+
+Every way leads through the operators ``c10d::*``: ``torch.distributed``, DDP's reducer in C++, FSDP
+and compiled code. A function of ours runs before the backend's own; it costs about 20 us a call.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from profkit.capture.harness.ranks.clock import CudaTimer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_SHOWN_RANKS = 64
+
+
+class Message(NamedTuple):
+    """What a call says of itself; most programs repeat a few."""
+
+    operator: str
+    group: str
+    description: str
+    group_size: int
+    group_ranks: str
+    dtype: str
+    in_elements: int
+    out_elements: int
+    device: str
+
+
+class Call(Protocol):
+    """One call of a collective, that of `message`."""
+
+    message: Message
+    sequence: int
+    """Number of the call in its group, the same on all ranks."""
+    call_ns: int
+
+    def end(self) -> None:
+        """Take the time: the collective is over, or on a GPU will be after what is launched."""
+
+    def times(self, *, wait: bool) -> tuple[int, int] | None:
+        """Return when the rank came and when the collective was over; None if not yet known."""
+
+
+class HostCall:
+    """A call that the CPU carries out."""
+
+    __slots__ = ("call_ns", "end_ns", "message", "sequence")
+
+    def __init__(self, message: Message, sequence: int) -> None:
+        self.message = message
+        self.sequence = sequence
+        self.end_ns = 0
+        self.call_ns = time.time_ns()
+
+    def end(self) -> None:
+        """See `Call.end`."""
+        self.end_ns = time.time_ns()
+
+    def times(self, *, wait: bool) -> tuple[int, int] | None:
+        """See `Call.times`."""
+        del wait
+        return (self.call_ns, self.end_ns) if self.end_ns else None
+
+
+class GpuCall:
+    """A call that the GPU carries out: the rank comes when the work before it is done."""
+
+    __slots__ = ("call_ns", "clock", "ended", "message", "sequence", "started")
+
+    def __init__(self, message: Message, sequence: int, clock: CudaTimer) -> None:
+        self.message = message
+        self.sequence = sequence
+        self.clock = clock
+        self.ended: Any = None
+        self.call_ns = time.time_ns()
+        self.started = clock.record_event()
+
+    def end(self) -> None:
+        """See `Call.end`."""
+        self.ended = self.clock.record_event()
+
+    def times(self, *, wait: bool) -> tuple[int, int] | None:
+        """See `Call.times`."""
+        if self.ended is None or not (wait or self.ended.query()):
+            return None
+        self.ended.synchronize()
+        start_ns = self.clock.unix_ns(self.started)
+        return start_ns, start_ns + round(self.started.elapsed_time(self.ended) * 1e6)
+
+
+@contextmanager
+def observed(made: Callable[[Call], None]) -> Iterator[None]:
+    """Call `made` with each collective that this process calls while the context is open."""
+    import torch
+
+    if not torch.distributed.is_available():
+        yield
+        return
+    # Below autograd and what traces, above all backends: it sees each call once, in any mode.
+    key = torch._C.DispatchKey.BackendSelect  # noqa: SLF001 - nothing public sees calls of C++
+    below = torch._C._dispatch_keyset_full_after(key)  # noqa: SLF001
+    calls = _Calls(made)
+    library: Any = torch.library.Library("c10d", "IMPL")  # type: ignore[no-untyped-call]
+    for operator, at in _operators():
+        kernel = partial(_observe, calls, operator, at, below)
+        library.impl(operator.name().removeprefix("c10d::"), kernel, key.name, with_keyset=True)
+    try:
+        yield
+    finally:
+        library._destroy()  # noqa: SLF001 - else it goes on until Python's exit
+
+
+def _observe(
+    calls: "_Calls", operator: Any, at: int, below: Any, keys: Any, *arguments: Any
+) -> Any:
+    """Carry out one call of `operator`, whose argument number `at` is the group."""
+    call = calls.begun(operator.name(), arguments[:at], arguments[at])
+    result = operator.redispatch(keys & below, *arguments)
+    calls.follow(call, result[-1] if isinstance(result, tuple) else result)
+    return result
+
+
+def _operators() -> Iterator[tuple[Any, int]]:
+    """Yield the operators that communicate, and the position of the group among their arguments."""
+    import torch
+
+    for name in torch._C._dispatch_get_all_op_names():  # noqa: SLF001 - there is no public list
+        space, _, own = name.partition("::")
+        if space != "c10d":
+            continue
+        operator = getattr(torch.ops.c10d, own).default
+        names = [argument.name for argument in operator._schema.arguments]  # noqa: SLF001
+        returned = [str(value.type) for value in operator._schema.returns]  # noqa: SLF001
+        if "process_group" in names and returned and returned[-1].endswith(".Work"):
+            yield operator, names.index("process_group")
+
+
+class _Calls:
+    """Counts the calls of each group, and follows each until it is over."""
+
+    def __init__(self, made: Callable[[Call], None]) -> None:
+        from torch._C._distributed_c10d import ProcessGroup, Work
+
+        self.made = made
+        self.group_of: Any = ProcessGroup.unbox
+        self.work_of: Any = Work.unbox
+        self.groups: dict[str, tuple[str, int, str]] = {}
+        self.counts: dict[str, int] = {}
+        self.clock: CudaTimer | None = None
+
+    def begun(self, operator: str, tensors: tuple[Any, ...], boxed_group: Any) -> Call:
+        """Return a call that begins now; `tensors` are the arguments before the group."""
+        group = self.group_of(boxed_group)
+        name = str(group.group_name)
+        if name not in self.groups:
+            self.groups[name] = _described(group)
+            self.counts[name] = 0
+        out, given = list(_flat(tensors[:1])), list(_flat(tensors[-1:]))
+        message = Message(
+            *(operator, name, *self.groups[name]),
+            str(given[0].dtype).removeprefix("torch.") if given else "",
+            sum(tensor.numel() for tensor in given),
+            sum(tensor.numel() for tensor in out),
+            given[0].device.type if given else "cpu",
+        )
+        sequence = self.counts[name]
+        self.counts[name] += 1
+        if message.device != "cuda":
+            return HostCall(message, sequence)
+        self.clock = self.clock or CudaTimer()
+        return GpuCall(message, sequence, self.clock)
+
+    def follow(self, call: Call, boxed_work: Any) -> None:
+        """Report `call`, and have its end noted; a backend may give nothing to wait for."""
+        self.made(call)
+        if boxed_work is not None:
+            future = self.work_of(boxed_work).get_future()
+            future.add_done_callback(lambda _: call.end())
+
+
+def _described(group: Any) -> tuple[str, int, str]:
+    """Return what the program calls the group, its size and its ranks, as JSON."""
+    from torch import distributed
+
+    ranks = distributed.get_process_group_ranks(group)
+    # As PyTorch's own traces do: a thousand ranks in the file of each of them are a million.
+    shown = ranks if len(ranks) <= _SHOWN_RANKS else [*ranks[:_SHOWN_RANKS], "..."]
+    return str(group.group_desc), len(ranks), json.dumps(shown, separators=(",", ":"))
+
+
+def _flat(values: Iterable[Any]) -> Iterator["Tensor"]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _flat(value)
+        elif value is not None:
+            yield value

@@ -1,0 +1,149 @@
+"""marks: steps, phases and collectives of every rank, light enough for thousands of ranks."""
+
+import json
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from profkit import marks
+from profkit.capture._collective_calls import Call, Message, observed
+from profkit.capture.base import Rank, Recorder, Session
+from profkit.core.bounds import PositiveInt
+
+_SUFFIX = ".marks.jsonl"
+_STEP = "step#"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Capture(Session):
+    """Note when each rank begins phases and comes to collectives; a line of JSON for each step.
+
+    Whatever `ranks` says, all are recorded: this is what shows which rank the others wait for.
+    """
+
+    outputs: ClassVar = (f"*{_SUFFIX}",)
+    opens_step_ranges: ClassVar = False
+    distribution: ClassVar = "profkit"
+    yields_tables: ClassVar = True
+
+    bytes_per_step: PositiveInt = 10_000
+    """Bytes that a step of a rank may take; the last collectives of a step with more, about 400,
+    are left out."""
+
+    @property
+    def records_all_ranks(self) -> bool:
+        """Return True: a rank is late compared with all others."""
+        return True
+
+    @contextmanager
+    def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:
+        """See `Session.record`."""
+        with (out / f"{rank.label}{_SUFFIX}").open("w", buffering=1) as file:
+            recorder = _Recorder(file, self.bytes_per_step)
+            with observed(recorder.called):
+                yield recorder
+            # After an error the device may no longer answer: the steps so far are there.
+            recorder.drain(wait=True)
+
+
+@dataclass(slots=True)
+class _Step:
+    """What happens in one step."""
+
+    begin_ns: int
+    phases: list[tuple[str, int, int]] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+
+
+class _Recorder:
+    """Gathers a step and writes it once all its collectives are over."""
+
+    def __init__(self, file: Any, most_bytes: int) -> None:
+        self.file = file
+        self.most_bytes = most_bytes
+        self.step_now: _Step | None = None
+        self.ended: deque[_Step] = deque()
+        self.messages: dict[Message, int] = {}
+
+    def begin(self) -> None:
+        """See `Recorder.begin`."""
+        marks.mark_too(self.phase)
+        self.step_now = _Step(time.time_ns())
+
+    def step(self) -> None:
+        """See `Recorder.step`."""
+        if self.step_now is not None:
+            self.ended.append(self.step_now)
+        self.drain(wait=False)
+        self.step_now = _Step(time.time_ns())
+
+    def called(self, call: Call) -> None:
+        """Add a collective to the step in which it was called; before the first there is none."""
+        if self.step_now is not None:
+            self.step_now.calls.append(call)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time this context, unless it is a step, which the step clock times."""
+        now = self.step_now
+        if name.startswith(_STEP) or now is None:
+            yield
+            return
+        start_ns = time.time_ns()
+        try:
+            yield
+        finally:
+            now.phases.append((name, start_ns, time.time_ns()))
+
+    def drain(self, *, wait: bool) -> None:
+        """Write the steps whose collectives are over; all of them if `wait`."""
+        while self.ended:
+            times = [call.times(wait=wait) for call in self.ended[0].calls]
+            # What never tells its end holds the others up no longer than two steps.
+            if None in times and not wait and len(self.ended) <= _LAG:
+                return
+            self.write(self.ended.popleft(), times)
+
+    def write(self, step: _Step, times: list[tuple[int, int] | None]) -> None:
+        """Write one step, as many of its calls as there is room for."""
+        calls = [
+            [self.number(call.message), call.sequence, *_numbers(call, found, step.begin_ns)]
+            for call, found in zip(step.calls, times, strict=True)
+        ]
+        phases = [(name, start - step.begin_ns, end - start) for name, start, end in step.phases]
+        line = {"begin_ns": step.begin_ns, "phases": phases, "calls": calls, "left_out": 0}
+        text = _text(line)
+        while len(text) >= self.most_bytes and calls:
+            kept = min(len(calls) - 1, len(calls) * self.most_bytes // len(text))
+            del calls[kept:]
+            text = _text(line | {"left_out": len(step.calls) - kept})
+        self.file.write(text + "\n")
+
+    def number(self, message: Message) -> int:
+        """Return the number of a message, which is written when it is first seen."""
+        if message not in self.messages:
+            self.messages[message] = len(self.messages)
+            self.file.write(_text({"message": message._asdict()}) + "\n")
+        return self.messages[message]
+
+
+_LAG = 16
+"""Steps that a GPU may be behind the CPU."""
+
+
+def _numbers(call: Call, times: tuple[int, int] | None, begin_ns: int) -> Iterator[int]:
+    """Yield when it was called, how long it took (-1: unknown) and when the GPU came to it."""
+    called_ns = call.call_ns - begin_ns
+    start_ns, end_ns = times or (0, -1)
+    yield called_ns
+    yield end_ns - start_ns
+    if times and start_ns != call.call_ns:
+        yield start_ns - call.call_ns
+
+
+def _text(values: object) -> str:
+    return json.dumps(values, separators=(",", ":"))
