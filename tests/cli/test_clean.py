@@ -41,7 +41,7 @@ def test_what_takes_room_is_listed_and_stays(folder, capsys):
     assert main(["clean"]) == 0
     lines = [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
     # Each run has one raw recording that was converted, and a file that is no part of a record.
-    assert lines[0] == ["raw", "5.863", "KiB"]
+    assert lines[0] == ["raw", "5.86", "KiB"]
     assert lines[1][0] == "runs"
     assert lines[2] == ["caches", "2", "KiB"]
     assert main(["clean", "raw"]) == 0

@@ -198,7 +198,8 @@ def test_the_run_of_the_last_selection_is_shown_with_its_worst_findings(run, cap
     shown = capsys.readouterr().out
     assert shown.splitlines()[0] == "gpt-1  2026-01-02 10:00  1 of 2 captures: oom"
     order = [
-        shown.index(text) for text in ("median: 1 s", "40% in f (a.py:3)", "finding 3", "finding 1")
+        shown.index(text)
+        for text in ("median: 1,000 ms", "40% in f (a.py:3)", "finding 3", "finding 1")
     ]
     assert order == sorted(order)
     assert "finding 2" not in shown
@@ -237,7 +238,7 @@ def test_the_verdict_takes_the_place_of_findings(run, capsys):
 def test_damaged_results_are_said_and_the_others_shown(run, capsys):
     (run / "analyze/memory_peak.json").write_text("{")
     assert main(["show"]) == 0
-    assert "median: 1 s" in capsys.readouterr().out
+    assert "median: 1,000 ms" in capsys.readouterr().out
     assert main(["show", "--notes"]) == 0
     assert "memory_peak.json" in capsys.readouterr().out
 

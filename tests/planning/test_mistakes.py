@@ -94,7 +94,7 @@ def test_a_mistake_in_an_override_is_named(overrides, message):
         (["steps=1e19"], "steps: Unable to parse input string as an integer"),
         (["seed=99999999999999999999"], "seed: Input should be less than 9223372036854775808"),
         (["repeats=1e6"], "repeats: Input should be less than or equal to 1000"),
-        (["model.layers=9999999999"], "model: its parameters take 7213 TiB in fp32, more than any"),
+        (["model.layers=9999999999"], "its parameters take 7,213 TiB in fp32, more than any"),
         (["model.width=1000000000"], "in fp32, more than any machine has"),
         (["hardware=t4,l4"], "hardware: two for the same run"),
     ],

@@ -47,7 +47,7 @@ def test_a_page_stays_below_its_size_and_says_what_it_left_out():
     shown = limited(60_000, *(run(name, measured(2000, 3000, 90_000)) for name in "abc"))
     assert 45_000 < len(render(shown).encode()) - code_bytes() <= 60_000
     (cuts,) = shown.cuts
-    assert cuts.startswith("Limited to 58.59 KiB: 3 of 3 tables cut, 3 of 6 details of drawings ")
+    assert cuts.startswith("Limited to 58.6 KiB: 3 of 3 tables cut, 3 of 6 details of drawings ")
     assert [detail.name for detail in shown.runs[2].drawn.drawings[0].details] == ["3000"]
 
 

@@ -71,9 +71,9 @@ def test_the_log_has_states_totals_and_the_layout_by_layer(tmp_path):
     convert.run(raw(tmp_path), tmp_path)
     text = (tmp_path / "memory_trace" / LABEL / "memory.log").read_text()
     lines = [line.split() for line in text.splitlines()]
-    assert ["parameters", "4,064", "3.969", "KiB", "before", "the", "first", "step"] in lines
+    assert ["parameters", "4,064", "3.97", "KiB", "before", "the", "first", "step"] in lines
     # A module counts with all inside it: a holds what a.0 does.
-    inside = ["1,000", "3.906", "KiB", "3.906", "KiB", "7.812", "KiB", "-", "-"]
+    inside = ["1,000", "3.91", "KiB", "3.91", "KiB", "7.81", "KiB", "-", "-"]
     assert ["a", "Sequential", *inside] in lines
     assert ["0", "Linear", *inside] in lines
     assert any(line[:4] == ["step", "2,", "after", "forward"] for line in lines)
