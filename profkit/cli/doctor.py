@@ -16,7 +16,6 @@ from profkit.capture.harness.machine import compatibility, permissions, software
 from profkit.cli import cluster
 from profkit.core import registry, resources
 from profkit.core.settings import known
-from profkit.dag import slurm
 from profkit.planning.compose import compose_all
 
 _WIDTH = 200
@@ -82,7 +81,7 @@ def main(argv: Sequence[str]) -> int:
 def _cluster_problems(name: str) -> list[Problem]:
     """Return why the cluster of profile `name` cannot be used, or less well."""
     profile = known("profile", name, resources.cluster_profiles())
-    return [*slurm.problems()] if cluster.uses_slurm(profile) else []
+    return [*cluster.problems(profile)]
 
 
 def diagnosed(name: str, kind: type[Tool], selected: set[str]) -> Diagnosis:

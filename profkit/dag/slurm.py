@@ -1,6 +1,5 @@
 """Slurm as it is where the workflow starts: what is missing, and which command tells of jobs."""
 
-import importlib.util
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -28,9 +27,6 @@ def status_command() -> str:
 
 def problems() -> Iterator[Problem]:
     """Yield what keeps captures from running as jobs of Slurm."""
-    if not importlib.util.find_spec("snakemake_executor_plugin_slurm"):
-        what = "Snakemake's plugin for Slurm is not installed"
-        yield Problem(kind="missing", what=what, advice="pip install 'profkit[slurm]'")
     if missing := [name for name in _PROGRAMS if not shutil.which(name)]:
         what = f"not on PATH: {', '.join(missing)}"
         advice = "start profkit on a login host of the cluster, with its Slurm module loaded"
