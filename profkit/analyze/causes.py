@@ -12,7 +12,7 @@ from pydantic import PositiveInt
 from profkit.analyze.base import Behaviour, OfTool, Recordings, analysis
 from profkit.analyze.division import divided_ranks, trust
 from profkit.analyze.division.pattern_matches import matches
-from profkit.analyze.division.periods import SINGLE_STEPS, Periods, periods
+from profkit.analyze.division.periods import SINGLE_STEPS, Periods, periods, watched
 from profkit.analyze.division.rank_causes import (
     Divided,
     RankCauses,
@@ -82,7 +82,8 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
     launched = launches(kernels, runtime_calls)
     misplaced = divided_ranks.misplaced(kernels, launched)
     kernels = filtered(kernels, pd.Series(~misplaced, index=kernels.index))
-    found = periods(steps, cpu_ops, kernels, config.skip_first)
+    of_steps = watched(steps, cpu_ops, kernels, collectives)
+    found = periods(of_steps, cpu_ops, kernels, config.skip_first)
     if found.rows.empty:
         return Result.abstain("causes", "what was recorded took no time")
     matched = matched_collectives(collectives)

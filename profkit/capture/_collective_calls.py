@@ -1,13 +1,13 @@
 """Collectives as a process calls them, seen where PyTorch hands them to a backend.
 
 Every way leads through the operators ``c10d::*``: ``torch.distributed``, DDP's reducer in C++, FSDP
-and compiled code. A function of ours runs before the backend's own; it costs about 20 us a call.
+and compiled code. A function of ours runs before the backend's own, which costs 30 to 60 us a call.
 """
 
+import functools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -95,73 +95,41 @@ class GpuCall:
         return start_ns, start_ns + round(self.started.elapsed_time(self.ended) * 1e6)
 
 
-@contextmanager
-def observed(made: Callable[[Call], None]) -> Iterator[None]:
-    """Call `made` with each collective that this process calls while the context is open."""
-    import torch
-
-    if not torch.distributed.is_available():
-        yield
-        return
-    # Below autograd and what traces, above all backends: it sees each call once, in any mode.
-    key = torch._C.DispatchKey.BackendSelect  # noqa: SLF001 - nothing public sees calls of C++
-    below = torch._C._dispatch_keyset_full_after(key)  # noqa: SLF001
-    calls = _Calls(made)
-    library: Any = torch.library.Library("c10d", "IMPL")  # type: ignore[no-untyped-call]
-    for operator, at in _operators():
-        kernel = partial(_observe, calls, operator, at, below)
-        library.impl(operator.name().removeprefix("c10d::"), kernel, key.name, with_keyset=True)
-    try:
-        yield
-    finally:
-        library._destroy()  # noqa: SLF001 - else it goes on until Python's exit
-
-
-def _observe(
-    calls: "_Calls", operator: Any, at: int, below: Any, keys: Any, *arguments: Any
-) -> Any:
-    """Carry out one call of `operator`, whose argument number `at` is the group."""
-    call = calls.begun(operator.name(), arguments[:at], arguments[at])
-    result = operator.redispatch(keys & below, *arguments)
-    calls.follow(call, result[-1] if isinstance(result, tuple) else result)
-    return result
-
-
-def _operators() -> Iterator[tuple[Any, int]]:
-    """Yield the operators that communicate, and the position of the group among their arguments."""
-    import torch
-
-    for name in torch._C._dispatch_get_all_op_names():  # noqa: SLF001 - there is no public list
-        space, _, own = name.partition("::")
-        if space != "c10d":
-            continue
-        operator = getattr(torch.ops.c10d, own).default
-        names = [argument.name for argument in operator._schema.arguments]  # noqa: SLF001
-        returned = [str(value.type) for value in operator._schema.returns]  # noqa: SLF001
-        if "process_group" in names and returned and returned[-1].endswith(".Work"):
-            yield operator, names.index("process_group")
-
-
-class _Calls:
-    """Counts the calls of each group, and follows each until it is over."""
+class CollectiveCalls:
+    """Tells of each collective that this process calls while it watches."""
 
     def __init__(self, made: Callable[[Call], None]) -> None:
-        from torch._C._distributed_c10d import ProcessGroup, Work
-
         self.made = made
-        self.group_of: Any = ProcessGroup.unbox
-        self.work_of: Any = Work.unbox
         self.groups: dict[str, tuple[str, int, str]] = {}
-        self.counts: dict[str, int] = {}
         self.clock: CudaTimer | None = None
+        self.library: Any = None
+
+    def watch(self, *, on: bool) -> None:
+        """Call `made` from here on, or no longer: calls that are not watched cost nothing."""
+        import torch
+
+        if not on and self.library is not None:
+            self.library._destroy()  # noqa: SLF001 - else it goes on until Python's exit
+            self.library = None
+        if not on or self.library is not None or not torch.distributed.is_available():
+            return
+        # Below autograd and what traces, above all backends: it sees each call once, in any mode.
+        key = torch._C.DispatchKey.BackendSelect  # noqa: SLF001 - nothing public sees calls of C++
+        below = torch._C._dispatch_keyset_full_after(key)  # noqa: SLF001
+        self.library = torch.library.Library("c10d", "IMPL")  # type: ignore[no-untyped-call]
+        for operator, at in _operators():
+            kernel = partial(_observe, self, operator, at, below)
+            name = operator.name().removeprefix("c10d::")
+            self.library.impl(name, kernel, key.name, with_keyset=True)
 
     def begun(self, operator: str, tensors: tuple[Any, ...], boxed_group: Any) -> Call:
         """Return a call that begins now; `tensors` are the arguments before the group."""
-        group = self.group_of(boxed_group)
+        from torch._C._distributed_c10d import ProcessGroup
+
+        group: Any = ProcessGroup.unbox(boxed_group)
         name = str(group.group_name)
         if name not in self.groups:
             self.groups[name] = _described(group)
-            self.counts[name] = 0
         out, given = list(_flat(tensors[:1])), list(_flat(tensors[-1:]))
         message = Message(
             *(operator, name, *self.groups[name]),
@@ -170,8 +138,7 @@ class _Calls:
             sum(tensor.numel() for tensor in out),
             given[0].device.type if given else "cpu",
         )
-        sequence = self.counts[name]
-        self.counts[name] += 1
+        sequence = int(group._get_sequence_number_for_group())  # noqa: SLF001 - it counts them all
         if message.device != "cuda":
             return HostCall(message, sequence)
         self.clock = self.clock or CudaTimer()
@@ -181,8 +148,38 @@ class _Calls:
         """Report `call`, and have its end noted; a backend may give nothing to wait for."""
         self.made(call)
         if boxed_work is not None:
-            future = self.work_of(boxed_work).get_future()
+            from torch._C._distributed_c10d import Work
+
+            future: Any = Work.unbox(boxed_work).get_future()
             future.add_done_callback(lambda _: call.end())
+
+
+def _observe(
+    calls: CollectiveCalls, operator: Any, at: int, below: Any, keys: Any, *arguments: Any
+) -> Any:
+    """Carry out one call of `operator`, whose argument number `at` is the group."""
+    call = calls.begun(operator.name(), arguments[:at], arguments[at])
+    result = operator.redispatch(keys & below, *arguments)
+    calls.follow(call, result[-1] if isinstance(result, tuple) else result)
+    return result
+
+
+@functools.cache
+def _operators() -> list[tuple[Any, int]]:
+    """Return the operators that communicate, and which of their arguments is the group."""
+    import torch
+
+    found = []
+    for name in torch._C._dispatch_get_all_op_names():  # noqa: SLF001 - there is no public list
+        space, _, own = name.partition("::")
+        if space != "c10d":
+            continue
+        operator = getattr(torch.ops.c10d, own).default
+        names = [argument.name for argument in operator._schema.arguments]  # noqa: SLF001
+        returned = [str(value.type) for value in operator._schema.returns]  # noqa: SLF001
+        if "process_group" in names and returned and returned[-1].endswith(".Work"):
+            found.append((operator, names.index("process_group")))
+    return found
 
 
 def _described(group: Any) -> tuple[str, int, str]:

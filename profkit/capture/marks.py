@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from profkit import marks
-from profkit.capture._collective_calls import Call, Message, observed
+from profkit.capture._collective_calls import Call, CollectiveCalls, Message
 from profkit.capture.base import Rank, Recorder, Session
-from profkit.core.bounds import PositiveInt
+from profkit.core.bounds import NonNegativeInt, PositiveInt
 
 _SUFFIX = ".marks.jsonl"
 _STEP = "step#"
@@ -34,6 +34,13 @@ class Capture(Session):
     """Bytes that a step of a rank may take; the last collectives of a step with more, about 400,
     are left out."""
 
+    first_steps: NonNegativeInt = 16
+    """First steps whose collectives are recorded, each of them."""
+
+    every: PositiveInt = 32
+    """Later steps of which one has its collectives recorded: a call takes 30 to 60 us longer then.
+    Phases are recorded of all."""
+
     @property
     def records_all_ranks(self) -> bool:
         """Return True: a rank is late compared with all others."""
@@ -43,9 +50,11 @@ class Capture(Session):
     def record(self, out: Path, rank: Rank) -> Iterator[Recorder]:
         """See `Session.record`."""
         with (out / f"{rank.label}{_SUFFIX}").open("w", buffering=1) as file:
-            recorder = _Recorder(file, self.bytes_per_step)
-            with observed(recorder.called):
+            recorder = _Recorder(file, self)
+            try:
                 yield recorder
+            finally:
+                recorder.collectives.watch(on=False)
             # After an error the device may no longer answer: the steps so far are there.
             recorder.drain(wait=True)
 
@@ -62,9 +71,11 @@ class _Step:
 class _Recorder:
     """Gathers a step and writes it once all its collectives are over."""
 
-    def __init__(self, file: Any, most_bytes: int) -> None:
+    def __init__(self, file: Any, settings: Capture) -> None:
         self.file = file
-        self.most_bytes = most_bytes
+        self.settings = settings
+        self.index = -1
+        self.collectives = CollectiveCalls(self.called)
         self.step_now: _Step | None = None
         self.ended: deque[_Step] = deque()
         self.messages: dict[Message, int] = {}
@@ -72,13 +83,20 @@ class _Recorder:
     def begin(self) -> None:
         """See `Recorder.begin`."""
         marks.mark_too(self.phase)
-        self.step_now = _Step(time.time_ns())
+        self.begin_step()
 
     def step(self) -> None:
         """See `Recorder.step`."""
         if self.step_now is not None:
             self.ended.append(self.step_now)
         self.drain(wait=False)
+        self.begin_step()
+
+    def begin_step(self) -> None:
+        """Begin the next step, the collectives of which may be watched, on all ranks alike."""
+        self.index += 1
+        is_first = self.index < self.settings.first_steps
+        self.collectives.watch(on=is_first or self.index % self.settings.every == 0)
         self.step_now = _Step(time.time_ns())
 
     def called(self, call: Call) -> None:
@@ -117,8 +135,8 @@ class _Recorder:
         phases = [(name, start - step.begin_ns, end - start) for name, start, end in step.phases]
         line = {"begin_ns": step.begin_ns, "phases": phases, "calls": calls, "left_out": 0}
         text = _text(line)
-        while len(text) >= self.most_bytes and calls:
-            kept = min(len(calls) - 1, len(calls) * self.most_bytes // len(text))
+        while len(text) >= self.settings.bytes_per_step and calls:
+            kept = min(len(calls) - 1, len(calls) * self.settings.bytes_per_step // len(text))
             del calls[kept:]
             text = _text(line | {"left_out": len(step.calls) - kept})
         self.file.write(text + "\n")

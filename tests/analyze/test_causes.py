@@ -543,7 +543,8 @@ def test_without_operators_a_rank_is_held_up_once_it_calls_no_further_collective
             row["call_ns"] = row["start_ns"]
             del row["tid"]
         phase = op(0, 0, 50, "data", kind="annotation", rank=rank)
-        return {"steps": [step(0, 1000, rank=rank)], "cpu_ops": [phase], "collectives": calls}
+        steps = [step(0, 1000, rank=rank), step(1000, 1900, 6, rank=rank)]
+        return {"steps": steps, "cpu_ops": [phase], "collectives": calls}
 
     both = [on(0, 100, 300), on(1, 650, 700)]
     result = divided(**{name: both[0][name] + both[1][name] for name in both[0]})
@@ -554,6 +555,7 @@ def test_without_operators_a_rank_is_held_up_once_it_calls_no_further_collective
         "not_recorded": 450,
     }
     assert times(result, 1).get("exposed_communication.waiting", 0) == 0
+    assert {row["step"] for row in rows(result, "by_step")} == {5}, "no collective of step 6"
 
 
 def test_slow_first_steps_and_the_profilers_own_end_are_left_out():

@@ -64,10 +64,21 @@ def test_calls_from_python_and_from_the_reducer_of_ddp_are_numbered_with_their_s
         "device": "cpu",
     }
     [[number, sequence, called, lasting]] = second["calls"]
+    assert {call[1] for call in first["calls"]} == {*range(first["calls"][0][1], sequence)}
     own = {name: messages[number][name] for name in ("operator", "dtype", "in_elements")}
     assert own == {"operator": "c10d::allgather_", "dtype": "int32", "in_elements": 5}
-    assert [call[1] for call in first["calls"]] == [*range(1, sequence)]
     assert min(called, lasting) >= 0
+
+
+@pytest.mark.usefixtures("alone")
+def test_collectives_are_those_of_the_first_steps_and_then_of_one_in_many(tmp_path):
+    def step():
+        distributed.all_reduce(torch.ones(1))
+
+    _, lines = recorded(tmp_path, *[step] * 12, first_steps=2, every=5)
+    assert [bool(line["calls"]) for line in lines] == [n in {0, 1, 5, 10} for n in range(12)]
+    numbers = [line["calls"][0][1] for line in lines if line["calls"]]
+    assert [number - numbers[0] for number in numbers] == [0, 1, 5, 10]
 
 
 @pytest.mark.usefixtures("alone")
@@ -102,8 +113,10 @@ def test_a_step_takes_no_more_bytes_than_it_may_and_says_what_is_left_out(tmp_pa
 @pytest.mark.usefixtures("alone")
 def test_nothing_is_seen_any_more_when_it_has_ended():
     seen = []
-    with _collective_calls.observed(seen.append):
-        distributed.barrier()
+    calls = _collective_calls.CollectiveCalls(seen.append)
+    calls.watch(on=True)
+    distributed.barrier()
+    calls.watch(on=False)
     assert [call.message.operator for call in seen] == ["c10d::barrier"]
     distributed.barrier()
     assert len(seen) == 1

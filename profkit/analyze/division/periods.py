@@ -53,6 +53,17 @@ def periods(
     return Periods(rows=rows[rows["end_ns"] > rows["start_ns"]], one_off_ns=one_off)
 
 
+def watched(
+    steps: pd.DataFrame, cpu_ops: pd.DataFrame, kernels: pd.DataFrame, collectives: pd.DataFrame
+) -> pd.DataFrame:
+    """Return the steps of which more than phases was recorded: the tool marks looks at a few."""
+    if collectives.empty or len(kernels) or (cpu_ops["kind"] == "operator").any():
+        return steps
+    keys = [*WHERE, "step"]
+    known = pd.MultiIndex.from_frame(collectives[keys].drop_duplicates())
+    return steps[pd.MultiIndex.from_frame(steps[keys]).isin(known)]
+
+
 def slowest_ns(rows: pd.DataFrame) -> "pd.Series[int]":
     """Return the time of each step on its slowest rank, by repeat and step."""
     lengths = rows["end_ns"] - rows["start_ns"]
