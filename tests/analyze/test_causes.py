@@ -345,6 +345,16 @@ def test_the_same_part_of_another_step_says_what_was_not_looked_at(others, place
     assert tree(divided(**PHASES, samples=samples))["python"]["place"] == place
 
 
+def test_looks_at_the_model_in_other_steps_tell_of_phases_at_their_line():
+    stack = "train.py(5): main;torch/nn/modules/module.py(9): _call_impl"
+    samples = frame("python_samples", sampled([200, 5000, 6000], stack))
+    seen = seen_stacks(samples, frame("cpu_ops", PHASES["cpu_ops"]))
+    spans = (seen[["start_ns", "end_ns"]] - ORIGIN_NS) // US
+    assert spans[spans["end_ns"] == 1300]["start_ns"].tolist() == [1233]
+    in_backward = (spans["end_ns"] > 350) & (spans["start_ns"] < 600)
+    assert not in_backward.any()
+
+
 @pytest.mark.parametrize(
     ("called", "found"),
     [

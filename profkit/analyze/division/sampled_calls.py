@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.division.phases import Stretches, stretches
+from profkit.analyze.division.phases import BETWEEN, Stretches, stretches
 from profkit.analyze.shared.intervals import Intervals
 from profkit.tables import schema
 from profkit.tables.python_frames import is_foreign
@@ -170,25 +170,27 @@ def _pools(
 ) -> dict[str, list[tuple[float, str]]]:
     """Return for each kind of stretch how far into one its samples were, and their stacks.
 
-    A sample of a step that was not traced counts where the program was at the same line; at a line
-    that is not known otherwise, in the longest of the times between phases.
+    A sample of a step that was not traced counts wherever the program was at the same line; at a
+    line that is not known otherwise, in the longest of the times between phases.
     """
     times = rows["time_ns"].to_numpy(np.int64)
     stacks = [str(stack) for stack in rows["stack"].astype(object)]
     lines = {stack: _own_frames(stack) for stack in set(stacks)}
     pools: dict[str, list[tuple[float, str]]] = {}
-    kind_of: dict[str, str] = {}
+    kinds_of: dict[str, set[str]] = {}
     for number in np.flatnonzero(at >= 0):
         kind, (start, end) = known.kinds[at[number]], known.spans[at[number]]
         pools.setdefault(kind, []).append(((times[number] - start) / (end - start), stacks[number]))
-        kind_of[lines[stacks[number]]] = kind
+        kinds_of.setdefault(lines[stacks[number]], set()).add(str(kind))
     lengths = pd.Series(known.spans[:, 1] - known.spans[:, 0])[known.are_between]
     by_kind = lengths.groupby(known.kinds[known.are_between]).sum()
     longest = str(by_kind.idxmax()) if len(by_kind) else ""
     for number in np.flatnonzero(at < 0):
         stack = stacks[number]
-        if not _NOT_BETWEEN.search(stack):
-            kind = kind_of.get(lines[stack], longest)
+        kinds = kinds_of.get(lines[stack], {longest})
+        if _NOT_BETWEEN.search(stack):
+            kinds = {kind for kind in kinds if kind and not kind.startswith(BETWEEN)}
+        for kind in kinds:
             pools.setdefault(kind, []).append((0.5, stack))
     return {kind: sorted(pool) for kind, pool in pools.items()}
 
