@@ -7,7 +7,7 @@ import pytest
 
 from profkit.analyze import causes
 from profkit.analyze.base import Recording
-from profkit.analyze.division.partition import before_cuts
+from profkit.analyze.division.partition import crossing
 from profkit.analyze.division.sampled_calls import sampled_calls, seen_stacks
 from profkit.core.hardware import Hardware
 from profkit.core.result import Metric, Result
@@ -372,9 +372,9 @@ def test_communication_in_a_line_is_no_work_of_that_line(called, found):
     assert [row["pattern"] for row in matched] == found
 
 
-def test_no_time_of_operators_is_charged_to_ranges_that_cut_across_each_other():
-    spans = np.array([[0, 100], [10, 90], [20, 110], [30, 60], [120, 130], [120, 140]])
-    assert before_cuts(spans).tolist() == [20, 20, 110, 60, 130, 140]
+def test_ranges_that_end_after_the_one_that_they_began_in_cut_across_it():
+    spans = np.array([[0, 100], [10, 90], [20, 110], [30, 60], [110, 130], [120, 130]])
+    assert np.flatnonzero(crossing(spans)).tolist() == [2]
 
 
 @pytest.mark.parametrize(

@@ -52,17 +52,16 @@ def alone(spans: Intervals) -> Intervals:
     return cut
 
 
-def before_cuts(spans: Intervals) -> NDArray[np.int64]:
-    """Return the ends of `spans`, each at most where one begins in it that ends after it."""
-    ends = spans[:, 1].copy()
-    open_ones: list[int] = []
+def crossing(spans: Intervals) -> NDArray[np.bool_]:
+    """Tell which of `spans` begin in another one and end after it, so that none encloses both."""
+    found = np.zeros(len(spans), dtype=np.bool_)
+    open_ends: list[int] = []
     for row in np.lexsort((-spans[:, 1], spans[:, 0])).tolist():
         start, end = spans[row].tolist()
-        while open_ones and spans[open_ones[-1], 1] < end:
-            before = open_ones.pop()
-            ends[before] = min(ends[before], start)
-        open_ones.append(row)
-    return ends
+        while open_ends and open_ends[-1] < end:
+            found[row] |= open_ends.pop() > start
+        open_ends.append(end)
+    return found
 
 
 def innermost_time(spans: Intervals, parent: calltree.Rows, within: Intervals) -> NDArray[np.int64]:

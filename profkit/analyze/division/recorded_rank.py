@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from profkit.analyze.division.partition import alone, before_cuts, spans_of
+from profkit.analyze.division.partition import alone, crossing, spans_of
 from profkit.analyze.division.phases import Stretches, stretches
 from profkit.analyze.division.sampled_calls import sampled_calls, seen_stacks, with_stacks
 from profkit.analyze.shared import calltree, intervals
@@ -104,15 +104,16 @@ class RecordedRank:
 
     @cached_property
     def charged_spans(self) -> Intervals:
-        """The intervals of the operators; of ranges that cut across each other no two overlap.
+        """The intervals of the operators; empty for ranges that end after the one they began in.
 
-        What lies in both is in the later one, which the earlier one does not enclose.
+        Nothing counts as inside of these, so that they would be charged with what others are.
         """
         spans = self.op_spans.copy()
         ranges = np.flatnonzero((self.ops["kind"] == "annotation").to_numpy())
         for thread in np.unique(self.op_threads[ranges]):
             of_thread = ranges[self.op_threads[ranges] == thread]
-            spans[of_thread, 1] = before_cuts(spans[of_thread])
+            across = of_thread[crossing(spans[of_thread])]
+            spans[across, 1] = spans[across, 0]
         return spans
 
     @cached_property
