@@ -1,20 +1,27 @@
-"""FP32 gradients on the wire: all-reduces that could send half of the bytes."""
+"""FP32 on the wire: all-reduces, of gradients mostly, that could send half of the bytes."""
 
 import pandas as pd
 
 from profkit.patterns._communication import CAUSE, exposed, of_kind, without_waiting
-from profkit.patterns._rows import equal
+from profkit.patterns._python_calls import outermost
+from profkit.patterns._rows import equal, having
 from profkit.patterns.base import Match, Step, pattern
+from profkit.tables.python_frames import own_lines
 
 _LEAST_BYTES = 1 << 20
+_MOSTLY = 0.5
 
 
 @pattern(
-    title="Gradients sent in FP32",
+    title="All-reduces in FP32",
     source="https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html",
 )
 def match(
-    collectives: pd.DataFrame, kernels: pd.DataFrame, causes: pd.DataFrame, step: Step
+    collectives: pd.DataFrame,
+    kernels: pd.DataFrame,
+    python_calls: pd.DataFrame,
+    causes: pd.DataFrame,
+    step: Step,
 ) -> Match | None:
     """Find large all-reduces of float32."""
     calls = of_kind(collectives, "allreduce")
@@ -24,10 +31,25 @@ def match(
         return None
     exposed_ns = exposed(calls, collectives, kernels, causes, step)
     size = int(collectives["size_bytes"][calls].sum()) // step.count
+    line = _line(python_calls, exposed_ns)
     return Match(
         cause=f"{CAUSE}.transfer",
-        advice="Send gradients in bf16: "
+        advice=f"Call `all_reduce` on bf16 tensors or less often in {line}."
+        if line
+        else "Send gradients in bf16: "
         "`model.register_comm_hook(None, default_hooks.bf16_compress_hook)`.",
+        place=line,
         gain_ns=without_waiting(exposed_ns, causes, step) / 2,
         evidence={"size_bytes_per_step": size},
     )
+
+
+def _line(python_calls: pd.DataFrame, exposed_ns: float) -> str:
+    """Return the line of the program that calls most of them, "" if that is PyTorch itself."""
+    called = having(python_calls, r"torch/distributed/distributed_c10d\.py\(\d+\): all_reduce$")
+    called = outermost(python_calls, called)
+    calls = python_calls[called]
+    lasted_ns = (calls["end_ns"] - calls["start_ns"]).groupby(own_lines(python_calls)[called]).sum()
+    if lasted_ns.sum() < _MOSTLY * exposed_ns or lasted_ns.empty:
+        return ""
+    return str(lasted_ns.idxmax())

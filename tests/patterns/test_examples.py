@@ -63,6 +63,22 @@ def test_half_of_the_bytes_shorten_no_waiting_for_a_late_rank():
     assert match.gain_ns == pytest.approx(40_000)
 
 
+@pytest.mark.parametrize(
+    ("lasts_ns", "words"),
+    [(80_000, "less often in train.py(7): share"), (9_000, "bf16_compress_hook")],
+    ids=["the program waits in its call", "most are those of the model"],
+)
+def test_all_reduces_of_the_program_itself_have_its_line(lasts_ns, words):
+    frames = ["train.py(7): share", "torch/distributed/distributed_c10d.py(3): all_reduce"]
+    calls = [
+        python(number, number + lasts_ns, name) | {"call": number, "caller": number - 1}
+        for number, name in enumerate(frames)
+    ]
+    given = examples("fp32_reductions").FOUND
+    (match,) = found(patterns()["fp32_reductions"], **given, python_calls=calls)
+    assert words in match.advice
+
+
 def test_a_step_that_has_its_middle_in_a_range_is_not_inside_of_it():
     step = op(0, "ProfilerStep#3", 900_000, kind="annotation") | {"end_ns": 9_000_000}
     marked = op(1, "Optimizer.zero_grad#SGD.zero_grad", parent=0, kind="annotation")
