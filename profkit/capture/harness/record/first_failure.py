@@ -103,7 +103,7 @@ def first_failure(
     if known:
         return Failure(summary=known, details=written[0].summary if written else "")
     if written:
-        return _advised(written[0])
+        return _unheard_rank(out, ranks, written[0], said) or _advised(written[0])
     if not exit_code:
         return None
     return _advised(_said_in_log(out, exit_code))
@@ -142,9 +142,28 @@ def _silent_rank(
         return None
     rank, code = silent[0]
     words = _ending(code) if _signum(code) else f"{_ending(code)}, without an error of its own"
-    if last := said.get(rank.label):
-        words = f"{words}; the last line that it printed: {cut(last, _LAST_WORDS)}"
+    words += _last_words(rank, said)
     return Failure(summary=f"{rank.label}: {words}", details=_tail(out), signum=_signum(code))
+
+
+def _unheard_rank(
+    out: Path, ranks: Sequence[Rank], noticed: Failure, said: Mapping[str, str]
+) -> Failure | None:
+    """Return the end of the one rank that wrote no error while others lost their connections.
+
+    A tool that starts the ranks may hide how they ended: py-spy does.
+    """
+    unheard = [rank for rank in ranks if not (out / f"{rank.label}{rank_errors.SUFFIX}").exists()]
+    if len(unheard) != 1 or not _LOST_PEER.search(noticed.summary):
+        return None
+    words = f"ended before the others, without an error of its own{_last_words(unheard[0], said)}"
+    summary = f"{unheard[0].label}: {words}; then {noticed.summary}"
+    return Failure(summary=summary, details=noticed.details)
+
+
+def _last_words(rank: Rank, said: Mapping[str, str]) -> str:
+    last = said.get(rank.label)
+    return f"; the last line that it printed: {cut(last, _LAST_WORDS)}" if last else ""
 
 
 def _ended_ranks(out: Path) -> Iterator[tuple[int, int]]:

@@ -243,6 +243,15 @@ def test_a_secret_in_a_long_error_is_masked_wherever_the_error_is_cut(tmp_path):
         assert "hunter2" not in Masker({}).text(path.read_text())
 
 
+def test_a_rank_whose_end_a_tool_hides_is_named_and_not_the_one_that_noticed(tmp_path):
+    write_error(tmp_path, RANKS[0], LOST, "")
+    named = first_failure(tmp_path, RANKS[:2], 1, "", {RANKS[1].label: "step 3"}).summary
+    assert named.startswith(f"{RANKS[1].label}: ended before the others, without an error")
+    assert "the last line that it printed: step 3; then rank0" in named
+    # Of several that wrote none it is not known which was first.
+    assert first_failure(tmp_path, [*RANKS[:2], RANKS[1]], 1, "", {}).summary.startswith("rank0")
+
+
 def test_an_absent_host_goes_before_the_connections_that_it_broke(tmp_path):
     write_error(tmp_path, RANKS[0], LOST, "")
     absent = "host 1 of 2 (counted from 0) did not report"
