@@ -78,10 +78,10 @@ class Stacks:
         if found is None:
             # Kept, so that the identities stay theirs.
             self._alive.append(frames)
-            self._characters += sum(len(frame["filename"]) + len(frame["name"]) for frame in frames)
+            content = tuple(_frame(frame) for frame in frames)
+            self._characters += sum(len(file) + len(function) for file, _, function in content)
             if self._characters > _MOST_CHARACTERS:
                 raise OverflowError(f"stacks of more than {_MOST_CHARACTERS:,} characters")
-            content = tuple(_frame(frame) for frame in frames)
             found = self._by_content.setdefault(content, len(self.known))
             if found == len(self.known):
                 self.known.append(content)

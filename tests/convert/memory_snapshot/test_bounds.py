@@ -88,6 +88,8 @@ FRAMES = [{"filename": "x" * 1000, "line": 1, "name": "f"}]
         (history(ENTRY | {"action": ("x", "y")}), "tuple instead of a text"),
         (history(ENTRY | {"user_metadata": ("x", "y")}), "tuple instead of a text"),
         (history(ENTRY | {"frames": [FRAMES[0] | {"line": 10**6000}]}), "more than 63 bits"),
+        (history(ENTRY | {"frames": [FRAMES[0] | {"name": None}]}), "NoneType instead of a text"),
+        (history(ENTRY | {"frames": [FRAMES[0] | {"filename": 5}]}), "int instead of a text"),
         (history(ENTRY | {"frames": FRAMES * 40}), "stacks of more than 10,000 characters"),
         (history(ENTRY | {"frames": FRAMES * 99}), "a stack of 99 frames"),
         ({"segments": [], "device_traces": [[ENTRY]] * 2}, "several devices have one and the same"),
