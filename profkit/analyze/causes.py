@@ -102,6 +102,7 @@ def analyze(  # noqa: PLR0913, PLR0917 (a parameter names a table)
         recordings=recordings,
         slowdown=_slowdown(observer_tax, recordings),
         steps=steps["step"].nunique(),
+        has_python=len(python_calls) + len(tables["samples"]) > 0,
         queued=max(one.queued for one in ranks),
         **_counted(cpu_ops, kernels, runtime_calls, devices, launched["call"], misplaced),
     )

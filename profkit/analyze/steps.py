@@ -321,7 +321,8 @@ def _abstentions(tool: str, metrics: dict[str, Metric]) -> tuple[Abstention, ...
         and f"the steps are those of {tool}, which slows them: enable the tool {BASELINE}",
         "throughput": "throughput_per_s" not in metrics
         and "the workload does not say how many samples a step has",
-        "peak memory": "peak_memory_bytes" not in metrics and "it was not measured",
+        "peak memory": "peak_memory_bytes" not in metrics
+        and f"{tool} does not measure it: the timeline shows allocations where a trace has them",
     }
     return tuple(
         Abstention(what=what, reason=str(reason)) for what, reason in reasons.items() if reason

@@ -96,7 +96,6 @@ class Settings(settings.Settings):
         "steps.throughput_per_s",
         "steps.peak_memory_bytes",
         "memory_peak.peak_bytes",
-        "breakdown.idle_share",
     )
     """Numbers that runs are compared by, as ``analysis.metric``: columns of the first table."""
 

@@ -1,5 +1,6 @@
 """Checks of a recording, each with what fails it."""
 
+import re
 from dataclasses import replace
 
 import pandas as pd
@@ -47,6 +48,7 @@ GOOD = trust.Seen(
     lacks_gpu=False,
     steps=4,
     rows=5000,
+    has_python=True,
     queued=0.05,
 )
 
@@ -113,6 +115,17 @@ def test_each_check_fails_alone_and_silences_what_depends_on_it(name):
 )
 def test_what_is_as_it_should_be_fails_nothing(changes):
     assert failed(**changes) == {}
+
+
+def test_losses_that_could_not_be_looked_for_differ_from_those_that_were_not_found():
+    found = trust.checks(replace(GOOD, has_python=False))
+    (check,) = (check for check in found if check.check == "patterns")
+    assert check.passed
+    assert re.fullmatch(
+        r"\d+ of \d+ known losses were not looked for, as no Python call was recorded\.",
+        check.message,
+    )
+    assert "patterns" not in {check.check for check in trust.checks(GOOD)}
 
 
 def test_an_overhead_that_may_be_chance_says_so():

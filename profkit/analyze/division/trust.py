@@ -11,6 +11,7 @@ from profkit.analyze.division.periods import Periods, slowest_ns
 from profkit.core.formatting import counted, duration
 from profkit.core.result import Metric
 from profkit.core.verdict import Trust
+from profkit.patterns import patterns
 from profkit.tables.rank_clocks import MatchedCollectives
 
 _LOST = re.compile(
@@ -72,6 +73,9 @@ class Seen:
 
     rows: int
     """Operators, kernels and calls that were recorded."""
+
+    has_python: bool
+    """Whether calls of Python functions were recorded, or sampled."""
 
     queued: float
     """Most of the time that the program's thread of a rank was ready to run and had no core."""
@@ -191,6 +195,11 @@ def _repaired(check: str, notes: Sequence[str], rows: int) -> Trust:
 def _of_surroundings(seen: Seen) -> Iterator[Trust]:
     warnings = [text for one in seen.recordings.values() for text in one.warnings]
     busy = [text.partition(";")[0] for text in warnings if _BUSY.search(text)]
+    if not seen.has_python:
+        losses = patterns().values()
+        blind = sum("python_calls" in pattern.parameters for pattern in losses)
+        message = f"{blind} of {len(losses)} known losses were not looked for, as no Python call was"
+        yield Trust(check="patterns", passed=True, message=f"{message} recorded.")
     without_core = f"the program's thread had no core for {seen.queued:.0%} of the time"
     if busy:
         also = f", and {without_core}" if seen.queued > _MOST_QUEUED else ""

@@ -48,7 +48,12 @@ export function plotOf(matrix, layer, shown, look) {
     : nameOf(matrix.columns, column)));
   const longest = Math.min(Math.max(...across.map((text) => text.length), 1), LONGEST);
   const beside = rows.map((row) => String(matrix.rows.names[row]));
-  const left = 30 + Math.max(...beside.map((text) => text.length), 1) * LETTER;
+  const margin = 30 + Math.max(...beside.map((text) => text.length), 1) * LETTER;
+  const wide = (look.width - margin - 12) / Math.max(columns.length, 1);
+  // Names that lean reach beyond the left edge of their column.
+  const over = !matrix.columns.of && longest * LETTER > wide - 6
+    ? Math.min(across[0].length, LONGEST) * LETTER * 0.8 - wide / 2 : 0;
+  const left = Math.max(margin, over);
   const room = (look.width - left - 12) / Math.max(columns.length, 1);
   const cell = { width: Math.min(Math.max(room, 1), matrix.columns.of ? 96 : 150),
     height: Math.min(Math.max(TALL / Math.max(rows.length, 1), 2), 26) };

@@ -60,7 +60,7 @@ function picture(lanes, length, place, name) {
   lanes.forEach((lane, row) => {
     const tints = tintsOf(lane);
     const label = shape("text", { x: 0, y: row * ROW + 12, class: "mini-name" },
-      lane.title.replace(/, .*|: main thread/, ""));
+      lane.title.replace(": main thread", ""));
     made.append(label, ...runsOf(lane, length, pieces).flatMap(({ from, to, name: code }) => {
       const [x, wide] = [NAMES + from * PIECE, (to - from) * PIECE];
       const text = lane.names[code];

@@ -23,7 +23,7 @@ export function fillDigest(report, run) {
     `profkit ${report.version}`].filter(Boolean);
   byId("digest").replaceChildren(element("h1", {}, report.title),
     element("p", { class: "facts" }, ...run.ran.map((text) => element("span", {}, text))),
-    ...(run.verdict ? [verdict(run.verdict)] : []), ...step(), ...tiles(run.numbers),
+    ...(run.verdict ? [verdict(run.verdict, run.drawn)] : []), ...step(), ...tiles(run.numbers),
     ...costs(run), ...runs(report), ...problems(report), ...findings(report), ...about(report),
     element("p", { class: "paper-footer" }, footer.join(" · ")));
 }

@@ -7,7 +7,7 @@ import { chosenWords, filterIn, filtersOf } from "../filters.js";
 import { hashOf } from "../route.js";
 import { evidencePlaces } from "./evidence.js";
 import {
-  anchor, command, drawer, explain, finding, items, status, tiles, verdict,
+  anchor, command, decisiveOf, drawer, explain, finding, items, status, tiles, verdict,
 } from "./parts.js";
 import { tables } from "./sections.js";
 
@@ -29,13 +29,12 @@ export function overview(report, run) {
       + "verdict, numbers and findings are of the whole run."));
   }
   const index = report.runs.findIndex(({ anchor: at }) => at === run.anchor);
-  if (run.verdict) made.push(verdict(run.verdict), ...evidencePlaces(index));
+  if (run.verdict) made.push(verdict(run.verdict, run.drawn), ...evidencePlaces(index));
   const timeline = run.drawn.drawings.find(({ kind }) => kind === "timeline");
   if (timeline?.data && timeline.details.length) {
     const href = hashOf({ view: "timeline", run: index, at: "", state: filtersOf(stateNow()) });
-    const costs = run.drawn.drawings.find(({ kind }) => kind === "costs");
     const asked = filterIn(stateNow(), "rank");
-    const decisive = asked ? Number(asked) : costs?.data?.ranks[0] ?? 0;
+    const decisive = asked ? Number(asked) : decisiveOf(run.drawn).rank;
     made.push(miniTimeline({ ...timeline, data: timeline.data }, decisive, href));
   }
   made.push(...tiles(run.numbers));

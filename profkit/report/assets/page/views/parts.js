@@ -154,15 +154,24 @@ function same(others) {
   return made;
 }
 
-/** @param {Verdict} shown */
-export function verdict(shown) {
+/**
+ * The rank whose causes the verdict tells, and of how many.
+ * @param {import("../model.js").Drawn} drawn
+ */
+export function decisiveOf({ drawings }) {
+  const data = drawings.find(({ kind }) => kind === "costs")?.data;
+  return { rank: Number(data?.ranks[0] ?? 0), count: Number(data?.ranks_recorded ?? 1) };
+}
+
+/** @param {Verdict} shown @param {import("../model.js").Drawn} drawn */
+export function verdict(shown, drawn) {
   const made = element("div", { class: "verdict" });
   if (shown.limiter) {
     made.append(element("p", { class: "headline" },
       element("b", { class: "limiter" }, shown.limiter), ` ${shown.headline}`));
   }
   if (shown.parts.length) {
-    made.append(...stepBar(shown));
+    made.append(...stepBar(shown, drawn));
   }
   if (shown.actions.length) {
     made.append(element("ol", { class: "to-do" }, ...shown.actions.map((one, at) => (
@@ -185,8 +194,9 @@ export function verdict(shown) {
 /**
  * The causes of a step side by side, and in words what is too narrow for its words.
  * @param {Verdict} shown
+ * @param {import("../model.js").Drawn} drawn
  */
-function stepBar(shown) {
+function stepBar(shown, drawn) {
   const traced = shown.is_unprofiled ? "traced " : "";
   const label = `Causes of a ${traced}step of ${shown.traced_ms} ms`;
   const bar = element("ol", { class: "step-bar", "aria-label": label }, ...shown.parts.map(part));
@@ -196,12 +206,13 @@ function stepBar(shown) {
     const all = words.join(", ");
     narrow.textContent = all && `Narrow parts, from left to right: ${all}.`;
   });
-  const made = [bar, narrow];
+  const { rank, count } = decisiveOf(drawn);
+  const of = [];
+  if (count > 1) of.push(`Causes and gains are those of rank ${rank} of ${count}.`);
   if (shown.is_unprofiled) {
-    made.push(element("p", { class: "note" }, `Causes and gains are of traced steps, `
-      + `${shown.traced_ms} ms each; unprofiled, a step takes ${shown.step_ms} ms.`));
+    of.push(`Traced steps take ${shown.traced_ms} ms; unprofiled ones ${shown.step_ms} ms.`);
   }
-  return made;
+  return of.length ? [bar, narrow, element("p", { class: "note" }, of.join(" "))] : [bar, narrow];
 }
 
 /** Whether there is no room for the words of an element. @param {HTMLElement} one */

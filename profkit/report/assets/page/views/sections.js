@@ -112,6 +112,7 @@ export function topicView(topic, drawn) {
       ...topic.sections.map((one) => element("li", {},
         element("a", { href: `#${one.anchor}` }, one.title)))));
   }
+  made.append(...topic.sections.map((one) => section(one, drawn)));
   if (topic.opened.length) {
     const head = ["Rank", "Repeat", "Open beside this page"];
     made.append(plainTable(`${topic.title}: what to open of each rank`, head,
@@ -119,7 +120,6 @@ export function topicView(topic, drawn) {
         element("span", {}, ...links.flatMap((link, index) => (
           index ? [" · ", anchor(link)] : [anchor(link)])))])));
   }
-  made.append(...topic.sections.map((one) => section(one, drawn)));
   return made;
 }
 
