@@ -128,7 +128,7 @@ def test_every_chart_of_every_view_is_drawn(watched):
         drawn = figures.evaluate_all(f"figures => figures.map({marks})")
         assert min(drawn, default=1) > 0, view
         counts.append(len(drawn))
-    assert counts == [0, 3, 9, 4, 0]
+    assert counts == [0, 3, 9, 3, 0]
     assert watched.complaints == []
 
 

@@ -198,8 +198,8 @@ def _of_surroundings(seen: Seen) -> Iterator[Trust]:
     if not seen.has_python:
         losses = patterns().values()
         blind = sum("python_calls" in pattern.parameters for pattern in losses)
-        message = f"{blind} of {len(losses)} known losses were not looked for, as no Python call was"
-        yield Trust(check="patterns", passed=True, message=f"{message} recorded.")
+        message = f"No Python call was recorded: {blind} of {len(losses)} losses not looked for."
+        yield Trust(check="patterns", passed=True, message=message)
     without_core = f"the program's thread had no core for {seen.queued:.0%} of the time"
     if busy:
         also = f", and {without_core}" if seen.queued > _MOST_QUEUED else ""

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { figureOf, quantile } from "../../../profkit/report/assets/page/charts/figure.js";
+import { figureOf, quantile, firstChoice } from "../../../profkit/report/assets/page/charts/figure.js";
 import { madeTable } from "../../../profkit/report/assets/page/model.js";
 import { shortened } from "../../../profkit/report/assets/page/format.js";
 
@@ -120,4 +120,11 @@ test("a long kernel is cut so that its name is left", () => {
   const kernel = "void at::native::(anonymous namespace)::softmax<4, float>(float*, int (*)(int))";
   assert.equal(shortened(kernel, 30), "softmax<4, float>");
   assert.equal(shortened("void f(int)", 30), "void f(int)");
+});
+
+test("a menu begins with what another that offers the same has, and never with nothing", () => {
+  const ranks = ["Rank 0", "Rank 1"];
+  const drawing = { names: ["rank 1, cpu:0", "rank 0, cpu:0"], chosen: 1 };
+  assert.equal(firstChoice(ranks, [drawing]), 0);
+  assert.equal(firstChoice(ranks, [drawing, { names: ranks, chosen: 1 }]), 1);
 });

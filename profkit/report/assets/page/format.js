@@ -6,7 +6,9 @@
  */
 
 /** @type {Ladder} */
-const TIME = [[1, "ns"], [1e3, "µs"], [1e6, "ms"], [1e9, "s", 1e10]];
+const WALL = [[1, "ns"], [1e3, "µs"], [1e6, "ms"], [1e9, "s"]];
+/** @type {Ladder} */
+const TIME = [...WALL.slice(0, 3), [1e9, "s", 1e10]];
 /** @type {Ladder} */
 const SIZE = [[1, "B"], [2 ** 10, "KiB"], [2 ** 20, "MiB"], [2 ** 30, "GiB"], [2 ** 40, "TiB"]];
 /** @type {Ladder} */
@@ -21,7 +23,7 @@ const BANDWIDTH = [[1, "B/s"], [1e3, "kB/s"], [1e6, "MB/s"], [1e9, "GB/s"], [1e1
 const RATE = OPERATIONS.map(([size, name]) => [size, `${name}/s`]);
 /** Unit of a column: what one of it is on its ladder. @type {Record<string, [Ladder, number]>} */
 const LADDERS = {
-  ns: [TIME, 1], us: [TIME, 1e3], ms: [TIME, 1e6], s: [TIME, 1e9],
+  ns: [TIME, 1], us: [TIME, 1e3], ms: [TIME, 1e6], s: [WALL, 1e9],
   bytes: [SIZE, 1], flops: [OPERATIONS, 1], flop: [OPERATIONS, 1],
   hz: [FREQUENCY, 1], mhz: [FREQUENCY, 1e6],
   bytes_per_s: [BANDWIDTH, 1], flops_per_s: [RATE, 1], flop_per_s: [RATE, 1],

@@ -5,7 +5,7 @@ import { stateOf } from "../drawings/state.js";
 import { human } from "../format.js";
 import { saveCsv, savePng, saveSvg } from "../save.js";
 import { drawFigure } from "./draw.js";
-import { figureOf } from "./figure.js";
+import { figureOf, firstChoice } from "./figure.js";
 import { acrossDomain, layoutOf } from "./layout.js";
 import { letDrag, pointOut } from "./pointer.js";
 import { TREES, drawTree } from "./tree.js";
@@ -104,9 +104,8 @@ function chooser(holder, chart, table, values) {
   select.append(...values.map((value) => new Option(
     typeof value === "string" ? value : `${column.label} ${human(value, column.unit)}`)));
   const beside = [...(holder.closest(".analysis")?.querySelectorAll("select") ?? [])];
-  const known = beside.find(({ options }) => options.length === select.length
-    && [...options].every(({ value }, index) => value === select.options[index].value));
-  if (known) select.selectedIndex = known.selectedIndex;
+  select.selectedIndex = firstChoice(namesIn(select), beside.map((menu) => (
+    { names: namesIn(menu), chosen: menu.selectedIndex })));
   select.addEventListener("change", () => {
     for (const other of holder.closest(".analysis")?.querySelectorAll("select") ?? []) {
       if (![...other.options].some((option) => option.value === select.value)) continue;
@@ -117,6 +116,11 @@ function chooser(holder, chart, table, values) {
   });
   holder.querySelector("figcaption")?.append(select);
   return select;
+}
+
+/** @param {HTMLSelectElement} menu */
+function namesIn({ options }) {
+  return [...options].map(({ value }) => value);
 }
 
 /**

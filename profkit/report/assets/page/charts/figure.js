@@ -90,6 +90,16 @@ export function figureOf(chart, table, maxBars) {
 }
 
 /**
+ * What a menu of a chart begins with: the choice of one that offers the same, or the first.
+ * @param {string[]} names
+ * @param {{names: string[], chosen: number}[]} others menus of the same analysis
+ */
+export function firstChoice(names, others) {
+  const offered = names.join("\n");
+  return others.find((menu) => menu.names.join("\n") === offered)?.chosen ?? 0;
+}
+
+/**
  * Where no place has bars of two series, each has all of the room.
  * @param {Series[]} series
  */
