@@ -27,6 +27,8 @@ from profkit.process import malloc
 T = TypeVar("T")
 _AT_ONCE = 4
 """Columns that are read at a time: fewer take more time where a table has many ranks."""
+_SMALL_VALUES = 4 << 20
+"""Values that are read at a time of a small table, whose columns cost more than their values."""
 
 _SectionReader = Callable[[dict[str, Any], list[Path]], Any]
 """Takes a section of the run's configuration, and the tables of the run."""
@@ -220,11 +222,14 @@ def _few_columns_at_once(path: Path, columns: Columns | None) -> pd.DataFrame:
     """Return a table as a frame; what is being decoded needs as much memory again."""
     with pq.ParquetFile(path) as file:
         names = list(columns or file.schema_arrow.names)
+        at_once = max(_AT_ONCE, _SMALL_VALUES // max(file.metadata.num_rows, 1))
         parts = [
-            _pandas(file.read(names[first : first + _AT_ONCE]))
-            for first in range(0, len(names), _AT_ONCE)
+            _pandas(file.read(names[first : first + at_once]))
+            for first in range(0, len(names), at_once)
         ]
     pa.default_memory_pool().release_unused()
+    if len(parts) == 1:
+        return parts[0]
     return pd.DataFrame({name: part[name] for part in parts for name in part}, copy=False)
 
 
