@@ -40,11 +40,22 @@ def matched_collectives(collectives: pd.DataFrame) -> MatchedCollectives:
     """Match calls of an operation and group that have one number, or are the k-th in one step."""
     calls = collectives[collectives["operation"].isin(MATCHED_OPERATIONS).to_numpy()]
     calls = calls.sort_values([*_WHERE, "start_ns"], kind="stable", ignore_index=True)
+    if calls.empty:
+        return _without_calls(calls)
     matched = _matched(calls)
     rows, clocks = _aligned(matched)
     return MatchedCollectives(
         rows=_waited(rows), clocks=clocks, unmatched=len(calls) - len(matched)
     )
+
+
+def _without_calls(none: pd.DataFrame) -> MatchedCollectives:
+    """Return what all that follows makes of no calls, which most traces of one rank have."""
+    ints, floats = np.zeros(0, np.int64), np.zeros(0, np.float64)
+    added = dict.fromkeys(("ranks", "meeting", "arrival_ns", "offset_ns", "wait_ns"), ints)
+    rows = none.assign(**added, transfer_ns=ints, last=np.zeros(0, np.bool_))
+    clocks = none[_WHERE].assign(offset_ns=ints, residual_ns=floats)
+    return MatchedCollectives(rows=rows, clocks=clocks, unmatched=0)
 
 
 def _matched(calls: pd.DataFrame) -> pd.DataFrame:
