@@ -27,12 +27,12 @@ _SEVERITIES = (Severity.BAD, Severity.WARN, Severity.INFO)
 
 def answer(run: RunFolder) -> Iterator[str]:
     """Yield the verdict on a run; where there is none, what was measured and found."""
-    documents = {path.stem: _document(path) for path in sorted(run.path.glob("analyze/*.json"))}
-    if not documents:
-        yield f"{run.name} has no results yet: profkit why {run.path} says what is missing"
     if (verdict := verdict_on(run)) is not None:
         yield from lines(verdict)
         return
+    documents = {path.stem: _document(path) for path in sorted(run.path.glob("analyze/*.json"))}
+    if not documents:
+        yield f"{run.name} has no results yet: profkit why {run.path} says what is missing"
     results = {name: documents[name].result for name in ANALYSES if name in documents}
     yield from (line for name, one in results.items() for line in _numbers(name, one))
     found = [finding for one in results.values() for finding in one.findings]
